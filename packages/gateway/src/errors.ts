@@ -1,0 +1,71 @@
+/**
+ * The one table of error codes. A problem that a client or operator can meet is a row here; its meaning and
+ * its cure stand in docs/reference/errors.md, and a test fails when the two differ.
+ */
+
+interface ErrorRow {
+  readonly status: number
+  readonly retryable: boolean
+  readonly title: string
+}
+
+export const errors = {
+  INVALID_JSON: { status: 400, retryable: false, title: 'The body is not valid JSON' },
+  INVALID_REQUEST: { status: 400, retryable: false, title: 'The request does not fit its schema' },
+  BATCH_LIMIT_EXCEEDED: { status: 400, retryable: false, title: 'Too many recipients in one batch' },
+  UNAUTHENTICATED: { status: 401, retryable: false, title: 'A valid token is needed' },
+  FORBIDDEN: { status: 403, retryable: false, title: 'The token does not allow this' },
+  NOT_FOUND: { status: 404, retryable: false, title: 'Not found' },
+  METHOD_NOT_ALLOWED: { status: 405, retryable: false, title: 'Method not allowed' },
+  IDEMPOTENCY_IN_PROGRESS: { status: 409, retryable: true, title: 'A request with this key is in progress' },
+  NOT_CANCELLABLE: { status: 409, retryable: false, title: 'The notification has left or ended' },
+  PAYLOAD_TOO_LARGE: { status: 413, retryable: false, title: 'The body is too large' },
+  UNSUPPORTED_MEDIA_TYPE: { status: 415, retryable: false, title: 'The body must be JSON' },
+  IDEMPOTENCY_MISMATCH: { status: 422, retryable: false, title: 'The key was used for another request' },
+  RATE_LIMIT_EXCEEDED: { status: 429, retryable: false, title: 'Rate limit exceeded; queued' },
+  QUEUE_FULL: { status: 503, retryable: true, title: 'The queue of this tenant is full' },
+  STORE_UNAVAILABLE: { status: 503, retryable: true, title: 'The store cannot take this now' },
+  STATE_UNAVAILABLE: { status: 503, retryable: true, title: 'The limits cannot be asked now' },
+  REQUEST_TIMEOUT: { status: 408, retryable: true, title: 'The request did not arrive in time' },
+  INTERNAL: { status: 500, retryable: true, title: 'Something went wrong inside Sluice' },
+  INVALID_CONFIG: { status: 2, retryable: false, title: 'The configuration is not valid' },
+  INVALID_POLICY: { status: 2, retryable: false, title: 'The policy is not valid' },
+  BAD_USAGE: { status: 2, retryable: false, title: 'The command was not understood' },
+} as const satisfies Record<string, ErrorRow>
+
+export type ErrorCode = keyof typeof errors
+
+/** One field that is wrong: where it is in the request or file, and what was expected there. */
+export interface FieldError {
+  /** JSON Pointer in a body; dotted path in a file. */
+  readonly path: string
+  readonly message: string
+  /** Line in the file, from 1, where there is one. */
+  readonly line?: number
+}
+
+export interface SluiceErrorOptions {
+  readonly errors?: readonly FieldError[]
+  /** When to try again, ms from now. */
+  readonly retryAfterMs?: number
+  readonly cause?: unknown
+}
+
+/** Every error that Sluice raises on purpose. `status` is the HTTP status, or the exit code of the command line. */
+export class SluiceError extends Error {
+  readonly code: ErrorCode
+  readonly status: number
+  readonly retryable: boolean
+  readonly errors: readonly FieldError[] | undefined
+  readonly retryAfterMs: number | undefined
+
+  constructor(code: ErrorCode, detail: string, options: SluiceErrorOptions = {}) {
+    super(detail, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'SluiceError'
+    this.code = code
+    this.status = errors[code].status
+    this.retryable = errors[code].retryable
+    this.errors = options.errors
+    this.retryAfterMs = options.retryAfterMs
+  }
+}

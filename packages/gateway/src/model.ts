@@ -1,0 +1,241 @@
+/**
+ * The words of Sluice: what a notification is, which states it goes through, what a decision says.
+ * Everything here is data and pure functions over it; the rest of the gateway moves these values about.
+ */
+
+export const channels = ['email', 'sms', 'push', 'telegram', 'slack', 'webhook', 'websocket'] as const
+export type Channel = (typeof channels)[number]
+
+export const priorities = ['critical', 'high', 'normal', 'low'] as const
+export type Priority = (typeof priorities)[number]
+
+/** The field of a recipient that holds the address for a channel; `websocket` is addressed by the id itself. */
+export const addressField = {
+  email: 'email',
+  sms: 'phone',
+  push: 'pushToken',
+  telegram: 'telegramChatId',
+  slack: 'slackChannel',
+  webhook: 'webhookUrl',
+  websocket: 'id',
+} as const satisfies Record<Channel, keyof RecipientFields>
+
+export type Status =
+  | 'accepted'
+  | 'scheduled'
+  | 'digesting'
+  | 'queued'
+  | 'sending'
+  | 'delivered'
+  | 'suppressed'
+  | 'merged'
+  | 'failed'
+  | 'cancelled'
+  | 'expired'
+  | 'dead'
+
+/**
+ * The legal changes of state. A state with no successor is final; `dead` is not final: it leaves by redrive,
+ * by cancellation or by its own expiry.
+ */
+export const transitions = {
+  accepted: ['scheduled', 'digesting', 'queued', 'suppressed', 'expired'],
+  scheduled: ['scheduled', 'queued', 'digesting', 'suppressed', 'cancelled', 'expired', 'dead'],
+  digesting: ['digesting', 'merged', 'scheduled', 'queued', 'suppressed', 'cancelled', 'expired'],
+  queued: ['sending', 'scheduled', 'digesting', 'queued', 'suppressed', 'cancelled', 'expired', 'dead'],
+  sending: ['delivered', 'failed', 'scheduled', 'queued', 'suppressed', 'expired', 'dead'],
+  dead: ['queued', 'scheduled', 'suppressed', 'cancelled', 'expired'],
+  delivered: [],
+  suppressed: [],
+  merged: [],
+  failed: [],
+  cancelled: [],
+  expired: [],
+} as const satisfies Record<Status, readonly Status[]>
+
+export const statuses = Object.keys(transitions) as readonly Status[]
+
+export function isFinal(status: Status): boolean {
+  return transitions[status].length === 0
+}
+
+/** Whether a timeline may go on from `from` through the given states, one after the other. */
+export function isLegalPath(from: Status, path: readonly Status[]): boolean {
+  let at = from
+  for (const next of path) {
+    if (!(transitions[at] as readonly Status[]).includes(next)) return false
+    at = next
+  }
+  return true
+}
+
+export type SuppressionReason = 'duplicate' | 'opted_out' | 'over_limit' | 'complaint_guard' | 'invalid_address'
+export type DelayReason =
+  | 'tenant_limit'
+  | 'module_limit'
+  | 'recipient_limit'
+  | 'quiet_hours'
+  | 'legal_hours'
+  | 'send_at'
+  | 'digest'
+  | 'complaint_guard'
+  | 'provider_capacity'
+  | 'retry'
+export type DeadCause =
+  | 'pool_blocked'
+  | 'shed'
+  | 'circuit_open'
+  | 'attempts_exhausted'
+  | 'outcome_unknown'
+  | 'poison'
+export type Reason = SuppressionReason | DelayReason | DeadCause
+
+/** One rule of a decision: a window of a limit as it stood before this notification was counted. */
+export interface RuleReport {
+  readonly limit: string
+  /** The window as the policy writes it: `2/day`; a minimum distance reads `1/300ms`. */
+  readonly window: string
+  /** What was in the window ending now, without reservations. */
+  readonly used: number
+  readonly max: number
+  readonly remaining: number
+  /** When the next place is free, epoch ms; `null` where it never is. */
+  readonly freesAt: number | null
+  readonly admits: boolean
+}
+
+export type Outcome = 'send' | 'delay' | 'digest' | 'fallback' | 'suppress'
+
+/** What was decided for one notification, with every rule that was asked. Instants are epoch ms. */
+export interface Decision {
+  readonly outcome: Outcome
+  readonly reason?: Reason
+  /** The limit that gave the final instant or the refusal. */
+  readonly limit?: string
+  /** When it leaves, or when its digest closes; absent for what is suppressed. */
+  readonly at?: number
+  readonly policyVersion: string
+  readonly rules: readonly RuleReport[]
+}
+
+export interface TimelineEvent {
+  readonly at: number
+  readonly status: Status
+  readonly reason?: Reason
+  readonly provider?: string
+  readonly account?: string
+  readonly attempt?: number
+  readonly detail?: string
+}
+
+/** The fields by which a request may address its recipient; any of them may also be stored beforehand. */
+export interface RecipientFields {
+  readonly id: string
+  readonly email?: string
+  readonly phone?: string
+  readonly pushToken?: string
+  readonly telegramChatId?: string
+  readonly slackChannel?: string
+  readonly webhookUrl?: string
+  readonly timeZone?: string
+  readonly locale?: string
+}
+
+export interface QuietWindow {
+  readonly from: string
+  readonly to: string
+}
+
+export interface OptOut {
+  readonly category?: string
+  readonly channel?: Channel
+}
+
+/** What is known of a person: addresses and preferences. */
+export interface Recipient extends RecipientFields {
+  readonly tenant: string
+  readonly quietHours?: Readonly<Partial<Record<Channel | 'default', QuietWindow>>>
+  readonly optOuts?: readonly OptOut[]
+}
+
+/** Text of a message, as the application wrote it or a template rendered it. */
+export interface Content {
+  readonly subject?: string
+  readonly text?: string
+  readonly html?: string
+  readonly title?: string
+}
+
+export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
+export type JsonObject = { readonly [key: string]: JsonValue }
+
+/** One message for one recipient over one channel. */
+export interface Notification {
+  readonly id: string
+  readonly tenant: string
+  readonly module: string
+  /** The recipient as the request gave it: the id, and addresses that hold for this notification only. */
+  readonly to: RecipientFields
+  readonly channel: Channel
+  /** The channel that was asked for, where a limit made another one carry it. */
+  readonly requestedChannel?: Channel
+  readonly category: string
+  readonly priority: Priority
+  readonly template?: string
+  readonly data?: JsonObject
+  readonly content?: Content
+  readonly actor?: string
+  /** A digest counts once for every author in it. */
+  readonly actors?: readonly string[]
+  /** The earliest instant that the application asked for, epoch ms. */
+  readonly sendAt?: number
+  readonly expiresAt?: number
+  readonly createdAt: number
+  /** Stable hash of recipient, channel, template, content and data. */
+  readonly fingerprint: string
+  readonly status: Status
+  /** When it is due: the booked instant, the close of its digest, the next trial of a dead letter. Epoch ms. */
+  readonly dueAt: number
+  readonly decision: Decision
+  /** The digest that collects it, or into which it was merged. */
+  readonly digestId?: string
+  /** It left a digest to be sent on its own, and never enters one again. */
+  readonly single?: boolean
+  /** Calls to a provider so far. */
+  readonly attempts: number
+  /** When it was last handed to a provider, epoch ms. */
+  readonly firedAt?: number
+  /** A crash found it unsettled after its booked instant: it may have been sent once by then. Epoch ms. */
+  readonly suspectAt?: number
+  readonly timeline: readonly TimelineEvent[]
+}
+
+/** Items that wait to leave as one notification. The id becomes that of the notification. */
+export interface Digest {
+  readonly id: string
+  readonly tenant: string
+  readonly recipient: string
+  readonly channel: Channel
+  readonly category: string
+  /** The policy's name for it. */
+  readonly name: string
+  readonly openedAt: number
+  /** When its window ends, or when it is tried again after a limit did not admit it. Epoch ms. */
+  readonly closesAt: number
+}
+
+/** Lines of the queue bound (architecture, invariant 7) in which a notification can wait. */
+export function waitingLine(status: Status, reason: Reason | undefined): 'queue' | 'waiting' | undefined {
+  switch (status) {
+    case 'queued':
+    case 'sending':
+    case 'dead':
+      return 'queue'
+    case 'scheduled':
+      return reason === 'tenant_limit' || reason === 'module_limit' ? 'queue' : 'waiting'
+    case 'digesting':
+      return 'waiting'
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * What a compiled policy can be asked. It is made once from the policy's document (compile.ts) and is pure:
+ * the same notification always gets the same limits, digest and quiet hours.
+ */
+import type { Limit, QuietSpec } from '@sluice/limits'
+import type { Channel, JsonObject, Notification, Priority, Recipient } from '../model.ts'
+import type { Subject } from '../ports.ts'
+
+/** What limits select and count by. */
+export type Countable = Pick<
+  Notification,
+  'tenant' | 'module' | 'to' | 'channel' | 'category' | 'priority' | 'template' | 'actor' | 'actors'
+>
+
+/** What happens to a notification that a limit does not admit. */
+export type Over =
+  | { readonly kind: 'delay' }
+  | { readonly kind: 'drop' }
+  | { readonly kind: 'digest'; readonly digest: string }
+  | { readonly kind: 'fallback'; readonly channel: Channel }
+
+export interface DigestSpec {
+  readonly name: string
+  readonly windowMs: number
+  readonly minItems: number
+  readonly maxItems: number
+  readonly template: string
+}
+
+/** The limits of one notification that share a subject, and so are asked in one call. */
+export interface SubjectRules {
+  readonly subject: Subject
+  readonly rules: readonly Limit[]
+}
+
+export interface QuietRule {
+  readonly reason: 'quiet_hours' | 'legal_hours'
+  readonly spec: QuietSpec
+}
+
+export interface Policy {
+  /** Changes when, and only when, the meaning of the document changes. */
+  readonly version: string
+  /** The document with its defaults written out. */
+  readonly document: JsonObject
+  readonly maxDelayMs: number
+  /** Absent: duplicates pass. */
+  readonly deduplicationWindowMs: number | undefined
+  /** What waits for the end of quiet hours leaves over this long after it. */
+  readonly spreadMs: number
+  /** The longest window of any limit: what older admissions cannot matter for. */
+  readonly longestWindowMs: number
+  /** Every limit that counts it, by subject; the recipient's subject comes last, and is always there. */
+  rulesFor(notification: Countable): readonly SubjectRules[]
+  /** What follows when these limits refuse: drop before digest before fallback before delay. */
+  strongest(limits: readonly string[]): { readonly limit: string; readonly over: Over }
+  /** The digest that collects this notification whatever the limits say. Never for critical ones. */
+  digestFor(notification: Pick<Countable, 'channel' | 'category' | 'template' | 'module' | 'priority'>): DigestSpec | undefined
+  digest(name: string): DigestSpec | undefined
+  /** The forbidden hours of this person on this channel, in their time zone. Empty for critical ones. */
+  quietFor(
+    notification: { readonly channel: Channel; readonly category: string; readonly priority: Priority },
+    person: Pick<Recipient, 'timeZone' | 'quietHours'>,
+  ): readonly QuietRule[]
+}

@@ -1,0 +1,386 @@
+/**
+ * The edges of the gateway as interfaces: time, chance, the store, the limiter's state, the queue, the providers,
+ * and below them the doors between the stages. Stages know these and nothing behind them; gateway.ts joins the two.
+ * Every port is asynchronous and takes many at once, so that an engine across a network needs one round trip.
+ * Instants are epoch milliseconds, durations milliseconds.
+ */
+import type { Decision as LimitDecision, ForbiddenInterval, Limit } from '@sluice/limits'
+import type {
+  Channel,
+  Content,
+  DeadCause,
+  Decision,
+  Digest,
+  JsonObject,
+  Notification,
+  Priority,
+  Recipient,
+  RecipientFields,
+  Status,
+  TimelineEvent,
+} from './model.ts'
+
+// ---- time and chance
+
+export interface Clock {
+  now(): number
+  /** Calls back once `now()` has reached the instant; the returned function calls it off. */
+  at(instant: number, callback: () => void): () => void
+  /** Calls back after what has already arrived is handled: the moment at which a group commit is written. */
+  soon(callback: () => void): void
+}
+
+export interface Random {
+  /** Uniform in [0, 1). */
+  next(): number
+  /** A new identifier that sorts by time (ULID). */
+  id(now: number): string
+}
+
+// ---- the store, which is the truth
+
+/** A change of state of one notification that is on record. `events` is the path from `before` to `after`. */
+export interface Move {
+  readonly before: Notification
+  readonly after: Notification
+  readonly events: readonly TimelineEvent[]
+}
+
+export type DigestWrite =
+  | { readonly kind: 'open'; readonly digest: Digest }
+  | { readonly kind: 'postpone'; readonly digest: Digest }
+  | { readonly kind: 'close'; readonly digest: Digest }
+
+/** What a client that repeats a request with the same Idempotency-Key is answered. */
+export interface StoredAnswer {
+  readonly tenant: string
+  readonly module: string
+  readonly method: string
+  readonly path: string
+  readonly key: string
+  /** SHA-256 of the body. */
+  readonly requestHash: string
+  readonly status: number
+  readonly body: string
+  readonly createdAt: number
+}
+
+export type AnswerKey = Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path' | 'key'>
+
+/** Written as a whole or not at all. */
+export interface Change {
+  readonly accept?: readonly Notification[]
+  readonly moves?: readonly Move[]
+  readonly digests?: readonly DigestWrite[]
+  readonly recipients?: readonly Recipient[]
+  readonly answer?: StoredAnswer
+}
+
+export type CommitResult =
+  | { readonly applied: true }
+  /** Nothing was written: these notifications, digests or keys were no longer as the change believed. */
+  | { readonly applied: false; readonly conflicts: readonly string[] }
+
+export interface ListQuery {
+  readonly tenant: string
+  readonly recipient?: string
+  readonly statuses?: readonly Status[]
+  readonly category?: string
+  readonly channel?: Channel
+  /** Bounds of createdAt: from inclusive, to exclusive. */
+  readonly from?: number
+  readonly to?: number
+  readonly cursor?: string
+  readonly limit: number
+}
+
+export interface Page<T> {
+  readonly items: readonly T[]
+  readonly nextCursor: string | null
+}
+
+export interface DeadLetterQuery {
+  readonly tenant?: string
+  readonly channel?: Channel
+  readonly cause?: DeadCause
+  readonly ids?: readonly string[]
+  readonly cursor?: string
+  readonly limit: number
+}
+
+/** What limiter state is rebuilt from: a notification that was sent, may have been sent, or holds an instant. */
+export type Admission = Pick<
+  Notification,
+  | 'id'
+  | 'tenant'
+  | 'module'
+  | 'to'
+  | 'channel'
+  | 'category'
+  | 'priority'
+  | 'template'
+  | 'actor'
+  | 'actors'
+  | 'status'
+  | 'dueAt'
+  | 'createdAt'
+  | 'firedAt'
+  | 'suspectAt'
+  | 'fingerprint'
+>
+
+export interface AdmissionQuery {
+  readonly tenant: string
+  /** Absent: of the whole tenant. */
+  readonly recipient?: string
+  /** Those created, sent or due at this instant or later. */
+  readonly since: number
+  /** The newest so many. */
+  readonly limit: number
+}
+
+export interface Tally {
+  readonly tenant: string
+  readonly status: Status
+  /** Of the scheduled: those that wait for a tenant or module limit. */
+  readonly platformDelayed: boolean
+  readonly count: number
+}
+
+export interface Store {
+  /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
+  commit(change: Change): Promise<CommitResult>
+  notification(tenant: string, id: string): Promise<Notification | undefined>
+  /** Newest first. */
+  list(query: ListQuery): Promise<Page<Notification>>
+  /** Over all tenants where the query names none. Oldest first. */
+  deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>
+  recipient(tenant: string, id: string): Promise<Recipient | undefined>
+  /** Everything of a person that has not left: scheduled, digesting, queued. */
+  waiting(tenant: string, recipient: string): Promise<readonly Notification[]>
+  admissions(query: AdmissionQuery): Promise<readonly Admission[]>
+  /**
+   * What is scheduled, queued or dead and due by `until`, earliest first, at most `limit`, and is not already held
+   * by a live process: from here on this process holds it, until a move changes its dueAt or ends it.
+   */
+  claimDue(until: number, limit: number): Promise<readonly Notification[]>
+  /** Puts back what was claimed and cannot be kept in memory. */
+  unclaim(notifications: readonly Notification[]): Promise<void>
+  openDigest(digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): Promise<Digest | undefined>
+  /** Open digests that close by `until`, earliest first. Asking again returns them again until they are closed or postponed. */
+  dueDigests(until: number, limit: number): Promise<readonly Digest[]>
+  /** The items that a digest collects, in the order of their acceptance. */
+  digestItems(digest: Digest): Promise<readonly Notification[]>
+  /** The earliest instant at which anything unclaimed is due or a digest closes. */
+  nextDueAt(): Promise<number | undefined>
+  answer(key: AnswerKey): Promise<StoredAnswer | undefined>
+  /** How many notifications are in each state: kept up with every commit. */
+  tallies(): Promise<readonly Tally[]>
+  /** Whether it can be read and written now; throws what is wrong. */
+  ping(): Promise<void>
+  /** Drops stored answers and final notifications older than the given instants; returns how many. */
+  prune(before: { readonly answers: number; readonly notifications: number }): Promise<number>
+  /** Ends cleanly: what is unsettled at the next opening has not been sent. */
+  close(): Promise<void>
+}
+
+// ---- the limiter's state, a cache of facts in the store
+
+/** Whose count: the person, the tenant with its modules, or another key that a limit names in `per`. */
+export interface Subject {
+  readonly key: string
+  readonly tenant: string
+  readonly recipient?: string
+}
+
+export interface LimitRequest {
+  readonly subject: Subject
+  readonly id: string
+  readonly rules: readonly Limit[]
+  readonly notBefore?: number
+  readonly forbidden?: readonly ForbiddenInterval[]
+  readonly horizonMs?: number
+}
+
+/** What the limits said; see `reserve` in @sluice/limits. */
+export type Booking = LimitDecision
+
+export interface LimitState {
+  reserve(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
+  /** The same answers; books nothing. */
+  preview(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
+  /** At the moment of handing over: counted as sent now, or booked anew at the instant answered. */
+  fire(requests: readonly LimitRequest[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
+  cancel(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
+  close(): Promise<void>
+}
+
+// ---- the queue of what is ready to leave
+
+export interface Queue {
+  /** Resolves when the queue holds them. They are on record before they come here. */
+  push(notifications: readonly Notification[]): Promise<void>
+  /** Takes up to `max` for a channel, fair among tenants, urgent first. Empty when there are none. */
+  pull(channel: Channel, max: number): readonly Notification[]
+  /** Calls `wake` whenever something for the channel arrives in an empty queue. */
+  subscribe(channel: Channel, wake: () => void): void
+  size(channel?: Channel): number
+  close(): Promise<void>
+}
+
+// ---- providers
+
+export interface Account {
+  readonly id: string
+  readonly url?: string
+  /** Never logged, never answered. */
+  readonly secret?: string
+  readonly options: JsonObject
+}
+
+/** What a provider is asked to carry: rendered, addressed, and ready. */
+export interface Message {
+  readonly id: string
+  readonly tenant: string
+  readonly channel: Channel
+  readonly category: string
+  readonly to: RecipientFields
+  readonly content: Content
+  readonly data?: JsonObject
+  readonly attempt: number
+  /** Where one click ends such mail, where the gateway has a public address (RFC 8058). */
+  readonly unsubscribeUrl?: string
+}
+
+export type SendResult =
+  | { readonly outcome: 'delivered'; readonly providerMessageId?: string; readonly detail?: string }
+  /** The account is over its rate. `retryAfter` as the provider wrote it: seconds or an HTTP date. */
+  | { readonly outcome: 'rate_limited'; readonly retryAfter?: string; readonly detail: string }
+  /** The notification's own fault; says nothing about the account. */
+  | { readonly outcome: 'rejected'; readonly invalidAddress: boolean; readonly detail: string }
+  /** The account's fault (5xx, time-out before an answer, no connection); nothing was delivered. */
+  | { readonly outcome: 'failed'; readonly detail: string }
+  /** It may or may not have been delivered. */
+  | { readonly outcome: 'unknown'; readonly detail: string }
+
+export interface Provider {
+  readonly name: string
+  /** Whether the provider drops a repetition with the same notification id. */
+  readonly idempotent: boolean
+  readonly channels: readonly Channel[]
+  /** Never rejects for what a provider may do; `signal` aborts at the deadline. */
+  send(message: Message, account: Account, signal: AbortSignal): Promise<SendResult>
+  /** Opens what a first message would wait for. */
+  warm?(account: Account): Promise<void>
+  close(): Promise<void>
+}
+
+export interface Templates {
+  has(name: string): boolean
+  /** Throws INVALID_REQUEST where the template cannot be rendered for this channel and data. */
+  render(name: string, channel: Channel, locals: JsonObject): Content
+}
+
+// ---- the doors between the stages
+
+/** A notification as a client asks for it, checked and with its defaults, before any decision. */
+export interface Draft {
+  readonly to: RecipientFields
+  readonly channel: Channel
+  readonly category: string
+  readonly priority: Priority
+  readonly template?: string
+  readonly data?: JsonObject
+  readonly content?: Content
+  readonly actor?: string
+  readonly sendAt?: number
+  readonly expiresAt?: number
+}
+
+export interface Caller {
+  readonly tenant: string
+  readonly module: string
+}
+
+export type Admitted =
+  /** `queuedBehind` names the platform limit that makes it wait; a client is told 429. */
+  | { readonly ok: true; readonly notification: Notification; readonly queuedBehind?: 'tenant' | 'module' }
+  /** This one was refused and nothing of it was kept. */
+  | { readonly ok: false; readonly error: Error }
+
+export interface Admit {
+  readonly caller: Caller
+  readonly drafts: readonly Draft[]
+  /** Builds what a repetition is answered; stored in the commit that accepts. */
+  readonly answer?: (results: readonly Admitted[]) => StoredAnswer
+}
+
+export interface Gate {
+  /** Decides, counts, and resolves when everything accepted is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE, STATE_UNAVAILABLE. */
+  admit(request: Admit): Promise<readonly Admitted[]>
+  /** What `admit` would decide now; consumes nothing. */
+  preview(caller: Caller, draft: Draft): Promise<{ readonly draft: Draft; readonly decision: Decision }>
+  /** Ends what still waits and gives its places back. Throws NOT_FOUND, NOT_CANCELLABLE. */
+  cancel(tenant: string, id: string): Promise<void>
+  /** Stores a person and decides anew what waits for them. */
+  saveRecipient(recipient: Recipient): Promise<void>
+  /** Each limit's use for a person. */
+  usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]>
+  /** Sends dead letters on their way again; returns how many. */
+  redrive(query: Omit<DeadLetterQuery, 'limit' | 'cursor'>): Promise<number>
+}
+
+export interface LimitUsage {
+  readonly limit: string
+  readonly window: string
+  readonly used: number
+  readonly max: number
+  readonly remaining: number
+  readonly reserved: number
+  readonly freesAt: number | null
+}
+
+/** The one way to write: commits, keeps the counts and the live versions, and tells the listeners. */
+export interface Ledger {
+  commit(change: Change): Promise<CommitResult>
+  /** Whether this is still the current version of what this process holds: a cancelled or re-decided one is not. */
+  isCurrent(notification: Notification): boolean
+  /** This process now holds the notification in memory, on its way out. */
+  hold(notification: Notification): void
+  release(notification: Notification): void
+  /** The version held in memory, with the state it is in right now. */
+  held(id: string): Notification | undefined
+  /** Marks a held notification as being with a provider; false when it is no longer current. */
+  startSending(notification: Notification): boolean
+  isSending(id: string): boolean
+  subscribe(listener: (happening: Happening) => void): () => void
+  counts(tenant?: string): Readonly<Record<Status, number>>
+  /** Room in the bounded lines of a tenant; throws QUEUE_FULL. The returned function gives the room back. */
+  occupancy(tenant: string): { readonly queue: number; readonly waiting: number }
+}
+
+/** A change of state that is on record. */
+export interface Happening {
+  readonly notification: Notification
+  readonly events: readonly TimelineEvent[]
+}
+
+export interface PoolReport {
+  readonly channel: Channel
+  readonly provider: string
+  readonly rate: string
+  readonly accounts: readonly AccountReport[]
+}
+
+export interface AccountReport {
+  readonly id: string
+  readonly rate: string
+  /** Calls in the narrowest window ending now. */
+  readonly used: number
+  readonly status: 'healthy' | 'blocked' | 'open' | 'half_open'
+  readonly blockedUntil: number | null
+  /** Calls per second that the provider was last seen to allow. */
+  readonly learnedRate: number | null
+  /** Calls under way at most. */
+  readonly concurrency: number
+}
