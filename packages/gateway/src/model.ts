@@ -201,6 +201,11 @@ export interface Notification {
   readonly digestId?: string
   /** It left a digest to be sent on its own, and never enters one again. */
   readonly single?: boolean
+  /**
+   * Its limits are still to be asked when it is due: it waits behind a tenant or module limit, for the sendAt before
+   * its digest, or for its own expiry. It holds no instant.
+   */
+  readonly undecided?: boolean
   /** Calls to a provider so far. */
   readonly attempts: number
   /** When it was last handed to a provider, epoch ms. */
@@ -222,6 +227,40 @@ export interface Digest {
   readonly openedAt: number
   /** When its window ends, or when it is tried again after a limit did not admit it. Epoch ms. */
   readonly closesAt: number
+}
+
+/** What a move may change besides the state. */
+export type Patch = Partial<
+  Pick<
+    Notification,
+    | 'channel'
+    | 'requestedChannel'
+    | 'dueAt'
+    | 'decision'
+    | 'digestId'
+    | 'single'
+    | 'undecided'
+    | 'attempts'
+    | 'firedAt'
+    | 'suspectAt'
+  >
+>
+
+/** A change of state of one notification that is on record. `events` is the path from `before` to `after`. */
+export interface Move {
+  readonly before: Notification
+  readonly after: Notification
+  readonly events: readonly TimelineEvent[]
+}
+
+/** Carries a notification along the events; throws where the table of transitions does not allow the path. */
+export function advance(before: Notification, events: readonly TimelineEvent[], patch: Patch = {}): Move {
+  const path = events.map((event) => event.status)
+  const status = path.at(-1)
+  if (status === undefined || !isLegalPath(before.status, path)) {
+    throw new TypeError(`notification ${before.id} cannot go ${[before.status, ...path].join(' → ')}`)
+  }
+  return { before, after: { ...before, ...patch, status, timeline: [...before.timeline, ...events] }, events }
 }
 
 /** Lines of the queue bound (architecture, invariant 7) in which a notification can wait. */

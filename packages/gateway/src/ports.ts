@@ -12,6 +12,7 @@ import type {
   Decision,
   Digest,
   JsonObject,
+  Move,
   Notification,
   Priority,
   Recipient,
@@ -39,14 +40,9 @@ export interface Random {
 
 // ---- the store, which is the truth
 
-/** A change of state of one notification that is on record. `events` is the path from `before` to `after`. */
-export interface Move {
-  readonly before: Notification
-  readonly after: Notification
-  readonly events: readonly TimelineEvent[]
-}
-
 export type DigestWrite =
+  /** Writes nothing: the change holds only while this digest is open. Every change that adds an item says so. */
+  | { readonly kind: 'join'; readonly digest: Digest }
   | { readonly kind: 'open'; readonly digest: Digest }
   | { readonly kind: 'postpone'; readonly digest: Digest }
   | { readonly kind: 'close'; readonly digest: Digest }
@@ -127,6 +123,7 @@ export type Admission = Pick<
   | 'firedAt'
   | 'suspectAt'
   | 'fingerprint'
+  | 'undecided'
 >
 
 export interface AdmissionQuery {
@@ -164,6 +161,11 @@ export interface Store {
    * by a live process: from here on this process holds it, until a move changes its dueAt or ends it.
    */
   claimDue(until: number, limit: number): Promise<readonly Notification[]>
+  /**
+   * Up to where claims have gone. What is written with a dueAt up to here counts as claimed by its writer, who
+   * keeps it in memory or gives it back with `unclaim`.
+   */
+  claimedUntil(): number
   /** Puts back what was claimed and cannot be kept in memory. */
   unclaim(notifications: readonly Notification[]): Promise<void>
   openDigest(digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): Promise<Digest | undefined>
@@ -202,6 +204,14 @@ export interface LimitRequest {
   readonly horizonMs?: number
 }
 
+/** Deduplication: one notification with this fingerprint within the window. */
+export interface Claim {
+  readonly subject: Subject
+  readonly fingerprint: string
+  readonly id: string
+  readonly windowMs: number
+}
+
 /** What the limits said; see `reserve` in @sluice/limits. */
 export type Booking = LimitDecision
 
@@ -212,6 +222,10 @@ export interface LimitState {
   /** At the moment of handing over: counted as sent now, or booked anew at the instant answered. */
   fire(requests: readonly LimitRequest[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
   cancel(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
+  /** Whether this is the first with its fingerprint within the window, which is then taken under the id. */
+  claim(requests: readonly Claim[]): Promise<readonly boolean[]>
+  /** Frees a fingerprint that the id had taken: what was cancelled or failed is not a first. */
+  unclaim(requests: readonly Omit<Claim, 'windowMs'>[]): Promise<void>
   close(): Promise<void>
 }
 
