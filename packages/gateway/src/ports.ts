@@ -234,9 +234,11 @@ export interface LimitState {
 export interface Queue {
   /** Resolves when the queue holds them. They are on record before they come here. */
   push(notifications: readonly Notification[]): Promise<void>
+  /** Puts back what was pulled and could not leave: it stands before the others of its urgency. */
+  giveBack(notifications: readonly Notification[]): void
   /** Takes up to `max` for a channel, fair among tenants, urgent first. Empty when there are none. */
   pull(channel: Channel, max: number): readonly Notification[]
-  /** Calls `wake` whenever something for the channel arrives in an empty queue. */
+  /** Calls `wake` whenever something for the channel arrives. */
   subscribe(channel: Channel, wake: () => void): void
   size(channel?: Channel): number
   close(): Promise<void>
@@ -357,20 +359,35 @@ export interface LimitUsage {
 /** The one way to write: commits, keeps the counts and the live versions, and tells the listeners. */
 export interface Ledger {
   commit(change: Change): Promise<CommitResult>
-  /** Whether this is still the current version of what this process holds: a cancelled or re-decided one is not. */
-  isCurrent(notification: Notification): boolean
-  /** This process now holds the notification in memory, on its way out. */
+  /** This process now keeps the notification in memory, on its way out. */
   hold(notification: Notification): void
   release(notification: Notification): void
-  /** The version held in memory, with the state it is in right now. */
-  held(id: string): Notification | undefined
-  /** Marks a held notification as being with a provider; false when it is no longer current. */
-  startSending(notification: Notification): boolean
-  isSending(id: string): boolean
+  /** Whether it is held, and this is still its current version: a cancelled or re-decided one is not. */
+  isCurrent(notification: Notification): boolean
+  /** Notes, without a commit, that a held one stands in the queue or is with a provider. False when it is not current. */
+  mark(notification: Notification, status: 'queued' | 'sending'): boolean
+  /** What is known in memory beyond the record: the live state, and the events on the way to it. */
+  live(id: string): Live | undefined
   subscribe(listener: (happening: Happening) => void): () => void
+  /** How many are in each state, on record. */
   counts(tenant?: string): Readonly<Record<Status, number>>
-  /** Room in the bounded lines of a tenant; throws QUEUE_FULL. The returned function gives the room back. */
+  /** Takes places in the bounded lines of a tenant or throws QUEUE_FULL; the returned function gives them back. */
+  claimRoom(tenant: string, room: Room): () => void
   occupancy(tenant: string): { readonly queue: number; readonly waiting: number }
+}
+
+export interface Live {
+  readonly notification: Notification
+  readonly status: Status
+  /** Not yet on record; written with the next move. */
+  readonly events: readonly TimelineEvent[]
+}
+
+/** Places in the lines of architecture's invariant 7; `critical` may use a tenth of the queue on top. */
+export interface Room {
+  readonly queue: number
+  readonly critical: number
+  readonly waiting: number
 }
 
 /** A change of state that is on record. */
