@@ -104,6 +104,12 @@ export interface DeadLetterQuery {
   readonly limit: number
 }
 
+/** What limits select and count by. */
+export type Countable = Pick<
+  Notification,
+  'tenant' | 'module' | 'to' | 'channel' | 'category' | 'priority' | 'template' | 'actor' | 'actors'
+>
+
 /** What limiter state is rebuilt from: a notification that was sent, may have been sent, or holds an instant. */
 export type Admission = Pick<
   Notification,
@@ -342,6 +348,10 @@ export interface Gate {
   saveRecipient(recipient: Recipient): Promise<void>
   /** Each limit's use for a person. */
   usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]>
+  /** Decides what was accepted undecided and is now due. */
+  resume(notifications: readonly Notification[]): Promise<void>
+  /** Ends the collecting of a digest: sends it, its items one by one, or leaves it open until a limit admits it. */
+  closeDigest(digest: Digest): Promise<void>
   /** Sends dead letters on their way again; returns how many. */
   redrive(query: Omit<DeadLetterQuery, 'limit' | 'cursor'>): Promise<number>
 }
@@ -354,6 +364,44 @@ export interface LimitUsage {
   readonly remaining: number
   readonly reserved: number
   readonly freesAt: number | null
+}
+
+/** What is known of people, cached; changed only through `Gate.saveRecipient`. */
+export interface People {
+  /** Answers at once what is cached; `null` for somebody unknown. */
+  cached(tenant: string, recipient: string): Recipient | null | undefined
+  find(tenant: string, recipient: string): Promise<Recipient | null>
+}
+
+/** What a booking is asked for. */
+export interface Asking {
+  readonly notification: Countable & Pick<Notification, 'id'>
+  readonly person: Recipient | null
+  readonly notBefore?: number
+  readonly horizonMs?: number
+  /** All limits wait, also those that would drop, digest or fall back. @defaultValue false */
+  readonly patient?: boolean
+}
+
+/**
+ * The limits of the policy as notifications meet them: a notification's rules, subjects and forbidden hours are
+ * found here, and all of its subjects are asked as one.
+ */
+export interface Book {
+  reserve(askings: readonly Asking[]): Promise<readonly Booking[]>
+  preview(askings: readonly Asking[]): Promise<readonly Booking[]>
+  /** At the moment of handing over: counted as sent now, or booked anew at `at`. */
+  fire(askings: readonly Asking[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
+  /** Gives the places back. */
+  cancel(notifications: readonly Asking['notification'][]): Promise<void>
+}
+
+/** What is to happen later. */
+export interface Agenda {
+  /** Takes care of what has just been written: to the queue when due, in memory when due soon, else it is the store's. */
+  place(notifications: readonly Notification[]): void
+  /** A digest closes at this instant. */
+  noteDigest(closesAt: number): void
 }
 
 /** The one way to write: commits, keeps the counts and the live versions, and tells the listeners. */

@@ -3,14 +3,10 @@
  * the same notification always gets the same limits, digest and quiet hours.
  */
 import type { Limit, QuietSpec } from '@sluice/limits'
-import type { Channel, JsonObject, Notification, Priority, Recipient } from '../model.ts'
-import type { Subject } from '../ports.ts'
+import type { Channel, JsonObject, Priority, Recipient } from '../model.ts'
+import type { Countable, Subject } from '../ports.ts'
 
-/** What limits select and count by. */
-export type Countable = Pick<
-  Notification,
-  'tenant' | 'module' | 'to' | 'channel' | 'category' | 'priority' | 'template' | 'actor' | 'actors'
->
+export type { Countable }
 
 /** What happens to a notification that a limit does not admit. */
 export type Over =
