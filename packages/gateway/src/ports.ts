@@ -179,8 +179,10 @@ export interface Store {
   dueDigests(until: number, limit: number): Promise<readonly Digest[]>
   /** The items that a digest collects, in the order of their acceptance. */
   digestItems(digest: Digest): Promise<readonly Notification[]>
-  /** The earliest instant at which anything unclaimed is due or a digest closes. */
+  /** The earliest instant at which anything unclaimed is due. */
   nextDueAt(): Promise<number | undefined>
+  /** The earliest instant at which an open digest closes. */
+  nextDigestAt(): Promise<number | undefined>
   answer(key: AnswerKey): Promise<StoredAnswer | undefined>
   /** How many notifications are in each state: kept up with every commit. */
   tallies(): Promise<readonly Tally[]>
@@ -394,6 +396,23 @@ export interface Book {
   fire(askings: readonly Asking[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
   /** Gives the places back. */
   cancel(notifications: readonly Asking['notification'][]): Promise<void>
+}
+
+/** One call to a provider, and all that its settlement depends on. */
+export interface Attempted {
+  readonly notification: Notification
+  /** What memory knows beyond the record: it stood in the queue, it was handed over. */
+  readonly events: readonly TimelineEvent[]
+  readonly result: SendResult
+  readonly provider: string
+  readonly account: string
+  /** When it was handed to the provider. */
+  readonly firedAt: number
+  readonly now: number
+  /** Where the same may be tried again: when. Absent when its attempts are used up. */
+  readonly retryAt?: number
+  /** Whether the provider recognises a repetition, so that an unknown outcome may be tried again. */
+  readonly idempotent: boolean
 }
 
 /** What is to happen later. */

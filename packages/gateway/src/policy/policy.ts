@@ -46,6 +46,8 @@ export interface Policy {
   readonly spreadMs: number
   /** The longest window of any limit: what older admissions cannot matter for. */
   readonly longestWindowMs: number
+  /** What the limits select by, a row for each combination that one of them names: to list limits nobody has met yet. */
+  readonly selectors: readonly { readonly channel?: Channel; readonly category?: string; readonly template?: string }[]
   /** Every limit that counts it, by subject; the recipient's subject comes last, and is always there. */
   rulesFor(notification: Countable): readonly SubjectRules[]
   /** What follows when these limits refuse: drop before digest before fallback before delay. */

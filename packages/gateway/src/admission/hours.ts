@@ -1,0 +1,67 @@
+/**
+ * The forbidden hours of a person as intervals. The intervals of one wall-clock rule in one time zone are the same
+ * for everybody there, so they are computed once a day and shared; only the spreading over the time after their
+ * end is a notification's own.
+ */
+import { type ForbiddenInterval, forbiddenIntervals, isQuiet } from '@sluice/limits'
+import type { Recipient } from '../model.ts'
+import type { Countable } from '../ports.ts'
+import type { Policy, QuietRule } from '../policy/policy.ts'
+import { spreadOffset } from '../policy/spread.ts'
+
+export interface Hours {
+  /** Undefined where nothing is forbidden. Covers at least `maxDelayMs` from `from`. */
+  forbidden(asking: Countable & { readonly id: string }, person: Recipient | null, from: number): readonly ForbiddenInterval[] | undefined
+  /** Why an instant is forbidden. */
+  reasonAt(asking: Countable, person: Recipient | null, instant: number): 'quiet_hours' | 'legal_hours' | undefined
+}
+
+const dayMs = 86_400_000
+const rulesCachedMax = 2_000
+
+interface Covered {
+  readonly from: number
+  readonly to: number
+  readonly intervals: readonly { readonly from: number; readonly to: number }[]
+}
+
+export function createHours(policy: Policy): Hours {
+  const cache = new Map<string, Covered>()
+  const spanMs = policy.maxDelayMs + 2 * dayMs
+
+  function covering(rules: readonly QuietRule[], from: number): Covered {
+    const key = rules.map(({ spec }) => `${spec.from}-${spec.to}@${spec.timeZone}`).join()
+    const known = cache.get(key)
+    if (known !== undefined && known.from <= from && from + policy.maxDelayMs <= known.to) return known
+    if (cache.size >= rulesCachedMax) cache.clear()
+    const start = Math.floor(from / dayMs) * dayMs - dayMs
+    const specs = rules.map((rule) => rule.spec)
+    const covered = { from: start + dayMs, to: start + spanMs, intervals: forbiddenIntervals(specs, start, start + spanMs) }
+    cache.set(key, covered)
+    return covered
+  }
+
+  const rulesOf = (asking: Countable, person: Recipient | null): readonly QuietRule[] => {
+    const timeZone = asking.to.timeZone ?? person?.timeZone
+    return policy.quietFor(asking, {
+      ...(timeZone === undefined ? {} : { timeZone }),
+      ...(person?.quietHours === undefined ? {} : { quietHours: person.quietHours }),
+    })
+  }
+
+  return {
+    forbidden(asking, person, from) {
+      const rules = rulesOf(asking, person)
+      if (rules.length === 0) return undefined
+      const { intervals } = covering(rules, from)
+      if (policy.spreadMs === 0) return intervals
+      const offset = spreadOffset(asking.id, policy.spreadMs)
+      return intervals.map((interval) => ({ ...interval, resumeAt: interval.to + offset }))
+    },
+    reasonAt(asking, person, instant) {
+      // The hours that end last are those that made it wait.
+      const holding = rulesOf(asking, person).filter(({ spec }) => isQuiet(instant, spec))
+      return (holding.find((rule) => rule.reason === 'quiet_hours') ?? holding[0])?.reason
+    },
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * The limits of a tenant and of its modules. They count acceptances: what they do not admit now is accepted all the
+ * same, waits for the instant that they promise, and is decided for its recipient only then.
+ */
+import { type Limit, limit, type Window } from '@sluice/limits'
+import type { Notification } from '../model.ts'
+import type { Booking, LimitRequest, LimitState, Subject } from '../ports.ts'
+import { type Case, ruleReports, undecidedVerdict } from './case.ts'
+
+export interface PlatformRates {
+  /** All modules of a tenant together; none: unlimited. */
+  readonly tenant: readonly Window[]
+  /** Each module of it. */
+  readonly module: readonly Window[]
+}
+
+export interface PlatformOptions {
+  readonly state: LimitState
+  readonly ratesOf: (tenant: string) => PlatformRates
+  readonly policyVersion: string
+}
+
+export interface PlatformLine {
+  /** Counts those that may pass now; gives the others the verdict that they wait. */
+  pass(cases: readonly Case[], now: number): Promise<{ takeBack(): Promise<void> }>
+  preview(each: Case, now: number): Promise<void>
+  /** Which of the two makes it wait. */
+  behind(notification: Notification): 'tenant' | 'module' | undefined
+}
+
+export const tenantSubject = (tenant: string): Subject => ({ key: encodeURIComponent(tenant), tenant })
+export const moduleStream = (module: string): string => `module=${module}`
+export const tenantStream = 'tenant'
+
+export function createPlatformLine(options: PlatformOptions): PlatformLine {
+  const { state, ratesOf, policyVersion } = options
+  const rules = new Map<string, readonly Limit[]>()
+
+  function rulesOf(tenant: string, module: string): readonly Limit[] {
+    const key = `${tenant}\n${module}`
+    let known = rules.get(key)
+    if (known === undefined) {
+      const rates = ratesOf(tenant)
+      known = [
+        ...(rates.tenant.length === 0 ? [] : [limit('tenant', rates.tenant, { stream: tenantStream })]),
+        ...(rates.module.length === 0 ? [] : [limit('module', rates.module, { stream: moduleStream(module) })]),
+      ]
+      if (rules.size > 10_000) rules.clear()
+      rules.set(key, known)
+    }
+    return known
+  }
+
+  function requestOf({ notification: { id, tenant, module, priority } }: Case): LimitRequest | undefined {
+    if (priority === 'critical') return undefined
+    const of = rulesOf(tenant, module)
+    return of.length === 0 ? undefined : { subject: tenantSubject(tenant), id, rules: of }
+  }
+
+  function conclude(each: Case, booking: Booking, now: number): void {
+    if (booking.at <= now) return
+    const by = booking.limit === 'tenant' ? 'tenant' : 'module'
+    each.verdict = undecidedVerdict(policyVersion, booking.at, `${by}_limit`, { limit: by, rules: ruleReports(booking) })
+  }
+
+  return {
+    async pass(cases, now) {
+      const asking: Case[] = []
+      const requests: LimitRequest[] = []
+      for (const each of cases) {
+        const request = requestOf(each)
+        if (request === undefined) continue
+        asking.push(each)
+        requests.push(request)
+      }
+      if (requests.length > 0) {
+        const bookings = await state.reserve(requests)
+        asking.forEach((each, index) => conclude(each, bookings[index]!, now))
+      }
+      return { takeBack: () => (requests.length === 0 ? Promise.resolve() : state.cancel(requests)) }
+    },
+    async preview(each, now) {
+      const request = requestOf(each)
+      if (request === undefined) return
+      const [booking] = await state.preview([request])
+      conclude(each, booking!, now)
+    },
+    behind({ status, decision }) {
+      if (status !== 'scheduled') return undefined
+      if (decision.reason === 'tenant_limit') return 'tenant'
+      return decision.reason === 'module_limit' ? 'module' : undefined
+    },
+  }
+}

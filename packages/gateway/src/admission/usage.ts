@@ -1,0 +1,51 @@
+/** How much of each limit a person has used: the limits they have met lately, and the others at zero. */
+import { channels } from '../model.ts'
+import type { Clock, Countable, LimitState, LimitUsage, Store } from '../ports.ts'
+import type { Policy } from '../policy/policy.ts'
+
+export interface UsageOptions {
+  readonly state: LimitState
+  readonly policy: Policy
+  readonly store: Store
+  readonly clock: Clock
+}
+
+/** Of the newest so many admissions the authors and categories are shown. */
+const admissionsShown = 200
+
+export function createUsage(options: UsageOptions) {
+  const { state, policy, store, clock } = options
+
+  return async function usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]> {
+    const since = clock.now() - policy.longestWindowMs
+    const met = await store.admissions({ tenant, recipient, since, limit: admissionsShown })
+    const named = policy.selectors.flatMap(({ channel, category, template }): Countable[] =>
+      (channel === undefined ? channels : [channel]).map((on) => ({
+        tenant,
+        module: '',
+        to: { id: recipient },
+        channel: on,
+        category: category ?? '',
+        priority: 'normal',
+        ...(template === undefined ? {} : { template }),
+      })),
+    )
+    const seen = new Set<string>()
+    const rows: LimitUsage[] = []
+    for (const countable of [...met, ...named]) {
+      for (const { subject, rules } of policy.rulesFor(countable)) {
+        if (subject.recipient === undefined) continue
+        for (const rule of rules) {
+          const key = `${rule.name}\n${rule.stream}`
+          if (seen.has(key)) continue
+          seen.add(key)
+          const [booking] = await state.preview([{ subject, id: '', rules: [rule] }])
+          for (const { limit, window, used, max, remaining, reserved, freesAt } of booking!.rules) {
+            rows.push({ limit, window, used, max, remaining, reserved, freesAt: Number.isFinite(freesAt) ? freesAt : null })
+          }
+        }
+      }
+    }
+    return rows
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * What a provider's answer makes of a notification: delivered, failed, tried again, or a dead letter. Pure: the
+ * caller says what time it is and what chance gave.
+ */
+import type { Move, TimelineEvent } from '../model.ts'
+import { advance } from '../model.ts'
+import type { Attempted } from '../ports.ts'
+
+export function settle(attempted: Attempted): Move {
+  const { notification, result, now, firedAt } = attempted
+  const attempts = notification.attempts + 1
+  const where = { provider: attempted.provider, account: attempted.account, attempt: attempts }
+  const path = attempted.events.map((event) => (event.status === 'sending' ? { ...event, ...where } : event))
+  const event = (
+    status: TimelineEvent['status'],
+    detail: string | undefined,
+    reason?: TimelineEvent['reason'],
+  ): TimelineEvent => ({
+    at: now,
+    status,
+    ...(reason === undefined ? {} : { reason }),
+    ...where,
+    ...(detail === undefined ? {} : { detail }),
+  })
+  const done = { attempts, firedAt, dueAt: now }
+
+  switch (result.outcome) {
+    case 'delivered': {
+      const detail = result.providerMessageId ?? result.detail
+      return advance(notification, [...path, event('delivered', detail)], done)
+    }
+    case 'rejected':
+      return advance(notification, [...path, event('failed', result.detail)], done)
+    case 'rate_limited':
+      // The account was asked too much, not the notification: this is no attempt of its own.
+      return advance(notification, [...path, event('queued', result.detail, 'provider_capacity')], {
+        firedAt,
+        dueAt: now,
+      })
+    case 'unknown':
+      if (!attempted.idempotent) {
+        return advance(notification, [...path, event('dead', result.detail, 'outcome_unknown')], {
+          ...done,
+          dueAt: notification.expiresAt ?? Number.MAX_SAFE_INTEGER,
+        })
+      }
+      return again()
+    case 'failed':
+      return again()
+  }
+
+  function again(): Move {
+    const detail = 'detail' in result ? result.detail : undefined
+    if (attempted.retryAt === undefined) {
+      return advance(notification, [...path, event('dead', detail, 'attempts_exhausted')], {
+        ...done,
+        dueAt: notification.expiresAt ?? Number.MAX_SAFE_INTEGER,
+      })
+    }
+    return advance(notification, [...path, event('scheduled', detail, 'retry')], {
+      ...done,
+      dueAt: attempted.retryAt,
+    })
+  }
+}

@@ -1,0 +1,48 @@
+/** Turns a notification into what a provider carries: addressed, rendered, with its way out. */
+import type { Content, JsonObject, Notification, Recipient, RecipientFields } from '../model.ts'
+import { mergeFields } from '../policy/preferences.ts'
+import type { Message, Templates } from '../ports.ts'
+
+export interface Composer {
+  readonly templates: Templates
+  /** Where one click ends such mail; absent without a public address. */
+  readonly unsubscribeUrl?: (notification: Notification) => string
+}
+
+/** Throws INVALID_REQUEST where the template cannot be rendered. */
+export function compose(composer: Composer, notification: Notification, person: Recipient | null): Message {
+  const to = mergeFields(notification.to, person)
+  const unsubscribeUrl =
+    notification.channel === 'email' && notification.priority !== 'critical'
+      ? composer.unsubscribeUrl?.(notification)
+      : undefined
+  return {
+    id: notification.id,
+    tenant: notification.tenant,
+    channel: notification.channel,
+    category: notification.category,
+    to,
+    content: contentOf(composer.templates, notification, to, unsubscribeUrl),
+    ...(notification.data === undefined ? {} : { data: notification.data }),
+    attempt: notification.attempts + 1,
+    ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
+  }
+}
+
+function contentOf(
+  templates: Templates,
+  notification: Notification,
+  to: RecipientFields,
+  unsubscribeUrl: string | undefined,
+): Content {
+  if (notification.content !== undefined) return notification.content
+  const locals: JsonObject = {
+    recipient: to as unknown as JsonObject,
+    data: notification.data ?? {},
+    category: notification.category,
+    tenant: notification.tenant,
+    notificationId: notification.id,
+    ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
+  }
+  return templates.render(notification.template ?? '', notification.channel, locals)
+}

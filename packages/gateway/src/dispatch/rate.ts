@@ -1,0 +1,77 @@
+/**
+ * An account's rate, exact in every rolling window: a ring of the instants at which it was last used. The N-th last
+ * must lie a whole window back before the next may go (design: a token bucket of N per second lets 2N through).
+ */
+import type { Window } from '@sluice/limits'
+
+export interface RollingRate {
+  /** The earliest instant ≥ now at which one more may go. */
+  freeAt(now: number): number
+  /** Returns the instant noted. */
+  take(now: number): number
+  /** Takes back a `take` that led to nothing; where others followed it, its place is lost, which is safe. */
+  undo(takenAt: number): void
+  /** How many went in the narrowest window ending now. */
+  used(now: number): number
+}
+
+const initialCapacity = 64
+/** Places beyond the largest N, so that what is undone still finds the instants that its `take` would have overwritten. */
+const spare = 256
+
+export function createRollingRate(windows: readonly Window[], marginMs: number): RollingRate {
+  const largest = Math.max(0, ...windows.map((window) => window.max))
+  const needed = largest + spare
+  const narrowest = windows.reduce<Window | undefined>(
+    (least, window) => (least === undefined || window.windowMs < least.windowMs ? window : least),
+    undefined,
+  )
+  // Grows to the largest N only as it is used: 500 accounts with 50,000/h would be 200 MB if made at once.
+  let ring = new Float64Array(Math.min(needed, initialCapacity))
+  let count = 0
+
+  const at = (back: number): number => ring[(count - back) % ring.length]!
+
+  function grow(): void {
+    const larger = new Float64Array(Math.min(needed, ring.length * 2))
+    const kept = Math.min(count, ring.length)
+    for (let back = kept; back >= 1; back -= 1) larger[(count - back) % larger.length] = at(back)
+    ring = larger
+  }
+
+  return {
+    freeAt(now) {
+      let free = now
+      for (const window of windows) {
+        if (window.max === 0) return Number.POSITIVE_INFINITY
+        if (count >= window.max) {
+          const next = at(window.max) + window.windowMs + marginMs
+          if (next > free) free = next
+        }
+      }
+      return free
+    },
+    take(now) {
+      if (largest === 0) return now
+      if (count >= ring.length && ring.length < needed) grow()
+      // A clock that steps back must not let the ring lose its order.
+      const last = count === 0 ? now : at(1)
+      const instant = now < last ? last : now
+      ring[count % ring.length] = instant
+      count += 1
+      return instant
+    },
+    undo(takenAt) {
+      if (count > 0 && at(1) === takenAt) count -= 1
+    },
+    used(now) {
+      if (narrowest === undefined) return 0
+      let used = 0
+      for (let back = 1; back <= Math.min(count, ring.length); back += 1) {
+        if (at(back) <= now - narrowest.windowMs) break
+        used += 1
+      }
+      return used
+    },
+  }
+}
