@@ -159,7 +159,7 @@ export interface Recipient extends RecipientFields {
 }
 
 /** Text of a message, as the application wrote it or a template rendered it. */
-export interface Content {
+export type Content = {
   readonly subject?: string
   readonly text?: string
   readonly html?: string

@@ -38,6 +38,11 @@ export interface Deciding {
   readonly patient?: boolean
 }
 
+interface CaseAsking extends Asking {
+  readonly notification: Notification
+  readonly notBefore: number
+}
+
 export interface Decider {
   /** Gives every case its verdict. */
   decide(cases: readonly Case[], how?: Deciding): Promise<void>
@@ -47,13 +52,10 @@ export interface Decider {
   takeBack(cases: readonly Case[]): Promise<void>
 }
 
-export function claimOf(notification: Notification, windowMs: number): Claim {
-  const { tenant, to, id, fingerprint } = notification
-  return { subject: personSubject(tenant, to.id), fingerprint, id, windowMs }
-}
-
-function personSubject(tenant: string, recipient: string) {
-  return { key: `${encodeURIComponent(tenant)}/${encodeURIComponent(recipient)}`, tenant, recipient }
+/** What a notification takes so that nobody says the same within the window. */
+export function claimOf(policy: Policy, notification: Notification, windowMs = 0): Claim {
+  const { subject } = policy.rulesFor(notification).at(-1)!
+  return { subject, fingerprint: notification.fingerprint, id: notification.id, windowMs }
 }
 
 export function createDecider(options: DeciderOptions): Decider {
@@ -74,7 +76,7 @@ export function createDecider(options: DeciderOptions): Decider {
     }
     await limit(cases.filter(open), now, how)
     const unclaimed = [...claimed].filter((each) => each.verdict?.status === 'suppressed')
-    await state.unclaim(unclaimed.map((each) => claimOf(each.notification, 0)))
+    await state.unclaim(unclaimed.map((each) => claimOf(policy, each.notification)))
     for (const each of claimed) {
       if (each.verdict?.status !== 'suppressed') each.verdict = { ...each.verdict!, claimed: true }
     }
@@ -101,7 +103,7 @@ export function createDecider(options: DeciderOptions): Decider {
     if (windowMs === undefined) return claimed
     const asking = cases.filter((each) => each.notification.priority !== 'critical')
     if (asking.length === 0) return claimed
-    const claims = asking.map((each) => claimOf(each.notification, windowMs))
+    const claims = asking.map((each) => claimOf(policy, each.notification, windowMs))
     const first = await state.claim(claims)
     if (dry) await state.unclaim(claims.filter((_, index) => first[index] === true))
     asking.forEach((each, index) => {
@@ -152,7 +154,7 @@ export function createDecider(options: DeciderOptions): Decider {
     for (const [index, each] of cases.entries()) await conclude(each, askings[index]!, bookings[index]!, now, how)
   }
 
-  function askingOf({ notification, person }: Case, now: number, how: Deciding): Asking & { notBefore: number } {
+  function askingOf({ notification, person }: Case, now: number, how: Deciding): CaseAsking {
     const notBefore = Math.max(now, notification.sendAt ?? 0)
     const untilExpiry = (notification.expiresAt ?? Number.POSITIVE_INFINITY) - notBefore - 1
     return {
@@ -166,13 +168,13 @@ export function createDecider(options: DeciderOptions): Decider {
 
   async function conclude(
     each: Case,
-    asking: Asking & { notBefore: number },
+    asking: CaseAsking,
     booking: Booking,
     now: number,
     how: Deciding,
     fallback?: { readonly channel: Channel; readonly limit: string },
   ): Promise<void> {
-    const { notification } = asking as { notification: Notification }
+    const { notification } = asking
     if (booking.held) {
       const verdict = bookedVerdict({
         policyVersion: version,
@@ -231,7 +233,7 @@ export function createDecider(options: DeciderOptions): Decider {
   /** A second fallback does not happen: it waits for its limits instead. */
   async function wait(
     each: Case,
-    asking: Asking & { notBefore: number },
+    asking: CaseAsking,
     now: number,
     how: Deciding,
     fallback?: { readonly channel: Channel; readonly limit: string },
@@ -275,7 +277,7 @@ export function createDecider(options: DeciderOptions): Decider {
       const booked = cases.filter((each) => each.verdict?.booked === true)
       const claimed = cases.filter((each) => each.verdict?.claimed === true)
       if (booked.length > 0) await book.cancel(booked.map((each) => ({ ...each.notification, ...each.verdict!.patch })))
-      if (claimed.length > 0) await state.unclaim(claimed.map((each) => claimOf(each.notification, 0)))
+      if (claimed.length > 0) await state.unclaim(claimed.map((each) => claimOf(policy, each.notification)))
       for (const each of cases) if (each.verdict?.digest?.opens === true) digests.forget(each.verdict.digest.digest)
     },
   }

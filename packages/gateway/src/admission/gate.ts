@@ -27,7 +27,7 @@ import { accepted, type Case } from './case.ts'
 import { claimOf, createDecider, type Deciding, moveTo } from './decide.ts'
 import { createDigestCloser } from './digest-closer.ts'
 import { fingerprint } from './fingerprint.ts'
-import { createHours } from './hours.ts'
+import type { Hours } from './hours.ts'
 import { createOpenDigests } from './open-digests.ts'
 import type { PeopleCache } from './people.ts'
 import type { PlatformLine } from './platform.ts'
@@ -40,6 +40,7 @@ export interface GateOptions {
   readonly book: Book
   readonly people: PeopleCache
   readonly policy: Policy
+  readonly hours: Hours
   readonly agenda: Agenda
   readonly platform: PlatformLine
   readonly clock: Clock
@@ -51,8 +52,7 @@ const triesMax = 8
 const redrivePage = 200
 
 export function createGate(options: GateOptions): Gate {
-  const { store, ledger, state, book, people, policy, agenda, platform, clock, random } = options
-  const hours = createHours(policy)
+  const { store, ledger, state, book, people, policy, hours, agenda, platform, clock, random } = options
   const digests = createOpenDigests({ store, random })
   const decider = createDecider({ policy, book, state, hours, digests, clock })
   const closer = createDigestCloser({ store, ledger, book, people, policy, agenda, digests, decider, hours, clock, random })
@@ -178,7 +178,7 @@ export function createGate(options: GateOptions): Gate {
     return false
   }
 
-  const forgetFingerprint = (notification: Notification): Promise<void> => state.unclaim([claimOf(notification, 0)])
+  const forgetFingerprint = (notification: Notification): Promise<void> => state.unclaim([claimOf(policy, notification)])
 
   async function cancel(tenant: string, id: string): Promise<void> {
     for (let tries = 0; tries < triesMax; tries += 1) {

@@ -28,9 +28,10 @@ export interface PlatformLine {
   behind(notification: Notification): 'tenant' | 'module' | undefined
 }
 
-export const tenantSubject = (tenant: string): Subject => ({ key: encodeURIComponent(tenant), tenant })
+export const tenantSubject = (tenant: string): Subject => ({ key: `platform:${encodeURIComponent(tenant)}`, tenant })
 export const moduleStream = (module: string): string => `module=${module}`
 export const tenantStream = 'tenant'
+const textOf = (window: Window): string => window.text
 
 export function createPlatformLine(options: PlatformOptions): PlatformLine {
   const { state, ratesOf, policyVersion } = options
@@ -42,8 +43,8 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
     if (known === undefined) {
       const rates = ratesOf(tenant)
       known = [
-        ...(rates.tenant.length === 0 ? [] : [limit('tenant', rates.tenant, { stream: tenantStream })]),
-        ...(rates.module.length === 0 ? [] : [limit('module', rates.module, { stream: moduleStream(module) })]),
+        ...(rates.tenant.length === 0 ? [] : [limit('tenant', rates.tenant.map(textOf), { stream: tenantStream })]),
+        ...(rates.module.length === 0 ? [] : [limit('module', rates.module.map(textOf), { stream: moduleStream(module) })]),
       ]
       if (rules.size > 10_000) rules.clear()
       rules.set(key, known)

@@ -6,7 +6,7 @@
 import type { Digest, Notification } from '../model.ts'
 import { advance } from '../model.ts'
 import type { Agenda, Clock, Gate, Ledger, Queue, Store } from '../ports.ts'
-import { Heap } from './heap.ts'
+import { Heap } from '../heap.ts'
 
 export interface AgendaOptions {
   readonly store: Store

@@ -18,6 +18,10 @@ export class Heap<T> {
     return this.#entries[0]?.key
   }
 
+  get least(): T | undefined {
+    return this.#entries[0]?.item
+  }
+
   push(key: number, item: T): void {
     const entries = this.#entries
     const entry = { key, turn: this.#turns++, item }

@@ -1,0 +1,88 @@
+/**
+ * From the record to the limiter's state: which instants a subject's streams held. The streams are found by the
+ * policy in force, so a changed policy counts the history that exists.
+ */
+import type { Admission, Clock, Ledger, Store, Subject } from '../ports.ts'
+import type { Policy } from '../policy/policy.ts'
+import { moduleStream, tenantStream, tenantSubject } from './platform.ts'
+
+export interface FactsOptions {
+  readonly store: Pick<Store, 'admissions'>
+  readonly policy: Policy
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly clock: Clock
+  /** The longest window of tenants and modules, ms. */
+  readonly platformWindowMs: number
+}
+
+interface Entry {
+  readonly id: string
+  readonly at: number
+  readonly fired: boolean
+  readonly streams: string[]
+}
+
+/** The newest so many admissions of one subject are looked at: no limit of a person counts more. */
+const admissionsMax = 5_000
+
+export function createFacts(options: FactsOptions) {
+  const { store, policy, ledger, clock } = options
+
+  function entriesOf(admission: Admission, subject: Subject): Entry[] {
+    if (admission.undecided === true) return []
+    const streams = policy
+      .rulesFor(admission)
+      .filter((each) => each.subject.key === subject.key)
+      .flatMap((each) => each.rules.map((rule) => rule.stream))
+    if (streams.length === 0) return []
+    const entries: Entry[] = []
+    // It may have been sent before the crash: that counts besides what is still to come.
+    if (admission.suspectAt !== undefined) {
+      entries.push({ id: `${admission.id}?`, at: admission.suspectAt, fired: true, streams })
+    }
+    const live = ledger.live(admission.id)
+    const handedOver = live?.status === 'sending' ? live.events.at(-1)?.at : undefined
+    const firedAt = handedOver ?? admission.firedAt
+    if (firedAt !== undefined) entries.push({ id: admission.id, at: firedAt, fired: true, streams })
+    else if (admission.status === 'queued' || admission.status === 'scheduled') {
+      entries.push({ id: admission.id, at: admission.dueAt, fired: false, streams })
+    }
+    return entries
+  }
+
+  /** A tenant's limits count acceptances, and what waits for them at the instant it was promised. */
+  function platformEntry(admission: Admission): Entry[] {
+    if (admission.priority === 'critical' || admission.actors !== undefined) return []
+    const at = admission.undecided === true ? admission.dueAt : admission.createdAt
+    const streams = [tenantStream, moduleStream(admission.module)]
+    return [{ id: admission.id, at, fired: true, streams }]
+  }
+
+  return async function factsOf(subject: Subject) {
+    const now = clock.now()
+    const platform = subject.recipient === undefined && subject.key === tenantSubject(subject.tenant).key
+    const windowMs = platform ? options.platformWindowMs : policy.longestWindowMs
+    const admissions = await store.admissions({
+      tenant: subject.tenant,
+      ...(subject.recipient === undefined ? {} : { recipient: subject.recipient }),
+      since: now - windowMs,
+      limit: admissionsMax,
+    })
+    const entries = admissions.flatMap((admission) =>
+      platform ? platformEntry(admission) : entriesOf(admission, subject),
+    )
+    const dedup = policy.deduplicationWindowMs
+    const fingerprints =
+      dedup === undefined || subject.recipient === undefined
+        ? []
+        : admissions
+            .filter((each) => each.createdAt > now - dedup && countsAsFirst(each))
+            .map((each) => ({ fingerprint: each.fingerprint, id: each.id, at: each.createdAt }))
+    return { entries, fingerprints }
+  }
+}
+
+/** What was cancelled, failed or suppressed is not a first (contract, Deduplication). */
+function countsAsFirst({ status }: Admission): boolean {
+  return status !== 'cancelled' && status !== 'failed' && status !== 'suppressed'
+}

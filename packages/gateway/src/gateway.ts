@@ -1,0 +1,184 @@
+/**
+ * The composition: configuration → adapters → stages, in the order in which a notification meets them. The only
+ * file that knows both the engines and the stages. Read it first: everything that Sluice is made of stands here.
+ */
+import { createSystemClock } from './adapters/clock.ts'
+import { createSandbox, type Sandbox } from './adapters/providers/sandbox.ts'
+import { createSmtpProvider } from './adapters/providers/smtp.ts'
+import { createWebhookProvider } from './adapters/providers/webhook.ts'
+import { createEmbeddedQueue } from './adapters/queue/embedded.ts'
+import { createRandom } from './adapters/random.ts'
+import { createMemoryState } from './adapters/state/memory.ts'
+import { createSqliteStore } from './adapters/store/sqlite.ts'
+import { builtInTemplates, createTemplates } from './adapters/templates/liquid.ts'
+import { createBook } from './admission/book.ts'
+import { createFacts } from './admission/facts.ts'
+import { createGate } from './admission/gate.ts'
+import { createHours } from './admission/hours.ts'
+import { createPeople } from './admission/people.ts'
+import { createPlatformLine } from './admission/platform.ts'
+import { type Config, type PoolConfig, tenantOf } from './config/config.ts'
+import { createLedger } from './delivery/ledger.ts'
+import { settle } from './delivery/outcome.ts'
+import { createDispatcher } from './dispatch/dispatcher.ts'
+import { Pool } from './dispatch/pool.ts'
+import { createHttpServer, type HttpServer } from './intake/server.ts'
+import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
+import { createLog } from './log.ts'
+import { optedOut } from './policy/preferences.ts'
+import type { Clock, Gate, Ledger, PoolReport, Provider, Random, Store } from './ports.ts'
+import { createSchedule } from './schedule/agenda.ts'
+
+export interface Gateway {
+  /** Opens the doors; resolves when requests are answered. */
+  start(): Promise<{ readonly url: string }>
+  /** The same without HTTP: for the simulator and for tests. */
+  startStages(): Promise<void>
+  /** Takes nothing new, lets what is in flight settle, and closes the store. */
+  stop(): Promise<void>
+  readonly gate: Gate
+  readonly store: Store
+  readonly ledger: Ledger
+  readonly pools: () => readonly PoolReport[]
+  readonly sandbox: Sandbox
+}
+
+/** What the simulator and tests put in place of the machine's own. */
+export interface GatewayParts {
+  readonly clock?: Clock
+  readonly random?: Random
+  readonly store?: Store
+  readonly providers?: readonly Provider[]
+}
+
+export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
+  const log = createLog(config.log.level)
+  const clock = parts.clock ?? createSystemClock()
+  const random = parts.random ?? createRandom()
+  const policy = config.policy.compiled
+  const trouble = (what: string, error: unknown): void => log.error({ err: error }, what)
+
+  // What is durable, and what is known of it in memory.
+  const store = parts.store ?? (await createSqliteStore({ path: config.store.path, clock }))
+  const ledger = await createLedger({ store, clock, boundsFor: (tenant) => tenantOf(config.tenants, tenant) })
+  const people = createPeople({ store })
+
+  // The limits: a cache of facts in the store.
+  const tenants = [config.tenants.default, ...config.tenants.byId.values()]
+  const platformWindows = tenants.flatMap((tenant) => [...tenant.rate.windows, ...tenant.modules.windows])
+  const factsOf = createFacts({
+    store,
+    policy,
+    ledger,
+    clock,
+    platformWindowMs: Math.max(0, ...platformWindows.map((window) => window.windowMs)),
+  })
+  const state = createMemoryState({ clock, marginMs: config.limits.marginMs, factsOf })
+  const hours = createHours(policy)
+  const book = createBook({ state, policy, hours, clock })
+
+  // Schedule: what is due goes to the queue.
+  const queue = createEmbeddedQueue({ weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
+  const schedule = createSchedule({ store, ledger, queue, clock, gate: () => gate, onTrouble: trouble })
+
+  // Admission: what is accepted, and when it may leave.
+  const platform = createPlatformLine({
+    state,
+    policyVersion: policy.version,
+    ratesOf: (tenant) => {
+      const { rate, modules } = tenantOf(config.tenants, tenant)
+      return { tenant: rate.windows, module: modules.windows }
+    },
+  })
+  const gate = createGate({ store, ledger, state, book, people, policy, hours, agenda: schedule, platform, clock, random })
+
+  // Dispatch: accounts, leases, providers.
+  const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
+  const templates = createTemplates({ folders })
+  const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
+  const sandbox = createSandbox({ clock, random })
+  const providers = parts.providers ?? [
+    createSmtpProvider(),
+    createWebhookProvider({ allowPrivate: config.network.allowPrivate, clock }),
+    sandbox,
+  ]
+  const pools = config.pools.map((pool) => createPool(pool, providers, config.limits.marginMs))
+  const dispatcher = createDispatcher({
+    pools,
+    queue,
+    ledger,
+    book,
+    people,
+    agenda: schedule,
+    composer: { templates, ...(links.urlFor === undefined ? {} : { unsubscribeUrl: links.urlFor }) },
+    clock,
+    random,
+    settle,
+    mayReceive: ({ category, channel, priority }, person) => !optedOut(person, category, channel, priority),
+    onTrouble: trouble,
+  })
+
+  const poolReports = (): readonly PoolReport[] => pools.map((pool) => pool.report(clock.now()))
+  let server: HttpServer | undefined
+
+  async function startStages(): Promise<void> {
+    await Promise.all(pools.map((pool) => pool.warm()))
+    dispatcher.start()
+    await schedule.start()
+  }
+
+  return {
+    gate,
+    store,
+    ledger,
+    sandbox,
+    pools: poolReports,
+    startStages,
+    async start() {
+      server = await createHttpServer({
+        config: config.http,
+        gate,
+        store,
+        ledger,
+        policy,
+        templates,
+        links,
+        channels: pools.map((pool) => pool.channel),
+        pools: poolReports,
+        queue,
+        people,
+        clock,
+        log,
+      })
+      const url = await server.listen()
+      await startStages()
+      return { url }
+    },
+    async stop() {
+      await server?.close()
+      await schedule.stop()
+      await dispatcher.drain()
+      await Promise.all(providers.map((provider) => provider.close()))
+      await Promise.all([queue.close(), state.close()])
+      await store.close()
+    },
+  }
+}
+
+function createPool(config: PoolConfig, providers: readonly Provider[], marginMs: number): Pool {
+  const provider = providers.find((each) => each.name === config.provider)
+  if (provider === undefined) throw new TypeError(`no provider is called ${config.provider}`)
+  return new Pool({
+    channel: config.channel,
+    provider,
+    marginMs,
+    retry: config.retry,
+    timeoutMs: config.timeoutMs,
+    accounts: config.accounts.map(({ account, rate, concurrencyMax }) => ({
+      account,
+      windows: rate.windows,
+      rate: rate.text,
+      concurrencyMax,
+    })),
+  })
+}
