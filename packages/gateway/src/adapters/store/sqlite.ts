@@ -1,0 +1,3 @@
+/** The door of the embedded store; what stands behind it is told in sqlite/store.ts. */
+export type { SqliteStore, SqliteStoreOptions } from './sqlite/store.ts'
+export { createSqliteStore } from './sqlite/store.ts'

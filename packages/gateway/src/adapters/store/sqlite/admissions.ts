@@ -1,0 +1,44 @@
+/**
+ * The facts from which limiter state is rebuilt. A person's limits count what was sent, what may have been, and
+ * what holds an instant; a tenant's count everything that was accepted, whatever became of it (invariant 6).
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { Admission, AdmissionQuery } from '../../../ports.ts'
+import { admissionColumns, readAdmission } from './rows.ts'
+
+export interface Admissions {
+  /** Newest first. */
+  read(query: AdmissionQuery): readonly Admission[]
+}
+
+/** When it counts: when it was sent, or is to be. */
+const counted = 'coalesce(s.fired_at, s.suspect_at, s.due_at)'
+
+export function prepareAdmissions(db: DatabaseSync): Admissions {
+  const ofRecipient = db.prepare(`SELECT ${admissionColumns} FROM notifications n JOIN states s USING (seq)
+    WHERE n.tenant = :tenant AND n.recipient = :recipient
+      AND (s.fired_at IS NOT NULL OR s.suspect_at IS NOT NULL OR s.status IN (1, 3, 4))
+      AND (n.created_at >= :since OR s.fired_at >= :since OR s.suspect_at >= :since
+        OR s.status IN (1, 3, 4) AND s.due_at >= :since)
+    ORDER BY ${counted} DESC, n.seq DESC LIMIT :limit`)
+  // What a tenant's limit made wait counts at its dueAt, however long ago it was accepted: the index `promised`.
+  const ofTenant = db.prepare(`SELECT ${admissionColumns} FROM
+      (SELECT seq FROM notifications WHERE tenant = :tenant AND created_at >= :since
+       UNION
+       SELECT p.seq FROM states p CROSS JOIN notifications q USING (seq)
+         WHERE p.platform = 1 AND p.due_at >= :since AND q.tenant = :tenant)
+      CROSS JOIN notifications n USING (seq) JOIN states s USING (seq)
+    ORDER BY ${counted} DESC, n.seq DESC LIMIT :limit`)
+  for (const statement of [ofRecipient, ofTenant]) statement.setReturnArrays(true)
+  type Rows = Parameters<typeof readAdmission>[0][]
+
+  return {
+    read({ tenant, recipient, since, limit }) {
+      const rows =
+        recipient === undefined
+          ? ofTenant.all({ tenant, since, limit })
+          : ofRecipient.all({ tenant, recipient, since, limit })
+      return (rows as unknown as Rows).map(readAdmission)
+    },
+  }
+}

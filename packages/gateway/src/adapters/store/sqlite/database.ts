@@ -1,0 +1,147 @@
+/**
+ * Opens the file: one owner, the right pragmas, the newest schema, a look at its health, and the mark by which the
+ * next opening sees whether this run ended cleanly. Everything here runs once, before the first notification.
+ */
+import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { SluiceError } from '../../../errors.ts'
+import { damaged, diskFault, isBusy, isDamage } from './faults.ts'
+
+export interface DatabaseOptions {
+  /** A file, or ':memory:'. */
+  readonly path: string
+  /** Memory for pages, at most. @defaultValue 64 */
+  readonly cacheMib?: number
+  /** A file up to this size is read through and checked at every opening. @defaultValue 64 */
+  readonly checkMib?: number
+}
+
+export interface Database {
+  readonly db: DatabaseSync
+  readonly path: string
+  /** The run before this one did not end by `close`. */
+  readonly crashed: boolean
+  /** Notes that all is settled, folds the log into the file and gives the file up. */
+  close(): void
+}
+
+const inMemory = ':memory:'
+const folder = new URL('./migrations/', import.meta.url)
+
+export function openDatabase(options: DatabaseOptions): Database {
+  const { path } = options
+  const unlock = path === inMemory ? () => {} : lock(path)
+  try {
+    return open(options, unlock)
+  } catch (error) {
+    unlock()
+    throw diskFault(error, path) ?? error
+  }
+}
+
+function open(options: DatabaseOptions, unlock: () => void): Database {
+  const { path, cacheMib = 64, checkMib = 64 } = options
+  const db = new DatabaseSync(path)
+  try {
+    tune(db, path, cacheMib)
+    if (path !== inMemory && statSync(path).size <= checkMib * 2 ** 20) checkHealth(db, path)
+    migrate(db, path)
+    const crashed = db.prepare("SELECT value FROM meta WHERE name = 'run'").get()?.value === 'open'
+    return {
+      db,
+      path,
+      crashed,
+      close() {
+        db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'closed')")
+        if (path !== inMemory) db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+        db.close()
+        unlock()
+      },
+    }
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** From here until `close`, an end of the process is a crash. */
+export function markOpen(db: DatabaseSync): void {
+  db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'open')")
+}
+
+function tune(db: DatabaseSync, path: string, cacheMib: number): void {
+  db.exec(`PRAGMA cache_size = ${-cacheMib * 1024}; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;`)
+  if (path === inMemory) {
+    db.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;')
+    return
+  }
+  db.exec('PRAGMA busy_timeout = 100; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;')
+}
+
+/**
+ * Holds a lock on a small file beside the store for as long as this process lives. It is the operating system's lock,
+ * so a kill frees it, and the store itself stays open to readers such as `sqlite3` and backups.
+ */
+function lock(path: string): () => void {
+  const file = `${path}-lock`
+  try {
+    mkdirSync(dirname(path), { recursive: true })
+    const db = new DatabaseSync(file)
+    try {
+      db.exec('BEGIN EXCLUSIVE')
+    } catch (error) {
+      db.close()
+      throw error
+    }
+    return () => db.close()
+  } catch (error) {
+    if (isBusy(error)) {
+      throw new SluiceError(
+        'INVALID_CONFIG',
+        `The store file ${path} is in use by another gateway. Give each process a file of its own, or let them share a PostgreSQL.`,
+        { errors: [{ path: 'store', message: `${path} is in use` }], cause: error },
+      )
+    }
+    const cause = error instanceof Error ? error.message : String(error)
+    throw new SluiceError('INVALID_CONFIG', `The store file ${path} cannot be opened: ${cause}.`, {
+      errors: [{ path: 'store', message: `${path} cannot be opened` }],
+      cause: error,
+    })
+  }
+}
+
+/** Reads every page; throws what is wrong with the first few. */
+export function checkHealth(db: DatabaseSync, path: string): void {
+  let found: string[]
+  try {
+    found = db
+      .prepare('PRAGMA quick_check(3)')
+      .all()
+      .map((row) => String(row.quick_check))
+  } catch (error) {
+    if (isDamage(error)) throw damaged(path, (error as Error).message, error)
+    throw error
+  }
+  if (found.length !== 1 || found[0] !== 'ok') throw damaged(path, found.join('; '))
+}
+
+/** Runs the migrations that the file has not seen, each in its own transaction; `user_version` counts them. */
+function migrate(db: DatabaseSync, path: string): void {
+  const files = readdirSync(folder)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+  const seen = Number(db.prepare('PRAGMA user_version').get()?.user_version)
+  if (seen > files.length) {
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `The store file ${path} was written by a newer version (schema ${seen}; this one knows ${files.length}).`,
+      { errors: [{ path: 'store', message: 'written by a newer version' }] },
+    )
+  }
+  for (const [index, name] of files.entries()) {
+    if (index < seen) continue
+    const sql = readFileSync(new URL(name, folder), 'utf8')
+    db.exec(`BEGIN IMMEDIATE; ${sql}; PRAGMA user_version = ${index + 1}; COMMIT;`)
+  }
+}

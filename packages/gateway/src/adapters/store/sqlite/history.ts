@@ -1,0 +1,42 @@
+/** Forgets what is final and old, a slice at a time so that no commit waits long behind it. */
+import type { DatabaseSync } from 'node:sqlite'
+import { finalCodes, statusOf } from './codes.ts'
+import type { Tallies } from './tallies.ts'
+
+export interface History {
+  /**
+   * Drops what is final, older than `before` and among the next `max` rows after `from`. Returns how many, and
+   * where to go on; no `next` at the end.
+   */
+  prune(before: number, from: number, max: number): { readonly dropped: number; readonly next?: number }
+}
+
+export function prepareHistory(db: DatabaseSync, tallies: Tallies): History {
+  const select = db.prepare(`SELECT n.seq, n.tenant, n.created_at AS at, s.status,
+      s.status IN ${finalCodes} AND n.created_at < :before AND coalesce(s.fired_at, 0) < :before AS old
+    FROM notifications n JOIN states s USING (seq) WHERE n.seq > :from ORDER BY n.seq LIMIT :max`)
+  const removes = [
+    db.prepare('DELETE FROM notifications WHERE seq = ?'),
+    db.prepare('DELETE FROM states WHERE seq = ?'),
+  ]
+  const removeEvents = db.prepare('DELETE FROM events WHERE place BETWEEN ?1 << 20 AND ?1 << 20 | 1048575')
+
+  return {
+    prune(before, from, max) {
+      const rows = select.all({ before, from, max })
+      let dropped = 0
+      for (const row of rows) {
+        if (row.old !== 1) continue
+        const seq = row.seq as number
+        for (const remove of removes) remove.run(seq)
+        removeEvents.run(seq)
+        tallies.count(row.tenant as string, statusOf(row.status as number), false, -1)
+        dropped += 1
+      }
+      const last = rows.at(-1)
+      // Rows stand in the order of acceptance, so the first young one ends the search.
+      const ended = last === undefined || rows.length < max || (last.at as number) >= before
+      return ended ? { dropped } : { dropped, next: last.seq as number }
+    },
+  }
+}

@@ -1,0 +1,138 @@
+/** The questions of people: one notification, a page of them, dead letters, what waits for somebody, a digest's items. */
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
+import { SluiceError } from '../../../errors.ts'
+import type { Digest, Notification } from '../../../model.ts'
+import type { DeadLetterQuery, ListQuery, Page } from '../../../ports.ts'
+import { statusCodes } from './codes.ts'
+import { columns, readNotification, seqOf } from './rows.ts'
+
+export interface Listing {
+  notification(tenant: string, id: string): Notification | undefined
+  list(query: ListQuery): Page<Notification>
+  deadLetters(query: DeadLetterQuery): Page<Notification>
+  waiting(tenant: string, recipient: string): readonly Notification[]
+  digestItems(digest: Digest): readonly Notification[]
+}
+
+type Row = Parameters<typeof readNotification>[0]
+type Condition = readonly [sql: string, ...values: SQLInputValue[]] | undefined | false
+
+export function prepareListing(db: DatabaseSync): Listing {
+  // One statement a combination of filters: at most a few dozen.
+  const statements = new Map<string, StatementSync>()
+  function all(sql: string, values: readonly SQLInputValue[]): readonly Row[] {
+    let statement = statements.get(sql)
+    if (statement === undefined) {
+      statement = db.prepare(sql)
+      statement.setReturnArrays(true)
+      statements.set(sql, statement)
+    }
+    return statement.all(...values) as unknown as readonly Row[]
+  }
+
+  function select(
+    from: string,
+    conditions: readonly Condition[],
+    order: string,
+    limit: number,
+  ): readonly Row[] {
+    const given = conditions.filter((condition) => condition !== undefined && condition !== false)
+    const where = given.map(([sql]) => `(${sql})`).join(' AND ')
+    const values = given.flatMap(([, ...bound]) => bound)
+    return all(`SELECT ${columns} FROM ${from} WHERE ${where} ORDER BY ${order} LIMIT ?`, [...values, limit])
+  }
+
+  const byNotification = 'notifications n JOIN states s USING (seq)'
+  // CROSS JOIN fixes the order: from the few rows of a partial index to their notifications.
+  const byState = 'states s CROSS JOIN notifications n USING (seq)'
+  const noLimit = -1
+
+  return {
+    notification(tenant, id) {
+      const [row] = select(byNotification, [['n.id = ? AND n.tenant = ?', id, tenant]], 'n.seq', 1)
+      return row === undefined ? undefined : readNotification(row)
+    },
+
+    list(query) {
+      const after = readCursor(query.cursor, 2)
+      const rows = select(
+        byNotification,
+        [
+          ['n.tenant = ?', query.tenant],
+          query.recipient !== undefined && ['n.recipient = ?', query.recipient],
+          query.category !== undefined && ['n.category = ?', query.category],
+          query.channel !== undefined && ['n.channel = ?', query.channel],
+          query.statuses !== undefined && [
+            's.status IN (SELECT value FROM json_each(?))',
+            JSON.stringify(query.statuses.map((status) => statusCodes[status])),
+          ],
+          query.from !== undefined && ['n.created_at >= ?', query.from],
+          query.to !== undefined && ['n.created_at < ?', query.to],
+          after && ['n.created_at <= ? AND (n.created_at < ? OR n.seq < ?)', after[0]!, after[0]!, after[1]!],
+        ],
+        'n.created_at DESC, n.seq DESC',
+        query.limit + 1,
+      )
+      return page(rows, query.limit, (row) => [row[6] as number, seqOf(row)])
+    },
+
+    deadLetters(query) {
+      const after = readCursor(query.cursor, 1)
+      const rows = select(
+        byState,
+        [
+          ['s.status = 5'],
+          query.tenant !== undefined && ['n.tenant = ?', query.tenant],
+          query.channel !== undefined && ['n.channel = ?', query.channel],
+          query.cause !== undefined && ['s.cause = ?', query.cause],
+          query.ids !== undefined && ['n.id IN (SELECT value FROM json_each(?))', JSON.stringify(query.ids)],
+          after && ['s.seq > ?', after[0]!],
+        ],
+        's.seq',
+        query.limit + 1,
+      )
+      return page(rows, query.limit, (row) => [seqOf(row)])
+    },
+
+    waiting(tenant, recipient) {
+      return select(
+        byNotification,
+        [['n.tenant = ? AND n.recipient = ? AND s.status IN (1, 2, 3)', tenant, recipient]],
+        'n.seq',
+        noLimit,
+      ).map(readNotification)
+    },
+
+    digestItems(digest) {
+      return select(byState, [['s.status = 2 AND s.digest_id = ?', digest.id]], 's.seq', noLimit).map(
+        readNotification,
+      )
+    },
+  }
+}
+
+function page(
+  rows: readonly Row[],
+  limit: number,
+  cursorOf: (row: Row) => readonly number[],
+): Page<Notification> {
+  const shown = rows.slice(0, limit)
+  const last = shown.at(-1)
+  const more = rows.length > limit && last !== undefined
+  return {
+    items: shown.map(readNotification),
+    nextCursor: more ? Buffer.from(cursorOf(last).join('.')).toString('base64url') : null,
+  }
+}
+
+function readCursor(cursor: string | undefined, parts: number): readonly number[] | undefined {
+  if (cursor === undefined) return undefined
+  const text = Buffer.from(cursor, 'base64url').toString()
+  const numbers = text.split('.').map(Number)
+  if (numbers.length !== parts || text === '' || !numbers.every(Number.isSafeInteger)) {
+    throw new SluiceError('INVALID_REQUEST', 'The cursor is not one that a list has answered.', {
+      errors: [{ path: '/cursor', message: 'must be the nextCursor of an earlier answer' }],
+    })
+  }
+  return numbers
+}

@@ -1,0 +1,136 @@
+/**
+ * Writes a group of changes in one transaction. Each change is all or nothing on its own: one with a single write
+ * needs no more than that write's condition, one with several stands in a savepoint. A conflict in one does not
+ * disturb the others.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import { isLegalPath } from '../../../model.ts'
+import type { Change, CommitResult } from '../../../ports.ts'
+import type { Answers } from './answers.ts'
+import type { Claims, Place } from './claims.ts'
+import { isDue } from './codes.ts'
+import type { Digests } from './digests.ts'
+import type { NotificationWrites } from './notifications.ts'
+import { changesPlace } from './notifications.ts'
+import type { Recipients } from './recipients.ts'
+import type { Tallies } from './tallies.ts'
+
+export interface WriterParts {
+  readonly db: DatabaseSync
+  readonly claims: Claims
+  readonly notifications: NotificationWrites
+  readonly digests: Digests
+  readonly recipients: Recipients
+  readonly answers: Answers
+  readonly tallies: Tallies
+}
+
+export interface Writer {
+  /** One durable transaction; throws what SQLite throws, and then nothing was written. */
+  write(changes: readonly Change[]): readonly CommitResult[]
+  /** Runs `work` in a durable transaction of its own. */
+  transaction<T>(work: () => T): T
+}
+
+export function createWriter(parts: WriterParts): Writer {
+  const { db, claims, notifications, digests, recipients, answers, tallies } = parts
+  const begin = db.prepare('BEGIN IMMEDIATE')
+  const commit = db.prepare('COMMIT')
+  const savepoint = db.prepare('SAVEPOINT change')
+  const undo = db.prepare('ROLLBACK TO change')
+  const release = db.prepare('RELEASE change')
+
+  function transaction<T>(work: () => T): T {
+    begin.run()
+    try {
+      const result = work()
+      tallies.write()
+      commit.run()
+      return result
+    } catch (error) {
+      tallies.forget()
+      // SQLite has rolled back by itself after some errors (full disk, I/O).
+      if (db.isTransaction) db.exec('ROLLBACK')
+      throw error
+    }
+  }
+
+  /** Writes all of it; returns what was not as the change believed. */
+  function apply(change: Change, moved: Moved[]): readonly string[] {
+    const conflicts: string[] = []
+    for (const digest of change.digests ?? []) {
+      if (!digests.write(digest)) conflicts.push(digest.digest.id)
+    }
+    if (change.answer !== undefined && !answers.write(change.answer)) conflicts.push(change.answer.key)
+    for (const move of change.moves ?? []) {
+      const seq = notifications.move(move)
+      if (seq === undefined) conflicts.push(move.after.id)
+      else if (changesPlace(move)) moved.push({ seq, dueAt: move.after.dueAt, due: isDue(move.after.status) })
+    }
+    for (const notification of change.accept ?? []) {
+      if (!notifications.accept(notification)) conflicts.push(notification.id)
+    }
+    for (const recipient of change.recipients ?? []) recipients.write(recipient)
+    return conflicts
+  }
+
+  function applyWhole(change: Change, moved: Moved[]): CommitResult {
+    const single = writesOf(change) === 1
+    if (!single) savepoint.run()
+    const before = moved.length
+    const conflicts = apply(change, moved)
+    if (conflicts.length > 0) {
+      moved.length = before
+      if (!single) undo.run()
+    } else {
+      tallies.add(change)
+    }
+    if (!single) release.run()
+    return conflicts.length > 0 ? { applied: false, conflicts } : { applied: true }
+  }
+
+  return {
+    transaction,
+    write(changes) {
+      const moved: Moved[] = []
+      const results = transaction(() => changes.map((change) => applyWhole(change, moved)))
+      for (const place of moved) reclaim(claims, place)
+      return results
+    },
+  }
+}
+
+interface Moved extends Place {
+  readonly due: boolean
+}
+
+/** Rule 3 of claims.ts: the cursor has passed the new place, yet it is not the writer's to keep. */
+function reclaim(claims: Claims, { seq, dueAt, due }: Moved): void {
+  claims.drop(seq)
+  if (due && dueAt > claims.claimedUntil && !claims.isAhead({ seq, dueAt })) claims.putBack({ seq, dueAt })
+}
+
+function writesOf(change: Change): number {
+  const { accept = [], moves = [], digests = [], recipients = [], answer } = change
+  return accept.length + moves.length + digests.length + recipients.length + (answer === undefined ? 0 : 1)
+}
+
+/** Throws a TypeError for what no caller may ask: a path that the table of transitions does not know. */
+export function checkPaths(change: Change): void {
+  for (const { id, status, timeline } of change.accept ?? []) {
+    const [first, ...rest] = timeline.map((event) => event.status)
+    if (first !== 'accepted' || !isLegalPath('accepted', rest) || (rest.at(-1) ?? first) !== status) {
+      throw new TypeError(
+        `notification ${id} cannot be accepted as ${status} by ${[first, ...rest].join(' → ')}`,
+      )
+    }
+  }
+  for (const { before, after, events } of change.moves ?? []) {
+    const path = events.map((event) => event.status)
+    if (before.id !== after.id || path.at(-1) !== after.status || !isLegalPath(before.status, path)) {
+      throw new TypeError(
+        `notification ${before.id} cannot come to ${after.status} by ${[before.status, ...path].join(' → ')}`,
+      )
+    }
+  }
+}
