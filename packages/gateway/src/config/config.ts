@@ -1,0 +1,154 @@
+/**
+ * What the gateway is told, once and at start: the configuration after every default is filled in. Durations are
+ * milliseconds, rates are windows, paths are absolute, secrets are read; nothing in here still has to be parsed.
+ * The keys of the file that it comes from are in schema.ts, and loadConfig makes the one out of the other.
+ */
+import type { Window } from '@sluice/limits'
+import type { Channel } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Account } from '../ports.ts'
+
+export interface Config {
+  /** The file it was read from; absent where there was none. */
+  readonly file: string | undefined
+  readonly http: HttpConfig
+  readonly store: StoreConfig
+  readonly state: { readonly kind: 'memory' }
+  readonly queue: { readonly kind: 'embedded' }
+  readonly deliveryLog: { readonly kind: 'store' }
+  readonly policy: PolicyConfig
+  /** The operator's folder of templates, which come before the built-in ones. */
+  readonly templates: string | undefined
+  readonly tenants: TenantsConfig
+  /** One for each channel that is served, in the order of model.ts. */
+  readonly pools: readonly PoolConfig[]
+  readonly limits: LimitsConfig
+  readonly network: NetworkConfig
+  readonly unsubscribe: UnsubscribeConfig
+  readonly retention: RetentionConfig
+  readonly log: { readonly level: LogLevel }
+}
+
+export interface HttpConfig {
+  /** A loopback address, as long as no keys are configured. @defaultValue 127.0.0.1 */
+  readonly host: string
+  /** 0 takes any free port. @defaultValue 8080 */
+  readonly port: number
+  /** Where the world reaches this gateway over https, without a slash at its end; needed for one-click unsubscribing. */
+  readonly publicUrl: string | undefined
+  /** How long a stop may take: what is in flight settles, then the process ends. @defaultValue 30_000 ms */
+  readonly drainMs: number
+  /** The answer for what was queued behind a tenant or module limit. @defaultValue 429 */
+  readonly overLimitStatus: 429 | 202
+  /** By when a whole request must have arrived. @defaultValue 10_000 ms */
+  readonly requestTimeoutMs: number
+  /** @defaultValue 1_048_576 bytes */
+  readonly bodyMaxBytes: number
+  /** Of a batch. @defaultValue 8_388_608 bytes */
+  readonly batchBodyMaxBytes: number
+  /** Of `data`, as JSON. @defaultValue 65_536 bytes */
+  readonly dataMaxBytes: number
+}
+
+export interface StoreConfig {
+  readonly kind: 'sqlite'
+  /** An absolute path, or `:memory:`. @defaultValue ./data/sluice.db in the working folder */
+  readonly path: string
+}
+
+export interface PolicyConfig {
+  /** The file it was read from. */
+  readonly file: string
+  /** Whether that is the policy that ships with the product. */
+  readonly builtIn: boolean
+  readonly compiled: Policy
+}
+
+/** One window or several, all of which hold. */
+export interface Rate {
+  /** As people read it: `100/s, 50000/h`, or `unlimited`. */
+  readonly text: string
+  /** None means unlimited. */
+  readonly windows: readonly Window[]
+}
+
+export interface TenantConfig {
+  /** For all modules of the tenant together. @defaultValue 100/min */
+  readonly rate: Rate
+  /** For each module. @defaultValue 50/min */
+  readonly modules: Rate
+  /** Places for what is queued, waits for a platform limit, or is dead for want of capacity. @defaultValue 10_000 */
+  readonly queueMax: number
+  /** Places for what is scheduled, in quiet hours, collecting or waits for a recipient limit. @defaultValue 1_000_000 */
+  readonly waitingMax: number
+  /** Its share of the sending, against the others'. @defaultValue 1 */
+  readonly weight: number
+}
+
+export interface TenantsConfig {
+  /** For every tenant without an entry of its own. */
+  readonly default: TenantConfig
+  /** Complete: what an entry leaves out was taken from the default. */
+  readonly byId: ReadonlyMap<string, TenantConfig>
+}
+
+export type ProviderName = 'smtp' | 'webhook' | 'sandbox'
+
+export interface PoolConfig {
+  readonly channel: Channel
+  readonly provider: ProviderName
+  /** At least one. */
+  readonly accounts: readonly AccountConfig[]
+  /** How long one call to the provider may take. @defaultValue 15_000 ms */
+  readonly timeoutMs: number
+  readonly retry: RetryConfig
+}
+
+export interface AccountConfig {
+  /** Its id, url, secret, and in `options` what its provider alone understands. */
+  readonly account: Account
+  readonly rate: Rate
+  /** Calls under way at most. */
+  readonly concurrencyMax: number
+}
+
+export interface RetryConfig {
+  /** The bound of the first wait; it doubles with each attempt. @defaultValue 1_000 ms */
+  readonly baseMs: number
+  /** @defaultValue 300_000 ms */
+  readonly capMs: number
+  /** Calls to a provider before a notification becomes a dead letter. @defaultValue 6 */
+  readonly attemptsMax: number
+}
+
+export interface LimitsConfig {
+  /** Each window of a recipient or account is kept this much longer, because departures bunch on the way. @defaultValue 20 ms */
+  readonly marginMs: number
+}
+
+export interface NetworkConfig {
+  /** Whether addresses in requests may lead into private networks. @defaultValue false */
+  readonly allowPrivate: boolean
+}
+
+export interface UnsubscribeConfig {
+  /** Signs the links. Absent: the key in `keyFile` does, which is made when it is first needed. */
+  readonly secret: string | undefined
+  /** Beside the database; absent with a store in memory, where a key lasts as long as the process. */
+  readonly keyFile: string | undefined
+}
+
+export interface RetentionConfig {
+  /** How long the answer to an Idempotency-Key is kept. @defaultValue 86_400_000 ms */
+  readonly answersMs: number
+  /** How long ended notifications are kept; not shorter than any window they count in. @defaultValue 2_678_400_000 ms */
+  readonly notificationsMs: number
+}
+
+export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+/** The limits of a tenant: its own entry or the default. */
+export function tenantOf(tenants: TenantsConfig, id: string): TenantConfig {
+  return tenants.byId.get(id) ?? tenants.default
+}

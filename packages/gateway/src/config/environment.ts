@@ -1,0 +1,86 @@
+/**
+ * Environment variables that override the file. A variable is one more way to write a field: its text is put where
+ * the field stands, and is then checked with all the others. What is empty counts as not set, as container files
+ * write it.
+ */
+import { didYouMean, suggest } from './suggestion.ts'
+import type { Path } from './yaml-file.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+interface Variable {
+  readonly path: Path
+  /** What is put into the document; the text itself where it is none of the known forms, so that the check refuses it. */
+  readonly read: (text: string) => unknown
+}
+
+const asText = (text: string): string => text
+const asCount = (text: string): unknown => (/^\d{1,15}$/.test(text) ? Number(text) : text)
+const perMinute = (text: string): unknown => (/^\d{1,15}$/.test(text) ? `${text}/min` : text)
+
+const variables = {
+  SLUICE_HTTP_HOST: { path: ['http', 'host'], read: asText },
+  SLUICE_HTTP_PORT: { path: ['http', 'port'], read: asCount },
+  SLUICE_HTTP_PUBLIC_URL: { path: ['http', 'publicUrl'], read: asText },
+  SLUICE_STORE: { path: ['store'], read: asText },
+  SLUICE_STATE: { path: ['state'], read: asText },
+  SLUICE_QUEUE: { path: ['queue'], read: asText },
+  SLUICE_POLICY: { path: ['policy'], read: asText },
+  SLUICE_TEMPLATES: { path: ['templates'], read: asText },
+  SLUICE_LOG_LEVEL: { path: ['log', 'level'], read: asText },
+  SLUICE_UNSUBSCRIBE_SECRET: { path: ['unsubscribe', 'secret'], read: asText },
+  SLUICE_UNSUBSCRIBE_SECRET_FILE: { path: ['unsubscribe', 'secretFile'], read: asText },
+  NOTIFY_RATE_LIMIT_PER_TENANT: { path: ['tenants', 'default', 'rate'], read: perMinute },
+  NOTIFY_RATE_LIMIT_PER_MODULE: { path: ['tenants', 'default', 'modules'], read: perMinute },
+  NOTIFY_RABBITMQ_MAX_QUEUE_LENGTH: { path: ['tenants', 'default', 'queue'], read: asCount },
+} as const satisfies Record<string, Variable>
+
+/** Of later versions: to pass over a key in silence would leave a door open that its owner thinks shut. */
+const laterVariables = [
+  'SLUICE_JWT_SECRET',
+  'SLUICE_JWT_SECRET_FILE',
+  'SLUICE_JWT_ISSUER',
+  'SLUICE_JWT_AUDIENCE',
+  'SLUICE_JWT_ALGORITHMS',
+  'NOTIFY_WS_RATE_PER_TENANT',
+  'NOTIFY_WS_MAX_CONNECTIONS_PER_TENANT',
+]
+
+/** Read elsewhere: by the command line and the tests. */
+const otherVariables = ['SLUICE_CONFIG', 'SLUICE_URL', 'SLUICE_TOKEN', 'SLUICE_SEED']
+
+export const notCarriedYet = 'is not carried by this version yet'
+
+export interface Override {
+  readonly variable: string
+  readonly path: Path
+  readonly value: unknown
+}
+
+export interface Overrides {
+  readonly overrides: readonly Override[]
+  readonly faults: readonly { readonly variable: string; readonly message: string }[]
+}
+
+export function readEnvironment(env: Environment): Overrides {
+  const overrides: Override[] = []
+  const faults: { variable: string; message: string }[] = []
+  const known = [...Object.keys(variables), ...laterVariables, ...otherVariables]
+  for (const [name, text] of Object.entries(env)) {
+    if (text === undefined || text === '' || !/^(SLUICE|NOTIFY)_/.test(name)) continue
+    if (Object.hasOwn(variables, name)) {
+      const { path, read }: Variable = variables[name as keyof typeof variables]
+      overrides.push({ variable: name, path, value: read(text.trim()) })
+    } else if (laterVariables.includes(name)) {
+      faults.push({ variable: name, message: notCarriedYet })
+    } else if (!known.includes(name) && isMisspelt(name, known)) {
+      faults.push({ variable: name, message: `is not known${didYouMean(name, known)}` })
+    }
+  }
+  return { overrides, faults }
+}
+
+/** Two letters beside a known name. Others pass: Kubernetes sets SLUICE_SERVICE_HOST, SLUICE_PORT and more by itself. */
+function isMisspelt(name: string, known: readonly string[]): boolean {
+  return suggest(name, known, 2) !== undefined
+}

@@ -1,0 +1,61 @@
+/**
+ * The policy from its file: parsed with its lines, compiled by policy/compile.ts, and where that refuses, told by
+ * line. Without a file of the operator's the policy that ships with the product holds.
+ */
+import { fileURLToPath } from 'node:url'
+import { SluiceError } from '../errors.ts'
+import type { JsonObject } from '../model.ts'
+import { compilePolicy } from '../policy/compile.ts'
+import { pathText } from './check.ts'
+import type { PolicyConfig } from './config.ts'
+import { Problems } from './problems.ts'
+import { readTextFile, shownFile } from './source.ts'
+import { type Path, parseYaml } from './yaml-file.ts'
+
+export const builtInPolicyFile = fileURLToPath(new URL('../../policy/default.yaml', import.meta.url))
+
+export interface PolicyFileOptions {
+  /** Absolute. @defaultValue the built-in policy */
+  readonly file?: string
+  /** What messages name the file relative to. */
+  readonly cwd: string
+}
+
+/**
+ * @throws SluiceError `INVALID_POLICY` with every mistake, by file and line
+ */
+export function loadPolicy(options: PolicyFileOptions): PolicyConfig {
+  const file = options.file ?? builtInPolicyFile
+  const shown = shownFile(file, options.cwd)
+  const problems = new Problems()
+  const read = readTextFile(file)
+  if (!read.ok) {
+    problems.add({ file: shown, path: '', message: read.message })
+    problems.throwIfAny('INVALID_POLICY')
+    throw new TypeError('unreachable')
+  }
+  const yaml = parseYaml(read.text)
+  for (const { path, message, line } of yaml.faults) {
+    problems.add({ file: shown, path: pathText(path), message, ...(line === undefined ? {} : { line }) })
+  }
+  problems.throwIfAny('INVALID_POLICY')
+  try {
+    const compiled = compilePolicy((yaml.value ?? {}) as JsonObject)
+    return { file, builtIn: options.file === undefined, compiled }
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error
+    for (const { path, message } of error.errors ?? [{ path: '', message: error.message }]) {
+      const line = yaml.lineOf(stepsOf(path))
+      problems.add({ file: shown, path, message, ...(line === undefined ? {} : { line }) })
+    }
+    problems.throwIfAny('INVALID_POLICY')
+    throw error
+  }
+}
+
+/** `limits[3].over` → limits, 3, over. A key that holds a dot is not found again, and gives the line above it. */
+function stepsOf(path: string): Path {
+  return [...path.matchAll(/\[(\d+)\]|([^.[\]]+)/g)].map(([, index, key]) =>
+    index === undefined ? key! : Number(index),
+  )
+}

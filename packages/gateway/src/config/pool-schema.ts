@@ -1,0 +1,116 @@
+/**
+ * The form of `pools`: a channel is served by a provider, and the provider through accounts. What an account may say
+ * depends on the provider, so there is one schema for each, and `provider` tells which one holds.
+ */
+import { type Static, type TProperties, Type } from '@sinclair/typebox'
+import type { ProviderName } from './config.ts'
+import { count, duration, rate, text } from './schema-terms.ts'
+
+const closed = { additionalProperties: false } as const
+
+const accountTerms = {
+  id: text('a name of letters, digits, dots and dashes', {
+    pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
+    description: 'What reports, logs and the timeline call it.',
+  }),
+  rate: Type.Optional(
+    rate('Never more than this in any rolling window. Default: by channel, see the reference.'),
+  ),
+  concurrency: Type.Optional(count(1, 100_000, 'Calls under way at most.')),
+}
+
+const smtpAccount = Type.Object(
+  {
+    ...accountTerms,
+    url: Type.Optional(
+      text('a URL such as smtp://user:password@mail.example.com:587', {
+        description: 'smtp:// or smtps://.',
+        secret: true,
+      }),
+    ),
+    urlFile: Type.Optional(text('the path of a file that holds the URL')),
+    from: Type.Optional(text('an address such as Shop <shop@example.com>', { description: 'The sender.' })),
+    connections: Type.Optional(count(1, 1_000, 'Connections kept open.')),
+    dkim: Type.Optional(
+      Type.Object(
+        {
+          domainName: text('a domain such as example.com'),
+          keySelector: text('the selector of the key in the DNS'),
+          privateKey: Type.Optional(text('a private key in PEM', { secret: true })),
+          privateKeyFile: Type.Optional(text('the path of a file that holds the private key in PEM')),
+        },
+        { ...closed, description: 'Signs every mail (RFC 6376).' },
+      ),
+    ),
+  },
+  closed,
+)
+
+const webhookAccount = Type.Object(
+  {
+    ...accountTerms,
+    url: Type.Optional(
+      text('an http or https URL', { description: 'Default: the recipient’s webhookUrl.', secret: true }),
+    ),
+    urlFile: Type.Optional(text('the path of a file that holds the URL')),
+    secret: Type.Optional(
+      text('whsec_ and a key in base64', {
+        pattern: '^whsec_[A-Za-z0-9+/]{8,}={0,2}$',
+        description: 'Signs the calls (Standard Webhooks).',
+        secret: true,
+      }),
+    ),
+    secretFile: Type.Optional(text('the path of a file that holds the secret')),
+  },
+  closed,
+)
+
+const sandboxAccount = Type.Object({ ...accountTerms }, closed)
+
+function poolSchema<Name extends ProviderName, More extends TProperties>(provider: Name, more: More) {
+  return Type.Object(
+    {
+      provider: Type.Literal(provider),
+      ...more,
+      timeout: Type.Optional(duration('How long one call may take. Default 15s.')),
+      retry: Type.Optional(
+        Type.Object(
+          {
+            base: Type.Optional(
+              duration('The bound of the first wait; it doubles with each attempt. Default 1s.'),
+            ),
+            cap: Type.Optional(duration('The longest wait. Default 5min.')),
+            attempts: Type.Optional(
+              count(1, 100, 'Calls before a notification becomes a dead letter. Default 6.'),
+            ),
+          },
+          closed,
+        ),
+      ),
+    },
+    closed,
+  )
+}
+
+const accountsBound = { minItems: 1, maxItems: 10_000, expects: 'a list of at least one account' }
+
+export const poolSchemas = {
+  smtp: poolSchema('smtp', { accounts: Type.Array(smtpAccount, accountsBound) }),
+  webhook: poolSchema('webhook', { accounts: Type.Optional(Type.Array(webhookAccount, accountsBound)) }),
+  sandbox: poolSchema('sandbox', { accounts: Type.Optional(Type.Array(sandboxAccount, accountsBound)) }),
+} as const satisfies Record<ProviderName, unknown>
+
+export const providerNames = Object.keys(poolSchemas) as readonly ProviderName[]
+
+const anyPool = Type.Union([poolSchemas.smtp, poolSchemas.webhook, poolSchemas.sandbox], {
+  discriminator: 'provider',
+})
+
+/** One pool, or a list that is an order of fallback. */
+export const poolsSchema = Type.Union([anyPool, Type.Array(anyPool, { minItems: 1 })], {
+  expects: 'a pool, that is an object with provider and accounts',
+})
+
+export type PoolDocument = Static<typeof anyPool>
+export type AccountDocument = NonNullable<PoolDocument['accounts']>[number]
+export type SmtpAccountDocument = Static<typeof smtpAccount>

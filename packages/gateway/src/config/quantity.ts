@@ -1,0 +1,56 @@
+/**
+ * Scalars as people write them in a configuration: durations, rates, sizes. Each reader takes the text of the file
+ * and answers the number that the gateway works with, or throws the reason why there is none.
+ */
+import { parseDuration, parseWindows } from '@sluice/limits'
+import type { Rate } from './config.ts'
+
+/** An account or tenant that may never send is a mistake; who wants that takes it out of the configuration. */
+const neverReason = 'a rate of 0 would let nothing through, ever'
+
+/**
+ * `100/s`, `100/s, 50000/h`, a list of such texts, or `unlimited`.
+ *
+ * @throws Error with the reason
+ */
+export function readRate(value: string | readonly string[]): Rate {
+  if (value === 'unlimited') return { text: 'unlimited', windows: [] }
+  const windows = parseWindows(value)
+  if (windows.length === 0) throw new Error('it has no window; without a bound write unlimited')
+  if (windows.some((window) => window.max === 0)) throw new Error(neverReason)
+  return { text: windows.map((window) => window.text).join(', '), windows }
+}
+
+/**
+ * `300ms`, `3s`, `4h`, or a whole number of milliseconds.
+ *
+ * @throws Error with the reason
+ */
+export function readDuration(value: string | number): number {
+  return parseDuration(value)
+}
+
+const bytesOf = { B: 1, KiB: 1_024, MiB: 1_048_576, KB: 1_000, MB: 1_000_000 } as const
+const sizePattern = /^(\d{1,12})\s*(B|KiB|MiB|KB|MB)$/
+
+/**
+ * `1MiB`, `64KiB`, or a whole number of bytes.
+ *
+ * @throws Error with the reason
+ */
+export function readSize(value: string | number): number {
+  if (typeof value === 'number') {
+    if (Number.isSafeInteger(value) && value > 0) return value
+    throw new Error('a size is a whole number of bytes above 0')
+  }
+  const match = sizePattern.exec(value.trim())
+  const bytes = match === null ? Number.NaN : Number(match[1]) * bytesOf[match[2] as keyof typeof bytesOf]
+  if (Number.isSafeInteger(bytes) && bytes > 0) return bytes
+  throw new Error('a size is a whole number with one of B KiB MiB KB MB')
+}
+
+/** A size in its largest whole unit: `1_048_576` reads `1MiB`. */
+export function sizeText(bytes: number): string {
+  const unit = (['MiB', 'KiB'] as const).find((name) => bytes % bytesOf[name] === 0) ?? 'B'
+  return `${bytes / bytesOf[unit]}${unit}`
+}

@@ -1,0 +1,73 @@
+/**
+ * The kinds of fields that the configuration is made of. Each carries `expects`, the words with which a wrong value
+ * is refused, and where a pattern is not the whole truth a format, behind which stands the reader of quantity.ts.
+ */
+import { FormatRegistry, type SchemaOptions, type StringOptions, Type } from '@sinclair/typebox'
+import { readDuration, readRate, readSize } from './quantity.ts'
+
+/** What reads the texts of a format; it throws the reason why one is refused. */
+export const formats: ReadonlyMap<string, (text: string) => unknown> = new Map<
+  string,
+  (text: string) => unknown
+>([
+  ['sluice-duration', readDuration],
+  ['sluice-rate', readRate],
+  ['sluice-size', readSize],
+])
+
+for (const [name, read] of formats) {
+  FormatRegistry.Set(name, (text) => {
+    try {
+      read(text)
+      return true
+    } catch {
+      return false
+    }
+  })
+}
+
+const durationText = Type.String({
+  format: 'sluice-duration',
+  pattern: '^\\s*\\d+\\s*(ms|s|min|h|d|day|week|month)\\s*$',
+})
+const sizeText = Type.String({ format: 'sluice-size', pattern: '^\\d+\\s*(B|KiB|MiB|KB|MB)$' })
+const window = '\\s*\\d+\\s*/\\s*\\d*\\s*(ms|s|min|h|d|day|week|month)\\s*'
+const rateText = Type.String({ format: 'sluice-rate', pattern: `^(unlimited|${window}(,${window})*)$` })
+
+export function text(expects: string, options: StringOptions = {}) {
+  return Type.String({ minLength: 1, ...options, expects })
+}
+
+export function flag(description: string) {
+  return Type.Boolean({ expects: 'true or false', description })
+}
+
+export function count(minimum: number, maximum: number, description: string) {
+  return Type.Integer({
+    minimum,
+    maximum,
+    expects: `a whole number from ${minimum} to ${maximum}`,
+    description,
+  })
+}
+
+export function duration(description: string, options: SchemaOptions = {}) {
+  const milliseconds = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
+  return Type.Union([durationText, milliseconds], {
+    expects: 'a duration such as 300ms, 30s or 24h',
+    description,
+    ...options,
+  })
+}
+
+export function size(description: string) {
+  const bytes = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
+  return Type.Union([sizeText, bytes], { expects: 'a size such as 64KiB or 1MiB', description })
+}
+
+export function rate(description: string) {
+  return Type.Union([rateText, Type.Array(rateText, { minItems: 1, maxItems: 16 })], {
+    expects: 'a rate such as 100/s, [100/s, 50000/h] or unlimited',
+    description,
+  })
+}

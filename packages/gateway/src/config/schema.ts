@@ -1,0 +1,164 @@
+/**
+ * The form of sluice.yaml. One schema is the check at start, the type of what was read, and the JSON Schema that
+ * editors use (schema/sluice.json). `expects` says in words what a field must be; every refusal quotes it.
+ */
+import { type Static, Type } from '@sinclair/typebox'
+import { type Channel, channels } from '../model.ts'
+import { logLevels } from './config.ts'
+import { poolsSchema } from './pool-schema.ts'
+import { count, duration, flag, rate, size, text } from './schema-terms.ts'
+
+const closed = { additionalProperties: false } as const
+
+const httpSchema = Type.Object(
+  {
+    host: Type.Optional(
+      text('a host name or IP address', {
+        description: 'Loopback only, as long as no keys are configured. Default 127.0.0.1.',
+      }),
+    ),
+    port: Type.Optional(count(0, 65_535, 'Default 8080; 0 takes any free port.')),
+    publicUrl: Type.Optional(
+      text('an https URL such as https://notify.example.com', {
+        description: 'Where the world reaches this gateway; makes one-click unsubscribe links possible.',
+      }),
+    ),
+    drainMs: Type.Optional(duration('How long a stop may take. Default 30s.')),
+    overLimitStatus: Type.Optional(
+      Type.Union([Type.Literal(429), Type.Literal(202)], {
+        expects: '429 or 202',
+        description: 'The answer for what was queued behind a tenant or module limit. Default 429.',
+      }),
+    ),
+    requestTimeout: Type.Optional(duration('By when a whole request must have arrived. Default 10s.')),
+    bodyMax: Type.Optional(size('Of a request. Default 1MiB.')),
+    batchBodyMax: Type.Optional(size('Of a batch. Default 8MiB.')),
+    dataMax: Type.Optional(size('Of `data`, as JSON. Default 64KiB.')),
+  },
+  { ...closed, description: 'The HTTP interface.' },
+)
+
+const tenantSchema = Type.Object(
+  {
+    rate: Type.Optional(rate('For all modules together. Default 100/min.')),
+    modules: Type.Optional(rate('For each module. Default 50/min.')),
+    queue: Type.Optional(
+      count(
+        1,
+        100_000_000,
+        'Places for what is queued or waits for a tenant or module limit. Default 10000.',
+      ),
+    ),
+    waiting: Type.Optional(
+      count(1, 1_000_000_000, 'Places for what is scheduled, in quiet hours or collecting. Default 1000000.'),
+    ),
+    weight: Type.Optional(count(1, 1_000, 'Its share of the sending, against the others’. Default 1.')),
+  },
+  closed,
+)
+
+const poolOfChannel = Type.Optional(poolsSchema)
+
+export const configSchema = Type.Object(
+  {
+    $schema: Type.Optional(Type.String({ expects: 'the address of this schema' })),
+    http: Type.Optional(httpSchema),
+    store: Type.Optional(
+      text('sqlite:<path>', { description: 'Where everything is kept. Default sqlite:./data/sluice.db.' }),
+    ),
+    state: Type.Optional(text('memory', { description: 'Where the limits count. Default memory.' })),
+    queue: Type.Optional(
+      text('embedded', { description: 'Where notifications wait for a provider. Default embedded.' }),
+    ),
+    intake: Type.Optional(
+      Type.Array(Type.Unknown(), {
+        maxItems: 0,
+        expects: 'an empty list',
+        description: 'Further sources of notifications; none is carried yet.',
+      }),
+    ),
+    deliveryLog: Type.Optional(text('store', { description: 'Where the timeline is kept. Default store.' })),
+    policy: Type.Optional(
+      text('the path of a policy file', { description: 'Replaces the built-in policy.' }),
+    ),
+    templates: Type.Optional(
+      text('the path of a folder', { description: 'Templates that come before the built-in ones.' }),
+    ),
+    tenants: Type.Optional(
+      Type.Record(Type.String({ minLength: 1, maxLength: 256 }), tenantSchema, {
+        description: 'By tenant; `default` holds for every tenant without an entry of its own.',
+      }),
+    ),
+    pools: Type.Optional(
+      Type.Object(
+        Object.fromEntries(channels.map((channel) => [channel, poolOfChannel])) as Record<
+          Channel,
+          typeof poolOfChannel
+        >,
+        {
+          ...closed,
+          description: 'Which provider serves a channel. Without any, the sandbox serves all of them.',
+        },
+      ),
+    ),
+    limits: Type.Optional(
+      Type.Object(
+        { margin: Type.Optional(duration('Each window is kept this much longer. Default 20ms.')) },
+        closed,
+      ),
+    ),
+    network: Type.Optional(
+      Type.Object(
+        {
+          allowPrivate: Type.Optional(
+            flag('Whether addresses in requests may be private ones. Default false.'),
+          ),
+        },
+        closed,
+      ),
+    ),
+    unsubscribe: Type.Optional(
+      Type.Object(
+        {
+          secret: Type.Optional(
+            text('a secret of at least 16 characters', {
+              minLength: 16,
+              secret: true,
+              description: 'Signs the unsubscribe links. Default: made once and kept beside the database.',
+            }),
+          ),
+          secretFile: Type.Optional(text('the path of a file that holds the secret')),
+        },
+        closed,
+      ),
+    ),
+    retention: Type.Optional(
+      Type.Object(
+        {
+          answers: Type.Optional(
+            duration('How long the answer to an Idempotency-Key is kept, at least 24h. Default 24h.'),
+          ),
+          notifications: Type.Optional(duration('How long ended notifications are kept. Default 31d.')),
+        },
+        closed,
+      ),
+    ),
+    log: Type.Optional(
+      Type.Object(
+        {
+          level: Type.Optional(
+            Type.Union(
+              logLevels.map((level) => Type.Literal(level)),
+              { expects: `one of ${logLevels.join(', ')}`, description: 'Default info.' },
+            ),
+          ),
+        },
+        closed,
+      ),
+    ),
+  },
+  { ...closed, $id: 'urn:sluice:schema:configuration', title: 'Configuration of Sluice (sluice.yaml)' },
+)
+
+/** The file as it was written, when it fits. */
+export type ConfigDocument = Static<typeof configSchema>

@@ -1,0 +1,178 @@
+/**
+ * Where the settings come from: the file with its lines, the variables that override it, and the folder that relative
+ * paths mean. Whoever makes something of a field asks here, and tells here what is wrong with it.
+ */
+import { readFileSync } from 'node:fs'
+import { dirname, isAbsolute, relative, resolve } from 'node:path'
+import { pathText } from './check.ts'
+import { type Environment, type Override, readEnvironment } from './environment.ts'
+import { Problems } from './problems.ts'
+import { type Path, parseYaml, type YamlFile } from './yaml-file.ts'
+
+export interface SourceOptions {
+  /** Absolute; undefined where there is no file. */
+  readonly file: string | undefined
+  readonly env: Environment
+  readonly cwd: string
+}
+
+const noFile: YamlFile = { value: undefined, faults: [], lineOf: () => undefined }
+/** A key or password; what is larger is not one. */
+const secretBytesMax = 65_536
+
+export class Source {
+  readonly problems = new Problems()
+  /** The document of the file with the variables put in. */
+  readonly value: unknown
+  readonly file: string | undefined
+  readonly cwd: string
+  readonly #yaml: YamlFile
+  readonly #overrides: readonly Override[]
+
+  constructor(options: SourceOptions) {
+    this.file = options.file
+    this.cwd = options.cwd
+    this.#yaml = options.file === undefined ? noFile : this.#read(options.file)
+    for (const fault of this.#yaml.faults) {
+      this.problems.add({
+        ...this.#fileName(),
+        path: pathText(fault.path),
+        message: fault.message,
+        ...lineField(fault.line),
+      })
+    }
+    const { overrides, faults } = readEnvironment(options.env)
+    this.#overrides = overrides
+    for (const fault of faults) this.problems.add({ path: fault.variable, message: fault.message })
+    this.value = overrides.reduce(withOverride, withoutNulls(this.#yaml.value) ?? {})
+  }
+
+  /** Whether the file could be read at all, so that its fields can be looked at. */
+  get readable(): boolean {
+    return this.#yaml.faults.length === 0
+  }
+
+  /** Notes what is wrong with a field, by its line or by the variable that set it. */
+  fault(path: Path, message: string): undefined {
+    const variable = this.#variableOf(path)
+    if (variable !== undefined) this.problems.add({ path: variable, message })
+    else
+      this.problems.add({
+        ...this.#fileName(),
+        path: pathText(path),
+        message,
+        ...lineField(this.#yaml.lineOf(path)),
+      })
+    return undefined
+  }
+
+  /** Whether nothing is wrong with a field or with what is in it. */
+  isClean(path: Path): boolean {
+    const prefix = pathText(path)
+    const variables = this.#overrides
+      .filter((override) => pathText(override.path).startsWith(prefix))
+      .map((override) => override.variable)
+    return !this.problems.found.some(
+      ({ path: of }) =>
+        of.startsWith(prefix) || prefix.startsWith(`${of}.`) || of === '' || variables.includes(of),
+    )
+  }
+
+  /** Relative to the file that names it; a variable, and a default, to the working folder. */
+  resolve(path: Path, named: string): string {
+    const inFile = this.file !== undefined && this.#variableOf(path) === undefined
+    return resolve(inFile ? dirname(this.file) : this.cwd, named)
+  }
+
+  /** A text that may stand in a file of its own; `path` is that of the field without `File`. */
+  secret(path: Path, text: string | undefined, file: string | undefined): string | undefined {
+    if (file === undefined) return text
+    const filePath = [...path.slice(0, -1), `${String(path.at(-1))}File`]
+    if (text !== undefined)
+      return this.fault(filePath, `stands beside ${String(path.at(-1))}; one of them is expected`)
+    try {
+      const read = readFileSync(this.resolve(filePath, file), 'utf8').trim()
+      if (read === '' || read.length > secretBytesMax)
+        return this.fault(filePath, 'names a file without a secret in it')
+      return read
+    } catch (error) {
+      return this.fault(filePath, `names a file that cannot be read (${reasonOf(error)})`)
+    }
+  }
+
+  #variableOf(path: Path): string | undefined {
+    const of = pathText(path)
+    return this.#overrides.find((override) => pathText(override.path) === of)?.variable
+  }
+
+  #fileName(): { file?: string } {
+    return this.file === undefined ? {} : { file: shownFile(this.file, this.cwd) }
+  }
+
+  #read(file: string): YamlFile {
+    const read = readTextFile(file)
+    return read.ok ? parseYaml(read.text) : { ...noFile, faults: [{ path: [], message: read.message }] }
+  }
+}
+
+export function readTextFile(
+  file: string,
+): { readonly ok: true; readonly text: string } | { readonly ok: false; readonly message: string } {
+  try {
+    const bytes = readFileSync(file)
+    return { ok: true, text: new TextDecoder('utf-8', { fatal: true }).decode(bytes) }
+  } catch (error) {
+    const message = error instanceof TypeError ? 'is not UTF-8 text' : `cannot be read (${reasonOf(error)})`
+    return { ok: false, message }
+  }
+}
+
+/** Relative to the working folder where that is shorter. */
+export function shownFile(file: string, cwd: string): string {
+  const near = relative(cwd, file)
+  return near === '' || near.startsWith('..') || isAbsolute(near) ? file : near
+}
+
+function lineField(line: number | undefined): { line?: number } {
+  return line === undefined ? {} : { line }
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'there is none',
+  EACCES: 'permission denied',
+  EISDIR: 'it is a folder',
+  ENOTDIR: 'a part of its path is no folder',
+}
+
+function reasonOf(error: unknown): string {
+  const code = (error as NodeJS.ErrnoException).code ?? ''
+  return reasons[code] ?? (code === '' ? 'unknown reason' : code)
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** A key with nothing behind it is one that is missing. */
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls)
+  if (!isFields(value)) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, entry]) => entry !== null)
+      .map(([key, entry]) => [key, withoutNulls(entry)]),
+  )
+}
+
+/** Where something else than an object stands in the way, the check refuses that. */
+function withOverride(value: unknown, override: Override): unknown {
+  const put = (at: unknown, path: Path): unknown => {
+    const [step, ...rest] = path
+    if (step === undefined) return override.value
+    if (at !== undefined && !isFields(at)) return at
+    return { ...at, [step]: put(at?.[step], rest) }
+  }
+  return put(value, override.path)
+}

@@ -1,0 +1,154 @@
+/**
+ * A YAML file as a plain value, with the line of every field. YAML can do more than a configuration should: whatever
+ * would be read otherwise than it looks (duplicate keys, keys that are no texts, unknown tags, .inf, .nan, a second
+ * document) and whatever would cost more than it says (alias bombs, bottomless nesting) is refused.
+ */
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+} from 'yaml'
+
+export type Path = readonly (string | number)[]
+
+export interface YamlFault {
+  readonly path: Path
+  readonly message: string
+  readonly line?: number
+}
+
+export interface YamlFile {
+  /** Undefined where the file is empty, or where `faults` has something. */
+  readonly value: unknown
+  readonly faults: readonly YamlFault[]
+  /** The line on which the field stands, or where it is missing the line of what it should be in. From 1. */
+  lineOf(path: Path): number | undefined
+}
+
+const charactersMax = 4_194_304
+/** A configuration is five deep; the recursion of the parser ends at some thousands. */
+const depthMax = 64
+/** What aliases may unfold to. */
+const aliasesMax = 1_000
+
+const unsafeKeys = new Set(['__proto__', 'constructor', 'prototype'])
+
+export function parseYaml(text: string): YamlFile {
+  if (text.length > charactersMax) return refused(`is larger than ${charactersMax} characters`)
+  const lines = new LineCounter()
+  let document: Document.Parsed
+  try {
+    document = parseDocument(text, {
+      lineCounter: lines,
+      version: '1.2',
+      uniqueKeys: true,
+      strict: true,
+      prettyErrors: false,
+    })
+  } catch (error) {
+    if (error instanceof RangeError) return refused('is nested too deeply')
+    throw error
+  }
+  const lineAt = (offset: number): number => lines.linePos(offset).line
+  const broken = [...document.errors, ...document.warnings]
+  if (broken.length > 0) {
+    return {
+      value: undefined,
+      faults: broken.map((error) => ({
+        path: [],
+        message: sentence(error.message),
+        line: lineAt(error.pos[0]),
+      })),
+      lineOf: () => undefined,
+    }
+  }
+  const faults = walk(document, lineAt)
+  if (faults.length > 0) return { value: undefined, faults, lineOf: () => undefined }
+  try {
+    const value: unknown = document.toJS({ maxAliasCount: aliasesMax })
+    return { value: value ?? undefined, faults: [], lineOf: (path) => lineOf(document, path, lineAt) }
+  } catch (error) {
+    if (error instanceof ReferenceError)
+      return refused('its aliases unfold to more than a configuration may hold')
+    throw error
+  }
+}
+
+function refused(message: string): YamlFile {
+  return { value: undefined, faults: [{ path: [], message }], lineOf: () => undefined }
+}
+
+function sentence(message: string): string {
+  return `is not valid YAML: ${message.trim().replace(/\s+/g, ' ')}`
+}
+
+/** Finds what the parser takes and a configuration must not hold. */
+function walk(document: Document.Parsed, lineAt: (offset: number) => number): YamlFault[] {
+  const faults: YamlFault[] = []
+  const lineOfNode = (node: unknown): { line?: number } => {
+    const offset = (node as Node | null)?.range?.[0]
+    return offset === undefined ? {} : { line: lineAt(offset) }
+  }
+  const visit = (node: unknown, path: Path): void => {
+    if (path.length > depthMax) {
+      faults.push({
+        path: path.slice(0, 4),
+        message: `is nested deeper than ${depthMax}`,
+        ...lineOfNode(node),
+      })
+    } else if (isScalar(node)) {
+      const fault = scalarFault(node.value)
+      if (fault !== undefined) faults.push({ path, message: fault, ...lineOfNode(node) })
+    } else if (isSeq(node)) {
+      for (const [index, item] of node.items.entries()) visit(item, [...path, index])
+    } else if (isMap(node)) {
+      for (const pair of node.items) {
+        const key = isScalar(pair.key) ? pair.key.value : undefined
+        if (typeof key !== 'string') {
+          const message = `has a key that is no text; write it in quotes: "${String(key ?? pair.key ?? '')}"`
+          faults.push({ path, message, ...lineOfNode(pair.key) })
+        } else if (unsafeKeys.has(key)) {
+          faults.push({ path, message: `has the key ${key}, which is never one`, ...lineOfNode(pair.key) })
+        } else visit(pair.value, [...path, key])
+      }
+    }
+  }
+  visit(document.contents, [])
+  return faults
+}
+
+function scalarFault(value: unknown): string | undefined {
+  if (typeof value === 'number' && !Number.isFinite(value)) return 'is not a finite number'
+  if (typeof value === 'string' && (value.includes('\u0000') || !value.isWellFormed())) {
+    return 'holds NUL or half of a character'
+  }
+  return undefined
+}
+
+function lineOf(
+  document: Document.Parsed,
+  path: Path,
+  lineAt: (offset: number) => number,
+): number | undefined {
+  let node: unknown = document.contents
+  let offset = document.contents?.range?.[0]
+  for (const step of path) {
+    if (isAlias(node)) node = node.resolve(document)
+    if (isMap(node)) {
+      const pair = node.items.find((item) => isPair(item) && isScalar(item.key) && item.key.value === step)
+      if (pair === undefined) break
+      offset = (pair.key as Node).range?.[0] ?? offset
+      node = pair.value
+    } else if (isSeq(node) && typeof step === 'number' && node.items[step] !== undefined) {
+      node = node.items[step]
+      offset = (node as Node).range?.[0] ?? offset
+    } else break
+  }
+  return offset === undefined ? undefined : lineAt(offset)
+}
