@@ -1,0 +1,48 @@
+/**
+ * Canonical JSON: one text for one meaning, whatever the order of the keys and the white space were. Two requests
+ * are the same when their canonical texts are; what compares or hashes them needs to know nothing else.
+ * The form is RFC 8785 (JCS), but for a lone surrogate, which is escaped here where the RFC gives up.
+ */
+import type { JsonValue } from '../model.ts'
+
+/** A value of JSON, or an object of ours that becomes one: a field that is `undefined` does not exist. */
+export type Canonicable =
+  | JsonValue
+  | undefined
+  | readonly Canonicable[]
+  | { readonly [key: string]: Canonicable }
+
+/**
+ * The canonical text of a value: keys sorted by UTF-16 code units at every level, no white space. `undefined` is
+ * `null` as an element and as the whole, as in JSON.stringify. Every own key counts, `__proto__` too.
+ *
+ * It descends by calling itself: the depth is the caller's to bound (32 levels at the door).
+ */
+export function canonical(value: Canonicable): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
+  return isList(value) ? canonicalList(value) : canonicalObject(value)
+}
+
+function isList(value: object): value is readonly Canonicable[] {
+  return Array.isArray(value)
+}
+
+function canonicalList(list: readonly Canonicable[]): string {
+  let text = '['
+  for (let index = 0; index < list.length; index++) {
+    if (index > 0) text += ','
+    text += canonical(list[index])
+  }
+  return `${text}]`
+}
+
+function canonicalObject(object: { readonly [key: string]: Canonicable }): string {
+  let text = '{'
+  for (const key of Object.keys(object).sort()) {
+    const value = object[key]
+    if (value === undefined) continue
+    if (text.length > 1) text += ','
+    text += `${JSON.stringify(key)}:${canonical(value)}`
+  }
+  return `${text}}`
+}

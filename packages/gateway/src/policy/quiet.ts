@@ -1,0 +1,60 @@
+/**
+ * The hours in which a person is not to be disturbed on a channel: one window of their own or of the policy, and
+ * every legal one that applies. Each is a wall-clock window in the person's time zone, and all of them forbid.
+ */
+import { isTimeZone } from '@sluice/limits'
+import type { Channel, Priority, QuietWindow, Recipient } from '../model.ts'
+import { Generations } from './cache.ts'
+import type { QuietEntry } from './document.ts'
+import type { QuietRule } from './policy.ts'
+
+const never: readonly QuietRule[] = Object.freeze([])
+
+/** Makes `quietFor` of a policy. Without a section a person's own hours still hold, read as UTC where the zone is unknown. */
+export function createQuietHours(section: QuietEntry | undefined) {
+  const byDefault = section?.byDefault
+  const legal = section?.legal ?? []
+  const unknownTimeZone = section?.unknownTimeZone ?? 'UTC'
+  const except = new Set(byDefault?.except)
+  const zones = new Generations<string>(1_000)
+
+  /** The zone that counts. Remembered, since asking Intl about a name costs 50 µs. */
+  function zoneFor(given: string | undefined): string {
+    if (given === undefined) return unknownTimeZone
+    let zone = zones.get(given)
+    if (zone === undefined) {
+      zone = isTimeZone(given) ? given : unknownTimeZone
+      zones.set(given, zone)
+    }
+    return zone
+  }
+
+  /** The person's word for the channel goes before their word for all, and that before the policy's. */
+  function windowFor(channel: Channel, quietHours: Recipient['quietHours']): QuietWindow | undefined {
+    const own = quietHours?.[channel] ?? quietHours?.default
+    if (own !== undefined) return own
+    return byDefault?.channels.includes(channel) === true ? byDefault : undefined
+  }
+
+  return (
+    notification: { readonly channel: Channel; readonly category: string; readonly priority: Priority },
+    person: Pick<Recipient, 'timeZone' | 'quietHours'>,
+  ): readonly QuietRule[] => {
+    const { channel, category, priority } = notification
+    if (priority === 'critical') return never
+    // An excepted category passes the person's own hours too: what must wake people up is the policy's to say.
+    const window = except.has(category) ? undefined : windowFor(channel, person.quietHours)
+    const laws = legal.filter((law) => covers(law.channel, channel) && covers(law.category, category))
+    const isQuiet = window !== undefined && window.from !== window.to
+    if (!isQuiet && laws.length === 0) return never
+    const timeZone = zoneFor(person.timeZone)
+    const rules: QuietRule[] = []
+    if (isQuiet) rules.push({ reason: 'quiet_hours', spec: { from: window.from, to: window.to, timeZone } })
+    for (const { quiet } of laws) rules.push({ reason: 'legal_hours', spec: { ...quiet, timeZone } })
+    return rules
+  }
+}
+
+function covers(listed: readonly string[] | undefined, value: string): boolean {
+  return listed === undefined || listed.includes(value)
+}

@@ -1,0 +1,56 @@
+/**
+ * Windows and durations as a policy writes them, read with the limits' own parsers, so that a policy and the
+ * library understand the same. What is wrong is noted at its path instead of thrown.
+ */
+import { formatDuration, parseDuration, parseWindow, type Window } from '@sluice/limits'
+import type { Faults } from './faults.ts'
+import { readList, show } from './faults.ts'
+
+export const dayMs = 86_400_000
+
+/** Streams keep 31 days (retention of the limiter): no window can look further back. */
+export const windowMsMax = 31 * dayMs
+
+/** A duration of at least a millisecond and at most `msMax`; answers ms. */
+export function readDuration(
+  value: unknown,
+  path: string,
+  msMax: number,
+  faults: Faults,
+): number | undefined {
+  if (typeof value !== 'string') {
+    return faults.add(path, `expected a duration such as 300ms, 60min or 7d; this is ${show(value)}`)
+  }
+  const durationMs = attempt(() => parseDuration(value), path, faults)
+  if (durationMs === undefined) return undefined
+  if (durationMs >= 1 && durationMs <= msMax) return durationMs
+  return faults.add(path, `${show(value)} is not within 1ms and ${formatDuration(msMax)}`)
+}
+
+/** Windows: `2/day`, `2/day, 5/week`, or a list of them; `unlimited` is no window at all. */
+export function readWindows(value: unknown, path: string, faults: Faults): readonly Window[] | undefined {
+  if (value === 'unlimited') return []
+  const isText = typeof value === 'string'
+  const entries = isText ? value.split(',') : readList(value, path, 100, faults)
+  if (entries === undefined) return undefined
+  if (entries.length === 0)
+    return faults.add(path, 'is an empty list; where nothing bounds it, write unlimited')
+  const windows = entries.map((entry, index) =>
+    readWindow(entry, isText ? path : `${path}[${index}]`, faults),
+  )
+  return windows.every((window) => window !== undefined) ? windows : undefined
+}
+
+function readWindow(value: unknown, path: string, faults: Faults): Window | undefined {
+  if (typeof value === 'string') return attempt(() => parseWindow(value), path, faults)
+  return faults.add(path, `expected a window such as 2/day or 100/30min; this is ${show(value)}`)
+}
+
+/** What a parser answers; what it throws becomes a fault. */
+export function attempt<T>(parse: () => T, path: string, faults: Faults): T | undefined {
+  try {
+    return parse()
+  } catch (error) {
+    return faults.add(path, error instanceof Error ? error.message : String(error))
+  }
+}

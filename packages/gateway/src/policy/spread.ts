@@ -1,0 +1,14 @@
+/**
+ * Where in the minutes after the end of quiet hours a waiting notification leaves. A place on a line, given by the
+ * id alone: the same after a restart and in every process, so that a notification that is decided anew keeps it.
+ */
+import { uniform32 } from './hash.ts'
+
+/**
+ * The stable offset of a notification, in ms, within [0, spreadMs).
+ *
+ * @param spreadMs - up to 2^32 ms, 49 days; 0 or less gives 0
+ */
+export function spreadOffset(id: string, spreadMs: number): number {
+  return spreadMs > 0 ? Math.floor((uniform32(id) / 2 ** 32) * spreadMs) : 0
+}
