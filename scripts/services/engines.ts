@@ -1,0 +1,17 @@
+/** The engines that can be started here, one file each, and the environment by which tests find them. */
+import { startMailServer } from './postfix.ts'
+import { startRedis } from './redis.ts'
+import { startRedisCluster } from './redis-cluster.ts'
+import type { Service, StartOptions } from './service.ts'
+
+export interface Engine {
+  /** What it puts into the environment; an engine whose variables are set already is used as it is. */
+  readonly env: readonly [string, ...string[]]
+  readonly start: (options: StartOptions) => Promise<Service>
+}
+
+export const engines: Readonly<Record<string, Engine>> = {
+  redis: { env: ['SLUICE_TEST_REDIS'], start: startRedis },
+  'redis-cluster': { env: ['SLUICE_TEST_REDIS_CLUSTER'], start: startRedisCluster },
+  postfix: { env: ['SLUICE_TEST_SMTP', 'SLUICE_TEST_MAILDIR'], start: startMailServer },
+}
