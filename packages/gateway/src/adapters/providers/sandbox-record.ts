@@ -1,0 +1,121 @@
+/**
+ * What the sandbox saw: counters for ever, and the last calls in a ring. It counts the rolling windows of an account
+ * with code of its own, so that it can bear witness against the limits which it is there to check.
+ */
+import type { Message } from '../../ports.ts'
+import type { Fate, SandboxRate } from './sandbox-behaviour.ts'
+
+export interface SandboxCall {
+  /** When it arrived, epoch ms. */
+  readonly at: number
+  readonly account: string
+  readonly message: Message
+  readonly fate: Fate
+  /** Whether the recipient got it, whatever the caller was told. */
+  readonly arrived: boolean
+}
+
+export interface SandboxCounters {
+  readonly calls: number
+  /** Messages that reached their recipient. */
+  readonly arrived: number
+  readonly fates: Readonly<Record<Fate, number>>
+  /** Calls while a `Retry-After` that was already answered had not passed. */
+  readonly whileBlocked: number
+}
+
+/** Which calls are asked for; what is absent does not matter. */
+export interface SandboxFilter {
+  readonly recipient?: string
+  readonly tenant?: string
+  readonly account?: string
+  readonly channel?: string
+  readonly id?: string
+  readonly fate?: Fate
+}
+
+/** Whether a message with this fate reaches its recipient. */
+export function arrives(fate: Fate): boolean {
+  return fate === 'deliver' || fate === 'reset_after_accept' || fate === 'hang_after_accept'
+}
+
+/** The instants at which calls were let through, at most `max` of them: the oldest decides about the next. */
+export class RollingCount {
+  readonly #rate: SandboxRate
+  readonly #instants: Float64Array
+  #next = 0
+  #size = 0
+  /** The instant just before those kept. */
+  #before = Number.NEGATIVE_INFINITY
+
+  constructor(rate: SandboxRate) {
+    this.#rate = rate
+    this.#instants = new Float64Array(rate.max)
+  }
+
+  /** When the next one fits, epoch ms; `Infinity` where none ever does. */
+  freeAt(): number {
+    if (this.#rate.max === 0) return Number.POSITIVE_INFINITY
+    if (this.#size < this.#rate.max) return Number.NEGATIVE_INFINITY
+    return this.#instants[this.#next]! + this.#rate.windowMs
+  }
+
+  /** Whether more than `max` lie in the window that ends now, the newest of them included. */
+  isOver(now: number): boolean {
+    return this.#rate.max === 0 || this.#before + this.#rate.windowMs > now
+  }
+
+  add(now: number): void {
+    if (this.#rate.max === 0) return
+    if (this.#size === this.#rate.max) this.#before = this.#instants[this.#next]!
+    this.#instants[this.#next] = now
+    this.#next = (this.#next + 1) % this.#rate.max
+    if (this.#size < this.#rate.max) this.#size += 1
+  }
+}
+
+/** The last `keep` calls, oldest first. */
+export class CallRing {
+  readonly #keep: number
+  #calls: SandboxCall[] = []
+  #next = 0
+
+  constructor(keep: number) {
+    this.#keep = keep
+  }
+
+  add(call: SandboxCall): void {
+    if (this.#calls.length < this.#keep) {
+      this.#calls.push(call)
+      return
+    }
+    if (this.#keep === 0) return
+    this.#calls[this.#next] = call
+    this.#next = this.#next + 1 === this.#keep ? 0 : this.#next + 1
+  }
+
+  find(filter: SandboxFilter, arrivedOnly: boolean): readonly SandboxCall[] {
+    const found: SandboxCall[] = []
+    for (let index = 0; index < this.#calls.length; index += 1) {
+      const call = this.#calls[(this.#next + index) % this.#calls.length]!
+      if ((!arrivedOnly || call.arrived) && fits(call, filter)) found.push(call)
+    }
+    return found
+  }
+
+  clear(): void {
+    this.#calls = []
+    this.#next = 0
+  }
+}
+
+function fits({ account, message, fate }: SandboxCall, filter: SandboxFilter): boolean {
+  return (
+    (filter.recipient === undefined || filter.recipient === message.to.id) &&
+    (filter.tenant === undefined || filter.tenant === message.tenant) &&
+    (filter.account === undefined || filter.account === account) &&
+    (filter.channel === undefined || filter.channel === message.channel) &&
+    (filter.id === undefined || filter.id === message.id) &&
+    (filter.fate === undefined || filter.fate === fate)
+  )
+}
