@@ -70,6 +70,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     store,
     policy,
     ledger,
+    people,
     clock,
     platformWindowMs: Math.max(0, ...platformWindows.map((window) => window.windowMs)),
   })
@@ -90,7 +91,19 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       return { tenant: rate.windows, module: modules.windows }
     },
   })
-  const gate = createGate({ store, ledger, state, book, people, policy, hours, agenda: schedule, platform, clock, random })
+  const gate = createGate({
+    store,
+    ledger,
+    state,
+    book,
+    people,
+    policy,
+    hours,
+    agenda: schedule,
+    platform,
+    clock,
+    random,
+  })
 
   // Dispatch: accounts, leases, providers.
   const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]

@@ -69,7 +69,12 @@ export function isLegalPath(from: Status, path: readonly Status[]): boolean {
   return true
 }
 
-export type SuppressionReason = 'duplicate' | 'opted_out' | 'over_limit' | 'complaint_guard' | 'invalid_address'
+export type SuppressionReason =
+  | 'duplicate'
+  | 'opted_out'
+  | 'over_limit'
+  | 'complaint_guard'
+  | 'invalid_address'
 export type DelayReason =
   | 'tenant_limit'
   | 'module_limit'
@@ -166,7 +171,13 @@ export type Content = {
   readonly title?: string
 }
 
-export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
+export type JsonValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue }
 export type JsonObject = { readonly [key: string]: JsonValue }
 
 /** One message for one recipient over one channel. */

@@ -4,7 +4,7 @@
  * Every port is asynchronous and takes many at once, so that an engine across a network needs one round trip.
  * Instants are epoch milliseconds, durations milliseconds.
  */
-import type { Decision as LimitDecision, ForbiddenInterval, Limit } from '@sluice/limits'
+import type { ForbiddenInterval, Limit, Decision as LimitDecision } from '@sluice/limits'
 import type {
   Channel,
   Content,
@@ -174,7 +174,9 @@ export interface Store {
   claimedUntil(): number
   /** Puts back what was claimed and cannot be kept in memory. */
   unclaim(notifications: readonly Notification[]): Promise<void>
-  openDigest(digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): Promise<Digest | undefined>
+  openDigest(
+    digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>,
+  ): Promise<Digest | undefined>
   /** Open digests that close by `until`, earliest first. Asking again returns them again until they are closed or postponed. */
   dueDigests(until: number, limit: number): Promise<readonly Digest[]>
   /** The items that a digest collects, in the order of their acceptance. */
@@ -228,7 +230,9 @@ export interface LimitState {
   /** The same answers; books nothing. */
   preview(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
   /** At the moment of handing over: counted as sent now, or booked anew at the instant answered. */
-  fire(requests: readonly LimitRequest[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
+  fire(
+    requests: readonly LimitRequest[],
+  ): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
   cancel(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
   /** Whether this is the first with its fingerprint within the window, which is then taken under the id. */
   claim(requests: readonly Claim[]): Promise<readonly boolean[]>
@@ -395,7 +399,7 @@ export interface Book {
   /** At the moment of handing over: counted as sent now, or booked anew at `at`. */
   fire(askings: readonly Asking[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
   /** Gives the places back. */
-  cancel(notifications: readonly Asking['notification'][]): Promise<void>
+  cancel(askings: readonly Pick<Asking, 'notification' | 'person'>[]): Promise<void>
 }
 
 /** One call to a provider, and all that its settlement depends on. */

@@ -4,7 +4,7 @@
  * call. Where there are several, the instant is found that all of them admit, and a refusal leaves nothing behind.
  */
 import type { Limit } from '@sluice/limits'
-import type { Policy, SubjectRules } from '../policy/policy.ts'
+import type { Policy } from '../policy/policy.ts'
 import type { Asking, Book, Booking, Clock, LimitRequest, LimitState } from '../ports.ts'
 import type { Hours } from './hours.ts'
 
@@ -24,7 +24,7 @@ export function createBook(options: BookOptions): Book {
   function requestsOf(asking: Asking): LimitRequest[] {
     const from = Math.max(clock.now(), asking.notBefore ?? 0)
     const forbidden = hours.forbidden(asking.notification, asking.person, from)
-    return policy.rulesFor(asking.notification).map(({ subject, rules }) => ({
+    return policy.rulesFor(asking.notification, asking.person).map(({ subject, rules }) => ({
       subject,
       id: asking.notification.id,
       rules: asking.patient === true ? patient(rules) : rules,
@@ -85,7 +85,9 @@ export function createBook(options: BookOptions): Book {
     if (answers.every((answer) => answer.fired)) return { fired: true, at }
     // One subject must wait, so the others' count of it is taken back and booked for later.
     await cancelAll(requests)
-    const booking = await reserveTogether(requests.map((request) => ({ ...request, notBefore: at, rules: patient(request.rules) })))
+    const booking = await reserveTogether(
+      requests.map((request) => ({ ...request, notBefore: at, rules: patient(request.rules) })),
+    )
     return { fired: false, at: booking.at }
   }
 
@@ -93,10 +95,14 @@ export function createBook(options: BookOptions): Book {
     reserve: (askings) => ask(askings, (requests) => state.reserve(requests), reserveTogether),
     preview: (askings) => ask(askings, (requests) => state.preview(requests), previewTogether),
     fire: (askings) =>
-      ask(askings.map((asking) => ({ ...asking, patient: true })), (requests) => state.fire(requests), fireTogether),
-    async cancel(notifications) {
-      const requests = notifications.flatMap((notification) =>
-        policy.rulesFor(notification).map(({ subject }: SubjectRules) => ({ subject, id: notification.id })),
+      ask(
+        askings.map((asking) => ({ ...asking, patient: true })),
+        (requests) => state.fire(requests),
+        fireTogether,
+      ),
+    async cancel(askings) {
+      const requests = askings.flatMap(({ notification, person }) =>
+        policy.rulesFor(notification, person).map(({ subject }) => ({ subject, id: notification.id })),
       )
       if (requests.length > 0) await state.cancel(requests)
     },

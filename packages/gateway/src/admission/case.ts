@@ -122,7 +122,12 @@ export function undecidedVerdict(
   policyVersion: string,
   dueAt: number,
   reason: DelayReason,
-  more: { readonly at?: number; readonly limit?: string; readonly rules?: readonly RuleReport[]; readonly detail?: string } = {},
+  more: {
+    readonly at?: number
+    readonly limit?: string
+    readonly rules?: readonly RuleReport[]
+    readonly detail?: string
+  } = {},
 ): Verdict {
   return {
     status: 'scheduled',
@@ -143,7 +148,10 @@ export function undecidedVerdict(
 
 /** The notification with its verdict, as a new one that was just accepted. */
 export function accepted(notification: Notification, verdict: Verdict): Notification {
-  const events: TimelineEvent[] = [{ at: notification.createdAt, status: 'accepted' }, eventOf(notification.createdAt, verdict)]
+  const events: TimelineEvent[] = [
+    { at: notification.createdAt, status: 'accepted' },
+    eventOf(notification.createdAt, verdict),
+  ]
   return {
     ...notification,
     ...verdict.patch,

@@ -4,9 +4,9 @@
  */
 import type { Channel, Notification } from '../model.ts'
 import { advance } from '../model.ts'
-import type { Asking, Book, Booking, Claim, Clock, LimitState } from '../ports.ts'
 import type { DigestSpec, Over, Policy } from '../policy/policy.ts'
 import { address, optedOut } from '../policy/preferences.ts'
+import type { Asking, Book, Booking, Claim, Clock, LimitState } from '../ports.ts'
 import {
   bookedVerdict,
   type Case,
@@ -69,7 +69,8 @@ export function createDecider(options: DeciderOptions): Decider {
       const refused = refusal(each, each.notification.channel, now)
       if (refused !== undefined) each.verdict = refused
     }
-    const claimed = how.again === true ? new Set<Case>() : await deduplicate(cases.filter(open), now, how.dry === true)
+    const claimed =
+      how.again === true ? new Set<Case>() : await deduplicate(cases.filter(open), now, how.dry === true)
     for (const each of cases.filter(open)) {
       const spec = digestOf(each.notification)
       if (spec !== undefined && how.patient !== true) await collect(each, spec, now, how)
@@ -82,7 +83,12 @@ export function createDecider(options: DeciderOptions): Decider {
     }
   }
 
-  function refusal({ notification, person }: Case, channel: Channel, now: number, limit?: string): Verdict | undefined {
+  function refusal(
+    { notification, person }: Case,
+    channel: Channel,
+    now: number,
+    limit?: string,
+  ): Verdict | undefined {
     const more = limit === undefined ? {} : { limit }
     if (optedOut(person, notification.category, channel, notification.priority)) {
       return suppressed(version, now, 'opted_out', more)
@@ -114,7 +120,13 @@ export function createDecider(options: DeciderOptions): Decider {
   }
 
   /** Into the digest; one that may not be sent yet waits for that instant outside, and joins then. */
-  async function collect(each: Case, spec: DigestSpec, now: number, how: Deciding, refusal?: Refusal): Promise<void> {
+  async function collect(
+    each: Case,
+    spec: DigestSpec,
+    now: number,
+    how: Deciding,
+    refusal?: Refusal,
+  ): Promise<void> {
     const { notification } = each
     const sendAt = notification.sendAt ?? now
     if (sendAt > now) {
@@ -151,7 +163,8 @@ export function createDecider(options: DeciderOptions): Decider {
     if (cases.length === 0) return
     const askings = cases.map((each) => askingOf(each, now, how))
     const bookings = await (how.dry === true ? book.preview(askings) : book.reserve(askings))
-    for (const [index, each] of cases.entries()) await conclude(each, askings[index]!, bookings[index]!, now, how)
+    for (const [index, each] of cases.entries())
+      await conclude(each, askings[index]!, bookings[index]!, now, how)
   }
 
   function askingOf({ notification, person }: Case, now: number, how: Deciding): CaseAsking {
@@ -181,7 +194,10 @@ export function createDecider(options: DeciderOptions): Decider {
         now,
         notBefore: asking.notBefore,
         booking,
-        hours: booking.firstAt > asking.notBefore ? hours.reasonAt(notification, each.person, asking.notBefore) : undefined,
+        hours:
+          booking.firstAt > asking.notBefore
+            ? hours.reasonAt(notification, each.person, asking.notBefore)
+            : undefined,
         ...(fallback === undefined ? {} : { fallback }),
       })
       each.verdict = settled(each, verdict, fallback)
@@ -191,7 +207,10 @@ export function createDecider(options: DeciderOptions): Decider {
     const follow: Over = booking.allowed || asking.patient === true ? { kind: 'delay' } : over
     switch (follow.kind) {
       case 'drop':
-        each.verdict = suppressed(version, now, 'over_limit', { limit: refusing, rules: ruleReports(booking) })
+        each.verdict = suppressed(version, now, 'over_limit', {
+          limit: refusing,
+          rules: ruleReports(booking),
+        })
         return
       case 'digest': {
         const spec = policy.digest(follow.digest)!
@@ -211,7 +230,13 @@ export function createDecider(options: DeciderOptions): Decider {
   }
 
   /** Decided anew under the limits of the other channel, once. */
-  async function fallBack(each: Case, channel: Channel, limit: string, now: number, how: Deciding): Promise<void> {
+  async function fallBack(
+    each: Case,
+    channel: Channel,
+    limit: string,
+    now: number,
+    how: Deciding,
+  ): Promise<void> {
     const notification: Notification = {
       ...each.notification,
       channel,
@@ -248,15 +273,24 @@ export function createDecider(options: DeciderOptions): Decider {
     const rules = ruleReports(booking)
     const { expiresAt } = notification
     if (expiresAt !== undefined && booking.at >= expiresAt && booking.at - notBefore <= policy.maxDelayMs) {
-      return undecidedVerdict(version, expiresAt, booking.at > booking.firstAt ? 'recipient_limit' : 'quiet_hours', {
-        at: booking.at,
-        ...(booking.limit === undefined ? {} : { limit: booking.limit }),
-        rules,
-        detail: 'expires before it may leave',
-      })
+      return undecidedVerdict(
+        version,
+        expiresAt,
+        booking.at > booking.firstAt ? 'recipient_limit' : 'quiet_hours',
+        {
+          at: booking.at,
+          ...(booking.limit === undefined ? {} : { limit: booking.limit }),
+          rules,
+          detail: 'expires before it may leave',
+        },
+      )
     }
     const limit = booking.limit ?? booking.refusedBy[0]
-    return suppressed(version, now, 'over_limit', { ...(limit === undefined ? {} : { limit }), rules, detail: 'beyond maxDelay' })
+    return suppressed(version, now, 'over_limit', {
+      ...(limit === undefined ? {} : { limit }),
+      rules,
+      detail: 'beyond maxDelay',
+    })
   }
 
   /** What every verdict on a notification that was undecided or moved to another channel writes besides. */
@@ -264,7 +298,12 @@ export function createDecider(options: DeciderOptions): Decider {
     const { notification } = each
     const patch = {
       ...(notification.undecided === true ? { undecided: false } : {}),
-      ...(fallback === undefined ? {} : { channel: fallback.channel, requestedChannel: notification.requestedChannel ?? notification.channel }),
+      ...(fallback === undefined
+        ? {}
+        : {
+            channel: fallback.channel,
+            requestedChannel: notification.requestedChannel ?? notification.channel,
+          }),
       ...verdict.patch,
     }
     return Object.keys(patch).length === 0 ? verdict : { ...verdict, patch }
@@ -276,9 +315,16 @@ export function createDecider(options: DeciderOptions): Decider {
     async takeBack(cases) {
       const booked = cases.filter((each) => each.verdict?.booked === true)
       const claimed = cases.filter((each) => each.verdict?.claimed === true)
-      if (booked.length > 0) await book.cancel(booked.map((each) => ({ ...each.notification, ...each.verdict!.patch })))
+      if (booked.length > 0) {
+        const askings = booked.map(({ notification, person, verdict }) => ({
+          notification: { ...notification, ...verdict!.patch },
+          person,
+        }))
+        await book.cancel(askings)
+      }
       if (claimed.length > 0) await state.unclaim(claimed.map((each) => claimOf(policy, each.notification)))
-      for (const each of cases) if (each.verdict?.digest?.opens === true) digests.forget(each.verdict.digest.digest)
+      for (const each of cases)
+        if (each.verdict?.digest?.opens === true) digests.forget(each.verdict.digest.digest)
     },
   }
 }
@@ -286,6 +332,11 @@ export function createDecider(options: DeciderOptions): Decider {
 const open = (each: Case): boolean => each.verdict === undefined
 
 /** The move of a notification on record to its verdict. */
-export function moveTo(before: Notification, now: number, verdict: Verdict, path: Notification['timeline'] = []) {
+export function moveTo(
+  before: Notification,
+  now: number,
+  verdict: Verdict,
+  path: Notification['timeline'] = [],
+) {
   return advance(before, [...path, eventOf(now, verdict)], patchOf(verdict))
 }

@@ -6,8 +6,8 @@
  */
 import type { Digest, JsonObject, Move, Notification, Priority } from '../model.ts'
 import { advance, priorities } from '../model.ts'
-import type { Agenda, Book, Clock, DigestWrite, Ledger, Random, Store } from '../ports.ts'
 import type { DigestSpec, Policy } from '../policy/policy.ts'
+import type { Agenda, Book, Clock, DigestWrite, Ledger, Random, Store } from '../ports.ts'
 import { bookedVerdict, type Case } from './case.ts'
 import { type Decider, moveTo } from './decide.ts'
 import type { Hours } from './hours.ts'
@@ -162,7 +162,12 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
   ): { readonly moves: readonly Move[]; readonly digests: readonly DigestWrite[] } {
     if (items.length === 0) return { moves: [], digests: [] }
     const next: Digest = { ...digest, id: random.id(now), closesAt: Math.max(closesAt, now + 1) }
-    const event = { at: now, status: 'digesting', reason: 'digest', detail: 'its author is at the limit' } as const
+    const event = {
+      at: now,
+      status: 'digesting',
+      reason: 'digest',
+      detail: 'its author is at the limit',
+    } as const
     return {
       moves: items.map((item) => advance(item, [event], { dueAt: next.closesAt, digestId: next.id })),
       digests: [{ kind: 'open', digest: next }],
@@ -171,7 +176,12 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
 
   function stayOpen(digest: Digest, ended: readonly Move[], closesAt: number): Plan {
     const closes = Number.isFinite(closesAt) ? closesAt : clock.now() + policy.maxDelayMs
-    return { accept: [], moves: ended, digests: [{ kind: 'postpone', digest: { ...digest, closesAt: closes } }], held: [] }
+    return {
+      accept: [],
+      moves: ended,
+      digests: [{ kind: 'postpone', digest: { ...digest, closesAt: closes } }],
+      held: [],
+    }
   }
 
   /** The authors of a digest that their limits would admit now, and when the first of the others is. */
@@ -188,7 +198,11 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     return { authors, earliest }
   }
 
-  async function admissibleAfter(items: readonly Notification[], digest: Notification, person: Case['person']) {
+  async function admissibleAfter(
+    items: readonly Notification[],
+    digest: Notification,
+    person: Case['person'],
+  ) {
     if (items.length === 0) return undefined
     const actors = [...new Set(items.map((item) => item.actor ?? ''))]
     const { authors, earliest } = await admissibleAuthors({ ...digest, actors }, person, clock.now())
@@ -199,7 +213,12 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
 }
 
 /** The one notification that carries the items. */
-function digestOf(digest: Digest, spec: DigestSpec, items: readonly Notification[], now: number): Notification {
+function digestOf(
+  digest: Digest,
+  spec: DigestSpec,
+  items: readonly Notification[],
+  now: number,
+): Notification {
   const first = items[0]!
   const shown = items.slice(0, spec.maxItems)
   const data: JsonObject = {

@@ -2,14 +2,16 @@
  * From the record to the limiter's state: which instants a subject's streams held. The streams are found by the
  * policy in force, so a changed policy counts the history that exists.
  */
-import type { Admission, Clock, Ledger, Store, Subject } from '../ports.ts'
+import type { Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
+import type { Admission, Clock, Ledger, People, Store, Subject } from '../ports.ts'
 import { moduleStream, tenantStream, tenantSubject } from './platform.ts'
 
 export interface FactsOptions {
   readonly store: Pick<Store, 'admissions'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'live'>
+  readonly people: People
   readonly clock: Clock
   /** The longest window of tenants and modules, ms. */
   readonly platformWindowMs: number
@@ -26,12 +28,12 @@ interface Entry {
 const admissionsMax = 5_000
 
 export function createFacts(options: FactsOptions) {
-  const { store, policy, ledger, clock } = options
+  const { store, policy, ledger, people, clock } = options
 
-  function entriesOf(admission: Admission, subject: Subject): Entry[] {
+  function entriesOf(admission: Admission, subject: Subject, person: Recipient | null): Entry[] {
     if (admission.undecided === true) return []
     const streams = policy
-      .rulesFor(admission)
+      .rulesFor(admission, person)
       .filter((each) => each.subject.key === subject.key)
       .flatMap((each) => each.rules.map((rule) => rule.stream))
     if (streams.length === 0) return []
@@ -68,9 +70,12 @@ export function createFacts(options: FactsOptions) {
       since: now - windowMs,
       limit: admissionsMax,
     })
-    const entries = admissions.flatMap((admission) =>
-      platform ? platformEntry(admission) : entriesOf(admission, subject),
-    )
+    const entries: Entry[] = []
+    for (const admission of admissions) {
+      if (platform) entries.push(...platformEntry(admission))
+      else
+        entries.push(...entriesOf(admission, subject, await people.find(admission.tenant, admission.to.id)))
+    }
     const dedup = policy.deduplicationWindowMs
     const fingerprints =
       dedup === undefined || subject.recipient === undefined

@@ -6,6 +6,7 @@
 import { SluiceError } from '../errors.ts'
 import type { Decision, Digest, Notification, Recipient } from '../model.ts'
 import { advance, isFinal } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
 import type {
   Admit,
   Admitted,
@@ -22,7 +23,6 @@ import type {
   Room,
   Store,
 } from '../ports.ts'
-import type { Policy } from '../policy/policy.ts'
 import { accepted, type Case } from './case.ts'
 import { claimOf, createDecider, type Deciding, moveTo } from './decide.ts'
 import { createDigestCloser } from './digest-closer.ts'
@@ -55,7 +55,19 @@ export function createGate(options: GateOptions): Gate {
   const { store, ledger, state, book, people, policy, hours, agenda, platform, clock, random } = options
   const digests = createOpenDigests({ store, random })
   const decider = createDecider({ policy, book, state, hours, digests, clock })
-  const closer = createDigestCloser({ store, ledger, book, people, policy, agenda, digests, decider, hours, clock, random })
+  const closer = createDigestCloser({
+    store,
+    ledger,
+    book,
+    people,
+    policy,
+    agenda,
+    digests,
+    decider,
+    hours,
+    clock,
+    random,
+  })
   const usage = createUsage({ state, policy, store, clock })
 
   async function personOf(tenant: string, recipient: string): Promise<Recipient | null> {
@@ -129,7 +141,10 @@ export function createGate(options: GateOptions): Gate {
       })
       if (!result.applied) {
         if (answer !== undefined && (await store.answer(answer)) !== undefined) {
-          throw new SluiceError('IDEMPOTENCY_IN_PROGRESS', 'A request with this Idempotency-Key was just accepted.')
+          throw new SluiceError(
+            'IDEMPOTENCY_IN_PROGRESS',
+            'A request with this Idempotency-Key was just accepted.',
+          )
         }
         return undefined
       }
@@ -142,7 +157,8 @@ export function createGate(options: GateOptions): Gate {
 
   /** What is on record now goes its way. */
   function follow(cases: readonly Case[], notifications: readonly Notification[]): void {
-    for (const { verdict } of cases) if (verdict?.digest?.opens === true) agenda.noteDigest(verdict.digest.digest.closesAt)
+    for (const { verdict } of cases)
+      if (verdict?.digest?.opens === true) agenda.noteDigest(verdict.digest.digest.closesAt)
     agenda.place(notifications)
   }
 
@@ -154,7 +170,11 @@ export function createGate(options: GateOptions): Gate {
   }
 
   /** Decides anew what is on record and writes the move; tries again where the record has moved meanwhile. */
-  async function redecide(before: Notification, how: Deciding, patch: Partial<Notification> = {}): Promise<boolean> {
+  async function redecide(
+    before: Notification,
+    how: Deciding,
+    patch: Partial<Notification> = {},
+  ): Promise<boolean> {
     const person = await personOf(before.tenant, before.to.id)
     const path = ledger.live(before.id)?.events ?? []
     ledger.release(before)
@@ -178,7 +198,8 @@ export function createGate(options: GateOptions): Gate {
     return false
   }
 
-  const forgetFingerprint = (notification: Notification): Promise<void> => state.unclaim([claimOf(policy, notification)])
+  const forgetFingerprint = (notification: Notification): Promise<void> =>
+    state.unclaim([claimOf(policy, notification)])
 
   async function cancel(tenant: string, id: string): Promise<void> {
     for (let tries = 0; tries < triesMax; tries += 1) {
@@ -197,7 +218,7 @@ export function createGate(options: GateOptions): Gate {
       const move = advance(before, [...path, { at: now, status: 'cancelled' }], { dueAt: now })
       try {
         if ((await ledger.commit({ moves: [move] })).applied) {
-          await book.cancel([before])
+          await book.cancel([{ notification: before, person: await personOf(tenant, before.to.id) }])
           await forgetFingerprint(before)
           return
         }
@@ -214,7 +235,8 @@ export function createGate(options: GateOptions): Gate {
     await ledger.commit({ recipients: [person] })
     people.put(person)
     const prospectsChanged =
-      before?.timeZone !== person.timeZone || JSON.stringify(before?.quietHours) !== JSON.stringify(person.quietHours)
+      before?.timeZone !== person.timeZone ||
+      JSON.stringify(before?.quietHours) !== JSON.stringify(person.quietHours)
     for (const notification of await store.waiting(person.tenant, person.id)) {
       await review(notification, prospectsChanged)
     }
@@ -227,9 +249,10 @@ export function createGate(options: GateOptions): Gate {
     const notification = live?.notification ?? recorded
     const person = await personOf(notification.tenant, notification.to.id)
     const refused = decider.refusal({ notification, person }) !== undefined
-    const holds = notification.status !== 'digesting' && notification.undecided !== true && notification.attempts === 0
+    const holds =
+      notification.status !== 'digesting' && notification.undecided !== true && notification.attempts === 0
     if (!refused && !(prospectsChanged && holds)) return
-    await book.cancel([notification])
+    await book.cancel([{ notification, person }])
     await redecide(notification, refused ? {} : { patient: true })
   }
 
@@ -245,7 +268,10 @@ export function createGate(options: GateOptions): Gate {
       await platform.preview(each!, clock.now())
       if (each!.verdict === undefined) await decider.decide([each!], { dry: true })
       const channel = each!.verdict!.patch?.channel
-      return { draft: channel === undefined ? draft : { ...draft, channel }, decision: each!.verdict!.decision }
+      return {
+        draft: channel === undefined ? draft : { ...draft, channel },
+        decision: each!.verdict!.decision,
+      }
     },
 
     async resume(notifications) {
@@ -256,9 +282,14 @@ export function createGate(options: GateOptions): Gate {
       let redriven = 0
       let cursor: string | undefined
       do {
-        const page = await store.deadLetters({ ...query, ...(cursor === undefined ? {} : { cursor }), limit: redrivePage })
+        const page = await store.deadLetters({
+          ...query,
+          ...(cursor === undefined ? {} : { cursor }),
+          limit: redrivePage,
+        })
         for (const notification of page.items) {
-          await book.cancel([notification])
+          const person = await personOf(notification.tenant, notification.to.id)
+          await book.cancel([{ notification, person }])
           if (await redecide(notification, { patient: true }, { attempts: 0 })) redriven += 1
         }
         cursor = page.nextCursor ?? undefined

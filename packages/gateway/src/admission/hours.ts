@@ -5,15 +5,23 @@
  */
 import { type ForbiddenInterval, forbiddenIntervals, isQuiet } from '@sluice/limits'
 import type { Recipient } from '../model.ts'
-import type { Countable } from '../ports.ts'
 import type { Policy, QuietRule } from '../policy/policy.ts'
 import { spreadOffset } from '../policy/spread.ts'
+import type { Countable } from '../ports.ts'
 
 export interface Hours {
   /** Undefined where nothing is forbidden. Covers at least `maxDelayMs` from `from`. */
-  forbidden(asking: Countable & { readonly id: string }, person: Recipient | null, from: number): readonly ForbiddenInterval[] | undefined
+  forbidden(
+    asking: Countable & { readonly id: string },
+    person: Recipient | null,
+    from: number,
+  ): readonly ForbiddenInterval[] | undefined
   /** Why an instant is forbidden. */
-  reasonAt(asking: Countable, person: Recipient | null, instant: number): 'quiet_hours' | 'legal_hours' | undefined
+  reasonAt(
+    asking: Countable,
+    person: Recipient | null,
+    instant: number,
+  ): 'quiet_hours' | 'legal_hours' | undefined
 }
 
 const dayMs = 86_400_000
@@ -36,7 +44,11 @@ export function createHours(policy: Policy): Hours {
     if (cache.size >= rulesCachedMax) cache.clear()
     const start = Math.floor(from / dayMs) * dayMs - dayMs
     const specs = rules.map((rule) => rule.spec)
-    const covered = { from: start + dayMs, to: start + spanMs, intervals: forbiddenIntervals(specs, start, start + spanMs) }
+    const covered = {
+      from: start + dayMs,
+      to: start + spanMs,
+      intervals: forbiddenIntervals(specs, start, start + spanMs),
+    }
     cache.set(key, covered)
     return covered
   }

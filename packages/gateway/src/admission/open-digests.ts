@@ -1,7 +1,7 @@
 /** The digests that are collecting, by what they group. The store has them all; those of late are kept in memory. */
 import type { Digest, Notification } from '../model.ts'
-import type { Random, Store } from '../ports.ts'
 import type { DigestSpec } from '../policy/policy.ts'
+import type { Random, Store } from '../ports.ts'
 
 export interface OpenDigests {
   /** The digest to join, or a new one which the caller must open in the commit of its first item. */
@@ -19,7 +19,10 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
   const keyOf = (digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): string =>
     [digest.tenant, digest.recipient, digest.channel, digest.category, digest.name].join('\n')
 
-  async function stored(key: string, group: Omit<Digest, 'id' | 'openedAt' | 'closesAt'>): Promise<Digest | undefined> {
+  async function stored(
+    key: string,
+    group: Omit<Digest, 'id' | 'openedAt' | 'closesAt'>,
+  ): Promise<Digest | undefined> {
     let asking = asked.get(key)
     if (asking === undefined) {
       asking = options.store.openDigest(group).finally(() => asked.delete(key))
@@ -40,7 +43,8 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
       const key = keyOf(group)
       let digest = known.get(key) ?? (await stored(key, group)) ?? known.get(key)
       const opens = digest === undefined
-      if (digest === undefined) digest = { ...group, id: options.random.id(now), openedAt: now, closesAt: now + spec.windowMs }
+      if (digest === undefined)
+        digest = { ...group, id: options.random.id(now), openedAt: now, closesAt: now + spec.windowMs }
       if (known.size >= cachedMax) known.clear()
       known.set(key, digest)
       return { digest, opens }

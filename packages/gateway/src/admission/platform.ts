@@ -28,7 +28,10 @@ export interface PlatformLine {
   behind(notification: Notification): 'tenant' | 'module' | undefined
 }
 
-export const tenantSubject = (tenant: string): Subject => ({ key: `platform:${encodeURIComponent(tenant)}`, tenant })
+export const tenantSubject = (tenant: string): Subject => ({
+  key: `platform:${encodeURIComponent(tenant)}`,
+  tenant,
+})
 export const moduleStream = (module: string): string => `module=${module}`
 export const tenantStream = 'tenant'
 const textOf = (window: Window): string => window.text
@@ -43,8 +46,12 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
     if (known === undefined) {
       const rates = ratesOf(tenant)
       known = [
-        ...(rates.tenant.length === 0 ? [] : [limit('tenant', rates.tenant.map(textOf), { stream: tenantStream })]),
-        ...(rates.module.length === 0 ? [] : [limit('module', rates.module.map(textOf), { stream: moduleStream(module) })]),
+        ...(rates.tenant.length === 0
+          ? []
+          : [limit('tenant', rates.tenant.map(textOf), { stream: tenantStream })]),
+        ...(rates.module.length === 0
+          ? []
+          : [limit('module', rates.module.map(textOf), { stream: moduleStream(module) })]),
       ]
       if (rules.size > 10_000) rules.clear()
       rules.set(key, known)
@@ -61,7 +68,10 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
   function conclude(each: Case, booking: Booking, now: number): void {
     if (booking.at <= now) return
     const by = booking.limit === 'tenant' ? 'tenant' : 'module'
-    each.verdict = undecidedVerdict(policyVersion, booking.at, `${by}_limit`, { limit: by, rules: ruleReports(booking) })
+    each.verdict = undecidedVerdict(policyVersion, booking.at, `${by}_limit`, {
+      limit: by,
+      rules: ruleReports(booking),
+    })
   }
 
   return {
@@ -76,7 +86,7 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
       }
       if (requests.length > 0) {
         const bookings = await state.reserve(requests)
-        asking.forEach((each, index) => conclude(each, bookings[index]!, now))
+        for (const [index, each] of asking.entries()) conclude(each, bookings[index]!, now)
       }
       return { takeBack: () => (requests.length === 0 ? Promise.resolve() : state.cancel(requests)) }
     },

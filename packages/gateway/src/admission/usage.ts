@@ -1,7 +1,7 @@
 /** How much of each limit a person has used: the limits they have met lately, and the others at zero. */
 import { channels } from '../model.ts'
-import type { Clock, Countable, LimitState, LimitUsage, Store } from '../ports.ts'
 import type { Policy } from '../policy/policy.ts'
+import type { Clock, Countable, LimitState, LimitUsage, Store } from '../ports.ts'
 
 export interface UsageOptions {
   readonly state: LimitState
@@ -41,7 +41,15 @@ export function createUsage(options: UsageOptions) {
           seen.add(key)
           const [booking] = await state.preview([{ subject, id: '', rules: [rule] }])
           for (const { limit, window, used, max, remaining, reserved, freesAt } of booking!.rules) {
-            rows.push({ limit, window, used, max, remaining, reserved, freesAt: Number.isFinite(freesAt) ? freesAt : null })
+            rows.push({
+              limit,
+              window,
+              used,
+              max,
+              remaining,
+              reserved,
+              freesAt: Number.isFinite(freesAt) ? freesAt : null,
+            })
           }
         }
       }

@@ -18,7 +18,7 @@ import type {
   Random,
   SendResult,
 } from '../ports.ts'
-import { compose, type Composer } from './message.ts'
+import { type Composer, compose } from './message.ts'
 import type { Lease, Pool } from './pool.ts'
 import { backoffMs, parseRetryAfter } from './retry.ts'
 
@@ -120,7 +120,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     fired.forEach(({ fired, at }, index) => {
       const { notification, person } = ready[index]!
       if (!ledger.isCurrent(notification)) {
-        if (fired) void book.cancel([notification])
+        if (fired) void book.cancel([{ notification, person }])
         return
       }
       if (!fired) {

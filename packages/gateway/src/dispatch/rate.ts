@@ -56,7 +56,7 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
       if (count >= ring.length && ring.length < needed) grow()
       // A clock that steps back must not let the ring lose its order.
       const last = count === 0 ? now : at(1)
-      const instant = now < last ? last : now
+      const instant = Math.max(now, last)
       ring[count % ring.length] = instant
       count += 1
       return instant

@@ -3,10 +3,11 @@
  * in memory only what is due within the next seconds, so that a million waiting notifications cost disk and not
  * memory, and a release needs no look at the disk at its instant. What is due goes to the queue; digests close.
  */
+
+import { Heap } from '../heap.ts'
 import type { Digest, Notification } from '../model.ts'
 import { advance } from '../model.ts'
 import type { Agenda, Clock, Gate, Ledger, Queue, Store } from '../ports.ts'
-import { Heap } from '../heap.ts'
 
 export interface AgendaOptions {
   readonly store: Store
@@ -52,7 +53,9 @@ export function createSchedule(options: AgendaOptions): Schedule {
   let closing = false
 
   function track(what: string, work: Promise<void>): void {
-    const tracked = work.catch((error) => options.onTrouble?.(what, error)).finally(() => working.delete(tracked))
+    const tracked = work
+      .catch((error) => options.onTrouble?.(what, error))
+      .finally(() => working.delete(tracked))
     working.add(tracked)
   }
 
@@ -85,7 +88,8 @@ export function createSchedule(options: AgendaOptions): Schedule {
     while (heap.leastKey !== undefined && heap.leastKey <= now) {
       const notification = heap.pop()!
       if (!ledger.isCurrent(notification)) continue
-      if (notification.expiresAt !== undefined && notification.expiresAt <= now) track('expire', expire(notification, now))
+      if (notification.expiresAt !== undefined && notification.expiresAt <= now)
+        track('expire', expire(notification, now))
       else if (notification.undecided === true) undecided.push(notification)
       else ready.push(notification)
     }

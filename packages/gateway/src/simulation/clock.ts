@@ -3,8 +3,9 @@
  * the clock jumps over what lies between. After each step everything that was set in motion comes to rest before
  * the clock moves on, so a day takes as long as its work.
  */
-import type { Clock } from '../ports.ts'
+
 import { Heap } from '../heap.ts'
+import type { Clock } from '../ports.ts'
 
 export interface VirtualClock extends Clock {
   /** Runs everything that is due up to the instant, which it then is. */

@@ -18,10 +18,13 @@ function densest(instants: readonly number[], windowMs: number): number {
 test(`an account's rate holds in every literal window, and nothing that it admits is held back (seed ${seed})`, () => {
   fc.assert(
     fc.property(
-      fc.array(fc.record({ max: fc.integer({ min: 1, max: 70 }), windowMs: fc.integer({ min: 1, max: 500 }) }), {
-        minLength: 1,
-        maxLength: 3,
-      }),
+      fc.array(
+        fc.record({ max: fc.integer({ min: 1, max: 70 }), windowMs: fc.integer({ min: 1, max: 500 }) }),
+        {
+          minLength: 1,
+          maxLength: 3,
+        },
+      ),
       fc.array(fc.integer({ min: 0, max: 60 }), { minLength: 1, maxLength: 300 }),
       fc.integer({ min: 0, max: 20 }),
       (windows, steps, marginMs) => {
@@ -34,7 +37,8 @@ test(`an account's rate holds in every literal window, and nothing that it admit
         for (const step of steps) {
           now += step
           const admits = windows.every(
-            ({ max, windowMs }) => taken.filter((instant) => instant > now - windowMs - marginMs).length < max,
+            ({ max, windowMs }) =>
+              taken.filter((instant) => instant > now - windowMs - marginMs).length < max,
           )
           assert.equal(rate.freeAt(now) <= now, admits)
           if (!admits) continue

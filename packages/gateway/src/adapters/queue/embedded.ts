@@ -49,7 +49,10 @@ class TenantLines {
   readonly tenant: string
   deficit = 0
   size = 0
-  readonly #lines = Object.fromEntries(priorities.map((priority) => [priority, new Line()])) as Record<Priority, Line>
+  readonly #lines = Object.fromEntries(priorities.map((priority) => [priority, new Line()])) as Record<
+    Priority,
+    Line
+  >
 
   constructor(tenant: string) {
     this.tenant = tenant
@@ -146,7 +149,9 @@ class ChannelQueue {
 
 export function createEmbeddedQueue(options: EmbeddedQueueOptions = {}): Queue {
   const weightOf = options.weightOf ?? (() => 1)
-  const queues = new Map<Channel, ChannelQueue>(channels.map((channel) => [channel, new ChannelQueue(weightOf)]))
+  const queues = new Map<Channel, ChannelQueue>(
+    channels.map((channel) => [channel, new ChannelQueue(weightOf)]),
+  )
   const queueOf = (channel: Channel): ChannelQueue => queues.get(channel)!
 
   return {

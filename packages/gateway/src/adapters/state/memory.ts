@@ -31,7 +31,10 @@ const claimsTidyAt = 64
 export function createMemoryState(options: MemoryStateOptions): LimitState {
   const { clock, factsOf } = options
   const halfMax = (options.subjectsMax ?? 100_000) / 2
-  const limits = createLimits({ store: memoryStore({ now: () => clock.now() }), marginMs: options.marginMs }).sync
+  const limits = createLimits({
+    store: memoryStore({ now: () => clock.now() }),
+    marginMs: options.marginMs,
+  }).sync
   // Two generations, as in a cache with a second chance: what is touched moves to the young one.
   let young = new Map<string, Known>()
   let old = new Map<string, Known>()
@@ -87,9 +90,11 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   }
 
   return {
-    reserve: (requests) => each(requests, (request) => limits.reserve(request.subject.key, request.rules, request)),
+    reserve: (requests) =>
+      each(requests, (request) => limits.reserve(request.subject.key, request.rules, request)),
     preview: (requests) => each(requests, preview),
-    fire: (requests) => each(requests, (request) => limits.fire(request.subject.key, request.id, request.rules, request)),
+    fire: (requests) =>
+      each(requests, (request) => limits.fire(request.subject.key, request.id, request.rules, request)),
     async cancel(requests) {
       await each(requests, (request) => limits.cancel(request.subject.key, request.id))
     },
