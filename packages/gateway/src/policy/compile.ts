@@ -5,7 +5,8 @@
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
 import { canonical } from './canonical.ts'
-import { createCounting, criticalName, limitName } from './counting.ts'
+import { criticalName, limitName } from './counter.ts'
+import { createCounting } from './counting.ts'
 import type { DigestEntry, LimitEntry, PolicyDocument } from './document.ts'
 import { readDocument } from './document.ts'
 import { Faults } from './faults.ts'
@@ -68,11 +69,11 @@ function specOf({ name, windowMs, minItems, maxItems, template }: DigestEntry): 
 }
 
 function longestWindowMs({ limits, critical }: PolicyDocument): number {
-  const bounds = critical === undefined ? limits : [...limits, critical]
-  return Math.max(
-    0,
-    ...bounds.flatMap(({ windows, minGapMs = 0 }) => [minGapMs, ...windows.map((window) => window.windowMs)]),
-  )
+  let longest = 0
+  for (const { windows, minGapMs = 0 } of critical === undefined ? limits : [...limits, critical]) {
+    longest = windows.reduce((ms, window) => Math.max(ms, window.windowMs), Math.max(longest, minGapMs))
+  }
+  return longest
 }
 
 // ---- what follows

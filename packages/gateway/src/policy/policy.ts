@@ -3,7 +3,7 @@
  * the same notification always gets the same limits, digest and quiet hours.
  */
 import type { Limit, QuietSpec } from '@sluice/limits'
-import type { Channel, JsonObject, Priority, Recipient } from '../model.ts'
+import type { Channel, JsonObject, Priority, Recipient, RecipientFields } from '../model.ts'
 import type { Countable, Subject } from '../ports.ts'
 
 export type { Countable }
@@ -47,13 +47,22 @@ export interface Policy {
   /** The longest window of any limit: what older admissions cannot matter for. */
   readonly longestWindowMs: number
   /** What the limits select by, a row for each combination that one of them names: to list limits nobody has met yet. */
-  readonly selectors: readonly { readonly channel?: Channel; readonly category?: string; readonly template?: string }[]
-  /** Every limit that counts it, by subject; the recipient's subject comes last, and is always there. */
-  rulesFor(notification: Countable): readonly SubjectRules[]
+  readonly selectors: readonly {
+    readonly channel?: Channel
+    readonly category?: string
+    readonly template?: string
+  }[]
+  /**
+   * Every limit that counts it, by subject; the recipient's subject comes last, and is always there. The person's
+   * stored addresses matter to limits per address, where the notification brings none.
+   */
+  rulesFor(notification: Countable, person?: RecipientFields | null): readonly SubjectRules[]
   /** What follows when these limits refuse: drop before digest before fallback before delay. */
   strongest(limits: readonly string[]): { readonly limit: string; readonly over: Over }
   /** The digest that collects this notification whatever the limits say. Never for critical ones. */
-  digestFor(notification: Pick<Countable, 'channel' | 'category' | 'template' | 'module' | 'priority'>): DigestSpec | undefined
+  digestFor(
+    notification: Pick<Countable, 'channel' | 'category' | 'template' | 'module' | 'priority'>,
+  ): DigestSpec | undefined
   digest(name: string): DigestSpec | undefined
   /** The forbidden hours of this person on this channel, in their time zone. Empty for critical ones. */
   quietFor(

@@ -11,6 +11,9 @@ export const dayMs = 86_400_000
 /** Streams keep 31 days (retention of the limiter): no window can look further back. */
 export const windowMsMax = 31 * dayMs
 
+/** Windows of one limit: each is asked for every notification that it counts. */
+const windowsMax = 20
+
 /** A duration of at least a millisecond and at most `msMax`; answers ms. */
 export function readDuration(
   value: unknown,
@@ -31,7 +34,7 @@ export function readDuration(
 export function readWindows(value: unknown, path: string, faults: Faults): readonly Window[] | undefined {
   if (value === 'unlimited') return []
   const isText = typeof value === 'string'
-  const entries = isText ? value.split(',') : readList(value, path, 100, faults)
+  const entries = isText ? value.split(',') : readList(value, path, windowsMax, faults)
   if (entries === undefined) return undefined
   if (entries.length === 0)
     return faults.add(path, 'is an empty list; where nothing bounds it, write unlimited')

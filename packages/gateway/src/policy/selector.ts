@@ -63,11 +63,10 @@ export function selectorText(selector: Selector): string {
   return parts.join(',')
 }
 
+export type Values = Readonly<Partial<Record<ValueField, string>>>
+
 /** `actor=author-7,channel=email`: the fields in their canonical order; a value that is missing is empty. */
-export function valuesText(
-  fields: readonly ValueField[],
-  values: Readonly<Partial<Record<ValueField, string>>>,
-): string {
+export function valuesText(fields: readonly ValueField[], values: Values): string {
   return fields.map((field) => `${field}=${escapeValue(values[field] ?? '')}`).join(',')
 }
 
