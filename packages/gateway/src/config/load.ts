@@ -3,7 +3,7 @@
  * wrong. First the form is checked as a whole (schema.ts), then what the fields mean together. Nothing is written,
  * nothing is opened: `sluice check` and `sluice serve` see the same.
  */
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { SluiceError } from '../errors.ts'
@@ -62,25 +62,24 @@ export function loadConfig(options: LoadOptions): Config {
     source.isClean([key]) ? document[key] : undefined
 
   const store = readStore(part('store'), source)
-  if (part('state') !== undefined && document.state !== 'memory')
-    refuseEngine(source, 'state', document.state!, 'memory', /^rediss?:/)
-  if (part('queue') !== undefined && document.queue !== 'embedded')
-    refuseEngine(source, 'queue', document.queue!, 'embedded', /^amqps?:/)
-  if (part('deliveryLog') !== undefined && document.deliveryLog !== 'store')
-    refuseEngine(source, 'deliveryLog', document.deliveryLog!, 'store', /^cassandra:/)
-  const http = readHttp(part('http') ?? {}, source)
+  refuseLater(part('state'), 'state', 'memory', /^rediss?:/, source)
+  refuseLater(part('queue'), 'queue', 'embedded', /^amqps?:/, source)
+  refuseLater(part('deliveryLog'), 'deliveryLog', 'store', /^cassandra:/, source)
+  if (Array.isArray(document.intake) && document.intake.length > 0) {
+    source.fault(
+      ['intake'],
+      `a source of notifications besides HTTP ${notCarriedYet}; expected an empty list`,
+    )
+  }
+  const http = readHttp(source.sound(['http'], document.http), source)
   const tenants = readTenants(part('tenants') ?? {})
-  const pools =
-    part('pools') === undefined && document.pools !== undefined ? [] : readPools(document.pools, source)
-  const templates =
-    part('templates') === undefined ? undefined : source.resolve(['templates'], document.templates!)
-  const unsubscribe = part('unsubscribe') ?? {}
+  const pools = readPools(document.pools, source)
+  const templates = readFolder(part('templates'), source)
+  const unsubscribe = source.sound(['unsubscribe'], document.unsubscribe)
   const secret = source.secret(['unsubscribe', 'secret'], unsubscribe.secret, unsubscribe.secretFile)
-  const marginMs = durationOr(20, part('limits')?.margin)
+  const marginMs = durationOr(20, source.sound(['limits'], document.limits).margin)
   if (marginMs > 1_000) source.fault(['limits', 'margin'], 'expected at most 1s')
-  const retention = readRetention(part('retention') ?? {})
-  if (retention.answersMs < dayMs)
-    source.fault(['retention', 'answers'], 'expected at least 24h: clients rely on it')
+  const retention = readRetention(source.sound(['retention'], document.retention), source)
 
   const policy = readPolicy(part('policy'), source, options.cwd)
   if (policy !== undefined) checkRetention(retention, policy, tenants, source)
@@ -107,7 +106,8 @@ export function loadConfig(options: LoadOptions): Config {
   }
 }
 
-function fileOf(options: LoadOptions): string | undefined {
+/** The file that holds: the one that is named, or the usual one where there is one. */
+export function fileOf(options: LoadOptions): string | undefined {
   const named = options.path ?? (options.env.SLUICE_CONFIG || undefined)
   if (named !== undefined) return resolve(options.cwd, named)
   const usual = resolve(options.cwd, defaultFile)
@@ -118,12 +118,19 @@ function durationOr(missingMs: number, value: string | number | undefined): numb
   return value === undefined ? missingMs : readDuration(value)
 }
 
-function refuseEngine(source: Source, key: string, value: string, carried: string, later: RegExp): void {
+/** An engine that is named and not carried; by its scheme it is told from a mistake. */
+function refuseLater(
+  written: string | undefined,
+  key: string,
+  carried: string,
+  later: RegExp,
+  source: Source,
+): void {
+  if (written === undefined || written === carried) return
+  const scheme = written.slice(0, Math.max(0, written.indexOf(':')))
   source.fault(
     [key],
-    later.test(value)
-      ? `${value.slice(0, value.indexOf(':'))} ${notCarriedYet}; expected ${carried}`
-      : `expected ${carried}`,
+    later.test(written) ? `${scheme} ${notCarriedYet}; expected ${carried}` : `expected ${carried}`,
   )
 }
 
@@ -135,7 +142,7 @@ function readStore(value: string | undefined, source: Source): StoreConfig {
     const path = value === undefined ? resolve(source.cwd, match[1]!) : source.resolve(['store'], match[1]!)
     return { kind: 'sqlite', path }
   }
-  refuseEngine(source, 'store', written, 'sqlite:<path>', /^postgres(ql)?:/)
+  refuseLater(written, 'store', 'sqlite:<path>', /^postgres(ql)?:/, source)
   return { kind: 'sqlite', path: ':memory:' }
 }
 
@@ -201,11 +208,19 @@ function readTenants(written: NonNullable<ConfigDocument['tenants']>): TenantsCo
   }
 }
 
-function readRetention(written: NonNullable<ConfigDocument['retention']>): RetentionConfig {
-  return {
-    answersMs: durationOr(dayMs, written.answers),
-    notificationsMs: durationOr(31 * dayMs, written.notifications),
+function readFolder(named: string | undefined, source: Source): string | undefined {
+  if (named === undefined) return undefined
+  const folder = source.resolve(['templates'], named)
+  if (!statSync(folder, { throwIfNoEntry: false })?.isDirectory()) {
+    source.fault(['templates'], `expected a folder; ${folder} is none`)
   }
+  return folder
+}
+
+function readRetention(written: NonNullable<ConfigDocument['retention']>, source: Source): RetentionConfig {
+  const answersMs = durationOr(dayMs, written.answers)
+  if (answersMs < dayMs) source.fault(['retention', 'answers'], 'expected at least 24h: clients rely on it')
+  return { answersMs, notificationsMs: durationOr(31 * dayMs, written.notifications) }
 }
 
 /** The policy's own mistakes are told with those of the configuration, each with its file. */

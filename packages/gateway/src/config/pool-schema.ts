@@ -4,7 +4,7 @@
  */
 import { type Static, type TProperties, Type } from '@sinclair/typebox'
 import type { ProviderName } from './config.ts'
-import { count, duration, rate, text } from './schema-terms.ts'
+import { count, duration, rate, share, text } from './schema-terms.ts'
 
 const closed = { additionalProperties: false } as const
 
@@ -29,14 +29,19 @@ const smtpAccount = Type.Object(
       }),
     ),
     urlFile: Type.Optional(text('the path of a file that holds the URL')),
-    from: Type.Optional(text('an address such as Shop <shop@example.com>', { description: 'The sender.' })),
+    from: Type.Optional(
+      text('an address such as Shop <shop@example.com>', {
+        description: 'The sender.',
+        pattern: '^[^\\u0000-\\u001f\\u007f@]+@[^\\u0000-\\u001f\\u007f@]+$',
+      }),
+    ),
     connections: Type.Optional(count(1, 1_000, 'Connections kept open.')),
     dkim: Type.Optional(
       Type.Object(
         {
           domainName: text('a domain such as example.com'),
           keySelector: text('the selector of the key in the DNS'),
-          privateKey: Type.Optional(text('a private key in PEM', { secret: true })),
+          privateKey: Type.Optional(text('a private key in PEM', { secret: true, pattern: '^-----BEGIN ' })),
           privateKeyFile: Type.Optional(text('the path of a file that holds the private key in PEM')),
         },
         { ...closed, description: 'Signs every mail (RFC 6376).' },
@@ -65,7 +70,27 @@ const webhookAccount = Type.Object(
   closed,
 )
 
-const sandboxAccount = Type.Object({ ...accountTerms }, closed)
+/** What the sandbox can make of a call, in the words of its adapter. */
+const mishaps = ['fail', 'reject', 'reset', 'reset_after_accept', 'hang', 'hang_after_accept'] as const
+const oddsOfMishap = Type.Optional(share('How likely it is.'))
+
+const sandboxAccount = Type.Object(
+  {
+    ...accountTerms,
+    latency: Type.Optional(duration('How long an answer takes. Default 0ms.')),
+    allows: Type.Optional(rate('What it really allows: above it a call is answered 429. Default unlimited.')),
+    odds: Type.Optional(
+      Type.Object(
+        Object.fromEntries(mishaps.map((mishap) => [mishap, oddsOfMishap])) as Record<
+          (typeof mishaps)[number],
+          typeof oddsOfMishap
+        >,
+        { ...closed, description: 'How likely a call goes wrong, and how; together at most 100%.' },
+      ),
+    ),
+  },
+  closed,
+)
 
 function poolSchema<Name extends ProviderName, More extends TProperties>(provider: Name, more: More) {
   return Type.Object(
@@ -113,4 +138,5 @@ export const poolsSchema = Type.Union([anyPool, Type.Array(anyPool, { minItems: 
 
 export type PoolDocument = Static<typeof anyPool>
 export type AccountDocument = NonNullable<PoolDocument['accounts']>[number]
+export type SandboxAccountDocument = Static<typeof sandboxAccount>
 export type SmtpAccountDocument = Static<typeof smtpAccount>

@@ -30,6 +30,17 @@ export function readDuration(value: string | number): number {
   return parseDuration(value)
 }
 
+/**
+ * `5%`, or a number from 0 to 1.
+ *
+ * @throws Error with the reason
+ */
+export function readShare(value: string | number): number {
+  const share = typeof value === 'number' ? value : Number.parseFloat(value) / 100
+  if (share >= 0 && share <= 1) return share
+  throw new Error('a share is from 0% to 100%')
+}
+
 const bytesOf = { B: 1, KiB: 1_024, MiB: 1_048_576, KB: 1_000, MB: 1_000_000 } as const
 const sizePattern = /^(\d{1,12})\s*(B|KiB|MiB|KB|MB)$/
 

@@ -3,7 +3,7 @@
  * is refused, and where a pattern is not the whole truth a format, behind which stands the reader of quantity.ts.
  */
 import { FormatRegistry, type SchemaOptions, type StringOptions, Type } from '@sinclair/typebox'
-import { readDuration, readRate, readSize } from './quantity.ts'
+import { readDuration, readRate, readShare, readSize } from './quantity.ts'
 
 /** What reads the texts of a format; it throws the reason why one is refused. */
 export const formats: ReadonlyMap<string, (text: string) => unknown> = new Map<
@@ -12,6 +12,7 @@ export const formats: ReadonlyMap<string, (text: string) => unknown> = new Map<
 >([
   ['sluice-duration', readDuration],
   ['sluice-rate', readRate],
+  ['sluice-share', readShare],
   ['sluice-size', readSize],
 ])
 
@@ -34,8 +35,11 @@ const sizeText = Type.String({ format: 'sluice-size', pattern: '^\\d+\\s*(B|KiB|
 const window = '\\s*\\d+\\s*/\\s*\\d*\\s*(ms|s|min|h|d|day|week|month)\\s*'
 const rateText = Type.String({ format: 'sluice-rate', pattern: `^(unlimited|${window}(,${window})*)$` })
 
+/** Nobody means a line break or a NUL in a name, path or address; some protocols take it for the end of one. */
+const plain = '^[^\\u0000-\\u001f\\u007f]+$'
+
 export function text(expects: string, options: StringOptions = {}) {
-  return Type.String({ minLength: 1, ...options, expects })
+  return Type.String({ minLength: 1, pattern: plain, ...options, expects })
 }
 
 export function flag(description: string) {
@@ -63,6 +67,14 @@ export function duration(description: string, options: SchemaOptions = {}) {
 export function size(description: string) {
   const bytes = Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })
   return Type.Union([sizeText, bytes], { expects: 'a size such as 64KiB or 1MiB', description })
+}
+
+export function share(description: string) {
+  const percent = Type.String({ format: 'sluice-share', pattern: '^\\d{1,3}(\\.\\d+)?\\s*%$' })
+  return Type.Union([percent, Type.Number({ minimum: 0, maximum: 1 })], {
+    expects: 'a share such as 5% or 0.05',
+    description,
+  })
 }
 
 export function rate(description: string) {

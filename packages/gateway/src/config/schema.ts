@@ -72,8 +72,7 @@ export const configSchema = Type.Object(
     ),
     intake: Type.Optional(
       Type.Array(Type.Unknown(), {
-        maxItems: 0,
-        expects: 'an empty list',
+        expects: 'a list of sources',
         description: 'Further sources of notifications; none is carried yet.',
       }),
     ),

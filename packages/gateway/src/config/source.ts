@@ -66,16 +66,19 @@ export class Source {
     return undefined
   }
 
-  /** Whether nothing is wrong with a field or with what is in it. */
+  /** Whether nothing is wrong with a field, with what is in it, or with what it is in. */
   isClean(path: Path): boolean {
-    const prefix = pathText(path)
-    const variables = this.#overrides
-      .filter((override) => pathText(override.path).startsWith(prefix))
-      .map((override) => override.variable)
-    return !this.problems.found.some(
-      ({ path: of }) =>
-        of.startsWith(prefix) || prefix.startsWith(`${of}.`) || of === '' || variables.includes(of),
-    )
+    const field = pathText(path)
+    return !this.problems.found.some((problem) => {
+      const wrong = this.#fieldOf(problem.path)
+      return wrong === '' || isWithin(wrong, field) || isWithin(field, wrong)
+    })
+  }
+
+  /** The fields of an object with which nothing is wrong. */
+  sound<Fields extends object>(path: Path, value: Fields | undefined): Fields {
+    const fields = isFields(value) ? Object.entries(value) : []
+    return Object.fromEntries(fields.filter(([key]) => this.isClean([...path, key]))) as Fields
   }
 
   /** Relative to the file that names it; a variable, and a default, to the working folder. */
@@ -98,6 +101,12 @@ export class Source {
     } catch (error) {
       return this.fault(filePath, `names a file that cannot be read (${reasonOf(error)})`)
     }
+  }
+
+  /** A problem of a variable is one of the field that it sets. */
+  #fieldOf(problemPath: string): string {
+    const override = this.#overrides.find(({ variable }) => variable === problemPath)
+    return override === undefined ? problemPath : pathText(override.path)
   }
 
   #variableOf(path: Path): string | undefined {
@@ -147,6 +156,11 @@ const reasons: Readonly<Record<string, string>> = {
 function reasonOf(error: unknown): string {
   const code = (error as NodeJS.ErrnoException).code ?? ''
   return reasons[code] ?? (code === '' ? 'unknown reason' : code)
+}
+
+/** `pools.email` lies within `pools`, and `accounts[0]` within `accounts`; each lies within itself. */
+function isWithin(path: string, of: string): boolean {
+  return path === of || path.startsWith(`${of}.`) || path.startsWith(`${of}[`)
 }
 
 type Fields = Readonly<Record<string, unknown>>
