@@ -1,0 +1,144 @@
+/**
+ * Liquid templates, parsed once at start. A template is a folder with one file for each part of a message; what a
+ * channel lacks is taken from the parts without a channel. Values in HTML are escaped unless a template says `raw`,
+ * subjects and titles are one line, and a missing variable is empty text.
+ */
+import { fileURLToPath } from 'node:url'
+import { Liquid, type Template } from 'liquidjs'
+import { SluiceError } from '../../errors.ts'
+import type { Channel, Content, JsonObject } from '../../model.ts'
+import type { Templates } from '../../ports.ts'
+import { type Part, type PartFile, partsOf, readTemplates, refused } from './files.ts'
+
+/** The folder of those that ship with the product; it lies beside `src` and `dist` alike. */
+export const builtInTemplates = fileURLToPath(new URL('../../../templates', import.meta.url))
+
+export interface TemplatesOptions {
+  /** In the order of their precedence: a template that an earlier folder has is that folder's alone. */
+  readonly folders: readonly string[]
+  /** How long one part may take to render, ms. @defaultValue 100 */
+  readonly renderMsMax?: number
+  /** What one part may allocate: characters and elements, as liquidjs counts them. @defaultValue 10_000_000 */
+  readonly memoryMax?: number
+  /** Characters of one rendered part. @defaultValue 1_000_000 */
+  readonly outputMax?: number
+}
+
+interface Compiled {
+  readonly file: PartFile
+  readonly engine: Liquid
+  readonly nodes: Template[]
+}
+
+type Key = `${Channel}.${Part}` | Part
+
+/** Throws INVALID_CONFIG, with file and line, where a template is not valid. */
+export function createTemplates(
+  options: TemplatesOptions,
+): Templates & { readonly names: readonly string[] } {
+  const { renderMsMax = 100, memoryMax = 10_000_000, outputMax = 1_000_000 } = options
+  const templates = new Map<string, Map<Key, Compiled>>()
+  for (const folder of options.folders) {
+    const { templates: found, partials } = readTemplates(folder)
+    const engines = createEngines(partials, { renderLimit: renderMsMax, memoryLimit: memoryMax })
+    for (const [name, source] of Object.entries(partials)) {
+      for (const engine of Object.values(engines)) parse(engine, source, `${folder}/${name}`)
+    }
+    for (const { name, files } of found) {
+      if (templates.has(name)) continue
+      const compiled = new Map<Key, Compiled>()
+      for (const file of files) {
+        const engine = file.part === 'html' ? engines.html : engines.text
+        const key: Key = file.channel === undefined ? file.part : `${file.channel}.${file.part}`
+        compiled.set(key, { file, engine, nodes: parse(engine, file.source, file.path) })
+      }
+      templates.set(name, compiled)
+    }
+  }
+
+  function render(name: string, channel: Channel, locals: JsonObject): Content {
+    const template = templates.get(name)
+    if (template === undefined)
+      throw new SluiceError('INVALID_REQUEST', `there is no template ${JSON.stringify(name)}`)
+    const content: { -readonly [part in Part]?: string } = {}
+    for (const part of partsOf[channel]) {
+      const compiled = template.get(`${channel}.${part}`) ?? template.get(part)
+      if (compiled !== undefined) content[part] = renderPart(compiled, name, locals)
+    }
+    if (content.text === undefined && content.html === undefined) {
+      throw new SluiceError('INVALID_REQUEST', `the template ${name} has no text for the channel ${channel}`)
+    }
+    return content
+  }
+
+  function renderPart({ file, engine, nodes }: Compiled, name: string, locals: JsonObject): string {
+    let text: string
+    try {
+      text = engine.renderSync(nodes, locals) as string
+    } catch (error) {
+      const message = firstLine((error as Error).message)
+      throw new SluiceError(
+        'INVALID_REQUEST',
+        `the template ${name} (${file.part}) cannot be rendered: ${message}`,
+        {
+          cause: error,
+        },
+      )
+    }
+    if (text.length > outputMax) {
+      throw new SluiceError(
+        'INVALID_REQUEST',
+        `the template ${name} (${file.part}) renders more than ${outputMax} characters`,
+      )
+    }
+    return file.part === 'subject' || file.part === 'title' ? oneLine(text) : text.trim()
+  }
+
+  return { has: (name) => templates.has(name), render, names: [...templates.keys()].sort() }
+}
+
+function createEngines(
+  partials: Readonly<Record<string, string>>,
+  limits: { renderLimit: number; memoryLimit: number },
+) {
+  // A new object for each engine: liquidjs writes its cache into the one it is given, and a partial that was parsed
+  // without escaping must never be found by the engine that escapes.
+  const settings = () => ({
+    ...limits,
+    // Names are looked up in this map and nowhere else: no template reaches a file.
+    templates: { ...partials },
+    extname: '.liquid',
+    cache: true,
+    ownPropertyOnly: true,
+    strictFilters: true,
+    strictVariables: false,
+    timezoneOffset: 0,
+    locale: 'en-US',
+    parseLimit: 1_000_000,
+  })
+  return { text: new Liquid(settings()), html: new Liquid({ ...settings(), outputEscape: 'escape' }) }
+}
+
+function parse(engine: Liquid, source: string, path: string): Template[] {
+  try {
+    return engine.parse(source, path)
+  } catch (error) {
+    const { message } = error as Error
+    const line = /line:(\d+)/.exec(message)?.[1]
+    throw refused(
+      path,
+      `is not valid Liquid: ${firstLine(message)}`,
+      error,
+      line === undefined ? undefined : Number(line),
+    )
+  }
+}
+
+/** Line breaks of any kind (also those that only Unicode knows) and other controls end neither a header nor a title. */
+function oneLine(text: string): string {
+  return text.replace(/[\p{Cc}\u2028\u2029\s]+/gu, ' ').trim()
+}
+
+function firstLine(text: string): string {
+  return text.split('\n', 1)[0] ?? ''
+}
