@@ -1,0 +1,145 @@
+/**
+ * What a caller may say with a call, and the checks that it makes sense. Everything behind this file works with
+ * `Terms`, in which nothing is missing and nothing is wrong.
+ */
+import { LimitsError } from './errors.ts'
+import { checkForbidden, type ForbiddenInterval, nothingForbidden } from './forbidden.ts'
+import type { Limit } from './limit.ts'
+import { type Priority, plainTerms, priorities, type RestoredEntry, type Terms } from './store.ts'
+import { windowCountMax } from './window.ts'
+
+export interface CheckOptions {
+  /**
+   * How many are counted at once: all of them or none.
+   *
+   * @defaultValue 1
+   */
+  readonly weight?: number
+}
+
+export interface TakeOptions extends CheckOptions {
+  /**
+   * Makes the call idempotent: an id that counts already is not counted again, and its decision says `allowed`.
+   *
+   * @defaultValue none
+   */
+  readonly id?: string
+}
+
+export interface FireOptions extends CheckOptions {
+  /**
+   * Not before this instant, epoch ms.
+   *
+   * @defaultValue now
+   */
+  readonly notBefore?: number
+  /**
+   * Not within these intervals.
+   *
+   * @defaultValue none
+   */
+  readonly forbidden?: readonly ForbiddenInterval[]
+}
+
+export interface ReserveOptions extends FireOptions {
+  /** What the place is held for. The same id again gets the same instant and takes nothing. */
+  readonly id: string
+  /**
+   * An instant later than max(now, notBefore) + horizonMs is answered but not held, ms.
+   *
+   * @defaultValue Infinity
+   */
+  readonly horizonMs?: number
+  /**
+   * A `high` reservation takes the places of `low` ones that are in its way and have not gone; their ids are
+   * answered in `evicted`, and they hold nothing from then on.
+   *
+   * @defaultValue 'normal'
+   */
+  readonly priority?: Priority
+  /**
+   * The place counts at its instant by itself, without `fire`: for limits on what is accepted rather than on what leaves.
+   *
+   * @defaultValue false
+   */
+  readonly firm?: boolean
+}
+
+export interface PreviewOptions extends Omit<ReserveOptions, 'id'> {
+  /**
+   * An id that holds a place already is answered from it.
+   *
+   * @defaultValue none
+   */
+  readonly id?: string
+}
+
+export interface Call {
+  readonly subject: string
+  readonly rules: readonly Limit[]
+}
+export interface TakeCall extends Call, TakeOptions {}
+export interface ReserveCall extends Call, ReserveOptions {}
+export interface PreviewCall extends Call, PreviewOptions {}
+export interface FireCall extends Call, FireOptions {
+  readonly id: string
+}
+
+/** Any of the options above. */
+export interface AnyOptions extends PreviewOptions {}
+
+const keyMax = 1_024
+const instantMax = 8.64e15
+
+/** Fills in the defaults. @throws LimitsError `INVALID_ARGUMENT` */
+export function termsOf(options: AnyOptions | undefined): Terms {
+  if (options === undefined) return plainTerms
+  const {
+    weight = 1,
+    notBefore = 0,
+    forbidden = nothingForbidden,
+    horizonMs = Number.POSITIVE_INFINITY,
+  } = options
+  const { priority = 'normal', firm = false } = options
+  if (!Number.isInteger(weight) || weight < 1 || weight > windowCountMax) {
+    refuse(`weight is a whole number from 1 to ${windowCountMax}, not ${weight}`)
+  }
+  if (typeof notBefore !== 'number' || !(notBefore <= instantMax))
+    refuse(`notBefore is an instant in epoch milliseconds, not ${notBefore}`)
+  if (typeof horizonMs !== 'number' || !(horizonMs >= 0))
+    refuse(`horizonMs is 0 or more milliseconds, not ${horizonMs}`)
+  if (!priorities.includes(priority))
+    refuse(`priority is one of ${priorities.join(', ')}, not ${String(priority)}`)
+  if (typeof firm !== 'boolean') refuse('firm is true or false')
+  if (!Array.isArray(forbidden)) refuse('forbidden is a list of { from, to }')
+  const instant = notBefore > 0 ? Math.ceil(notBefore) : 0
+  const intervals = forbidden.length === 0 ? nothingForbidden : checkForbidden(forbidden)
+  return { weight, notBefore: instant, forbidden: intervals, horizonMs, priority, firm }
+}
+
+/** @throws LimitsError `INVALID_ARGUMENT` */
+export function checkKey(what: 'subject' | 'id', key: string): void {
+  if (typeof key === 'string' && key.length > 0 && key.length <= keyMax) return
+  const given = typeof key === 'string' ? `${key.length} characters long` : String(key)
+  refuse(`${what} is a text of 1 to ${keyMax} characters; this is ${given}`)
+}
+
+/** @throws LimitsError `INVALID_ARGUMENT` */
+export function checkEntries(entries: readonly RestoredEntry[]): readonly RestoredEntry[] {
+  for (const { id, at, fired, streams, weight = 1 } of entries) {
+    checkKey('id', id)
+    if (!Number.isSafeInteger(at) || at < 0)
+      refuse(`entry '${id}' is at ${at}: whole epoch milliseconds are needed`)
+    if (typeof fired !== 'boolean') refuse(`entry '${id}': fired is true or false`)
+    if (!Array.isArray(streams) || !streams.every((stream) => typeof stream === 'string' && stream !== '')) {
+      refuse(`entry '${id}': streams is a list of names`)
+    }
+    if (!Number.isInteger(weight) || weight < 1 || weight > windowCountMax)
+      refuse(`entry '${id}': weight is a whole number, 1 or more`)
+  }
+  return entries
+}
+
+function refuse(reason: string): never {
+  throw new LimitsError('INVALID_ARGUMENT', reason)
+}

@@ -1,0 +1,27 @@
+/**
+ * Why the library refuses something. One table of codes; every error that is raised on purpose is a row here, and
+ * its message names the value, what was expected, and the way out.
+ */
+
+export const limitsErrors = {
+  INVALID_DURATION: 'A duration is not written as 300ms, 3s, 60min, 4h, 7d',
+  INVALID_WINDOW: 'A window is not written as 2/day, 100/30min, 1000/s, or is out of bounds',
+  INVALID_LIMIT: 'A limit has no name, no window, or an option that does not exist',
+  INVALID_RULES: 'The limits of one call do not go together',
+  INVALID_ARGUMENT: 'A subject, an id or an option of a call is not what it must be',
+  INVALID_CLOCK: 'The clock gave something that is not an instant',
+  STORE_UNAVAILABLE: 'The store did not answer; nothing is known about the call',
+} as const satisfies Record<string, string>
+
+export type LimitsErrorCode = keyof typeof limitsErrors
+
+/** Every error that the limiter raises on purpose. Branch on `code`; the message is for people. */
+export class LimitsError extends Error {
+  readonly code: LimitsErrorCode
+
+  constructor(code: LimitsErrorCode, reason: string, options?: { readonly cause?: unknown }) {
+    super(reason, options)
+    this.name = 'LimitsError'
+    this.code = code
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * The public door of @sluice/limits. What is not named here is not for users and may change at any time; the port
+ * for those who write a store is store.ts, with the suite that every store must pass in `@sluice/limits/conformance`.
+ */
+export type {
+  CheckOptions,
+  FireCall,
+  FireOptions,
+  PreviewCall,
+  PreviewOptions,
+  ReserveCall,
+  ReserveOptions,
+  TakeCall,
+  TakeOptions,
+} from './calls.ts'
+export { type Decision, decisionOf, type Facts, type RuleRow } from './decision.ts'
+export { LimitsError, type LimitsErrorCode, limitsErrors } from './errors.ts'
+export type { ForbiddenInterval } from './forbidden.ts'
+export { type Limit, type LimitOptions, limit, type Over, onStream } from './limit.ts'
+export {
+  createLimits,
+  type Limits,
+  type LimitsOptions,
+  type MemoryLimits,
+  type SyncLimits,
+} from './limits.ts'
+export type { Plan, PlanRule } from './plan.ts'
+export * from './quiet-hours.ts'
+export type { Kind, Priority, Question, RestoredEntry, Store, SyncStore, Terms } from './store.ts'
+export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './stores/memory.ts'
+export {
+  formatDuration,
+  formatWindow,
+  parseDuration,
+  parseWindow,
+  parseWindows,
+  type Window,
+} from './window.ts'

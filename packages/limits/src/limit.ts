@@ -1,0 +1,121 @@
+/**
+ * A limit: a name, the windows that must all admit, and the stream of instants that they count. Limits that name
+ * the same stream share one list, so `marketing` per day and `marketing` per author each count what they should and
+ * nothing is stored twice. A limit is data: frozen, serialisable, made once and used in every call.
+ */
+import { LimitsError } from './errors.ts'
+import { checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
+
+/** What a reservation does over the limit: wait, or be refused as a whole. */
+export const overs = ['delay', 'refuse'] as const
+export type Over = (typeof overs)[number]
+
+export interface LimitOptions {
+  /**
+   * The list of instants that is counted. Limits of the same subject with the same stream share it.
+   *
+   * @defaultValue the limit's name
+   */
+  readonly stream?: string
+  /**
+   * The least distance between two events, `'300ms'` or milliseconds. It is kept as one more window, `1/300ms`.
+   *
+   * @defaultValue none
+   */
+  readonly minGap?: string | number
+  /**
+   * What `reserve` does when this limit does not admit: `delay` to the earliest instant that all limits admit, or
+   * `refuse` the reservation as a whole. The other operations make no difference.
+   *
+   * @defaultValue 'delay'
+   */
+  readonly over?: Over
+  /**
+   * Whether a refused `take` counts here too, so that somebody who keeps trying stays locked out.
+   *
+   * @defaultValue false
+   */
+  readonly countRefused?: boolean
+}
+
+export interface Limit {
+  readonly name: string
+  readonly stream: string
+  /** In the order in which they were written; a minimum distance comes last. */
+  readonly windows: readonly Window[]
+  readonly over: Over
+  readonly countRefused: boolean
+}
+
+const textMax = 512
+const known = new Set(['stream', 'minGap', 'over', 'countRefused'])
+
+/**
+ * A limit over one or several rolling windows, all of which must admit.
+ *
+ * @param name what decisions call it; unique within the limits of one call
+ * @param windows `'2/day, 5/week'` or `['2/day', '5/week']`; an empty list where there is a `minGap`. A count of 0
+ *   refuses everything
+ * @throws LimitsError `INVALID_LIMIT`, `INVALID_WINDOW` or `INVALID_DURATION`, with the reason
+ */
+export function limit(name: string, windows: string | readonly string[], options: LimitOptions = {}): Limit {
+  checkText('name', name)
+  const label = `limit '${name}'`
+  if (typeof options !== 'object' || options === null)
+    throw new LimitsError('INVALID_LIMIT', `${label}: its options are no object`)
+  for (const key of Object.keys(options)) {
+    if (!known.has(key)) {
+      throw new LimitsError(
+        'INVALID_LIMIT',
+        `${label} has an unknown option '${key}'; there are ${[...known].join(', ')}`,
+      )
+    }
+  }
+  const { stream = name, minGap, over = 'delay', countRefused = false } = options
+  checkText('stream', stream)
+  if (!overs.includes(over))
+    throw new LimitsError('INVALID_LIMIT', `${label}: over is 'delay' or 'refuse', not ${String(over)}`)
+  if (typeof countRefused !== 'boolean')
+    throw new LimitsError('INVALID_LIMIT', `${label}: countRefused is true or false`)
+  const all = [...inLimit(label, () => parseWindows(windows)), ...inLimit(label, () => gapWindow(minGap))]
+  if (all.length === 0)
+    throw new LimitsError('INVALID_LIMIT', `${label} has no window and no minGap, so it would limit nothing`)
+  return Object.freeze({ name, stream, windows: Object.freeze(all), over, countRefused })
+}
+
+/** The same limit over another stream: the way to count per author, per device, per address. */
+export function onStream(limit: Limit, stream: string): Limit {
+  checkText('stream', stream)
+  return Object.freeze({ ...limit, stream })
+}
+
+function gapWindow(minGap: string | number | undefined): readonly Window[] {
+  if (minGap === undefined) return []
+  const windowMs = parseDuration(minGap)
+  const written = typeof minGap === 'number' ? `${minGap}ms` : minGap.replaceAll(/\s+/g, '')
+  const window = Object.freeze({ max: 1, windowMs, text: `1/${written}` })
+  checkWindow(window)
+  return [window]
+}
+
+/** Says which limit an unreadable window stands in. */
+function inLimit<T>(label: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof LimitsError) throw new LimitsError(error.code, `${label}: ${error.message}`)
+    throw error
+  }
+}
+
+function checkText(what: 'name' | 'stream', text: string): void {
+  if (typeof text === 'string' && text.length > 0 && text.length <= textMax) return
+  throw new LimitsError(
+    'INVALID_LIMIT',
+    `the ${what} of a limit is a text of 1 to ${textMax} characters; this is ${shown(text)}`,
+  )
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? `${value.length} characters long` : String(value)
+}

@@ -1,0 +1,146 @@
+/**
+ * The limits of one call in the form that stores work with: each stream once, one rule per window, the margin
+ * added. Limits are written once and asked millions of times, so a plan is compiled at the first call with an
+ * array of limits and found again by that array's identity. A plan is plain data: it can be sent to a script.
+ */
+import { LimitsError } from './errors.ts'
+import { type Limit, overs } from './limit.ts'
+import type { Rule } from './rolling-window.ts'
+import { checkWindow, windowMsMax } from './window.ts'
+
+export interface PlanRule extends Rule {
+  /** Index of its stream in `Plan.streams`. */
+  readonly stream: number
+  readonly max: number
+  /** With the margin. */
+  readonly windowMs: number
+  /** Name of its limit. */
+  readonly limit: string
+  /** The window as it was written. */
+  readonly text: string
+  /** Whether a reservation that this rule does not admit is refused rather than delayed. */
+  readonly refuse: boolean
+}
+
+export interface Plan {
+  readonly limits: readonly Limit[]
+  readonly streams: readonly string[]
+  /** In the order of the limits and of their windows: the order of the rows of a decision. */
+  readonly rules: readonly PlanRule[]
+  /** The same rules by stream. */
+  readonly rulesByStream: readonly (readonly PlanRule[])[]
+  /** Indexes of the streams in which a refused `take` counts. */
+  readonly countRefused: readonly number[]
+  /** Whether any rule refuses reservations. */
+  readonly refuses: boolean
+  /** Whether the array of limits came more than once: only then is it worth while to remember anything by plan. */
+  recurs: boolean
+}
+
+/** Compiles without remembering. @throws LimitsError `INVALID_RULES`, `INVALID_WINDOW` */
+export function compile(limits: readonly Limit[], marginMs: number): Plan {
+  if (!Array.isArray(limits))
+    throw new LimitsError('INVALID_RULES', 'rules are a list of limits made by limit()')
+  const streams: string[] = []
+  const rules: PlanRule[] = []
+  const rulesByStream: PlanRule[][] = []
+  const countRefused: number[] = []
+  let refuses = false
+  for (let index = 0; index < limits.length; index += 1) {
+    const limit = limits[index]!
+    checkLimit(limits, index)
+    let stream = streams.indexOf(limit.stream)
+    if (stream < 0) {
+      stream = streams.push(limit.stream) - 1
+      rulesByStream.push([])
+    }
+    const refuse = limit.over === 'refuse'
+    refuses ||= refuse
+    if (limit.countRefused && !countRefused.includes(stream)) countRefused.push(stream)
+    for (const window of limit.windows) {
+      checkWindow(window)
+      const { max, text } = window
+      const rule = { stream, max, windowMs: window.windowMs + marginMs, limit: limit.name, text, refuse }
+      rules.push(rule)
+      rulesByStream[stream]!.push(rule)
+    }
+  }
+  return { limits: [...limits], streams, rules, rulesByStream, countRefused, refuses, recurs: false }
+}
+
+/** A limit may be a copy of one that limit() made, with another stream or `over`; what is nonsense is refused here. */
+function checkLimit(limits: readonly Limit[], index: number): void {
+  const limit = limits[index]
+  if (
+    typeof limit !== 'object' ||
+    limit === null ||
+    !Array.isArray(limit.windows) ||
+    typeof limit.stream !== 'string'
+  ) {
+    throw new LimitsError(
+      'INVALID_RULES',
+      `rules[${index}] is not a limit: make it with limit(name, windows)`,
+    )
+  }
+  if (!overs.includes(limit.over))
+    throw new LimitsError('INVALID_RULES', `rules[${index}].over is 'delay' or 'refuse'`)
+  for (let other = 0; other < index; other += 1) {
+    if (limits[other]!.name === limit.name) {
+      throw new LimitsError(
+        'INVALID_RULES',
+        `two limits of one call are named '${limit.name}': decisions could not tell them apart`,
+      )
+    }
+  }
+}
+
+/** Arrays of limits that were seen once; those that come again are kept for as long as they live. */
+const recentMax = 16
+
+/**
+ * Finds or compiles the plan of an array of limits. An array that is made anew for each call costs a compilation
+ * each time (below 1 µs for six rules) but leaves nothing behind.
+ */
+export function createPlanner(marginMs: number): (limits: readonly Limit[]) => Plan {
+  if (!Number.isInteger(marginMs) || marginMs < 0 || marginMs > windowMsMax) {
+    throw new LimitsError(
+      'INVALID_ARGUMENT',
+      `marginMs is a whole number of milliseconds from 0 to 31 days, not ${marginMs}`,
+    )
+  }
+  const kept = new WeakMap<readonly Limit[], Plan>()
+  const recent: { limits: readonly Limit[]; plan: Plan }[] = []
+  let turn = 0
+  let lastLimits: readonly Limit[] | undefined
+  let lastPlan: Plan | undefined
+
+  function find(limits: readonly Limit[]): Plan {
+    const plan = kept.get(limits)
+    if (plan !== undefined && isCurrent(plan, limits)) return plan
+    const seen = recent.find((entry) => entry.limits === limits)
+    if (seen !== undefined && isCurrent(seen.plan, limits)) {
+      seen.plan.recurs = true
+      kept.set(limits, seen.plan)
+      return seen.plan
+    }
+    const compiled = compile(limits, marginMs)
+    recent[turn] = { limits, plan: compiled }
+    turn = (turn + 1) % recentMax
+    return compiled
+  }
+
+  return (limits) => {
+    if (limits === lastLimits && lastPlan!.recurs && isCurrent(lastPlan!, limits)) return lastPlan!
+    lastPlan = find(limits)
+    lastLimits = limits
+    return lastPlan
+  }
+}
+
+/** Whether the array still holds the limits that were compiled. */
+function isCurrent(plan: Plan, limits: readonly Limit[]): boolean {
+  const { length } = plan.limits
+  if (limits.length !== length) return false
+  for (let index = 0; index < length; index += 1) if (plan.limits[index] !== limits[index]) return false
+  return true
+}

@@ -1,0 +1,135 @@
+/**
+ * The mathematics of exact rolling windows, and nothing else. A log is a sorted list of instants; a rule (log, N, W)
+ * says that no half-open interval of length W holds more than N of them, so two events exactly W apart are both
+ * allowed. Seen from a new instant t a rule is a union of forbidden open intervals, one for each block of N
+ * consecutive instants whose span is below W: (last − W, first + W). The earliest admissible instant is the least
+ * t outside all of them, and outside the forbidden hours, which are intervals just the same.
+ *
+ * Whoever inserts `weight` instants at once needs a block less by weight − 1: `places = N − weight + 1`.
+ */
+import { type ForbiddenInterval, leave } from './forbidden.ts'
+
+/** Sorted epoch milliseconds. The same instant may stand in it several times. */
+export type Log = readonly number[]
+
+export interface Rule {
+  /** Which of the logs it counts. */
+  readonly stream: number
+  readonly max: number
+  readonly windowMs: number
+}
+
+/** How many instants are < t: the index of the first one ≥ t. */
+export function countBefore(log: Log, t: number): number {
+  let low = 0
+  let high = log.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (log[middle]! < t) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** How many of the first `length` instants are ≤ t: the index of the first one > t. */
+export function countUntil(log: Log, t: number, length: number = log.length): number {
+  // Nearly always everything lies in the past, or everything within the window.
+  if (length === 0 || log[length - 1]! <= t) return length
+  if (log[0]! > t) return 0
+  let low = 1
+  let high = length - 1
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (log[middle]! <= t) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The earliest instant ≥ from at which this one rule admits `weight` more. Infinity where it never does. */
+export function freeAt(log: Log, max: number, windowMs: number, weight: number, from: number): number {
+  const places = max - weight + 1
+  if (places < 1) return Number.POSITIVE_INFINITY
+  if (log.length < places) return from
+  let t = from
+  for (let first = countUntil(log, t - windowMs); first + places <= log.length; first += 1) {
+    const last = log[first + places - 1]!
+    // This block, and each one behind it, begins to forbid at or after t.
+    if (last - windowMs >= t) break
+    // A block that spans W or more is no full window. Without this test the rule would refuse what is legal.
+    if (last - log[first]! < windowMs) t = log[first]! + windowMs
+  }
+  return t
+}
+
+/** The earliest instant ≥ from that all rules admit; the forbidden hours do not count here. */
+function earliestUnderRules(
+  rules: readonly Rule[],
+  logs: readonly Log[],
+  weight: number,
+  from: number,
+): number {
+  let t = from
+  let settled = 0
+  for (
+    let index = 0;
+    settled < rules.length && t < Number.POSITIVE_INFINITY;
+    index = (index + 1) % rules.length
+  ) {
+    const { stream, max, windowMs } = rules[index]!
+    const free = freeAt(logs[stream]!, max, windowMs, weight, t)
+    settled = free === t ? settled + 1 : 1
+    t = free
+  }
+  return t
+}
+
+/**
+ * The earliest instant ≥ from that every rule admits and no interval forbids. The rules settle first, then the
+ * intervals are asked: an instant that the rules alone would carry across the end of an interval does not resume there.
+ */
+export function earliest(
+  rules: readonly Rule[],
+  logs: readonly Log[],
+  weight: number,
+  forbidden: readonly ForbiddenInterval[],
+  from: number,
+): number {
+  let t = leave(forbidden, from)
+  for (;;) {
+    t = earliestUnderRules(rules, logs, weight, t)
+    const open = leave(forbidden, t)
+    if (open === t) return t
+    t = open
+  }
+}
+
+/**
+ * Whether an instant just before t is refused by this rule and t is not: whether the rule is what made somebody
+ * wait until t. It asks the log and not the way on which t was found, so that every store names the same limit.
+ */
+export function givesWayAt(log: Log, max: number, windowMs: number, weight: number, t: number): boolean {
+  const places = max - weight + 1
+  if (places < 1) return t === Number.POSITIVE_INFINITY
+  const first = countBefore(log, t - windowMs)
+  if (first + places > log.length) return false
+  return log[first]! + windowMs === t && log[first + places - 1]! - log[first]! < windowMs
+}
+
+/** How many instants lie in the window of this length that ends now, now included. */
+export function countIn(log: Log, windowMs: number, now: number): number {
+  return countUntil(log, now) - countUntil(log, now - windowMs)
+}
+
+/** Two sorted logs as one. Returns one of them where the other is empty. */
+export function merge(a: Log, b: Log): Log {
+  if (b.length === 0) return a
+  if (a.length === 0) return b
+  const merged: number[] = []
+  let i = 0
+  let j = 0
+  while (i < a.length && j < b.length) merged.push(a[i]! <= b[j]! ? a[i++]! : b[j++]!)
+  while (i < a.length) merged.push(a[i++]!)
+  while (j < b.length) merged.push(b[j++]!)
+  return merged
+}

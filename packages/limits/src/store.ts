@@ -1,0 +1,105 @@
+/**
+ * The port behind which the state of the limiter lives. A store keeps, under one key per subject, a sorted log of
+ * instants per stream and what is known by id; it supplies the time; and it does each question as a whole, so that
+ * two questions about one subject never see each other half done. Everything that crosses the port is plain data,
+ * and every call takes many, so that a store across a network needs one round trip.
+ *
+ * What the questions mean is told by conformance/model.ts, the slow and literal store, and held by exerciseStore.
+ */
+import type { Decision } from './decision.ts'
+import { type ForbiddenInterval, nothingForbidden } from './forbidden.ts'
+import type { Plan } from './plan.ts'
+
+/**
+ * - `take`: counts now if everything admits. An id that counts already is answered from what it holds; one that is
+ *   only booked gives its booking up for the count, if it is admitted.
+ * - `check`: what `take` would say; changes nothing.
+ * - `force`: counts now without asking; an id that is known moves to now.
+ * - `reserve`: books the earliest instant; a known id is answered from what it holds.
+ * - `preview`: what `reserve` would say; changes nothing.
+ * - `fire`: takes the id's own entry out and tests against what counts already, bookings aside: counted now, or
+ *   booked anew.
+ */
+export const kinds = ['take', 'check', 'force', 'reserve', 'preview', 'fire'] as const
+export type Kind = (typeof kinds)[number]
+
+/** The options of a call with their defaults filled in. */
+export interface Terms {
+  /** How many are counted at once, 1 or more. */
+  readonly weight: number
+  /** Epoch milliseconds; 0 where none is given. */
+  readonly notBefore: number
+  readonly forbidden: readonly ForbiddenInterval[]
+  /** How far after max(now, notBefore) an instant may lie and still be held. Infinity where none is given. */
+  readonly horizonMs: number
+  readonly priority: Priority
+  /** A booking that counts at its instant by itself, without a `fire`. */
+  readonly firm: boolean
+}
+
+export const priorities = ['high', 'normal', 'low'] as const
+export type Priority = (typeof priorities)[number]
+
+export const plainTerms: Terms = Object.freeze({
+  weight: 1,
+  notBefore: 0,
+  forbidden: nothingForbidden,
+  horizonMs: Number.POSITIVE_INFINITY,
+  priority: 'normal',
+  firm: false,
+})
+
+export interface Question {
+  readonly kind: Kind
+  readonly subject: string
+  readonly plan: Plan
+  /** Always there for `reserve` and `fire`. */
+  readonly id: string | undefined
+  readonly terms: Terms
+}
+
+/** An admission on record somewhere else, from which lost state is rebuilt. */
+export interface RestoredEntry {
+  readonly id: string
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** Whether it counts as gone, rather than being booked. */
+  readonly fired: boolean
+  readonly streams: readonly string[]
+  /** @defaultValue 1 */
+  readonly weight?: number
+}
+
+export interface Store {
+  /** In the order of the questions; those of one subject see each other's effects in that order. */
+  decide(questions: readonly Question[]): Promise<readonly Decision[]>
+  /** Takes ids out of all streams of their subjects. Answers whether there was anything to take out. */
+  cancel(places: readonly { readonly subject: string; readonly id: string }[]): Promise<readonly boolean[]>
+  /** Inserts the entries whose ids are unknown; known ones stay as they are. */
+  restore(
+    batches: readonly { readonly subject: string; readonly entries: readonly RestoredEntry[] }[],
+  ): Promise<void>
+  /** Drops everything about the subjects. */
+  forget(subjects: readonly string[]): Promise<void>
+  /** Whether anything is known about each subject. */
+  has(subjects: readonly string[]): Promise<readonly boolean[]>
+  /** Where the state lives in this process: the same without promises. */
+  readonly sync?: SyncStore
+}
+
+type Decide = (plan: Plan, subject: string, id: string | undefined, terms: Terms) => Decision
+
+/** A store in this process answers at once. Positional, because an object per call costs as much as a decision. */
+export interface SyncStore extends Readonly<Record<Kind, Decide>> {
+  cancel(subject: string, id: string): boolean
+  restore(subject: string, entries: readonly RestoredEntry[]): void
+  forget(subject: string): void
+  has(subject: string): boolean
+}
+
+/**
+ * How a store retains, per stream: everything that is booked, and of what counted the newest
+ * max(128, 2 × the largest N ever asked) of at most 31 days. Raising N or W later is then right at once.
+ */
+export const retentionMsDefault = 31 * 86_400_000
+export const retainedMin = 128

@@ -1,0 +1,72 @@
+/**
+ * Room for a high reservation: low ones that are booked and in its way give theirs up. All of them come out, the
+ * earliest instant is found without them, and in the order of their instants each goes back that is not in the way
+ * of it. What stays out is evicted; none of those could be put back alone.
+ */
+
+import type { Plan } from '../plan.ts'
+import { earliest, type Log } from '../rolling-window.ts'
+import type { Terms } from '../store.ts'
+import { admitsAt, refuserOf } from '../verdict.ts'
+import type { Entry } from './entry.ts'
+import type { Stream } from './stream.ts'
+import type { Subject } from './subject.ts'
+
+export interface Eviction {
+  /** The instant that is gained. */
+  readonly at: number
+  /** The logs of the plan's streams without the evicted. */
+  readonly logs: readonly Log[]
+  /** In the order of their instants. */
+  readonly ids: readonly string[]
+  /** The evicted are out until here: forgets them, or puts them back where it was only a question. */
+  finish(forGood: boolean): void
+}
+
+/** Undefined where nothing is gained, and then everything is as it was. */
+export function makeRoom(
+  subject: Subject,
+  plan: Plan,
+  slots: readonly Stream[],
+  weight: number,
+  terms: Terms,
+  without: { readonly start: number; readonly firstAt: number; readonly at: number },
+): Eviction | undefined {
+  const candidates = [...(subject.ids ?? [])]
+    .filter(
+      ([, entry]) => entry.low && !entry.fired && entry.streams.some((stream) => slots.includes(stream)),
+    )
+    .sort(inOrder)
+  if (candidates.length === 0) return undefined
+  for (const [, entry] of candidates) subject.takeOut(entry)
+  const logs = allOf(slots)
+  const refused = refuserOf(plan, admitsAt(plan, logs, weight, without.firstAt)) !== undefined
+  const at = earliest(plan.rules, logs, weight, terms.forbidden, without.firstAt)
+  if (refused || at >= without.at || at - without.start > terms.horizonMs) {
+    for (const [, entry] of candidates) subject.putBack(entry, without.start)
+    return undefined
+  }
+  const evicted = candidates.filter(([, entry]) => {
+    subject.putBack(entry, without.start)
+    if (!admitsAt(plan, allOf(slots), weight, at).includes(false)) return false
+    subject.takeOut(entry)
+    return true
+  })
+  return {
+    at,
+    logs: allOf(slots),
+    ids: evicted.map(([id]) => id),
+    finish(forGood) {
+      for (const [id, entry] of evicted) {
+        if (forGood) subject.forgetId(id)
+        else subject.putBack(entry, without.start)
+      }
+    },
+  }
+}
+
+const allOf = (slots: readonly Stream[]): readonly Log[] => slots.map((stream) => stream.all())
+
+function inOrder([idA, a]: readonly [string, Entry], [idB, b]: readonly [string, Entry]): number {
+  return a.at - b.at || (idA < idB ? -1 : 1)
+}

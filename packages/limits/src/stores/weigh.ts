@@ -1,0 +1,132 @@
+/**
+ * The general way of a question through a subject in memory: with bookings, with instants in the future, with
+ * forbidden hours, with an id that is known. In order: the own entry comes out, the rules are asked without it,
+ * what counts now is inserted, the rows of the decision are drawn up, what is booked is inserted.
+ */
+import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
+import { leave } from '../forbidden.ts'
+import type { Plan } from '../plan.ts'
+import { countIn, countUntil, earliest, freeAt, type Log } from '../rolling-window.ts'
+import type { Kind, Terms } from '../store.ts'
+import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.ts'
+import { Entry } from './entry.ts'
+import { type Eviction, makeRoom } from './eviction.ts'
+import type { Stream } from './stream.ts'
+import type { Subject } from './subject.ts'
+
+export function weigh(
+  kind: Kind,
+  subject: Subject,
+  plan: Plan,
+  id: string | undefined,
+  terms: Terms,
+  now: number,
+): Decision {
+  const slots = subject.slots(plan)
+  const own = id === undefined ? undefined : subject.ids?.get(id)
+  if (own !== undefined) subject.takeOut(own)
+  const books = kind === 'reserve' || kind === 'preview'
+  // What was answered before is answered again from what it holds.
+  const repeated = own !== undefined && (books || (kind === 'take' && own.fired))
+  const weight = own?.weight ?? terms.weight
+  const start = Math.max(now, terms.notBefore)
+  const firstAt = leave(terms.forbidden, start)
+  const used = plan.rules.map((rule) => countIn(slots[rule.stream]!.fired, rule.windowMs, now))
+
+  let logs = logsOf(slots, kind)
+  let admits = admitsAt(plan, logs, weight, firstAt)
+  let refuser = books && !repeated ? refuserOf(plan, admits) : undefined
+  let at = firstAt
+  let eviction: Eviction | undefined
+  if (repeated) at = own.at
+  else if (kind !== 'force' && admits.includes(false)) {
+    at = earliest(plan.rules, logs, weight, terms.forbidden, firstAt)
+    if (books && terms.priority === 'high') {
+      eviction = makeRoom(subject, plan, slots, weight, terms, {
+        start,
+        firstAt,
+        at: refuser === undefined ? at : Number.POSITIVE_INFINITY,
+      })
+    }
+    if (eviction !== undefined) {
+      ;({ at, logs } = eviction)
+      admits = admitsAt(plan, logs, weight, firstAt)
+      refuser = undefined
+    }
+  }
+
+  const countsNow = kind === 'force' || ((kind === 'take' || kind === 'fire') && !repeated && at === now)
+  const booked =
+    kind === 'fire'
+      ? !countsNow && at < Number.POSITIVE_INFINITY
+      : books && fits(at, start, terms) && refuser === undefined
+  if (kind === 'take' && !countsNow && !repeated && plan.countRefused.length > 0) {
+    for (const stream of plan.countRefused) slots[stream]!.insertFired(now, weight, now)
+    logs = logsOf(slots, kind)
+    at = earliest(plan.rules, logs, weight, terms.forbidden, now)
+  }
+  const deciding =
+    refuser ?? (at > (repeated ? now : firstAt) ? decidingLimit(plan, logs, weight, at) : undefined)
+
+  let entry = own
+  if (countsNow) entry = new Entry(now, weight, true, false, slots)
+  else if (kind === 'fire')
+    entry = booked ? new Entry(at, weight, false, own?.low ?? false, slots) : undefined
+  else if (booked && !repeated && kind === 'reserve')
+    entry = new Entry(at, weight, terms.firm, terms.priority === 'low', slots)
+
+  const counted = entry?.fired === true && entry.at <= now
+  if (entry !== undefined && counted) subject.putBack(entry, now)
+  const rows = rowsOf(plan, slots, used, admits, now)
+  if (entry !== undefined && !counted) subject.putBack(entry, now)
+  if (id !== undefined && entry !== own) {
+    if (entry === undefined) subject.forgetId(id)
+    else subject.remember(id, entry, now)
+  }
+  eviction?.finish(kind === 'reserve')
+
+  const held = kind !== 'check' && (repeated || countsNow || booked)
+  const allowed = books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow
+  const fired = held && (countsNow || (repeated ? own.fired : books && terms.firm))
+  const refusedBy = refusingLimits(plan, admits)
+  return decisionOf(
+    { allowed, held, fired, at, now, limit: deciding, firstAt, refusedBy, evicted: eviction?.ids ?? [] },
+    rows,
+  )
+}
+
+function fits(at: number, start: number, terms: Terms): boolean {
+  return at < Number.POSITIVE_INFINITY && at - start <= terms.horizonMs
+}
+
+/** At its release an entry is tested against what has gone only: bookings behind it must not block it. */
+function logsOf(slots: readonly Stream[], kind: Kind): readonly Log[] {
+  return slots.map((stream) => (kind === 'fire' ? stream.fired : stream.all()))
+}
+
+function rowsOf(
+  plan: Plan,
+  slots: readonly Stream[],
+  used: readonly number[],
+  admits: readonly boolean[],
+  now: number,
+): RuleRow[] {
+  const all = slots.map((stream) => stream.all())
+  return plan.rules.map(({ limit, text, stream, max, windowMs }, index) => {
+    const { fired, booked } = slots[stream]!
+    const gone = countUntil(fired, now - windowMs)
+    const past = countUntil(fired, now)
+    const ahead = fired.length - past
+    return {
+      limit,
+      window: text,
+      used: used[index]!,
+      max,
+      remaining: Math.max(0, max - (past - gone)),
+      reserved: booked.length - countUntil(booked, now - windowMs) + ahead,
+      freesAt: freeAt(all[stream]!, max, windowMs, 1, now),
+      resetAt: gone < past ? fired[gone]! + windowMs : now,
+      admits: admits[index]!,
+    }
+  })
+}

@@ -1,0 +1,147 @@
+/**
+ * Durations and windows as people write them: `4h`, `2/day`, `100/30min`, `2/day, 5/week`. A window is a count and
+ * a rolling duration: no half-open interval of that length may hold more than the count. A day is 24 hours and a
+ * month 30 days, because windows roll and know no calendar.
+ */
+import { LimitsError } from './errors.ts'
+
+/** At most `max` in every rolling `windowMs`. */
+export interface Window {
+  /** 0 refuses everything. */
+  readonly max: number
+  readonly windowMs: number
+  /** As it was written, without spaces: `2/day`, `10/1h`. */
+  readonly text: string
+}
+
+const second = 1_000
+const minute = 60 * second
+const hour = 60 * minute
+const day = 24 * hour
+
+const unitMs = {
+  ms: 1,
+  s: second,
+  min: minute,
+  h: hour,
+  d: day,
+  day,
+  week: 7 * day,
+  month: 30 * day,
+} as const
+
+/** A store keeps what was counted for 31 days, so no window may look back further. */
+export const windowMsMax = 31 * day
+
+/** An exact limiter keeps every instant that it counts: this many are 8 MB per stream. */
+export const windowCountMax = 1_000_000
+
+const durationPattern = /^\s*(\d{1,15})\s*([a-z]+)\s*$/
+const windowPattern = /^\s*(\d{1,15})\s*\/\s*(\d{0,15})\s*([a-z]+)\s*$/
+const units = Object.keys(unitMs).join(' ')
+
+function unitOf(name: string): number | undefined {
+  return Object.hasOwn(unitMs, name) ? unitMs[name as keyof typeof unitMs] : undefined
+}
+
+/**
+ * Milliseconds of a duration such as `300ms`, `3s`, `60min`, `4h`, `7d`, `2week`, `1month`; a number is taken as
+ * milliseconds. Zero is a duration; whether it makes sense is for the caller to say.
+ *
+ * @throws LimitsError `INVALID_DURATION`
+ */
+export function parseDuration(duration: string | number): number {
+  if (typeof duration === 'number') {
+    if (Number.isSafeInteger(duration) && duration >= 0) return duration
+    throw new LimitsError(
+      'INVALID_DURATION',
+      `a duration is a whole number of milliseconds, 0 or more; this is ${duration}`,
+    )
+  }
+  const match = typeof duration === 'string' ? durationPattern.exec(duration) : null
+  const unit = match === null ? undefined : unitOf(match[2]!)
+  const ms = unit === undefined ? Number.NaN : Number(match![1]) * unit
+  if (Number.isSafeInteger(ms)) return ms
+  throw new LimitsError(
+    'INVALID_DURATION',
+    `${shown(duration)} is not a duration: write a whole number and one of ${units}, such as 300ms, 60min or 7d`,
+  )
+}
+
+/**
+ * One window: `2/day`, `100/30min`, `1000/s`, `10/1h`.
+ *
+ * @throws LimitsError `INVALID_WINDOW`
+ */
+export function parseWindow(text: string): Window {
+  const match = typeof text === 'string' ? windowPattern.exec(text) : null
+  const unit = match === null ? undefined : unitOf(match[3]!)
+  if (match === null || unit === undefined) {
+    throw new LimitsError(
+      'INVALID_WINDOW',
+      `${shown(text)} is not a window: write a whole count, a slash and a duration in ${units}, such as 2/day or 100/30min`,
+    )
+  }
+  const window = {
+    max: Number(match[1]),
+    windowMs: (match[2] === '' ? 1 : Number(match[2])) * unit,
+    text: text.replaceAll(/\s+/g, ''),
+  }
+  checkWindow(window)
+  return Object.freeze(window)
+}
+
+/**
+ * Several windows: `'2/day, 5/week'`, or a list of such texts.
+ *
+ * @throws LimitsError `INVALID_WINDOW`
+ */
+export function parseWindows(windows: string | readonly string[]): readonly Window[] {
+  const texts = typeof windows === 'string' ? [windows] : windows
+  if (!Array.isArray(texts)) {
+    throw new LimitsError(
+      'INVALID_WINDOW',
+      `windows are a text such as '2/day, 5/week' or a list of them; this is ${shown(windows)}`,
+    )
+  }
+  return Object.freeze(
+    texts.flatMap((text) => (typeof text === 'string' ? text.split(',') : [text])).map(parseWindow),
+  )
+}
+
+/** Refuses counts and durations that cannot be kept. */
+export function checkWindow(window: Window): void {
+  const { max, windowMs } = window
+  const label = shown(window.text)
+  if (!Number.isInteger(max) || max < 0 || max > windowCountMax) {
+    throw new LimitsError(
+      'INVALID_WINDOW',
+      `${label} counts to ${max}: a whole number from 0 to ${windowCountMax} is needed, since every instant counted is kept`,
+    )
+  }
+  if (!Number.isInteger(windowMs) || windowMs < 1 || windowMs > windowMsMax) {
+    throw new LimitsError(
+      'INVALID_WINDOW',
+      `${label} lasts ${windowMs} ms: 1ms to 31d is possible, since what was counted is kept for 31 days`,
+    )
+  }
+}
+
+/** A duration in its largest whole unit: `86_400_000` reads `1d`, `90_000` reads `90s`. */
+export function formatDuration(ms: number): string {
+  const unit = (['d', 'h', 'min', 's'] as const).find((name) => ms % unitMs[name] === 0 && ms > 0) ?? 'ms'
+  return `${ms / unitMs[unit]}${unit}`
+}
+
+/** A window as one would write it: `2/day`, `5/week`, `100/30min`, `1/300ms`. */
+export function formatWindow(window: Pick<Window, 'max' | 'windowMs'>): string {
+  const { max, windowMs } = window
+  const one = (['month', 'week', 'day', 'h', 'min', 's', 'ms'] as const).find(
+    (name) => unitMs[name] === windowMs,
+  )
+  return `${max}/${one ?? formatDuration(windowMs)}`
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? `'${value.slice(0, 60)}'` : String(value)
+}
