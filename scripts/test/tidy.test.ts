@@ -1,0 +1,234 @@
+/**
+ * Each structure check, shown to pass on a small sound project and to fail on the one thing it is there for.
+ * The project is written into a temporary folder; nothing here depends on the real one.
+ */
+import assert from 'node:assert/strict'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, test } from 'node:test'
+import { importsOf, withoutComments } from '../tidy/imports.ts'
+import { tidy } from '../tidy.ts'
+
+const folders: string[] = []
+after(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+})
+
+const sound: Readonly<Record<string, string>> = {
+  'ARCHITECTURE.md':
+    '# Map\n\nadmission/ decides, adapters/ reach out (adapters/store/). [Home](README.md#the-start)\n',
+  'README.md': '# The start\n',
+  'docs/reference/errors.md': '| code | fix |\n|---|---|\n| `NOT_FOUND` | look elsewhere |\n',
+  'package-lock.json': '{ "packages": {} }\n',
+  'packages/gateway/package.json': '{ "type": "module" }',
+  'packages/gateway/src/main.ts': "import './gateway.ts'\n",
+  'packages/gateway/src/gateway.ts': "import './admission/gate.ts'\nimport './adapters/store/memory.ts'\n",
+  'packages/gateway/src/model.ts': 'export type Status = string\n',
+  'packages/gateway/src/errors.ts': 'export const errors = { NOT_FOUND: { status: 404 } }\n',
+  'packages/gateway/src/ports.ts': "import type { Status } from './model.ts'\nexport type Port = Status\n",
+  'packages/gateway/src/admission/gate.ts':
+    "import { errors } from '../errors.ts'\nexport const found = errors\n",
+  'packages/gateway/src/adapters/store/memory.ts':
+    "import type { Port } from '../../ports.ts'\nexport type Memory = Port\n",
+  'packages/gateway/test/admission/gate.test.ts': "// provokes 'NOT_FOUND'\n",
+}
+
+/** Names of the checks that fail on the sound project with these files written over it. */
+async function failing(changes: Record<string, string> = {}): Promise<string[]> {
+  const root = mkdtempSync(join(tmpdir(), 'sluice-tidy-'))
+  folders.push(root)
+  for (const [file, text] of Object.entries({ ...sound, ...changes })) {
+    mkdirSync(dirname(join(root, file)), { recursive: true })
+    writeFileSync(join(root, file), text)
+  }
+  const outcomes = await tidy(root)
+  return outcomes.filter(({ faults }) => faults.length > 0).map(({ name }) => name)
+}
+
+const gate = 'packages/gateway/src/admission/gate.ts'
+const gateImports = "import { errors } from '../errors.ts'\nexport const found = errors\n"
+const inside = 'every module imports only what the architecture allows it'
+const pure = 'what decides asks no clock, draws no lots and sets no timer by itself'
+const documented = 'every error code has a row in the reference, and every row a code'
+const small = 'no file has more than 400 lines, or grows beyond its recorded size'
+const named = 'every file is named by what it is, in kebab-case'
+const reached = 'every source file is reachable from an entry of its package'
+
+test('a sound project passes every check', async () => {
+  assert.deepEqual(await failing(), [])
+})
+
+const crimes: readonly [what: string, changes: Record<string, string>, failed: readonly string[]][] = [
+  [
+    'a stage that imports an adapter',
+    { [gate]: `${gateImports}import '../adapters/store/memory.ts'\n` },
+    [inside, 'adapters are imported by gateway.ts and by tests only'],
+  ],
+  [
+    'a stage that imports an adapter when it is needed',
+    { [gate]: `${gateImports}export const later = () => import('../adapters/store/memory.ts')\n` },
+    [inside, 'adapters are imported by gateway.ts and by tests only'],
+  ],
+  [
+    'an import of something computed',
+    { [gate]: `${gateImports}export const later = (name: string) => import(name)\n` },
+    [inside],
+  ],
+  [
+    "a stage that imports another stage's inside",
+    {
+      [gate]: `${gateImports}import '../dispatch/pool.ts'\n`,
+      'packages/gateway/src/dispatch/pool.ts': 'export {}\n',
+      'ARCHITECTURE.md': 'admission/ adapters/ store/ dispatch/\n',
+    },
+    [inside],
+  ],
+  [
+    'a value taken where only types are allowed',
+    {
+      'packages/gateway/src/ports.ts':
+        "import { errors } from './errors.ts'\nexport type { Status } from './model.ts'\nexport type Port = typeof errors\n",
+    },
+    [inside],
+  ],
+  ['a stage that reads files', { [gate]: `${gateImports}import 'node:fs'\n` }, [inside]],
+  ['a stage that uses a package', { [gate]: `${gateImports}import 'yaml'\n` }, [inside]],
+  [
+    'a part without a place in the table',
+    {
+      [gate]: `${gateImports}`,
+      'packages/gateway/src/gateway.ts':
+        "import './admission/gate.ts'\nimport './adapters/store/memory.ts'\nimport './oddity.ts'\n",
+      'packages/gateway/src/oddity.ts': 'export {}\n',
+    },
+    [inside],
+  ],
+  ['a decision that asks the clock', { [gate]: `${gateImports}export const now = Date.now()\n` }, [pure]],
+  ['a decision that sets a timer', { [gate]: `${gateImports}setTimeout(() => {}, 5)\n` }, [pure]],
+  [
+    'a folder that the map does not name',
+    { 'ARCHITECTURE.md': 'admission/ adapters/\n' },
+    ['ARCHITECTURE.md names every folder of the packages'],
+  ],
+  ['a missing map', { 'ARCHITECTURE.md': '' }, ['ARCHITECTURE.md names every folder of the packages']],
+  ['a file that is too long', { [gate]: gateImports + '//\n'.repeat(400) }, [small]],
+  [
+    'a recorded file that grew',
+    { [gate]: gateImports + '//\n'.repeat(410), 'scripts/tidy-sizes.json': `{ "${gate}": 411 }` },
+    [small],
+  ],
+  ['a record of a file that is gone', { 'scripts/tidy-sizes.json': '{ "packages/gone.ts": 500 }' }, [small]],
+  ['a file that is called utils', { 'scripts/time-utils.ts': 'export {}\n' }, [named]],
+  ['a file in camel case', { 'scripts/someThing.ts': 'export {}\n' }, [named]],
+  ['a file that nothing reaches', { 'packages/gateway/src/admission/left.ts': 'export {}\n' }, [reached]],
+  [
+    'an asset that nothing names',
+    { 'packages/gateway/src/admission/left.sql': 'SELECT 1' },
+    ['every source file is reachable from an entry of its package'],
+  ],
+  [
+    'an export of a file that does not exist',
+    {
+      'packages/gateway/package.json':
+        '{ "type": "module", "exports": { ".": { "sluice-source": "./src/index.ts" } } }',
+    },
+    [reached],
+  ],
+  ['a code without a row', { 'docs/reference/errors.md': '| code |\n|---|\n' }, [documented]],
+  [
+    'a row without a code',
+    { 'docs/reference/errors.md': `${sound['docs/reference/errors.md']}| \`GONE\` | |\n` },
+    [documented],
+  ],
+  [
+    'a code that no test provokes',
+    { 'packages/gateway/test/admission/gate.test.ts': '// NOT_FOUND_AT_ALL\n' },
+    ['every error code occurs in a test'],
+  ],
+  ['work that is put off', { 'README.md': `# The start\n${'TO'}DO: more\n` }, ['no text puts its work off']],
+  [
+    "one machine's folder",
+    { 'README.md': `# The start\nsee /${'home'}/ada/sluice\n` },
+    ["no text names one machine's folders"],
+  ],
+  [
+    'a lockfile that names a registry',
+    { 'package-lock.json': '{ "resolved": "https://registry.example/yaml.tgz" }\n' },
+    ['the lockfile names no registry'],
+  ],
+  [
+    'a link to nowhere',
+    { 'README.md': '# The start\n[there](docs/gone.md)\n' },
+    ['every relative link in the documents leads somewhere'],
+  ],
+  [
+    'a link to a heading that is gone',
+    { 'README.md': '# The end\n' },
+    ['every relative link in the documents leads somewhere'],
+  ],
+]
+
+for (const [what, changes, failed] of crimes) {
+  test(`${what} is found`, async () => {
+    assert.deepEqual(await failing(changes), failed)
+  })
+}
+
+test('a recorded file may have its recorded size, and shrink', async () => {
+  const record = `{ "${gate}": 412 }`
+  const lines = (count: number) => gateImports + '//\n'.repeat(count - 2)
+  assert.deepEqual(await failing({ [gate]: lines(412), 'scripts/tidy-sizes.json': record }), [])
+  assert.deepEqual(await failing({ [gate]: lines(405), 'scripts/tidy-sizes.json': record }), [])
+})
+
+test('a worker that is started by its address is not dead', async () => {
+  const start = `${sound['packages/gateway/src/adapters/store/memory.ts']}export const at = new URL('./worker.ts', import.meta.url)\n`
+  const changes = {
+    'packages/gateway/src/adapters/store/memory.ts': start,
+    'packages/gateway/src/adapters/store/worker.ts': 'export {}\n',
+  }
+  assert.deepEqual(await failing(changes), [])
+})
+
+test('imports are read in all their forms', () => {
+  const text = `
+    import 'one'
+    import two, { three } from "two"
+    import type { Four } from 'four'
+    import {
+      five,
+      type Six,
+    } from 'five'
+    export * from 'six'
+    export type { Seven } from 'seven'
+    const eight = await import('eight')
+    type Nine = import('nine').Nine
+    const ten = await import(\`./\${name}.ts\`)
+    import('eleven').then(() => {})
+    import type from 'twelve'`
+  assert.deepEqual(
+    importsOf(text)
+      .map(({ specifier, typeOnly }) => (typeOnly ? `type ${specifier}` : specifier))
+      .sort(),
+    ['?', 'eight', 'eleven', 'five', 'one', 'six', 'twelve', 'two', 'type four', 'type nine', 'type seven'],
+  )
+  assert.equal(importsOf("\n\nimport 'three'")[0]?.line, 3)
+})
+
+test('what stands in comments is no import, and what looks like a comment is none', () => {
+  const text = `
+    // import 'one'
+    /* import('two') */
+    /**
+     * import { three } from 'three'
+     */
+    const url = 'http://example.test'; import('four')
+    const expression = /[/'"]\\/*/; import('five')
+    const ratio = a / b; import('six') // import('seven')`
+  assert.deepEqual(
+    importsOf(text).map(({ specifier }) => specifier),
+    ['four', 'five', 'six'],
+  )
+  assert.equal(withoutComments('a // b\nc'), 'a     \nc')
+})

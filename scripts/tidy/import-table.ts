@@ -1,0 +1,104 @@
+/**
+ * Who may import whom: the table of ARCHITECTURE.md as data. A row speaks for a file, or for everything whose
+ * path begins like it; the longest match decides. What has no row may not exist, so that a new part of the
+ * program begins with a decision about its place.
+ */
+export interface ImportRow {
+  /** Path from the package's `src/`: `model.ts`, `policy/`. */
+  readonly module: string
+  /** What of this package it may use besides its own folder: paths as above, or everything. */
+  readonly values: readonly string[] | 'any'
+  /** What it may name as a type only. */
+  readonly types?: readonly string[] | 'any'
+  /** Installed packages. @defaultValue none */
+  readonly packages?: readonly string[] | 'any'
+  /** Installed packages of which it may name types only. @defaultValue none */
+  readonly packageTypes?: 'any'
+  /** Node's own modules. @defaultValue none */
+  readonly node?: readonly string[] | 'any'
+  /**
+   * Whether it may ask the clock, draw lots, set timers or read the environment by itself.
+   * @defaultValue false: these come in as arguments or through ports
+   */
+  readonly impure?: true
+}
+
+const core = ['ports.ts', 'model.ts', 'errors.ts', 'heap.ts', 'policy/'] as const
+const limits = ['@sluice/limits'] as const
+
+/** A stage knows the ports and the pure parts, never another stage's inside, never an adapter. */
+const stage = { values: core, packages: limits, node: ['node:crypto'] } as const
+
+const gateway: readonly ImportRow[] = [
+  { module: 'model.ts', values: [], types: ['errors.ts', 'ports.ts', 'policy/'], packages: limits },
+  { module: 'errors.ts', values: [] },
+  { module: 'heap.ts', values: [] },
+  { module: 'ports.ts', values: [], types: ['model.ts', 'errors.ts', 'policy/'], packages: limits },
+  { module: 'policy/', values: ['model.ts', 'errors.ts'], types: ['ports.ts'], packages: limits },
+  { module: 'intake/', ...stage, packages: 'any', node: 'any', impure: true },
+  { module: 'admission/', ...stage },
+  { module: 'schedule/', ...stage },
+  { module: 'dispatch/', ...stage },
+  { module: 'delivery/', ...stage },
+  { module: 'config/', values: core, packages: 'any', node: 'any', impure: true },
+  {
+    module: 'adapters/',
+    values: ['ports.ts', 'model.ts', 'errors.ts', 'heap.ts'],
+    types: ['policy/'],
+    packages: 'any',
+    node: 'any',
+    impure: true,
+  },
+  { module: 'log.ts', values: [], types: ['config/'], packages: ['pino'], node: 'any', impure: true },
+  { module: 'gateway.ts', values: 'any', packages: 'any', node: 'any', impure: true },
+  { module: 'index.ts', values: 'any', packages: limits },
+  { module: 'main.ts', values: ['cli/', 'gateway.ts', 'errors.ts'], node: 'any', impure: true },
+  {
+    module: 'cli/',
+    values: ['gateway.ts', 'simulation/', 'config/', 'ports.ts', 'model.ts', 'errors.ts', 'log.ts'],
+    types: ['policy/'],
+    packages: 'any',
+    node: 'any',
+    impure: true,
+  },
+  {
+    module: 'simulation/',
+    values: ['gateway.ts', 'config/', 'ports.ts', 'model.ts', 'errors.ts', 'heap.ts'],
+    types: ['policy/'],
+    packages: 'any',
+    node: 'any',
+    impure: true,
+  },
+  { module: 'conformance/', values: core, packages: limits, node: 'any', impure: true },
+]
+
+const library: readonly ImportRow[] = [
+  { module: '', values: [''] },
+  { module: 'index.ts', values: 'any' },
+  { module: 'limits.ts', values: ['', 'stores/'] },
+  { module: 'stores/', values: [''], impure: true },
+  { module: 'stores/redis', values: ['', 'stores/'], node: 'any', impure: true },
+  {
+    module: 'middleware/',
+    values: ['', 'index.ts', 'limits.ts', 'stores/'],
+    packageTypes: 'any',
+    impure: true,
+  },
+  { module: 'conformance/', values: 'any', node: 'any', impure: true },
+]
+
+/** Rows by package folder. A module of `''` is every file that lies in `src/` itself. */
+export const importTable: Readonly<Record<string, readonly ImportRow[]>> = {
+  'packages/gateway': gateway,
+  'packages/limits': library,
+}
+
+export function rowFor(rows: readonly ImportRow[], path: string): ImportRow | undefined {
+  const fitting = rows.filter(({ module }) => covers(module, path))
+  return fitting.sort((a, b) => b.module.length - a.module.length)[0]
+}
+
+export function covers(module: string, path: string): boolean {
+  if (module === '') return !path.includes('/')
+  return module === path || (!module.endsWith('.ts') && path.startsWith(module))
+}

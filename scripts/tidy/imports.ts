@@ -1,0 +1,77 @@
+/**
+ * Reads what a TypeScript file imports, without a compiler: comments are blanked out by a small scanner that
+ * knows strings, templates and regular expressions, and the statements that are left are found by their form.
+ */
+import { posix } from 'node:path'
+import type { Tree } from './tree.ts'
+
+export interface Import {
+  readonly specifier: string
+  /** Nothing of it is there at run time. */
+  readonly typeOnly: boolean
+  readonly line: number
+}
+
+const statement =
+  /^[ \t]*(import|export)\s+(type\s+(?!from\b))?(?:[\w$*{}\s,]*?\bfrom\s*)?['"]([^'"\n]+)['"]/gm
+const call =
+  /\bimport\s*\(\s*(?:['"`]([^'"`\n$]+)['"`]\s*\)(\s*\.\s*(?!then\b|catch\b|finally\b)\w+)?|[^)]*)/g
+/** Files started beside the graph: workers and assets. */
+const beside = /\bnew\s+URL\(\s*['"](\.[^'"\n]+)['"]\s*,\s*import\.meta\.url\s*\)/g
+
+/** All imports of a text; a dynamic import of something computed has the specifier `?`. */
+export function importsOf(text: string): Import[] {
+  const code = withoutComments(text)
+  const lineAt = (index: number) => code.slice(0, index).split('\n').length
+  const found: Import[] = []
+  for (const match of code.matchAll(statement)) {
+    found.push({ specifier: match[3]!, typeOnly: match[2] !== undefined, line: lineAt(match.index) })
+  }
+  for (const match of code.matchAll(call)) {
+    found.push({ specifier: match[1] ?? '?', typeOnly: match[2] !== undefined, line: lineAt(match.index) })
+  }
+  return found
+}
+
+/** The files of the tree that one file reaches at run time or for its types. */
+export function reachedFrom(tree: Tree, file: string): string[] {
+  const text = tree.text(file)
+  const urls = [...withoutComments(text).matchAll(beside)].map((match) => match[1]!)
+  return [...importsOf(text).map(({ specifier }) => specifier), ...urls]
+    .filter((specifier) => specifier.startsWith('.'))
+    .map((specifier) => posix.join(posix.dirname(file), specifier))
+    .filter((target) => tree.has(target))
+}
+
+/** Every file that can be reached from the entries, the entries included. */
+export function closure(tree: Tree, entries: readonly string[]): Set<string> {
+  const reached = new Set(entries.filter((file) => tree.has(file)))
+  for (const file of reached) for (const target of reachedFrom(tree, file)) reached.add(target)
+  return reached
+}
+
+/** A `/` after one of these begins a regular expression; after anything else it divides. */
+const beforeRegExp =
+  /(?:^|[(,=:[!&|?{};+\-*%<>~^]|\b(?:return|typeof|case|in|of|do|else|void|yield|await))\s*$/
+
+/** The same text, comments replaced by blanks, line by line. */
+export function withoutComments(text: string): string {
+  const token =
+    /\/\/[^\n]*|\/\*[\s\S]*?\*\/|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\[\s\S]|[^`\\])*`|\//g
+  const expression = /\/(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\[\n])+\/[a-z]*/y
+  let code = ''
+  let last = 0
+  for (let match = token.exec(text); match; match = token.exec(text)) {
+    let words = match[0]
+    code += text.slice(last, match.index)
+    if (words.startsWith('//') || words.startsWith('/*')) words = words.replace(/[^\n]/g, ' ')
+    else if (words === '/' && beforeRegExp.test(code.slice(-40))) {
+      expression.lastIndex = match.index
+      words = expression.exec(text)?.[0] ?? words
+    }
+    last = match.index + (match[0] === '/' ? words.length : match[0].length)
+    token.lastIndex = last
+    code += words
+  }
+  return code + text.slice(last)
+}

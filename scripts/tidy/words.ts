@@ -1,0 +1,102 @@
+/** What should not be written down: promises to do it later, one person's folders, one company's registry. */
+import { posix } from 'node:path'
+import type { Check, Fault } from './check.ts'
+import type { Tree } from './tree.ts'
+
+const written = /\.(ts|tsx|js|json|md|ya?ml|lua|sql|sh|html|css|liquid)$|^\.ci\//
+const lockFile = 'package-lock.json'
+
+/** Every line of the project's own texts that fits the pattern. */
+function lines(tree: Tree, pattern: RegExp): { where: string; found: string }[] {
+  return tree.files
+    .filter((file) => written.test(file) && file !== lockFile && file !== 'scripts/tidy/words.ts')
+    .flatMap((file) =>
+      tree
+        .text(file)
+        .split('\n')
+        .flatMap((line, index) => {
+          const found = pattern.exec(line)
+          return found ? [{ where: `${file}:${index + 1}`, found: found[0].trim() }] : []
+        }),
+    )
+}
+
+export const nothingIsPutOff: Check = {
+  name: 'no text puts its work off',
+  faults: (tree) =>
+    lines(tree, /\b(TODO|FIXME|XXX)\b/).map(({ where, found }) => ({
+      where,
+      what: `says ${found}`,
+      wayOut: 'do it, or open an issue',
+    })),
+}
+
+export const noMachinePaths: Check = {
+  name: "no text names one machine's folders",
+  faults: (tree) =>
+    lines(tree, /(?:^|[\s'"`(=:])\/(?:work|root|home|Users|tmp\/bash[\w.]*)\/[\w.-]*/).map(
+      ({ where, found }) => ({
+        where,
+        what: `names ${found}`,
+        wayOut: 'use a path from the project, or the system temporary folder',
+      }),
+    ),
+}
+
+export const lockNamesNoHost: Check = {
+  name: 'the lockfile names no registry',
+  faults: (tree) =>
+    tree
+      .text(lockFile)
+      .split('\n')
+      .flatMap((line, index): Fault[] => {
+        const host = /"resolved":\s*"https?:\/\/([^/"]+)/.exec(line)?.[1]
+        if (!host) return []
+        const wayOut = "make it again with the project's .npmrc (omit-lockfile-registry-resolved)"
+        return [{ where: `${lockFile}:${index + 1}`, what: `names ${host}`, wayOut }]
+      }),
+}
+
+const link =
+  /(?<!!)\[[^\]\n]*\]\(([^)\s]+)(?:\s+"[^"]*")?\)|!\[[^\]\n]*\]\(([^)\s]+)\)|<img[^>]+src="([^"]+)"/g
+
+export const linksLead: Check = {
+  name: 'every relative link in the documents leads somewhere',
+  faults: (tree) =>
+    tree.files.filter((file) => file.endsWith('.md')).flatMap((file) => deadLinks(tree, file)),
+}
+
+function deadLinks(tree: Tree, file: string): Fault[] {
+  const prose = tree
+    .text(file)
+    .replace(/^(```|~~~)[\s\S]*?^\1/gm, '')
+    .replace(/`[^`\n]*`/g, '')
+  return [...prose.matchAll(link)].flatMap((match) => {
+    const target = match[1] ?? match[2] ?? match[3]!
+    if (/^([a-z][a-z+.-]*:|\/\/)/i.test(target)) return []
+    const [path = '', anchor] = target.split('#')
+    const other =
+      path === '' ? file : posix.normalize(posix.join(posix.dirname(file), decodeURIComponent(path)))
+    const folder = other.endsWith('/') ? other : `${other}/`
+    const there = tree.has(other) || other === './' || tree.files.some((known) => known.startsWith(folder))
+    const fault = { where: file, wayOut: 'correct the link, or bring back what it meant' }
+    if (!there) return [{ ...fault, what: `links to ${target}, which is not there` }]
+    if (!anchor || !other.endsWith('.md') || anchors(tree.text(other)).has(anchor)) return []
+    return [{ ...fault, what: `links to ${target}, but there is no such heading` }]
+  })
+}
+
+/** Headings as GitHub names them: lower case, punctuation dropped, blanks to dashes, repetitions numbered. */
+function anchors(text: string): Set<string> {
+  const names = new Set<string>()
+  const prose = text.replace(/^(```|~~~)[\s\S]*?^\1/gm, '')
+  for (const [, heading] of prose.matchAll(/^#{1,6}\s+(.+?)\s*#*$/gm)) {
+    const plain = heading!.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase()
+    const name = plain.replace(/[^\p{L}\p{N}\s_-]/gu, '').replace(/\s/g, '-')
+    let unique = name
+    for (let count = 1; names.has(unique); count++) unique = `${name}-${count}`
+    names.add(unique)
+  }
+  for (const [, id] of prose.matchAll(/<a (?:id|name)="([^"]+)"/g)) names.add(id!)
+  return names
+}
