@@ -1,0 +1,36 @@
+/**
+ * A resolver for connections to addresses that came with a request. It judges what a name resolves to at the moment
+ * of connecting, so a name that changes its mind after it was checked (DNS rebinding) gains nothing. A name with one
+ * address inside a private network is refused as a whole.
+ */
+import { lookup } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
+import { isPublicAddress } from './public-address.ts'
+
+export class PrivateAddressError extends Error {
+  constructor(host: string) {
+    super(`${host} leads into a private network`)
+    this.name = 'PrivateAddressError'
+  }
+}
+
+/** Throws PrivateAddressError for an address written out, which is connected to without any look-up. */
+export function refusePrivateLiteral(hostname: string): void {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (isIP(host) !== 0 && !isPublicAddress(host)) throw new PrivateAddressError(host)
+}
+
+/** For `net.connect` and `http.request`; `resolve` is the system's own unless a test brings another. */
+export function createGuardedLookup(resolve: typeof lookup = lookup): LookupFunction {
+  return (hostname, options, callback) => {
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      if (error !== null) return callback(error, [])
+      if (addresses.length === 0 || addresses.some(({ address }) => !isPublicAddress(address))) {
+        return callback(new PrivateAddressError(hostname), [])
+      }
+      const first = addresses[0]!
+      if (options.all === true) callback(null, addresses)
+      else callback(null, first.address, first.family)
+    })
+  }
+}
