@@ -79,25 +79,26 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
         agent: secure ? door.https : door.http,
         headers: headersOf(message, account, body),
       })
-      let answered: SendResult | undefined
+      let heard = false
       let late = false
-      const settle = (result: SendResult): void => {
-        answered ??= result
-        resolve(answered)
-      }
       const giveUp = (): void => {
         late = true
         request.destroy()
       }
       const timer = setTimeout(giveUp, deadlineMs)
       signal.addEventListener('abort', giveUp, { once: true })
-      request.on('response', (response) => read(response, answerBytesMax, settle))
-      request.on('error', (error) => settle(failureOf(error, late, request.writableFinished)))
+      request.on('response', (response) => {
+        heard = true
+        read(response, answerBytesMax, resolve)
+      })
+      request.on('error', (error) => {
+        // Once there is a status, it is what counts: `read` resolves at the end of the answer, however that comes.
+        if (!heard) resolve(failureOf(error, late, request.writableFinished))
+      })
       request.on('close', () => {
         clearTimeout(timer)
         signal.removeEventListener('abort', giveUp)
-        // Destroyed without an error: the deadline fell between the head of an answer and its end.
-        settle(failureOf(undefined, late, true))
+        if (!heard) resolve(failureOf(undefined, late, request.writableFinished))
       })
       if (signal.aborted) giveUp()
       else request.end(body)
@@ -189,6 +190,7 @@ function read(response: http.IncomingMessage, bytesMax: number, settle: (result:
     if (bytes > bytesMax) response.destroy()
   })
   response.on('error', () => {})
+  response.on('end', () => settle(judge(response, text)))
   response.on('close', () => settle(judge(response, text)))
 }
 
