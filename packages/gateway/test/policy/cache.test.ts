@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Generations } from '../../src/policy/cache.ts'
+
+test('what is in use stays, however much passes by', () => {
+  const cache = new Generations<number>(10)
+  cache.set('used', 42)
+  for (let index = 0; index < 1_000; index++) {
+    cache.set(`passing-${index}`, index)
+    if (index % 9 === 0) assert.equal(cache.get('used'), 42)
+  }
+})
+
+test('what nobody asks for is forgotten', () => {
+  const cache = new Generations<number>(10)
+  cache.set('unused', 42)
+  for (let index = 0; index < 30; index++) cache.set(`passing-${index}`, index)
+  assert.equal(cache.get('unused'), undefined)
+})
+
+test('at most two generations are kept', () => {
+  const cache = new Generations<number>(10)
+  for (let index = 0; index < 1_000; index++) cache.set(`${index}`, index)
+  const kept = Array.from({ length: 1_000 }, (_, index) => cache.get(`${index}`)).filter(
+    (value) => value !== undefined,
+  )
+  assert.ok(kept.length >= 10 && kept.length <= 20, `${kept.length} kept`)
+})
+
+test('setting again replaces', () => {
+  const cache = new Generations<number>(10)
+  cache.set('key', 1)
+  cache.set('key', 2)
+  assert.equal(cache.get('key'), 2)
+})
