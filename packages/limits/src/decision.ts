@@ -156,7 +156,7 @@ export function decisionOf(facts: Facts, rows: readonly RuleRow[]): Decision {
 
 /** A row of a rule that admitted, where nothing is booked and nothing lies in the future. */
 function quietRow(rule: PlanRule, snapshot: Snapshot, now: number, counted: number): RuleRow {
-  const { limit, text, max, windowMs } = rule
+  const { limit, text, max, maxWritten, windowMs } = rule
   const log = snapshot[2 * rule.stream] as Log
   const length = snapshot[2 * rule.stream + 1] as number
   const gone = countUntil(log, now - windowMs, length)
@@ -166,6 +166,6 @@ function quietRow(rule: PlanRule, snapshot: Snapshot, now: number, counted: numb
   const blocking = length + counted - max
   const freesAt = places > 0 ? now : (blocking < length ? log[blocking]! : now) + windowMs
   const resetAt = used > 0 ? log[gone]! + windowMs : counted > 0 ? now + windowMs : now
-  const remaining = Math.max(0, places)
-  return { limit, window: text, used, max, remaining, reserved: 0, freesAt, resetAt, admits: true }
+  const remaining = Math.max(0, maxWritten - used - counted)
+  return { limit, window: text, used, max: maxWritten, remaining, reserved: 0, freesAt, resetAt, admits: true }
 }

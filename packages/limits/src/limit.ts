@@ -6,8 +6,8 @@
 import { LimitsError } from './errors.ts'
 import { checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
 
-/** What a reservation does over the limit: wait, or be refused as a whole. */
-export const overs = ['delay', 'refuse'] as const
+/** What a reservation does over the limit: wait, be refused as a whole, or go all the same and count. */
+export const overs = ['delay', 'refuse', 'count'] as const
 export type Over = (typeof overs)[number]
 
 export interface LimitOptions {
@@ -25,7 +25,8 @@ export interface LimitOptions {
   readonly minGap?: string | number
   /**
    * What `reserve` does when this limit does not admit: `delay` to the earliest instant that all limits admit, or
-   * `refuse` the reservation as a whole. The other operations make no difference.
+   * `refuse` the reservation as a whole. The other operations make no difference between the two. A limit that says
+   * `count` never refuses anything: it counts what passes, for others to be limited by.
    *
    * @defaultValue 'delay'
    */
@@ -74,7 +75,7 @@ export function limit(name: string, windows: string | readonly string[], options
   const { stream = name, minGap, over = 'delay', countRefused = false } = options
   checkText('stream', stream)
   if (!overs.includes(over))
-    throw new LimitsError('INVALID_LIMIT', `${label}: over is 'delay' or 'refuse', not ${String(over)}`)
+    throw new LimitsError('INVALID_LIMIT', `${label}: over is 'delay', 'refuse' or 'count', not ${String(over)}`)
   if (typeof countRefused !== 'boolean')
     throw new LimitsError('INVALID_LIMIT', `${label}: countRefused is true or false`)
   const all = [...inLimit(label, () => parseWindows(windows)), ...inLimit(label, () => gapWindow(minGap))]

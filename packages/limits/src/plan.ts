@@ -11,7 +11,10 @@ import { checkWindow, windowMsMax } from './window.ts'
 export interface PlanRule extends Rule {
   /** Index of its stream in `Plan.streams`. */
   readonly stream: number
+  /** What decides; beyond reach where the limit only counts. */
   readonly max: number
+  /** As it was written. */
+  readonly maxWritten: number
   /** With the margin. */
   readonly windowMs: number
   /** Name of its limit. */
@@ -59,8 +62,10 @@ export function compile(limits: readonly Limit[], marginMs: number): Plan {
     if (limit.countRefused && !countRefused.includes(stream)) countRefused.push(stream)
     for (const window of limit.windows) {
       checkWindow(window)
-      const { max, text } = window
-      const rule = { stream, max, windowMs: window.windowMs + marginMs, limit: limit.name, text, refuse }
+      const { max: maxWritten, text } = window
+      const max = limit.over === 'count' ? Number.MAX_SAFE_INTEGER : maxWritten
+      const windowMs = window.windowMs + marginMs
+      const rule = { stream, max, maxWritten, windowMs, limit: limit.name, text, refuse }
       rules.push(rule)
       rulesByStream[stream]!.push(rule)
     }
@@ -83,7 +88,7 @@ function checkLimit(limits: readonly Limit[], index: number): void {
     )
   }
   if (!overs.includes(limit.over))
-    throw new LimitsError('INVALID_RULES', `rules[${index}].over is 'delay' or 'refuse'`)
+    throw new LimitsError('INVALID_RULES', `rules[${index}].over is 'delay', 'refuse' or 'count'`)
   for (let other = 0; other < index; other += 1) {
     if (limits[other]!.name === limit.name) {
       throw new LimitsError(

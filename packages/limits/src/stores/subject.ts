@@ -15,6 +15,8 @@ import { weigh } from './weigh.ts'
 const listedMax = 16
 /** Ids are looked through for forgotten ones when there are this many, and then each time they have doubled. */
 const idsMin = 64
+/** An id that no rule counted is known this long. */
+const unboundMs = 86_400_000
 
 export class Subject {
   streams: Stream[] = []
@@ -164,7 +166,7 @@ export class Subject {
         : plan.streams.map((name) => this.#stream(name))
     for (let index = 0; index < slots.length; index += 1) {
       const stream = slots[index]!
-      for (const { max, windowMs } of plan.rulesByStream[index]!) stream.learn(max, windowMs)
+      for (const { maxWritten, windowMs } of plan.rulesByStream[index]!) stream.learn(maxWritten, windowMs)
     }
     // An array of limits that was made for one call must not be kept alive by the subject.
     if (plan.recurs) {
@@ -226,8 +228,12 @@ export class Subject {
   #forgetIds(now: number, overdueMs: number): void {
     const ids = this.ids!
     for (const [id, { at, fired, streams }] of ids) {
-      const dropped = fired && streams.every((stream) => stream.fired.length === 0 || at < stream.fired[0]!)
-      if (dropped || at <= now - overdueMs) ids.delete(id)
+      const bound = streams.length === 0 ? unboundMs : overdueMs
+      const dropped =
+        fired &&
+        streams.length > 0 &&
+        streams.every(({ fired: [first] }) => first === undefined || at < first)
+      if (dropped || at <= now - bound) ids.delete(id)
     }
     this.#idsMax = Math.max(idsMin, 2 * ids.size)
     if (ids.size === 0) this.ids = undefined

@@ -112,7 +112,7 @@ function rowsOf(
   now: number,
 ): RuleRow[] {
   const all = slots.map((stream) => stream.all())
-  return plan.rules.map(({ limit, text, stream, max, windowMs }, index) => {
+  return plan.rules.map(({ limit, text, stream, max, maxWritten, windowMs }, index) => {
     const { fired, booked } = slots[stream]!
     const gone = countUntil(fired, now - windowMs)
     const past = countUntil(fired, now)
@@ -121,8 +121,8 @@ function rowsOf(
       limit,
       window: text,
       used: used[index]!,
-      max,
-      remaining: Math.max(0, max - (past - gone)),
+      max: maxWritten,
+      remaining: Math.max(0, maxWritten - (past - gone)),
       reserved: booked.length - countUntil(booked, now - windowMs) + ahead,
       freesAt: freeAt(all[stream]!, max, windowMs, 1, now),
       resetAt: gone < past ? fired[gone]! + windowMs : now,
