@@ -3,7 +3,7 @@
  * wrong. First the form is checked as a whole (schema.ts), then what the fields mean together. Nothing is written,
  * nothing is opened: `sluice check` and `sluice serve` see the same.
  */
-import { existsSync, statSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { SluiceError } from '../errors.ts'
@@ -17,22 +17,15 @@ import type {
   TenantConfig,
   TenantsConfig,
 } from './config.ts'
-import { type Environment, notCarriedYet } from './environment.ts'
+import { notCarriedYet } from './environment.ts'
 import { loadPolicy } from './policy-file.ts'
 import { readPools } from './pools.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
 import { type ConfigDocument, configSchema } from './schema.ts'
-import { Source } from './source.ts'
+import { type LoadOptions, Source } from './source.ts'
 
-export interface LoadOptions {
-  /** Of the file. @defaultValue SLUICE_CONFIG, else sluice.yaml in the working folder where there is one */
-  readonly path?: string
-  readonly env: Environment
-  /** The working folder: what paths of the command line and of variables are relative to. */
-  readonly cwd: string
-}
+export type { LoadOptions } from './source.ts'
 
-const defaultFile = 'sluice.yaml'
 const dayMs = 86_400_000
 
 const notCarried = new Map<string, string>([
@@ -54,7 +47,7 @@ const notCarried = new Map<string, string>([
  * @throws SluiceError `INVALID_CONFIG` or `INVALID_POLICY`, with `errors` by path and line; its message lists them all
  */
 export function loadConfig(options: LoadOptions): Config {
-  const source = new Source({ file: fileOf(options), env: options.env, cwd: options.cwd })
+  const source = new Source(options)
   for (const { path, message } of misfits(configSchema, source.value, notCarried)) source.fault(path, message)
   // What did not fit has been noted; every reader below looks only at parts in which nothing is wrong.
   const document = (source.readable ? source.value : {}) as ConfigDocument
@@ -104,14 +97,6 @@ export function loadConfig(options: LoadOptions): Config {
     retention,
     log: { level: document.log?.level ?? 'info' },
   }
-}
-
-/** The file that holds: the one that is named, or the usual one where there is one. */
-export function fileOf(options: LoadOptions): string | undefined {
-  const named = options.path ?? (options.env.SLUICE_CONFIG || undefined)
-  if (named !== undefined) return resolve(options.cwd, named)
-  const usual = resolve(options.cwd, defaultFile)
-  return existsSync(usual) ? usual : undefined
 }
 
 function durationOr(missingMs: number, value: string | number | undefined): number {

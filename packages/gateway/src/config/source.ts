@@ -2,18 +2,29 @@
  * Where the settings come from: the file with its lines, the variables that override it, and the folder that relative
  * paths mean. Whoever makes something of a field asks here, and tells here what is wrong with it.
  */
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, relative, resolve } from 'node:path'
 import { pathText } from './check.ts'
 import { type Environment, type Override, readEnvironment } from './environment.ts'
 import { Problems } from './problems.ts'
 import { type Path, parseYaml, type YamlFile } from './yaml-file.ts'
 
-export interface SourceOptions {
-  /** Absolute; undefined where there is no file. */
-  readonly file: string | undefined
+export interface LoadOptions {
+  /** Of the file. @defaultValue SLUICE_CONFIG, else sluice.yaml in the working folder where there is one */
+  readonly path?: string
   readonly env: Environment
+  /** The working folder: what paths of the command line and of variables are relative to. */
   readonly cwd: string
+}
+
+const usualFile = 'sluice.yaml'
+
+/** The file that holds, absolute; undefined where there is none. */
+export function fileOf(options: LoadOptions): string | undefined {
+  const named = options.path ?? (options.env.SLUICE_CONFIG || undefined)
+  if (named !== undefined) return resolve(options.cwd, named)
+  const usual = resolve(options.cwd, usualFile)
+  return existsSync(usual) ? usual : undefined
 }
 
 const noFile: YamlFile = { value: undefined, faults: [], lineOf: () => undefined }
@@ -29,10 +40,10 @@ export class Source {
   readonly #yaml: YamlFile
   readonly #overrides: readonly Override[]
 
-  constructor(options: SourceOptions) {
-    this.file = options.file
+  constructor(options: LoadOptions) {
+    this.file = fileOf(options)
     this.cwd = options.cwd
-    this.#yaml = options.file === undefined ? noFile : this.#read(options.file)
+    this.#yaml = this.file === undefined ? noFile : this.#read(this.file)
     for (const fault of this.#yaml.faults) {
       this.problems.add({
         ...this.#fileName(),

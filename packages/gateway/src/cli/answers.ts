@@ -1,0 +1,81 @@
+/** What the gateway answers over HTTP, as far as the command line reads it (docs/reference/http-api.md). */
+
+export interface RuleAnswer {
+  readonly limit: string
+  readonly window: string
+  readonly used: number
+  readonly max: number
+  readonly remaining: number
+  readonly freesAt: string | null
+  readonly admits: boolean
+}
+
+export interface DecisionAnswer {
+  readonly outcome: string
+  readonly reason?: string
+  readonly limit?: string
+  readonly at?: string
+  readonly policyVersion: string
+  readonly rules: readonly RuleAnswer[]
+}
+
+export interface EventAnswer {
+  readonly at: string
+  readonly status: string
+  readonly reason?: string
+  readonly provider?: string
+  readonly account?: string
+  readonly attempt?: number
+  readonly detail?: string
+}
+
+export interface NotificationAnswer {
+  readonly notificationId: string
+  readonly tenant: string
+  readonly module: string
+  readonly recipient: string
+  readonly channel: string
+  readonly requestedChannel?: string
+  readonly category: string
+  readonly template?: string
+  readonly priority: string
+  readonly status: string
+  readonly sendAt?: string
+  readonly createdAt: string
+  readonly expiresAt?: string
+  readonly decision: DecisionAnswer
+  readonly digestId?: string
+  readonly timeline: readonly EventAnswer[]
+}
+
+export interface ListAnswer<Item> {
+  readonly items: readonly Item[]
+  readonly nextCursor: string | null
+}
+
+export interface LimitUseAnswer {
+  readonly limit: string
+  readonly window: string
+  readonly used: number
+  readonly max: number
+  readonly remaining: number
+  readonly reserved: number
+  readonly freesAt: string | null
+}
+
+export interface PoolsAnswer {
+  readonly pools: readonly {
+    readonly channel: string
+    readonly provider: string
+    readonly rate: string
+    readonly accounts: readonly {
+      readonly id: string
+      readonly rate: string
+      readonly used: number
+      readonly status: string
+      readonly blockedUntil: string | null
+      readonly learnedRate: number | null
+      readonly concurrency: number
+    }[]
+  }[]
+}

@@ -1,0 +1,60 @@
+/** `sluice check`: whether configuration and policy are valid, and what is in force with every default filled in. */
+import { SluiceError } from '../errors.ts'
+import { type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
+import { exitCodes, type Io } from './io.ts'
+import { paint } from './text.ts'
+
+export const form: CommandForm = {
+  name: 'check',
+  summary: 'Validate configuration and policy, and print what is in force.',
+  options: { config: configOption, json: jsonOption },
+  examples: [
+    ['sluice check', 'The configuration of this folder and its variables'],
+    ['sluice check --config /etc/sluice/sluice.yaml --json', 'Another one, for a program'],
+  ],
+}
+
+export async function run(args: readonly string[], io: Io): Promise<number> {
+  const read = readArguments(form, args)
+  if (read === undefined) {
+    io.out(helpOf(form))
+    return exitCodes.ok
+  }
+  const [{ loadConfig }, { configText, describeConfig }] = await Promise.all([
+    import('../config/load.ts'),
+    import('../config/describe.ts'),
+  ])
+  const path = read.text('config')
+  try {
+    const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
+    const { compiled, file, builtIn } = config.policy
+    if (read.has('json')) {
+      const policy = { file, builtIn, version: compiled.version, document: compiled.document }
+      io.out(
+        JSON.stringify(
+          { valid: true, file: config.file ?? null, config: describeConfig(config), policy },
+          null,
+          2,
+        ),
+      )
+      return exitCodes.ok
+    }
+    const { stringify } = await import('yaml')
+    io.out(
+      [
+        paint(io, 'dim', `# Configuration: ${config.file ?? 'no file, the defaults hold'}`),
+        configText(config),
+        '',
+        paint(io, 'dim', `# Policy ${compiled.version}: ${builtIn ? 'the built-in one' : file}`),
+        stringify(compiled.document, { lineWidth: 120, collectionStyle: 'any' }).trimEnd(),
+        '',
+        paint(io, 'green', 'Configuration and policy are valid.'),
+      ].join('\n'),
+    )
+    return exitCodes.ok
+  } catch (error) {
+    if (!read.has('json') || !(error instanceof SluiceError)) throw error
+    io.out(JSON.stringify({ valid: false, code: error.code, errors: error.errors ?? [] }, null, 2))
+    return exitCodes.usage
+  }
+}

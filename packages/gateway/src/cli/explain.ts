@@ -1,0 +1,106 @@
+/** `sluice explain`: why a notification was or was not sent, rule by rule, and everything that happened to it. */
+import type { DecisionAnswer, EventAnswer, NotificationAnswer, RuleAnswer } from './answers.ts'
+import { createClient } from './client.ts'
+import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { exitCodes, type Io } from './io.ts'
+import { type Column, indent, instant, instantFrom, paint, plain, styleOf, table } from './text.ts'
+
+export const form: CommandForm = {
+  name: 'explain',
+  summary: 'Why a notification was sent, waits, or was suppressed: rule by rule, with its timeline.',
+  positionals: ['<notificationId>'],
+  options: gatewayOptions,
+  examples: [
+    ['sluice explain 01KAJ2ZC5T0V6QH7N3W8XEY4RD', 'The decision and the timeline'],
+    ['sluice explain 01KAJ2ZC5T0V6QH7N3W8XEY4RD --tenant shop --json', 'Of another tenant, for a program'],
+  ],
+}
+
+export async function run(args: readonly string[], io: Io): Promise<number> {
+  const read = readArguments(form, args)
+  if (read === undefined) {
+    io.out(helpOf(form))
+    return exitCodes.ok
+  }
+  const client = createClient(read, io)
+  const notification = await client.get<NotificationAnswer>(
+    `/notifications/${encodeURIComponent(read.positionals[0]!)}`,
+  )
+  io.out(read.has('json') ? JSON.stringify(notification, null, 2) : explained(notification, Date.now(), io))
+  return exitCodes.ok
+}
+
+export function explained(notification: NotificationAnswer, now: number, io: Io): string {
+  const { notificationId, status, channel, requestedChannel, category, priority, template, recipient } =
+    notification
+  const { tenant, module, createdAt, sendAt, expiresAt, digestId, decision, timeline } = notification
+  const diverted = requestedChannel === undefined ? '' : ` (asked for ${requestedChannel})`
+  const facts: (readonly [string, string | undefined])[] = [
+    ['to', `${recipient} by ${channel}${diverted}`],
+    ['what', [category, priority, template].filter((part) => part !== undefined).join(' · ')],
+    ['from', `tenant ${tenant} · module ${module}`],
+    ['created', instant(createdAt)],
+    ['leaves', sendAt === undefined ? undefined : instantFrom(sendAt, now)],
+    ['expires', expiresAt === undefined ? undefined : instantFrom(expiresAt, now)],
+    ['digest', digestId],
+  ]
+  return [
+    `${paint(io, 'bold', plain(notificationId))}  ${statusText(status, io)}`,
+    ...facts
+      .filter((fact): fact is readonly [string, string] => fact[1] !== undefined)
+      .map(([name, text]) => `  ${paint(io, 'dim', name.padEnd(8))} ${plain(text)}`),
+    '',
+    decided(decision, now, io),
+    '',
+    paint(io, 'bold', 'Timeline'),
+    indent(timelineText(timeline, io)),
+  ].join('\n')
+}
+
+export function statusText(status: string, io: Io): string {
+  const style = styleOf(status)
+  return style === undefined ? plain(status) : paint(io, style, plain(status))
+}
+
+function decided(decision: DecisionAnswer, now: number, io: Io): string {
+  const why = [
+    decision.reason,
+    decision.limit === undefined ? undefined : `by ${decision.limit}`,
+    decision.at === undefined ? undefined : `until ${instantFrom(decision.at, now)}`,
+  ].filter((part) => part !== undefined)
+  const head = `${paint(io, 'bold', 'Decision')}  ${plain([decision.outcome, ...(decision.outcome === 'send' ? [] : why)].join(' '))}  ${paint(io, 'dim', `policy ${plain(decision.policyVersion)}`)}`
+  if (decision.rules.length === 0) return `${head}\n  No limit counts it.`
+  const columns: readonly Column<RuleAnswer>[] = [
+    { title: '', cell: (rule) => (rule.limit === decision.limit ? '→' : ' ') },
+    { title: 'limit', cell: (rule) => rule.limit },
+    { title: 'window', cell: (rule) => rule.window },
+    { title: 'used', cell: (rule) => `${rule.used}/${rule.max}`, align: 'right' },
+    {
+      title: 'admits',
+      cell: (rule) => (rule.admits ? 'yes' : 'no'),
+      style: (rule) => (rule.admits ? 'green' : 'red'),
+    },
+    { title: 'frees at', cell: (rule) => instantFrom(rule.freesAt, now) },
+  ]
+  return `${head}\n${indent(table(io, columns, decision.rules))}`
+}
+
+export function timelineText(timeline: readonly EventAnswer[], io: Io): string {
+  const columns: readonly Column<EventAnswer>[] = [
+    { title: 'at', cell: (event) => instant(event.at) },
+    { title: 'state', cell: (event) => event.status, style: (event) => styleOf(event.status) },
+    { title: 'why', cell: (event) => event.reason ?? '' },
+    {
+      title: 'through',
+      cell: (event) => [event.provider, event.account].filter((part) => part !== undefined).join('/'),
+    },
+    {
+      title: 'detail',
+      cell: (event) =>
+        [event.attempt === undefined ? '' : `attempt ${event.attempt}`, event.detail ?? '']
+          .filter((part) => part !== '')
+          .join(' · '),
+    },
+  ]
+  return table(io, columns, timeline)
+}

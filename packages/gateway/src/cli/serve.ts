@@ -1,0 +1,158 @@
+/**
+ * `sluice serve`: runs the gateway until it is told to stop. The first signal drains: nothing new is taken, what is in
+ * flight settles, and the process ends with 0 within http.drainMs; what could not settle is found again at the next
+ * start. A second signal ends at once.
+ */
+import type { Config } from '../config/config.ts'
+import { didYouMean } from '../config/suggestion.ts'
+import { SluiceError } from '../errors.ts'
+import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
+import { exitCodes, Failure, type Io } from './io.ts'
+import { version } from './version.ts'
+
+const roles = ['http', 'websocket', 'intake', 'schedule', 'dispatch'] as const
+
+export const form: CommandForm = {
+  name: 'serve',
+  summary: 'Run the gateway.',
+  options: {
+    config: configOption,
+    roles: {
+      value: '<roles>',
+      text: `All of ${roles.join(',')} by default; a part of them is not carried by this version yet`,
+    },
+    json: { ...jsonOption, text: 'Print the line that tells the address as JSON' },
+  },
+  examples: [
+    ['sluice serve', 'With ./sluice.yaml where there is one, else with the defaults'],
+    ['sluice serve --config /etc/sluice/sluice.yaml', 'With another configuration'],
+    ['SLUICE_HTTP_PORT=9090 sluice serve', 'A variable overrides the file'],
+  ],
+}
+
+export async function run(args: readonly string[], io: Io): Promise<number> {
+  const read = readArguments(form, args)
+  if (read === undefined) {
+    io.out(helpOf(form))
+    return exitCodes.ok
+  }
+  checkRoles(read.text('roles'))
+  const { loadConfig } = await import('../config/load.ts')
+  const path = read.text('config')
+  const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
+  const { createGateway } = await import('../gateway.ts')
+  const stopping = stopSignal()
+  try {
+    const gateway = await createGateway(config)
+    const { url } = await gateway.start()
+    io.out(
+      read.has('json')
+        ? JSON.stringify({ url, store: config.store.path, policy: config.policy.compiled.version })
+        : greeting(url, config),
+    )
+    await stopping.requested
+    return await drain(gateway.stop(), config.http.drainMs, stopping, io)
+  } catch (error) {
+    throw startError(error, config)
+  } finally {
+    stopping.forget()
+  }
+}
+
+function checkRoles(written: string | undefined): void {
+  if (written === undefined) return
+  const named = written.split(',').map((role) => role.trim())
+  for (const role of named) {
+    if (!(roles as readonly string[]).includes(role))
+      throw badUsage(form, `"${role}" is no role${didYouMean(role, roles)}`)
+  }
+  const missing = roles.filter((role) => !named.includes(role))
+  if (missing.length > 0)
+    throw badUsage(
+      form,
+      `a gateway without ${missing.join(', ')} is not carried by this version yet; leave --roles out`,
+    )
+}
+
+/** npm and a terminal both pass on one Ctrl-C: what comes this soon after the first signal is the same one. */
+const sameSignalMs = 500
+const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
+
+interface Stopping {
+  readonly requested: Promise<void>
+  readonly requestedAgain: Promise<void>
+  forget(): void
+}
+
+function stopSignal(): Stopping {
+  const requested = Promise.withResolvers<void>()
+  const again = Promise.withResolvers<void>()
+  let firstAt: number | undefined
+  const onSignal = (): void => {
+    firstAt ??= performance.now()
+    requested.resolve()
+    if (performance.now() - firstAt > sameSignalMs) again.resolve()
+  }
+  for (const signal of signals) process.on(signal, onSignal)
+  return {
+    requested: requested.promise,
+    requestedAgain: again.promise,
+    forget: () => {
+      for (const signal of signals) process.off(signal, onSignal)
+    },
+  }
+}
+
+/** The end of the time is reached a little early, so that the process has ended by then. */
+const endingMs = 250
+
+async function drain(stopped: Promise<void>, drainMs: number, stopping: Stopping, io: Io): Promise<number> {
+  const over = Promise.withResolvers<'time'>()
+  const timer = setTimeout(() => over.resolve('time'), Math.max(0, drainMs - endingMs))
+  const how = await Promise.race([
+    stopped.then(() => 'drained' as const),
+    over.promise,
+    stopping.requestedAgain.then(() => 'again' as const),
+  ])
+  clearTimeout(timer)
+  if (how === 'again') io.err('sluice: stopped at once; what was in flight is found again at the next start')
+  if (how === 'time')
+    io.err(
+      `sluice: not all that was in flight settled within ${drainMs} ms; the rest is found again at the next start`,
+    )
+  return how === 'again' ? exitCodes.failure : exitCodes.ok
+}
+
+function greeting(url: string, config: Config): string {
+  const { store, pools, policy } = config
+  const sandboxed = pools.every((pool) => pool.provider === 'sandbox')
+  const served = sandboxed
+    ? 'sandbox for every channel, nothing leaves this machine'
+    : pools
+        .map(
+          ({ channel, provider, accounts }) =>
+            `${channel} by ${provider}${accounts.length > 1 ? ` ×${accounts.length}` : ''}`,
+        )
+        .join(', ')
+  const rules = policy.builtIn ? 'built-in' : policy.file
+  return `sluice ${version} listens on ${url} · store ${store.path} · policy ${rules} (${policy.compiled.version}) · ${served}`
+}
+
+/** What keeps a gateway from starting, with the way out. */
+function startError(error: unknown, config: Config): unknown {
+  if (error instanceof SluiceError || error instanceof Failure) return error
+  const { host, port } = config.http
+  const reason = {
+    EADDRINUSE: 'is in use by another process',
+    EACCES: 'may not be used by this user',
+    EADDRNOTAVAIL: 'is no address of this machine',
+    ENOTFOUND: 'is no known host',
+  }[(error as NodeJS.ErrnoException).code ?? '']
+  const ofListen = ['listen', 'getaddrinfo'].includes((error as NodeJS.ErrnoException).syscall ?? '')
+  if (reason === undefined || !ofListen) return error
+  return new SluiceError(
+    'INVALID_CONFIG',
+    `http: ${host}:${port} ${reason}; set another with http.port or SLUICE_HTTP_PORT (0 takes any free one)`,
+    { cause: error },
+  )
+}

@@ -1,0 +1,8 @@
+/** The version of the package that this file belongs to; there is one for all packages. */
+import { readFileSync } from 'node:fs'
+
+const file = new URL('../../package.json', import.meta.url)
+
+export const version = String(
+  (JSON.parse(readFileSync(file, 'utf8')) as { readonly version?: unknown }).version,
+)

@@ -1,0 +1,110 @@
+/**
+ * A configuration as people may see it: every value that is in force, in the form of sluice.yaml, with what is secret
+ * left out. What it gives can be written to a file and loaded again, but for the secrets. Pure.
+ */
+import { formatDuration } from '@sluice/limits'
+import { stringify } from 'yaml'
+import type { JsonObject, JsonValue } from '../model.ts'
+import type { AccountConfig, Config, PoolConfig, Rate, TenantConfig } from './config.ts'
+import { sizeText } from './quantity.ts'
+
+export const masked = '(secret)'
+
+export function describeConfig(config: Config): JsonObject {
+  const { http, store, policy, tenants, pools, limits, network, unsubscribe, retention, log } = config
+  return {
+    http: {
+      host: http.host,
+      port: http.port,
+      ...(http.publicUrl === undefined ? {} : { publicUrl: http.publicUrl }),
+      drainMs: http.drainMs,
+      overLimitStatus: http.overLimitStatus,
+      requestTimeout: formatDuration(http.requestTimeoutMs),
+      bodyMax: sizeText(http.bodyMaxBytes),
+      batchBodyMax: sizeText(http.batchBodyMaxBytes),
+      dataMax: sizeText(http.dataMaxBytes),
+    },
+    store: `sqlite:${store.path}`,
+    state: config.state.kind,
+    queue: config.queue.kind,
+    intake: [],
+    deliveryLog: config.deliveryLog.kind,
+    policy: policy.file,
+    ...(config.templates === undefined ? {} : { templates: config.templates }),
+    tenants: {
+      default: tenantOf(tenants.default),
+      ...Object.fromEntries([...tenants.byId].map(([id, tenant]) => [id, tenantOf(tenant)])),
+    },
+    pools: Object.fromEntries(pools.map((pool) => [pool.channel, poolOf(pool)])),
+    limits: { margin: formatDuration(limits.marginMs) },
+    network: { allowPrivate: network.allowPrivate },
+    ...(unsubscribe.secret === undefined ? {} : { unsubscribe: { secret: masked } }),
+    retention: {
+      answers: formatDuration(retention.answersMs),
+      notifications: formatDuration(retention.notificationsMs),
+    },
+    log: { level: log.level },
+  }
+}
+
+/** The same as text: YAML. */
+export function configText(config: Config): string {
+  return stringify(describeConfig(config), { lineWidth: 120 }).trimEnd()
+}
+
+function tenantOf(tenant: TenantConfig): JsonObject {
+  return {
+    rate: rateOf(tenant.rate),
+    modules: rateOf(tenant.modules),
+    queue: tenant.queueMax,
+    waiting: tenant.waitingMax,
+    weight: tenant.weight,
+  }
+}
+
+function rateOf(rate: Rate): JsonValue {
+  return rate.windows.length > 1 ? rate.windows.map((window) => window.text) : rate.text
+}
+
+function poolOf(pool: PoolConfig): JsonObject {
+  return {
+    provider: pool.provider,
+    timeout: formatDuration(pool.timeoutMs),
+    retry: {
+      base: formatDuration(pool.retry.baseMs),
+      cap: formatDuration(pool.retry.capMs),
+      attempts: pool.retry.attemptsMax,
+    },
+    accounts: pool.accounts.map(accountOf),
+  }
+}
+
+function accountOf({ account, rate, concurrencyMax }: AccountConfig): JsonObject {
+  const { dkim, rates, ...options } = account.options
+  return {
+    id: account.id,
+    ...(account.url === undefined ? {} : { url: shownUrl(account.url) }),
+    ...(account.secret === undefined ? {} : { secret: masked }),
+    ...options,
+    ...(rates === undefined
+      ? {}
+      : {
+          allows: (rates as readonly WindowOption[]).map(
+            ({ max, windowMs }) => `${max}/${formatDuration(windowMs)}`,
+          ),
+        }),
+    ...(dkim === undefined ? {} : { dkim: { ...(dkim as JsonObject), privateKey: masked } }),
+    rate: rateOf(rate),
+    concurrency: concurrencyMax,
+  }
+}
+
+type WindowOption = { readonly max: number; readonly windowMs: number }
+
+/** Host and port tell which it is; user, password, path and query may be what lets one in. */
+export function shownUrl(text: string): string {
+  const url = new URL(text)
+  const user = url.username === '' && url.password === '' ? '' : `${masked}@`
+  const rest = url.pathname.length > 1 || url.search !== '' ? '/…' : ''
+  return `${url.protocol}//${user}${url.host}${rest}`
+}

@@ -1,0 +1,120 @@
+/**
+ * The command line: finds the command, runs it, and turns what it throws into a message and an exit code. Commands
+ * are loaded when they are called, so that help is quick and serving loads nothing but the gateway.
+ */
+import { columns } from './cli/command.ts'
+import { exitCodes, Failure, type Io, processIo } from './cli/io.ts'
+import { plain } from './cli/text.ts'
+import { version } from './cli/version.ts'
+import { didYouMean } from './config/suggestion.ts'
+import { errors, SluiceError } from './errors.ts'
+
+interface Command {
+  readonly summary: string
+  readonly load: () => Promise<{ run(args: readonly string[], io: Io): Promise<number> }>
+}
+
+export const commands: Readonly<Record<string, Command>> = {
+  serve: { summary: 'Run the gateway', load: () => import('./cli/serve.ts') },
+  check: {
+    summary: 'Validate configuration and policy, print what is in force',
+    load: () => import('./cli/check.ts'),
+  },
+  simulate: {
+    summary: 'Run a scenario in virtual time, or replay traffic against another policy',
+    load: () => import('./cli/simulate.ts'),
+  },
+  explain: {
+    summary: 'Why a notification was sent, waits, or was suppressed',
+    load: () => import('./cli/explain.ts'),
+  },
+  recipient: { summary: 'A person’s limits and timeline', load: () => import('./cli/recipient.ts') },
+  pools: { summary: 'The provider accounts', load: () => import('./cli/pools.ts') },
+  'dead-letters': {
+    summary: 'What waits outside the normal flow; redrive it',
+    load: () => import('./cli/dead-letters.ts'),
+  },
+}
+
+const later = ['advise', 'sandbox']
+
+export async function main(args: readonly string[], io: Io): Promise<number> {
+  const [name, ...rest] = args
+  try {
+    if (name === undefined || name === '--help' || name === '-h' || name === 'help')
+      return await help(rest, name, io)
+    if (name === '--version' || name === '-V' || name === 'version') {
+      io.out(version)
+      return exitCodes.ok
+    }
+    return await (await commandOf(name).load()).run(rest, io)
+  } catch (error) {
+    return failed(error, io)
+  }
+}
+
+async function help([of]: readonly string[], asked: string | undefined, io: Io): Promise<number> {
+  if (asked === 'help' && of !== undefined) return await (await commandOf(of).load()).run(['--help'], io)
+  const list = Object.entries(commands).map(([name, { summary }]) => [name, summary] as const)
+  const text = [
+    'Sluice, a gateway that keeps notifications within their limits.',
+    '',
+    'Usage: sluice <command> [options]',
+    '',
+    'Commands:',
+    ...columns(list),
+    '',
+    'Options:',
+    ...columns([
+      ['--help', 'Show this help; after a command, that of the command'],
+      ['--version', 'Show the version'],
+    ]),
+    '',
+    'Examples:',
+    '  sluice serve',
+    '      Run on http://127.0.0.1:8080 with the defaults',
+    '  sluice check --config sluice.yaml',
+    '      See what a configuration means',
+  ].join('\n')
+  // Without any command there is nothing to do: that is a mistake, and the help tells the way out.
+  if (asked === undefined) io.err(text)
+  else io.out(text)
+  return asked === undefined ? exitCodes.usage : exitCodes.ok
+}
+
+function commandOf(name: string): Command {
+  if (Object.hasOwn(commands, name)) return commands[name]!
+  if (later.includes(name))
+    throw new SluiceError('BAD_USAGE', `the command ${name} is not carried by this version yet`)
+  const what = name.startsWith('-') ? 'option' : 'command'
+  const known = Object.keys(commands)
+  throw new SluiceError(
+    'BAD_USAGE',
+    `unknown ${what} "${plain(name)}"${didYouMean(name, known)}\nSee: sluice --help`,
+  )
+}
+
+function failed(error: unknown, io: Io): number {
+  if (error instanceof SluiceError) {
+    io.err(`sluice: ${titled(error)}`)
+    return errors[error.code].status === exitCodes.usage ? exitCodes.usage : exitCodes.failure
+  }
+  if (error instanceof Failure) io.err(`sluice: ${error.message}`)
+  // A defect: the stack is what helps to find it.
+  else io.err(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+  return exitCodes.failure
+}
+
+/** A list of mistakes stands below its title. */
+function titled(error: SluiceError): string {
+  if (error.errors === undefined || error.errors.length === 0) return error.message
+  return `${errors[error.code].title.toLowerCase()}\n${error.message.replace(/^/gm, '  ')}`
+}
+
+if (import.meta.main) {
+  // `sluice dead-letters list | head` ends when head does.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) =>
+    process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failure),
+  )
+  process.exit(await main(process.argv.slice(2), processIo()))
+}
