@@ -4,7 +4,10 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Admission, AdmissionQuery } from '../../../ports.ts'
-import { admissionColumns, readAdmission } from './rows.ts'
+import type { Register } from './register.ts'
+import { rowsOf } from './register.ts'
+import type { Row } from './rows.ts'
+import { columns, readAdmission } from './rows.ts'
 
 export interface Admissions {
   /** Newest first. */
@@ -14,15 +17,16 @@ export interface Admissions {
 /** When it counts: when it was sent, or is to be. */
 const counted = 'coalesce(s.fired_at, s.suspect_at, s.due_at)'
 
-export function prepareAdmissions(db: DatabaseSync): Admissions {
-  const ofRecipient = db.prepare(`SELECT ${admissionColumns} FROM notifications n JOIN states s USING (seq)
-    WHERE n.tenant = :tenant AND n.recipient = :recipient
+export function prepareAdmissions(db: DatabaseSync, register: Register): Admissions {
+  const ofRecipient = db.prepare(`SELECT ${columns}
+    FROM ${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)
+    WHERE n.tenant = ?3 AND n.recipient = ?4
       AND (s.fired_at IS NOT NULL OR s.suspect_at IS NOT NULL OR s.status IN (1, 3, 4))
-      AND (n.created_at >= :since OR s.fired_at >= :since OR s.suspect_at >= :since
-        OR s.status IN (1, 3, 4) AND s.due_at >= :since)
-    ORDER BY ${counted} DESC, n.seq DESC LIMIT :limit`)
+      AND (n.created_at >= ?5 OR s.fired_at >= ?5 OR s.suspect_at >= ?5
+        OR s.status IN (1, 3, 4) AND s.due_at >= ?5)
+    ORDER BY ${counted} DESC, n.seq DESC LIMIT ?6`)
   // What a tenant's limit made wait counts at its dueAt, however long ago it was accepted: the index `promised`.
-  const ofTenant = db.prepare(`SELECT ${admissionColumns} FROM
+  const ofTenant = db.prepare(`SELECT ${columns} FROM
       (SELECT seq FROM notifications WHERE tenant = :tenant AND created_at >= :since
        UNION
        SELECT p.seq FROM states p CROSS JOIN notifications q USING (seq)
@@ -30,15 +34,14 @@ export function prepareAdmissions(db: DatabaseSync): Admissions {
       CROSS JOIN notifications n USING (seq) JOIN states s USING (seq)
     ORDER BY ${counted} DESC, n.seq DESC LIMIT :limit`)
   for (const statement of [ofRecipient, ofTenant]) statement.setReturnArrays(true)
-  type Rows = Parameters<typeof readAdmission>[0][]
 
   return {
     read({ tenant, recipient, since, limit }) {
       const rows =
         recipient === undefined
           ? ofTenant.all({ tenant, since, limit })
-          : ofRecipient.all({ tenant, recipient, since, limit })
-      return (rows as unknown as Rows).map(readAdmission)
+          : ofRecipient.all(...register.lookup(tenant, recipient), tenant, recipient, since, limit)
+      return (rows as unknown as readonly Row[]).map(readAdmission)
     },
   }
 }

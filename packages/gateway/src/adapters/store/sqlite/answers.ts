@@ -1,13 +1,16 @@
 /**
- * What repetitions of a request are answered. Found by a 53-bit hash of the key and then compared in full: the long
- * keys of clients are random, and an index over them would dirty a page of its own for every request.
+ * What repetitions of a request are answered. Found by a hash of the key, which clients make at random, and then
+ * compared in full.
  */
-import { createHash } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import type { AnswerKey, StoredAnswer } from '../../../ports.ts'
-import { readJson } from './rows.ts'
+import type { HashKey } from './hash.ts'
+import { hashOf } from './hash.ts'
+import type { HashIndex } from './hash-index.ts'
+import { createHashIndex } from './hash-index.ts'
+import { checkSum, sumOf } from './sum.ts'
 
-export interface Answers {
+export interface Answers extends Pick<HashIndex, 'fold' | 'settle'> {
   /** False where the key is taken. */
   write(answer: StoredAnswer): boolean
   find(key: AnswerKey): StoredAnswer | undefined
@@ -15,27 +18,53 @@ export interface Answers {
   prune(before: number, max: number): number
 }
 
-export function prepareAnswers(db: DatabaseSync): Answers {
-  const insert = db.prepare('INSERT INTO answers (hash, created_at, body) VALUES (?, ?, ?)')
-  const select = db.prepare('SELECT body FROM answers WHERE hash = ?')
-  const remove = db.prepare(`DELETE FROM answers WHERE seq IN
-    (SELECT seq FROM answers WHERE created_at < ? ORDER BY seq LIMIT ?)`)
+export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
+  const insert = db.prepare('INSERT INTO answers (seq, created_at, body, sum) VALUES (?, ?, ?, ?)')
+  const select = db.prepare(`SELECT body, sum FROM answers WHERE seq IN
+    (SELECT seq FROM answer_rows WHERE hash = ? UNION SELECT value FROM json_each(?))`)
+  const oldest = db.prepare('SELECT seq, body FROM answers WHERE created_at < ? ORDER BY seq LIMIT ?')
+  const remove = db.prepare('DELETE FROM answers WHERE seq = ?')
 
-  const find = (key: AnswerKey, hash: number): StoredAnswer | undefined =>
-    select
-      .all(hash)
-      .map((row) => readJson<StoredAnswer>(row.body))
-      .find((answer) => isSame(answer, key))
+  const index = createHashIndex({ db, table: 'answer_rows' })
+  const last = Number(db.prepare('SELECT max(seq) AS seq FROM answers').get()?.seq ?? 0)
+  let next = Math.max(last + 1, index.from)
+  const hash = (of: AnswerKey): number =>
+    hashOf(key, `${of.tenant}\0${of.module}\0${of.method}\0${of.path}\0${of.key}`)
+  const unfolded = db.prepare('SELECT seq, body FROM answers WHERE seq >= ? ORDER BY seq')
+  for (const { seq, body } of unfolded.iterate(index.from)) {
+    index.add(hash(JSON.parse(body as string) as StoredAnswer), seq as number)
+  }
+
+  function findHashed(wanted: AnswerKey, hashed: number): StoredAnswer | undefined {
+    for (const { body, sum } of select.all(hashed, index.noted(hashed))) {
+      checkSum(body as string, sum, `the answer to ${wanted.key}`)
+      const answer = JSON.parse(body as string) as StoredAnswer
+      if (isSame(answer, wanted)) return answer
+    }
+    return undefined
+  }
 
   return {
+    fold: index.fold,
+    settle: index.settle,
     write(answer) {
-      const hash = hashOf(answer)
-      if (find(answer, hash) !== undefined) return false
-      insert.run(hash, answer.createdAt, JSON.stringify(answer))
+      const hashed = hash(answer)
+      if (findHashed(answer, hashed) !== undefined) return false
+      const body = JSON.stringify(answer)
+      const seq = next++
+      insert.run(seq, answer.createdAt, body, sumOf(body))
+      index.add(hashed, seq)
       return true
     },
-    find: (key) => find(key, hashOf(key)),
-    prune: (before, max) => Number(remove.run(before, max).changes),
+    find: (wanted) => findHashed(wanted, hash(wanted)),
+    prune(before, max) {
+      const rows = oldest.all(before, max)
+      for (const { seq, body } of rows) {
+        remove.run(seq as number)
+        index.remove(hash(JSON.parse(body as string) as StoredAnswer), seq as number)
+      }
+      return rows.length
+    },
   }
 }
 
@@ -47,11 +76,4 @@ function isSame(a: AnswerKey, b: AnswerKey): boolean {
     a.method === b.method &&
     a.path === b.path
   )
-}
-
-function hashOf({ tenant, module, method, path, key }: AnswerKey): number {
-  const digest = createHash('sha256')
-    .update(JSON.stringify([tenant, module, method, path, key]))
-    .digest()
-  return Number(digest.readBigUInt64BE() >> 11n)
 }

@@ -7,6 +7,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
 import { damaged, diskFault, isBusy, isDamage } from './faults.ts'
+import type { HashKey } from './hash.ts'
 
 export interface DatabaseOptions {
   /** A file, or ':memory:'. */
@@ -22,6 +23,8 @@ export interface Database {
   readonly path: string
   /** The run before this one did not end by `close`. */
   readonly crashed: boolean
+  /** Of the file, and secret: see hash.ts. */
+  readonly hashKey: HashKey
   /** Notes that all is settled, folds the log into the file and gives the file up. */
   close(): void
 }
@@ -52,6 +55,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
       db,
       path,
       crashed,
+      hashKey: hashKeyOf(db),
       close() {
         db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'closed')")
         if (path !== inMemory) db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
@@ -65,18 +69,30 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
   }
 }
 
+function hashKeyOf(db: DatabaseSync): HashKey {
+  const [k0, k1] = crypto.getRandomValues(new Int32Array(2))
+  db.prepare("INSERT OR IGNORE INTO meta VALUES ('k0', ?), ('k1', ?)").run(k0!, k1!)
+  const select = db.prepare('SELECT value FROM meta WHERE name = ?')
+  return { k0: Number(select.get('k0')?.value), k1: Number(select.get('k1')?.value) }
+}
+
 /** From here until `close`, an end of the process is a crash. */
 export function markOpen(db: DatabaseSync): void {
   db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'open')")
 }
 
 function tune(db: DatabaseSync, path: string, cacheMib: number): void {
-  db.exec(`PRAGMA cache_size = ${-cacheMib * 1024}; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;`)
+  // Rows of a kilobyte: 8 KiB pages wrote 10–20 % more of them a second than 4 KiB, 16 KiB no more than 8.
+  db.exec(
+    `PRAGMA page_size = 8192; PRAGMA cache_size = ${-cacheMib * 1024}; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;`,
+  )
   if (path === inMemory) {
     db.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;')
     return
   }
-  db.exec('PRAGMA busy_timeout = 100; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;')
+  db.exec(
+    'PRAGMA busy_timeout = 100; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 2000;',
+  )
 }
 
 /**

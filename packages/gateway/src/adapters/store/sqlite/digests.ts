@@ -3,21 +3,24 @@
  * the same one.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Channel, Digest } from '../../../model.ts'
-import type { DigestWrite, Store } from '../../../ports.ts'
+import type { Digest } from '../../../model.ts'
+import type { DigestWrite } from '../../../ports.ts'
+import { checkSum, sumOf } from './sum.ts'
 
-export interface Digests extends Pick<Store, 'openDigest' | 'dueDigests'> {
+export interface Digests {
   /** False where the digest is not as the write believes. */
   write(write: DigestWrite): boolean
+  find(digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): Digest | undefined
+  due(until: number, limit: number): readonly Digest[]
   earliest(): number | undefined
 }
 
 const columns =
-  'id, tenant, recipient, channel, category, name, opened_at AS "openedAt", closes_at AS "closesAt"'
+  'id, tenant, recipient, channel, category, name, opened_at AS "openedAt", closes_at AS "closesAt", sum'
 
 export function prepareDigests(db: DatabaseSync): Digests {
-  const insert = db.prepare('INSERT INTO digests VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING')
-  const postpone = db.prepare('UPDATE digests SET closes_at = ? WHERE id = ?')
+  const insert = db.prepare(`INSERT INTO digests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+  const postpone = db.prepare('UPDATE digests SET closes_at = ?, sum = ? WHERE id = ?')
   const remove = db.prepare('DELETE FROM digests WHERE id = ?')
   const exists = db.prepare('SELECT 1 FROM digests WHERE id = ?')
   const find = db.prepare(`SELECT ${columns} FROM digests
@@ -32,28 +35,36 @@ export function prepareDigests(db: DatabaseSync): Digests {
       switch (kind) {
         case 'join':
           return exists.get(d.id) !== undefined
-        case 'open':
+        case 'open': {
+          const { tenant, recipient, channel, category, name, openedAt, closesAt } = d
+          const sum = sumOf(textOf(d))
           return (
-            insert.run(d.id, d.tenant, d.recipient, d.channel, d.category, d.name, d.openedAt, d.closesAt)
-              .changes === 1
+            insert.run(d.id, tenant, recipient, channel, category, name, openedAt, closesAt, sum).changes ===
+            1
           )
+        }
         case 'postpone':
-          return postpone.run(d.closesAt, d.id).changes === 1
+          return postpone.run(d.closesAt, sumOf(textOf(d)), d.id).changes === 1
         case 'close':
           return remove.run(d.id).changes === 1
       }
     },
-    async openDigest(of) {
+    find(of) {
       const row = find.get(of.tenant, of.recipient, of.channel, of.category, of.name)
       return row === undefined ? undefined : readDigest(row)
     },
-    async dueDigests(until, limit) {
-      return due.all(until, limit).map(readDigest)
-    },
+    due: (until, limit) => due.all(until, limit).map(readDigest),
     earliest: () => (first.get()?.at as number | null) ?? undefined,
   }
 }
 
+function textOf(d: Digest): string {
+  return `${d.id} ${d.tenant} ${d.recipient} ${d.channel} ${d.category} ${d.name} ${d.openedAt} ${d.closesAt}`
+}
+
 function readDigest(row: Record<string, unknown>): Digest {
-  return { ...(row as unknown as Digest), channel: row.channel as Channel }
+  const { sum, ...rest } = row
+  const digest = rest as unknown as Digest
+  checkSum(textOf(digest), sum, `digest ${digest.id}`)
+  return digest
 }

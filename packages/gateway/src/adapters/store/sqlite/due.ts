@@ -5,7 +5,8 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Notification } from '../../../model.ts'
 import type { Claims, Place } from './claims.ts'
 import { dueCodes } from './codes.ts'
-import { columns, readNotification, seqOf } from './rows.ts'
+import type { Row } from './rows.ts'
+import { columns, dueAtOf, readNotification, seqOf } from './rows.ts'
 
 export interface Due {
   claim(until: number, limit: number): readonly Notification[]
@@ -32,25 +33,25 @@ export function prepareDue(db: DatabaseSync, claims: Claims): Due {
     WHERE n.id = ? AND s.status IN ${dueCodes}`)
   const mark = db.prepare('UPDATE states SET suspect_at = ? WHERE status IN (1, 3, 4) AND due_at <= ?')
   for (const statement of [ties, later, one]) statement.setReturnArrays(true)
-  type Rows = Parameters<typeof readNotification>[0][]
 
   function fromIndex(until: number, limit: number): readonly Notification[] {
     const { dueAt, seq } = claims.cursor
     const tied =
-      dueAt <= until && Number.isFinite(dueAt) ? (ties.all(dueAt, seq, limit) as unknown as Rows) : []
+      dueAt <= until && Number.isFinite(dueAt) ? (ties.all(dueAt, seq, limit) as unknown as Row[]) : []
     const rest = limit - tied.length
-    const rows = rest > 0 ? [...tied, ...(later.all(dueAt, until, rest) as unknown as Rows)] : tied
+    const rows = rest > 0 ? [...tied, ...(later.all(dueAt, until, rest) as unknown as Row[])] : tied
+    const found = rows.map(readNotification)
     const last = rows.at(-1)
     if (rows.length < limit || last === undefined) claims.advance(until)
-    else claims.advance(until, { dueAt: last[9] as number, seq: seqOf(last) })
-    return rows.map(readNotification)
+    else claims.advance(until, { dueAt: dueAtOf(last), seq: seqOf(last) })
+    return found
   }
 
   return {
     claim(until, limit) {
       const back = claims
         .takeBack(until, limit)
-        .map(({ seq, dueAt }) => one.get(seq, dueAt) as unknown as Rows[number] | undefined)
+        .map(({ seq, dueAt }) => one.get(seq, dueAt) as unknown as Row | undefined)
         .filter((row) => row !== undefined)
         .map(readNotification)
       if (back.length >= limit) return back

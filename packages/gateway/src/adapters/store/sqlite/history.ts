@@ -1,6 +1,7 @@
 /** Forgets what is final and old, a slice at a time so that no commit waits long behind it. */
 import type { DatabaseSync } from 'node:sqlite'
 import { finalCodes, statusOf } from './codes.ts'
+import type { Register } from './register.ts'
 import type { Tallies } from './tallies.ts'
 
 export interface History {
@@ -11,15 +12,14 @@ export interface History {
   prune(before: number, from: number, max: number): { readonly dropped: number; readonly next?: number }
 }
 
-export function prepareHistory(db: DatabaseSync, tallies: Tallies): History {
+export function prepareHistory(db: DatabaseSync, tallies: Tallies, register: Register): History {
   const select = db.prepare(`SELECT n.seq, n.tenant, n.created_at AS at, s.status,
-      s.status IN ${finalCodes} AND n.created_at < :before AND coalesce(s.fired_at, 0) < :before AS old
+      n.recipient, s.status IN ${finalCodes} AND n.created_at < :before AND coalesce(s.fired_at, 0) < :before AS old
     FROM notifications n JOIN states s USING (seq) WHERE n.seq > :from ORDER BY n.seq LIMIT :max`)
   const removes = [
     db.prepare('DELETE FROM notifications WHERE seq = ?'),
     db.prepare('DELETE FROM states WHERE seq = ?'),
   ]
-  const removeEvents = db.prepare('DELETE FROM events WHERE place BETWEEN ?1 << 20 AND ?1 << 20 | 1048575')
 
   return {
     prune(before, from, max) {
@@ -29,7 +29,7 @@ export function prepareHistory(db: DatabaseSync, tallies: Tallies): History {
         if (row.old !== 1) continue
         const seq = row.seq as number
         for (const remove of removes) remove.run(seq)
-        removeEvents.run(seq)
+        register.remove(row.tenant as string, row.recipient as string, seq)
         tallies.count(row.tenant as string, statusOf(row.status as number), false, -1)
         dropped += 1
       }

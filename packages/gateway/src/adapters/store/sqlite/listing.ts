@@ -4,7 +4,10 @@ import { SluiceError } from '../../../errors.ts'
 import type { Digest, Notification } from '../../../model.ts'
 import type { DeadLetterQuery, ListQuery, Page } from '../../../ports.ts'
 import { statusCodes } from './codes.ts'
-import { columns, readNotification, seqOf } from './rows.ts'
+import type { Register } from './register.ts'
+import { rowsOf } from './register.ts'
+import type { Row } from './rows.ts'
+import { columns, createdAtOf, readNotification, seqOf } from './rows.ts'
 
 export interface Listing {
   notification(tenant: string, id: string): Notification | undefined
@@ -14,10 +17,11 @@ export interface Listing {
   digestItems(digest: Digest): readonly Notification[]
 }
 
-type Row = Parameters<typeof readNotification>[0]
+/** Tables, and what is bound in them. */
+type Source = readonly [sql: string, ...values: SQLInputValue[]]
 type Condition = readonly [sql: string, ...values: SQLInputValue[]] | undefined | false
 
-export function prepareListing(db: DatabaseSync): Listing {
+export function prepareListing(db: DatabaseSync, register: Register): Listing {
   // One statement a combination of filters: at most a few dozen.
   const statements = new Map<string, StatementSync>()
   function all(sql: string, values: readonly SQLInputValue[]): readonly Row[] {
@@ -31,20 +35,25 @@ export function prepareListing(db: DatabaseSync): Listing {
   }
 
   function select(
-    from: string,
+    from: Source,
     conditions: readonly Condition[],
     order: string,
     limit: number,
   ): readonly Row[] {
     const given = conditions.filter((condition) => condition !== undefined && condition !== false)
     const where = given.map(([sql]) => `(${sql})`).join(' AND ')
-    const values = given.flatMap(([, ...bound]) => bound)
-    return all(`SELECT ${columns} FROM ${from} WHERE ${where} ORDER BY ${order} LIMIT ?`, [...values, limit])
+    const [tables, ...bound] = from
+    const values = [...bound, ...given.flatMap(([, ...of]) => of), limit]
+    return all(`SELECT ${columns} FROM ${tables} WHERE ${where} ORDER BY ${order} LIMIT ?`, values)
   }
 
-  const byNotification = 'notifications n JOIN states s USING (seq)'
-  // CROSS JOIN fixes the order: from the few rows of a partial index to their notifications.
-  const byState = 'states s CROSS JOIN notifications n USING (seq)'
+  // CROSS JOIN fixes the order in which SQLite goes: from the few rows that an index names to the others.
+  const byNotification: Source = ['notifications n CROSS JOIN states s USING (seq)']
+  const byState: Source = ['states s CROSS JOIN notifications n USING (seq)']
+  const byRecipient = (tenant: string, recipient: string): Source => [
+    `${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)`,
+    ...register.lookup(tenant, recipient),
+  ]
   const noLimit = -1
 
   return {
@@ -56,7 +65,7 @@ export function prepareListing(db: DatabaseSync): Listing {
     list(query) {
       const after = readCursor(query.cursor, 2)
       const rows = select(
-        byNotification,
+        query.recipient === undefined ? byNotification : byRecipient(query.tenant, query.recipient),
         [
           ['n.tenant = ?', query.tenant],
           query.recipient !== undefined && ['n.recipient = ?', query.recipient],
@@ -73,7 +82,7 @@ export function prepareListing(db: DatabaseSync): Listing {
         'n.created_at DESC, n.seq DESC',
         query.limit + 1,
       )
-      return page(rows, query.limit, (row) => [row[6] as number, seqOf(row)])
+      return page(rows, query.limit, (row) => [createdAtOf(row), seqOf(row)])
     },
 
     deadLetters(query) {
@@ -96,7 +105,7 @@ export function prepareListing(db: DatabaseSync): Listing {
 
     waiting(tenant, recipient) {
       return select(
-        byNotification,
+        byRecipient(tenant, recipient),
         [['n.tenant = ? AND n.recipient = ? AND s.status IN (1, 2, 3)', tenant, recipient]],
         'n.seq',
         noLimit,

@@ -1,7 +1,7 @@
 /** People: their addresses and preferences, a JSON text each. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Recipient } from '../../../model.ts'
-import { readJson } from './rows.ts'
+import { checkSum, sumOf } from './sum.ts'
 
 export interface Recipients {
   write(recipient: Recipient): void
@@ -9,15 +9,18 @@ export interface Recipients {
 }
 
 export function prepareRecipients(db: DatabaseSync): Recipients {
-  const upsert = db.prepare('INSERT OR REPLACE INTO recipients VALUES (?, ?, ?)')
-  const select = db.prepare('SELECT body FROM recipients WHERE tenant = ? AND id = ?')
+  const upsert = db.prepare('INSERT OR REPLACE INTO recipients (tenant, id, body, sum) VALUES (?, ?, ?, ?)')
+  const select = db.prepare('SELECT body, sum FROM recipients WHERE tenant = ? AND id = ?')
   return {
     write(recipient) {
-      upsert.run(recipient.tenant, recipient.id, JSON.stringify(recipient))
+      const body = JSON.stringify(recipient)
+      upsert.run(recipient.tenant, recipient.id, body, sumOf(body))
     },
     find(tenant, id) {
       const row = select.get(tenant, id)
-      return row === undefined ? undefined : readJson<Recipient>(row.body)
+      if (row === undefined) return undefined
+      checkSum(row.body as string, row.sum, `recipient ${id}`)
+      return JSON.parse(row.body as string) as Recipient
     },
   }
 }

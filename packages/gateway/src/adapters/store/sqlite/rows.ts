@@ -1,24 +1,12 @@
 /**
  * A notification as the columns of the file, and back. What never changes is one JSON text, `request`; what the
- * queries select by, and what moves change, are columns of their own.
+ * queries select by, and what moves change, are columns of their own. Each of its two rows carries a sum.
  */
-import type { SQLInputValue, SQLOutputValue } from 'node:sqlite'
-import type { Channel, Decision, JsonObject, Notification, TimelineEvent } from '../../../model.ts'
+import type { SQLOutputValue } from 'node:sqlite'
+import type { Channel, Decision, Notification, TimelineEvent } from '../../../model.ts'
 import type { Admission } from '../../../ports.ts'
-import { statusOf } from './codes.ts'
-
-type Row = readonly SQLOutputValue[]
-
-/** In the order in which `readNotification` takes them; `n` are notifications, `s` states. */
-export const columns = `n.seq, n.id, n.tenant, n.channel, n.requested_channel, n.category, n.created_at, n.request,
-  s.status, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.revision,
-  n.decision, n.opening,
-  (SELECT group_concat(body, ',' ORDER BY place) FROM events
-    WHERE place BETWEEN n.seq << 20 AND n.seq << 20 | 1048575)`
-
-/** Without what limits do not ask for. */
-export const admissionColumns = `n.seq, n.id, n.tenant, n.channel, n.requested_channel, n.category, n.created_at, n.request,
-  s.status, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided`
+import { isPlatformDelayed, statusCodes, statusOf } from './codes.ts'
+import { checkSum, sumOf } from './sum.ts'
 
 type Request = Pick<
   Notification,
@@ -35,7 +23,92 @@ type Request = Pick<
   | 'fingerprint'
 >
 
-export function requestOf(notification: Notification): string {
+/** The row of `notifications` without its seq. */
+export type LongRow = readonly [
+  id: string,
+  tenant: string,
+  recipient: string,
+  channel: string,
+  requestedChannel: string | null,
+  category: string,
+  createdAt: number,
+  request: string,
+  decision: string,
+  sum: number,
+]
+
+/** The row of `states` without its seq. */
+export type ShortRow = readonly [
+  status: number,
+  revision: number,
+  dueAt: number,
+  attempts: number,
+  firedAt: number | null,
+  suspectAt: number | null,
+  digestId: string | null,
+  single: number,
+  undecided: number,
+  platform: number,
+  cause: string | null,
+  timeline: string,
+  sum: number,
+]
+
+const longColumns =
+  'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum'
+const shortColumns =
+  's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum'
+
+/** What `readNotification` takes, from `notifications n` and `states s`. */
+export const columns = `s.seq, ${longColumns}, ${shortColumns}`
+/** Where the short row begins in it. */
+const shortAt = 11
+
+export type Row = readonly SQLOutputValue[]
+
+export function longRow(notification: Notification): LongRow {
+  const { id, tenant, to, channel, requestedChannel = null, category, createdAt } = notification
+  const request = requestOf(notification)
+  const decision = JSON.stringify(notification.decision)
+  const sum = sumOf(
+    longText(id, tenant, to.id, channel, requestedChannel, category, createdAt, request, decision),
+  )
+  return [id, tenant, to.id, channel, requestedChannel, category, createdAt, request, decision, sum]
+}
+
+export function shortRow(notification: Notification): ShortRow {
+  const n = notification
+  const status = statusCodes[n.status]
+  const revision = n.timeline.length
+  const { dueAt, attempts, firedAt = null, suspectAt = null, digestId = null } = n
+  const single = n.single ? 1 : 0
+  const undecided = n.undecided ? 1 : 0
+  const platform = isPlatformDelayed(n) ? 1 : 0
+  // Why it is a dead letter: the reason of the event that made it one.
+  const cause = n.status === 'dead' ? (n.timeline.at(-1)?.reason ?? null) : null
+  const timeline = JSON.stringify(n.timeline)
+  const flags = single + 2 * undecided + 4 * platform
+  const sum = sumOf(
+    shortText(status, revision, dueAt, attempts, firedAt, suspectAt, digestId, flags, cause, timeline),
+  )
+  return [
+    status,
+    revision,
+    dueAt,
+    attempts,
+    firedAt,
+    suspectAt,
+    digestId,
+    single,
+    undecided,
+    platform,
+    cause,
+    timeline,
+    sum,
+  ]
+}
+
+function requestOf(notification: Notification): string {
   const { module, to, priority, template, data, content, actor, actors, sendAt, expiresAt, fingerprint } =
     notification
   return JSON.stringify({
@@ -53,63 +126,119 @@ export function requestOf(notification: Notification): string {
   })
 }
 
-/** Events as they are stored: joined by commas, so that later ones need only be put behind them. */
-export function eventsOf(events: readonly TimelineEvent[]): string {
-  return JSON.stringify(events).slice(1, -1)
+function longText(
+  id: string,
+  tenant: string,
+  recipient: string,
+  channel: string,
+  requestedChannel: string | null,
+  category: string,
+  createdAt: number,
+  request: string,
+  decision: string,
+): string {
+  return `${id} ${tenant} ${recipient} ${channel} ${requestedChannel} ${category} ${createdAt} ${request} ${decision}`
 }
 
-export const orNull = <T extends SQLInputValue>(value: T | undefined): T | null => value ?? null
+/** `suspect_at` is not in it: a restart after a crash writes it over many rows at once. */
+function shortText(
+  status: number,
+  revision: number,
+  dueAt: number,
+  attempts: number,
+  firedAt: number | null,
+  _suspectAt: number | null,
+  digestId: string | null,
+  flags: number,
+  cause: string | null,
+  timeline: string,
+): string {
+  return `${status} ${revision} ${dueAt} ${attempts} ${firedAt} ${digestId} ${flags} ${cause} ${timeline}`
+}
 
 export function seqOf(row: Row): number {
   return row[0] as number
 }
 
+export function dueAtOf(row: Row): number {
+  return row[shortAt + 2] as number
+}
+
+export function createdAtOf(row: Row): number {
+  return row[7] as number
+}
+
+/** @throws what faults.ts takes for damage, where a sum is wrong. */
 export function readNotification(row: Row): Notification {
-  const later = row[19] as string | null
-  const timeline = JSON.parse(
-    later === null ? `[${row[18]}]` : `[${row[18]},${later}]`,
-  ) as readonly TimelineEvent[]
-  return {
-    ...readFacts(row),
-    ...optional('requestedChannel', row[4] as Channel | null),
-    ...optional('digestId', row[13] as string | null),
-    ...(row[14] === 1 ? { single: true } : {}),
-    attempts: row[10] as number,
-    decision: JSON.parse(row[17] as string) as Decision,
+  const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, sum] =
+    row.slice(1, shortAt) as unknown as LongRow
+  const [
+    status,
+    revision,
+    dueAt,
+    attempts,
+    firedAt,
+    suspectAt,
+    digestId,
+    single,
+    undecided,
+    platform,
+    cause,
     timeline,
-  }
-}
-
-function readFacts(row: Row): Request & Omit<Admission, 'actor' | 'actors' | 'template'> {
-  const request = JSON.parse(row[7] as string) as Request
+    shortSum,
+  ] = row.slice(shortAt) as unknown as ShortRow
+  const flags = single + 2 * undecided + 4 * platform
+  checkSum(
+    longText(id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision),
+    sum,
+    `notification ${id}`,
+  )
+  checkSum(
+    shortText(status, revision, dueAt, attempts, firedAt, suspectAt, digestId, flags, cause, timeline),
+    shortSum,
+    `the state of notification ${id}`,
+  )
   return {
-    id: row[1] as string,
-    tenant: row[2] as string,
-    ...request,
-    channel: row[3] as Channel,
-    category: row[5] as string,
-    createdAt: row[6] as number,
-    status: statusOf(row[8] as number),
-    dueAt: row[9] as number,
-    ...optional('firedAt', row[11] as number | null),
-    ...optional('suspectAt', row[12] as number | null),
-    ...(row[15] === 1 ? { undecided: true } : {}),
+    id,
+    tenant,
+    ...(JSON.parse(request) as Request),
+    channel: channel as Channel,
+    ...(requestedChannel === null ? {} : { requestedChannel: requestedChannel as Channel }),
+    category,
+    createdAt,
+    status: statusOf(status),
+    dueAt,
+    decision: JSON.parse(decision) as Decision,
+    ...(digestId === null ? {} : { digestId }),
+    ...(single === 1 ? { single: true } : {}),
+    ...(undecided === 1 ? { undecided: true } : {}),
+    attempts,
+    ...(firedAt === null ? {} : { firedAt }),
+    ...(suspectAt === null ? {} : { suspectAt }),
+    timeline: JSON.parse(timeline) as readonly TimelineEvent[],
   }
 }
 
+/** What limits ask for. */
 export function readAdmission(row: Row): Admission {
-  const { data: _data, content: _content, sendAt: _sendAt, expiresAt: _expiresAt, ...facts } = readFacts(row)
-  return facts
-}
-
-/** `{ [name]: value }`, or nothing where the column is null. */
-export function optional<Name extends string, Value>(
-  name: Name,
-  value: Value | null,
-): { readonly [key in Name]?: Value } {
-  return (value === null ? {} : { [name]: value }) as { readonly [key in Name]?: Value }
-}
-
-export function readJson<T extends object = JsonObject>(text: SQLOutputValue | undefined): T {
-  return JSON.parse(text as string) as T
+  const n = readNotification(row)
+  return {
+    id: n.id,
+    tenant: n.tenant,
+    module: n.module,
+    to: n.to,
+    channel: n.channel,
+    category: n.category,
+    priority: n.priority,
+    ...(n.template === undefined ? {} : { template: n.template }),
+    ...(n.actor === undefined ? {} : { actor: n.actor }),
+    ...(n.actors === undefined ? {} : { actors: n.actors }),
+    status: n.status,
+    dueAt: n.dueAt,
+    createdAt: n.createdAt,
+    ...(n.firedAt === undefined ? {} : { firedAt: n.firedAt }),
+    ...(n.suspectAt === undefined ? {} : { suspectAt: n.suspectAt }),
+    fingerprint: n.fingerprint,
+    ...(n.undecided === undefined ? {} : { undecided: n.undecided }),
+  }
 }

@@ -17,6 +17,7 @@ import { prepareHistory } from './history.ts'
 import { prepareListing } from './listing.ts'
 import { prepareNotificationWrites } from './notifications.ts'
 import { prepareRecipients } from './recipients.ts'
+import { createRegister } from './register.ts'
 import { prepareTallies } from './tallies.ts'
 import { checkPaths, createWriter } from './writer.ts'
 
@@ -45,13 +46,14 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   const due = prepareDue(db, claims)
   const digests = prepareDigests(db)
   const recipients = prepareRecipients(db)
-  const answers = prepareAnswers(db)
+  const answers = prepareAnswers(db, database.hashKey)
+  const register = createRegister(db, database.hashKey)
   const tallies = prepareTallies(db)
-  const listing = prepareListing(db)
-  const admissions = prepareAdmissions(db)
-  const history = prepareHistory(db, tallies)
-  const notifications = prepareNotificationWrites(db)
-  const writer = createWriter({ db, claims, notifications, digests, recipients, answers, tallies })
+  const listing = prepareListing(db, register)
+  const admissions = prepareAdmissions(db, register)
+  const history = prepareHistory(db, tallies, register)
+  const notifications = prepareNotificationWrites(db, register)
+  const writer = createWriter({ db, claims, notifications, digests, recipients, answers, tallies, register })
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
   let damage: Error | undefined
   let isOpen = true
@@ -95,8 +97,8 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
     claimDue: (until, limit) => touch(() => due.claim(until, limit)),
     claimedUntil: () => claims.claimedUntil,
     unclaim: (given) => touch(() => due.unclaim(given)),
-    openDigest: (digest) => touch(() => digests.openDigest(digest)),
-    dueDigests: (until, limit) => touch(() => digests.dueDigests(until, limit)),
+    openDigest: (digest) => touch(() => digests.find(digest)),
+    dueDigests: (until, limit) => touch(() => digests.due(until, limit)),
     digestItems: (digest) => touch(() => listing.digestItems(digest)),
     nextDueAt: () => touch(() => due.earliest()),
     nextDigestAt: () => touch(() => digests.earliest()),

@@ -1,0 +1,132 @@
+/**
+ * An index from a hash to rows that is written late and in order. Keys such as people's ids come in no order: a
+ * plain index over them dirties one page for every row, and at a hundred rows a commit those pages are most of what
+ * is written (measured: 28 µs of CPU a row with such an index, 15 µs without). Here rows are noted in memory; a full
+ * generation of them is sorted by hash and folded into the table a few at a time, together with the commits that
+ * come after it. What is not folded yet is read back from the rows themselves when the store is opened.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+
+/** 2^14: two of them in memory are 0.5 MB and 30 ms at opening; half as many would double the pages written. */
+const generationSize = 16_384
+
+/** Hashes are below 2^38, so that a hash and a place in a generation fit the 52 bits of a number. */
+export const hashMax = 2 ** 38
+
+export interface HashIndexOptions {
+  readonly db: DatabaseSync
+  /** A table of (hash, seq). Also the name under which `meta` has the first seq that is not folded. */
+  readonly table: string
+}
+
+export interface HashIndex {
+  /** What is noted from here on must be noted again at opening: rows with this seq and later. */
+  readonly from: number
+  /** Notes a row. Seqs must rise; holes are allowed. */
+  add(hash: number, seq: number): void
+  /** The noted rows as a JSON list, for `IN (SELECT value FROM json_each(?))` beside the table's. */
+  noted(hash: number): string
+  /** Inside a transaction: folds up to `count` rows. */
+  fold(count: number): void
+  /** The transaction is on disk, or is undone. */
+  settle(committed: boolean): void
+  /** Forgets a row, in the table only: what is noted in memory is young. */
+  remove(hash: number, seq: number): void
+}
+
+export function createHashIndex({ db, table }: HashIndexOptions): HashIndex {
+  const insert = db.prepare(`INSERT OR IGNORE INTO ${table} (hash, seq) VALUES (?, ?)`)
+  const removeRow = db.prepare(`DELETE FROM ${table} WHERE hash = ? AND seq = ?`)
+  const remember = db.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
+  const from = Number(db.prepare('SELECT value FROM meta WHERE name = ?').get(table)?.value ?? 1)
+  let current = createGeneration(from)
+  let full: Generation[] = []
+  /** How far the oldest full generation is folded: on disk, and in the transaction under way. */
+  let folded = 0
+  let folding = 0
+  let finished = 0
+
+  return {
+    from,
+    add(hash, seq) {
+      if (seq - current.from >= generationSize) {
+        full.push(current)
+        current = createGeneration(seq)
+      }
+      current.add(hash, seq)
+    },
+    noted(hash) {
+      const seqs: number[] = []
+      for (const generation of full) generation.collect(hash, seqs)
+      current.collect(hash, seqs)
+      return JSON.stringify(seqs)
+    },
+    fold(count) {
+      for (let left = count; left > 0 && finished < full.length; ) {
+        const generation = full[finished]!
+        const entries = generation.sorted()
+        const end = Math.min(folding + left, entries.length)
+        left -= end - folding
+        for (; folding < end; folding += 1) insert.run(...generation.entryAt(folding))
+        if (end === entries.length) {
+          finished += 1
+          folding = 0
+          remember.run(table, (full[finished] ?? current).from)
+        }
+      }
+    },
+    settle(committed) {
+      if (!committed) folding = folded
+      else if (finished > 0) full = full.slice(finished)
+      finished = 0
+      folded = folding
+    },
+    remove(hash, seq) {
+      removeRow.run(hash, seq)
+    },
+  }
+}
+
+interface Generation {
+  readonly from: number
+  add(hash: number, seq: number): void
+  collect(hash: number, into: number[]): void
+  /** `hash * generationSize + place`, rising. */
+  sorted(): Float64Array
+  entryAt(index: number): readonly [hash: number, seq: number]
+}
+
+/** Chained hashing in three flat arrays, which the collector of garbage never has to walk. */
+function createGeneration(from: number): Generation {
+  const heads = new Int32Array(generationSize).fill(-1)
+  const nexts = new Int32Array(generationSize)
+  const entries = new Float64Array(generationSize)
+  const hashes = new Float64Array(generationSize)
+  let count = 0
+  let order: Float64Array | undefined
+
+  return {
+    from,
+    add(hash, seq) {
+      const bucket = hash % generationSize
+      nexts[count] = heads[bucket]!
+      heads[bucket] = count
+      hashes[count] = hash
+      entries[count] = hash * generationSize + (seq - from)
+      count += 1
+    },
+    collect(hash, into) {
+      for (let at = heads[hash % generationSize]!; at !== -1; at = nexts[at]!) {
+        if (hashes[at] === hash) into.push(from + (entries[at]! % generationSize))
+      }
+    },
+    sorted() {
+      order ??= entries.slice(0, count).sort()
+      return order
+    },
+    entryAt(index) {
+      const entry = order![index]!
+      return [Math.floor(entry / generationSize), from + (entry % generationSize)]
+    },
+  }
+}

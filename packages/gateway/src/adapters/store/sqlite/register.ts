@@ -1,0 +1,47 @@
+/**
+ * Where a person's notifications stand: an index by the hash of tenant and recipient, and the number that the next
+ * row gets. Numbers are given here and not by SQLite, so that none is ever used twice: the index may still name a
+ * row that is gone.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { HashKey } from './hash.ts'
+import { hashOf } from './hash.ts'
+import type { HashIndex } from './hash-index.ts'
+import { createHashIndex } from './hash-index.ts'
+
+export interface Register extends Pick<HashIndex, 'fold' | 'settle'> {
+  nextSeq(): number
+  add(tenant: string, recipient: string, seq: number): void
+  remove(tenant: string, recipient: string, seq: number): void
+  /** Bound to the two parameters of `rowsOf`. */
+  lookup(tenant: string, recipient: string): readonly [hash: number, noted: string]
+}
+
+/** A table of the seqs that may be a person's; the rows themselves say whose they are. */
+export const rowsOf = `(SELECT seq FROM recipient_rows WHERE hash = ?
+  UNION SELECT value FROM json_each(?))`
+
+export function createRegister(db: DatabaseSync, key: HashKey): Register {
+  const index = createHashIndex({ db, table: 'recipient_rows' })
+  const last = Number(db.prepare('SELECT max(seq) AS seq FROM notifications').get()?.seq ?? 0)
+  let next = Math.max(last + 1, index.from)
+  // A NUL cannot be in either text: intake refuses it.
+  const hash = (tenant: string, recipient: string): number => hashOf(key, `${tenant}\0${recipient}`)
+
+  const unfolded = db.prepare('SELECT seq, tenant, recipient FROM notifications WHERE seq >= ? ORDER BY seq')
+  for (const { seq, tenant, recipient } of unfolded.iterate(index.from)) {
+    index.add(hash(tenant as string, recipient as string), seq as number)
+  }
+
+  return {
+    fold: index.fold,
+    settle: index.settle,
+    nextSeq: () => next++,
+    add: (tenant, recipient, seq) => index.add(hash(tenant, recipient), seq),
+    remove: (tenant, recipient, seq) => index.remove(hash(tenant, recipient), seq),
+    lookup(tenant, recipient) {
+      const hashed = hash(tenant, recipient)
+      return [hashed, index.noted(hashed)]
+    },
+  }
+}
