@@ -4,8 +4,6 @@
  */
 import { createSystemClock } from './adapters/clock.ts'
 import { createSandbox, type Sandbox } from './adapters/providers/sandbox.ts'
-import { createSmtpProvider } from './adapters/providers/smtp.ts'
-import { createWebhookProvider } from './adapters/providers/webhook.ts'
 import { createEmbeddedQueue } from './adapters/queue/embedded.ts'
 import { createRandom } from './adapters/random.ts'
 import { createMemoryState } from './adapters/state/memory.ts'
@@ -22,8 +20,7 @@ import { createLedger } from './delivery/ledger.ts'
 import { settle } from './delivery/outcome.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
 import { Pool } from './dispatch/pool.ts'
-import { createHttpServer, type HttpServer } from './intake/server.ts'
-import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
+import type { HttpServer } from './intake/server.ts'
 import { createLog } from './log.ts'
 import { optedOut } from './policy/preferences.ts'
 import type { Clock, Gate, Ledger, PoolReport, Provider, Random, Store } from './ports.ts'
@@ -108,13 +105,8 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // Dispatch: accounts, leases, providers.
   const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
   const templates = createTemplates({ folders })
-  const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
   const sandbox = createSandbox({ clock, random })
-  const providers = parts.providers ?? [
-    createSmtpProvider(),
-    createWebhookProvider({ allowPrivate: config.network.allowPrivate, clock }),
-    sandbox,
-  ]
+  const providers = parts.providers ?? (await createProviders(config, clock, sandbox))
   const pools = config.pools.map((pool) => createPool(pool, providers, config.limits.marginMs))
   const dispatcher = createDispatcher({
     pools,
@@ -123,7 +115,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     book,
     people,
     agenda: schedule,
-    composer: { templates, ...(links.urlFor === undefined ? {} : { unsubscribeUrl: links.urlFor }) },
+    composer: { templates },
     clock,
     random,
     settle,
@@ -148,6 +140,8 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     pools: poolReports,
     startStages,
     async start() {
+      // Loaded here, because the simulator and most commands never open a door.
+      const { createHttpServer } = await import('./intake/server.ts')
       server = await createHttpServer({
         config: config.http,
         gate,
@@ -155,7 +149,6 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         ledger,
         policy,
         templates,
-        links,
         channels: pools.map((pool) => pool.channel),
         pools: poolReports,
         queue,
@@ -176,6 +169,21 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await store.close()
     },
   }
+}
+
+/** Only what the configuration names is loaded: each brings a client library of its own. */
+async function createProviders(config: Config, clock: Clock, sandbox: Sandbox): Promise<readonly Provider[]> {
+  const named = new Set(config.pools.map((pool) => pool.provider))
+  const providers: Provider[] = [sandbox]
+  if (named.has('smtp')) {
+    const { createSmtpProvider } = await import('./adapters/providers/smtp.ts')
+    providers.push(createSmtpProvider())
+  }
+  if (named.has('webhook')) {
+    const { createWebhookProvider } = await import('./adapters/providers/webhook.ts')
+    providers.push(createWebhookProvider({ allowPrivate: config.network.allowPrivate, clock }))
+  }
+  return providers
 }
 
 function createPool(config: PoolConfig, providers: readonly Provider[], marginMs: number): Pool {

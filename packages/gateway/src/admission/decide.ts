@@ -203,8 +203,8 @@ export function createDecider(options: DeciderOptions): Decider {
       each.verdict = settled(each, verdict, fallback)
       return
     }
-    const { limit: refusing, over } = policy.strongest(booking.refusedBy)
-    const follow: Over = booking.allowed || asking.patient === true ? { kind: 'delay' } : over
+    const { limit: refusing, over } = strongestOf(booking)
+    const follow: Over = asking.patient === true ? { kind: 'delay' } : over
     switch (follow.kind) {
       case 'drop':
         each.verdict = suppressed(version, now, 'over_limit', {
@@ -227,6 +227,11 @@ export function createDecider(options: DeciderOptions): Decider {
       case 'delay':
         each.verdict = settled(each, tooLate(notification, asking.notBefore, booking, now), fallback)
     }
+  }
+
+  /** What the refusing limits want; where only the hours refuse, nothing but waiting is left. */
+  function strongestOf({ refusedBy }: Booking): { readonly limit: string; readonly over: Over } {
+    return refusedBy.length === 0 ? { limit: '', over: { kind: 'delay' } } : policy.strongest(refusedBy)
   }
 
   /** Decided anew under the limits of the other channel, once. */

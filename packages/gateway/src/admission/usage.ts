@@ -39,7 +39,7 @@ export function createUsage(options: UsageOptions) {
           const key = `${rule.name}\n${rule.stream}`
           if (seen.has(key)) continue
           seen.add(key)
-          const [booking] = await state.preview([{ subject, id: '', rules: [rule] }])
+          const [booking] = await state.preview([{ subject, id: 'usage', rules: [rule] }])
           for (const { limit, window, used, max, remaining, reserved, freesAt } of booking!.rules) {
             rows.push({
               limit,
@@ -54,6 +54,22 @@ export function createUsage(options: UsageOptions) {
         }
       }
     }
-    return rows
+    return shown(rows)
   }
 }
+
+/** A limit that counts per author or category has a row for each that was met, and one row where none was. */
+function shown(rows: readonly LimitUsage[]): readonly LimitUsage[] {
+  const met = new Set(rows.filter(isMet).map(keyOf))
+  const unmet = new Set<string>()
+  return rows.filter((row) => {
+    if (isMet(row)) return true
+    const key = keyOf(row)
+    if (met.has(key) || unmet.has(key)) return false
+    unmet.add(key)
+    return true
+  })
+}
+
+const isMet = ({ used, reserved }: LimitUsage): boolean => used > 0 || reserved > 0
+const keyOf = ({ limit, window }: LimitUsage): string => `${limit}\n${window}`
