@@ -1,0 +1,170 @@
+/** What answers look like, for the published document; the tests hold every answer against it. */
+import { Type } from '@sinclair/typebox'
+import { channels, priorities, statuses } from '../model.ts'
+import { oneOf } from './schema.ts'
+
+const moment = Type.String({ format: 'date-time' })
+const momentOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
+const optionalText = Type.Optional(Type.String())
+
+const ruleSchema = Type.Object({
+  limit: Type.String(),
+  window: Type.String(),
+  used: Type.Integer(),
+  max: Type.Integer(),
+  remaining: Type.Integer(),
+  freesAt: momentOrNull,
+  admits: Type.Boolean(),
+})
+
+export const decisionSchema = Type.Object(
+  {
+    outcome: oneOf(['send', 'delay', 'digest', 'fallback', 'suppress']),
+    reason: optionalText,
+    limit: optionalText,
+    at: Type.Optional(moment),
+    policyVersion: Type.String(),
+    rules: Type.Array(ruleSchema),
+    channel: Type.Optional(
+      oneOf(channels, 'Of a dry run: the channel that would carry it after a fallback.'),
+    ),
+  },
+  { $id: 'Decision' },
+)
+
+export const acceptedSchema = Type.Object(
+  {
+    notificationId: Type.String(),
+    status: oneOf(statuses),
+    sendAt: Type.Optional(moment),
+    decision: decisionSchema,
+  },
+  { $id: 'Accepted' },
+)
+
+const batchResult = Type.Object({
+  recipient: Type.String(),
+  notificationId: optionalText,
+  status: Type.Optional(oneOf(statuses)),
+  sendAt: Type.Optional(moment),
+  decision: Type.Optional(decisionSchema),
+  code: optionalText,
+  detail: optionalText,
+})
+export const batchSchema = Type.Object({ results: Type.Array(batchResult) }, { $id: 'BatchAnswer' })
+
+const eventSchema = Type.Object({
+  at: moment,
+  status: oneOf(statuses),
+  reason: optionalText,
+  provider: optionalText,
+  account: optionalText,
+  attempt: Type.Optional(Type.Integer()),
+  detail: optionalText,
+})
+
+export const notificationSchema = Type.Object(
+  {
+    notificationId: Type.String(),
+    tenant: Type.String(),
+    module: Type.String(),
+    recipient: Type.String(),
+    channel: oneOf(channels),
+    requestedChannel: Type.Optional(oneOf(channels)),
+    category: Type.String(),
+    template: optionalText,
+    priority: oneOf(priorities),
+    actor: optionalText,
+    status: oneOf(statuses),
+    sendAt: Type.Optional(moment),
+    createdAt: moment,
+    expiresAt: Type.Optional(moment),
+    decision: decisionSchema,
+    digestId: optionalText,
+    timeline: Type.Array(eventSchema),
+  },
+  { $id: 'Notification' },
+)
+
+export const notificationPage = Type.Object(
+  {
+    items: Type.Array(notificationSchema),
+    nextCursor: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+  },
+  { $id: 'NotificationPage' },
+)
+
+export const limitsSchema = Type.Object(
+  {
+    limits: Type.Array(
+      Type.Object({
+        limit: Type.String(),
+        window: Type.String(),
+        used: Type.Integer(),
+        max: Type.Integer(),
+        remaining: Type.Integer(),
+        reserved: Type.Integer(),
+        freesAt: momentOrNull,
+      }),
+    ),
+  },
+  { $id: 'RecipientLimits' },
+)
+
+const numberOrNull = Type.Unsafe<number | null>({ type: ['number', 'null'] })
+
+export const poolsSchema = Type.Object(
+  {
+    pools: Type.Array(
+      Type.Object({
+        channel: oneOf(channels),
+        provider: Type.String(),
+        rate: Type.String(),
+        accounts: Type.Array(
+          Type.Object({
+            id: Type.String(),
+            rate: Type.String(),
+            used: Type.Integer(),
+            status: oneOf(['healthy', 'blocked', 'open', 'half_open']),
+            blockedUntil: momentOrNull,
+            learnedRate: numberOrNull,
+            concurrency: Type.Number(),
+          }),
+        ),
+      }),
+    ),
+  },
+  { $id: 'Pools' },
+)
+
+export const redriveSchema = Type.Object({ redriven: Type.Integer() }, { $id: 'Redriven' })
+
+export const policySchema = Type.Object(
+  { version: Type.String(), policy: Type.Unsafe<object>({ type: 'object' }) },
+  { $id: 'Policy' },
+)
+
+export const policyCheckSchema = Type.Object(
+  {
+    valid: Type.Boolean(),
+    version: optionalText,
+    errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
+  },
+  { $id: 'PolicyCheck' },
+)
+
+export const healthSchema = Type.Object({ status: Type.String() }, { $id: 'Health' })
+
+export const problemSchema = Type.Object(
+  {
+    type: Type.String(),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    code: Type.String(),
+    errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
+    notificationId: optionalText,
+    sendAt: Type.Optional(moment),
+  },
+  { $id: 'Problem' },
+)

@@ -1,0 +1,106 @@
+/** What clients read: instants as ISO 8601 in UTC with milliseconds, what is absent left out. */
+import type { Decision, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
+import { isFinal } from '../model.ts'
+import type { Ledger, LimitUsage, PoolReport } from '../ports.ts'
+
+export const iso = (instant: number): string => new Date(instant).toISOString()
+/** `null` stays: never, or nothing of the kind. Instants beyond what a date can hold mean never too. */
+const isoOrNull = (instant: number | null): string | null =>
+  instant === null || !(Math.abs(instant) <= 8.64e15) ? null : iso(instant)
+const isoOrAbsent = (instant: number | undefined): string | undefined =>
+  instant === undefined ? undefined : (isoOrNull(instant) ?? undefined)
+
+const ruleAnswer = (rule: RuleReport) => ({ ...rule, freesAt: isoOrNull(rule.freesAt) })
+
+export function decisionAnswer({ outcome, reason, limit, at, policyVersion, rules }: Decision) {
+  return { outcome, reason, limit, at: isoOrAbsent(at), policyVersion, rules: rules.map(ruleAnswer) }
+}
+
+/** The answer to the request that brought it. `sendAt` says that it waits, and until when. */
+export function acceptedAnswer(notification: Notification) {
+  const { id, status, decision, dueAt } = notification
+  const waits = status === 'scheduled' || status === 'digesting'
+  return {
+    notificationId: id,
+    status,
+    sendAt: waits ? isoOrAbsent(decision.at ?? dueAt) : undefined,
+    decision: decisionAnswer(decision),
+  }
+}
+
+/** What memory knows beyond the record stands above it: in the queue, with a provider. */
+export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Notification {
+  if (isFinal(recorded.status)) return recorded
+  const live = ledger.live(recorded.id)
+  if (live === undefined || live.status === recorded.status) return recorded
+  return { ...recorded, status: live.status, timeline: [...recorded.timeline, ...live.events] }
+}
+
+export function notificationAnswer(notification: Notification) {
+  const { id, to, decision, sendAt: _asked, dueAt, createdAt, expiresAt, timeline, status } = notification
+  const { tenant, module, channel, requestedChannel, category, template, priority, actor, digestId } =
+    notification
+  return {
+    notificationId: id,
+    tenant,
+    module,
+    recipient: to.id,
+    channel,
+    requestedChannel,
+    category,
+    template,
+    priority,
+    actor,
+    status,
+    sendAt: isoOrAbsent(leavesAt(status, dueAt, decision)),
+    createdAt: iso(createdAt),
+    expiresAt: isoOrAbsent(expiresAt),
+    decision: decisionAnswer(decision),
+    digestId,
+    timeline: timeline.map(eventAnswer),
+  }
+}
+
+/** What waits leaves when it is due (a retry too); of the rest the decision says when it was to leave. */
+function leavesAt(status: Status, dueAt: number, decision: Decision): number | undefined {
+  return status === 'scheduled' || status === 'digesting' ? dueAt : decision.at
+}
+
+export function eventAnswer({ at, status, reason, provider, account, attempt, detail }: TimelineEvent) {
+  return { at: iso(at), status, reason, provider, account, attempt, detail }
+}
+
+export function recipientAnswer({ tenant: _, ...fields }: Recipient) {
+  return fields
+}
+
+export function limitsAnswer(usage: readonly LimitUsage[]) {
+  const limits = usage.map(({ limit, window, used, max, remaining, reserved, freesAt }) => ({
+    limit,
+    window,
+    used,
+    max,
+    remaining,
+    reserved,
+    freesAt: isoOrNull(freesAt),
+  }))
+  return { limits }
+}
+
+export function poolsAnswer(reports: readonly PoolReport[]) {
+  const pools = reports.map(({ channel, provider, rate, accounts }) => ({
+    channel,
+    provider,
+    rate,
+    accounts: accounts.map(({ id, rate, used, status, blockedUntil, learnedRate, concurrency }) => ({
+      id,
+      rate,
+      used,
+      status,
+      blockedUntil: isoOrNull(blockedUntil),
+      learnedRate,
+      concurrency,
+    })),
+  }))
+  return { pools }
+}

@@ -1,0 +1,142 @@
+/**
+ * From a body that fits its schema to a `Draft`: defaults filled in, instants as numbers, and everything checked
+ * that more than one field or the installation has a say in. Pure; what is known of the person is asked for after,
+ * and only where the request brings no address of its own (`missingAddress`).
+ */
+import { type FieldError, SluiceError } from '../errors.ts'
+import type { Channel, Content, JsonObject, Recipient, RecipientFields } from '../model.ts'
+import { addressField } from '../model.ts'
+import { address } from '../policy/preferences.ts'
+import type { Draft, Templates } from '../ports.ts'
+import { isDeeperThan } from './json.ts'
+import type { BatchBody, BatchRecipient, NotificationBody } from './schema.ts'
+import { parseInstant } from './syntax.ts'
+import { invalidRequest } from './validation.ts'
+
+/** What this installation can send. */
+export interface Offer {
+  readonly templates: Pick<Templates, 'has'>
+  /** The channels that a pool serves. */
+  readonly channels: ReadonlySet<Channel>
+  readonly dataMaxBytes: number
+}
+
+export type Message = Omit<NotificationBody, 'recipient'> & Partial<Pick<BatchBody, 'recipients'>>
+
+export const dataLevelsMax = 32
+
+/** What a content must at least have, so that something arrives. */
+const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof Content)[] }[]> = {
+  email: [{ anyOf: ['subject'] }, { anyOf: ['text', 'html'] }],
+  sms: [{ anyOf: ['text'] }],
+  push: [{ anyOf: ['title', 'text'] }],
+  telegram: [{ anyOf: ['text'] }],
+  slack: [{ anyOf: ['text'] }],
+  webhook: [],
+  websocket: [],
+}
+
+/** A notification without its recipient: what all recipients of a batch have in common. */
+export type Common = Omit<Draft, 'to'>
+
+/** Throws INVALID_REQUEST with every fault. */
+export function readMessage(body: Message, now: number, offer: Offer): Common {
+  const { channel, template, content } = body
+  const faults: FieldError[] = []
+  if (!offer.channels.has(channel)) {
+    faults.push({
+      path: '/channel',
+      message: `is not served here; there is ${[...offer.channels].join(', ')}`,
+    })
+  }
+  if (content !== undefined) checkContent(channel, content, template !== undefined, faults)
+  else if (template === undefined)
+    faults.push({ path: '/content', message: 'is required where there is no template' })
+  else if (!offer.templates.has(template)) {
+    faults.push({ path: '/template', message: 'is not the name of a template' })
+  }
+  const sendAt = body.sendAt === undefined ? undefined : parseInstant(body.sendAt)
+  const expiresAt = body.expiresAt === undefined ? undefined : parseInstant(body.expiresAt)
+  if (expiresAt !== undefined && expiresAt <= now)
+    faults.push({ path: '/expiresAt', message: 'must not be in the past' })
+  if (faults.length > 0) throw invalidRequest(faults)
+
+  const common: { -readonly [K in keyof Common]: Common[K] } = {
+    channel,
+    category: body.category ?? 'product',
+    priority: body.priority ?? 'normal',
+  }
+  if (template !== undefined) common.template = template
+  if (body.data !== undefined) common.data = body.data
+  if (content !== undefined) common.content = content
+  if (body.actor !== undefined) common.actor = body.actor
+  if (sendAt !== undefined) common.sendAt = sendAt
+  if (expiresAt !== undefined) common.expiresAt = expiresAt
+  return common
+}
+
+function checkContent(channel: Channel, content: Content, hasTemplate: boolean, faults: FieldError[]): void {
+  if (hasTemplate) faults.push({ path: '/content', message: 'must not stand beside a template' })
+  for (const { anyOf } of contentNeeds[channel]) {
+    if (anyOf.some((field) => content[field] !== undefined)) continue
+    const path = anyOf.length === 1 ? `/content/${anyOf[0]}` : '/content'
+    faults.push({
+      path,
+      message: `is required for ${channel}${anyOf.length === 1 ? '' : `: ${anyOf.join(' or ')}`}`,
+    })
+  }
+}
+
+/** An id alone stands for an object with that id. */
+export function readRecipient(recipient: RecipientFields | string): RecipientFields {
+  return typeof recipient === 'string' ? { id: recipient } : recipient
+}
+
+/** The recipient of a batch and what it is sent: its own data over what is common. */
+export function readBatchRecipient(entry: BatchRecipient | string, common: Common): Draft {
+  if (typeof entry === 'string') return { to: { id: entry }, ...common }
+  const { data: own, ...to } = entry
+  return own === undefined ? { to, ...common } : { to, ...common, data: { ...common.data, ...own } }
+}
+
+/**
+ * Throws INVALID_REQUEST for data that is too deep, PAYLOAD_TOO_LARGE for data that is too long. `bodyBytes` bounds
+ * from above what the data can be: JSON grows at most sixfold when it is read and written again (1e20).
+ */
+export function checkData(
+  data: JsonObject | undefined,
+  bodyBytes: number,
+  offer: Offer,
+  path = '/data',
+): void {
+  if (data === undefined) return
+  if (isDeeperThan(data, dataLevelsMax)) {
+    throw invalidRequest([{ path, message: `must not be deeper than ${dataLevelsMax} levels` }])
+  }
+  if (bodyBytes * 6 <= offer.dataMaxBytes) return
+  const bytes = Buffer.byteLength(JSON.stringify(data))
+  if (bytes > offer.dataMaxBytes) {
+    throw new SluiceError(
+      'PAYLOAD_TOO_LARGE',
+      `data is ${bytes} bytes as JSON; at most ${offer.dataMaxBytes} are taken.`,
+    )
+  }
+}
+
+/** Whether the request says where to; else the person must be known. */
+export function hasAddress(draft: Draft): boolean {
+  return draft.to[addressField[draft.channel]] !== undefined
+}
+
+/** The fault of a notification that nobody knows an address for. */
+export function missingAddress(
+  draft: Draft,
+  person: Recipient | null,
+  path = '/recipient',
+): FieldError | undefined {
+  if (address(draft.to, person, draft.channel) !== undefined) return undefined
+  return {
+    path: `${path}/${addressField[draft.channel]}`,
+    message: 'is required: none is stored for this recipient',
+  }
+}

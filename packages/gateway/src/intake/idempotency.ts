@@ -1,0 +1,112 @@
+/**
+ * Idempotency-Key: a request that is repeated gets the answer of the first. Have three doors in mind: one for what
+ * this process is working on right now, one for what is on record, and behind them the commit itself, which refuses
+ * a key that another process has just written.
+ */
+import { hash } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
+import { SluiceError } from '../errors.ts'
+import type { AnswerKey, Clock, Store, StoredAnswer } from '../ports.ts'
+import type { Identity } from './identity.ts'
+import { invalidRequest } from './validation.ts'
+
+const keyMax = 255
+
+/** An answer that is ready to be sent, and to be kept for a repetition. */
+export interface Answer {
+  readonly status: number
+  readonly body: string
+  /** It was given before. */
+  readonly replayed?: boolean
+}
+
+/** Makes of an answer what the commit keeps. */
+export type Keep = (answer: Answer) => StoredAnswer
+
+export interface Idempotency {
+  /**
+   * Runs the work once for a key. Throws IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_PROGRESS, and INVALID_REQUEST for a
+   * key that is none. Work that accepts something passes `keep` of its answer to the commit that accepts.
+   */
+  once(request: FastifyRequest, work: (keep: Keep | undefined) => Promise<Answer>): Promise<Answer>
+}
+
+export interface IdempotencyOptions {
+  readonly store: Pick<Store, 'answer'>
+  readonly clock: Clock
+}
+
+export function createIdempotency(options: IdempotencyOptions): Idempotency {
+  const { store, clock } = options
+  /** Hash of the body of what is in progress, by key. */
+  const inProgress = new Map<string, string>()
+
+  async function recorded(key: AnswerKey, requestHash: string): Promise<Answer | undefined> {
+    const stored = await store.answer(key)
+    if (stored === undefined) return undefined
+    if (stored.requestHash !== requestHash) throw mismatch()
+    return { status: stored.status, body: stored.body, replayed: true }
+  }
+
+  async function guarded(
+    key: AnswerKey,
+    requestHash: string,
+    work: (keep: Keep | undefined) => Promise<Answer>,
+  ): Promise<Answer> {
+    const known = await recorded(key, requestHash)
+    if (known !== undefined) return known
+    try {
+      return await work(({ status, body }) => ({ ...key, requestHash, status, body, createdAt: clock.now() }))
+    } catch (error) {
+      if (!(error instanceof SluiceError) || error.code !== 'IDEMPOTENCY_IN_PROGRESS') throw error
+      // Another process accepted the same meanwhile: its answer is the answer.
+      const answer = await recorded(key, requestHash)
+      if (answer === undefined) throw error
+      return answer
+    }
+  }
+
+  return {
+    async once(request, work) {
+      const given = request.headers['idempotency-key']
+      if (given === undefined) return await work(undefined)
+      const key = answerKey(request, readKey(given))
+      const requestHash = hash('sha256', request.bodyBytes ?? Buffer.alloc(0), 'base64url')
+      const name = JSON.stringify([key.tenant, key.module, key.path, key.key])
+      const other = inProgress.get(name)
+      if (other !== undefined) {
+        if (other !== requestHash) throw mismatch()
+        throw new SluiceError(
+          'IDEMPOTENCY_IN_PROGRESS',
+          'The first request with this key is still being worked on.',
+        )
+      }
+      inProgress.set(name, requestHash)
+      try {
+        return await guarded(key, requestHash, work)
+      } finally {
+        inProgress.delete(name)
+      }
+    },
+  }
+}
+
+function answerKey(request: FastifyRequest, key: string): AnswerKey {
+  const { tenant, module }: Identity = request.caller
+  return { tenant, module, method: request.method, path: request.routeOptions.url ?? request.url, key }
+}
+
+/** The key of a request, also where nothing would be kept under it: an empty one is a mistake everywhere. */
+export function readKey(value: string | string[]): string {
+  if (typeof value === 'string' && value.length <= keyMax && /^[\x20-\x7e]+$/.test(value)) return value
+  throw invalidRequest([
+    { path: '/Idempotency-Key', message: `must be 1 to ${keyMax} printable ASCII characters` },
+  ])
+}
+
+function mismatch(): SluiceError {
+  return new SluiceError(
+    'IDEMPOTENCY_MISMATCH',
+    'This key came with another body before. Use a new key for a new request.',
+  )
+}

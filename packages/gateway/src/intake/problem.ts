@@ -1,0 +1,80 @@
+/** Errors as clients see them: RFC 9457, one form for everything that can go wrong on the way in. */
+import type { FastifyReply } from 'fastify'
+import { type ErrorCode, errors, SluiceError } from '../errors.ts'
+
+export const jsonType = 'application/json; charset=utf-8'
+export const problemType = 'application/problem+json; charset=utf-8'
+
+/** Asked of clients where an error that passes does not say how long it takes. */
+const retryAfterMsDefault = 1_000
+
+/** What a problem says beyond its error. */
+export interface ProblemMembers {
+  readonly notificationId?: string
+  readonly sendAt?: string
+}
+
+export const problemUri = (code: ErrorCode): string =>
+  `urn:sluice:problem:${code.toLowerCase().replaceAll('_', '-')}`
+
+export function problemBody(error: SluiceError, members: ProblemMembers = {}): string {
+  const { code, message } = error
+  const row = errors[code]
+  return JSON.stringify({
+    type: problemUri(code),
+    title: row.title,
+    status: row.status,
+    detail: message,
+    code,
+    errors: error.errors?.map(({ path, message }) => ({ path, message })),
+    ...members,
+  })
+}
+
+export function sendProblem(reply: FastifyReply, error: SluiceError): FastifyReply {
+  const { status } = error
+  reply.code(status).header('content-type', problemType)
+  if (status === 401) reply.header('www-authenticate', 'Bearer')
+  if (status === 503 || error.code === 'IDEMPOTENCY_IN_PROGRESS') {
+    reply.header('retry-after', retryAfterSeconds(error.retryAfterMs ?? retryAfterMsDefault))
+  }
+  return reply.send(problemBody(error))
+}
+
+/** Whole seconds, rounded up: who comes back then does not come too early. */
+export function retryAfterSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1_000))
+}
+
+/** Fastify's own refusals in the words of the contract; what nobody foresaw is INTERNAL. */
+export function asSluiceError(error: unknown): SluiceError {
+  if (error instanceof SluiceError) return error
+  const { code, statusCode } = (typeof error === 'object' && error !== null ? error : {}) as {
+    code?: unknown
+    statusCode?: unknown
+  }
+  switch (code) {
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+    case 'FST_ERR_CTP_INVALID_TYPE':
+      return unsupportedMediaType()
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new SluiceError('PAYLOAD_TOO_LARGE', 'The body is larger than this route takes.')
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new SluiceError('INVALID_REQUEST', 'The body is not as long as Content-Length says.')
+    case 'FST_ERR_BAD_URL':
+      return new SluiceError('INVALID_REQUEST', 'The path is not a valid URL path.')
+    case 'FST_ERR_MAX_PARAM_LENGTH':
+      return new SluiceError('INVALID_REQUEST', 'A part of the path is too long.')
+    default:
+  }
+  if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
+    return new SluiceError('INVALID_REQUEST', 'The request could not be read.', { cause: error })
+  }
+  return new SluiceError('INTERNAL', 'Something went wrong here. The log of the gateway says what.', {
+    cause: error,
+  })
+}
+
+export function unsupportedMediaType(): SluiceError {
+  return new SluiceError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json in UTF-8.')
+}

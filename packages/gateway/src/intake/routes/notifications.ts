@@ -1,0 +1,217 @@
+/** POST, GET, list and DELETE of notifications, and the dry run: the door that most requests come through. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { SluiceError } from '../../errors.ts'
+import type { Notification, Status } from '../../model.ts'
+import type { Admitted, Clock, Draft, Gate, Ledger, ListQuery, Page, People, Store } from '../../ports.ts'
+import { acceptedAnswer, decisionAnswer, iso, notificationAnswer, shown } from '../answer.ts'
+import { acceptedSchema, decisionSchema, notificationPage, notificationSchema } from '../answer-schema.ts'
+import { checkData, hasAddress, missingAddress, type Offer, readMessage, readRecipient } from '../draft.ts'
+import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
+import { jsonType, problemBody, problemType, retryAfterSeconds } from '../problem.ts'
+import { basePath, type Route } from '../route.ts'
+import { idParams, type ListFilter, listQuery, type NotificationBody, notificationBody } from '../schema.ts'
+import { parseInstant } from '../syntax.ts'
+import { invalidRequest } from '../validation.ts'
+
+export interface NotificationRoutesOptions {
+  readonly gate: Pick<Gate, 'admit' | 'preview' | 'cancel'>
+  readonly store: Pick<Store, 'notification' | 'list'>
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly people: People
+  readonly offer: Offer
+  readonly idempotency: Idempotency
+  readonly clock: Clock
+  readonly overLimitStatus: 429 | 202
+  /** Told how long a request took that accepted something, ms. */
+  readonly onAccepted: (tookMs: number) => void
+}
+
+export function notificationRoutes(options: NotificationRoutesOptions): readonly Route[] {
+  const { gate, store, ledger, people, offer, idempotency, clock, overLimitStatus, onAccepted } = options
+
+  async function readDraft(request: FastifyRequest): Promise<Draft> {
+    const body = request.body as NotificationBody
+    const draft: Draft = { to: readRecipient(body.recipient), ...readMessage(body, clock.now(), offer) }
+    checkData(draft.data, request.bodyBytes?.length ?? 0, offer)
+    if (!hasAddress(draft)) {
+      const fault = missingAddress(draft, await people.find(request.caller.tenant, draft.to.id))
+      if (fault !== undefined) throw invalidRequest([fault])
+    }
+    return draft
+  }
+
+  async function accept(request: FastifyRequest, draft: Draft, keep: Keep | undefined): Promise<Answer> {
+    const { caller } = request
+    const drafts = [draft]
+    if (keep === undefined) {
+      const [result] = await gate.admit({ caller, drafts })
+      return admittedAnswer(result!, overLimitStatus, clock.now())
+    }
+    // What is kept is what is answered, to the letter: a commit that is tried again makes it anew.
+    let answer: Answer | undefined
+    const [result] = await gate.admit({
+      caller,
+      drafts,
+      answer: ([result]) => {
+        answer = admittedAnswer(result!, overLimitStatus, clock.now())
+        return keep(answer)
+      },
+    })
+    return answer ?? admittedAnswer(result!, overLimitStatus, clock.now())
+  }
+
+  return [
+    {
+      method: 'POST',
+      path: `${basePath}/notifications`,
+      summary: 'Accept one notification',
+      access: 'caller',
+      body: notificationBody,
+      answers: { 202: { description: 'Accepted and on disk', schema: acceptedSchema } },
+      problems: [
+        'IDEMPOTENCY_IN_PROGRESS',
+        'IDEMPOTENCY_MISMATCH',
+        'RATE_LIMIT_EXCEEDED',
+        'QUEUE_FULL',
+        'STORE_UNAVAILABLE',
+        'STATE_UNAVAILABLE',
+      ],
+      async handle(request, reply) {
+        const startedAt = performance.now()
+        const answer = await idempotency.once(request, async (keep) =>
+          accept(request, await readDraft(request), keep),
+        )
+        onAccepted(performance.now() - startedAt)
+        return sendAnswer(reply, answer, clock.now())
+      },
+    },
+    {
+      method: 'POST',
+      path: `${basePath}/decisions`,
+      summary: 'The decision that a notification would get now; consumes nothing',
+      access: 'caller',
+      body: notificationBody,
+      answers: { 200: { description: 'The decision', schema: decisionSchema } },
+      problems: ['STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      async handle(request) {
+        const key = request.headers['idempotency-key']
+        if (key !== undefined) readKey(key)
+        const asked = await readDraft(request)
+        const { draft, decision } = await gate.preview(request.caller, asked)
+        return {
+          ...decisionAnswer(decision),
+          channel: draft.channel === asked.channel ? undefined : draft.channel,
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/notifications`,
+      summary: 'Notifications, newest first',
+      access: 'caller',
+      query: listQuery,
+      answers: { 200: { description: 'A page of them', schema: notificationPage } },
+      problems: ['STORE_UNAVAILABLE'],
+      async handle(request) {
+        const query = readListQuery(request.caller.tenant, request.query as ListFilter & { limit: number })
+        return pageAnswer(await store.list(query.stored), ledger, query.asked)
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/notifications/:id`,
+      summary: 'State, decision and timeline of one notification',
+      access: 'caller',
+      params: idParams,
+      answers: { 200: { description: 'The notification', schema: notificationSchema } },
+      problems: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
+      async handle(request) {
+        const { id } = request.params as { id: string }
+        const recorded = await store.notification(request.caller.tenant, id)
+        if (recorded === undefined)
+          throw new SluiceError('NOT_FOUND', 'There is no notification with this id.')
+        return notificationAnswer(shown(recorded, ledger))
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${basePath}/notifications/:id`,
+      summary: 'Cancel what still waits; its places in the limits are given back',
+      access: 'caller',
+      params: idParams,
+      answers: { 204: { description: 'It is cancelled, now or since before' } },
+      problems: ['NOT_FOUND', 'NOT_CANCELLABLE', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      async handle(request, reply) {
+        const { id } = request.params as { id: string }
+        await gate.cancel(request.caller.tenant, id)
+        return reply.code(204).send()
+      },
+    },
+  ]
+}
+
+/** 202, or 429 for what was accepted behind a limit of its tenant or module. */
+function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: number): Answer {
+  if (!result.ok) throw result.error
+  const { notification, queuedBehind } = result
+  if (queuedBehind === undefined || overLimitStatus === 202) {
+    return { status: 202, body: JSON.stringify(acceptedAnswer(notification)) }
+  }
+  const sendAt = notification.decision.at ?? notification.dueAt
+  const who = queuedBehind === 'tenant' ? 'Tenant' : 'Module'
+  const delay = retryAfterSeconds(sendAt - now)
+  const error = new SluiceError(
+    'RATE_LIMIT_EXCEEDED',
+    `${who} rate limit exceeded. Notification queued with ${delay}s delay.`,
+  )
+  return { status: 429, body: problemBody(error, { notificationId: notification.id, sendAt: iso(sendAt) }) }
+}
+
+export function sendAnswer(reply: FastifyReply, answer: Answer, now: number): FastifyReply {
+  reply.code(answer.status).header('content-type', answer.status < 400 ? jsonType : problemType)
+  if (answer.status === 429) {
+    const { sendAt } = JSON.parse(answer.body) as { sendAt: string }
+    reply.header('retry-after', retryAfterSeconds(Date.parse(sendAt) - now))
+  }
+  if (answer.replayed === true) reply.header('idempotency-replayed', 'true')
+  return reply.send(answer.body)
+}
+
+interface Listing {
+  readonly stored: ListQuery
+  /** The states to show, where the record alone cannot tell. */
+  readonly asked?: ReadonlySet<Status>
+}
+
+/** What is queued or with a provider is on record as it was before: these are asked for together, and sorted out after. */
+const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
+
+function readListQuery(tenant: string, filter: ListFilter & { limit: number }): Listing {
+  const { recipient, status, category, channel, from, to, cursor, limit } = filter
+  const asked = status === undefined ? undefined : new Set(status.split(',') as Status[])
+  const fromMemory = asked !== undefined && alikeOnRecord.some((each) => asked.has(each))
+  const statuses =
+    asked === undefined ? undefined : [...new Set([...asked, ...(fromMemory ? alikeOnRecord : [])])]
+  const stored: ListQuery = {
+    tenant,
+    limit,
+    ...(recipient === undefined ? {} : { recipient }),
+    ...(statuses === undefined ? {} : { statuses }),
+    ...(category === undefined ? {} : { category }),
+    ...(channel === undefined ? {} : { channel }),
+    ...(from === undefined ? {} : { from: parseInstant(from) }),
+    ...(to === undefined ? {} : { to: parseInstant(to) }),
+    ...(cursor === undefined ? {} : { cursor }),
+  }
+  return asked !== undefined && fromMemory ? { stored, asked } : { stored }
+}
+
+export function pageAnswer(
+  page: Page<Notification>,
+  ledger: Pick<Ledger, 'live'>,
+  asked?: ReadonlySet<Status>,
+) {
+  const items = page.items.map((each) => shown(each, ledger))
+  const wanted = asked === undefined ? items : items.filter(({ status }) => asked.has(status))
+  return { items: wanted.map(notificationAnswer), nextCursor: page.nextCursor }
+}

@@ -1,0 +1,136 @@
+/** What operators ask: the accounts, the dead letters, the policy. */
+import { SluiceError } from '../../errors.ts'
+import { compilePolicy } from '../../policy/compile.ts'
+import type { Policy } from '../../policy/policy.ts'
+import type { DeadLetterQuery, Gate, Ledger, PoolReport, Store } from '../../ports.ts'
+import { poolsAnswer } from '../answer.ts'
+import {
+  notificationPage,
+  policyCheckSchema,
+  policySchema,
+  poolsSchema,
+  redriveSchema,
+} from '../answer-schema.ts'
+import type { Idempotency, Keep } from '../idempotency.ts'
+import { readKey } from '../idempotency.ts'
+import { isDeeperThan } from '../json.ts'
+import { basePath, type Route } from '../route.ts'
+import {
+  type DeadLetterFilter,
+  deadLetterQuery,
+  policyBody,
+  type RedriveBody,
+  redriveBody,
+} from '../schema.ts'
+import { pageAnswer, sendAnswer } from './notifications.ts'
+
+export interface OperationRoutesOptions {
+  readonly gate: Pick<Gate, 'redrive'>
+  readonly store: Pick<Store, 'deadLetters'>
+  readonly ledger: Pick<Ledger, 'live' | 'commit'>
+  readonly policy: Policy
+  readonly pools: () => readonly PoolReport[]
+  readonly idempotency: Idempotency
+  readonly now: () => number
+}
+
+const policyLevelsMax = 12
+
+export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
+  const { gate, store, ledger, policy, pools, idempotency, now } = options
+
+  async function redrive(body: RedriveBody, keep: Keep | undefined) {
+    const redriven = await gate.redrive(definedOf(body))
+    const answer = { status: 200, body: JSON.stringify({ redriven }) }
+    if (keep !== undefined) await ledger.commit({ answer: keep(answer) })
+    return answer
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: `${basePath}/pools`,
+      summary: 'Accounts: rate, use, blocks, breaker, concurrency',
+      access: 'operator',
+      answers: { 200: { description: 'The pools', schema: poolsSchema } },
+      handle: () => poolsAnswer(pools()),
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/dead-letters`,
+      summary: 'Dead letters, oldest first',
+      access: 'operator',
+      query: deadLetterQuery,
+      answers: { 200: { description: 'A page of them', schema: notificationPage } },
+      problems: ['STORE_UNAVAILABLE'],
+      async handle(request) {
+        const query = request.query as DeadLetterFilter & { limit: number }
+        return pageAnswer(await store.deadLetters(definedOf(query)), ledger)
+      },
+    },
+    {
+      method: 'POST',
+      path: `${basePath}/dead-letters/redrive`,
+      summary: 'Send dead letters on their way again, all or some',
+      access: 'operator',
+      body: redriveBody,
+      bodyOptional: true,
+      answers: { 200: { description: 'How many', schema: redriveSchema } },
+      problems: [
+        'IDEMPOTENCY_IN_PROGRESS',
+        'IDEMPOTENCY_MISMATCH',
+        'QUEUE_FULL',
+        'STORE_UNAVAILABLE',
+        'STATE_UNAVAILABLE',
+      ],
+      async handle(request, reply) {
+        const answer = await idempotency.once(request, (keep) => redrive(request.body as RedriveBody, keep))
+        return sendAnswer(reply, answer, now())
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/policy`,
+      summary: 'The policy in force and its version',
+      access: 'operator',
+      answers: { 200: { description: 'With its defaults written out', schema: policySchema } },
+      handle: () => ({ version: policy.version, policy: policy.document }),
+    },
+    {
+      method: 'POST',
+      path: `${basePath}/policy/validate`,
+      summary: 'Check a policy without putting it in force',
+      access: 'operator',
+      body: policyBody,
+      answers: {
+        200: { description: 'Whether it is valid, and what is wrong with it', schema: policyCheckSchema },
+      },
+      handle(request) {
+        const key = request.headers['idempotency-key']
+        if (key !== undefined) readKey(key)
+        return checkPolicy(request.body)
+      },
+    },
+  ]
+}
+
+function checkPolicy(document: unknown) {
+  if (isDeeperThan(document, policyLevelsMax)) {
+    return {
+      valid: false,
+      errors: [{ path: '', message: `must not be deeper than ${policyLevelsMax} levels` }],
+    }
+  }
+  try {
+    return { valid: true, version: compilePolicy(document).version }
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error
+    const errors = error.errors ?? [{ path: '', message: error.message }]
+    return { valid: false, errors: errors.map(({ path, message }) => ({ path, message })) }
+  }
+}
+
+/** Only what was given: an absent filter and one that is undefined are not the same to a store. */
+function definedOf<T extends Partial<DeadLetterQuery>>(query: T): T {
+  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as T
+}

@@ -1,0 +1,292 @@
+/**
+ * The HTTP side of the gateway: the table of routes on Fastify. A request meets, in this order, the limits of size
+ * and time, the question who asks, the parser (json.ts), the schema (validation.ts), and its handler in routes/;
+ * whatever goes wrong on the way leaves as a problem (problem.ts).
+ */
+import type { Socket } from 'node:net'
+import type { TSchema } from '@sinclair/typebox'
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
+import { SluiceError } from '../errors.ts'
+import type { Channel } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Clock, Gate, Ledger, People, PoolReport, Queue, Store, Templates } from '../ports.ts'
+import type { Offer } from './draft.ts'
+import { createIdempotency } from './idempotency.ts'
+import { type Authenticate, loopbackIdentity, operatorScope } from './identity.ts'
+import { parseJson } from './json.ts'
+import { asSluiceError, problemBody, problemType, sendProblem, unsupportedMediaType } from './problem.ts'
+import { createRecipientEditor } from './recipient-editor.ts'
+import type { Route } from './route.ts'
+import { batchRoutes } from './routes/batch.ts'
+import { notificationRoutes } from './routes/notifications.ts'
+import { operationRoutes } from './routes/operations.ts'
+import { probeRoutes } from './routes/probes.ts'
+import { recipientRoutes } from './routes/recipients.ts'
+import type { UnsubscribeLinks } from './unsubscribe.ts'
+import { compileCheck, invalidRequest } from './validation.ts'
+
+export interface HttpServerConfig {
+  /** @defaultValue 127.0.0.1 */
+  readonly host: string
+  /** 0 takes any free port. */
+  readonly port: number
+  /** How long a stop may take before connections are cut, ms. */
+  readonly drainMs: number
+  /** The answer for what was queued behind a tenant or module limit. */
+  readonly overLimitStatus: 429 | 202
+  /** By when a whole request must have arrived, ms. */
+  readonly requestTimeoutMs: number
+  readonly bodyMaxBytes: number
+  readonly batchBodyMaxBytes: number
+  /** Of `data`, as JSON. */
+  readonly dataMaxBytes: number
+}
+
+export interface HttpLog {
+  error(about: object, message: string): void
+}
+
+export interface HttpServerOptions {
+  readonly config: HttpServerConfig
+  readonly gate: Gate
+  readonly store: Store
+  readonly ledger: Ledger
+  readonly policy: Policy
+  readonly templates: Pick<Templates, 'has'>
+  readonly people: People
+  /** Those that a pool serves. */
+  readonly channels: readonly Channel[]
+  readonly pools: () => readonly PoolReport[]
+  readonly queue?: Pick<Queue, 'size'>
+  readonly links?: UnsubscribeLinks
+  readonly clock: Clock
+  readonly log: HttpLog
+  /** Who asks. @defaultValue everybody, as tenant and module `default` or whom the headers name */
+  readonly authenticate?: Authenticate
+}
+
+export interface HttpServer {
+  /** Resolves with the address when requests are answered. */
+  listen(): Promise<string>
+  /** Takes no new connections, answers what has arrived, and cuts what is not done within `drainMs`. */
+  close(): Promise<void>
+}
+
+/** How often connections are held against their deadlines. */
+const deadlineCheckMs = 1_000
+/** Of a connection between two requests. */
+const keepAliveMs = 72_000
+
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const { config } = options
+  const app = createApp(config)
+  let closing = false
+  const routes = routesOf(options, () => closing)
+  const authenticate = options.authenticate ?? loopbackIdentity
+  for (const route of routes) addRoute(app, route, authenticate)
+  answerTheRest(app, routes, options.log)
+
+  return {
+    async listen() {
+      await app.listen({ host: config.host, port: config.port })
+      const address = app.server.address()
+      if (address === null || typeof address === 'string') throw new TypeError('the server has no address')
+      const host = address.family === 'IPv6' ? `[${address.address}]` : address.address
+      return `http://${host}:${address.port}`
+    },
+    async close() {
+      closing = true
+      const cut = setTimeout(() => app.server.closeAllConnections(), config.drainMs)
+      try {
+        await app.close()
+      } finally {
+        clearTimeout(cut)
+      }
+    },
+  }
+}
+
+function routesOf(options: HttpServerOptions, isClosing: () => boolean): readonly Route[] {
+  const { config, clock, templates, channels, store, gate } = options
+  const offer: Offer = { templates, channels: new Set(channels), dataMaxBytes: config.dataMaxBytes }
+  const idempotency = createIdempotency({ store, clock })
+  const editor = createRecipientEditor({ gate, store })
+  return [
+    ...notificationRoutes({
+      ...options,
+      offer,
+      idempotency,
+      overLimitStatus: config.overLimitStatus,
+      onAccepted: () => {},
+    }),
+    ...batchRoutes({ ...options, offer, idempotency, bodyMaxBytes: config.batchBodyMaxBytes }),
+    ...recipientRoutes({ ...options, editor }),
+    ...operationRoutes({ ...options, idempotency, now: () => clock.now() }),
+    ...probeRoutes({ store, isClosing }),
+  ]
+}
+
+function createApp(config: HttpServerConfig): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: config.bodyMaxBytes,
+    requestTimeout: config.requestTimeoutMs,
+    keepAliveTimeout: keepAliveMs,
+    // Headers have no longer than the whole request, or a client could stay by never ending them.
+    http: { headersTimeout: config.requestTimeoutMs, connectionsCheckingInterval: deadlineCheckMs },
+    // While it closes, what has arrived is still answered.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 4_096 },
+    clientErrorHandler,
+    frameworkErrors: (error: FastifyError, _request: FastifyRequest, reply: FastifyReply) => {
+      sendProblem(reply, asSluiceError(error))
+    },
+  })
+  app.decorateRequest('caller')
+  app.decorateRequest('bodyBytes', null)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    ['application/json', 'application/merge-patch+json'],
+    { parseAs: 'buffer' },
+    (request, bytes: Buffer, done) => {
+      if (request.is404 || (bytes.length === 0 && request.method === 'DELETE')) return done(null, undefined)
+      if (!isUtf8Type(request.headers['content-type'])) return done(unsupportedMediaType(), undefined)
+      request.bodyBytes = bytes
+      try {
+        done(null, parseJson(bytes))
+      } catch (error) {
+        done(error as Error, undefined)
+      }
+    },
+  )
+  return app
+}
+
+/** JSON is UTF-8 (RFC 8259); who says otherwise means something else than what we would read. */
+function isUtf8Type(type: string | undefined): boolean {
+  if (type === undefined || type === 'application/json') return true
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(type)?.[1]?.toLowerCase()
+  return charset === undefined || charset === 'utf-8' || charset === 'utf8'
+}
+
+function addRoute(app: FastifyInstance, route: Route, authenticate: Authenticate): void {
+  const { method, path, access, params, query, body } = route
+  app.route({
+    method,
+    url: path,
+    ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
+    schema: {
+      ...(params === undefined ? {} : { params }),
+      ...(query === undefined ? {} : { querystring: query }),
+      ...(body === undefined || route.bodyChecked !== undefined ? {} : { body }),
+    },
+    validatorCompiler: ({ schema, httpPart }) => {
+      const check = compileCheck(schema as unknown as TSchema, httpPart === 'body' ? 'body' : 'query')
+      return (value: unknown) => {
+        const faults = check(value)
+        return faults === undefined ? true : { error: invalidRequest(faults) }
+      }
+    },
+    ...(access === 'open' ? {} : { onRequest: identify(authenticate, access) }),
+    ...(route.bodyOptional === true ? { preValidation: fillBody } : {}),
+    handler: (request, reply) => route.handle(request, reply),
+  })
+}
+
+type Done = (error?: Error) => void
+
+/** Before the body is read: nobody unknown gets to send one. */
+function identify(authenticate: Authenticate, access: 'caller' | 'operator') {
+  const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
+    if (access === 'operator' && !caller.scopes.has(operatorScope)) {
+      done(new SluiceError('FORBIDDEN', `This route needs the scope ${operatorScope}.`))
+      return
+    }
+    request.caller = caller
+    done()
+  }
+  return (request: FastifyRequest, _reply: FastifyReply, done: Done): void => {
+    try {
+      const caller = authenticate(request)
+      if (caller instanceof Promise) caller.then((known) => admit(request, known, done), done)
+      else admit(request, caller, done)
+    } catch (error) {
+      done(error as Error)
+    }
+  }
+}
+
+function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): void {
+  request.body ??= {}
+  done()
+}
+
+/** Paths and methods that nobody serves, and every error. */
+function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: HttpLog): void {
+  const places = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>()
+  for (const { path, method } of routes) {
+    const place = places.get(path) ?? { pattern: patternOf(path), methods: new Set<string>() }
+    place.methods.add(method)
+    if (method === 'GET') place.methods.add('HEAD')
+    places.set(path, place)
+  }
+
+  function notFound(request: FastifyRequest, reply: FastifyReply): void {
+    const path = request.url.split('?', 1)[0]!
+    const methods = new Set(
+      [...places.values()].filter(({ pattern }) => pattern.test(path)).flatMap((place) => [...place.methods]),
+    )
+    if (methods.size === 0) {
+      sendProblem(reply, new SluiceError('NOT_FOUND', 'There is nothing at this path.'))
+      return
+    }
+    const allow = [...methods].join(', ')
+    reply.header('allow', allow)
+    sendProblem(reply, new SluiceError('METHOD_NOT_ALLOWED', `This path takes ${allow}.`))
+  }
+
+  app.setNotFoundHandler(notFound)
+  app.setErrorHandler((error, request, reply) => {
+    if (request.is404) return notFound(request, reply)
+    const known = asSluiceError(error)
+    if (known.status >= 500)
+      log.error({ err: error, method: request.method, url: request.routeOptions.url }, known.message)
+    sendProblem(reply, known)
+  })
+}
+
+function patternOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll(/[.]/g, '\\.').replaceAll(/:[a-z]+/g, '[^/]+')}$`)
+}
+
+/** What is no HTTP, or came too slowly: there is no request yet, so the answer is written by hand. */
+function clientErrorHandler(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const body = problemBody(clientErrorOf(error.code))
+  const { status } = clientErrorOf(error.code)
+  const line = status === 408 ? '408 Request Timeout' : '400 Bad Request'
+  const head = `HTTP/1.1 ${line}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
+  socket.end(head + body)
+  // Half-closed is not gone: a client that goes on sending would keep it.
+  socket.destroySoon()
+}
+
+function clientErrorOf(code: string | undefined): SluiceError {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new SluiceError('REQUEST_TIMEOUT', 'The request did not arrive in time.')
+    case 'HPE_HEADER_OVERFLOW':
+      return new SluiceError('INVALID_REQUEST', 'The headers are larger than 16 KiB.')
+    default:
+      return new SluiceError('INVALID_REQUEST', 'This is not valid HTTP.')
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * What single values of a request must look like. Each form has a name, a check and the words that a refusal uses;
+ * schemas name the form as their `format`, so the check, the message and the published document agree.
+ */
+import { isTimeZone } from '@sluice/limits'
+
+interface Form {
+  /** Completes "must be …". */
+  readonly expects: string
+  check(text: string): boolean
+}
+
+const asciiAddress =
+  /^(?=.{3,254}$)(?=[^@]{1,64}@)[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
+/** RFC 6531 lets letters of any script stand where ASCII letters may. */
+const wideAddress =
+  /^(?=[^@]{1,64}@)[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+(?:\.[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+)*@(?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?$/u
+const addressBytesMax = 254
+
+/** One bare address (RFC 5321): no display name, no comment, no quotes, no second address, no line break. */
+export function isEmail(text: string): boolean {
+  if (asciiAddress.test(text)) return true
+  return wideAddress.test(text) && Buffer.byteLength(text) <= addressBytesMax
+}
+
+/** E.164: a plus sign and at most 15 digits. */
+export function isPhone(text: string): boolean {
+  return /^\+[1-9]\d{1,14}$/.test(text)
+}
+
+export function isWebUrl(text: string): boolean {
+  if (!/^https?:\/\/[^\s\\]+$/i.test(text)) return false
+  const url = URL.parse(text)
+  return url !== null && url.hostname !== '' && url.username === '' && url.password === ''
+}
+
+/** BCP 47, as far as `Intl` knows it. */
+export function isLocale(text: string): boolean {
+  try {
+    return Intl.getCanonicalLocales(text).length === 1
+  } catch {
+    return false
+  }
+}
+
+const plainAscii = /^[\x21-\x7e]+$/
+const unprintable = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\ufeff]/u
+
+/** Names one thing in one line: no control characters, and no blank at either end. */
+export function isPrintable(text: string): boolean {
+  if (plainAscii.test(text)) return true
+  return text !== '' && text.trim() === text && !unprintable.test(text)
+}
+
+const controlOrBreak = /[\p{Cc}\p{Zl}\p{Zp}]/u
+
+/** Goes into one header line: no control characters, no line breaks. */
+export function isOneLine(text: string): boolean {
+  return !controlOrBreak.test(text)
+}
+
+const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,9})?(?:Z|[+-](\d\d):(\d\d))$/i
+
+/** Epoch milliseconds of an RFC 3339 instant; NaN for anything else, also for 30 February. */
+export function parseInstant(text: string): number {
+  const parts = rfc3339.exec(text)
+  if (parts === null) return Number.NaN
+  const [, year, month, day, , , , offsetHours = '00', offsetMinutes = '00'] = parts
+  if (Number(offsetHours) > 23 || Number(offsetMinutes) > 59) return Number.NaN
+  const daysInMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
+  if (Number(day) > daysInMonth) return Number.NaN
+  return Date.parse(text.toUpperCase())
+}
+
+export const forms = {
+  email: { expects: 'one email address such as ada@example.com', check: isEmail },
+  phone: { expects: 'a phone number in E.164 form such as +393331234567', check: isPhone },
+  'web-url': { expects: 'an http or https URL without credentials', check: isWebUrl },
+  'time-zone': { expects: 'an IANA time zone such as Europe/Rome', check: isTimeZone },
+  locale: { expects: 'a BCP 47 language tag such as it-IT', check: isLocale },
+  'date-time': {
+    expects: 'an RFC 3339 instant such as 2026-11-22T09:00:00Z',
+    check: (text: string) => !Number.isNaN(parseInstant(text)),
+  },
+  'wall-time': {
+    expects: 'a time of day from 00:00 to 23:59',
+    check: (text: string) => /^(?:[01]\d|2[0-3]):[0-5]\d$/.test(text),
+  },
+  printable: { expects: 'printable text without a blank at either end', check: isPrintable },
+  'one-line': { expects: 'one line without control characters', check: isOneLine },
+  category: {
+    expects: 'a name of letters, digits, and . _ : - such as product',
+    check: (text: string) => /^[A-Za-z0-9][A-Za-z0-9._:-]*$/.test(text),
+  },
+} as const satisfies Record<string, Form>
+
+export type FormName = keyof typeof forms

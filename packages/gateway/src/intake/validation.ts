@@ -1,0 +1,136 @@
+/**
+ * Schemas as functions. The first fault refuses a request; only then, and only for what is small enough that a
+ * list of faults stays small too, is everything looked at again to name all of them.
+ */
+import type { TSchema } from '@sinclair/typebox'
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
+import { type FieldError, SluiceError } from '../errors.ts'
+import { type FormName, forms } from './syntax.ts'
+
+/** Faults that one answer names. */
+const faultsMax = 50
+/** Values in a request above which only its first fault is named: thousands of wrong items would be as many faults. */
+const valuesMax = 2_000
+
+/** A fault, and whether only the spelling of a value is wrong: an address, a time zone. */
+export interface Fault extends FieldError {
+  readonly misspelt: boolean
+}
+
+/** Answers nothing for what fits, else what is wrong with it. */
+export type Check = (value: unknown) => readonly Fault[] | undefined
+
+const options: Options = {
+  removeAdditional: false,
+  useDefaults: false,
+  coerceTypes: false,
+  strict: false,
+  // Lengths in UTF-16 units: counting code points walks through every text.
+  unicode: false,
+  // Else it says at every start that `unicode` is deprecated.
+  logger: false,
+  ownProperties: true,
+}
+
+function createAjv(more: Options): Ajv {
+  const ajv = new Ajv({ ...options, ...more })
+  for (const [name, form] of Object.entries(forms)) ajv.addFormat(name, form.check)
+  return ajv
+}
+
+const body = { first: createAjv({}), all: createAjv({ allErrors: true }) }
+// What comes in a path or query is text, numbers too.
+const query = {
+  first: createAjv({ coerceTypes: true, useDefaults: true }),
+  all: createAjv({ coerceTypes: true, allErrors: true }),
+}
+
+export function compileCheck(schema: TSchema, part: 'body' | 'query' = 'body'): Check {
+  const by = part === 'body' ? body : query
+  const first = compile(by.first, schema)
+  let all: ValidateFunction | undefined
+  return (value) => {
+    if (first(value)) return undefined
+    if (isLarge(value)) return faultsOf(first.errors ?? [])
+    all ??= compile(by.all, schema)
+    all(value)
+    return faultsOf(all.errors ?? first.errors ?? [])
+  }
+}
+
+function compile(ajv: Ajv, schema: TSchema): ValidateFunction {
+  return (schema.$id === undefined ? undefined : ajv.getSchema(schema.$id)) ?? ajv.compile(schema)
+}
+
+/** The error that a client is told. */
+export function invalidRequest(errors: readonly FieldError[]): SluiceError {
+  const [first] = errors
+  const where = first === undefined || first.path === '' ? 'The request' : first.path
+  const detail = first === undefined ? 'The request does not fit.' : `${where} ${first.message}.`
+  return new SluiceError(
+    'INVALID_REQUEST',
+    errors.length > 1 ? `${detail} (1 of ${errors.length} faults)` : detail,
+    {
+      errors,
+    },
+  )
+}
+
+function faultsOf(errors: readonly ErrorObject[]): readonly Fault[] {
+  const found = errors
+    .slice(0, faultsMax)
+    .map((error) => ({ ...fieldError(error), misspelt: error.keyword === 'format' }))
+  // A value of several types or forms can be refused twice over at one place.
+  return found.filter(
+    (error, index) =>
+      !found.slice(0, index).some((other) => other.path === error.path && other.message === error.message),
+  )
+}
+
+function fieldError({ instancePath, keyword, params, message }: ErrorObject): FieldError {
+  switch (keyword) {
+    case 'additionalProperties':
+      return {
+        path: `${instancePath}/${pointer(String(params.additionalProperty))}`,
+        message: 'is not a known field',
+      }
+    case 'required':
+      return { path: `${instancePath}/${pointer(String(params.missingProperty))}`, message: 'is required' }
+    case 'enum':
+      return {
+        path: instancePath,
+        message: `must be one of ${(params.allowedValues as string[]).join(', ')}`,
+      }
+    case 'format':
+      return { path: instancePath, message: `must be ${forms[params.format as FormName].expects}` }
+    case 'type':
+      return { path: instancePath, message: `must be ${[params.type].flat().map(article).join(' or ')}` }
+    default:
+      return { path: instancePath, message: message ?? 'does not fit' }
+  }
+}
+
+function article(type: string): string {
+  if (type === 'null' || type === 'boolean') return type
+  return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`
+}
+
+/** A key as part of a JSON Pointer (RFC 6901); overlong ones are cut. */
+export function pointer(key: string): string {
+  const short = key.length > 100 ? `${key.slice(0, 100)}…` : key
+  return short.replaceAll('~', '~0').replaceAll('/', '~1')
+}
+
+function isLarge(value: unknown): boolean {
+  let seen = 0
+  const waiting: unknown[] = [value]
+  while (waiting.length > 0) {
+    const next = waiting.pop()
+    if (typeof next !== 'object' || next === null) continue
+    const inside = Object.values(next)
+    seen += inside.length
+    if (seen > valuesMax) return true
+    for (const each of inside) waiting.push(each)
+  }
+  return false
+}
