@@ -158,7 +158,7 @@ function bodyOf(message: Message, account: Account): Record<string, unknown> {
     content: message.content,
     data: message.data ?? {},
     attempt: message.attempt,
-    ...(account.options['address'] === true ? { to: message.to } : {}),
+    ...(account.options.address === true ? { to: message.to } : {}),
   }
 }
 

@@ -1,0 +1,46 @@
+/**
+ * Addresses as SMTP may see them: one mailbox, nothing that could end a header line or begin a second recipient.
+ * nodemailer would follow a CRLF in an address into another recipient, so nothing reaches it that has not passed
+ * here. Pure.
+ */
+import { domainToASCII } from 'node:url'
+
+/** Bytes: RFC 5321, 4.5.3.1. */
+const localBytesMax = 64
+const addressBytesMax = 254
+
+/** Controls, and the two separators that only Unicode knows as line ends. */
+const controls = /[\p{Cc}\u2028\u2029]/u
+/** What an unquoted local part may not hold, in ASCII (RFC 5322, atext and dots). Quoted ones are not carried. */
+const localSyntax =
+  /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]+)*$/u
+const domainSyntax = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
+
+export interface Mailbox {
+  /** With its domain in ASCII. */
+  readonly address: string
+  readonly domain: string
+  /** It cannot be written without SMTPUTF8. */
+  readonly international: boolean
+}
+
+/** What a mail server can be given, or why it cannot. */
+export function parseMailbox(text: string): Mailbox | { readonly fault: string } {
+  if (controls.test(text)) return { fault: 'the address holds a control character' }
+  const at = text.lastIndexOf('@')
+  if (at < 1) return { fault: 'the address has no @' }
+  const local = text.slice(0, at)
+  const domain = domainToASCII(text.slice(at + 1))
+  if (!localSyntax.test(local)) return { fault: 'the address is not one mailbox' }
+  if (domain === '' || !domainSyntax.test(domain)) return { fault: 'the domain of the address is not valid' }
+  const address = `${local}@${domain}`
+  if (Buffer.byteLength(local) > localBytesMax || Buffer.byteLength(address) > addressBytesMax) {
+    return { fault: 'the address is too long' }
+  }
+  return { address, domain, international: /[^\x20-\x7e]/.test(local) }
+}
+
+/** Whether a value can stand in a header without ending it. */
+export function isHeaderSafe(value: string): boolean {
+  return !controls.test(value)
+}

@@ -1,0 +1,166 @@
+/**
+ * The connections of one account, and the line before them. A mail takes the connection that was used last and is
+ * free; when none is, it waits in turn while another is opened, and goes with whichever is ready first. Connections
+ * that were asked for ahead are opened again when the server ends them.
+ */
+import type { SendResult } from '../../ports.ts'
+import type { SmtpAccount } from './smtp-account.ts'
+import { type Envelope, openSession, type Session, type SessionTimes } from './smtp-session.ts'
+
+export interface PoolOptions extends SessionTimes {
+  /** From `send` to its result, ms. */
+  readonly deadlineMs: number
+  /** Mails waiting for a connection; above it they fail at once. */
+  readonly lineMax: number
+}
+
+interface Job {
+  readonly envelope: Envelope
+  readonly resolve: (result: SendResult) => void
+  session: Session | undefined
+  /** It was given a second connection after the first one turned out to be dead. */
+  repeated: boolean
+  done: boolean
+}
+
+/** First and longest wait before a lost connection is opened again, ms. */
+const reopenMs = 500
+const reopenMsMax = 60_000
+
+export class SmtpPool {
+  readonly #account: SmtpAccount
+  readonly #options: PoolOptions
+  readonly #sessions = new Set<Session>()
+  readonly #idle: Session[] = []
+  #line: Job[] = []
+  #opening = 0
+  #kept = 0
+  #failures = 0
+  #reopening: NodeJS.Timeout | undefined
+  #closed = false
+
+  constructor(account: SmtpAccount, options: PoolOptions) {
+    this.#account = account
+    this.#options = options
+  }
+
+  /** Resolves when every connection is open, or could not be. */
+  async warm(): Promise<void> {
+    this.#kept = this.#account.connections
+    await Promise.all(Array.from({ length: this.#kept - this.#sessions.size }, () => this.#open()))
+  }
+
+  send(envelope: Envelope, signal: AbortSignal): Promise<SendResult> {
+    if (this.#closed) return Promise.resolve({ outcome: 'failed', detail: 'the provider is closed' })
+    if (this.#line.length >= this.#options.lineMax) {
+      return Promise.resolve({ outcome: 'failed', detail: 'too many mails wait for a connection' })
+    }
+    return new Promise((resolve) => {
+      const giveUp = (): void => this.#giveUp(job)
+      const timer = setTimeout(giveUp, this.#options.deadlineMs)
+      const job: Job = {
+        envelope,
+        session: undefined,
+        repeated: false,
+        done: false,
+        resolve: (result) => {
+          if (job.done) return
+          job.done = true
+          clearTimeout(timer)
+          signal.removeEventListener('abort', giveUp)
+          resolve(result)
+        },
+      }
+      signal.addEventListener('abort', giveUp, { once: true })
+      if (signal.aborted) return giveUp()
+      this.#line.push(job)
+      this.#serve()
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#reopening)
+    for (const job of this.#line.splice(0))
+      job.resolve({ outcome: 'failed', detail: 'the provider is closed' })
+    const idle = new Set(this.#idle)
+    for (const session of [...this.#sessions]) {
+      if (idle.has(session)) session.quit()
+      else session.destroy('the provider is closed')
+    }
+  }
+
+  #serve(): void {
+    while (this.#line.length > 0 && this.#idle.length > 0) {
+      const session = this.#idle.pop()!
+      if (session.alive) void this.#carry(session, this.#line.shift()!)
+    }
+    // One connection for each that waits, counting those that are on their way.
+    while (this.#line.length > this.#opening && this.#sessions.size < this.#account.connections)
+      void this.#open()
+  }
+
+  async #carry(session: Session, job: Job): Promise<void> {
+    job.session = session
+    const used = session.carried > 0
+    const { result, stale } = await session.carry(job.envelope)
+    if (session.alive) this.#idle.push(session)
+    if (stale && used && result.outcome === 'failed' && !job.repeated && !job.done) {
+      // A kept connection had ended unnoticed. The server has seen no mail, so another connection may carry it.
+      job.repeated = true
+      job.session = undefined
+      this.#line.unshift(job)
+    } else {
+      job.resolve(result)
+    }
+    this.#serve()
+  }
+
+  async #open(): Promise<void> {
+    if (this.#closed) return
+    this.#opening += 1
+    const session = openSession(this.#account, this.#options, (ended) => this.#forget(ended))
+    this.#sessions.add(session)
+    const trouble = await session.opened
+    this.#opening -= 1
+    if (trouble === undefined && session.alive) {
+      this.#failures = 0
+      this.#idle.push(session)
+      this.#serve()
+      return
+    }
+    this.#failures += 1
+    this.#forget(session)
+    // With no other connection to wait for, those in the line share the fate of this one.
+    if (this.#sessions.size === 0 && trouble !== undefined)
+      for (const job of this.#line.splice(0)) job.resolve(trouble)
+  }
+
+  #forget(session: Session): void {
+    if (!this.#sessions.delete(session)) return
+    const at = this.#idle.indexOf(session)
+    if (at >= 0) this.#idle.splice(at, 1)
+    this.#refill()
+  }
+
+  #refill(): void {
+    if (this.#closed || this.#reopening !== undefined || this.#sessions.size >= this.#kept) return
+    const waitMs = Math.min(reopenMs * 2 ** Math.min(this.#failures, 10), reopenMsMax)
+    this.#reopening = setTimeout(() => {
+      this.#reopening = undefined
+      // One after the other: a server that is down is asked once, and one that is up fills the pool in turn.
+      void this.#open().then(() => this.#refill())
+    }, waitMs)
+    this.#reopening.unref()
+  }
+
+  #giveUp(job: Job): void {
+    if (job.session !== undefined) {
+      job.session.destroy('no answer in time')
+      return
+    }
+    const at = this.#line.indexOf(job)
+    if (at >= 0) this.#line.splice(at, 1)
+    job.resolve({ outcome: 'failed', detail: 'no connection in time' })
+  }
+}

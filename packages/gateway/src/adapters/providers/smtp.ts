@@ -1,0 +1,133 @@
+/**
+ * Mail over SMTP: one recipient a mail, over connections that stay open, so that a mail reaches the server two round
+ * trips after it is handed over and always equally fast: the limits are counted at the server's socket.
+ */
+import DKIM from 'nodemailer/lib/dkim'
+import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
+import { parseSmtpAccount, type SmtpAccount, type SmtpDefaults } from './smtp-account.ts'
+import { isHeaderSafe, parseMailbox } from './smtp-address.ts'
+import { composeMail } from './smtp-mime.ts'
+import { SmtpPool } from './smtp-pool.ts'
+import type { Envelope } from './smtp-session.ts'
+
+export type { DkimOptions, TlsMode } from './smtp-account.ts'
+
+export interface SmtpOptions extends SmtpDefaults {
+  /** Gives the header Date. @defaultValue the machine's */
+  readonly clock?: Pick<Clock, 'now'>
+  /** To connect, greet, secure and log in, ms. @defaultValue 5_000 */
+  readonly connectMs?: number
+  /** From `send` to its result, ms. @defaultValue 10_000 */
+  readonly deadlineMs?: number
+  /** Without traffic until a connection is given up, ms. @defaultValue 600_000 */
+  readonly idleMs?: number
+  /** Mails of an account waiting for a connection; above it they fail at once. @defaultValue 10_000 */
+  readonly lineMax?: number
+}
+
+/** What DKIM covers: nodemailer's list lacks List-Unsubscribe-Post, which RFC 8058 wants signed. */
+const signedHeaders = [
+  'From',
+  'To',
+  'Subject',
+  'Date',
+  'Message-ID',
+  'X-Notification-Id',
+  'Auto-Submitted',
+  'List-Unsubscribe',
+  'List-Unsubscribe-Post',
+  'MIME-Version',
+  'Content-Type',
+  'Content-Transfer-Encoding',
+].join(':')
+
+interface Post {
+  readonly account: SmtpAccount
+  readonly pool: SmtpPool
+  readonly sign: ((mail: string) => Promise<Buffer>) | undefined
+}
+
+export function createSmtpProvider(options: SmtpOptions = {}): Provider {
+  const { connectMs = 5_000, deadlineMs = 10_000, idleMs = 600_000, lineMax = 10_000 } = options
+  const clock = options.clock ?? { now: () => Date.now() }
+  const posts = new Map<string, Post>()
+
+  function postOf(account: Account): Post {
+    let post = posts.get(account.id)
+    if (post === undefined) {
+      const parsed = parseSmtpAccount(account, options)
+      const pool = new SmtpPool(parsed, { connectMs, deadlineMs, idleMs, lineMax })
+      post = { account: parsed, pool, sign: signer(parsed) }
+      posts.set(account.id, post)
+    }
+    return post
+  }
+
+  return {
+    name: 'smtp',
+    // A server takes a second mail with the same Message-ID; at most the reader's program hides one of them.
+    idempotent: false,
+    channels: ['email'],
+    async send(message, account, signal) {
+      try {
+        const post = postOf(account)
+        const envelope = write(message, post.account, clock.now())
+        if ('outcome' in envelope) return envelope
+        const mail = post.sign === undefined ? Buffer.from(envelope.text) : await post.sign(envelope.text)
+        return await post.pool.send({ ...envelope, mail }, signal)
+      } catch (error) {
+        return { outcome: 'failed', detail: (error as Error).message }
+      }
+    },
+    /** Throws INVALID_CONFIG where the account cannot work; a server that is away is no error. */
+    async warm(account) {
+      await postOf(account).pool.warm()
+    },
+    async close() {
+      await Promise.all([...posts.values()].map(({ pool }) => pool.close()))
+    },
+  }
+}
+
+/** The mail of a message, or why there is none: nothing in it may end a header or name a second recipient. */
+function write(
+  message: Message,
+  { from }: SmtpAccount,
+  date: number,
+): (Omit<Envelope, 'mail'> & { readonly text: string }) | SendResult {
+  const to = parseMailbox(message.to.email ?? '')
+  if ('fault' in to) return { outcome: 'rejected', invalidAddress: true, detail: to.fault }
+  const { id, content, unsubscribeUrl } = message
+  for (const [name, value] of Object.entries({
+    id,
+    subject: content.subject,
+    title: content.title,
+    unsubscribeUrl,
+  })) {
+    if (value === undefined || isHeaderSafe(value)) continue
+    return {
+      outcome: 'rejected',
+      invalidAddress: false,
+      detail: `the ${name} holds a line break or control character`,
+    }
+  }
+  const text = composeMail({
+    id,
+    from,
+    to: to.address,
+    content,
+    date,
+    ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
+  })
+  return { from: from.address, to: to.address, international: to.international, text }
+}
+
+function signer({ dkim }: SmtpAccount): Post['sign'] {
+  if (dkim === undefined) return undefined
+  const signing = new DKIM({ ...dkim, headerFieldNames: signedHeaders })
+  return async (mail) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of signing.sign(mail)) chunks.push(chunk as Buffer)
+    return Buffer.concat(chunks)
+  }
+}
