@@ -21,6 +21,7 @@ import { settle } from './delivery/outcome.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
 import { Pool } from './dispatch/pool.ts'
 import type { HttpServer } from './intake/server.ts'
+import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
 import { createLog } from './log.ts'
 import { optedOut } from './policy/preferences.ts'
 import type { Clock, Gate, Ledger, PoolReport, Provider, Random, Store } from './ports.ts'
@@ -82,6 +83,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // Admission: what is accepted, and when it may leave.
   const platform = createPlatformLine({
     state,
+    clock,
     policyVersion: policy.version,
     ratesOf: (tenant) => {
       const { rate, modules } = tenantOf(config.tenants, tenant)
@@ -105,6 +107,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // Dispatch: accounts, leases, providers.
   const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
   const templates = createTemplates({ folders })
+  const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
   const sandbox = createSandbox({ clock, random })
   const providers = parts.providers ?? (await createProviders(config, clock, sandbox))
   const pools = config.pools.map((pool) => createPool(pool, providers, config.limits.marginMs))
@@ -115,7 +118,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     book,
     people,
     agenda: schedule,
-    composer: { templates },
+    composer: { templates, ...(links.urlFor === undefined ? {} : { unsubscribeUrl: links.urlFor }) },
     clock,
     random,
     settle,
@@ -149,6 +152,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         ledger,
         policy,
         templates,
+        links,
         channels: pools.map((pool) => pool.channel),
         pools: poolReports,
         queue,

@@ -77,14 +77,13 @@ export function suppressed(
 export function bookedVerdict(input: {
   readonly policyVersion: string
   readonly now: number
-  readonly notBefore: number
   readonly booking: Booking
-  /** Why the first instant lay after `notBefore`, where it did. */
+  /** Why the first instant lay later than was asked for, where it did. */
   readonly hours: 'quiet_hours' | 'legal_hours' | undefined
   /** The channel that carries it instead, and the limit that wanted so. */
   readonly fallback?: { readonly channel: Channel; readonly limit: string }
 }): Verdict {
-  const { now, notBefore, booking, fallback } = input
+  const { now, booking, fallback } = input
   const { at } = booking
   const rules = ruleReports(booking)
   let outcome: Outcome = at <= now ? 'send' : 'delay'
@@ -93,10 +92,8 @@ export function bookedVerdict(input: {
   if (at > booking.firstAt) {
     reason = 'recipient_limit'
     limit = booking.limit
-  } else if (at > notBefore) {
-    reason = input.hours
   } else if (at > now) {
-    reason = 'send_at'
+    reason = input.hours ?? 'send_at'
   }
   if (fallback !== undefined) {
     outcome = 'fallback'

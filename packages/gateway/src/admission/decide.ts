@@ -191,8 +191,8 @@ export function createDecider(options: DeciderOptions): Decider {
     if (booking.held) {
       const verdict = bookedVerdict({
         policyVersion: version,
-        now,
-        notBefore: asking.notBefore,
+        // Read again: the limits may have looked at the clock a moment after this decision began.
+        now: clock.now(),
         booking,
         hours:
           booking.firstAt > asking.notBefore

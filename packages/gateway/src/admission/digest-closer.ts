@@ -125,8 +125,7 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     }
     const verdict = bookedVerdict({
       policyVersion: policy.version,
-      now,
-      notBefore: now,
+      now: clock.now(),
       booking: booking!,
       hours: hours.reasonAt(notification, person, now),
     })

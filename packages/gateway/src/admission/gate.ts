@@ -104,7 +104,7 @@ export function createGate(options: GateOptions): Gate {
     for (let tries = 1; ; tries += 1) {
       const now = clock.now()
       const cases = await casesOf(request.caller, request.drafts, now)
-      const passed = await platform.pass(cases, now)
+      const passed = await platform.pass(cases)
       try {
         await decider.decide(cases.filter((each) => each.verdict === undefined))
         const result = await accept(request, cases)
@@ -265,7 +265,7 @@ export function createGate(options: GateOptions): Gate {
 
     async preview(caller, draft): Promise<{ draft: Draft; decision: Decision }> {
       const [each] = await casesOf(caller, [draft], clock.now())
-      await platform.preview(each!, clock.now())
+      await platform.preview(each!)
       if (each!.verdict === undefined) await decider.decide([each!], { dry: true })
       const channel = each!.verdict!.patch?.channel
       return {

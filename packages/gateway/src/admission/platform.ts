@@ -4,7 +4,7 @@
  */
 import { type Limit, limit, type Window } from '@sluice/limits'
 import type { Notification } from '../model.ts'
-import type { Booking, LimitRequest, LimitState, Subject } from '../ports.ts'
+import type { Booking, Clock, LimitRequest, LimitState, Subject } from '../ports.ts'
 import { type Case, ruleReports, undecidedVerdict } from './case.ts'
 
 export interface PlatformRates {
@@ -16,14 +16,15 @@ export interface PlatformRates {
 
 export interface PlatformOptions {
   readonly state: LimitState
+  readonly clock: Clock
   readonly ratesOf: (tenant: string) => PlatformRates
   readonly policyVersion: string
 }
 
 export interface PlatformLine {
   /** Counts those that may pass now; gives the others the verdict that they wait. */
-  pass(cases: readonly Case[], now: number): Promise<{ takeBack(): Promise<void> }>
-  preview(each: Case, now: number): Promise<void>
+  pass(cases: readonly Case[]): Promise<{ takeBack(): Promise<void> }>
+  preview(each: Case): Promise<void>
   /** Which of the two makes it wait. */
   behind(notification: Notification): 'tenant' | 'module' | undefined
 }
@@ -37,7 +38,7 @@ export const tenantStream = 'tenant'
 const textOf = (window: Window): string => window.text
 
 export function createPlatformLine(options: PlatformOptions): PlatformLine {
-  const { state, ratesOf, policyVersion } = options
+  const { state, clock, ratesOf, policyVersion } = options
   const rules = new Map<string, readonly Limit[]>()
 
   function rulesOf(tenant: string, module: string): readonly Limit[] {
@@ -75,7 +76,7 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
   }
 
   return {
-    async pass(cases, now) {
+    async pass(cases) {
       const asking: Case[] = []
       const requests: LimitRequest[] = []
       for (const each of cases) {
@@ -86,15 +87,16 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
       }
       if (requests.length > 0) {
         const bookings = await state.reserve(requests)
+        const now = clock.now()
         for (const [index, each] of asking.entries()) conclude(each, bookings[index]!, now)
       }
       return { takeBack: () => (requests.length === 0 ? Promise.resolve() : state.cancel(requests)) }
     },
-    async preview(each, now) {
+    async preview(each) {
       const request = requestOf(each)
       if (request === undefined) return
       const [booking] = await state.preview([request])
-      conclude(each, booking!, now)
+      conclude(each, booking!, clock.now())
     },
     behind({ status, decision }) {
       if (status !== 'scheduled') return undefined

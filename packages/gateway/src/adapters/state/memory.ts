@@ -3,7 +3,7 @@
  * first touch, and forgotten again when many others were touched since, so what waits costs disk and not memory.
  */
 import { createLimits, memoryStore, type RestoredEntry } from '@sluice/limits'
-import type { Clock, LimitState, Subject } from '../../ports.ts'
+import type { Clock, LimitRequest, LimitState, Subject } from '../../ports.ts'
 
 /** What the record says of a subject. */
 export interface Facts {
@@ -92,8 +92,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   return {
     reserve: (requests) =>
       each(requests, (request) => limits.reserve(request.subject.key, request.rules, request)),
-    preview: (requests) =>
-      each(requests, (request) => limits.preview(request.subject.key, request.rules, request)),
+    preview: (requests) => each(requests, preview),
     fire: (requests) =>
       each(requests, (request) => limits.fire(request.subject.key, request.id, request.rules, request)),
     async cancel(requests) {
@@ -119,5 +118,13 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       })
     },
     close: () => Promise.resolve(),
+  }
+
+  /** Books and takes back within one turn of the event loop: the answer is that of `reserve`, and nobody sees it. */
+  function preview(request: LimitRequest) {
+    const id = `preview:${request.id}`
+    const booking = limits.reserve(request.subject.key, request.rules, { ...request, id })
+    limits.cancel(request.subject.key, id)
+    return booking
   }
 }
