@@ -34,6 +34,10 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'What waits outside the normal flow; redrive it',
     load: () => import('./cli/dead-letters.ts'),
   },
+  schema: {
+    summary: 'The JSON Schema of sluice.yaml or of a policy, for editors',
+    load: () => import('./cli/schema.ts'),
+  },
 }
 
 const later = ['advise', 'sandbox']
@@ -111,10 +115,13 @@ function titled(error: SluiceError): string {
   return `${errors[error.code].title.toLowerCase()}\n${error.message.replace(/^/gm, '  ')}`
 }
 
-if (import.meta.main) {
+/** The command line of this process: the end of it all. */
+export async function runProcess(): Promise<never> {
   // `sluice dead-letters list | head` ends when head does.
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failure),
   )
-  process.exit(await main(process.argv.slice(2), processIo()))
+  return process.exit(await main(process.argv.slice(2), processIo()))
 }
+
+if (import.meta.main) await runProcess()

@@ -4,7 +4,12 @@
  */
 import { type Channel, channels, type JsonObject } from '../model.ts'
 import type { AccountConfig, ProviderName, Rate } from './config.ts'
-import type { AccountDocument, SandboxAccountDocument, SmtpAccountDocument } from './pool-schema.ts'
+import {
+  type AccountDocument,
+  type SandboxAccountDocument,
+  type SmtpAccountDocument,
+  webhookSecret,
+} from './pool-schema.ts'
 import { readDuration, readRate, readShare } from './quantity.ts'
 import type { Source } from './source.ts'
 import type { Path } from './yaml-file.ts'
@@ -18,7 +23,7 @@ interface Terms {
 }
 
 export const terms: Readonly<Record<ProviderName, Terms>> = {
-  smtp: { channels: ['email'], concurrencyMax: 32, schemes: ['smtp:', 'smtps:'] },
+  smtp: { channels: ['email'], concurrencyMax: 16, schemes: ['smtp:', 'smtps:'] },
   webhook: { channels, concurrencyMax: 64, schemes: ['http:', 'https:'] },
   sandbox: { channels, concurrencyMax: 1_024, schemes: [] },
 }
@@ -51,6 +56,9 @@ export function readAccount(written: AccountDocument, place: AccountPlace): Acco
     'secret' in account || 'secretFile' in account
       ? source.secret([...path, 'secret'], account.secret, account.secretFile)
       : undefined
+  if (secret !== undefined && !new RegExp(webhookSecret).test(secret)) {
+    source.fault([...path, 'secretFile'], 'names a file that holds no whsec_ and key in base64')
+  }
   const usual = provider === 'sandbox' ? unlimited : (usualRates[channel] ?? unlimited)
   return {
     account: {
@@ -60,7 +68,10 @@ export function readAccount(written: AccountDocument, place: AccountPlace): Acco
       options: optionsOf(account, place),
     },
     rate: account.rate === undefined ? usual : readRate(account.rate),
-    concurrencyMax: account.concurrency ?? terms[provider].concurrencyMax,
+    concurrencyMax:
+      provider === 'smtp'
+        ? smtpConcurrency(account)
+        : (account.concurrency ?? terms[provider].concurrencyMax),
   }
 }
 
@@ -104,8 +115,17 @@ function sandboxOptions(account: SandboxAccountDocument, { path, source }: Accou
   }
 }
 
+/** A mail that waits for a connection leaves later than it was counted, so there is one for each call. */
+function connectionsOf({ connections, concurrency }: SmtpAccountDocument): number {
+  return connections ?? Math.min(concurrency ?? terms.smtp.concurrencyMax, 1_000)
+}
+
+function smtpConcurrency(account: SmtpAccountDocument): number {
+  return account.concurrency ?? connectionsOf(account)
+}
+
 function smtpOptions(account: SmtpAccountDocument, { path, source }: AccountPlace): JsonObject {
-  const { from, connections } = account
+  const { from, tls } = account
   const dkimPath = [...path, 'dkim']
   const dkim = source.isClean(dkimPath) ? account.dkim : undefined
   const privateKey = dkim && source.secret([...dkimPath, 'privateKey'], dkim.privateKey, dkim.privateKeyFile)
@@ -114,7 +134,8 @@ function smtpOptions(account: SmtpAccountDocument, { path, source }: AccountPlac
   }
   return {
     ...(from === undefined ? {} : { from }),
-    ...(connections === undefined ? {} : { connections }),
+    ...(tls === undefined ? {} : { tls }),
+    connections: connectionsOf(account),
     ...(dkim === undefined || privateKey === undefined
       ? {}
       : { dkim: { domainName: dkim.domainName, keySelector: dkim.keySelector, privateKey } }),

@@ -3,7 +3,7 @@
  * left out. What it gives can be written to a file and loaded again, but for the secrets. Pure.
  */
 import { formatDuration } from '@sluice/limits'
-import { stringify } from 'yaml'
+import { Document, isMap, isScalar, isSeq, visit } from 'yaml'
 import type { JsonObject, JsonValue } from '../model.ts'
 import type { AccountConfig, Config, PoolConfig, Rate, TenantConfig } from './config.ts'
 import { sizeText } from './quantity.ts'
@@ -47,9 +47,20 @@ export function describeConfig(config: Config): JsonObject {
   }
 }
 
-/** The same as text: YAML. */
+/** The same as text: YAML in which what is innermost stands on one line. */
 export function configText(config: Config): string {
-  return stringify(describeConfig(config), { lineWidth: 120 }).trimEnd()
+  const document = new Document(describeConfig(config))
+  visit(document, {
+    Map: (_key, map, path) => {
+      map.flow =
+        path.some(isSeq) ||
+        (path.filter(isMap).length >= 2 && map.items.every((pair) => isScalar(pair.value)))
+    },
+    Seq: (_key, list) => {
+      list.flow = !list.items.some(isMap)
+    },
+  })
+  return document.toString({ lineWidth: 120, flowCollectionPadding: true }).trimEnd()
 }
 
 function tenantOf(tenant: TenantConfig): JsonObject {

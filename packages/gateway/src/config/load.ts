@@ -21,7 +21,7 @@ import { notCarriedYet } from './environment.ts'
 import { loadPolicy } from './policy-file.ts'
 import { readPools } from './pools.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
-import { type ConfigDocument, configSchema } from './schema.ts'
+import { type ConfigDocument, configSchema, secretMin } from './schema.ts'
 import { type LoadOptions, Source } from './source.ts'
 
 export type { LoadOptions } from './source.ts'
@@ -70,6 +70,9 @@ export function loadConfig(options: LoadOptions): Config {
   const templates = readFolder(part('templates'), source)
   const unsubscribe = source.sound(['unsubscribe'], document.unsubscribe)
   const secret = source.secret(['unsubscribe', 'secret'], unsubscribe.secret, unsubscribe.secretFile)
+  if (secret !== undefined && secret.length < secretMin) {
+    source.fault(['unsubscribe', 'secretFile'], `names a file with less than ${secretMin} characters in it`)
+  }
   const marginMs = durationOr(20, source.sound(['limits'], document.limits).margin)
   if (marginMs > 1_000) source.fault(['limits', 'margin'], 'expected at most 1s')
   const retention = readRetention(source.sound(['retention'], document.retention), source)

@@ -19,6 +19,8 @@ const accountTerms = {
   concurrency: Type.Optional(count(1, 100_000, 'Calls under way at most.')),
 }
 
+const tlsModes = ['auto', 'required', 'unverified', 'off'] as const
+
 const smtpAccount = Type.Object(
   {
     ...accountTerms,
@@ -35,7 +37,23 @@ const smtpAccount = Type.Object(
         pattern: '^[^\\u0000-\\u001f\\u007f@]+@[^\\u0000-\\u001f\\u007f@]+$',
       }),
     ),
-    connections: Type.Optional(count(1, 1_000, 'Connections kept open.')),
+    connections: Type.Optional(
+      count(
+        1,
+        1_000,
+        'Connections kept open, each for one mail at a time. Default: as many as concurrency, 16.',
+      ),
+    ),
+    tls: Type.Optional(
+      Type.Union(
+        tlsModes.map((mode) => Type.Literal(mode)),
+        {
+          expects: `one of ${tlsModes.join(', ')}`,
+          description:
+            'STARTTLS: auto where the server offers it, required, unverified (any certificate), off. Default auto.',
+        },
+      ),
+    ),
     dkim: Type.Optional(
       Type.Object(
         {
@@ -51,6 +69,10 @@ const smtpAccount = Type.Object(
   closed,
 )
 
+/** Standard Webhooks, spec 1.0: the key in whole groups of base64. */
+export const webhookSecret =
+  '^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?|[A-Za-z0-9+/]{4})$'
+
 const webhookAccount = Type.Object(
   {
     ...accountTerms,
@@ -60,7 +82,7 @@ const webhookAccount = Type.Object(
     urlFile: Type.Optional(text('the path of a file that holds the URL')),
     secret: Type.Optional(
       text('whsec_ and a key in base64', {
-        pattern: '^whsec_[A-Za-z0-9+/]{8,}={0,2}$',
+        pattern: webhookSecret,
         description: 'Signs the calls (Standard Webhooks).',
         secret: true,
       }),
@@ -133,6 +155,7 @@ const anyPool = Type.Union([poolSchemas.smtp, poolSchemas.webhook, poolSchemas.s
 
 /** One pool, or a list that is an order of fallback. */
 export const poolsSchema = Type.Union([anyPool, Type.Array(anyPool, { minItems: 1 })], {
+  define: 'pools',
   expects: 'a pool, that is an object with provider and accounts',
 })
 

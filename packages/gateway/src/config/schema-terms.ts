@@ -29,11 +29,20 @@ for (const [name, read] of formats) {
 
 const durationText = Type.String({
   format: 'sluice-duration',
+  define: 'duration',
   pattern: '^\\s*\\d+\\s*(ms|s|min|h|d|day|week|month)\\s*$',
 })
-const sizeText = Type.String({ format: 'sluice-size', pattern: '^\\d+\\s*(B|KiB|MiB|KB|MB)$' })
+const sizeText = Type.String({
+  format: 'sluice-size',
+  define: 'size',
+  pattern: '^\\d+\\s*(B|KiB|MiB|KB|MB)$',
+})
 const window = '\\s*\\d+\\s*/\\s*\\d*\\s*(ms|s|min|h|d|day|week|month)\\s*'
-const rateText = Type.String({ format: 'sluice-rate', pattern: `^(unlimited|${window}(,${window})*)$` })
+const rateText = Type.String({
+  format: 'sluice-rate',
+  define: 'windows',
+  pattern: `^(unlimited|${window}(,${window})*)$`,
+})
 
 /** Nobody means a line break or a NUL in a name, path or address; some protocols take it for the end of one. */
 const plain = '^[^\\u0000-\\u001f\\u007f]+$'
@@ -70,7 +79,11 @@ export function size(description: string) {
 }
 
 export function share(description: string) {
-  const percent = Type.String({ format: 'sluice-share', pattern: '^\\d{1,3}(\\.\\d+)?\\s*%$' })
+  const percent = Type.String({
+    format: 'sluice-share',
+    define: 'percent',
+    pattern: '^\\d{1,3}(\\.\\d+)?\\s*%$',
+  })
   return Type.Union([percent, Type.Number({ minimum: 0, maximum: 1 })], {
     expects: 'a share such as 5% or 0.05',
     description,

@@ -8,6 +8,9 @@ import { logLevels } from './config.ts'
 import { poolsSchema } from './pool-schema.ts'
 import { count, duration, flag, rate, size, text } from './schema-terms.ts'
 
+/** Of a key for HMAC-SHA256, characters. */
+export const secretMin = 16
+
 const closed = { additionalProperties: false } as const
 
 const httpSchema = Type.Object(
@@ -61,7 +64,6 @@ const poolOfChannel = Type.Optional(poolsSchema)
 
 export const configSchema = Type.Object(
   {
-    $schema: Type.Optional(Type.String({ expects: 'the address of this schema' })),
     http: Type.Optional(httpSchema),
     store: Type.Optional(
       text('sqlite:<path>', { description: 'Where everything is kept. Default sqlite:./data/sluice.db.' }),
@@ -120,8 +122,8 @@ export const configSchema = Type.Object(
       Type.Object(
         {
           secret: Type.Optional(
-            text('a secret of at least 16 characters', {
-              minLength: 16,
+            text(`a secret of at least ${secretMin} characters`, {
+              minLength: secretMin,
               secret: true,
               description: 'Signs the unsubscribe links. Default: made once and kept beside the database.',
             }),
