@@ -167,5 +167,15 @@ function quietRow(rule: PlanRule, snapshot: Snapshot, now: number, counted: numb
   const freesAt = places > 0 ? now : (blocking < length ? log[blocking]! : now) + windowMs
   const resetAt = used > 0 ? log[gone]! + windowMs : counted > 0 ? now + windowMs : now
   const remaining = Math.max(0, maxWritten - used - counted)
-  return { limit, window: text, used, max: maxWritten, remaining, reserved: 0, freesAt, resetAt, admits: true }
+  return {
+    limit,
+    window: text,
+    used,
+    max: maxWritten,
+    remaining,
+    reserved: 0,
+    freesAt,
+    resetAt,
+    admits: true,
+  }
 }

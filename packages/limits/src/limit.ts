@@ -75,7 +75,10 @@ export function limit(name: string, windows: string | readonly string[], options
   const { stream = name, minGap, over = 'delay', countRefused = false } = options
   checkText('stream', stream)
   if (!overs.includes(over))
-    throw new LimitsError('INVALID_LIMIT', `${label}: over is 'delay', 'refuse' or 'count', not ${String(over)}`)
+    throw new LimitsError(
+      'INVALID_LIMIT',
+      `${label}: over is 'delay', 'refuse' or 'count', not ${String(over)}`,
+    )
   if (typeof countRefused !== 'boolean')
     throw new LimitsError('INVALID_LIMIT', `${label}: countRefused is true or false`)
   const all = [...inLimit(label, () => parseWindows(windows)), ...inLimit(label, () => gapWindow(minGap))]

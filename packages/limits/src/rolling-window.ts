@@ -111,6 +111,7 @@ export function earliest(
 export function givesWayAt(log: Log, max: number, windowMs: number, weight: number, t: number): boolean {
   const places = max - weight + 1
   if (places < 1) return t === Number.POSITIVE_INFINITY
+  if (freeAt(log, max, windowMs, weight, t) !== t) return false
   const first = countBefore(log, t - windowMs)
   if (first + places > log.length) return false
   return log[first]! + windowMs === t && log[first + places - 1]! - log[first]! < windowMs

@@ -1,7 +1,8 @@
 /**
  * Room for a high reservation: low ones that are booked and in its way give theirs up. All of them come out, the
  * earliest instant is found without them, and in the order of their instants each goes back that is not in the way
- * of it. What stays out is evicted; none of those could be put back alone.
+ * of it, neither at that instant nor, for limits that refuse, at the first one. What stays out is evicted; none of
+ * it could be put back alone.
  */
 
 import type { Plan } from '../plan.ts'
@@ -40,15 +41,16 @@ export function makeRoom(
   if (candidates.length === 0) return undefined
   for (const [, entry] of candidates) subject.takeOut(entry)
   const logs = allOf(slots)
-  const refused = refuserOf(plan, admitsAt(plan, logs, weight, without.firstAt)) !== undefined
+  const refuses = (): boolean =>
+    refuserOf(plan, admitsAt(plan, allOf(slots), weight, without.firstAt)) !== undefined
   const at = earliest(plan.rules, logs, weight, terms.forbidden, without.firstAt)
-  if (refused || at >= without.at || at - without.start > terms.horizonMs) {
+  if (refuses() || at >= without.at || at - without.start > terms.horizonMs) {
     for (const [, entry] of candidates) subject.putBack(entry, without.start)
     return undefined
   }
   const evicted = candidates.filter(([, entry]) => {
     subject.putBack(entry, without.start)
-    if (!admitsAt(plan, allOf(slots), weight, at).includes(false)) return false
+    if (!admitsAt(plan, allOf(slots), weight, at).includes(false) && !refuses()) return false
     subject.takeOut(entry)
     return true
   })

@@ -86,8 +86,12 @@ export class Stream {
     if (stale > 0) this.booked = this.booked.slice(stale)
   }
 
-  /** Keeps the newest of the past and all of the future. Waits until half can go, so that it costs O(1) a call. */
+  /**
+   * Keeps the newest of the past and all of the future. Waits until half can go, so that it costs O(1) a call; and
+   * for the first rule, because what is restored before any rule is known may all be needed.
+   */
   #trim(now: number): void {
+    if (this.windowMsMax === 0) return
     const surplus = countUntil(this.fired, now) - this.retained
     if (surplus >= this.retained) this.fired = this.fired.slice(surplus)
   }

@@ -69,7 +69,7 @@ export function weigh(
     refuser ?? (at > (repeated ? now : firstAt) ? decidingLimit(plan, logs, weight, at) : undefined)
 
   let entry = own
-  if (countsNow) entry = new Entry(now, weight, true, false, slots)
+  if (countsNow) entry = new Entry(now, weight, true, own?.low ?? false, slots)
   else if (kind === 'fire')
     entry = booked ? new Entry(at, weight, false, own?.low ?? false, slots) : undefined
   else if (booked && !repeated && kind === 'reserve')

@@ -1,0 +1,114 @@
+/**
+ * The same random operations on two limiters, and every answer compared. The clock steps forward, seldom back;
+ * ids come again; limits change; everything that the port can be asked is asked.
+ */
+import assert from 'node:assert/strict'
+import { type Limit, limit } from '../limit.ts'
+import type { Limits } from '../limits.ts'
+import type { Random } from './random.ts'
+
+export interface World {
+  now: number
+}
+
+/** Streams overlap, windows are short, so that every operation meets others. */
+export function ruleSets(): readonly (readonly Limit[])[] {
+  const gap = limit('gap', '4/60ms', { stream: 'a', minGap: 7 })
+  return [
+    [limit('one', '2/40ms')],
+    [limit('two', '2/40ms, 5/200ms, 9/500ms', { stream: 'a' }), limit('all', '6/90ms', { minGap: 3 })],
+    [gap, limit('strict', '3/80ms', { stream: 'b', over: 'refuse' }), limit('all', '5/90ms')],
+    [
+      limit('strict', '2/30ms', { stream: 'b', over: 'refuse' }),
+      limit('sticky', '3/50ms', { stream: 'c', countRefused: true }),
+    ],
+    [limit('sticky', '2/25ms, 4/120ms', { stream: 'a', countRefused: true, over: 'refuse' }), gap],
+    [limit('never', '0/10ms', { stream: 'd' }), limit('all', '5/90ms')],
+    [limit('wide', '20/300ms', { stream: 'a' }), limit('two', '1/1ms', { stream: 'b' })],
+    [],
+  ]
+}
+
+const subjects = ['ada', 'bob']
+const ids = ['i1', 'i2', 'i3', 'i4', 'i5', 'i6', 'i7', 'i8']
+
+/** One random operation as a function that can be applied to several limiters. */
+export function randomOperation(
+  random: Random,
+  now: number,
+  sets: readonly (readonly Limit[])[],
+): { readonly text: string; apply(limits: Limits): Promise<unknown> } {
+  const subject = random.pick(subjects)
+  const rules = random.pick(sets)
+  const id = random.pick(ids)
+  const weight = random.once(5) ? random.between(1, 4) : 1
+  const forbidden = random.once(3) ? randomIntervals(random, now) : []
+  const notBefore = random.once(4) ? now + random.between(-20, 120) : 0
+  const waiting = { weight, forbidden, notBefore }
+  const horizonMs = random.once(4) ? random.between(0, 150) : Number.POSITIVE_INFINITY
+  const priority = random.pick(['low', 'low', 'normal', 'high'] as const)
+  const booking = { ...waiting, id, horizonMs, priority, firm: random.once(6) }
+  const restored = {
+    id,
+    at: Math.max(0, now + random.between(-200, 60)),
+    fired: random.once(2),
+    streams: random.pick([['a'], ['a', 'b'], ['all', 'c', 'b']]),
+    weight,
+  }
+  const dice = random.below(100)
+  const operation = (name: string, apply: (limits: Limits) => Promise<unknown>, options: unknown = {}) => ({
+    text: `${now} ${name} ${subject} ${id} ${rules.map((rule) => rule.name).join('+')} ${JSON.stringify(options)}`,
+    apply,
+  })
+  if (dice < 18) return operation('take', (on) => on.take(subject, rules, { weight }), { weight })
+  if (dice < 26) return operation('take id', (on) => on.take(subject, rules, { weight, id }), { weight, id })
+  if (dice < 30) return operation('check', (on) => on.check(subject, rules, { weight }), { weight })
+  if (dice < 52) return operation('reserve', (on) => on.reserve(subject, rules, booking), booking)
+  if (dice < 58) return operation('preview', (on) => on.preview(subject, rules, booking), booking)
+  if (dice < 80) return operation('fire', (on) => on.fire(subject, id, rules, waiting), waiting)
+  if (dice < 84) return operation('force', (on) => on.force(subject, id, rules, { weight }), { weight })
+  if (dice < 93) return operation('cancel', (on) => on.cancel(subject, id))
+  if (dice < 97) return operation('restore', (on) => on.restore(subject, [restored]), restored)
+  if (dice < 99) return operation('has', (on) => on.has(subject))
+  return operation('forget', (on) => on.forget(subject))
+}
+
+function randomIntervals(random: Random, now: number): { from: number; to: number; resumeAt?: number }[] {
+  return Array.from({ length: random.between(1, 3) }, () => {
+    const from = now + random.between(-60, 100)
+    const to = from + random.between(-5, 60)
+    return random.once(2) ? { from, to } : { from, to, resumeAt: to + random.between(0, 30) }
+  })
+}
+
+/** Mostly on, by what the windows are made of; now and then back. */
+export function step(random: Random, world: World): void {
+  if (random.once(40)) world.now = Math.max(0, world.now - random.between(1, 60))
+  else if (!random.once(3)) world.now += random.pick([1, 2, 3, 7, 10, 25, 40, 90])
+}
+
+/** Applies the same operations to both and compares each answer, rows included. */
+export async function compare(
+  random: Random,
+  world: World,
+  operations: number,
+  actual: Limits,
+  expected: Limits,
+  label: string,
+): Promise<void> {
+  const sets = ruleSets()
+  const history: string[] = []
+  for (let count = 0; count < operations; count += 1) {
+    step(random, world)
+    const operation = randomOperation(random, world.now, sets)
+    history.push(operation.text)
+    const [is, should] = [plain(await operation.apply(actual)), plain(await operation.apply(expected))]
+    assert.deepEqual(is, should, `${label}, after:\n${history.slice(-25).join('\n')}`)
+  }
+}
+
+/** Decisions with their rows, comparable whatever class they have. */
+function plain(value: unknown): unknown {
+  const decision = value as { toJSON?: () => unknown } | undefined
+  return typeof decision?.toJSON === 'function' ? decision.toJSON() : value
+}

@@ -1,0 +1,279 @@
+/**
+ * The limiter told slowly and to the letter: a list of entries, and every question answered by counting. It shares
+ * no mathematics with the real stores (no blocks, no intervals, no sorted logs) and is what they are compared with.
+ * It keeps everything for ever and is meant for tests only.
+ */
+import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
+import type { ForbiddenInterval } from '../forbidden.ts'
+import type { Plan, PlanRule } from '../plan.ts'
+import type { Question, RestoredEntry, Store } from '../store.ts'
+
+interface ModelEntry {
+  readonly id: string | undefined
+  readonly at: number
+  readonly weight: number
+  readonly fired: boolean
+  readonly low: boolean
+  readonly streams: readonly string[]
+}
+
+type Entries = readonly ModelEntry[]
+
+/** What the model holds, for oracles that count windows themselves. */
+export interface ModelStore extends Store {
+  entries(subject: string): Entries
+}
+
+export function modelStore(options: { readonly now: () => number }): ModelStore {
+  const subjects = new Map<string, Entries>()
+  const entriesOf = (subject: string): Entries => subjects.get(subject) ?? []
+
+  function keep(subject: string, entries: Entries): void {
+    // What has neither a name nor a stream has left nothing behind.
+    const known = entries.filter(({ id, streams }) => id !== undefined || streams.length > 0)
+    if (known.length === 0) subjects.delete(subject)
+    else subjects.set(subject, known)
+  }
+
+  function decide(question: Question): Decision {
+    const { decision, entries } = answer(question, entriesOf(question.subject), options.now())
+    keep(question.subject, entries)
+    return decision
+  }
+
+  function restore(subject: string, restored: readonly RestoredEntry[]): void {
+    for (const { id, at, fired, streams, weight = 1 } of restored) {
+      const entries = entriesOf(subject)
+      if (!entries.some((entry) => entry.id === id))
+        keep(subject, [...entries, { id, at, fired, streams, weight, low: false }])
+    }
+  }
+
+  function cancel(subject: string, id: string): boolean {
+    const entries = entriesOf(subject)
+    keep(
+      subject,
+      entries.filter((entry) => entry.id !== id),
+    )
+    return entriesOf(subject).length < entries.length
+  }
+
+  return {
+    entries: entriesOf,
+    decide: async (questions) => questions.map(decide),
+    cancel: async (places) => places.map(({ subject, id }) => cancel(subject, id)),
+    async restore(batches) {
+      for (const { subject, entries } of batches) restore(subject, entries)
+    },
+    async forget(names) {
+      for (const name of names) subjects.delete(name)
+    },
+    has: async (names) => names.map((name) => subjects.has(name)),
+  }
+}
+
+interface Answer {
+  readonly decision: Decision
+  readonly entries: Entries
+}
+
+function answer(question: Question, entries: Entries, now: number): Answer {
+  const { kind, plan, id, terms } = question
+  const own = id === undefined ? undefined : entries.find((entry) => entry.id === id)
+  const others = entries.filter((entry) => entry !== own)
+  const books = kind === 'reserve' || kind === 'preview'
+  const repeated = own !== undefined && (books || (kind === 'take' && own.fired))
+  const weight = own?.weight ?? terms.weight
+  const start = Math.max(now, terms.notBefore)
+  const firstAt = outside(terms.forbidden, start)
+  const used = plan.rules.map((rule) => usedIn(rule, plan, others, now))
+  const ask: Ask = { plan, weight, forbidden: terms.forbidden, firstAt }
+
+  /** The entries that the question is judged against. */
+  let judged = kind === 'fire' ? others.filter((entry) => entry.fired) : others
+  let evicted: Entries = []
+  let verdict = judge(ask, judged, books)
+  if (books && !repeated && terms.priority === 'high' && verdict.refusing.length > 0) {
+    const room = makeRoom(ask, judged)
+    const gains = room.verdict.at < (verdict.refuser === undefined ? verdict.at : Number.POSITIVE_INFINITY)
+    if (room.verdict.refuser === undefined && gains && room.verdict.at - start <= terms.horizonMs) {
+      evicted = room.evicted
+      judged = judged.filter((entry) => !evicted.includes(entry))
+      verdict = room.verdict
+    }
+  }
+  let at = repeated ? own.at : kind === 'force' ? now : verdict.at
+  const refuser = repeated || !books ? undefined : verdict.refuser
+
+  const countsNow = kind === 'force' || ((kind === 'take' || kind === 'fire') && !repeated && at === now)
+  const inHorizon = at < Number.POSITIVE_INFINITY && at - start <= terms.horizonMs
+  const booked =
+    kind === 'fire'
+      ? !countsNow && at < Number.POSITIVE_INFINITY
+      : books && inHorizon && refuser === undefined
+  let kept: Entries = others.filter((entry) => kind !== 'reserve' || !evicted.includes(entry))
+  let shown: Entries = others.filter((entry) => !evicted.includes(entry))
+  if (kind === 'take' && !countsNow && !repeated && plan.countRefused.length > 0) {
+    const streams = plan.countRefused.map((index) => plan.streams[index]!)
+    const attempt = { id: undefined, at: now, weight, fired: true, low: false, streams }
+    kept = [...kept, attempt]
+    shown = [...shown, attempt]
+    judged = [...judged, attempt]
+    at = judge(ask, judged, false).at
+  }
+  const limit = refuser ?? (at > (repeated ? now : firstAt) ? decider(ask, judged, at) : undefined)
+
+  let entry = own
+  const place = { id, weight, streams: plan.streams, low: terms.priority === 'low' }
+  if (countsNow) entry = { ...place, at: now, fired: true, low: own?.low ?? false }
+  else if (kind === 'fire')
+    entry = booked ? { ...place, at, fired: false, low: own?.low ?? false } : undefined
+  else if (booked && !repeated && kind === 'reserve') entry = { ...place, at, fired: terms.firm }
+
+  const counted = entry?.fired === true && entry.at <= now
+  const rows = rowsOf(ask, used, verdict.refusing, counted ? [...shown, entry!] : shown, now)
+  const held = kind !== 'check' && (repeated || countsNow || booked)
+  const decision = decisionOf(
+    {
+      allowed: books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow,
+      held,
+      fired: held && (countsNow || (repeated ? own.fired : books && terms.firm)),
+      at,
+      now,
+      limit,
+      firstAt,
+      refusedBy: [...new Set(verdict.refusing.map((rule) => rule.limit))],
+      evicted: evicted.map((one) => one.id!),
+    },
+    rows,
+  )
+  return { decision, entries: entry === undefined ? kept : [...kept, entry] }
+}
+
+interface Ask {
+  readonly plan: Plan
+  readonly weight: number
+  readonly forbidden: readonly ForbiddenInterval[]
+  readonly firstAt: number
+}
+
+interface Verdict {
+  readonly at: number
+  readonly refusing: readonly PlanRule[]
+  readonly refuser: string | undefined
+}
+
+function judge(ask: Ask, entries: Entries, books: boolean): Verdict {
+  const refusing = ask.plan.rules.filter((rule) => !admits(ask, rule, entries, ask.firstAt))
+  const refuser = books ? refusing.find((rule) => rule.refuse)?.limit : undefined
+  return { at: firstFeasible(ask, entries), refusing, refuser }
+}
+
+/** The windows that hold t begin in (t − W, t]; the fullest begins at an instant of the stream, or at t. */
+function admits(ask: Ask, rule: PlanRule, entries: Entries, t: number): boolean {
+  const instants = [...instantsOf(ask.plan, rule, entries), ...Array.from({ length: ask.weight }, () => t)]
+  return instants
+    .filter((from) => from > t - rule.windowMs && from <= t)
+    .every(
+      (from) =>
+        instants.filter((instant) => instant >= from && instant < from + rule.windowMs).length <= rule.max,
+    )
+}
+
+/** Tries the only instants at which anything can change: the start, and a window's length after each entry. */
+function firstFeasible(ask: Ask, entries: Entries): number {
+  const changes = ask.plan.rules.flatMap((rule) =>
+    instantsOf(ask.plan, rule, entries).map((instant) => instant + rule.windowMs),
+  )
+  let t = ask.firstAt
+  for (;;) {
+    const from = t
+    const candidates = [from, ...changes.filter((instant) => instant > from).sort((a, b) => a - b)]
+    t =
+      candidates.find((instant) => ask.plan.rules.every((rule) => admits(ask, rule, entries, instant))) ??
+      Number.POSITIVE_INFINITY
+    const open = outside(ask.forbidden, t)
+    if (open === t) return t
+    t = open
+  }
+}
+
+/** The first limit that would still refuse a millisecond earlier. */
+function decider(ask: Ask, entries: Entries, at: number): string | undefined {
+  if (at === Number.POSITIVE_INFINITY) return ask.plan.rules.find((rule) => rule.max < ask.weight)?.limit
+  return ask.plan.rules.find((rule) => admits(ask, rule, entries, at) && !admits(ask, rule, entries, at - 1))
+    ?.limit
+}
+
+function makeRoom(ask: Ask, entries: Entries): { readonly verdict: Verdict; readonly evicted: Entries } {
+  const inTheWay = entries
+    .filter(
+      (entry) =>
+        entry.low && !entry.fired && entry.streams.some((stream) => ask.plan.streams.includes(stream)),
+    )
+    .sort((a, b) => a.at - b.at || (a.id! < b.id! ? -1 : 1))
+  let kept = entries.filter((entry) => !inTheWay.includes(entry))
+  const { at } = judge(ask, kept, true)
+  const evicted: ModelEntry[] = []
+  for (const entry of inTheWay) {
+    const crowded = [...kept, entry]
+    const inNobodysWay = ask.plan.rules.every((rule) => admits(ask, rule, crowded, at))
+    const refuses = inNobodysWay && judge(ask, crowded, true).refuser !== undefined
+    if (inNobodysWay && !refuses) kept = crowded
+    else evicted.push(entry)
+  }
+  return { verdict: { ...judge(ask, kept, true), at }, evicted }
+}
+
+function outside(forbidden: readonly ForbiddenInterval[], t: number): number {
+  const holding = forbidden.filter(({ from, to }) => from <= t && t < to)
+  if (holding.length === 0) return t
+  return outside(forbidden, Math.max(...holding.map(({ to, resumeAt = to }) => resumeAt)))
+}
+
+function instantsOf(plan: Plan, rule: PlanRule, entries: Entries): number[] {
+  return entries
+    .filter((entry) => entry.streams.includes(plan.streams[rule.stream]!))
+    .flatMap((entry) => Array.from({ length: entry.weight }, () => entry.at))
+}
+
+function usedIn(rule: PlanRule, plan: Plan, entries: Entries, now: number): number {
+  const fired = entries.filter((entry) => entry.fired)
+  return instantsOf(plan, rule, fired).filter((instant) => instant > now - rule.windowMs && instant <= now)
+    .length
+}
+
+function rowsOf(
+  ask: Ask,
+  used: readonly number[],
+  refusing: readonly PlanRule[],
+  entries: Entries,
+  now: number,
+): RuleRow[] {
+  const one = { ...ask, weight: 1, forbidden: [], firstAt: now }
+  return ask.plan.rules.map((rule, index) => {
+    const fired = instantsOf(
+      ask.plan,
+      rule,
+      entries.filter((entry) => entry.fired),
+    )
+    const booked = instantsOf(
+      ask.plan,
+      rule,
+      entries.filter((entry) => !entry.fired),
+    )
+    const inWindow = fired.filter((instant) => instant > now - rule.windowMs && instant <= now)
+    return {
+      limit: rule.limit,
+      window: rule.text,
+      used: used[index]!,
+      max: rule.max,
+      remaining: Math.max(0, rule.max - inWindow.length),
+      reserved:
+        booked.filter((at) => at > now - rule.windowMs).length + fired.filter((at) => at > now).length,
+      freesAt: firstFeasible({ ...one, plan: { ...ask.plan, rules: [rule] } }, entries),
+      resetAt: inWindow.length === 0 ? now : Math.min(...inWindow) + rule.windowMs,
+      admits: !refusing.includes(rule),
+    }
+  })
+}
