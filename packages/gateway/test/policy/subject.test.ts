@@ -19,18 +19,22 @@ test('braces never reach a key, where a cluster would take them for a hash tag',
 })
 
 const tricky = fc.string({
-  unit: fc.constantFrom('a', 'b', '/', '%', '2', 'F', '"', '\\', '\ud800', '\udc00', 'é'),
-  maxLength: 5,
+  unit: fc.constantFrom('a', '/', '%', '%2F', '\ud800', '"\\ud800"'),
+  maxLength: 3,
 })
 
 test('two people never share a key', () => {
-  const person = fc.tuple(tricky, tricky)
   fc.assert(
-    fc.property(person, person, (one, other) => {
-      const same = one[0] === other[0] && one[1] === other[1]
-      assert.equal(personSubject(...one).key === personSubject(...other).key, same)
+    fc.property(fc.array(fc.tuple(tricky, tricky), { minLength: 500, maxLength: 500 }), (people) => {
+      const byKey = new Map<string, string>()
+      for (const [tenant, id] of people) {
+        const who = JSON.stringify([tenant, id])
+        const { key } = personSubject(tenant, id)
+        assert.equal(byKey.get(key) ?? who, who, `both have the key ${key}`)
+        byKey.set(key, who)
+      }
     }),
-    { seed, numRuns: 5_000 },
+    { seed, numRuns: 30 },
   )
 })
 
