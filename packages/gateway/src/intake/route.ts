@@ -34,6 +34,8 @@ export interface Route {
   readonly bodyIgnored?: boolean
   /** The handler checks the body itself; the schema is only published. */
   readonly bodyChecked?: 'by handler'
+  /** The answer goes on; there is no HEAD of it. */
+  readonly stream?: boolean
   /** @defaultValue the configured limit for single requests */
   readonly bodyMaxBytes?: number
   readonly answers: Readonly<Record<number, RouteAnswer>>

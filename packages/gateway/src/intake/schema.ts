@@ -147,6 +147,7 @@ export const recipientAnswer = Type.Object({ id: recipientId, ...preferences }, 
 // ---- paths and queries; what they carry is text, so numbers are read from it
 
 export const idParams = Type.Object({ id: Type.String({ minLength: 1, maxLength: 256 }) })
+export const tokenParams = Type.Object({ token: Type.String({ minLength: 1, maxLength: 4_096 }) })
 export const recipientParams = Type.Object({ id: recipientId })
 
 const paging = {

@@ -3,30 +3,28 @@
  * and time, the question who asks, the parser (json.ts), the schema (validation.ts), and its handler in routes/;
  * whatever goes wrong on the way leaves as a problem (problem.ts).
  */
-import type { Socket } from 'node:net'
 import type { TSchema } from '@sinclair/typebox'
-import Fastify, {
-  type FastifyError,
-  type FastifyInstance,
-  type FastifyReply,
-  type FastifyRequest,
-} from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Gate, Ledger, People, PoolReport, Queue, Store, Templates } from '../ports.ts'
+import { createApp } from './app.ts'
 import type { Offer } from './draft.ts'
 import { createIdempotency } from './idempotency.ts'
 import { type Authenticate, loopbackIdentity, operatorScope } from './identity.ts'
-import { parseJson } from './json.ts'
-import { asSluiceError, problemBody, problemType, sendProblem, unsupportedMediaType } from './problem.ts'
+import { createMetrics, type Metrics } from './metrics.ts'
+import { openApiDocument } from './openapi.ts'
+import { asSluiceError, sendProblem } from './problem.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
 import type { Route } from './route.ts'
 import { batchRoutes } from './routes/batch.ts'
+import { createEventRoutes } from './routes/events.ts'
 import { notificationRoutes } from './routes/notifications.ts'
 import { operationRoutes } from './routes/operations.ts'
 import { probeRoutes } from './routes/probes.ts'
 import { recipientRoutes } from './routes/recipients.ts'
+import { unsubscribeRoutes } from './routes/unsubscribe.ts'
 import type { UnsubscribeLinks } from './unsubscribe.ts'
 import { compileCheck, invalidRequest } from './validation.ts'
 
@@ -77,19 +75,20 @@ export interface HttpServer {
   close(): Promise<void>
 }
 
-/** How often connections are held against their deadlines. */
-const deadlineCheckMs = 1_000
-/** Of a connection between two requests. */
-const keepAliveMs = 72_000
+/** Of a body that nobody reads: `List-Unsubscribe=One-Click` in one form or another. */
+const ignoredBodyMaxBytes = 16_384
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { config } = options
   const app = createApp(config)
+  const metrics = createMetrics(options)
+  const events = createEventRoutes(options)
   let closing = false
-  const routes = routesOf(options, () => closing)
-  const authenticate = options.authenticate ?? loopbackIdentity
-  for (const route of routes) addRoute(app, route, authenticate)
+  const routes = withDocument([...routesOf(options, metrics, () => closing), ...events.routes])
+  addRoutes(app, routes, options.authenticate ?? loopbackIdentity)
   answerTheRest(app, routes, options.log)
+  // Streams have no end of their own, and the server waits for all ends.
+  app.addHook('preClose', async () => events.close())
 
   return {
     async listen() {
@@ -106,73 +105,60 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
         await app.close()
       } finally {
         clearTimeout(cut)
+        metrics.close()
       }
     },
   }
 }
 
-function routesOf(options: HttpServerOptions, isClosing: () => boolean): readonly Route[] {
-  const { config, clock, templates, channels, store, gate } = options
+function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () => boolean): readonly Route[] {
+  const { config, clock, templates, channels, store, gate, links } = options
   const offer: Offer = { templates, channels: new Set(channels), dataMaxBytes: config.dataMaxBytes }
   const idempotency = createIdempotency({ store, clock })
   const editor = createRecipientEditor({ gate, store })
+  const { onAccepted } = metrics
   return [
     ...notificationRoutes({
       ...options,
       offer,
       idempotency,
       overLimitStatus: config.overLimitStatus,
-      onAccepted: () => {},
+      onAccepted,
     }),
     ...batchRoutes({ ...options, offer, idempotency, bodyMaxBytes: config.batchBodyMaxBytes }),
     ...recipientRoutes({ ...options, editor }),
     ...operationRoutes({ ...options, idempotency, now: () => clock.now() }),
-    ...probeRoutes({ store, isClosing }),
+    ...probeRoutes({ store, isClosing, metrics }),
+    ...(links?.urlFor === undefined ? [] : unsubscribeRoutes({ links, editor })),
   ]
 }
 
-function createApp(config: HttpServerConfig): FastifyInstance {
-  const app = Fastify({
-    logger: false,
-    bodyLimit: config.bodyMaxBytes,
-    requestTimeout: config.requestTimeoutMs,
-    keepAliveTimeout: keepAliveMs,
-    // Headers have no longer than the whole request, or a client could stay by never ending them.
-    http: { headersTimeout: config.requestTimeoutMs, connectionsCheckingInterval: deadlineCheckMs },
-    // While it closes, what has arrived is still answered.
-    return503OnClosing: false,
-    forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: 4_096 },
-    clientErrorHandler,
-    frameworkErrors: (error: FastifyError, _request: FastifyRequest, reply: FastifyReply) => {
-      sendProblem(reply, asSluiceError(error))
-    },
-  })
-  app.decorateRequest('caller')
-  app.decorateRequest('bodyBytes', null)
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    ['application/json', 'application/merge-patch+json'],
-    { parseAs: 'buffer' },
-    (request, bytes: Buffer, done) => {
-      if (request.is404 || (bytes.length === 0 && request.method === 'DELETE')) return done(null, undefined)
-      if (!isUtf8Type(request.headers['content-type'])) return done(unsupportedMediaType(), undefined)
-      request.bodyBytes = bytes
-      try {
-        done(null, parseJson(bytes))
-      } catch (error) {
-        done(error as Error, undefined)
-      }
-    },
-  )
-  return app
+/** The table, and the route at which it is published. */
+function withDocument(routes: readonly Route[]): readonly Route[] {
+  const document: Route = {
+    method: 'GET',
+    path: '/openapi.json',
+    summary: 'This document',
+    access: 'open',
+    answers: { 200: { description: 'OpenAPI 3.1', type: 'application/json' } },
+    handle: () => published,
+  }
+  const all = [...routes, document]
+  const published = openApiDocument(all)
+  return all
 }
 
-/** JSON is UTF-8 (RFC 8259); who says otherwise means something else than what we would read. */
-function isUtf8Type(type: string | undefined): boolean {
-  if (type === undefined || type === 'application/json') return true
-  const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(type)?.[1]?.toLowerCase()
-  return charset === undefined || charset === 'utf-8' || charset === 'utf8'
+function addRoutes(app: FastifyInstance, routes: readonly Route[], authenticate: Authenticate): void {
+  for (const route of routes) if (route.bodyIgnored !== true) addRoute(app, route, authenticate)
+  app.register(async (apart) => {
+    apart.removeAllContentTypeParsers()
+    apart.addContentTypeParser(
+      '*',
+      { parseAs: 'buffer', bodyLimit: ignoredBodyMaxBytes },
+      (_request, _bytes, done) => done(null, undefined),
+    )
+    for (const route of routes) if (route.bodyIgnored === true) addRoute(apart, route, authenticate)
+  })
 }
 
 function addRoute(app: FastifyInstance, route: Route, authenticate: Authenticate): void {
@@ -180,6 +166,7 @@ function addRoute(app: FastifyInstance, route: Route, authenticate: Authenticate
   app.route({
     method,
     url: path,
+    ...(route.stream === true ? { exposeHeadRoute: false } : {}),
     ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
     schema: {
       ...(params === undefined ? {} : { params }),
@@ -230,10 +217,10 @@ function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): vo
 /** Paths and methods that nobody serves, and every error. */
 function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: HttpLog): void {
   const places = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>()
-  for (const { path, method } of routes) {
+  for (const { path, method, stream } of routes) {
     const place = places.get(path) ?? { pattern: patternOf(path), methods: new Set<string>() }
     place.methods.add(method)
-    if (method === 'GET') place.methods.add('HEAD')
+    if (method === 'GET' && stream !== true) place.methods.add('HEAD')
     places.set(path, place)
   }
 
@@ -263,30 +250,4 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
 
 function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll(/[.]/g, '\\.').replaceAll(/:[a-z]+/g, '[^/]+')}$`)
-}
-
-/** What is no HTTP, or came too slowly: there is no request yet, so the answer is written by hand. */
-function clientErrorHandler(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const body = problemBody(clientErrorOf(error.code))
-  const { status } = clientErrorOf(error.code)
-  const line = status === 408 ? '408 Request Timeout' : '400 Bad Request'
-  const head = `HTTP/1.1 ${line}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
-  socket.end(head + body)
-  // Half-closed is not gone: a client that goes on sending would keep it.
-  socket.destroySoon()
-}
-
-function clientErrorOf(code: string | undefined): SluiceError {
-  switch (code) {
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new SluiceError('REQUEST_TIMEOUT', 'The request did not arrive in time.')
-    case 'HPE_HEADER_OVERFLOW':
-      return new SluiceError('INVALID_REQUEST', 'The headers are larger than 16 KiB.')
-    default:
-      return new SluiceError('INVALID_REQUEST', 'This is not valid HTTP.')
-  }
 }

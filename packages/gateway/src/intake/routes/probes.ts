@@ -1,16 +1,18 @@
-/** Is it alive, can it work: what load balancers and orchestrators ask. */
+/** Is it alive, can it work, how does it do: what load balancers, orchestrators and Prometheus ask. */
 import { SluiceError } from '../../errors.ts'
 import type { Store } from '../../ports.ts'
 import { healthSchema } from '../answer-schema.ts'
+import type { Metrics } from '../metrics.ts'
 import type { Route } from '../route.ts'
 
 export interface ProbeRoutesOptions {
   readonly store: Pick<Store, 'ping'>
   /** Whether the server is on its way out. */
   readonly isClosing: () => boolean
+  readonly metrics: Pick<Metrics, 'text' | 'contentType'>
 }
 
-export function probeRoutes({ store, isClosing }: ProbeRoutesOptions): readonly Route[] {
+export function probeRoutes({ store, isClosing, metrics }: ProbeRoutesOptions): readonly Route[] {
   return [
     {
       method: 'GET',
@@ -38,6 +40,16 @@ export function probeRoutes({ store, isClosing }: ProbeRoutesOptions): readonly 
           })
         }
         return { status: 'ready' }
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      summary: "Counts and latencies in Prometheus' form",
+      access: 'open',
+      answers: { 200: { description: 'The metrics', type: 'text/plain' } },
+      async handle(_request, reply) {
+        return reply.header('content-type', metrics.contentType).send(await metrics.text())
       },
     },
   ]

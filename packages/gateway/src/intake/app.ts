@@ -1,0 +1,95 @@
+/**
+ * Fastify as the gateway needs it: nothing stripped, nothing coerced, every size and time bounded, and one form of
+ * refusal also for what is refused before there is a request.
+ */
+import type { Socket } from 'node:net'
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
+import { SluiceError } from '../errors.ts'
+import { parseJson } from './json.ts'
+import { asSluiceError, problemBody, problemType, sendProblem, unsupportedMediaType } from './problem.ts'
+
+/** How often connections are held against their deadlines. */
+const deadlineCheckMs = 1_000
+/** Of a connection between two requests. */
+const keepAliveMs = 72_000
+
+export interface AppOptions {
+  readonly bodyMaxBytes: number
+  /** By when a whole request must have arrived, ms. */
+  readonly requestTimeoutMs: number
+}
+
+export function createApp(config: AppOptions): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: config.bodyMaxBytes,
+    requestTimeout: config.requestTimeoutMs,
+    keepAliveTimeout: keepAliveMs,
+    // Headers have no longer than the whole request, or a client could stay by never ending them.
+    http: { headersTimeout: config.requestTimeoutMs, connectionsCheckingInterval: deadlineCheckMs },
+    // While it closes, what has arrived is still answered.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 4_096 },
+    clientErrorHandler,
+    frameworkErrors: (error: FastifyError, _request: FastifyRequest, reply: FastifyReply) => {
+      sendProblem(reply, asSluiceError(error))
+    },
+  })
+  app.decorateRequest('caller')
+  app.decorateRequest('bodyBytes', null)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    ['application/json', 'application/merge-patch+json'],
+    { parseAs: 'buffer' },
+    (request, bytes: Buffer, done) => {
+      if (request.is404 || (bytes.length === 0 && request.method === 'DELETE')) return done(null, undefined)
+      if (!isUtf8Type(request.headers['content-type'])) return done(unsupportedMediaType(), undefined)
+      request.bodyBytes = bytes
+      try {
+        done(null, parseJson(bytes))
+      } catch (error) {
+        done(error as Error, undefined)
+      }
+    },
+  )
+  return app
+}
+
+/** JSON is UTF-8 (RFC 8259); who says otherwise means something else than what we would read. */
+function isUtf8Type(type: string | undefined): boolean {
+  if (type === undefined || type === 'application/json') return true
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(type)?.[1]?.toLowerCase()
+  return charset === undefined || charset === 'utf-8' || charset === 'utf8'
+}
+
+/** What is no HTTP, or came too slowly: there is no request yet, so the answer is written by hand. */
+function clientErrorHandler(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const body = problemBody(clientErrorOf(error.code))
+  const { status } = clientErrorOf(error.code)
+  const line = status === 408 ? '408 Request Timeout' : '400 Bad Request'
+  const head = `HTTP/1.1 ${line}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
+  socket.end(head + body)
+  // Half-closed is not gone: a client that goes on sending would keep it.
+  socket.destroySoon()
+}
+
+function clientErrorOf(code: string | undefined): SluiceError {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new SluiceError('REQUEST_TIMEOUT', 'The request did not arrive in time.')
+    case 'HPE_HEADER_OVERFLOW':
+      return new SluiceError('INVALID_REQUEST', 'The headers are larger than 16 KiB.')
+    default:
+      return new SluiceError('INVALID_REQUEST', 'This is not valid HTTP.')
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * What is counted, in Prometheus' form. Counting is adding to a number; labels and text are made when somebody
+ * asks. The labels are channels, states, reasons and providers, never tenants or recipients: their number is known.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { Channel, Status, TimelineEvent } from '../model.ts'
+import { channels, statuses } from '../model.ts'
+import type { Happening, Ledger, PoolReport, Queue } from '../ports.ts'
+
+export interface MetricsOptions {
+  readonly ledger: Pick<Ledger, 'counts' | 'subscribe'>
+  readonly queue?: Pick<Queue, 'size'>
+  readonly pools: () => readonly PoolReport[]
+}
+
+export interface Metrics {
+  readonly contentType: string
+  /** A request that accepted something took so long, ms. */
+  onAccepted(tookMs: number): void
+  /** A durable commit took so long, ms. */
+  onCommit(tookMs: number): void
+  text(): Promise<string>
+  close(): void
+}
+
+const latencyBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+export function createMetrics(options: MetricsOptions): Metrics {
+  const { ledger } = options
+  const register = new Registry()
+  const registers = [register]
+  const sum = (counts: Readonly<Record<Status, number>>): number =>
+    statuses.reduce((total, status) => total + counts[status], 0)
+
+  /** Accepted before this process began, by the record; from here on counted one by one. */
+  let accepted = sum(ledger.counts())
+  const changes = new Tally()
+  const calls = new Tally()
+  const suppressions = new Tally()
+
+  const unsubscribe = ledger.subscribe(({ notification, events }: Happening) => {
+    const { channel } = notification
+    for (const event of events) {
+      changes.add(channel, event.status)
+      if (event.status === 'accepted') accepted += 1
+      else if (event.status === 'suppressed') suppressions.add(channel, event.reason ?? 'none')
+      const outcome = callOutcome(event)
+      if (outcome !== undefined) calls.add(channel, event.provider ?? 'none', outcome)
+    }
+  })
+
+  const acceptSeconds = new Histogram({
+    name: 'sluice_accept_seconds',
+    help: 'From a request that brings a notification to its answer, in which it is on disk.',
+    buckets: latencyBuckets,
+    registers,
+  })
+  const commitSeconds = new Histogram({
+    name: 'sluice_commit_seconds',
+    help: 'One durable commit.',
+    buckets: latencyBuckets,
+    registers,
+  })
+  gauge('sluice_notifications', 'Notifications in each state.', ['status'], (set) => {
+    const counts = ledger.counts()
+    for (const status of statuses) set([status], counts[status])
+  })
+  gauge('sluice_notifications_unaccounted', 'Accepted ones that are in no state: always 0.', [], (set) => {
+    set([], accepted - sum(ledger.counts()))
+  })
+  counter('sluice_notifications_accepted_total', 'Accepted ones on record.', [], (set) => set([], accepted))
+  counter('sluice_state_changes_total', 'Changes of state.', ['channel', 'status'], changes.each)
+  counter('sluice_suppressed_total', 'Suppressed ones.', ['channel', 'reason'], suppressions.each)
+  counter(
+    'sluice_provider_calls_total',
+    'Settled calls to providers.',
+    ['channel', 'provider', 'outcome'],
+    calls.each,
+  )
+  gauge('sluice_queue_size', 'Ready to leave.', ['channel'], (set) => {
+    if (options.queue !== undefined)
+      for (const channel of channels) set([channel], options.queue.size(channel))
+  })
+  gauge('sluice_accounts', 'Provider accounts.', ['channel', 'provider', 'status'], (set) => {
+    for (const { channel, provider, accounts } of options.pools()) {
+      const healths = Map.groupBy(accounts, (account) => account.status)
+      for (const [health, those] of healths) set([channel, provider, health], those.length)
+    }
+  })
+  const loopDelay = processGauges()
+
+  type Set = (labels: readonly string[], value: number) => void
+
+  function gauge(name: string, help: string, labelNames: readonly string[], fill: (set: Set) => void): void {
+    new Gauge({
+      name,
+      help,
+      labelNames: [...labelNames],
+      registers,
+      collect() {
+        this.reset()
+        fill((labels, value) => this.set(labelled(labelNames, labels), value))
+      },
+    })
+  }
+
+  function counter(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+    fill: (set: Set) => void,
+  ): void {
+    new Counter({
+      name,
+      help,
+      labelNames: [...labelNames],
+      registers,
+      collect() {
+        this.reset()
+        fill((labels, value) => this.inc(labelled(labelNames, labels), value))
+      },
+    })
+  }
+
+  function processGauges() {
+    const delay = monitorEventLoopDelay({ resolution: 20 })
+    delay.enable()
+    gauge(
+      'nodejs_eventloop_lag_seconds',
+      'Lateness of the event loop since the last scrape.',
+      ['quantile'],
+      (set) => {
+        for (const percent of [50, 99, 100]) set([String(percent / 100)], delay.percentile(percent) / 1e9)
+        delay.reset()
+      },
+    )
+    gauge('process_resident_memory_bytes', 'Resident memory.', [], (set) =>
+      set([], process.memoryUsage.rss()),
+    )
+    counter('process_cpu_seconds_total', 'CPU time, user and system.', [], (set) => {
+      const { user, system } = process.cpuUsage()
+      set([], (user + system) / 1e6)
+    })
+    return delay
+  }
+
+  return {
+    contentType: register.contentType,
+    onAccepted: (tookMs) => acceptSeconds.observe(tookMs / 1_000),
+    onCommit: (tookMs) => commitSeconds.observe(tookMs / 1_000),
+    text: () => register.metrics(),
+    close() {
+      unsubscribe()
+      loopDelay.disable()
+    },
+  }
+}
+
+const labelled = (names: readonly string[], values: readonly string[]): Record<string, string> =>
+  Object.fromEntries(names.map((name, index) => [name, values[index]!]))
+
+/** What a call to a provider came to; undefined for what is no end of a call. */
+function callOutcome({ status, attempt }: TimelineEvent): string | undefined {
+  if (attempt === undefined) return undefined
+  switch (status) {
+    case 'delivered':
+    case 'failed':
+    case 'dead':
+      return status
+    case 'scheduled':
+      return 'retry'
+    case 'queued':
+      return 'rate_limited'
+    default:
+      return undefined
+  }
+}
+
+/** Counts by a few words. */
+class Tally {
+  readonly #counts = new Map<string, number>()
+
+  add(channel: Channel, ...words: readonly string[]): void {
+    const key = `${channel} ${words.join(' ')}`
+    this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1)
+  }
+
+  readonly each = (tell: (words: readonly string[], count: number) => void): void => {
+    for (const [key, count] of this.#counts) tell(key.split(' '), count)
+  }
+}

@@ -1,0 +1,155 @@
+/** The published description of the HTTP interface (OpenAPI 3.1), made of the table of routes. */
+import type { TSchema } from '@sinclair/typebox'
+import { type ErrorCode, errors } from '../errors.ts'
+import { problemSchema } from './answer-schema.ts'
+import type { Route, RouteAnswer } from './route.ts'
+
+type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
+type JsonRecord = { [key: string]: Json }
+
+const version = '0.1.0'
+
+/** What can go wrong with any request, and with any that has a body. */
+const always: readonly ErrorCode[] = ['INVALID_REQUEST', 'INTERNAL']
+const withBody: readonly ErrorCode[] = [
+  'INVALID_JSON',
+  'PAYLOAD_TOO_LARGE',
+  'UNSUPPORTED_MEDIA_TYPE',
+  'REQUEST_TIMEOUT',
+]
+const withCaller: readonly ErrorCode[] = ['UNAUTHENTICATED']
+
+export function openApiDocument(routes: readonly Route[]): JsonRecord {
+  const schemas: JsonRecord = {}
+  const paths: { [path: string]: JsonRecord } = {}
+  for (const route of routes) {
+    const path = route.path.replaceAll(/:([a-z]+)/g, '{$1}')
+    paths[path] ??= {}
+    paths[path][route.method.toLowerCase()] = operation(route, schemas)
+  }
+  reference(problemSchema, schemas)
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Sluice',
+      version,
+      summary: 'A notification rate-limiting gateway',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    paths,
+    components: {
+      schemas,
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+    },
+  }
+}
+
+function operation(route: Route, schemas: JsonRecord): JsonRecord {
+  const { body } = route
+  return {
+    operationId: operationId(route),
+    summary: route.summary,
+    ...(route.access === 'open' ? {} : { security: [{}, { bearer: [] }] }),
+    parameters: [
+      ...parameters(route.params, 'path', schemas),
+      ...parameters(route.query, 'query', schemas),
+      ...(route.method === 'POST' && route.access !== 'open' ? [idempotencyKey] : []),
+    ],
+    ...(body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: route.bodyOptional !== true,
+            content: { 'application/json': { schema: reference(body, schemas) } },
+          },
+        }),
+    responses: {
+      ...Object.fromEntries(
+        Object.entries(route.answers).map(([status, answer]) => [status, response(answer, schemas)]),
+      ),
+      ...problems(route),
+    },
+  }
+}
+
+const idempotencyKey: JsonRecord = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description: 'The same key with the same body gets the answer of the first request again.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+}
+
+function operationId({ method, path }: Route): string {
+  const words = path.replace('/api/v1', '').split(/[/.-]/).filter(Boolean)
+  const name = words.map((word) => (word.startsWith(':') ? `by-${word.slice(1)}` : word)).join('-')
+  return `${method.toLowerCase()}-${name}`
+}
+
+function parameters(schema: TSchema | undefined, place: 'path' | 'query', schemas: JsonRecord): JsonRecord[] {
+  if (schema === undefined) return []
+  const required: readonly string[] = schema.required ?? []
+  return Object.entries(schema.properties as Record<string, TSchema>).map(([name, property]) => ({
+    name,
+    in: place,
+    required: place === 'path' || required.includes(name),
+    schema: reference(property, schemas),
+  }))
+}
+
+function response(answer: RouteAnswer, schemas: JsonRecord): JsonRecord {
+  const { description, schema, type = 'application/json' } = answer
+  if (schema === undefined && answer.type === undefined) return { description }
+  return {
+    description,
+    content: { [type]: { schema: schema === undefined ? { type: 'string' } : reference(schema, schemas) } },
+  }
+}
+
+/** One response for each status, which names the codes that it can carry. */
+function problems(route: Route): JsonRecord {
+  const codes = new Set<ErrorCode>([
+    ...always,
+    ...(route.body === undefined ? [] : withBody),
+    ...(route.access === 'open' ? [] : withCaller),
+    ...(route.access === 'operator' ? (['FORBIDDEN'] as const) : []),
+    ...(route.problems ?? []),
+  ])
+  const byStatus = Map.groupBy(codes, (code) => errors[code].status)
+  const found: JsonRecord = {}
+  for (const [status, those] of byStatus) {
+    found[String(status)] = {
+      description: those.map((code) => `${code}: ${errors[code].title}`).join('. '),
+      ...(status === 503 || status === 429
+        ? { headers: { 'Retry-After': { schema: { type: 'integer' } } } }
+        : {}),
+      content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+    }
+  }
+  return found
+}
+
+/** A schema as JSON; one with a name of its own stands among the components, and here a reference to it. */
+function reference(schema: TSchema, schemas: JsonRecord): Json {
+  const { $id } = schema
+  if ($id === undefined) return inner(schema, schemas)
+  if (!($id in schemas)) {
+    const { $id: _, ...rest } = schema
+    schemas[$id] = inner(rest, schemas)
+  }
+  return { $ref: `#/components/schemas/${$id}` }
+}
+
+function inner(value: unknown, schemas: JsonRecord): Json {
+  if (Array.isArray(value)) return value.map((each) => inner(each, schemas))
+  if (typeof value !== 'object' || value === null) return value as Json
+  const plain: JsonRecord = {}
+  for (const [key, each] of Object.entries(value)) {
+    plain[key] = isNamed(each) ? reference(each, schemas) : inner(each, schemas)
+  }
+  return plain
+}
+
+function isNamed(value: unknown): value is TSchema {
+  return typeof value === 'object' && value !== null && typeof (value as TSchema).$id === 'string'
+}
