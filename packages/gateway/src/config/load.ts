@@ -49,8 +49,10 @@ const notCarried = new Map<string, string>([
 export function loadConfig(options: LoadOptions): Config {
   const source = new Source(options)
   for (const { path, message } of misfits(configSchema, source.value, notCarried)) source.fault(path, message)
+  // Where there is no object at all, there is nothing that could be looked at.
+  if (!source.isClean([])) source.problems.throwIfAny('INVALID_CONFIG')
   // What did not fit has been noted; every reader below looks only at parts in which nothing is wrong.
-  const document = (source.readable ? source.value : {}) as ConfigDocument
+  const document = source.value as ConfigDocument
   const part = <Key extends keyof ConfigDocument>(key: Key): ConfigDocument[Key] | undefined =>
     source.isClean([key]) ? document[key] : undefined
 

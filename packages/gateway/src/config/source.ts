@@ -77,12 +77,12 @@ export class Source {
     return undefined
   }
 
-  /** Whether nothing is wrong with a field, with what is in it, or with what it is in. */
+  /** Whether nothing is wrong with a field, with what is in it, or with what it is in; of `[]`, with the file as such. */
   isClean(path: Path): boolean {
     const field = pathText(path)
     return !this.problems.found.some((problem) => {
       const wrong = this.#fieldOf(problem.path)
-      return wrong === '' || isWithin(wrong, field) || isWithin(field, wrong)
+      return wrong === '' || (field !== '' && (isWithin(wrong, field) || isWithin(field, wrong)))
     })
   }
 

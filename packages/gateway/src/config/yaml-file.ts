@@ -42,29 +42,27 @@ const unsafeKeys = new Set(['__proto__', 'constructor', 'prototype'])
 export function parseYaml(text: string): YamlFile {
   if (text.length > charactersMax) return refused(`is larger than ${charactersMax} characters`)
   const lines = new LineCounter()
-  let document: Document.Parsed
-  try {
-    document = parseDocument(text, {
-      lineCounter: lines,
-      version: '1.2',
-      uniqueKeys: true,
-      strict: true,
-      prettyErrors: false,
-    })
-  } catch (error) {
-    if (error instanceof RangeError) return refused('is nested too deeply')
-    throw error
-  }
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    version: '1.2',
+    uniqueKeys: true,
+    strict: true,
+    prettyErrors: false,
+  })
   const lineAt = (offset: number): number => lines.linePos(offset).line
   const broken = [...document.errors, ...document.warnings]
+  if (broken.some((error) => error.message.startsWith('Maximum call stack')))
+    return refused('is nested too deeply')
   if (broken.length > 0) {
+    const faults = broken.map((error) => ({
+      path: [],
+      message: sentence(error.message),
+      line: lineAt(error.pos[0]),
+    }))
+    // One mistake of the syntax brings others after it: those of the first line with any are told.
     return {
       value: undefined,
-      faults: broken.map((error) => ({
-        path: [],
-        message: sentence(error.message),
-        line: lineAt(error.pos[0]),
-      })),
+      faults: faults.filter(({ line }) => line === faults[0]!.line),
       lineOf: () => undefined,
     }
   }
@@ -95,31 +93,36 @@ function walk(document: Document.Parsed, lineAt: (offset: number) => number): Ya
     const offset = (node as Node | null)?.range?.[0]
     return offset === undefined ? {} : { line: lineAt(offset) }
   }
-  const visit = (node: unknown, path: Path): void => {
+  const visit = (node: unknown, path: Path, above: readonly unknown[]): void => {
     if (path.length > depthMax) {
       faults.push({
         path: path.slice(0, 4),
         message: `is nested deeper than ${depthMax}`,
         ...lineOfNode(node),
       })
+    } else if (isAlias(node)) {
+      const target = node.resolve(document)
+      if (target !== undefined && above.includes(target))
+        faults.push({ path, message: 'is an alias of what it is in', ...lineOfNode(node) })
     } else if (isScalar(node)) {
       const fault = scalarFault(node.value)
       if (fault !== undefined) faults.push({ path, message: fault, ...lineOfNode(node) })
     } else if (isSeq(node)) {
-      for (const [index, item] of node.items.entries()) visit(item, [...path, index])
+      for (const [index, item] of node.items.entries()) visit(item, [...path, index], [...above, node])
     } else if (isMap(node)) {
       for (const pair of node.items) {
         const key = isScalar(pair.key) ? pair.key.value : undefined
         if (typeof key !== 'string') {
-          const message = `has a key that is no text; write it in quotes: "${String(key ?? pair.key ?? '')}"`
+          const written = isScalar(pair.key) ? (pair.key.source ?? '') : ''
+          const message = `has a key that is no text; write it in quotes: "${written}"`
           faults.push({ path, message, ...lineOfNode(pair.key) })
         } else if (unsafeKeys.has(key)) {
           faults.push({ path, message: `has the key ${key}, which is never one`, ...lineOfNode(pair.key) })
-        } else visit(pair.value, [...path, key])
+        } else visit(pair.value, [...path, key], [...above, node])
       }
     }
   }
-  visit(document.contents, [])
+  visit(document.contents, [], [])
   return faults
 }
 

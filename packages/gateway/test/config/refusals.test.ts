@@ -1,0 +1,498 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { loadConfig } from '../../src/config/load.ts'
+import { SluiceError } from '../../src/errors.ts'
+import { temporaryFolder } from './folder.ts'
+
+interface Refusal {
+  readonly name: string
+  readonly yaml?: string
+  readonly env?: Readonly<Record<string, string>>
+  readonly files?: Readonly<Record<string, string>>
+  readonly says: readonly string[]
+}
+
+const later = 'is not carried by this version yet'
+const rate = 'expected a rate such as 100/s, [100/s, 50000/h] or unlimited'
+
+const refusals: readonly Refusal[] = [
+  {
+    name: 'a key that is misspelt',
+    yaml: 'http:\n  prot: 80\n',
+    says: ['sluice.yaml:2: http.prot: is not known here: did you mean "port"?'],
+  },
+  {
+    name: 'a key that is like no other',
+    yaml: 'network: { xyzzy: 1 }',
+    says: ['sluice.yaml:1: network.xyzzy: is not known here; known are allowPrivate'],
+  },
+  {
+    name: 'a number in quotes',
+    yaml: 'http: { port: "80" }',
+    says: ['sluice.yaml:1: http.port: expected a whole number from 0 to 65535; this is "80"'],
+  },
+  {
+    name: 'a number out of bounds',
+    yaml: 'http: { port: 65536 }',
+    says: ['sluice.yaml:1: http.port: expected a whole number from 0 to 65535; this is 65536'],
+  },
+  {
+    name: 'a section that is no object',
+    yaml: 'http: 8080',
+    says: [
+      'sluice.yaml:1: http: expected an object with host, port, publicUrl, drainMs, overLimitStatus, requestTimeout, bodyMax, batchBodyMax, dataMax; this is 8080',
+    ],
+  },
+  {
+    name: 'a file that is no object',
+    yaml: '- a\n',
+    says: [
+      'sluice.yaml:1: expected an object with http, store, state, queue, intake, deliveryLog, policy, templates, tenants, pools, limits, network, unsubscribe, retention, log; this is ["a"]',
+    ],
+  },
+  {
+    name: 'an address that others reach, as long as there are no keys',
+    yaml: '\nhttp: { host: 0.0.0.0 }',
+    says: [
+      'sluice.yaml:2: http.host: "0.0.0.0" is no loopback address: without keys for tokens the gateway serves this machine only, and keys are not carried by this version yet; expected 127.0.0.1, ::1 or localhost, with a proxy that checks its callers in front',
+    ],
+  },
+  {
+    name: 'a public address that mail programs would not call',
+    yaml: 'http: { publicUrl: "http://a.example" }',
+    says: [
+      'sluice.yaml:1: http.publicUrl: expected an https URL such as https://notify.example.com: mail programs follow no other (RFC 8058)',
+    ],
+  },
+  {
+    name: 'PostgreSQL, without showing its password',
+    yaml: 'store: postgres://u:canary@h/db',
+    says: [`sluice.yaml:1: store: postgres ${later}; expected sqlite:<path>`],
+  },
+  {
+    name: 'a store that nobody knows',
+    yaml: 'store: ./sluice.db',
+    says: ['sluice.yaml:1: store: expected sqlite:<path>'],
+  },
+  {
+    name: 'a store URL with a host',
+    yaml: 'store: sqlite://host/x.db',
+    says: ['sluice.yaml:1: store: expected sqlite:<path>'],
+  },
+  {
+    name: 'Redis',
+    yaml: 'state: redis://h',
+    says: [`sluice.yaml:1: state: redis ${later}; expected memory`],
+  },
+  {
+    name: 'RabbitMQ',
+    yaml: 'queue: amqp://h',
+    says: [`sluice.yaml:1: queue: amqp ${later}; expected embedded`],
+  },
+  {
+    name: 'Cassandra',
+    yaml: 'deliveryLog: cassandra://h',
+    says: [`sluice.yaml:1: deliveryLog: cassandra ${later}; expected store`],
+  },
+  {
+    name: 'Kafka',
+    yaml: 'intake: [{ kafka: "h:9092" }]',
+    says: [`sluice.yaml:1: intake: a source of notifications besides HTTP ${later}; expected an empty list`],
+  },
+  {
+    name: 'keys for tokens',
+    yaml: 'auth: { jwt: { secret: canary } }',
+    says: [`sluice.yaml:1: auth: ${later}`],
+  },
+  {
+    name: 'a breaker',
+    yaml: 'pools:\n  sms:\n    provider: sandbox\n    breaker: { failures: 50% }',
+    says: [`sluice.yaml:4: pools.sms.breaker: ${later}`],
+  },
+  {
+    name: 'a second pool',
+    yaml: 'pools:\n  sms:\n    - { provider: sandbox }\n    - { provider: sandbox }',
+    says: [`sluice.yaml:4: pools.sms[1]: a second pool for a channel ${later}`],
+  },
+  {
+    name: 'a breaker in a list of pools',
+    yaml: 'pools: { sms: [{ provider: sandbox, breaker: {} }] }',
+    says: [`sluice.yaml:1: pools.sms[0].breaker: ${later}`],
+  },
+  {
+    name: 'a provider of later',
+    yaml: 'pools: { sms: { provider: twilio } }',
+    says: [`sluice.yaml:1: pools.sms.provider: twilio ${later}`],
+  },
+  {
+    name: 'a provider that is misspelt',
+    yaml: 'pools: { email: { provider: stmp } }',
+    says: [
+      'sluice.yaml:1: pools.email.provider: expected one of smtp, webhook, sandbox; this is "stmp": did you mean "smtp"?',
+    ],
+  },
+  {
+    name: 'a pool without a provider',
+    yaml: 'pools: { email: { accounts: [] } }',
+    says: ['sluice.yaml:1: pools.email.provider: is missing; expected one of smtp, webhook, sandbox'],
+  },
+  {
+    name: 'a pool that is a text',
+    yaml: 'pools: { email: smtp }',
+    says: [
+      'sluice.yaml:1: pools.email: expected a pool, that is an object with provider and accounts; this is "smtp"',
+    ],
+  },
+  {
+    name: 'a channel that is misspelt',
+    yaml: 'pools: { emial: { provider: sandbox } }',
+    says: ['sluice.yaml:1: pools.emial: is not known here: did you mean "email"?'],
+  },
+  {
+    name: 'a provider that cannot carry the channel',
+    yaml: 'pools: { sms: { provider: smtp, accounts: [{ id: a, url: "smtp://h" }] } }',
+    says: ['sluice.yaml:1: pools.sms.provider: smtp carries email, not sms'],
+  },
+  {
+    name: 'mail without accounts',
+    yaml: 'pools: { email: { provider: smtp } }',
+    says: ['sluice.yaml:1: pools.email.accounts: is missing; expected a list of at least one account'],
+  },
+  {
+    name: 'accounts that are none',
+    yaml: 'pools: { email: { provider: sandbox, accounts: [] } }',
+    says: ['sluice.yaml:1: pools.email.accounts: expected a list of at least one account; this is []'],
+  },
+  {
+    name: 'every mistake of several accounts, at once',
+    yaml: 'pools:\n  email:\n    provider: smtp\n    accounts:\n      - { id: a, url: "http://h" }\n      - { id: a, url: "smtp://h", rate: 0/s }\n      - { id: b c }\n      - { url: "smtp://h", conections: 3 }',
+    says: [
+      'sluice.yaml:5: pools.email.accounts[0].url: expected a URL with smtp:// or smtps://',
+      `sluice.yaml:6: pools.email.accounts[1].rate: ${rate}; this is "0/s" (a rate of 0 would let nothing through, ever)`,
+      'sluice.yaml:6: pools.email.accounts[1].id: "a" is the id of another account of this pool',
+      'sluice.yaml:7: pools.email.accounts[2].id: expected a name of letters, digits, dots and dashes; this is "b c"',
+      'sluice.yaml:7: pools.email.accounts[2].url: is missing; expected a URL with smtp:// or smtps://',
+      'sluice.yaml:8: pools.email.accounts[3].id: is missing; expected a name of letters, digits, dots and dashes',
+      'sluice.yaml:8: pools.email.accounts[3].conections: is not known here: did you mean "connections"?',
+    ],
+  },
+  {
+    name: 'a webhook that no recipient can give an address',
+    yaml: 'pools: { sms: { provider: webhook } }',
+    says: ['sluice.yaml:1: pools.sms.accounts[0].url: is missing; expected a URL with http:// or https://'],
+  },
+  {
+    name: 'a secret of the wrong form, without showing it',
+    yaml: 'pools: { webhook: { provider: webhook, accounts: [{ id: a, secret: canary }] } }',
+    says: ['sluice.yaml:1: pools.webhook.accounts[0].secret: expected whsec_ and a key in base64'],
+  },
+  {
+    name: 'a secret twice',
+    yaml: 'unsubscribe: { secret: 0123456789abcdef, secretFile: x }',
+    says: ['sluice.yaml:1: unsubscribe.secretFile: stands beside secret; one of them is expected'],
+  },
+  {
+    name: 'a secret that is too short',
+    yaml: 'unsubscribe: { secret: canary }',
+    says: ['sluice.yaml:1: unsubscribe.secret: expected a secret of at least 16 characters'],
+  },
+  {
+    name: 'a file of a secret that is not there',
+    yaml: 'unsubscribe: { secretFile: none }',
+    says: ['sluice.yaml:1: unsubscribe.secretFile: names a file that cannot be read (there is none)'],
+  },
+  {
+    name: 'a file of a secret with too little in it',
+    yaml: 'unsubscribe: { secretFile: s }',
+    files: { s: 'canary' },
+    says: ['sluice.yaml:1: unsubscribe.secretFile: names a file with less than 16 characters in it'],
+  },
+  {
+    name: 'a file of a secret of the wrong form',
+    yaml: 'pools: { webhook: { provider: webhook, accounts: [{ id: a, secretFile: s }] } }',
+    files: { s: 'canary' },
+    says: [
+      'sluice.yaml:1: pools.webhook.accounts[0].secretFile: names a file that holds no whsec_ and key in base64',
+    ],
+  },
+  {
+    name: 'a signature without its key',
+    yaml: 'pools: { email: { provider: smtp, accounts: [{ id: a, url: "smtp://h", dkim: { domainName: d, keySelector: s } }] } }',
+    says: [
+      'sluice.yaml:1: pools.email.accounts[0].dkim.privateKey: is missing; expected it or privateKeyFile',
+    ],
+  },
+  {
+    name: 'a sender with a line break',
+    yaml: 'pools: { email: { provider: smtp, accounts: [{ id: a, url: "smtp://h", from: "a@b.example\\r\\nBcc: c@d.example" }] } }',
+    says: [
+      'sluice.yaml:1: pools.email.accounts[0].from: expected an address such as Shop <shop@example.com>; this is "a@b.example\\r\\nBcc: c@d.example"',
+    ],
+  },
+  {
+    name: 'odds beyond certainty',
+    yaml: 'pools: { sms: { provider: sandbox, accounts: [{ id: a, odds: { fail: 60%, hang: 41% } }] } }',
+    says: ['sluice.yaml:1: pools.sms.accounts[0].odds: is more than 100% together'],
+  },
+  {
+    name: 'waits that end before they begin',
+    yaml: 'pools: { sms: { provider: sandbox, retry: { base: 10s, cap: 1s } } }',
+    says: ['sluice.yaml:1: pools.sms.retry.cap: is shorter than base'],
+  },
+  {
+    name: 'a rate in no unit',
+    yaml: 'tenants: { default: { rate: 100/mn } }',
+    says: [`sluice.yaml:1: tenants.default.rate: ${rate}; this is "100/mn"`],
+  },
+  {
+    name: 'a rate that is a number',
+    yaml: 'tenants: { acme: { modules: 100 } }',
+    says: [`sluice.yaml:1: tenants.acme.modules: ${rate}; this is 100`],
+  },
+  {
+    name: 'a window that is too long',
+    yaml: 'tenants: { default: { rate: 5/32d } }',
+    says: [
+      `sluice.yaml:1: tenants.default.rate: ${rate}; this is "5/32d" ('5/32d' lasts 2764800000 ms: 1ms to 31d is possible, since what was counted is kept for 31 days)`,
+    ],
+  },
+  {
+    name: 'a duration in no unit',
+    yaml: 'http: { drainMs: 30 sec }',
+    says: ['sluice.yaml:1: http.drainMs: expected a duration such as 300ms, 30s or 24h; this is "30 sec"'],
+  },
+  {
+    name: 'a duration below zero',
+    yaml: 'http: { drainMs: -1 }',
+    says: ['sluice.yaml:1: http.drainMs: expected a duration such as 300ms, 30s or 24h; this is -1'],
+  },
+  {
+    name: 'a size in no unit',
+    yaml: 'http: { bodyMax: 1 Mb }',
+    says: ['sluice.yaml:1: http.bodyMax: expected a size such as 64KiB or 1MiB; this is "1 Mb"'],
+  },
+  {
+    name: 'another answer for what is over the limit',
+    yaml: 'http: { overLimitStatus: 200 }',
+    says: ['sluice.yaml:1: http.overLimitStatus: expected 429 or 202; this is 200'],
+  },
+  {
+    name: 'answers forgotten before the contract allows it',
+    yaml: 'retention: { answers: 1h }',
+    says: ['sluice.yaml:1: retention.answers: expected at least 24h: clients rely on it'],
+  },
+  {
+    name: 'notifications forgotten while they count',
+    yaml: 'retention: { notifications: 29d }',
+    says: [
+      'sluice.yaml:1: retention.notifications: is shorter than the longest window of the limits, 30d: what is forgotten cannot be counted',
+    ],
+  },
+  {
+    name: 'a margin that is none',
+    yaml: 'limits: { margin: 2s }',
+    says: ['sluice.yaml:1: limits.margin: expected at most 1s'],
+  },
+  {
+    name: 'a folder of templates that is none',
+    yaml: 'templates: sluice.yaml',
+    says: ['sluice.yaml:1: templates: expected a folder; $cwd/sluice.yaml is none'],
+  },
+  {
+    name: 'a level that does not exist',
+    yaml: 'log: { level: verbose }',
+    says: [
+      'sluice.yaml:1: log.level: expected one of fatal, error, warn, info, debug, trace, silent; this is "verbose"',
+    ],
+  },
+
+  // YAML that says something else than it seems to, or costs more
+  {
+    name: 'a key that stands twice',
+    yaml: 'store: sqlite:a\nstore: sqlite:b\n',
+    says: ['sluice.yaml:2: is not valid YAML: Map keys must be unique'],
+  },
+  {
+    name: 'a list that is not closed',
+    yaml: 'intake: [\n',
+    says: [
+      'sluice.yaml:2: is not valid YAML: Flow sequence in block collection must be sufficiently indented and end with a ]',
+    ],
+  },
+  {
+    name: '__proto__',
+    yaml: 'http:\n  __proto__: { port: 1 }',
+    says: ['sluice.yaml:2: http: has the key __proto__, which is never one'],
+  },
+  {
+    name: 'a key that is a number',
+    yaml: 'tenants: { 007: { weight: 2 } }',
+    says: ['sluice.yaml:1: tenants: has a key that is no text; write it in quotes: "007"'],
+  },
+  {
+    name: 'an infinite number',
+    yaml: 'http: { port: .inf }',
+    says: ['sluice.yaml:1: http.port: is not a finite number'],
+  },
+  {
+    name: 'a number that is none',
+    yaml: 'http: { port: .nan }',
+    says: ['sluice.yaml:1: http.port: is not a finite number'],
+  },
+  {
+    name: 'NUL in a text',
+    yaml: 'store: "sqlite:a\\0b"',
+    says: ['sluice.yaml:1: store: holds NUL or half of a character'],
+  },
+  {
+    name: 'a tag of its own',
+    yaml: 'store: !secret x',
+    says: ['sluice.yaml:1: is not valid YAML: Unresolved tag: !secret'],
+  },
+  {
+    name: 'a second document',
+    yaml: 'http: {}\n---\nhttp: {}\n',
+    says: [
+      'sluice.yaml:2: is not valid YAML: Source contains multiple documents; please use YAML.parseAllDocuments()',
+    ],
+  },
+  {
+    name: 'a bomb of aliases',
+    yaml: `a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]`,
+    says: ['sluice.yaml: its aliases unfold to more than a configuration may hold'],
+  },
+  {
+    name: 'an alias of itself',
+    yaml: 'http: &a { host: *a }',
+    says: ['sluice.yaml:1: http.host: is an alias of what it is in'],
+  },
+  {
+    name: 'bottomless nesting',
+    yaml: `store: ${'['.repeat(50_000)}`,
+    says: ['sluice.yaml: is nested too deeply'],
+  },
+  {
+    name: 'deep nesting',
+    yaml: `store: ${'['.repeat(100)}${']'.repeat(100)}`,
+    says: ['sluice.yaml:1: store[0][0][0]: is nested deeper than 64'],
+  },
+
+  // variables
+  {
+    name: 'a variable that is no number',
+    env: { SLUICE_HTTP_PORT: '80a' },
+    says: ['SLUICE_HTTP_PORT: expected a whole number from 0 to 65535; this is "80a"'],
+  },
+  {
+    name: 'a variable that is a wrong number',
+    env: { SLUICE_HTTP_PORT: '70000' },
+    says: ['SLUICE_HTTP_PORT: expected a whole number from 0 to 65535; this is 70000'],
+  },
+  {
+    name: 'an address of a variable that others reach',
+    env: { SLUICE_HTTP_HOST: '::' },
+    says: [
+      'SLUICE_HTTP_HOST: "::" is no loopback address: without keys for tokens the gateway serves this machine only, and keys are not carried by this version yet; expected 127.0.0.1, ::1 or localhost, with a proxy that checks its callers in front',
+    ],
+  },
+  {
+    name: 'a rate of nothing',
+    env: { NOTIFY_RATE_LIMIT_PER_TENANT: '0' },
+    says: [
+      `NOTIFY_RATE_LIMIT_PER_TENANT: ${rate}; this is "0/min" (a rate of 0 would let nothing through, ever)`,
+    ],
+  },
+  {
+    name: 'a rate of less',
+    env: { NOTIFY_RATE_LIMIT_PER_MODULE: '-5' },
+    says: [`NOTIFY_RATE_LIMIT_PER_MODULE: ${rate}; this is "-5"`],
+  },
+  {
+    name: 'engines of later in variables',
+    env: { SLUICE_STORE: 'postgres://u:canary@h/d', SLUICE_STATE: 'redis://h', SLUICE_QUEUE: 'amqp://h' },
+    says: [
+      `SLUICE_STORE: postgres ${later}; expected sqlite:<path>`,
+      `SLUICE_STATE: redis ${later}; expected memory`,
+      `SLUICE_QUEUE: amqp ${later}; expected embedded`,
+    ],
+  },
+  {
+    name: 'keys for tokens in variables',
+    env: { SLUICE_JWT_SECRET: 'canary', SLUICE_JWT_SECRET_FILE: 'f' },
+    says: [`SLUICE_JWT_SECRET: ${later}`, `SLUICE_JWT_SECRET_FILE: ${later}`],
+  },
+  {
+    name: 'limits of WebSockets in variables',
+    env: { NOTIFY_WS_RATE_PER_TENANT: '5' },
+    says: [`NOTIFY_WS_RATE_PER_TENANT: ${later}`],
+  },
+  {
+    name: 'a variable that is misspelt',
+    env: { SLUICE_HTTP_PROT: '80', NOTIFY_RATE_LIMIT_PER_TENNANT: '5' },
+    says: [
+      'SLUICE_HTTP_PROT: is not known: did you mean "SLUICE_HTTP_PORT"?',
+      'NOTIFY_RATE_LIMIT_PER_TENNANT: is not known: did you mean "NOTIFY_RATE_LIMIT_PER_TENANT"?',
+    ],
+  },
+  {
+    name: 'a file that SLUICE_CONFIG names and that is not there',
+    env: { SLUICE_CONFIG: 'none.yaml' },
+    says: ['none.yaml: cannot be read (there is none)'],
+  },
+
+  // the policy, told with the rest
+  {
+    name: 'mistakes of the file and of its policy, each with its own line',
+    yaml: 'policy: p.yaml\nhttp: { port: x }',
+    files: {
+      'p.yaml': 'limits:\n  - { name: a, for: any, max: 5/day }\n  - name: a\n    for: any\n    max: 5/dya\n',
+    },
+    says: [
+      `p.yaml:5: limits[1].max: '5/dya' is not a window: write a whole count, a slash and a duration in ms s min h d day week month, such as 2/day or 100/30min`,
+      'sluice.yaml:2: http.port: expected a whole number from 0 to 65535; this is "x"',
+    ],
+  },
+]
+
+for (const { name, yaml, env = {}, files = {}, says } of refusals) {
+  test(`refused with its place and what was expected: ${name}`, (t) => {
+    const cwd = temporaryFolder(t, { ...files, ...(yaml === undefined ? {} : { 'sluice.yaml': yaml }) })
+    assert.throws(
+      () => loadConfig({ env, cwd }),
+      (error) => {
+        assert.ok(error instanceof SluiceError, String(error))
+        assert.equal(error.code, 'INVALID_CONFIG')
+        assert.deepEqual(
+          error.message.split('\n'),
+          says.map((line) => line.replace('$cwd', cwd)),
+        )
+        assert.equal(error.errors?.length, says.length)
+        assert.doesNotMatch(error.message, /canary/, 'secrets are not shown')
+        return true
+      },
+    )
+  })
+}
+
+test('the errors carry path, line and message', (t) => {
+  const cwd = temporaryFolder(t, { 'sluice.yaml': 'log:\n  levle: info\n' })
+  assert.throws(() => loadConfig({ env: {}, cwd }), {
+    code: 'INVALID_CONFIG',
+    errors: [
+      {
+        file: 'sluice.yaml',
+        path: 'log.levle',
+        line: 2,
+        message: 'is not known here: did you mean "level"?',
+      },
+    ],
+  })
+})
+
+test('a file that is no text is refused', (t) => {
+  const cwd = temporaryFolder(t, {})
+  assert.throws(() => loadConfig({ env: {}, cwd, path: process.execPath }), {
+    code: 'INVALID_CONFIG',
+    message: /is not UTF-8 text$|is larger than/,
+  })
+})
