@@ -6,7 +6,7 @@
 import { formatDuration, type Limit, limit, onStream } from '@sluice/limits'
 import { Generations } from './cache.ts'
 import type { Bounds, LimitEntry } from './document.ts'
-import { fnv64 } from './hash.ts'
+import { fold } from './hash.ts'
 import type { Over } from './policy.ts'
 import type { ValueField } from './selector.ts'
 import { selectorText, type Values, valuesText } from './selector.ts'
@@ -18,7 +18,7 @@ export const criticalName = 'critical'
 export const valuesMax = 2_000
 
 /** The limiter takes streams of up to 512 characters. */
-const streamLengthMax = 500
+const streamLengthMax = 512
 
 /** Stands between a limit's name and an author where one call counts for several. No name of a policy holds it. */
 const authorMark = '\u001f'
@@ -39,7 +39,7 @@ export type CounterOver = Over['kind'] | 'count'
 export function createCounter(entry: LimitEntry, over: CounterOver): Counter | undefined {
   // what is not per recipient has a subject for each value set, and one stream in it
   const fields = isPersonal(entry) ? valueFields(entry) : noFields
-  return counter(entry.name, foldStream(selectorText(entry.selector)), entry, over, fields)
+  return counter(entry.name, fold(selectorText(entry.selector), streamLengthMax), entry, over, fields)
 }
 
 /** The counter of the limit that only critical notifications meet, per recipient. */
@@ -84,7 +84,7 @@ export function limitFor(counter: Counter, values: Values, author?: string): Lim
   const text = valuesText(counter.fields, values)
   let made = counter.byValues.get(text)
   if (made === undefined) {
-    made = onStream(counter.limit, foldStream(`${counter.limit.stream}|${text}`))
+    made = onStream(counter.limit, fold(`${counter.limit.stream}|${text}`, streamLengthMax))
     counter.byValues.set(text, made)
   }
   return author === undefined ? made : Object.freeze({ ...made, name: `${made.name}${authorMark}${author}` })
@@ -94,10 +94,4 @@ export function limitFor(counter: Counter, values: Values, author?: string): Lim
 export function limitName(name: string): string {
   const mark = name.indexOf(authorMark)
   return mark < 0 ? name : name.slice(0, mark)
-}
-
-/** A stream's name that fits: one that is too long keeps its beginning and ends in its length and hashes. */
-function foldStream(text: string): string {
-  if (text.length <= streamLengthMax) return text
-  return `${text.slice(0, 440)}#${text.length}#${fnv64(text)}${fnv64(`${text.length}${text}`)}`
 }

@@ -42,3 +42,13 @@ export function uniform32(text: string): number {
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
   return (hash ^ (hash >>> 16)) >>> 0
 }
+
+/**
+ * A text that fits: one that is too long keeps its beginning and ends in its length and two hashes of it. `#` marks
+ * those, so what is folded must not hold one where it comes from outside.
+ */
+export function fold(text: string, lengthMax: number): string {
+  if (text.length <= lengthMax) return text
+  const end = `#${text.length}#${fnv64(text)}${fnv64(`${text.length}${text}`)}`
+  return text.slice(0, lengthMax - end.length) + end
+}

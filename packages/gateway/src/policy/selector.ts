@@ -70,10 +70,11 @@ export function valuesText(fields: readonly ValueField[], values: Values): strin
   return fields.map((field) => `${field}=${escapeValue(values[field] ?? '')}`).join(',')
 }
 
-const reserved = /[%/|,=+]/
-const everyReserved = /[%/|,=+]/g
+/** What separates in our texts, what a cluster reads in keys, and halves of characters, which UTF-8 cannot hold. */
+const reserved = /[%/|,=+#{}]|\p{Surrogate}/u
+const everyReserved = /[%/|,=+#{}]|\p{Surrogate}/gu
 
-/** Writes the characters that separate as `%2F` and the like, so that no value can pretend to be several. */
+/** Writes what is reserved as `%2F` and the like, so that no value can pretend to be several. */
 export function escapeValue(value: string): string {
   if (!reserved.test(value)) return value
   return value.replace(everyReserved, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -3,21 +3,22 @@
  * recipient. A person's key holds one slash and the others two, so none is ever taken for another.
  */
 import type { Subject } from '../ports.ts'
+import { fold } from './hash.ts'
+import { escapeValue } from './selector.ts'
+
+/** The limiter takes keys of up to 1,024 characters; an address for push may have 4,096. */
+const keyLengthMax = 1_024
 
 /** Everything about a person within a tenant: all limits of theirs are asked and counted as one. */
 export function personSubject(tenant: string, recipient: string): Subject {
-  return { key: `${encodeKey(tenant)}/${encodeKey(recipient)}`, tenant, recipient }
+  return {
+    key: fold(`${escapeValue(tenant)}/${escapeValue(recipient)}`, keyLengthMax),
+    tenant,
+    recipient,
+  }
 }
 
 /** @param values - as `valuesText` writes them; empty for what counts the tenant as a whole */
 export function valuesSubject(tenant: string, values: string): Subject {
-  return { key: `${encodeKey(tenant)}//${values}`, tenant }
-}
-
-const plain = /^[\w.-]+$/
-
-/** As encodeURIComponent, which is slower for ids that need nothing, and throws on half a character. */
-function encodeKey(text: string): string {
-  if (plain.test(text)) return text
-  return text.isWellFormed() ? encodeURIComponent(text) : `%${encodeURIComponent(JSON.stringify(text))}`
+  return { key: fold(`${escapeValue(tenant)}//${values}`, keyLengthMax), tenant }
 }

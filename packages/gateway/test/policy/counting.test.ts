@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createLimits, memoryStore } from '@sluice/limits'
 import fc from 'fast-check'
 import type { Channel } from '../../src/model.ts'
 import { limitName } from '../../src/policy/counter.ts'
@@ -383,7 +384,35 @@ function meaningOf(
 test('streams of any length fit the limiter and stay apart', () => {
   const policy = policyWith([{ name: 'x', for: 'any', per: ['recipient', 'actor'], max: '1/day' }])
   const long = '/'.repeat(400)
-  const streams = ['', '1', '2'].map((end) => counted(policy, { actor: long + end })[0]!)
+  const streams = ['', '1', '2'].map((end) => counted(policy, { actor: long + end })[0]!.slice('x@'.length))
   assert.equal(new Set(streams).size, 3)
   for (const stream of streams) assert.ok(stream.length <= 512)
+})
+
+// ---- with the limiter
+
+test('the limiter takes what the policy gives: a digest counts for each author, a critical one counts and passes', () => {
+  let now = 1_000_000_000_000
+  const limits = createLimits({ store: memoryStore({ now: () => now }) }).sync
+  const policy = policyWith(
+    [{ name: 'per-author', for: 'any', per: ['recipient', 'actor'], max: '1/day', over: 'drop' }],
+    { critical: { max: '2/h' } },
+  )
+  const reserve = (id: string, given: Partial<Countable>) => {
+    now += 1
+    const { subject, rules } = policy.rulesFor(notification(given)).at(-1)!
+    return limits.reserve(subject.key, rules, { id })
+  }
+  assert.equal(reserve('digest', { actors: ['bob', 'eve', ''] }).held, true)
+  for (const actor of ['bob', 'eve']) {
+    const refused = reserve(`by-${actor}`, { actor })
+    assert.deepEqual([refused.held, refused.refusedBy], [false, ['per-author']])
+  }
+  assert.equal(reserve('by-nobody', {}).held, false)
+  const mixed = reserve('mixed', { actors: ['new', 'eve'] })
+  assert.deepEqual(mixed.refusedBy.map(limitName), ['per-author'])
+  assert.equal(reserve('by-new', { actor: 'new' }).held, true, 'what was refused counted for nobody')
+  for (const id of ['c1', 'c2']) assert.equal(reserve(id, { actor: 'ann', priority: 'critical' }).at, now)
+  assert.ok(reserve('c3', { actor: 'ann', priority: 'critical' }).at > now, 'the third within an hour waits')
+  assert.equal(reserve('by-ann', { actor: 'ann' }).held, false, 'critical ones count in the other limits')
 })

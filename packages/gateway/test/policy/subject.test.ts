@@ -10,7 +10,7 @@ test('a key reads as tenant and person', () => {
     tenant: 'acme',
     recipient: 'user-42',
   })
-  assert.equal(personSubject('a/b', 'ada@example.com').key, 'a%2Fb/ada%40example.com')
+  assert.equal(personSubject('a/b', 'ada@example.com').key, 'a%2Fb/ada@example.com')
   assert.deepEqual(valuesSubject('acme', 'actor=a'), { key: 'acme//actor=a', tenant: 'acme' })
 })
 
@@ -49,5 +49,20 @@ test('a person never has the key of a value set', () => {
       },
     ),
     { seed, numRuns: 2_000 },
+  )
+})
+
+test('keys of any length fit the limiter and stay apart', () => {
+  const long = '/'.repeat(4_096)
+  const keys = [
+    ...['', '1', '2'].map((end) => personSubject(long, long + end).key),
+    ...['', '1', '2'].map((end) => valuesSubject('acme', long + end).key),
+  ]
+  assert.equal(new Set(keys).size, keys.length)
+  for (const key of keys) assert.ok(key.length <= 1_024)
+  // what was folded cannot be given as an id
+  assert.notEqual(
+    personSubject('acme', personSubject('acme', long).key.slice('acme/'.length)).key,
+    personSubject('acme', long).key,
   )
 })
