@@ -8,7 +8,7 @@ import { type FieldError, SluiceError } from '../errors.ts'
 import { pointer } from './validation.ts'
 
 /** Escapes that can hide one of them: \u0000, halves of characters, and letters that no serialiser escapes. */
-const suspicious = /\\u(?:0000|[dD][89abAB]|00[567])|__proto__|"constructor"/
+const suspicious = /\\u(?:0000|[dD][89a-fA-F]|00[567])|__proto__|"constructor"/
 
 const faultsMax = 20
 

@@ -76,15 +76,18 @@ export function invalidRequest(errors: readonly FieldError[]): SluiceError {
   )
 }
 
+/** Keywords that speak of how a text is written, not of what kind of value is asked for. */
+const spelling = new Set(['format', 'minLength', 'maxLength'])
+
 function faultsOf(errors: readonly ErrorObject[]): readonly Fault[] {
-  const found = errors
-    .slice(0, faultsMax)
-    .map((error) => ({ ...fieldError(error), misspelt: error.keyword === 'format' }))
-  // A value of several types or forms can be refused twice over at one place.
-  return found.filter(
-    (error, index) =>
-      !found.slice(0, index).some((other) => other.path === error.path && other.message === error.message),
-  )
+  const byPath = new Map<string, Fault>()
+  for (const error of errors) {
+    const fault = { ...fieldError(error), misspelt: spelling.has(error.keyword) }
+    // An empty text is too short and has no form either: once is enough.
+    if (!byPath.has(fault.path)) byPath.set(fault.path, fault)
+    if (byPath.size === faultsMax) break
+  }
+  return [...byPath.values()]
 }
 
 function fieldError({ instancePath, keyword, params, message }: ErrorObject): FieldError {

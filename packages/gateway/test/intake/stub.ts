@@ -1,0 +1,370 @@
+/**
+ * The HTTP server on a real socket, before a gate and a store that remember and decide nothing: for the shapes of
+ * what goes in and out. Every answer that passes through `ask` is held against the published document.
+ */
+import assert from 'node:assert/strict'
+import { after } from 'node:test'
+import { Ajv, type ValidateFunction } from 'ajv'
+import { type ErrorCode, SluiceError } from '../../src/errors.ts'
+import { createHttpServer, type HttpServerConfig, type HttpServerOptions } from '../../src/intake/server.ts'
+import type { Decision, Notification, Recipient, Status } from '../../src/model.ts'
+import { channels, isFinal, statuses } from '../../src/model.ts'
+import { compilePolicy } from '../../src/policy/compile.ts'
+import type {
+  Admit,
+  Admitted,
+  Clock,
+  DeadLetterQuery,
+  Draft,
+  Gate,
+  Happening,
+  Ledger,
+  ListQuery,
+  Live,
+  Store,
+  StoredAnswer,
+} from '../../src/ports.ts'
+
+export interface Stub {
+  readonly url: string
+  readonly notifications: Map<string, Notification>
+  readonly people: Map<string, Recipient>
+  readonly answers: StoredAnswer[]
+  readonly live: Map<string, Live>
+  /** What the gate was asked. */
+  readonly drafts: Draft[]
+  readonly redrives: unknown[]
+  readonly listed: ListQuery[]
+  readonly logged: string[]
+  /** Readers of happenings. */
+  readonly listeners: Set<(happening: Happening) => void>
+  /** Settles before the gate admits; tests put a promise or an error here. */
+  before: () => Promise<void> | void
+  /** What the gate decides. */
+  verdict: (draft: Draft) => Partial<Notification> & { readonly queuedBehind?: 'tenant' | 'module' }
+  ping: () => Promise<void>
+  now: () => number
+  ask(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Readonly<Record<string, string>>,
+  ): Promise<Reply>
+  close(): Promise<void>
+}
+
+export interface Reply {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+  readonly body: ReplyBody
+}
+
+/** Whatever answers carry; the document says which of them carries what. */
+interface ReplyBody {
+  readonly code: ErrorCode
+  readonly detail: string
+  readonly errors: readonly { readonly path: string; readonly message: string }[]
+  readonly notificationId: string
+  readonly status: string
+  readonly sendAt: string
+  readonly createdAt: string
+  readonly decision: Readonly<Record<string, unknown>>
+  readonly timeline: readonly object[]
+  readonly items: readonly ReplyBody[]
+  readonly results: readonly ReplyBody[]
+  readonly nextCursor: string | null
+  readonly [more: string]: unknown
+}
+
+export const defaultConfig: HttpServerConfig = {
+  host: '127.0.0.1',
+  port: 0,
+  drainMs: 2_000,
+  overLimitStatus: 429,
+  requestTimeoutMs: 10_000,
+  bodyMaxBytes: 1_048_576,
+  batchBodyMaxBytes: 8_388_608,
+  dataMaxBytes: 65_536,
+}
+
+export const email = { id: 'user-42', email: 'ada@example.com' }
+export const message = { recipient: email, channel: 'email', content: { subject: 'Hello', text: 'World' } }
+
+export interface StubOptions extends Partial<HttpServerConfig> {
+  readonly parts?: Partial<HttpServerOptions>
+}
+
+export async function startStub({ parts = {}, ...config }: StubOptions = {}): Promise<Stub> {
+  const memory = createMemory()
+  const server = createHttpServer({
+    config: { ...defaultConfig, ...config },
+    ...memory.ports,
+    policy: compilePolicy({
+      version: 1,
+      limits: [{ name: 'all', for: 'any', max: ['5/day'], over: 'delay' }],
+    }),
+    templates: { has: (name) => name === 'new-comment' },
+    channels: channels.filter((channel) => channel !== 'slack'),
+    pools: () => [],
+    log: {
+      error: (about, text) =>
+        memory.stub.logged.push(`${text} ${(about as { err?: Error }).err?.stack ?? ''}`),
+    },
+    ...parts,
+  })
+  const url = await server.listen()
+  const check = await documentCheck(url)
+  const close = once(() => server.close())
+  after(close)
+  return Object.assign(memory.stub, {
+    url,
+    close,
+    async ask(method: string, path: string, body?: unknown, headers: Readonly<Record<string, string>> = {}) {
+      const place = /^\/(?:healthz|readyz|metrics|openapi\.json|u\/)/.test(path) ? path : `/api/v1${path}`
+      const response = await fetch(url + place, {
+        method,
+        ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+        headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
+      })
+      const text = await response.text()
+      const isJson = /json/.test(response.headers.get('content-type') ?? '')
+      const reply = {
+        status: response.status,
+        headers: response.headers,
+        text,
+        body: isJson ? JSON.parse(text) : {},
+      }
+      check(method, place.split('?')[0]!, reply)
+      return reply
+    },
+  })
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined
+  return () => {
+    running ??= work()
+    return running
+  }
+}
+
+type Part = 'gate' | 'store' | 'ledger' | 'people' | 'clock'
+
+function createMemory() {
+  const listeners = new Set<(happening: Happening) => void>()
+  let count = 0
+  const stub = {
+    notifications: new Map<string, Notification>(),
+    people: new Map<string, Recipient>(),
+    answers: [] as StoredAnswer[],
+    live: new Map<string, Live>(),
+    drafts: [] as Draft[],
+    redrives: [] as unknown[],
+    listed: [] as ListQuery[],
+    logged: [] as string[],
+    listeners,
+    before: (): Promise<void> | void => {},
+    verdict: (_draft: Draft): ReturnType<Stub['verdict']> => ({}),
+    ping: async () => {},
+    now: () => Date.now(),
+  }
+
+  function accept(request: Admit, draft: Draft): Admitted {
+    const now = stub.now()
+    const { queuedBehind, ...verdict } = stub.verdict(draft)
+    const status: Status = verdict.status ?? 'queued'
+    const decision: Decision = verdict.decision ?? {
+      outcome: 'send',
+      at: now,
+      policyVersion: 'p1',
+      rules: [],
+    }
+    const notification: Notification = {
+      ...draft,
+      ...request.caller,
+      id: `n${String(++count).padStart(6, '0')}`,
+      createdAt: now,
+      fingerprint: 'f',
+      dueAt: decision.at ?? now,
+      attempts: 0,
+      timeline: [
+        { at: now, status: 'accepted' },
+        { at: now, status },
+      ],
+      ...verdict,
+      status,
+      decision,
+    }
+    stub.notifications.set(notification.id, notification)
+    for (const listener of listeners) listener({ notification, events: notification.timeline })
+    return { ok: true, notification, ...(queuedBehind === undefined ? {} : { queuedBehind }) }
+  }
+
+  const gate: Gate = {
+    async admit(request) {
+      await stub.before()
+      stub.drafts.push(...request.drafts)
+      const results = request.drafts.map((draft) => accept(request, draft))
+      const answer = request.answer?.(results)
+      if (answer !== undefined) stub.answers.push(answer)
+      return results
+    },
+    async preview(_caller, draft) {
+      await stub.before()
+      stub.drafts.push(draft)
+      const { decision, channel } = stub.verdict(draft)
+      return {
+        draft: channel === undefined ? draft : { ...draft, channel },
+        decision: decision ?? { outcome: 'send', policyVersion: 'p1', rules: [] },
+      }
+    },
+    async cancel(tenant, id) {
+      const found = await store.notification(tenant, id)
+      if (found === undefined) throw new SluiceError('NOT_FOUND', 'There is none.')
+      if (found.status === 'cancelled') return
+      if (isFinal(found.status)) throw new SluiceError('NOT_CANCELLABLE', `It is ${found.status}.`)
+      stub.notifications.set(id, { ...found, status: 'cancelled' })
+    },
+    async saveRecipient(person) {
+      stub.people.set(`${person.tenant}/${person.id}`, person)
+    },
+    async usage() {
+      const never = {
+        limit: 'none',
+        window: '0/day',
+        used: 0,
+        max: 0,
+        remaining: 0,
+        reserved: 0,
+        freesAt: null,
+      }
+      return [never, { ...never, limit: 'all', freesAt: 1_800_000_000_000 }]
+    },
+    resume: async () => {},
+    closeDigest: async () => {},
+    async redrive(query) {
+      stub.redrives.push(query)
+      return 3
+    },
+  }
+
+  const store = {
+    async commit() {
+      return { applied: true as const }
+    },
+    async notification(tenant: string, id: string) {
+      const found = stub.notifications.get(id)
+      return found?.tenant === tenant ? found : undefined
+    },
+    async list(query: ListQuery) {
+      stub.listed.push(query)
+      const all = [...stub.notifications.values()].reverse()
+      const items = all.filter(
+        ({ tenant, to, status }) =>
+          tenant === query.tenant &&
+          (query.recipient === undefined || to.id === query.recipient) &&
+          (query.statuses === undefined || query.statuses.includes(status)),
+      )
+      return { items: items.slice(0, query.limit), nextCursor: items.length > query.limit ? 'more' : null }
+    },
+    async deadLetters(_query: DeadLetterQuery) {
+      return {
+        items: [...stub.notifications.values()].filter(({ status }) => status === 'dead'),
+        nextCursor: null,
+      }
+    },
+    async recipient(tenant: string, id: string) {
+      return stub.people.get(`${tenant}/${id}`)
+    },
+    async answer({
+      tenant,
+      module,
+      method,
+      path,
+      key,
+    }: Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path' | 'key'>) {
+      const name = JSON.stringify([tenant, module, method, path, key])
+      return stub.answers.find(
+        (each) => name === JSON.stringify([each.tenant, each.module, each.method, each.path, each.key]),
+      )
+    },
+    ping: () => stub.ping(),
+  } as unknown as Store
+
+  const ledger = {
+    live: (id: string) => stub.live.get(id),
+    async commit(change: { readonly answer?: StoredAnswer }) {
+      if (change.answer !== undefined) stub.answers.push(change.answer)
+      return { applied: true as const }
+    },
+    subscribe(listener: (happening: Happening) => void) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    counts() {
+      const counts = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
+      for (const { status } of stub.notifications.values()) counts[status] += 1
+      return counts
+    },
+  } as unknown as Ledger
+
+  const clock: Clock = {
+    now: () => stub.now(),
+    at(instant, callback) {
+      const timer = setTimeout(callback, instant - stub.now())
+      return () => clearTimeout(timer)
+    },
+    soon: (callback) => setImmediate(callback),
+  }
+  const people: HttpServerOptions['people'] = {
+    cached: (tenant, id) => stub.people.get(`${tenant}/${id}`),
+    find: async (tenant, id) => stub.people.get(`${tenant}/${id}`) ?? null,
+  }
+  const ports: Pick<HttpServerOptions, Part> = { gate, store, ledger, people, clock }
+  return { stub, ports }
+}
+
+interface Documented {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly responses: Responses }>>>>
+}
+type Responses = Readonly<
+  Record<
+    string,
+    { readonly content?: Readonly<Record<string, { readonly schema: { readonly $ref?: string } }>> }
+  >
+>
+
+/** Fails for an answer that the document does not declare, or declares otherwise. */
+async function documentCheck(url: string) {
+  const document = (await (await fetch(`${url}/openapi.json`)).json()) as Documented
+  const ajv = new Ajv({ strict: false, validateFormats: false })
+  ajv.addSchema(document, 'openapi')
+  const places = Object.entries(document.paths).map(([path, operations]) => ({
+    pattern: new RegExp(`^${path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
+    path,
+    operations,
+  }))
+  const checks = new Map<string, ValidateFunction>()
+
+  return (
+    method: string,
+    path: string,
+    reply: { status: number; headers: Headers; text: string; body: unknown },
+  ) => {
+    const place = places.find(({ pattern }) => pattern.test(path))
+    const operation = place?.operations[method.toLowerCase()]
+    if (place === undefined || operation === undefined) return
+    const where = `${method} ${place.path} ${reply.status}`
+    const declared = operation.responses[reply.status]
+    assert.ok(declared !== undefined, `${where} is not declared: ${reply.text}`)
+    if (declared.content === undefined) return assert.equal(reply.text, '', where)
+    const [[type, { schema }]] = Object.entries(declared.content) as [[string, { schema: { $ref?: string } }]]
+    assert.equal(reply.headers.get('content-type')?.split(';')[0], type, where)
+    if (schema.$ref === undefined) return
+    const name = schema.$ref
+    const check = checks.get(name) ?? ajv.compile({ $ref: `openapi${name}` })
+    checks.set(name, check)
+    assert.ok(check(reply.body), `${where} answers ${reply.text}: ${JSON.stringify(check.errors)}`)
+  }
+}
