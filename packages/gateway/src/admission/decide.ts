@@ -277,7 +277,7 @@ export function createDecider(options: DeciderOptions): Decider {
   function tooLate(notification: Notification, notBefore: number, booking: Booking, now: number): Verdict {
     const rules = ruleReports(booking)
     const { expiresAt } = notification
-    if (expiresAt !== undefined && booking.at >= expiresAt && booking.at - notBefore <= policy.maxDelayMs) {
+    if (expiresAt !== undefined && booking.at >= expiresAt && expiresAt - notBefore <= policy.maxDelayMs) {
       return undecidedVerdict(
         version,
         expiresAt,
