@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createHarness, day, hour, minute, second } from '../harness.ts'
+import { createHarness, day, hour, minute, type Sent, second } from '../harness.ts'
 
 const digest = {
   name: 'news',
@@ -11,6 +11,8 @@ const digest = {
   template: 'activity-digest',
 }
 const policy = (more: object = {}) => ({ version: 1, limits: [], digests: [digest], ...more })
+const countOf = (sent: Sent | undefined) =>
+  (sent?.message.data as { totalCount: number } | undefined)?.totalCount
 const item = (index: number, more: object = {}) => ({
   template: 'new-comment',
   data: { index },
@@ -87,7 +89,7 @@ test('while a limit does not admit it the digest stays open and goes on collecti
   const [, sent, ...more] = harness.sent()
   assert.equal(more.length, 0)
   assert.equal(sent?.at, harness.start + 2 * hour + 20)
-  assert.equal((sent?.message.data as { totalCount: number }).totalCount, 4)
+  assert.equal(countOf(sent), 4)
   await harness.check()
   await harness.stop()
 })
@@ -108,13 +110,13 @@ test('items of an author at the cap stay behind, the rest leaves', async () => {
   }
   await harness.runUntil(harness.start + hour + second)
   const [, atClose] = harness.sent()
-  assert.equal((atClose?.message.data as { totalCount: number }).totalCount, 3)
+  assert.equal(countOf(atClose), 3)
   assert.equal(harness.counts().digesting, 3)
   await harness.runUntil(harness.start + day + minute)
   const [, , rest, ...more] = harness.sent()
   assert.equal(more.length, 0)
   assert.equal(rest?.at, harness.start + day + 20)
-  assert.equal((rest?.message.data as { totalCount: number }).totalCount, 3)
+  assert.equal(countOf(rest), 3)
   await harness.check()
   await harness.stop()
 })
@@ -139,7 +141,7 @@ test('a digesting item can be cancelled, and is then in no digest', async () => 
   for (let index = 0; index < 4; index += 1) items.push(await harness.post(item(index)))
   await harness.done(harness.gateway.gate.cancel('default', items[1]!.id))
   await harness.runFor(hour + second)
-  assert.equal((harness.sent()[0]?.message.data as { totalCount: number }).totalCount, 3)
+  assert.equal(countOf(harness.sent()[0]), 3)
   assert.equal((await harness.notification(items[1]!.id)).status, 'cancelled')
   await harness.check()
   await harness.stop()
