@@ -135,7 +135,7 @@ export function createPlanner(marginMs: number): (limits: readonly Limit[]) => P
   }
 
   return (limits) => {
-    if (limits === lastLimits && lastPlan!.recurs && isCurrent(lastPlan!, limits)) return lastPlan!
+    if (limits === lastLimits && lastPlan?.recurs === true && isCurrent(lastPlan, limits)) return lastPlan
     lastPlan = find(limits)
     lastLimits = limits
     return lastPlan

@@ -168,6 +168,19 @@ export function exerciseCounting(open: Open): void {
       )
     })
 
+    it('lets everything pass a limit that only counts, and limits others by it', async (t) => {
+      const { limits } = await open(t)
+      const strict = limit('one', '1/min')
+      const counting = { ...strict, over: 'count' } as const
+      for (let call = 0; call < 3; call += 1) {
+        const decision = await limits.take('ada', [counting])
+        assert.deepEqual([decision.allowed, decision.refusedBy, decision.limit], [true, [], undefined])
+        const { used, max, remaining, freesAt } = decision.rules[0]!
+        assert.deepEqual([used, max, remaining, freesAt], [call, 1, 0, decision.at])
+      }
+      assert.equal((await limits.take('ada', [strict])).allowed, false)
+    })
+
     it('answers check without leaving anything', async (t) => {
       const { limits } = await open(t)
       const rules = [limit('one', '1/day')]

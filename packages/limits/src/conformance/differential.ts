@@ -25,6 +25,10 @@ export function ruleSets(): readonly (readonly Limit[])[] {
     [limit('sticky', '2/25ms, 4/120ms', { stream: 'a', countRefused: true, over: 'refuse' }), gap],
     [limit('never', '0/10ms', { stream: 'd' }), limit('all', '5/90ms')],
     [limit('wide', '20/300ms', { stream: 'a' }), limit('two', '1/1ms', { stream: 'b' })],
+    [
+      limit('passes', '1/50ms, 0/90ms', { stream: 'a', over: 'count' }),
+      limit('two', '2/40ms', { stream: 'b' }),
+    ],
     [],
   ]
 }

@@ -267,8 +267,8 @@ function rowsOf(
       limit: rule.limit,
       window: rule.text,
       used: used[index]!,
-      max: rule.max,
-      remaining: Math.max(0, rule.max - inWindow.length),
+      max: rule.maxWritten,
+      remaining: Math.max(0, rule.maxWritten - inWindow.length),
       reserved:
         booked.filter((at) => at > now - rule.windowMs).length + fired.filter((at) => at > now).length,
       freesAt: firstFeasible({ ...one, plan: { ...ask.plan, rules: [rule] } }, entries),

@@ -1,4 +1,196 @@
-import { exerciseStore } from '../../src/conformance/index.ts'
-import { memoryStore } from '../../src/stores/memory.ts'
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { exerciseStore, type Random, seededRandom, seedOfRun } from '../../src/conformance/index.ts'
+import { createLimits, type Decision, limit, type MemoryLimits, memoryStore } from '../../src/index.ts'
+
+const day = 86_400_000
+const start = Date.UTC(2026, 10, 21)
 
 exerciseStore((world) => ({ store: memoryStore(world) }), { name: 'memory', operations: 100_000 })
+
+describe('the memory store', () => {
+  it('drops subjects whose last entry is over, a few per call, without anybody asking for them', () => {
+    let now = start
+    const store = memoryStore({ now: () => now })
+    const { sync } = createLimits({ store })
+    const rules = [limit('a', '5/min')]
+    for (let index = 0; index < 5_000; index += 1) sync.take(`old${index}`, rules, { id: 'n' })
+    now += 31 * day - 1
+    for (let index = 0; index < 100; index += 1) sync.take(`young${index}`, rules)
+    assert.equal(store.size, 5_100, 'nothing is over yet')
+    now += 1
+    // The walk looks at two for each that comes, so it has been round before the map can have doubled.
+    for (let index = 0; index < 10_000; index += 1) sync.take(`new${index}`, rules)
+    assert.equal(store.size, 10_100)
+  })
+
+  it('drops them too where no new subject comes', () => {
+    let now = start
+    const store = memoryStore({ now: () => now })
+    const { sync } = createLimits({ store })
+    const rules = [limit('a', '5/min')]
+    for (let index = 0; index < 100; index += 1) sync.take(`old${index}`, rules)
+    now += 31 * day
+    for (let call = 0; call < 64 * 110; call += 1) sync.take('old0', rules)
+    assert.equal(store.size, 1)
+  })
+
+  it('keeps what counts shorter where it is told to, but never shorter than a window', () => {
+    let now = start
+    const store = memoryStore({ now: () => now, retentionMs: 0 })
+    const { sync } = createLimits({ store })
+    const rules = [limit('a', '1/h')]
+    sync.take('ada', rules)
+    sync.reserve('bob', rules, { id: 'n', notBefore: now + 2 * day })
+    now += day / 24 - 1
+    for (let index = 0; index < 50; index += 1) sync.check(`x${index}`, rules)
+    assert.equal(sync.take('ada', rules).allowed, false)
+    now += 1 + day
+    for (let call = 0; call < 64 * 20; call += 1) sync.take('eve', rules)
+    assert.deepEqual([sync.has('ada'), sync.has('bob')], [false, true])
+  })
+
+  it('drops bookings that nobody has come for in 31 days, and their ids', () => {
+    let now = start
+    const store = memoryStore({ now: () => now })
+    const { sync } = createLimits({ store })
+    const rules = [limit('a', '1/h')]
+    sync.reserve('ada', rules, { id: 'n' })
+    now += 32 * day
+    for (let call = 0; call < 64 * 5; call += 1) sync.take('eve', rules)
+    assert.equal(sync.has('ada'), false)
+  })
+
+  it('drops streams that are over from a subject that lives', () => {
+    let now = start
+    const store = memoryStore({ now: () => now })
+    const { sync } = createLimits({ store })
+    const by = (author: number) => [
+      limit('all', '900/day'),
+      limit('author', '3/day', { stream: `by:${author}` }),
+    ]
+    for (let author = 0; author < 60; author += 1) sync.take('ada', by(author), { id: `n${author}` })
+    assert.equal(sync.check('ada', [limit('x', '1/day', { stream: 'by:59' })]).allowed, false)
+    now += 40 * day
+    for (let call = 0; call < 64 * 3; call += 1) sync.take('ada', by(60))
+    assert.equal(sync.check('ada', [limit('x', '1/month', { stream: 'by:59' })]).rules[0]!.used, 0)
+    assert.equal(sync.check('ada', [limit('x', '999/month', { stream: 'all' })]).rules[0]!.used, 3)
+  })
+
+  it('forgets the ids of a busy subject with their instants', () => {
+    let now = start
+    const { sync } = createLimits({ store: memoryStore({ now: () => now }) })
+    const rules = [limit('a', '5/5ms'), limit('b', '50/50ms', { stream: 'b' })]
+    const rounds = (count: number) => {
+      for (let index = 0; index < count; index += 1) {
+        now += 1
+        assert.equal(sync.take('ada', rules, { id: `n${now}` }).allowed, true)
+      }
+    }
+    rounds(20_000)
+    const known = Array.from({ length: 20_000 }, (_, index) =>
+      sync.cancel('ada', `n${start + 1 + index}`),
+    ).filter(Boolean)
+    // Ids are known as long as one of their instants is kept: the newest 128 of a stream, up to twice as many
+    // between two trims, and as many again between two looks for forgotten ids.
+    assert.ok(known.length >= 128 && known.length <= 4 * 128, `${known.length} ids are known`)
+    assert.equal(sync.cancel('ada', `n${start + 1}`), false)
+  })
+})
+
+interface Entry {
+  readonly id: string
+  readonly at: number
+}
+
+/** Oracle 3: what a caller was told to send, kept by the caller alone, and every literal window of it counted. */
+describe('what the memory store lets go', () => {
+  const rules = [
+    limit('gap', '4/60ms', { stream: 'a', minGap: 7 }),
+    limit('all', '6/90ms'),
+    limit('a', '9/200ms'),
+  ]
+
+  it('fills no window beyond its count, under any mixture of operations and a clock that steps back', (t) => {
+    const seed = seedOfRun()
+    t.diagnostic(`SLUICE_SEED=${seed}`)
+    let released = 0
+    for (let run = 0; run < 150; run += 1) {
+      const random = seededRandom(seed + run)
+      let now = start
+      const { sync } = createLimits({ store: memoryStore({ now: () => now }) })
+      let gone: Entry[] = []
+      for (let step = 0; step < 200; step += 1) {
+        now += random.once(30) ? -random.between(1, 80) : random.pick([0, 1, 3, 7, 20])
+        gone = apply(sync, random, gone, now)
+        assert.equal(overfull(gone), undefined, `SLUICE_SEED=${seed}, run ${run}, step ${step}`)
+      }
+      released += gone.length
+    }
+    assert.ok(released > 500, `only ${released} were let go`)
+  })
+
+  it('admits nobody into a window that somebody else forced full', (t) => {
+    const seed = seedOfRun()
+    t.diagnostic(`SLUICE_SEED=${seed}`)
+    for (let run = 0; run < 150; run += 1) {
+      const random = seededRandom(seed + run)
+      let now = start
+      const { sync } = createLimits({ store: memoryStore({ now: () => now }) })
+      let gone: Entry[] = []
+      for (let step = 0; step < 120; step += 1) {
+        now += random.pick([0, 1, 3, 7, 20])
+        const forced = random.once(4) ? `f${step}` : undefined
+        if (forced !== undefined) {
+          sync.force('ada', forced, rules)
+          gone = [...gone, { id: forced, at: now }]
+          continue
+        }
+        const before = gone
+        gone = apply(sync, random, gone, now)
+        const admitted = gone.filter((entry) => !before.includes(entry))
+        for (const { at } of admitted) {
+          assert.equal(
+            overfull(
+              gone.filter((entry) => entry.at > at - 200),
+              at,
+            ),
+            undefined,
+            `SLUICE_SEED=${seed}, run ${run}, step ${step}`,
+          )
+        }
+      }
+    }
+  })
+
+  /** One random operation; the entries that have gone after it. */
+  function apply(sync: MemoryLimits['sync'], random: Random, gone: Entry[], now: number): Entry[] {
+    const id = `n${random.below(12)}`
+    const without = gone.filter((entry) => entry.id !== id)
+    const after = (decision: Decision) => (decision.fired ? [...without, { id, at: decision.at }] : without)
+    const dice = random.below(10)
+    if (dice < 2) return sync.cancel('ada', id) ? without : gone
+    if (dice < 5) {
+      sync.reserve('ada', rules, { id, forbidden: [{ from: now, to: now + random.below(20) }] })
+      return gone
+    }
+    if (dice < 8) return after(sync.fire('ada', id, rules))
+    const decision = sync.take('ada', rules, { id })
+    // One that has gone already is answered again and goes nowhere.
+    return decision.allowed && without.length === gone.length ? after(decision) : gone
+  }
+
+  /** A window that holds more than it may, and the instant `holding` where one is given. */
+  function overfull(entries: readonly Entry[], holding?: number): string | undefined {
+    for (const { windows } of rules) {
+      for (const { max, windowMs, text } of windows) {
+        for (const { at: from } of entries) {
+          if (holding !== undefined && (holding < from || holding >= from + windowMs)) continue
+          const within = entries.filter(({ at }) => at >= from && at < from + windowMs).length
+          if (within > max) return `${within} in ${text}`
+        }
+      }
+    }
+    return undefined
+  }
+})

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { createLimits, LimitsError, limit, memoryStore, type ReserveOptions } from '../src/index.ts'
+
+const start = Date.UTC(2026, 10, 21)
+const rules = [limit('two', '2/day')]
+const refusing = (code: string, reason: RegExp) => (error: unknown) =>
+  error instanceof LimitsError && error.code === code && reason.test(error.message)
+
+describe('createLimits', () => {
+  it("needs no options: the state is then in memory and the clock is the machine's", async () => {
+    const before = Date.now()
+    const decision = await createLimits().take('ada', rules)
+    assert.ok(decision.allowed && decision.at >= before && decision.at <= Date.now())
+  })
+
+  it('answers the same with and without promises', async () => {
+    const one = createLimits({ store: memoryStore({ now: () => start }) })
+    const other = createLimits({ store: memoryStore({ now: () => start }) }).sync
+    const both = [
+      [await one.take('a', rules), other.take('a', rules)],
+      [await one.reserve('a', rules, { id: 'n' }), other.reserve('a', rules, { id: 'n' })],
+      [await one.reserve('a', rules, { id: 'm' }), other.reserve('a', rules, { id: 'm' })],
+      [await one.preview('a', rules, { id: 'm' }), other.preview('a', rules, { id: 'm' })],
+      [await one.fire('a', 'n', rules), other.fire('a', 'n', rules)],
+      [await one.check('a', rules), other.check('a', rules)],
+      [await one.force('a', 'f', rules), other.force('a', 'f', rules)],
+      [await one.cancel('a', 'm'), other.cancel('a', 'm')],
+      [await one.restore('a', []), other.restore('a', [])],
+      [await one.has('a'), other.has('a')],
+      [await one.forget('a'), other.forget('a')],
+      [await one.has('a'), other.has('a')],
+    ]
+    for (const [is, should] of both) assert.equal(JSON.stringify(is), JSON.stringify(should))
+  })
+
+  it('refuses what is no subject, id, weight, instant, interval, entry or rule, and counts nothing', async () => {
+    const limits = createLimits({ store: memoryStore({ now: () => start }) })
+    const reserve = (options: object) => limits.reserve('a', rules, { id: 'n', ...options } as ReserveOptions)
+    const wrong: [() => Promise<unknown>, RegExp][] = [
+      [() => limits.take('', rules), /subject/],
+      [() => limits.take(7 as unknown as string, rules), /subject/],
+      [() => limits.take('x'.repeat(1_025), rules), /1025/],
+      [() => limits.take('a', rules, { id: '' }), /id/],
+      [() => limits.take('a', rules, { weight: 0 }), /weight/],
+      [() => limits.take('a', rules, { weight: 1.5 }), /weight/],
+      [() => limits.reserve('a', rules, {} as ReserveOptions), /id/],
+      [() => limits.reserve('a', rules, undefined as unknown as ReserveOptions), /id/],
+      [() => reserve({ notBefore: Number.NaN }), /notBefore/],
+      [() => reserve({ notBefore: Number.POSITIVE_INFINITY }), /notBefore/],
+      [() => reserve({ horizonMs: -1 }), /horizonMs/],
+      [() => reserve({ priority: 'urgent' }), /priority/],
+      [() => reserve({ firm: 1 }), /firm/],
+      [() => reserve({ forbidden: {} }), /forbidden/],
+      [() => reserve({ forbidden: [{ from: 0 }] }), /forbidden/],
+      [() => limits.fire('a', '', rules), /id/],
+      [() => limits.force('a', undefined as unknown as string, rules), /id/],
+      [() => limits.cancel('a', ''), /id/],
+      [() => limits.cancelMany([{ subject: '', id: 'n' }]), /subject/],
+      [
+        () =>
+          limits.takeMany([
+            { subject: 'a', rules },
+            { subject: '', rules },
+          ]),
+        /subject/,
+      ],
+      [() => limits.restore('a', [{ id: 'n', at: 1.5, fired: true, streams: ['s'] }]), /whole epoch/],
+      [() => limits.restore('a', [{ id: 'n', at: 1, fired: true, streams: [''] }]), /streams/],
+      [() => limits.restore('a', [{ id: 'n', at: 1, fired: true, streams: [], weight: 0 }]), /weight/],
+    ]
+    for (const [call, reason] of wrong) await assert.rejects(call, refusing('INVALID_ARGUMENT', reason))
+    assert.equal(await limits.has('a'), false)
+  })
+
+  it('refuses rules that do not go together', async () => {
+    const limits = createLimits()
+    const twice = [limit('a', '1/s'), limit('a', '2/min')]
+    await assert.rejects(limits.take('a', twice), refusing('INVALID_RULES', /'a'/))
+    const unmade = {
+      name: 'x',
+      stream: 'x',
+      windows: [{ max: -1, windowMs: 5, text: '-1/5ms' }],
+      over: 'delay',
+      countRefused: false,
+    } as const
+    await assert.rejects(limits.take('a', [unmade]), refusing('INVALID_WINDOW', /-1/))
+    await assert.rejects(limits.take('a', [{}] as never), refusing('INVALID_RULES', /rules\[0\]/))
+    await assert.rejects(limits.take('a', undefined as never), refusing('INVALID_RULES', /list/))
+  })
+
+  it("refuses a margin and a store's options that make no sense", () => {
+    for (const marginMs of [-1, 1.5, Number.NaN])
+      assert.throws(() => createLimits({ marginMs }), refusing('INVALID_ARGUMENT', /marginMs/))
+    assert.throws(() => memoryStore({ retentionMs: -1 }), refusing('INVALID_ARGUMENT', /retentionMs/))
+    assert.throws(() => memoryStore({ now: 5 as never }), refusing('INVALID_ARGUMENT', /now/))
+    const { sync } = createLimits({ store: memoryStore({ now: () => Number.NaN }) })
+    assert.throws(() => sync.take('a', rules), refusing('INVALID_CLOCK', /NaN/))
+  })
+
+  it('sees when an array of rules has changed since the last call', () => {
+    const { sync } = createLimits({ store: memoryStore({ now: () => start }) })
+    const changing = [limit('a', '5/day')]
+    for (let call = 0; call < 3; call += 1) sync.take('ada', changing)
+    changing[0] = limit('a', '3/day')
+    assert.equal(sync.take('ada', changing).allowed, false)
+    changing.push(limit('b', '1/day'))
+    assert.equal(sync.check('ada', changing).rules.length, 2)
+  })
+
+  it('takes arrays of rules that are made for each call', () => {
+    const { sync } = createLimits({ store: memoryStore({ now: () => start }) })
+    const allowed = Array.from(
+      { length: 40 },
+      (_, call) => sync.take('ada', [limit('a', '30/day'), limit(`b${call % 20}`, '2/day')]).allowed,
+    )
+    assert.equal(allowed.filter(Boolean).length, 30)
+  })
+
+  it('writes a decision as JSON with its rules', () => {
+    const { sync } = createLimits({ store: memoryStore({ now: () => start }) })
+    const decision = JSON.parse(JSON.stringify(sync.take('ada', rules)))
+    assert.equal(decision.allowed, true)
+    assert.deepEqual(
+      decision.rules.map(({ window, remaining }: { window: string; remaining: number }) => [
+        window,
+        remaining,
+      ]),
+      [['2/day', 1]],
+    )
+  })
+})
