@@ -102,6 +102,7 @@ maillog_file_prefixes = ${folder}
 myhostname = mail.example.test
 mydestination =
 mynetworks =
+local_header_rewrite_clients =
 inet_interfaces = 127.0.0.1
 inet_protocols = ipv4
 smtputf8_enable = yes

@@ -1,0 +1,127 @@
+/**
+ * The runner of test files, on small files that do each thing a test file can do. It runs in a process of its own,
+ * because Node's runner does not run inside itself.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { after, test } from 'node:test'
+import { choose } from '../runner/choice.ts'
+import { say, type Tally } from '../runner/tally.ts'
+import { readTree } from '../tidy/tree.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'sluice-runner-'))
+after(() => rmSync(root, { recursive: true, force: true }))
+
+function write(files: Record<string, string>): string[] {
+  for (const [file, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(root, file)), { recursive: true })
+    writeFileSync(join(root, file), text)
+  }
+  return Object.keys(files)
+}
+
+/** Runs files through `runFiles`; answers its counts and what it printed. */
+function run(files: Record<string, string>, options: object = {}): { tally: Tally; lines: string } {
+  const runner = new URL('../runner/files.ts', import.meta.url).href
+  const given = JSON.stringify({ root, files: write(files), concurrency: 2, strict: false, ...options })
+  const code = `const { runFiles } = await import(${JSON.stringify(runner)})
+    const tally = await runFiles({ ...${given}, print: (line) => console.error(line) })
+    console.log(JSON.stringify(tally))`
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env
+  write({ 'driver.mjs': code })
+  const { stdout, stderr } = spawnSync(process.execPath, [join(root, 'driver.mjs')], {
+    env,
+    encoding: 'utf8',
+  })
+  return { tally: JSON.parse(stdout), lines: stderr }
+}
+
+const start = "import { describe, test } from 'node:test'\nimport assert from 'node:assert/strict'\n"
+
+test('passes, failures, skips and subtests are counted, and a suite is not', () => {
+  const { tally, lines } = run({
+    'a.test.mjs': `${start}console.log('seed 42')
+      describe('outer', () => {
+        test('right', () => {})
+        test('wrong', () => assert.equal(1, 2))
+        test('parent', async (t) => { await t.test('child', () => { throw new Error('child broke') }) })
+      })
+      test('later', { skip: 'no time' }, () => {})`,
+    'b.test.mjs': `${start}test('right', () => {})`,
+  })
+  assert.deepEqual(tally, { passed: 2, failed: 3, skipped: 1 })
+  assert.match(lines, /✖ a\.test\.mjs {2}1 passed, 3 failed, 1 skipped/)
+  assert.match(lines, /✔ b\.test\.mjs {2}1 passed, 0 failed/)
+  assert.match(lines, /✖ outer › wrong \(line \d+\)[\s\S]*1 !== 2/)
+  assert.match(lines, /✖ outer › parent › child/)
+  assert.match(lines, /seed 42/, 'what a failing file prints is shown')
+  assert.doesNotMatch(lines, /node:internal/)
+})
+
+test('a file that breaks while it is loaded has failed', () => {
+  const { tally, lines } = run({ 'c.test.mjs': "throw new Error('at load')" })
+  assert.deepEqual(tally, { passed: 0, failed: 1, skipped: 0 })
+  assert.match(lines, /at load/)
+})
+
+test('a file that ends with an exit code has failed, whatever its tests said', () => {
+  const { tally } = run({
+    'd.test.mjs': `${start}test('right', () => {}); process.on('exit', () => { process.exitCode = 3 })`,
+  })
+  assert.deepEqual(tally, { passed: 1, failed: 1, skipped: 0 })
+})
+
+test('a file that does not end is stopped and has failed', () => {
+  const { tally, lines } = run(
+    { 'e.test.mjs': `${start}test('right', () => {}); setInterval(() => {}, 1000)` },
+    { fileTimeoutMs: 2000 },
+  )
+  assert.equal(tally.failed, 1)
+  assert.match(lines, /did not end within 2 s/)
+})
+
+test('a test without its engine is skipped, and has failed where nothing may be skipped', () => {
+  const files = { 'f.test.mjs': `${start}test('real', { skip: 'needs an engine: redis' }, () => {})` }
+  assert.deepEqual(run(files).tally, { passed: 0, failed: 0, skipped: 1 })
+  assert.deepEqual(run(files, { strict: true }).tally, { passed: 0, failed: 1, skipped: 0 })
+})
+
+test('the last line says what was skipped only when something was', () => {
+  assert.equal(say({ passed: 3, failed: 0, skipped: 0 }), '3 passed, 0 failed')
+  assert.equal(say({ passed: 3, failed: 1, skipped: 2 }), '3 passed, 1 failed, 2 skipped')
+})
+
+test('files are chosen by path, company and engines', () => {
+  write({
+    'packages/a/test/pure.test.ts': '',
+    'packages/a/test/near.exact.test.ts': '',
+    'packages/a/test/stores/redis.test.ts': "import './client.ts'",
+    'packages/a/test/stores/client.ts': `export const url = process.env.SLUICE_TEST_${'REDIS'}`,
+    'packages/a/test/mail.test.ts': `test('x', ${'needs'}('postfix'), () => {})`,
+    'packages/a/test/own.crash.test.ts': `import { startRedis } from '../../../scripts/${'services'}/redis.ts'`,
+    'scripts/services/redis.ts': '',
+    'examples/hello.ts': '',
+  })
+  const tree = readTree(root)
+  const all = choose(tree, { only: [], unit: false })
+  assert.deepEqual(all.alone, ['packages/a/test/near.exact.test.ts', 'packages/a/test/own.crash.test.ts'])
+  assert.deepEqual(all.beside, [
+    'examples/hello.ts',
+    'packages/a/test/mail.test.ts',
+    'packages/a/test/pure.test.ts',
+    'packages/a/test/stores/redis.test.ts',
+  ])
+  assert.deepEqual(all.engines, ['redis', 'postfix'])
+  assert.deepEqual(choose(tree, { only: ['own'], unit: false }).engines, [], 'it starts its own')
+  const unit = choose(tree, { only: ['packages/'], unit: true })
+  assert.deepEqual(
+    [...unit.beside, ...unit.alone],
+    ['packages/a/test/pure.test.ts', 'packages/a/test/near.exact.test.ts'],
+  )
+  assert.deepEqual(unit.engines, [])
+  assert.equal(unit.leftOut.length, 3)
+  assert.deepEqual(choose(tree, { only: ['stores'], unit: false }).engines, ['redis'])
+})
