@@ -1,0 +1,128 @@
+/** What operators see and do, and that nobody else does. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SluiceError } from '../../../src/errors.ts'
+import { message, startStub } from '../stub.ts'
+
+const report = {
+  channel: 'email' as const,
+  provider: 'smtp',
+  rate: '100/s',
+  accounts: [
+    {
+      id: 'main',
+      rate: '100/s',
+      used: 3,
+      status: 'healthy' as const,
+      blockedUntil: null,
+      learnedRate: null,
+      concurrency: 8,
+    },
+    {
+      id: 'b',
+      rate: 'unlimited',
+      used: 0,
+      status: 'blocked' as const,
+      blockedUntil: 1_800_000_000_000,
+      learnedRate: 2.5,
+      concurrency: 1,
+    },
+  ],
+}
+const stub = await startStub({ parts: { pools: () => [report] } })
+
+test('pools show each account, and until when it is blocked', async () => {
+  const { status, body } = await stub.ask('GET', '/pools')
+  assert.equal(status, 200)
+  const [main, blocked] = report.accounts
+  assert.deepEqual(body, {
+    pools: [{ ...report, accounts: [main, { ...blocked, blockedUntil: '2027-01-15T08:00:00.000Z' }] }],
+  })
+})
+
+test('dead letters are listed and driven again, all or some', async () => {
+  const { body } = await stub.ask('POST', '/notifications', message)
+  const { notificationId } = body
+  stub.notifications.set(notificationId, { ...stub.notifications.get(notificationId)!, status: 'dead' })
+  const listed = await stub.ask('GET', '/dead-letters?cause=shed&channel=email&tenant=default&limit=10')
+  assert.deepEqual(
+    listed.body.items.map((item) => [item.notificationId, item.status]),
+    [[notificationId, 'dead']],
+  )
+  assert.deepEqual((await stub.ask('POST', '/dead-letters/redrive')).body, { redriven: 3 })
+  assert.deepEqual(stub.redrives.at(-1), {})
+  const some = { cause: 'pool_blocked', channel: 'sms', tenant: 't', ids: ['a', 'b'] }
+  assert.equal((await stub.ask('POST', '/dead-letters/redrive', some)).status, 200)
+  assert.deepEqual(stub.redrives.at(-1), some)
+})
+
+test('a filter that cannot be is refused at its name', async () => {
+  assert.equal((await stub.ask('GET', '/dead-letters?cause=boredom')).body.errors[0]?.path, '/cause')
+  assert.equal(
+    (await stub.ask('POST', '/dead-letters/redrive', { reason: 'x' })).body.errors[0]?.path,
+    '/reason',
+  )
+  assert.equal((await stub.ask('POST', '/dead-letters/redrive', [])).status, 400)
+})
+
+test('the policy in force is shown with its version', async () => {
+  const { body } = await stub.ask('GET', '/policy')
+  assert.equal(typeof body.version, 'string')
+  assert.equal((body.policy as { limits: { name: string }[] }).limits[0]?.name, 'all')
+})
+
+test('a policy is checked without being put in force', async () => {
+  const { body: before } = await stub.ask('GET', '/policy')
+  const good = await stub.ask('POST', '/policy/validate', {
+    version: 1,
+    limits: [{ name: 'a', for: 'any', max: ['1/s'] }],
+  })
+  assert.deepEqual([good.status, good.body.valid, typeof good.body.version], [200, true, 'string'])
+  const bad = await stub.ask('POST', '/policy/validate', {
+    version: 1,
+    limits: [{ name: 'a', for: 'any', max: ['1/sec'] }],
+  })
+  assert.equal(bad.body.valid, false)
+  assert.match(bad.body.errors[0]?.path ?? '', /limits/)
+  const deep = `{"limits":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+  assert.equal((await stub.ask('POST', '/policy/validate', deep)).body.valid, false)
+  assert.deepEqual((await stub.ask('GET', '/policy')).body, before)
+})
+
+test('operators alone may use these routes, and everybody else only known', async () => {
+  const guarded = await startStub({
+    parts: {
+      authenticate: async (request) => {
+        const { authorization } = request.headers
+        if (authorization === undefined) throw new SluiceError('UNAUTHENTICATED', 'Send a token.')
+        return {
+          tenant: 't',
+          module: 'm',
+          scopes: new Set(authorization === 'Bearer admin' ? ['sluice:admin'] : []),
+        }
+      },
+    },
+  })
+  for (const [method, path] of [
+    ['GET', '/pools'],
+    ['GET', '/dead-letters'],
+    ['POST', '/dead-letters/redrive'],
+    ['GET', '/policy'],
+    ['POST', '/policy/validate'],
+  ] as const) {
+    const body = method === 'POST' ? {} : undefined
+    const nobody = await guarded.ask(method, path, body)
+    assert.deepEqual([nobody.status, nobody.headers.get('www-authenticate')], [401, 'Bearer'])
+    assert.equal(
+      (await guarded.ask(method, path, body, { authorization: 'Bearer me' })).body.code,
+      'FORBIDDEN',
+    )
+    assert.equal((await guarded.ask(method, path, body, { authorization: 'Bearer admin' })).status, 200)
+  }
+  assert.equal((await guarded.ask('POST', '/notifications', '{broken')).status, 401)
+  assert.equal(
+    (await guarded.ask('POST', '/notifications', message, { authorization: 'Bearer me' })).status,
+    202,
+  )
+  assert.equal((await guarded.ask('GET', '/healthz')).status, 200)
+})

@@ -1,0 +1,86 @@
+/** Probes say how it is, and metrics add up. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SluiceError } from '../../../src/errors.ts'
+import { message, startStub } from '../stub.ts'
+
+const stub = await startStub()
+
+test('it is alive, and ready while the store is', async () => {
+  assert.deepEqual((await stub.ask('GET', '/healthz')).body, { status: 'ok' })
+  assert.deepEqual((await stub.ask('GET', '/readyz')).body, { status: 'ready' })
+  for (const error of [new Error('disk full'), new SluiceError('STORE_UNAVAILABLE', 'No.')]) {
+    stub.ping = () => Promise.reject(error)
+    const { status, body, headers } = await stub.ask('GET', '/readyz')
+    assert.deepEqual([status, body.code, headers.get('retry-after')], [503, 'STORE_UNAVAILABLE', '1'])
+  }
+  stub.ping = async () => {}
+  assert.equal((await stub.ask('GET', '/healthz')).status, 200)
+})
+
+function value(text: string, name: string): number {
+  const line = text.split('\n').find((each) => each.startsWith(`${name} `))
+  assert.ok(line !== undefined, `${name} is missing in\n${text}`)
+  return Number(line.split(' ')[1])
+}
+
+test('accepted is the sum of the states', async () => {
+  for (const status of ['queued', 'queued', 'suppressed', 'scheduled'] as const) {
+    stub.verdict = () => ({
+      status,
+      ...(status === 'suppressed'
+        ? {
+            timeline: [
+              { at: 1, status: 'accepted' },
+              { at: 1, status: 'suppressed', reason: 'duplicate' },
+            ],
+          }
+        : {}),
+    })
+    await stub.ask('POST', '/notifications', message)
+  }
+  stub.verdict = () => ({})
+  const { text, headers } = await stub.ask('GET', '/metrics')
+  assert.match(headers.get('content-type') ?? '', /^text\/plain/)
+  assert.equal(value(text, 'sluice_notifications{status="queued"}'), 2)
+  assert.equal(value(text, 'sluice_notifications{status="suppressed"}'), 1)
+  assert.equal(value(text, 'sluice_notifications_accepted_total'), 4)
+  assert.equal(value(text, 'sluice_notifications_unaccounted'), 0)
+  assert.equal(value(text, 'sluice_suppressed_total{channel="email",reason="duplicate"}'), 1)
+  assert.equal(value(text, 'sluice_state_changes_total{channel="email",status="accepted"}'), 4)
+  assert.equal(value(text, 'sluice_accept_seconds_count'), 4)
+  assert.ok(value(text, 'nodejs_eventloop_lag_seconds{quantile="0.99"}') > 0)
+  assert.ok(value(text, 'process_resident_memory_bytes') > 1e6)
+})
+
+test('what was lost shows as unaccounted', async () => {
+  const [[id]] = stub.notifications as unknown as [[string]]
+  const lost = stub.notifications.get(id)!
+  stub.notifications.delete(id)
+  assert.equal(value((await stub.ask('GET', '/metrics')).text, 'sluice_notifications_unaccounted'), 1)
+  stub.notifications.set(id, lost)
+})
+
+test('calls to providers are counted by what they came to', async () => {
+  const [notification] = stub.notifications.values()
+  for (const status of [
+    'sending',
+    'delivered',
+    'scheduled',
+    'queued',
+    'dead',
+    'failed',
+    'delivered',
+  ] as const) {
+    for (const listener of stub.listeners) {
+      listener({
+        notification: notification!,
+        events: [{ at: 1, status, provider: 'smtp', account: 'a', attempt: 1 }],
+      })
+    }
+  }
+  const { text } = await stub.ask('GET', '/metrics')
+  const calls = (outcome: string) =>
+    value(text, `sluice_provider_calls_total{channel="email",provider="smtp",outcome="${outcome}"}`)
+  assert.deepEqual(['delivered', 'retry', 'rate_limited', 'dead', 'failed'].map(calls), [2, 1, 1, 1, 1])
+})

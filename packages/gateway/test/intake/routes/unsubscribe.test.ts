@@ -1,0 +1,99 @@
+/** One click ends mail of one category, and only who holds the link can click. */
+import assert from 'node:assert/strict'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { createUnsubscribeLinks } from '../../../src/intake/unsubscribe.ts'
+import { startStub } from '../stub.ts'
+
+const publicUrl = 'https://notify.example.com'
+const links = await createUnsubscribeLinks({ publicUrl, secret: 'a secret of the tests' })
+const stub = await startStub({ parts: { links } })
+const about = { tenant: 'acme', to: { id: 'user <42>' }, category: 'marketing', channel: 'email' as const }
+const url = links.urlFor!(about)
+const path = new URL(url).pathname
+
+test('a link leads to the public address, and its token says whose mail it is', () => {
+  assert.ok(url.startsWith(`${publicUrl}/u/`))
+  assert.deepEqual(links.read(path.slice('/u/'.length)), {
+    tenant: 'acme',
+    recipient: 'user <42>',
+    category: 'marketing',
+    channel: 'email',
+  })
+})
+
+test('following the link changes nothing', async () => {
+  const { status, text, headers } = await stub.ask('GET', path)
+  assert.equal(status, 200)
+  assert.match(text, /<form method="post">/)
+  assert.match(headers.get('content-security-policy') ?? '', /default-src 'none'/)
+  assert.equal(stub.people.size, 0)
+})
+
+test('one click is an opt-out, a second one no second', async () => {
+  stub.people.set('acme/user <42>', {
+    tenant: 'acme',
+    id: 'user <42>',
+    email: 'u@example.com',
+    optOuts: [{ channel: 'sms' }],
+  })
+  for (const [type, body] of [
+    ['application/x-www-form-urlencoded', 'List-Unsubscribe=One-Click'],
+    ['multipart/form-data; boundary=x', '--x\r\n\r\nOne-Click\r\n--x--'],
+    ['application/json', '{broken'],
+  ] as const) {
+    const { status } = await stub.ask('POST', path, body, { 'content-type': type })
+    assert.equal(status, 200)
+  }
+  assert.equal((await stub.ask('POST', path)).status, 200)
+  assert.deepEqual(stub.people.get('acme/user <42>'), {
+    tenant: 'acme',
+    id: 'user <42>',
+    email: 'u@example.com',
+    optOuts: [{ channel: 'sms' }, { category: 'marketing', channel: 'email' }],
+  })
+})
+
+test('somebody who was never stored can leave too', async () => {
+  const other = new URL(links.urlFor!({ ...about, to: { id: 'stranger' } })).pathname
+  assert.equal((await stub.ask('POST', other)).status, 200)
+  assert.deepEqual(stub.people.get('acme/stranger')?.optOuts, [{ category: 'marketing', channel: 'email' }])
+})
+
+test('a token of somebody else, or changed, is not found', async () => {
+  const forged = await createUnsubscribeLinks({ publicUrl, secret: 'another secret, guessed' })
+  const [payload, signature] = path.split('.') as [string, string]
+  for (const bad of [
+    new URL(forged.urlFor!(about)).pathname,
+    `${payload}x.${signature}`,
+    `${payload}.${signature.slice(0, -2)}`,
+    `${path}.more`,
+    '/u/x',
+    '/u/..',
+    '/u/%00',
+  ]) {
+    assert.equal((await stub.ask('POST', bad)).status, 404, bad)
+    assert.equal((await stub.ask('GET', bad)).status, 404, bad)
+  }
+})
+
+test('without a public address there are neither links nor routes', async () => {
+  const none = await createUnsubscribeLinks({ publicUrl: undefined, secret: 'a secret of the tests' })
+  assert.equal(none.urlFor, undefined)
+  assert.equal(none.read(path.slice('/u/'.length)), undefined)
+  const closed = await startStub({ parts: { links: none } })
+  assert.equal((await closed.ask('GET', path)).status, 404)
+})
+
+test('a key is made once, for its owner only, and found again', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-key-'))
+  t.after(() => rm(folder, { recursive: true }))
+  const keyFile = join(folder, 'data', 'unsubscribe.key')
+  const first = await createUnsubscribeLinks({ publicUrl, keyFile })
+  const second = await createUnsubscribeLinks({ publicUrl, keyFile })
+  assert.equal(second.urlFor!(about), first.urlFor!(about))
+  assert.equal((await stat(keyFile)).mode & 0o777, 0o600)
+  assert.ok((await readFile(keyFile, 'utf8')).length >= 32)
+})
