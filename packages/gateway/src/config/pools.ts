@@ -17,7 +17,9 @@ const timeoutMs = 15_000
 const usualRetry: RetryConfig = { baseMs: 1_000, capMs: 300_000, attemptsMax: 6 }
 
 export function readPools(document: PoolsDocument | undefined, source: Source): readonly PoolConfig[] {
-  if (typeof document !== 'object' || Object.keys(document).length === 0) {
+  // What is no object has been refused, and what it leaves out is not to be guessed.
+  if (!source.isClean(['pools']) && typeof document !== 'object') return []
+  if (document === undefined || Object.keys(document).length === 0) {
     return channels.map((channel) => readPool(channel, { provider: 'sandbox' }, ['pools', channel], source))
   }
   const pools: PoolConfig[] = []
@@ -37,7 +39,8 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
 }
 
 function readPool(channel: Channel, written: PoolDocument, path: Path, source: Source): PoolConfig {
-  const { provider, timeout, retry } = source.sound<PoolDocument>(path, written)
+  const { provider } = written
+  const { timeout, retry } = source.sound<PoolDocument>(path, written)
   const { channels: carried } = terms[provider]
   if (!carried.includes(channel))
     source.fault([...path, 'provider'], `${provider} carries ${carried.join(', ')}, not ${channel}`)

@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { parse } from 'yaml'
+import { configText, describeConfig, masked, shownUrl } from '../../src/config/describe.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { temporaryFolder } from './folder.ts'
+
+const rich = `
+http: { host: "::1", port: 0, publicUrl: https://notify.example.com, drainMs: 5s, overLimitStatus: 202, bodyMax: 1000 }
+tenants: { default: { rate: [10/s, 100/h], modules: unlimited }, acme: { weight: 3, queue: 7 } }
+pools:
+  email: { provider: smtp, accounts: [{ id: a, url: "smtp://mail.example.com:25", from: "Shop <shop@example.com>", tls: off, rate: [1/s, 9/min] }] }
+  sms: { provider: sandbox, timeout: 3s, retry: { base: 2s, cap: 1min, attempts: 9 }, accounts: [{ id: b, allows: [5/s, 9/min], latency: 20ms, odds: { fail: 0.05 } }] }
+  webhook: { provider: webhook, accounts: [{ id: c, concurrency: 3 }] }
+limits: { margin: 5ms }
+network: { allowPrivate: true }
+retention: { notifications: 60d }
+log: { level: debug }
+`
+
+test('what is in force can be written to a file and loaded again', (t) => {
+  const cwd = temporaryFolder(t, { 'sluice.yaml': rich })
+  const config = loadConfig({ env: {}, cwd })
+  const again = temporaryFolder(t, { 'sluice.yaml': configText(config) })
+  const { file: _, policy, ...loaded } = loadConfig({ env: {}, cwd: again })
+  const { file: __, policy: first, ...expected } = config
+  assert.deepEqual(loaded, expected)
+  assert.equal(policy.compiled.version, first.compiled.version)
+  assert.deepEqual(parse(configText(config)), describeConfig(config), 'text and data say the same')
+})
+
+test('the defaults too can be written to a file and loaded again', (t) => {
+  const cwd = temporaryFolder(t)
+  const config = loadConfig({ env: {}, cwd })
+  const {
+    file: _,
+    policy: __,
+    ...loaded
+  } = loadConfig({ env: {}, cwd: temporaryFolder(t, { 'sluice.yaml': configText(config) }) })
+  const { file: ___, policy: ____, ...expected } = config
+  assert.deepEqual(loaded, expected)
+})
+
+test('nothing secret is shown', (t) => {
+  const cwd = temporaryFolder(t, {
+    'sluice.yaml': `
+unsubscribe: { secret: canary-canary-canary }
+pools:
+  email:
+    provider: smtp
+    accounts: [{ id: a, url: "smtp://canary:canary@mail.example.com/?auth=canary", dkim: { domainName: example.com, keySelector: s, privateKey: "-----BEGIN canary" } }]
+  slack: { provider: webhook, accounts: [{ id: b, url: "https://hooks.example.com/services/canary?k=canary", secret: whsec_Y2FuYXJ5Y2FuYXJ5 }] }
+`,
+  })
+  const config = loadConfig({ env: {}, cwd })
+  const text = configText(config)
+  assert.doesNotMatch(text, /canary|Y2FuYXJ5/)
+  assert.match(text, /mail\.example\.com/)
+  assert.equal((describeConfig(config).unsubscribe as { secret: string }).secret, masked)
+})
+
+test('of a URL the host is shown, and what may let somebody in is not', () => {
+  assert.equal(shownUrl('smtp://localhost:1025'), 'smtp://localhost:1025')
+  assert.equal(shownUrl('smtps://u:p@h'), `smtps://${masked}@h`)
+  assert.equal(shownUrl('https://h/a/b?c=d'), 'https://h/…')
+})
+
+test('paths are shown as they were resolved', (t) => {
+  const cwd = temporaryFolder(t, { 'sluice.yaml': 'store: sqlite:x.db' })
+  assert.equal(describeConfig(loadConfig({ env: {}, cwd })).store, `sqlite:${join(cwd, 'x.db')}`)
+})

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { loadConfig } from '../../src/config/load.ts'
+import { builtInPolicyFile, loadPolicy } from '../../src/config/policy-file.ts'
+import { temporaryFolder } from './folder.ts'
+
+test('without a file the built-in policy holds', (t) => {
+  const cwd = temporaryFolder(t)
+  const { file, builtIn, compiled } = loadPolicy({ cwd })
+  assert.deepEqual([file, builtIn], [builtInPolicyFile, true])
+  assert.equal(compiled.maxDelayMs, 7 * 86_400_000)
+})
+
+test('every mistake is told with the line on which it stands', (t) => {
+  const cwd = temporaryFolder(t, {
+    'policy.yaml': `# a comment
+limits:
+  - name: a
+    for: { channel: emial }
+    max: [2/day, 5/wek]
+  - { name: b, for: any, max: 1/day, over: "digest:none" }
+digests: []
+quietHours:
+  default:
+    from: 22:00
+    to: "8"
+complaints: { warnAt: 0.05% }
+`,
+  })
+  assert.throws(
+    () => loadPolicy({ file: join(cwd, 'policy.yaml'), cwd }),
+    (error: { code: string; errors: { path: string; line: number; file: string }[] }) => {
+      assert.equal(error.code, 'INVALID_POLICY')
+      assert.deepEqual(
+        error.errors.map(({ file, line, path }) => `${file}:${line} ${path}`),
+        [
+          'policy.yaml:4 limits[0].for.channel',
+          'policy.yaml:5 limits[0].max[1]',
+          'policy.yaml:6 limits[1].over',
+          'policy.yaml:11 quietHours.default.to',
+          'policy.yaml:12 complaints',
+        ],
+      )
+      return true
+    },
+  )
+})
+
+test('times need no quotes: YAML 1.2 has no base 60', (t) => {
+  const cwd = temporaryFolder(t, {
+    'policy.yaml':
+      'quietHours: { default: { from: 22:00, to: 08:00, channels: [sms] }, legal: [{ allowed: 08:00-21:00 }] }',
+  })
+  const { compiled } = loadPolicy({ file: join(cwd, 'policy.yaml'), cwd })
+  const specs = compiled
+    .quietFor({ channel: 'sms', category: 'x', priority: 'normal' }, {})
+    .map(({ spec }) => `${spec.from}-${spec.to}`)
+  assert.deepEqual(specs.sort(), ['21:00-08:00', '22:00-08:00'])
+})
+
+test('an empty policy is one in which everything is off', (t) => {
+  const cwd = temporaryFolder(t, { 'policy.yaml': '' })
+  const { compiled } = loadPolicy({ file: join(cwd, 'policy.yaml'), cwd })
+  assert.equal(compiled.deduplicationWindowMs, undefined)
+  assert.equal(compiled.longestWindowMs, 0)
+})
+
+test('a policy that is wrong keeps a valid configuration from loading, as INVALID_POLICY', (t) => {
+  const cwd = temporaryFolder(t, { 'p.yaml': 'limits: {}', 'sluice.yaml': 'policy: p.yaml' })
+  assert.throws(() => loadConfig({ env: {}, cwd }), {
+    code: 'INVALID_POLICY',
+    message: /^p\.yaml:1: limits: /,
+  })
+  assert.throws(() => loadConfig({ env: { SLUICE_POLICY: 'none.yaml' }, cwd }), {
+    code: 'INVALID_POLICY',
+    message: 'none.yaml: cannot be read (there is none)',
+  })
+})
