@@ -60,9 +60,9 @@ test('keys of any length fit the limiter and stay apart', () => {
   ]
   assert.equal(new Set(keys).size, keys.length)
   for (const key of keys) assert.ok(key.length <= 1_024)
-  // what was folded cannot be given as an id
-  assert.notEqual(
-    personSubject('acme', personSubject('acme', long).key.slice('acme/'.length)).key,
-    personSubject('acme', long).key,
-  )
+})
+
+test('what was folded cannot be given as an id', () => {
+  const { key } = personSubject('acme', 'a'.repeat(4_096))
+  assert.notEqual(personSubject('acme', key.slice('acme/'.length)).key, key)
 })
