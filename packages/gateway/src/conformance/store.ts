@@ -836,7 +836,7 @@ async function agree(store: Store): Promise<void> {
 }
 
 /** mulberry32: small, seeded, good enough to choose by. */
-function seeded(seed: number): () => number {
+export function seeded(seed: number): () => number {
   let state = seed | 0
   return () => {
     state = (state + 0x6d2b79f5) | 0

@@ -20,6 +20,8 @@ export interface Place {
 export interface Claims {
   readonly cursor: Place
   readonly claimedUntil: number
+  /** Whether a move to this instant can need more than the cursor: almost never. */
+  concerns(dueAt: number): boolean
   /** Whether the cursor will still come to this place. */
   isAhead(place: Place): boolean
   /** Moves the cursor; `last` is the last place given when there may be more. */
@@ -55,6 +57,7 @@ export function createClaims(): Claims {
     get claimedUntil() {
       return claimedUntil
     },
+    concerns: (dueAt) => back.size > 0 || dueAt === cursor.dueAt,
     isAhead: (place) => order(place, cursor) > 0,
     advance(until, last) {
       const next = last ?? { dueAt: until, seq: Number.MAX_SAFE_INTEGER }

@@ -7,7 +7,7 @@ import type { Clock, Store } from '../../../ports.ts'
 import { prepareAdmissions } from './admissions.ts'
 import { prepareAnswers } from './answers.ts'
 import { createClaims } from './claims.ts'
-import type { DatabaseOptions } from './database.ts'
+import type { Database, DatabaseOptions } from './database.ts'
 import { checkHealth, markOpen, openDatabase } from './database.ts'
 import { prepareDigests } from './digests.ts'
 import { prepareDue } from './due.ts'
@@ -41,6 +41,15 @@ const pruneSlice = 500
 export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
   const { clock } = options
   const database = openDatabase(options)
+  try {
+    return createStore(database, clock)
+  } catch (error) {
+    database.abandon()
+    throw diskFault(error, database.path) ?? error
+  }
+}
+
+function createStore(database: Database, clock: Clock): SqliteStore {
   const { db, path } = database
   const claims = createClaims()
   const due = prepareDue(db, claims)
@@ -134,7 +143,11 @@ export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
       if (!isOpen) return
       group.flush()
       isOpen = false
-      database.close()
+      try {
+        database.close()
+      } catch (error) {
+        throw faultOf(error) ?? error
+      }
     },
   }
 }

@@ -4,14 +4,14 @@
  * disturb the others.
  */
 import type { DatabaseSync } from 'node:sqlite'
+import type { Move } from '../../../model.ts'
 import { isLegalPath } from '../../../model.ts'
 import type { Change, CommitResult } from '../../../ports.ts'
 import type { Answers } from './answers.ts'
-import type { Claims, Place } from './claims.ts'
+import type { Claims } from './claims.ts'
 import { isDue } from './codes.ts'
 import type { Digests } from './digests.ts'
 import type { NotificationWrites } from './notifications.ts'
-import { changesPlace } from './notifications.ts'
 import type { Recipients } from './recipients.ts'
 import type { Register } from './register.ts'
 import type { Tallies } from './tallies.ts'
@@ -60,16 +60,14 @@ export function createWriter(parts: WriterParts): Writer {
   }
 
   /** Writes all of it; returns what was not as the change believed. */
-  function apply(change: Change, moved: Moved[]): readonly string[] {
+  function apply(change: Change): readonly string[] {
     const conflicts: string[] = []
     for (const digest of change.digests ?? []) {
       if (!digests.write(digest)) conflicts.push(digest.digest.id)
     }
     if (change.answer !== undefined && !answers.write(change.answer)) conflicts.push(change.answer.key)
     for (const move of change.moves ?? []) {
-      const seq = notifications.move(move)
-      if (seq === undefined) conflicts.push(move.after.id)
-      else if (changesPlace(move)) moved.push({ seq, dueAt: move.after.dueAt, due: isDue(move.after.status) })
+      if (!notifications.move(move)) conflicts.push(move.after.id)
     }
     for (const notification of change.accept ?? []) {
       if (!notifications.accept(notification)) conflicts.push(notification.id)
@@ -78,13 +76,11 @@ export function createWriter(parts: WriterParts): Writer {
     return conflicts
   }
 
-  function applyWhole(change: Change, moved: Moved[]): CommitResult {
+  function applyWhole(change: Change): CommitResult {
     const single = writesOf(change) === 1
     if (!single) savepoint.run()
-    const before = moved.length
-    const conflicts = apply(change, moved)
+    const conflicts = apply(change)
     if (conflicts.length > 0) {
-      moved.length = before
       if (!single) undo.run()
     } else {
       tallies.add(change)
@@ -105,29 +101,30 @@ export function createWriter(parts: WriterParts): Writer {
     if (answered > 0) answers.fold(Math.ceil(answered * 1.5))
   }
 
+  /** Rules 3 and 4 of claims.ts, for a move that is on record. */
+  function reclaim({ before, after }: Move): void {
+    const due = isDue(after.status)
+    if (before.dueAt === after.dueAt && isDue(before.status) === due) return
+    if (!claims.concerns(after.dueAt)) return
+    const place = { seq: notifications.seqOf(after.id), dueAt: after.dueAt }
+    claims.drop(place.seq)
+    if (due && place.dueAt > claims.claimedUntil && !claims.isAhead(place)) claims.putBack(place)
+  }
+
   return {
     transaction,
     write(changes) {
-      const moved: Moved[] = []
       const results = transaction(() => {
-        const applied = changes.map((change) => applyWhole(change, moved))
+        const applied = changes.map(applyWhole)
         fold(changes)
         return applied
       })
-      for (const place of moved) reclaim(claims, place)
+      for (const [index, { applied }] of results.entries()) {
+        if (applied) for (const move of changes[index]!.moves ?? []) reclaim(move)
+      }
       return results
     },
   }
-}
-
-interface Moved extends Place {
-  readonly due: boolean
-}
-
-/** Rule 3 of claims.ts: the cursor has passed the new place, yet it is not the writer's to keep. */
-function reclaim(claims: Claims, { seq, dueAt, due }: Moved): void {
-  claims.drop(seq)
-  if (due && dueAt > claims.claimedUntil && !claims.isAhead({ seq, dueAt })) claims.putBack({ seq, dueAt })
 }
 
 function writesOf(change: Change): number {

@@ -1,0 +1,161 @@
+/** A byte that changed on the disk is detected and said, or it changed nothing; it never changes an answer. */
+import assert from 'node:assert/strict'
+import {
+  closeSync,
+  copyFileSync,
+  mkdtempSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { createSqliteStore } from '../../../src/adapters/store/sqlite.ts'
+import {
+  epoch,
+  seeded,
+  settled,
+  someDigest,
+  someNotification,
+  stillClock,
+} from '../../../src/conformance/store.ts'
+import type { Notification, Recipient } from '../../../src/model.ts'
+import type { Store, StoredAnswer } from '../../../src/ports.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-corruption-'))
+after(() => rmSync(folder, { recursive: true }))
+const clock = stillClock(epoch)
+const sound = join(folder, 'sound.db')
+const digest = someDigest()
+const answer: StoredAnswer = {
+  tenant: 'acme',
+  module: 'shop',
+  method: 'POST',
+  path: '/',
+  key: 'k',
+  requestHash: 'h',
+  status: 202,
+  body: '{}',
+  createdAt: epoch,
+}
+
+/** Everything that a gateway could ask. */
+async function everything(store: Store): Promise<unknown> {
+  const list = (await store.list({ tenant: 'acme', limit: 10_000 })).items
+  const people: (Recipient | undefined)[] = []
+  const persons = new Set(list.map(({ to }) => to.id))
+  for (const id of persons) people.push(await store.recipient('acme', id))
+  const waiting: (readonly Notification[])[] = []
+  for (const id of persons) waiting.push(await store.waiting('acme', id))
+  const singly: (Notification | undefined)[] = []
+  for (const { id } of list) singly.push(await store.notification('acme', id))
+  return {
+    list,
+    people,
+    waiting,
+    singly,
+    tallies: await store.tallies(),
+    answer: await store.answer(answer),
+    digest: await store.openDigest(digest),
+    closing: await store.dueDigests(Number.MAX_SAFE_INTEGER, 10),
+    due: await store.claimDue(Number.MAX_SAFE_INTEGER, 10_000),
+    admissions: await store.admissions({ tenant: 'acme', since: 0, limit: 10_000 }),
+  }
+}
+
+let truth: unknown
+before(async () => {
+  const store = createSqliteStore({ path: sound, clock })
+  const list = Array.from({ length: 120 }, (_, index) =>
+    someNotification({
+      to: { id: `user-${index % 7}`, email: `user-${index % 7}@example.com` },
+      status: index % 3 === 0 ? 'scheduled' : 'queued',
+      dueAt: epoch + index,
+    }),
+  )
+  await store.commit({ accept: list, digests: [{ kind: 'open', digest }], answer })
+  await store.commit({
+    recipients: Array.from({ length: 7 }, (_, i) => ({
+      tenant: 'acme',
+      id: `user-${i}`,
+      email: 'a@b.example',
+    })),
+  })
+  await store.commit({
+    moves: list.filter(({ status }) => status === 'queued').map((n) => settled(n, epoch)),
+  })
+  truth = await everything(store)
+  await store.close()
+})
+
+describe('a damaged file', () => {
+  it('never changes an answer in silence, whichever byte was hit', async () => {
+    const seed = Number(process.env.SLUICE_SEED ?? 1)
+    console.log(`SLUICE_SEED=${seed}`)
+    const next = seeded(seed)
+    const { size } = statSync(sound)
+    let detected = 0
+    const rounds = 100
+    for (let round = 0; round < rounds; round += 1) {
+      const path = join(folder, 'hit.db')
+      for (const rest of ['', '-wal', '-shm', '-lock']) rmSync(path + rest, { force: true })
+      copyFileSync(sound, path)
+      const place = Math.floor(next() * size)
+      flip(path, place, 1 << Math.floor(next() * 8))
+      try {
+        const store = createSqliteStore({ path, clock })
+        try {
+          const found = await everything(store)
+          assert.deepEqual(found, truth, `a silent change by byte ${place}`)
+        } finally {
+          await store.close()
+        }
+      } catch (error) {
+        if (error instanceof assert.AssertionError) throw error
+        assert.ok(error instanceof Error && 'code' in error, String(error))
+        assert.ok(
+          ['STORE_UNAVAILABLE', 'INVALID_CONFIG'].includes(String(error.code)),
+          `byte ${place}: ${error.message}`,
+        )
+        detected += 1
+      }
+    }
+    console.log(`${detected} of ${rounds} changed bytes were detected, the others were in no use`)
+    assert.ok(detected > rounds / 10)
+  })
+
+  it('is refused by name when it is no database at all', () => {
+    const path = join(folder, 'text.db')
+    writeFileSync(path, 'this is not a database, '.repeat(1_000))
+    assert.throws(() => createSqliteStore({ path, clock }), {
+      code: 'STORE_UNAVAILABLE',
+      message: new RegExp(`${path} is damaged`),
+    })
+  })
+
+  it('takes no commit any more once damage was met', async () => {
+    const path = join(folder, 'met.db')
+    copyFileSync(sound, path)
+    const store = createSqliteStore({ path, clock, checkMib: 0 })
+    const { size } = statSync(path)
+    for (let place = 8_192 * 2; place < size; place += 64) flip(path, place, 255)
+    await assert.rejects(everything(store), { code: 'STORE_UNAVAILABLE', message: /is damaged/ })
+    await assert.rejects(store.commit({ accept: [someNotification()] }), { message: /is damaged/ })
+    await assert.rejects(store.ping(), { message: /is damaged/ })
+    await assert.rejects(store.check(), { message: /is damaged/ })
+    await store.close().catch(() => {})
+  })
+})
+
+function flip(path: string, place: number, bits: number): void {
+  const file = openSync(path, 'r+')
+  const byte = Buffer.alloc(1)
+  readSync(file, byte, 0, 1, place)
+  byte[0]! ^= bits
+  writeSync(file, byte, 0, 1, place)
+  closeSync(file)
+}
