@@ -30,8 +30,12 @@ export function createApp(config: AppOptions): FastifyInstance {
     bodyLimit: config.bodyMaxBytes,
     requestTimeout: config.requestTimeoutMs,
     keepAliveTimeout: keepAliveMs,
-    // Headers have no longer than the whole request, or a client could stay by never ending them.
-    http: { headersTimeout: config.requestTimeoutMs, connectionsCheckingInterval: deadlineCheckMs },
+    // The host is asked for below, in words. Headers have no longer than the whole request, or a client could stay by never ending them.
+    http: {
+      headersTimeout: config.requestTimeoutMs,
+      connectionsCheckingInterval: deadlineCheckMs,
+      requireHostHeader: false,
+    },
     // While it closes, what has arrived is still answered.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -43,6 +47,12 @@ export function createApp(config: AppOptions): FastifyInstance {
   })
   app.decorateRequest('caller')
   app.decorateRequest('bodyBytes', null)
+  app.addHook('onRequest', (request, reply, done) => {
+    if (request.headers.host === undefined && request.raw.httpVersionMinor === 1) {
+      reply.header('connection', 'close')
+      done(new SluiceError('INVALID_REQUEST', 'An HTTP/1.1 request needs a Host header.'))
+    } else done()
+  })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
     ['application/json', 'application/merge-patch+json'],

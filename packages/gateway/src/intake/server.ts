@@ -210,7 +210,7 @@ function identify(authenticate: Authenticate, access: 'caller' | 'operator') {
 }
 
 function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): void {
-  request.body ??= {}
+  if (request.bodyBytes === null) request.body ??= {}
   done()
 }
 

@@ -65,8 +65,9 @@ const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,9})?(?:Z|[
 export function parseInstant(text: string): number {
   const parts = rfc3339.exec(text)
   if (parts === null) return Number.NaN
-  const [, year, month, day, , , , offsetHours = '00', offsetMinutes = '00'] = parts
-  if (Number(offsetHours) > 23 || Number(offsetMinutes) > 59) return Number.NaN
+  const [, year, month, day, hour, , , offsetHours = '00', offsetMinutes = '00'] = parts
+  // 24:00 is midnight to ISO 8601 and to Date.parse, and nothing to RFC 3339.
+  if (hour === '24' || Number(offsetHours) > 23 || Number(offsetMinutes) > 59) return Number.NaN
   const daysInMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
   if (Number(day) > daysInMonth) return Number.NaN
   return Date.parse(text.toUpperCase())

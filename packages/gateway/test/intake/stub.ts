@@ -128,7 +128,7 @@ export async function startStub({ parts = {}, ...config }: StubOptions = {}): Pr
         headers: { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...headers },
       })
       const text = await response.text()
-      const isJson = /json/.test(response.headers.get('content-type') ?? '')
+      const isJson = text !== '' && /json/.test(response.headers.get('content-type') ?? '')
       const reply = {
         status: response.status,
         headers: response.headers,
