@@ -285,6 +285,30 @@ export function exerciseBooking(open: Open): void {
       assert.deepEqual((await limits.reserve('ada', rules, { id: 'normal' })).evicted, [])
     })
 
+    it('evicts a low one that was booked anew, and one in the way of a limit that refuses', async (t) => {
+      const { limits, world } = await open(t)
+      const wait = limit('wait', '1/min', { stream: 's' })
+      await limits.take('ada', [wait])
+      await limits.reserve('ada', [wait], { id: 'low', priority: 'low' })
+      assert.equal((await limits.fire('ada', 'low', [wait])).at, world.now + minute)
+      world.now += minute
+      const urgent = { id: 'high', priority: 'high' } as const
+      assert.deepEqual((await limits.reserve('ada', [wait], urgent)).evicted, ['low'])
+
+      // Not in the way of the instant that the gap gives, but of the first one, at which the other limit is judged.
+      const gap = limit('gap', '1/30s')
+      const drop = limit('drop', '1/10s', { over: 'refuse', stream: 'd' })
+      await limits.take('bob', [gap])
+      await limits.reserve('bob', [drop], { id: 'low', priority: 'low', notBefore: world.now + 5_000 })
+      const refused = await limits.reserve('bob', [gap, drop], { id: 'normal' })
+      assert.deepEqual([refused.held, refused.limit], [false, 'drop'])
+      const high = await limits.reserve('bob', [gap, drop], urgent)
+      assert.deepEqual(
+        [high.held, high.at, high.evicted, high.limit],
+        [true, world.now + 30_000, ['low'], 'gap'],
+      )
+    })
+
     it('survives a clock that steps back: what it counted then looks like reservations', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('two', '2/min')]

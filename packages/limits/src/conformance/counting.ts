@@ -1,6 +1,7 @@
 /** What every store must do when it counts: take, check, force, and the rows of their decisions. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Decision } from '../decision.ts'
 import { limit } from '../limit.ts'
 import { createLimits } from '../limits.ts'
 import type { Open } from './fixture.ts'
@@ -256,31 +257,30 @@ export function exerciseCounting(open: Open): void {
       )
     })
 
-    it('does not change a decision by later calls', async (t) => {
+    it('does not change a decision by later calls, though its rows are read late', async (t) => {
       const { limits, world } = await open(t)
-      const rules = [limit('a', '3/min'), limit('b', '9/min', { stream: 's' })]
-      const early = await limits.take('ada', rules)
+      const rules = [limit('a', '4/min'), limit('b', '9/min', { stream: 's' })]
+      const first = world.now
+      const early = await limits.take('ada', rules, { id: 'n1' })
       world.now += 5
-      const kept = await limits.take('ada', rules, { id: 'n1' })
-      await limits.take('ada', rules)
+      const kept = await limits.take('ada', rules)
+      // The history before it changes: something is taken out, something put before it, more behind it.
       await limits.cancel('ada', 'n1')
       await limits.force('ada', 'n2', rules)
+      world.now -= 3
+      await limits.take('ada', rules)
       world.now += 10 * minute
       for (let call = 0; call < 3; call += 1) await limits.take('ada', rules)
-      assert.deepEqual(
-        early.rules.map(({ used, remaining }) => [used, remaining]),
-        [
-          [0, 2],
-          [0, 8],
-        ],
-      )
-      assert.deepEqual(
-        kept.rules.map(({ used, remaining }) => [used, remaining]),
-        [
-          [1, 1],
-          [1, 7],
-        ],
-      )
+      const seen = ({ rules }: Decision) =>
+        rules.map(({ used, remaining, resetAt }) => [used, remaining, resetAt - first])
+      assert.deepEqual(seen(early), [
+        [0, 3, minute],
+        [0, 8, minute],
+      ])
+      assert.deepEqual(seen(kept), [
+        [1, 2, minute],
+        [1, 7, minute],
+      ])
     })
 
     it('applies changed limits to the history that exists', async (t) => {

@@ -77,10 +77,40 @@ describe('the memory store', () => {
     assert.equal(sync.check('ada', [limit('x', '999/month', { stream: 'all' })]).rules[0]!.used, 3)
   })
 
+  it('goes on counting in streams that it had dropped', () => {
+    let now = start
+    const store = memoryStore({ now: () => now })
+    const { sync } = createLimits({ store })
+    // As many streams as need a map; one array of rules that recurs, and others that are made for one call.
+    const recurring = [limit('recurring', '1/day')]
+    const author = (number: number) => [limit('author', '1/day', { stream: `by:${number}` })]
+    const look = () => {
+      for (let call = 0; call < 64 * 5; call += 1) sync.take('eve', recurring)
+    }
+    for (let number = 0; number < 20; number += 1) sync.take('ada', author(number))
+    for (let call = 0; call < 3; call += 1) sync.take('ada', recurring)
+    now += 20 * day
+    sync.take('ada', author(0))
+    now += 20 * day
+    look()
+    // All but one are gone by now, and two of them come back.
+    sync.take('ada', author(7))
+    sync.take('bob', author(7))
+    now += 20 * day
+    look()
+    assert.deepEqual([sync.has('ada'), sync.has('bob')], [true, true])
+    sync.take('ada', recurring)
+    now += 20 * day
+    look()
+    assert.equal(sync.check('ada', [limit('recurring', '9/month')]).rules[0]!.used, 1)
+  })
+
   it('forgets the ids of a busy subject with their instants', () => {
     let now = start
     const { sync } = createLimits({ store: memoryStore({ now: () => now }) })
     const rules = [limit('a', '5/5ms'), limit('b', '50/50ms', { stream: 'b' })]
+    // So many others that the walk over the dead does not come by.
+    for (let index = 0; index < 5_000; index += 1) sync.take(`other${index}`, rules)
     const rounds = (count: number) => {
       for (let index = 0; index < count; index += 1) {
         now += 1
