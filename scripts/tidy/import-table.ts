@@ -52,7 +52,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'log.ts', values: [], types: ['config/'], packages: ['pino'], node: 'any', impure: true },
   { module: 'gateway.ts', values: 'any', packages: 'any', node: 'any', impure: true },
   { module: 'index.ts', values: 'any', packages: limits },
-  { module: 'main.ts', values: ['cli/', 'gateway.ts', 'errors.ts'], node: 'any', impure: true },
+  { module: 'main.ts', values: ['cli/', 'config/', 'gateway.ts', 'errors.ts'], node: 'any', impure: true },
   {
     module: 'cli/',
     values: ['gateway.ts', 'simulation/', 'config/', 'ports.ts', 'model.ts', 'errors.ts', 'log.ts'],

@@ -1,0 +1,119 @@
+/**
+ * `npm run build`: what is published. `tsc` turns each package's `src/` into `dist/`, what is no TypeScript is copied
+ * beside it, and a dry run of `npm pack` is held against what package.json promises. In the checkout nothing uses
+ * `dist/`: there the source runs as it is.
+ */
+import { spawnSync } from 'node:child_process'
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** In the order in which they need each other. */
+export const packages = ['limits', 'gateway'] as const
+
+/** Builds one package. @throws {Error} with the compiler's words. */
+export function build(name: string): void {
+  const folder = join(root, 'packages', name)
+  // Built elsewhere and moved in whole, so that a failed build leaves the last good one.
+  const fresh = join(root, 'node_modules/.cache', `build-${name}-${process.pid}`)
+  rmSync(fresh, { recursive: true, force: true })
+  mkdirSync(fresh, { recursive: true })
+  try {
+    compile(name, fresh)
+    copyAssets(join(folder, 'src'), fresh)
+    refuseSourceImports(fresh)
+    rmSync(join(folder, 'dist'), { recursive: true, force: true })
+    renameSync(fresh, join(folder, 'dist'))
+  } finally {
+    rmSync(fresh, { recursive: true, force: true })
+  }
+}
+
+function compile(name: string, outDir: string): void {
+  const args = ['-p', join(root, 'scripts/build', `${name}.tsconfig.json`), '--outDir', outDir]
+  const { status, stdout, error } = spawnSync(join(root, 'node_modules/.bin/tsc'), args, { encoding: 'utf8' })
+  if (status !== 0) throw new Error(`tsc could not build packages/${name}:\n${error?.message ?? stdout}`)
+}
+
+function copyAssets(from: string, to: string): void {
+  for (const entry of readdirSync(from, { withFileTypes: true, recursive: true })) {
+    if (!entry.isFile() || /\.tsx?$/.test(entry.name)) continue
+    const target = join(to, entry.parentPath.slice(from.length), entry.name)
+    mkdirSync(dirname(target), { recursive: true })
+    cpSync(join(entry.parentPath, entry.name), target)
+  }
+}
+
+/** The compiler rewrites `./x.ts` in imports only; an address such as `new URL('./x.ts', …)` would lead nowhere. */
+function refuseSourceImports(dist: string): void {
+  for (const entry of readdirSync(dist, { withFileTypes: true, recursive: true })) {
+    if (!entry.name.endsWith('.js')) continue
+    const file = join(entry.parentPath, entry.name)
+    const found = /['"`]\.{1,2}\/[^'"`\n]*\.ts['"`]/.exec(readFileSync(file, 'utf8'))
+    if (found)
+      throw new Error(`${file.slice(dist.length + 1)} names the source ${found[0]}, which is not published`)
+  }
+}
+
+interface Manifest {
+  readonly files?: readonly string[]
+  readonly bin?: Readonly<Record<string, string>>
+  readonly exports?: unknown
+}
+
+/** What package.json promises and the packed files lack, and what they should not hold. */
+export function packingFaults(folder: string): string[] {
+  const manifest: Manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  const packed = packedFiles(folder)
+  const promised = [...Object.values(manifest.bin ?? {}), ...publishedTargets(manifest.exports)]
+  const lacks = promised
+    .map((path) => path.replace(/^\.\//, ''))
+    .filter((path) => !packed.some((file) => fits(path, file)))
+    .map((path) => `${path} is promised by package.json but not packed`)
+  const empty = (manifest.files ?? [])
+    .filter((path) => !packed.some((file) => file === path || file.startsWith(`${path}/`)))
+    .map((path) => `"files" names ${path}, but there is nothing to pack`)
+  const strays = packed
+    .filter((file) => /^(src|test)\/|\.test\.|tsconfig|\.env/.test(file))
+    .map((file) => `${file} should not be published`)
+  return [...lacks, ...empty, ...strays]
+}
+
+/** Every target in `exports` except those of the condition for development. */
+function publishedTargets(exports: unknown): string[] {
+  if (typeof exports === 'string') return [exports]
+  if (typeof exports !== 'object' || exports === null) return []
+  return Object.entries(exports)
+    .filter(([condition]) => condition !== 'sluice-source')
+    .flatMap(([, target]) => publishedTargets(target))
+}
+
+function fits(path: string, file: string): boolean {
+  const [start = '', end] = path.split('*')
+  return end === undefined ? file === path : file.startsWith(start) && file.endsWith(end)
+}
+
+function packedFiles(folder: string): string[] {
+  const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
+  const { status, stdout, stderr } = spawnSync('npm', args, { cwd: folder, encoding: 'utf8' })
+  if (status !== 0) throw new Error(`npm pack: ${stderr}`)
+  const [report] = Object.values(JSON.parse(stdout)) as { files: { path: string }[] }[]
+  return report!.files.map(({ path }) => path)
+}
+
+if (basename(process.argv[1] ?? '') === 'build.ts') {
+  try {
+    for (const name of packages) build(name)
+    for (const name of packages) {
+      const faults = packingFaults(join(root, 'packages', name))
+      console.log(`${faults.length === 0 ? '✔' : '✖'} packages/${name}`)
+      for (const fault of faults) console.error(`    ${fault}`)
+      if (faults.length > 0) process.exitCode = 1
+    }
+  } catch (error) {
+    console.error(`✖ ${(error as Error).message}`)
+    process.exitCode = 1
+  }
+}

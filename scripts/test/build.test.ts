@@ -1,0 +1,125 @@
+/**
+ * What a user gets: both packages built, packed and installed into an empty folder, then used from there, where the
+ * checkout is out of sight.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { build, packages, packingFaults } from '../build.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const home = mkdtempSync(join(tmpdir(), 'sluice-install-'))
+after(() => rmSync(home, { recursive: true, force: true }))
+
+function run(command: string, args: readonly string[], cwd = home): string {
+  // npm hands the workspace's settings down to what it starts; an empty folder has none of them.
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([key]) => !/^(npm_|NODE_TEST)/.test(key)),
+  )
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    cwd,
+    env,
+    encoding: 'utf8',
+    timeout: 240_000,
+  })
+  assert.equal(status, 0, `${command} ${args.join(' ')}\n${error?.message ?? ''}${stdout}${stderr}`)
+  return stdout
+}
+
+before(() => {
+  for (const name of packages) {
+    build(name)
+    run('npm', ['pack', '--ignore-scripts', '--pack-destination', home], join(root, 'packages', name))
+  }
+  writeFileSync(join(home, 'package.json'), '{ "private": true, "type": "module" }')
+  const tarballs = readdirSync(home).filter((name) => name.endsWith('.tgz'))
+  assert.equal(tarballs.length, packages.length)
+  run('npm', [
+    'install',
+    '--no-audit',
+    '--no-fund',
+    '--ignore-scripts',
+    ...tarballs.map((name) => `./${name}`),
+  ])
+})
+
+for (const name of packages) {
+  test(`the package ${name} holds what its package.json promises, and nothing else`, () => {
+    assert.deepEqual(packingFaults(join(root, 'packages', name)), [])
+  })
+}
+
+test('the installed library limits', () => {
+  const program = `
+    import { createLimits, limit, memoryStore } from '@sluice/limits'
+    const limits = createLimits({ store: memoryStore() })
+    const rules = [limit('two', '2/day')]
+    const allowed = []
+    for (let i = 0; i < 3; i++) allowed.push((await limits.take('user:42', rules)).allowed)
+    console.log(JSON.stringify(allowed))`
+  assert.equal(run(process.execPath, ['--input-type=module', '-e', program]).trim(), '[true,true,false]')
+})
+
+test('the installed library brings its types', () => {
+  const use = `import { createLimits, limit, memoryStore } from '@sluice/limits'
+const limits = createLimits({ store: memoryStore() })
+const decision = await limits.take('user:42', [limit('two', '2/day')])
+export const wait: number = decision.retryAfterMs
+// @ts-expect-error: an answer is no string, so the types are known and not \`any\`
+export const text: string = decision.allowed
+`
+  writeFileSync(join(home, 'use.ts'), use)
+  const options = ['--ignoreConfig', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022']
+  run(join(root, 'node_modules/.bin/tsc'), [...options, '--types', '', 'use.ts'])
+})
+
+test('the installed library has no dependencies', () => {
+  const folder = join(home, 'alone')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }')
+  const tarball = readdirSync(home).find((name) => /^sluice-limits-.*\.tgz$/.test(name))!
+  run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(home, tarball)], folder)
+  assert.deepEqual(
+    readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.')),
+    ['@sluice'],
+  )
+})
+
+test('the installed gateway tells how it is used', () => {
+  const help = run('npx', ['--no-install', 'sluice', '--help'])
+  for (const command of ['serve', 'check', 'simulate']) assert.match(help, new RegExp(`\\b${command}\\b`))
+})
+
+test('the installed gateway finds its policy, templates and migrations', () => {
+  assert.match(run('npx', ['--no-install', 'sluice', 'check', '--json']), /"/)
+  const installed = join(home, 'node_modules/sluice')
+  assert.ok(existsSync(join(installed, 'policy/default.yaml')))
+  const sources = join(root, 'packages/gateway/src')
+  const assets = readdirSync(sources, { recursive: true, encoding: 'utf8' }).filter((file) =>
+    /\.(sql|lua|html)$/.test(file),
+  )
+  for (const asset of assets) assert.ok(existsSync(join(installed, 'dist', asset)), `${asset} is published`)
+})
+
+test('what package.json promises and is not there is found', () => {
+  const folder = join(home, 'hollow')
+  mkdirSync(join(folder, 'src'), { recursive: true })
+  cpSync(join(root, 'LICENSE'), join(folder, 'LICENSE'))
+  writeFileSync(join(folder, 'src/main.ts'), '')
+  const manifest = {
+    name: 'hollow',
+    version: '1.0.0',
+    files: ['src', 'dist'],
+    exports: { '.': './dist/index.js' },
+  }
+  writeFileSync(join(folder, 'package.json'), JSON.stringify(manifest))
+  assert.deepEqual(packingFaults(folder), [
+    'dist/index.js is promised by package.json but not packed',
+    '"files" names dist, but there is nothing to pack',
+    'src/main.ts should not be published',
+  ])
+})
