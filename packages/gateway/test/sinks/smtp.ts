@@ -222,4 +222,5 @@ if (import.meta.main) {
     else say({ error: `unknown order ${order}` })
   }
   await sink.close()
+  process.stdin.destroy()
 }

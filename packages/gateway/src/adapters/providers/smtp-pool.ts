@@ -5,7 +5,8 @@
  */
 import type { SendResult } from '../../ports.ts'
 import type { SmtpAccount } from './smtp-account.ts'
-import { type Envelope, openSession, type Session, type SessionTimes } from './smtp-session.ts'
+import { Session, type SessionTimes } from './smtp-session.ts'
+import type { Envelope } from './smtp-transaction.ts'
 
 export interface PoolOptions extends SessionTimes {
   /** From `send` to its result, ms. */
@@ -18,7 +19,7 @@ interface Job {
   readonly envelope: Envelope
   readonly resolve: (result: SendResult) => void
   session: Session | undefined
-  /** It was given a second connection after the first one turned out to be dead. */
+  /** It gets no further connection: it had a second one already, or its time is up. */
   repeated: boolean
   done: boolean
 }
@@ -119,7 +120,7 @@ export class SmtpPool {
   async #open(): Promise<void> {
     if (this.#closed) return
     this.#opening += 1
-    const session = openSession(this.#account, this.#options, (ended) => this.#forget(ended))
+    const session = new Session(this.#account, this.#options, (ended) => this.#forget(ended))
     this.#sessions.add(session)
     const trouble = await session.opened
     this.#opening -= 1
@@ -156,6 +157,7 @@ export class SmtpPool {
 
   #giveUp(job: Job): void {
     if (job.session !== undefined) {
+      job.repeated = true
       job.session.destroy('no answer in time')
       return
     }

@@ -1,13 +1,20 @@
 /**
  * One connection to a mail server, from its greeting to its end: it carries one mail at a time and knows of each how
- * far it had come. That is the whole difference between a mail that may be sent again and one that may not: until
- * the server has been given the mail itself nothing can have been delivered.
+ * far it had come. nodemailer connects, secures and logs in; the mails themselves are spoken here, because nodemailer
+ * takes a turn of the event loop for each reply: under load (turns of 3 ms) a mail needed ten of them, and now three.
  */
-import { Readable } from 'node:stream'
+import type { Socket } from 'node:net'
 import SMTPConnection from 'nodemailer/lib/smtp-connection'
 import type { SendResult } from '../../ports.ts'
 import type { SmtpAccount } from './smtp-account.ts'
-import { judgeReply, messageIdOf, oneLine, type Stage } from './smtp-reply.ts'
+import { judgeReply, oneLine, type Stage } from './smtp-reply.ts'
+import {
+  type Envelope,
+  type Extensions,
+  parseExtensions,
+  type Reply,
+  Transaction,
+} from './smtp-transaction.ts'
 
 export interface SessionTimes {
   /** To connect, greet, secure and log in, ms. */
@@ -16,147 +23,168 @@ export interface SessionTimes {
   readonly idleMs: number
 }
 
-export interface Envelope {
-  readonly from: string
-  readonly to: string
-  readonly international: boolean
-  readonly mail: Buffer
-}
-
-/** How a mail went; `stale` where the connection ended before the server had seen anything of it but its envelope. */
+/** How a mail went; `stale` where the connection ended before the server had been given the mail. */
 export interface Carried {
   readonly result: SendResult
   readonly stale: boolean
-}
-
-export interface Session {
-  /** Resolves with `undefined` when it can carry mails, else with what went wrong. */
-  readonly opened: Promise<SendResult | undefined>
-  readonly alive: boolean
-  /** Mails carried so far. */
-  readonly carried: number
-  /** One at a time. Never rejects. */
-  carry(envelope: Envelope): Promise<Carried>
-  /** Ends it at once; what is under way settles as far as it had come. */
-  destroy(why: string): void
-  /** Says good-bye. */
-  quit(): void
 }
 
 /** nodemailer's errors. */
 interface SmtpError extends Error {
   readonly responseCode?: number
   readonly response?: string
-  readonly command?: string
   readonly originalCode?: string
-  readonly code?: string
 }
 
-const stages: Readonly<Record<string, Stage>> = { 'MAIL FROM': 'mail', 'RCPT TO': 'recipient', DATA: 'data' }
+interface Order {
+  readonly transaction: Transaction
+  readonly resolve: (carried: Carried) => void
+}
 
-export function openSession(
-  account: SmtpAccount,
-  times: SessionTimes,
-  onEnd: (session: Session) => void,
-): Session {
-  const connection = new SMTPConnection(connectionOptions(account, times))
-  let alive = true
-  let carried = 0
-  let given = false
-  let abandon: ((why: string) => void) | undefined
+/** Of one reply, bytes: more is no mail server. */
+const replyMax = 65_536
 
-  const opened = new Promise<SendResult | undefined>((resolve) => {
-    const fail = (error: SmtpError, stage: Stage): void => {
-      connection.close()
-      resolve(judge(error, stage, false))
-    }
+export class Session {
+  /** Resolves with `undefined` when it can carry mails, else with what went wrong. */
+  readonly opened: Promise<SendResult | undefined>
+  readonly #connection: SMTPConnection
+  #socket: Socket | undefined
+  #extensions: Extensions = { pipelining: false, size: false, utf8: false }
+  #order: Order | undefined
+  #unread = ''
+  #alive = true
+  #carried = 0
+
+  constructor(account: SmtpAccount, times: SessionTimes, onEnd: (session: Session) => void) {
+    this.#connection = new SMTPConnection(connectionOptions(account, times))
+    const { promise, resolve } = Promise.withResolvers<SendResult | undefined>()
+    this.opened = promise
     const overdue = setTimeout(() => fail(new Error('no connection in time'), 'connect'), times.connectMs)
-    connection.on('error', (error: SmtpError) => fail(error, 'connect'))
-    connection.on('end', () => {
-      alive = false
+    const fail = (error: SmtpError, stage: Stage): void => {
+      resolve(judge(error, stage))
+      this.destroy(error.originalCode ?? error.message)
+    }
+    this.#connection.on('error', (error: SmtpError) => fail(error, 'connect'))
+    this.#connection.on('end', () => {
       clearTimeout(overdue)
       resolve({ outcome: 'failed', detail: 'the server ended the connection' })
-      onEnd(session)
+      this.destroy('the server ended the connection')
+      onEnd(this)
     })
-    connection.connect((error) => {
+    const ready = (): void => {
+      clearTimeout(overdue)
+      this.#takeOver()
+      resolve(undefined)
+    }
+    this.#connection.connect((error) => {
       if (error) return fail(error as SmtpError, 'connect')
-      const ready = (): void => {
-        clearTimeout(overdue)
-        resolve(undefined)
-      }
+      this.#extensions = parseExtensions(String(this.#connection.lastServerResponse))
       if (account.user === undefined) return ready()
-      connection.login({ user: account.user, pass: account.password }, (refusal) => {
+      this.#connection.login({ user: account.user, pass: account.password }, (refusal) => {
         if (refusal) fail(refusal as SmtpError, 'auth')
         else ready()
       })
     })
-  })
-
-  const session: Session = {
-    opened,
-    get alive() {
-      return alive
-    },
-    get carried() {
-      return carried
-    },
-    carry({ from, to, international, mail }) {
-      given = false
-      return new Promise((resolve) => {
-        const settle = (outcome: Carried): void => {
-          abandon = undefined
-          resolve(outcome)
-        }
-        abandon = (why) => settle({ result: cut(why, given), stale: false })
-        const message = new Readable({
-          // Read first when the server has said 354: from here on it may have the mail.
-          read() {
-            given = true
-            this.push(mail)
-            this.push(null)
-          },
-        })
-        connection.send({ from, to: [to], size: mail.length }, message, (failure, info) => {
-          if (abandon === undefined) return
-          carried += 1
-          if (failure === null || failure === undefined) {
-            const reply = info!.response
-            const providerMessageId = messageIdOf(reply)
-            const detail = oneLine(reply)
-            return settle({
-              result: {
-                outcome: 'delivered',
-                ...(providerMessageId === undefined ? {} : { providerMessageId }),
-                detail,
-              },
-              stale: false,
-            })
-          }
-          const error = failure as SmtpError
-          const result = judge(error, stages[error.command ?? ''] ?? 'connect', given)
-          const gone = error.responseCode === undefined || error.responseCode === 421
-          if (gone || !alive) {
-            if (alive) connection.close()
-            return settle({ result, stale: gone && !given })
-          }
-          // A refused envelope leaves a transaction open; the next MAIL would be answered “503 nested”.
-          connection.reset((trouble) => {
-            if (trouble) connection.close()
-            settle({ result, stale: false })
-          })
-        })
-        void international
-      })
-    },
-    destroy(why) {
-      abandon?.(why)
-      connection.close()
-    },
-    quit() {
-      connection.quit()
-    },
   }
-  return session
+
+  get alive(): boolean {
+    return this.#alive
+  }
+
+  /** Mails so far, whatever became of them. */
+  get carried(): number {
+    return this.#carried
+  }
+
+  /** One at a time. Never rejects. */
+  carry(envelope: Envelope): Promise<Carried> {
+    if (envelope.international && !this.#extensions.utf8) {
+      const detail = 'the server does not take addresses beyond ASCII (SMTPUTF8)'
+      return Promise.resolve({ result: { outcome: 'rejected', invalidAddress: false, detail }, stale: false })
+    }
+    this.#carried += 1
+    return new Promise((resolve) => {
+      const transaction = new Transaction(envelope, this.#extensions)
+      this.#order = { transaction, resolve }
+      this.#socket!.write(transaction.open())
+    })
+  }
+
+  /** Ends it at once; a mail that is under way is settled as far as it had come. */
+  destroy(why: string): void {
+    if (!this.#alive) return
+    this.#alive = false
+    const order = this.#order
+    this.#order = undefined
+    this.#connection.close()
+    this.#socket?.destroy()
+    if (order === undefined) return
+    const { given } = order.transaction
+    order.resolve({
+      result: given
+        ? { outcome: 'unknown', detail: oneLine(`${why}, after the mail was sent and before the answer`) }
+        : { outcome: 'failed', detail: oneLine(why) },
+      stale: !given,
+    })
+  }
+
+  /** Says good-bye; nothing may be under way. */
+  quit(): void {
+    this.#alive = false
+    this.#socket?.end('QUIT\r\n')
+    this.#connection.close()
+  }
+
+  /** From here on replies are read here; nodemailer still watches the socket's end, its errors and its idleness. */
+  #takeOver(): void {
+    const socket = this.#connection._socket
+    if (!socket) {
+      this.destroy('the connection has no socket')
+      return
+    }
+    this.#socket = socket
+    socket.removeAllListeners('data')
+    socket.on('data', (chunk: Buffer) => this.#read(chunk))
+    socket.prependListener('error', (error: NodeJS.ErrnoException) =>
+      this.destroy(error.code ?? error.message),
+    )
+  }
+
+  #read(chunk: Buffer): void {
+    this.#unread += chunk.toString('latin1')
+    for (let reply = this.#nextReply(); reply !== undefined; reply = this.#nextReply()) {
+      // Nobody asked: the server says that it is about to leave.
+      if (this.#order === undefined) this.destroy(oneLine(reply.text))
+      else this.#hear(this.#order, reply)
+      if (!this.#alive) return
+    }
+    if (this.#unread.length > replyMax) this.destroy('the server’s reply is too long')
+  }
+
+  #hear({ transaction, resolve }: Order, reply: Reply): void {
+    const { say, result, close = false } = transaction.hear(reply)
+    if (say !== undefined) this.#socket!.write(say)
+    if (result === undefined) return
+    this.#order = undefined
+    if (close) this.destroy('the server ended the connection')
+    resolve({ result, stale: close && !transaction.given })
+  }
+
+  /** A reply may have several lines; the last one has no dash after its code. */
+  #nextReply(): Reply | undefined {
+    for (let from = 0; ; ) {
+      const end = this.#unread.indexOf('\n', from)
+      if (end < 0) return undefined
+      const continues = this.#unread[from + 3] === '-'
+      from = end + 1
+      if (continues) continue
+      const text = Buffer.from(this.#unread.slice(0, end), 'latin1').toString('utf8').trimEnd()
+      this.#unread = this.#unread.slice(from)
+      const code = Number(text.slice(0, 3))
+      // What is no reply at all is answered like a server that lost its way: the connection is given up.
+      return { code: code >= 200 && code < 600 ? code : 421, text }
+    }
+  }
 }
 
 function connectionOptions(account: SmtpAccount, { connectMs, idleMs }: SessionTimes) {
@@ -180,14 +208,8 @@ function connectionOptions(account: SmtpAccount, { connectMs, idleMs }: SessionT
   }
 }
 
-function judge(error: SmtpError, stage: Stage, given: boolean): SendResult {
+function judge(error: SmtpError, stage: Stage): SendResult {
   if (error.responseCode !== undefined)
     return judgeReply(error.responseCode, error.response ?? error.message, stage)
-  return cut(error.originalCode ?? error.message, given)
-}
-
-function cut(why: string, given: boolean): SendResult {
-  return given
-    ? { outcome: 'unknown', detail: oneLine(`${why}, after the mail was sent and before the answer`) }
-    : { outcome: 'failed', detail: oneLine(why) }
+  return { outcome: 'failed', detail: oneLine(error.originalCode ?? error.message) }
 }

@@ -8,7 +8,7 @@ import { parseSmtpAccount, type SmtpAccount, type SmtpDefaults } from './smtp-ac
 import { isHeaderSafe, parseMailbox } from './smtp-address.ts'
 import { composeMail } from './smtp-mime.ts'
 import { SmtpPool } from './smtp-pool.ts'
-import type { Envelope } from './smtp-session.ts'
+import type { Envelope } from './smtp-transaction.ts'
 
 export type { DkimOptions, TlsMode } from './smtp-account.ts'
 
@@ -44,7 +44,7 @@ const signedHeaders = [
 interface Post {
   readonly account: SmtpAccount
   readonly pool: SmtpPool
-  readonly sign: ((mail: string) => Promise<Buffer>) | undefined
+  readonly sign: ((mail: string) => Promise<string>) | undefined
 }
 
 export function createSmtpProvider(options: SmtpOptions = {}): Provider {
@@ -53,12 +53,13 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
   const posts = new Map<string, Post>()
 
   function postOf(account: Account): Post {
-    let post = posts.get(account.id)
+    const key = `${account.id} ${account.url}`
+    let post = posts.get(key)
     if (post === undefined) {
       const parsed = parseSmtpAccount(account, options)
       const pool = new SmtpPool(parsed, { connectMs, deadlineMs, idleMs, lineMax })
       post = { account: parsed, pool, sign: signer(parsed) }
-      posts.set(account.id, post)
+      posts.set(key, post)
     }
     return post
   }
@@ -73,8 +74,9 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
         const post = postOf(account)
         const envelope = write(message, post.account, clock.now())
         if ('outcome' in envelope) return envelope
-        const mail = post.sign === undefined ? Buffer.from(envelope.text) : await post.sign(envelope.text)
-        return await post.pool.send({ ...envelope, mail }, signal)
+        const signed =
+          post.sign === undefined ? envelope : { ...envelope, mail: await post.sign(envelope.mail) }
+        return await post.pool.send(signed, signal)
       } catch (error) {
         return { outcome: 'failed', detail: (error as Error).message }
       }
@@ -90,11 +92,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
 }
 
 /** The mail of a message, or why there is none: nothing in it may end a header or name a second recipient. */
-function write(
-  message: Message,
-  { from }: SmtpAccount,
-  date: number,
-): (Omit<Envelope, 'mail'> & { readonly text: string }) | SendResult {
+function write(message: Message, { from }: SmtpAccount, date: number): Envelope | SendResult {
   const to = parseMailbox(message.to.email ?? '')
   if ('fault' in to) return { outcome: 'rejected', invalidAddress: true, detail: to.fault }
   const { id, content, unsubscribeUrl } = message
@@ -111,7 +109,7 @@ function write(
       detail: `the ${name} holds a line break or control character`,
     }
   }
-  const text = composeMail({
+  const mail = composeMail({
     id,
     from,
     to: to.address,
@@ -119,7 +117,7 @@ function write(
     date,
     ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
   })
-  return { from: from.address, to: to.address, international: to.international, text }
+  return { from: from.address, to: to.address, international: to.international, mail }
 }
 
 function signer({ dkim }: SmtpAccount): Post['sign'] {
@@ -128,6 +126,6 @@ function signer({ dkim }: SmtpAccount): Post['sign'] {
   return async (mail) => {
     const chunks: Buffer[] = []
     for await (const chunk of signing.sign(mail)) chunks.push(chunk as Buffer)
-    return Buffer.concat(chunks)
+    return Buffer.concat(chunks).toString('utf8')
   }
 }
