@@ -1,0 +1,153 @@
+/**
+ * One run of a scenario: the whole gateway on a virtual clock, with a store in memory, chance from the seed, and the
+ * witness as its only provider. The same scenario, policy and seed give the same run.
+ */
+import { createRandom } from '../adapters/random.ts'
+import type { Config, PolicyConfig } from '../config/config.ts'
+import { loadConfig } from '../config/load.ts'
+import { createGateway, type Gateway } from '../gateway.ts'
+import type { RecipientFields } from '../model.ts'
+import { statuses } from '../model.ts'
+import type { Caller, Draft } from '../ports.ts'
+import { seededChance } from './chance.ts'
+import { createVirtualClock, type VirtualClock } from './clock.ts'
+import type { Scenario, Traffic } from './scenario.ts'
+import { createWitness, type Figures } from './witness.ts'
+
+export interface RunOptions {
+  readonly scenario: Scenario
+  readonly policy: PolicyConfig
+  /** What the run is called in the comparison. */
+  readonly name: string
+  readonly seed: number
+  /** The share of the scenario that has passed, from 0 to 1. */
+  readonly onProgress?: (share: number) => void
+}
+
+export interface RunResult extends Figures {
+  readonly policy: string
+  readonly accepted: number
+  /** What still waits when the scenario ends. */
+  readonly waiting: number
+}
+
+interface Post {
+  readonly at: number
+  readonly serial: number
+  readonly traffic: Traffic
+}
+
+const caller: Caller = { tenant: 'default', module: 'default' }
+/** Drafts of one call: as a batch from an application. */
+const batchMax = 500
+
+export async function runScenario(options: RunOptions): Promise<RunResult> {
+  const { scenario, policy } = options
+  const chance = seededChance(options.seed)
+  const clock = createVirtualClock(scenario.start)
+  const witness = createWitness({ clock, start: scenario.start })
+  const gateway = await createGateway(configWith(policy), {
+    clock,
+    random: createRandom(chance),
+    providers: [witness.provider],
+  })
+  gateway.ledger.subscribe(witness.observe)
+  await gateway.startStages()
+  // Traffic has chances of its own, so that every policy meets the same.
+  const draw = seededChance(options.seed ^ 0x5eed)
+  const people = peopleOf(scenario)
+  let accepted = 0
+  for (const post of postsOf(scenario, draw)) {
+    await clock.runUntil(post.at)
+    const to = post.traffic.to === 'everyone' ? people : [people[Math.floor(draw() * people.length)]!]
+    for (let first = 0; first < to.length; first += batchMax) {
+      const drafts = to.slice(first, first + batchMax).map((person) => draftOf(post, person))
+      accepted += await admit(gateway, clock, drafts)
+    }
+    options.onProgress?.((post.at - scenario.start) / scenario.durationMs)
+  }
+  await clock.runUntil(scenario.start + scenario.durationMs)
+  const counts = gateway.ledger.counts()
+  const figures = witness.figures()
+  const waiting = counts.scheduled + counts.digesting + counts.queued + counts.dead
+  const known = statuses.reduce((sum, status) => sum + counts[status], 0)
+  if (known !== accepted + figures.digests) {
+    throw new Error(
+      `${accepted} were accepted and ${figures.digests} digests made, but ${known} are on record`,
+    )
+  }
+  const stopping = gateway.stop()
+  await clock.settle()
+  await stopping
+  return { policy: options.name, accepted, waiting, ...figures }
+}
+
+/** The gateway answers when its commit is written, which is when virtual time comes to rest. */
+async function admit(gateway: Gateway, clock: VirtualClock, drafts: readonly Draft[]): Promise<number> {
+  let open = true
+  const admitting = gateway.gate.admit({ caller, drafts }).finally(() => {
+    open = false
+  })
+  while (open) await clock.settle()
+  return (await admitting).filter((result) => result.ok).length
+}
+
+function configWith(policy: PolicyConfig): Config {
+  const config = loadConfig({ env: {}, cwd: import.meta.dirname })
+  const unlimited = { text: 'unlimited', windows: [] }
+  const free = {
+    ...config.tenants.default,
+    rate: unlimited,
+    modules: unlimited,
+    queueMax: Number.MAX_SAFE_INTEGER,
+    waitingMax: Number.MAX_SAFE_INTEGER,
+  }
+  return {
+    ...config,
+    policy,
+    store: { kind: 'sqlite', path: ':memory:' },
+    tenants: { default: free, byId: new Map() },
+    log: { level: 'error' },
+  }
+}
+
+function peopleOf({ recipients }: Scenario): readonly RecipientFields[] {
+  return Array.from({ length: recipients.count }, (_, index) => {
+    const id = `person-${index + 1}`
+    return {
+      id,
+      email: `${id}@example.com`,
+      phone: `+39${String(3_000_000_000 + index)}`,
+      pushToken: id,
+      telegramChatId: id,
+      slackChannel: id,
+      webhookUrl: `https://example.com/${id}`,
+      timeZone: recipients.timeZones[index % recipients.timeZones.length]!,
+    }
+  })
+}
+
+/** Every post of the scenario, in the order of time. */
+function postsOf(scenario: Scenario, draw: () => number): readonly Post[] {
+  return scenario.traffic
+    .flatMap((traffic) =>
+      Array.from({ length: traffic.times }, () => ({
+        at: scenario.start + traffic.fromMs + Math.floor(draw() * traffic.overMs),
+        traffic,
+      })),
+    )
+    .sort((a, b) => a.at - b.at)
+    .map((post, serial) => ({ ...post, serial }))
+}
+
+function draftOf({ traffic, serial }: Post, to: RecipientFields): Draft {
+  return {
+    to,
+    channel: traffic.channel,
+    category: traffic.category,
+    priority: traffic.priority,
+    content: { subject: traffic.text, title: traffic.text, text: traffic.text },
+    data: { post: serial },
+    ...(traffic.actor === undefined ? {} : { actor: traffic.actor }),
+  }
+}
