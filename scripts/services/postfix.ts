@@ -34,7 +34,7 @@ export async function startMailServer(options: StartOptions = {}): Promise<Servi
   })
   if (process.getuid?.() !== 0) {
     throw new EngineMissing(
-      'postfix is started by root only. Run this as root, or start the mail server of compose.yaml and name it ' +
+      'postfix is started by root only. Run this as root, or name a mail server that delivers to a Maildir ' +
         'in SLUICE_TEST_SMTP and SLUICE_TEST_MAILDIR.',
     )
   }
