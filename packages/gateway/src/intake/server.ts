@@ -75,6 +75,7 @@ export interface HttpServer {
   close(): Promise<void>
 }
 
+const releaseEveryMs = 50
 /** Of a body that nobody reads: `List-Unsubscribe=One-Click` in one form or another. */
 const ignoredBodyMaxBytes = 16_384
 
@@ -101,9 +102,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     async close() {
       closing = true
       const cut = setTimeout(() => app.server.closeAllConnections(), config.drainMs)
+      // What was busy when the closing began stays open after its answer, and nobody else lets go of it.
+      const release = setInterval(() => app.server.closeIdleConnections(), releaseEveryMs)
       try {
         await app.close()
       } finally {
+        clearInterval(release)
         clearTimeout(cut)
         metrics.close()
       }
