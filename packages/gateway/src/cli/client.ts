@@ -3,6 +3,8 @@
  * tells the way out.
  */
 import { readFileSync } from 'node:fs'
+import http from 'node:http'
+import https from 'node:https'
 import { resolve } from 'node:path'
 import { gatewayUrl } from '../config/address.ts'
 import { SluiceError } from '../errors.ts'
@@ -21,6 +23,11 @@ export interface Client {
 const answerWithinMs = 30_000
 const basePath = '/api/v1'
 
+interface Response {
+  readonly status: number
+  readonly text: string
+}
+
 interface Problem {
   readonly code?: string
   readonly detail?: string
@@ -36,26 +43,20 @@ export function createClient(args: Arguments, io: Io): Client {
   const token = args.text('token') ?? tokenOf(io)
   if (token !== undefined) headers.authorization = `Bearer ${headerValue('the token', token)}`
 
-  async function ask(
-    method: string,
-    path: string,
-    body?: unknown,
-  ): Promise<{ status: number; text: string }> {
+  async function ask(method: string, path: string, body?: unknown): Promise<Response> {
     try {
-      const response = await fetch(`${url}${basePath}${path}`, {
+      return await request(
+        `${url}${basePath}${path}`,
         method,
-        redirect: 'error',
-        signal: AbortSignal.timeout(answerWithinMs),
-        headers: body === undefined ? headers : { ...headers, 'content-type': 'application/json' },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      })
-      return { status: response.status, text: await response.text() }
+        headers,
+        body === undefined ? undefined : JSON.stringify(body),
+      )
     } catch (error) {
       throw new Failure(`no gateway answers at ${url} (${reasonOf(error)})\n${wayOut}`, { cause: error })
     }
   }
 
-  async function answerOf<Answer>(response: { status: number; text: string }): Promise<Answer> {
+  async function answerOf<Answer>(response: Response): Promise<Answer> {
     const value = parse(response.text)
     if (response.status >= 200 && response.status < 300 && value !== undefined) return value as Answer
     const problem = (value ?? {}) as Problem
@@ -125,6 +126,38 @@ function parse(text: string): unknown {
   }
 }
 
+/** Not `fetch`, which refuses ports that browsers keep from web pages; a gateway may well listen on one. */
+function request(
+  url: string,
+  method: string,
+  headers: Readonly<Record<string, string>>,
+  body: string | undefined,
+): Promise<Response> {
+  const { promise, resolve, reject } = Promise.withResolvers<Response>()
+  const outgoing = (url.startsWith('https:') ? https : http).request(
+    url,
+    {
+      method,
+      signal: AbortSignal.timeout(answerWithinMs),
+      headers:
+        body === undefined
+          ? headers
+          : { ...headers, 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) },
+    },
+    (incoming) => {
+      const chunks: Buffer[] = []
+      incoming.on('data', (chunk: Buffer) => chunks.push(chunk))
+      incoming.on('end', () =>
+        resolve({ status: incoming.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') }),
+      )
+      incoming.on('error', reject)
+    },
+  )
+  outgoing.on('error', reject)
+  outgoing.end(body)
+  return promise
+}
+
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
   ENOTFOUND: 'no such host',
@@ -133,8 +166,16 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 function reasonOf(error: unknown): string {
-  if ((error as Error).name === 'TimeoutError') return `nothing came within ${answerWithinMs / 1_000} s`
-  const cause = (error as { cause?: { code?: string; message?: string; errors?: { code?: string }[] } }).cause
-  const code = cause?.code ?? cause?.errors?.[0]?.code ?? ''
-  return reasons[code] ?? (code || cause?.message || (error as Error).message)
+  const {
+    name,
+    code = '',
+    message,
+    cause,
+    errors,
+  } = error as NodeJS.ErrnoException & { errors?: NodeJS.ErrnoException[] }
+  if (name === 'TimeoutError' || (cause as Error | undefined)?.name === 'TimeoutError')
+    return `nothing came within ${answerWithinMs / 1_000} s`
+  // A name with several addresses fails with one error each.
+  const of = code || (errors?.[0]?.code ?? '')
+  return reasons[of] ?? (of || message)
 }

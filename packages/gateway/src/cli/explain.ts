@@ -71,10 +71,11 @@ function decided(decision: DecisionAnswer, now: number, io: Io): string {
   const head = `${paint(io, 'bold', 'Decision')}  ${plain([decision.outcome, ...(decision.outcome === 'send' ? [] : why)].join(' '))}  ${paint(io, 'dim', `policy ${plain(decision.policyVersion)}`)}`
   if (decision.rules.length === 0) return `${head}\n  No limit counts it.`
   const columns: readonly Column<RuleAnswer>[] = [
-    { title: '', cell: (rule) => (rule.limit === decision.limit ? '→' : ' ') },
+    { title: '', cell: (rule) => (rule.limit === decision.limit && !rule.admits ? '→' : ' ') },
     { title: 'limit', cell: (rule) => rule.limit },
     { title: 'window', cell: (rule) => rule.window },
     { title: 'used', cell: (rule) => `${rule.used}/${rule.max}`, align: 'right' },
+    { title: 'left', cell: (rule) => rule.remaining, align: 'right' },
     {
       title: 'admits',
       cell: (rule) => (rule.admits ? 'yes' : 'no'),

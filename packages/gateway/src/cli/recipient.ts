@@ -91,7 +91,10 @@ function limitColumns(now: number): readonly Column<LimitUseAnswer>[] {
     },
     { title: 'left', cell: (use) => use.remaining, align: 'right' },
     { title: 'booked', cell: (use) => use.reserved, align: 'right' },
-    { title: 'frees at', cell: (use) => (use.remaining > 0 ? '' : instantFrom(use.freesAt, now)) },
+    {
+      title: 'frees at',
+      cell: (use) => (use.used + use.reserved < use.max ? '' : instantFrom(use.freesAt, now)),
+    },
   ]
 }
 

@@ -103,12 +103,13 @@ function stopSignal(): Stopping {
   }
 }
 
-/** The end of the time is reached a little early, so that the process has ended by then. */
-const endingMs = 250
+/** The waiting ends a little before the time is over, so that the process has ended by then. */
+const endingMsMax = 1_000
+const endingShare = 0.2
 
 async function drain(stopped: Promise<void>, drainMs: number, stopping: Stopping, io: Io): Promise<number> {
   const over = Promise.withResolvers<'time'>()
-  const timer = setTimeout(() => over.resolve('time'), Math.max(0, drainMs - endingMs))
+  const timer = setTimeout(() => over.resolve('time'), drainMs - Math.min(endingMsMax, drainMs * endingShare))
   const how = await Promise.race([
     stopped.then(() => 'drained' as const),
     over.promise,

@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'node:test'
+import { setTimeout as after } from 'node:timers/promises'
+import { runningGateway, sluice } from './session.ts'
+
+test('dead letters are listed, counted, and sent on their way again', async (t) => {
+  let answer = 500
+  const server = createServer((request, response) => {
+    request.resume()
+    response.statusCode = answer
+    response.end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  const gateway = await runningGateway(
+    t,
+    `pools: { sms: { provider: webhook, retry: { attempts: 1 }, accounts: [{ id: a, url: "http://127.0.0.1:${(server.address() as AddressInfo).port}/", rate: unlimited }] } }`,
+  )
+  const run = (...args: string[]) => sluice(['dead-letters', ...args, '--url', gateway.url])
+  const eventually = async (args: readonly string[], found: RegExp): Promise<string> => {
+    for (let tries = 0; ; tries += 1) {
+      const { out } = await run(...args)
+      if (found.test(out) || tries === 200) return out
+      await after(25)
+    }
+  }
+
+  assert.equal((await run()).out, 'No dead letters.')
+  const { body } = await gateway.post('/notifications', {
+    recipient: { id: 'u', phone: '+391234567890' },
+    channel: 'sms',
+    category: 'security',
+    content: { text: 'code 1' },
+  })
+  const id = String(body.notificationId)
+  assert.match(
+    await eventually([], /attempts_exhausted/),
+    new RegExp(`attempts_exhausted +default +sms +u +security .* ${id}\n\n1$`),
+  )
+  assert.equal((await run('list', '--channel', 'email')).out, 'No dead letters.')
+  assert.equal(
+    (
+      await run('list', '--cause', 'attempts_exhausted', '--channel', 'sms', '--tenant', 'default', '--json')
+    ).out.includes(id),
+    true,
+  )
+  assert.equal((await run('redrive', '--dry-run')).out, '1 would go on their way again.')
+  assert.equal((await run('redrive', 'other,ids', '--dry-run', '--json')).out, '{"wouldRedrive":0}')
+
+  answer = 200
+  assert.equal((await run('redrive', id)).out, '1 is on their way again.')
+  assert.equal(await eventually([], /No dead letters/), 'No dead letters.')
+  assert.equal((await run('redrive', '--json')).out, '{"redriven":0}')
+})
+
+test('what redrive and list do not know is bad usage', async () => {
+  for (const args of [
+    ['redirve'],
+    ['list', 'x'],
+    ['list', '--dry-run'],
+    ['--cause', 'bad'],
+    ['--channel', 'emial'],
+    ['--limit', 'x'],
+    ['redrive', 'a,,b'],
+  ]) {
+    const { code, err } = await sluice(['dead-letters', ...args], {
+      env: { SLUICE_URL: 'http://127.0.0.1:9' },
+    })
+    assert.equal(code, 2, `${args.join(' ')}: ${err}`)
+  }
+  assert.match((await sluice(['dead-letters', 'redirve'])).err, /did you mean "redrive"\?/)
+})

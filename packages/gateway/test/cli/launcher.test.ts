@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as after } from 'node:timers/promises'
+import { temporaryFolder } from '../config/folder.ts'
+import { launcher, olderNode, start } from './process.ts'
+
+const older = olderNode()
+const needsOlder = { skip: older === undefined ? 'no Node from 20 to 23 is on the PATH' : false }
+
+/** Whether the gateway still answers. */
+async function answers(url: string): Promise<boolean> {
+  return fetch(`${url}/healthz`).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function serveOn(t: TestContext, node: string) {
+  const started = start(t, ['serve', '--json'], {
+    node,
+    cwd: temporaryFolder(t),
+    env: { SLUICE_HTTP_PORT: '0' },
+  })
+  const { url } = JSON.parse(await started.firstLine) as { url: string }
+  return { ...started, url }
+}
+
+test('on a Node that can, there is one process and no warning', async (t) => {
+  const { child, output, url, exit } = await serveOn(t, process.execPath)
+  assert.equal(childrenOf(child.pid!) ?? 0, 0)
+  assert.ok(await answers(url))
+  child.kill('SIGTERM')
+  assert.equal((await exit).code, 0)
+  assert.equal(output.err, '')
+})
+
+test(
+  'on an older Node the bundled one takes over, and signals and exit codes pass through',
+  needsOlder,
+  async (t) => {
+    const { child, output, url, exit } = await serveOn(t, older!)
+    assert.equal(childrenOf(child.pid!) ?? 1, 1)
+    child.kill('SIGTERM')
+    assert.deepEqual(await exit, { code: 0, signal: null })
+    assert.equal(output.err, '')
+    assert.equal(await answers(url), false)
+    const wrong = start(t, ['nope'], { node: older!, cwd: temporaryFolder(t) })
+    assert.deepEqual(await wrong.exit, { code: 2, signal: null })
+  },
+)
+
+test('when the launcher is killed, the gateway ends with it', needsOlder, async (t) => {
+  const { child, url, exit } = await serveOn(t, older!)
+  child.kill('SIGKILL')
+  assert.equal((await exit).signal, 'SIGKILL')
+  for (let tries = 0; tries < 100 && (await answers(url)); tries += 1) await after(20)
+  assert.equal(await answers(url), false)
+})
+
+test('without a Node that can, it says what is missing', needsOlder, (t) => {
+  // Away from the packages, the launcher finds no bundled Node; and this PATH has none.
+  const folder = temporaryFolder(t)
+  mkdirSync(join(folder, 'bin'))
+  copyFileSync(launcher, join(folder, 'bin', 'sluice.mjs'))
+  const { status, stderr } = spawnSync(older!, [join(folder, 'bin', 'sluice.mjs'), 'serve'], {
+    encoding: 'utf8',
+    env: { PATH: '/nowhere' },
+  })
+  assert.equal(status, 1)
+  assert.match(
+    stderr,
+    /^sluice: Node 24 or newer is needed, this is \d+\.\d+\.\d+, and none of that age was found on the PATH\.\nInstall it from https:\/\/nodejs\.org/,
+  )
+})
+
+/** How many processes it has started; told by Linux alone. */
+function childrenOf(pid: number): number | undefined {
+  const file = `/proc/${pid}/task/${pid}/children`
+  if (!existsSync(file)) return undefined
+  return readFileSync(file, 'utf8')
+    .split(' ')
+    .filter((child) => child !== '').length
+}
