@@ -15,7 +15,15 @@ export interface SandboxRate {
  * What may happen to a call besides its delivery. With `…_after_accept` the message reaches its recipient although the
  * caller never hears so: the case that no caller can tell from the other.
  */
-export const mishaps = ['fail', 'reject', 'reset', 'reset_after_accept', 'hang', 'hang_after_accept'] as const
+export const mishaps = [
+  'fail',
+  'reject',
+  'reject_address',
+  'reset',
+  'reset_after_accept',
+  'hang',
+  'hang_after_accept',
+] as const
 export type Mishap = (typeof mishaps)[number]
 export type Fate = 'deliver' | 'rate_limit' | Mishap
 
@@ -81,7 +89,9 @@ export function answerTo(fate: Fate, retryAfter: string): SendResult | undefined
     case 'fail':
       return { outcome: 'failed', detail: '503 Service Unavailable' }
     case 'reject':
-      return { outcome: 'rejected', invalidAddress: true, detail: '404 no such recipient' }
+      return { outcome: 'rejected', invalidAddress: false, detail: '422 refused' }
+    case 'reject_address':
+      return { outcome: 'rejected', invalidAddress: true, detail: '410 no such recipient' }
     case 'reset':
       return { outcome: 'failed', detail: 'connection reset before the request was read' }
     case 'reset_after_accept':

@@ -82,6 +82,10 @@ interface Side {
 type Tally = { calls: number; arrived: number; whileBlocked: number; fates: Record<Fate, number> }
 
 const deliveredAtOnce: Promise<SendResult> = Promise.resolve({ outcome: 'delivered' })
+const neverBegun: Promise<SendResult> = Promise.resolve({
+  outcome: 'failed',
+  detail: 'closed, or no time left',
+})
 const nothing: SandboxBehaviour = {}
 
 export function createSandbox(options: SandboxOptions): Sandbox {
@@ -96,6 +100,7 @@ export function createSandbox(options: SandboxOptions): Sandbox {
   const taken = idempotent ? new Map<string, true>() : undefined
   const sides = new Map<string, Side>()
   const pending = new Set<() => void>()
+  let closed = false
 
   function sideOf(id: string): Side {
     let side = sides.get(id)
@@ -201,6 +206,7 @@ export function createSandbox(options: SandboxOptions): Sandbox {
     idempotent,
     channels,
     send(message: Message, account: Account, signal: AbortSignal): Promise<SendResult> {
+      if (closed || signal.aborted) return neverBegun
       const now = clock.now()
       const side = sideOf(account.id)
       const behaviour = phases.length === 0 ? side.base : behaviourOf(side, now)
@@ -232,6 +238,7 @@ export function createSandbox(options: SandboxOptions): Sandbox {
       for (const side of sides.values()) side.counters = emptyTally()
     },
     async close() {
+      closed = true
       for (const giveUp of [...pending]) giveUp()
     },
   }
@@ -247,6 +254,7 @@ function emptyTally(): Tally {
       rate_limit: 0,
       fail: 0,
       reject: 0,
+      reject_address: 0,
       reset: 0,
       reset_after_accept: 0,
       hang: 0,

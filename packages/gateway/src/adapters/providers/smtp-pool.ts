@@ -56,6 +56,7 @@ export class SmtpPool {
     if (this.#line.length >= this.#options.lineMax) {
       return Promise.resolve({ outcome: 'failed', detail: 'too many mails wait for a connection' })
     }
+    if (signal.aborted) return Promise.resolve({ outcome: 'failed', detail: 'no time left' })
     return new Promise((resolve) => {
       const giveUp = (): void => this.#giveUp(job)
       const timer = setTimeout(giveUp, this.#options.deadlineMs)
@@ -73,7 +74,6 @@ export class SmtpPool {
         },
       }
       signal.addEventListener('abort', giveUp, { once: true })
-      if (signal.aborted) return giveUp()
       this.#line.push(job)
       this.#serve()
     })

@@ -40,6 +40,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
   const trusted = openDoor({})
   const guarded = openDoor(allowPrivate ? {} : { lookup })
   const keys = new Map<string, Buffer>()
+  let closed = false
 
   function keyOf(account: Account): Buffer | undefined {
     if (account.secret === undefined) return undefined
@@ -100,8 +101,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
         signal.removeEventListener('abort', giveUp)
         if (!heard) resolve(failureOf(undefined, late, request.writableFinished))
       })
-      if (signal.aborted) giveUp()
-      else request.end(body)
+      request.end(body)
     })
   }
 
@@ -111,6 +111,8 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
     idempotent: false,
     channels,
     async send(message, account, signal) {
+      if (closed) return { outcome: 'failed', detail: 'the provider is closed' }
+      if (signal.aborted) return { outcome: 'failed', detail: 'no time left' }
       try {
         const url = parseUrl(account.url ?? message.to.webhookUrl)
         const own = account.url !== undefined
@@ -131,6 +133,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
       }
     },
     async close() {
+      closed = true
       for (const agent of [trusted.http, trusted.https, guarded.http, guarded.https]) agent.destroy()
     },
   }

@@ -1,0 +1,247 @@
+/**
+ * What every provider must do, as one suite over the port: `exerciseProvider` runs it against a provider and a server
+ * on the other side which can be told how to behave. It asks only what the port promises: each outcome for its
+ * cause, nothing thrown, nothing sent twice, and a connection that survives whatever one message met.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Channel } from '../model.ts'
+import type { Account, Message, Provider, SendResult } from '../ports.ts'
+
+/** How the other side answers from now on. */
+export type OtherSide =
+  | 'accept'
+  /** Over the rate; to be tried again after 7 seconds. */
+  | 'rate_limit'
+  /** For good, for what the message says. */
+  | 'refuse'
+  /** For good, because nobody has this address. */
+  | 'refuse_address'
+  /** The server's own fault. */
+  | 'break'
+  | 'hang'
+  /** The connection is cut before the message was taken. */
+  | 'reset'
+  /** The message is taken, and the connection cut instead of an answer. */
+  | 'reset_after_accept'
+
+export interface ProviderRig {
+  readonly provider: Provider
+  readonly account: Account
+  behave(side: OtherSide): void
+  /** Ends every connection that is open but idle; absent where there are none. */
+  hangUp?(): void
+  /** Ids of the notifications that were taken, in the order of their arrival, repetitions included. */
+  arrived(): readonly string[]
+  /** Ends the other side; from then on nobody listens there. */
+  closeServer(): Promise<void>
+}
+
+export interface ProviderCapabilities {
+  readonly channel: Channel
+  /** How long the rig's provider waits for an answer at most, ms. */
+  readonly deadlineMs: number
+  /** It can tell that a message may have been delivered. Else such a case is a failure. */
+  readonly tellsUnknown: boolean
+  /** It passes on how long the other side wants to be left alone. */
+  readonly tellsRetryAfter: boolean
+  /** It knows a missing or impossible address without asking. */
+  readonly checksAddress: boolean
+  /** It talks to a server that can be away. */
+  readonly remote: boolean
+}
+
+let made = 0
+
+export function someMessage(channel: Channel, patch: Partial<Message> = {}): Message {
+  made += 1
+  const id = patch.id ?? `01PROVIDER${String(made).padStart(16, '0')}`
+  return {
+    id,
+    tenant: 'acme',
+    channel,
+    category: 'product',
+    to: { id: 'user-1', email: 'ada@example.com', phone: '+390612345678', pushToken: 'token-1' },
+    content: { subject: 'Grüße “Ada” – 你好 👋', text: 'A line\n.and a dot', html: '<p>A line</p>' },
+    data: { post: 'p1' },
+    attempt: 1,
+    ...patch,
+  }
+}
+
+const never = new AbortController().signal
+
+/** Registers the suite `name` with node:test. */
+export function exerciseProvider(
+  name: string,
+  open: () => Promise<ProviderRig>,
+  capabilities: ProviderCapabilities,
+): void {
+  const { channel } = capabilities
+
+  function test(title: string, body: (rig: ProviderRig, send: Send) => Promise<void>): void {
+    it(title, { timeout: 30_000 }, async () => {
+      const rig = await open()
+      const send: Send = (message = someMessage(channel), signal = never) =>
+        rig.provider.send(message, rig.account, signal)
+      try {
+        await body(rig, send)
+      } finally {
+        await rig.provider.close()
+        await rig.closeServer()
+      }
+    })
+  }
+
+  describe(name, () => {
+    describe('deliveries', () => deliveries(test, capabilities))
+    describe('outcomes', () => outcomes(test, capabilities))
+    describe('deadlines', () => deadlines(test, capabilities))
+    describe('beginning and end', () => beginningAndEnd(test, capabilities))
+  })
+}
+
+type Send = (message?: Message, signal?: AbortSignal) => Promise<SendResult>
+type Test = (title: string, body: (rig: ProviderRig, send: Send) => Promise<void>) => void
+
+function is(result: SendResult, outcome: SendResult['outcome']): void {
+  assert.equal(result.outcome, outcome, JSON.stringify(result))
+}
+
+function deliveries(test: Test, { channel }: ProviderCapabilities): void {
+  test('hands over a message once, and says so', async (rig, send) => {
+    const message = someMessage(channel)
+    is(await send(message), 'delivered')
+    assert.deepEqual(rig.arrived(), [message.id])
+  })
+
+  test('hands over two hundred at once, each of them once', async (rig, send) => {
+    const messages = Array.from({ length: 200 }, () => someMessage(channel))
+    const results = await Promise.all(messages.map((message) => send(message)))
+    for (const result of results) is(result, 'delivered')
+    assert.deepEqual([...rig.arrived()].sort(), messages.map(({ id }) => id).sort())
+  })
+
+  test('hands over a repetition with the id of the first, unless it knows that it is one', async (rig, send) => {
+    const message = someMessage(channel)
+    is(await send(message), 'delivered')
+    is(await send({ ...message, attempt: 2 }), 'delivered')
+    assert.deepEqual(rig.arrived(), rig.provider.idempotent ? [message.id] : [message.id, message.id])
+  })
+
+  test('goes on after the other side has ended its idle connections', async (rig, send) => {
+    is(await send(), 'delivered')
+    rig.hangUp?.()
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    is(await send(), 'delivered')
+    assert.equal(rig.arrived().length, 2)
+  })
+}
+
+function outcomes(test: Test, capabilities: ProviderCapabilities): void {
+  const { channel } = capabilities
+  const cases: readonly (readonly [OtherSide, SendResult['outcome'], string])[] = [
+    ['rate_limit', 'rate_limited', 'a rate limit'],
+    ['refuse', 'rejected', 'a refusal for good'],
+    ['refuse_address', 'rejected', 'an address that nobody has'],
+    ['break', 'failed', 'a server that breaks'],
+    ['reset', 'failed', 'a connection that is cut too early'],
+    [
+      'reset_after_accept',
+      capabilities.tellsUnknown ? 'unknown' : 'failed',
+      'a connection that is cut too late',
+    ],
+  ]
+  for (const [side, outcome, what] of cases) {
+    test(`tells ${what} as ${outcome}, and carries the next message`, async (rig, send) => {
+      rig.behave(side)
+      const result = await send()
+      is(result, outcome)
+      if ('detail' in result) assert.ok(result.detail === undefined || result.detail.length <= 300)
+      const before = rig.arrived().length
+      assert.equal(before, side === 'reset_after_accept' ? 1 : 0)
+      rig.behave('accept')
+      const next = someMessage(channel)
+      is(await send(next), 'delivered')
+      assert.deepEqual(rig.arrived().slice(before), [next.id])
+    })
+  }
+
+  test('tells an address that nobody has from other refusals', async (rig, send) => {
+    rig.behave('refuse_address')
+    const nobody = await send()
+    assert.equal(nobody.outcome === 'rejected' && nobody.invalidAddress, true)
+    rig.behave('refuse')
+    const refused = await send()
+    assert.equal(refused.outcome === 'rejected' && refused.invalidAddress, false)
+  })
+
+  test('passes on how long the other side wants to be left alone', async (rig, send) => {
+    rig.behave('rate_limit')
+    const result = await send()
+    assert.ok(result.outcome === 'rate_limited')
+    assert.equal(result.retryAfter, capabilities.tellsRetryAfter ? '7' : undefined)
+  })
+
+  if (!capabilities.checksAddress) return
+  test('refuses a message without an address, and asks nobody', async (rig, send) => {
+    const result = await send(someMessage(channel, { to: { id: 'user-1' } }))
+    assert.equal(result.outcome === 'rejected' && result.invalidAddress, true, JSON.stringify(result))
+    assert.deepEqual(rig.arrived(), [])
+  })
+}
+
+function deadlines(test: Test, { channel, deadlineMs, remote }: ProviderCapabilities): void {
+  const isNoAnswer = (result: SendResult): void =>
+    assert.ok(result.outcome === 'failed' || result.outcome === 'unknown', JSON.stringify(result))
+
+  test('ends when it is told to, although the other side says nothing', async (rig, send) => {
+    rig.behave('hang')
+    const deadline = new AbortController()
+    const waiting = send(someMessage(channel), deadline.signal)
+    setTimeout(() => deadline.abort(), 50)
+    isNoAnswer(await waiting)
+    rig.behave('accept')
+    is(await send(), 'delivered')
+  })
+
+  test('begins nothing when its time is already up', async (rig, send) => {
+    is(await send(someMessage(channel), AbortSignal.abort()), 'failed')
+    assert.deepEqual(rig.arrived(), [])
+  })
+
+  if (!remote) return
+  test('has a deadline of its own', async (rig, send) => {
+    rig.behave('hang')
+    const began = performance.now()
+    isNoAnswer(await send())
+    const tookMs = performance.now() - began
+    assert.ok(tookMs >= deadlineMs * 0.9 && tookMs < deadlineMs + 2_000, `${tookMs} ms`)
+  })
+}
+
+function beginningAndEnd(test: Test, { channel, remote }: ProviderCapabilities): void {
+  test('can be warmed, and warmed again', async (rig, send) => {
+    await rig.provider.warm?.(rig.account)
+    await rig.provider.warm?.(rig.account)
+    is(await send(), 'delivered')
+  })
+
+  test('settles what is under way when it is closed, and takes nothing more', async (rig, send) => {
+    rig.behave('hang')
+    const waiting = [send(), send(), send()]
+    await new Promise((resolve) => setTimeout(resolve, 30))
+    await rig.provider.close()
+    for (const result of await Promise.all(waiting)) assert.notEqual(result.outcome, 'delivered')
+    is(await send(), 'failed')
+  })
+
+  if (!remote) return
+  test('fails, and does not throw, when nobody listens', async (rig, send) => {
+    await rig.closeServer()
+    await rig.provider.warm?.(rig.account)
+    is(await send(), 'failed')
+    const results = await Promise.all(Array.from({ length: 20 }, () => send(someMessage(channel))))
+    for (const result of results) is(result, 'failed')
+  })
+}
