@@ -24,7 +24,7 @@ import type { HttpServer } from './intake/server.ts'
 import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
 import { createLog } from './log.ts'
 import { optedOut } from './policy/preferences.ts'
-import type { Clock, Gate, Ledger, PoolReport, Provider, Random, Store } from './ports.ts'
+import type { Clock, Gate, Ledger, PoolReport, Provider, Random, Store, Templates } from './ports.ts'
 import { createSchedule } from './schedule/agenda.ts'
 
 export interface Gateway {
@@ -47,6 +47,7 @@ export interface GatewayParts {
   readonly random?: Random
   readonly store?: Store
   readonly providers?: readonly Provider[]
+  readonly templates?: Templates
 }
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
@@ -106,7 +107,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   // Dispatch: accounts, leases, providers.
   const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
-  const templates = createTemplates({ folders })
+  const templates = parts.templates ?? createTemplates({ folders })
   const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
   const sandbox = createSandbox({ clock, random })
   const providers = parts.providers ?? (await createProviders(config, clock, sandbox))

@@ -17,6 +17,7 @@ import type {
   SuppressionReason,
   TimelineEvent,
 } from '../model.ts'
+import { limitName } from '../policy/counter.ts'
 import type { Booking } from '../ports.ts'
 
 export interface Case {
@@ -42,7 +43,7 @@ export interface Verdict {
 
 export function ruleReports(booking: Booking): readonly RuleReport[] {
   return booking.rules.map(({ limit, window, used, max, remaining, freesAt, admits }) => ({
-    limit,
+    limit: limitName(limit),
     window,
     used,
     max,
@@ -91,7 +92,7 @@ export function bookedVerdict(input: {
   let limit: string | undefined
   if (at > booking.firstAt) {
     reason = 'recipient_limit'
-    limit = booking.limit
+    limit = booking.limit === undefined ? undefined : limitName(booking.limit)
   } else if (at > now) {
     reason = input.hours ?? 'send_at'
   }

@@ -4,6 +4,7 @@
  */
 import type { Channel, Notification } from '../model.ts'
 import { advance } from '../model.ts'
+import { limitName } from '../policy/counter.ts'
 import type { DigestSpec, Over, Policy } from '../policy/policy.ts'
 import { address, optedOut } from '../policy/preferences.ts'
 import type { Asking, Book, Booking, Claim, Clock, LimitState } from '../ports.ts'
@@ -284,7 +285,7 @@ export function createDecider(options: DeciderOptions): Decider {
         booking.at > booking.firstAt ? 'recipient_limit' : 'quiet_hours',
         {
           at: booking.at,
-          ...(booking.limit === undefined ? {} : { limit: booking.limit }),
+          ...(booking.limit === undefined ? {} : { limit: limitName(booking.limit) }),
           rules,
           detail: 'expires before it may leave',
         },
@@ -292,7 +293,7 @@ export function createDecider(options: DeciderOptions): Decider {
     }
     const limit = booking.limit ?? booking.refusedBy[0]
     return suppressed(version, now, 'over_limit', {
-      ...(limit === undefined ? {} : { limit }),
+      ...(limit === undefined ? {} : { limit: limitName(limit) }),
       rules,
       detail: 'beyond maxDelay',
     })

@@ -1,5 +1,6 @@
 /** How much of each limit a person has used: the limits they have met lately, and the others at zero. */
 import { channels } from '../model.ts'
+import { limitName } from '../policy/counter.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Countable, LimitState, LimitUsage, Store } from '../ports.ts'
 
@@ -32,7 +33,8 @@ export function createUsage(options: UsageOptions) {
     )
     const seen = new Set<string>()
     const rows: LimitUsage[] = []
-    for (const countable of [...met, ...named]) {
+    const urgent = named.slice(0, 1).map((countable) => ({ ...countable, priority: 'critical' as const }))
+    for (const countable of [...met, ...named, ...urgent]) {
       for (const { subject, rules } of policy.rulesFor(countable)) {
         if (subject.recipient === undefined) continue
         for (const rule of rules) {
@@ -42,7 +44,7 @@ export function createUsage(options: UsageOptions) {
           const [booking] = await state.preview([{ subject, id: 'usage', rules: [rule] }])
           for (const { limit, window, used, max, remaining, reserved, freesAt } of booking!.rules) {
             rows.push({
-              limit,
+              limit: limitName(limit),
               window,
               used,
               max,

@@ -16,7 +16,10 @@ export const builtInTemplates = fileURLToPath(new URL('../../../templates', impo
 export interface TemplatesOptions {
   /** In the order of their precedence: a template that an earlier folder has is that folder's alone. */
   readonly folders: readonly string[]
-  /** How long one part may take to render, ms. @defaultValue 100 */
+  /**
+   * How long one part may take to render, ms of the wall clock. Generous, because a busy machine must not fail a
+   * message: what a template may allocate is what bounds it. @defaultValue 10_000
+   */
   readonly renderMsMax?: number
   /** What one part may allocate: characters and elements, as liquidjs counts them. @defaultValue 10_000_000 */
   readonly memoryMax?: number
@@ -36,7 +39,7 @@ type Key = `${Channel}.${Part}` | Part
 export function createTemplates(
   options: TemplatesOptions,
 ): Templates & { readonly names: readonly string[] } {
-  const { renderMsMax = 100, memoryMax = 10_000_000, outputMax = 1_000_000 } = options
+  const { renderMsMax = 10_000, memoryMax = 10_000_000, outputMax = 1_000_000 } = options
   const templates = new Map<string, Map<Key, Compiled>>()
   for (const folder of options.folders) {
     const { templates: found, partials } = readTemplates(folder)
