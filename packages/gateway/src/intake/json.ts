@@ -26,12 +26,13 @@ export function parseJson(bytes: Buffer): unknown {
   return value
 }
 
-/** Says where it is broken, without repeating what the client wrote. */
+/** Says where it is broken as far as V8 tells, without repeating what the client wrote. */
 function reasonOf(error: unknown): string {
   const message = error instanceof Error ? error.message : ''
+  if (message.startsWith('Unexpected end')) return 'The body is not valid JSON: it ends too early.'
   const position = /at position (\d+)/.exec(message)?.[1]
   return position === undefined
-    ? 'The body is not valid JSON: it ends too early or is not JSON at all.'
+    ? 'The body is not valid JSON.'
     : `The body is not valid JSON at position ${position}.`
 }
 

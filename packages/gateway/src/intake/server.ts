@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Clock, Gate, Ledger, People, PoolReport, Queue, Store, Templates } from '../ports.ts'
+import type { Caller, Clock, Gate, Ledger, People, PoolReport, Queue, Store, Templates } from '../ports.ts'
 import { createApp } from './app.ts'
 import type { Offer } from './draft.ts'
 import { createIdempotency } from './idempotency.ts'
@@ -17,7 +17,7 @@ import { createMetrics, type Metrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
 import { asSluiceError, sendProblem } from './problem.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
-import type { Route } from './route.ts'
+import { basePath, type Route } from './route.ts'
 import { batchRoutes } from './routes/batch.ts'
 import { createEventRoutes } from './routes/events.ts'
 import { notificationRoutes } from './routes/notifications.ts'
@@ -66,7 +66,11 @@ export interface HttpServerOptions {
   readonly log: HttpLog
   /** Who asks. @defaultValue everybody, as tenant and module `default` or whom the headers name */
   readonly authenticate?: Authenticate
+  /** Headers for every answer about notifications: what the limits of the caller leave. @defaultValue none */
+  readonly limitHeaders?: LimitHeaders
 }
+
+export type LimitHeaders = (caller: Caller) => Readonly<Record<string, string>>
 
 export interface HttpServer {
   /** Resolves with the address when requests are answered. */
@@ -87,6 +91,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   let closing = false
   const routes = withDocument([...routesOf(options, metrics, () => closing), ...events.routes])
   addRoutes(app, routes, options.authenticate ?? loopbackIdentity)
+  if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders)
   answerTheRest(app, routes, options.log)
   // Streams have no end of their own, and the server waits for all ends.
   app.addHook('preClose', async () => events.close())
@@ -216,6 +221,18 @@ function identify(authenticate: Authenticate, access: 'caller' | 'operator') {
 function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): void {
   if (request.bodyBytes === null) request.body ??= {}
   done()
+}
+
+/** When the answer is sent, so that they count what it was about; on refusals too. */
+function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders): void {
+  const place = `${basePath}/notifications`
+  app.addHook('onSend', (request, reply, payload, done) => {
+    // A caller that was refused before it was known has no limits.
+    const { caller } = request as { caller?: Caller }
+    if (caller !== undefined && request.routeOptions.url?.startsWith(place))
+      reply.headers(limitHeaders(caller))
+    done(null, payload)
+  })
 }
 
 /** Paths and methods that nobody serves, and every error. */

@@ -253,3 +253,23 @@ test('a request that does not end is cut when the time to drain is over', async 
   await own.close()
   await answer
 })
+
+test('answers about notifications carry the headers of the limits, refusals too', async () => {
+  const left = new Map<string, number>()
+  const own = await startStub({
+    parts: {
+      limitHeaders: ({ tenant }) => ({ 'x-ratelimit-remaining-tenant': String(left.get(tenant) ?? 100) }),
+    },
+  })
+  own.before = () => {
+    left.set('default', 99)
+  }
+  const remaining = async (...sent: Parameters<Stub['ask']>) =>
+    (await own.ask(...sent)).headers.get('x-ratelimit-remaining-tenant')
+  assert.equal(await remaining('POST', '/notifications', '{'), '100')
+  assert.equal(await remaining('POST', '/notifications', message), '99')
+  assert.equal(await remaining('GET', '/notifications', undefined, { 'x-tenant-id': 'other' }), '100')
+  assert.equal(await remaining('GET', '/notifications/none'), '99')
+  assert.equal(await remaining('GET', '/pools'), null)
+  assert.equal(await remaining('GET', '/notifications', undefined, { 'x-tenant-id': 'é' }), null)
+})
