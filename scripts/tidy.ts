@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { adaptersHaveOneDoor, decidingIsPure, importsStayInside } from './tidy/boundaries.ts'
 import type { Check, Fault } from './tidy/check.ts'
 import { codesAreDocumented, codesAreTested } from './tidy/codes.ts'
+import { lockIsWhole, lockNamesNoHost } from './tidy/lockfile.ts'
 import {
   filesStaySmall,
   loweredCeilings,
@@ -16,7 +17,7 @@ import {
   nothingIsDead,
 } from './tidy/map.ts'
 import { readTree } from './tidy/tree.ts'
-import { linksLead, lockNamesNoHost, noMachinePaths, nothingIsPutOff } from './tidy/words.ts'
+import { linksLead, noMachinePaths, nothingIsPutOff } from './tidy/words.ts'
 
 export const checks: readonly Check[] = [
   importsStayInside,
@@ -31,6 +32,7 @@ export const checks: readonly Check[] = [
   nothingIsPutOff,
   noMachinePaths,
   lockNamesNoHost,
+  lockIsWhole,
   linksLead,
 ]
 

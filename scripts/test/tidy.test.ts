@@ -158,6 +158,14 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     ['the lockfile names no registry'],
   ],
   [
+    'a lockfile without a platform',
+    {
+      'package-lock.json':
+        '{ "packages": { "node_modules/a": { "optionalDependencies": { "a-darwin": "1" } } } }',
+    },
+    ['the lockfile holds the optional packages of every platform, so that npm ci works'],
+  ],
+  [
     'a link to nowhere',
     { 'README.md': '# The start\n[there](docs/gone.md)\n' },
     ['every relative link in the documents leads somewhere'],

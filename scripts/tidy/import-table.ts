@@ -55,16 +55,14 @@ const gateway: readonly ImportRow[] = [
   { module: 'main.ts', values: ['cli/', 'config/', 'gateway.ts', 'errors.ts'], node: 'any', impure: true },
   {
     module: 'cli/',
-    values: ['gateway.ts', 'simulation/', 'config/', 'ports.ts', 'model.ts', 'errors.ts', 'log.ts'],
-    types: ['policy/'],
+    values: ['gateway.ts', 'simulation/', 'config/', 'log.ts', ...core],
     packages: 'any',
     node: 'any',
     impure: true,
   },
   {
     module: 'simulation/',
-    values: ['gateway.ts', 'config/', 'ports.ts', 'model.ts', 'errors.ts', 'heap.ts'],
-    types: ['policy/'],
+    values: ['gateway.ts', 'config/', ...core],
     packages: 'any',
     node: 'any',
     impure: true,

@@ -1,15 +1,14 @@
-/** What should not be written down: promises to do it later, one person's folders, one company's registry. */
+/** What should not be written down: promises to do it later, one person's folders, links to nowhere. */
 import { posix } from 'node:path'
 import type { Check, Fault } from './check.ts'
 import type { Tree } from './tree.ts'
 
 const written = /\.(ts|tsx|js|json|md|ya?ml|lua|sql|sh|html|css|liquid)$|^\.ci\//
-const lockFile = 'package-lock.json'
 
 /** Every line of the project's own texts that fits the pattern. */
 function lines(tree: Tree, pattern: RegExp): { where: string; found: string }[] {
   return tree.files
-    .filter((file) => written.test(file) && file !== lockFile && file !== 'scripts/tidy/words.ts')
+    .filter((file) => written.test(file) && file !== 'package-lock.json' && file !== 'scripts/tidy/words.ts')
     .flatMap((file) =>
       tree
         .text(file)
@@ -41,20 +40,6 @@ export const noMachinePaths: Check = {
         wayOut: 'use a path from the project, or the system temporary folder',
       }),
     ),
-}
-
-export const lockNamesNoHost: Check = {
-  name: 'the lockfile names no registry',
-  faults: (tree) =>
-    tree
-      .text(lockFile)
-      .split('\n')
-      .flatMap((line, index): Fault[] => {
-        const host = /"resolved":\s*"https?:\/\/([^/"]+)/.exec(line)?.[1]
-        if (!host) return []
-        const wayOut = "make it again with the project's .npmrc (omit-lockfile-registry-resolved)"
-        return [{ where: `${lockFile}:${index + 1}`, what: `names ${host}`, wayOut }]
-      }),
 }
 
 const link =

@@ -1,0 +1,42 @@
+/** The lockfile serves every machine: no registry of ours in it, and the packages of all platforms. */
+import type { Check, Fault } from './check.ts'
+
+const lockFile = 'package-lock.json'
+
+export const lockNamesNoHost: Check = {
+  name: 'the lockfile names no registry',
+  faults: (tree) =>
+    tree
+      .text(lockFile)
+      .split('\n')
+      .flatMap((line, index): Fault[] => {
+        const host = /"resolved":\s*"https?:\/\/([^/"]+)/.exec(line)?.[1]
+        if (!host) return []
+        const wayOut = "make it again with the project's .npmrc (omit-lockfile-registry-resolved)"
+        return [{ where: `${lockFile}:${index + 1}`, what: `names ${host}`, wayOut }]
+      }),
+}
+
+interface Locked {
+  readonly optionalDependencies?: Readonly<Record<string, string>>
+}
+
+export const lockIsWhole: Check = {
+  name: 'the lockfile holds the optional packages of every platform, so that npm ci works',
+  faults(tree) {
+    const text = tree.text(lockFile)
+    if (!text) return [{ where: lockFile, what: 'does not exist', wayOut: 'npm install makes it' }]
+    const { packages = {} } = JSON.parse(text) as { packages?: Readonly<Record<string, Locked>> }
+    return Object.entries(packages).flatMap(([path, { optionalDependencies = {} }]) =>
+      Object.keys(optionalDependencies)
+        .filter(
+          (name) => !(`node_modules/${name}` in packages) && !(`${path}/node_modules/${name}` in packages),
+        )
+        .map((name) => ({
+          where: lockFile,
+          what: `lacks ${name}, which ${path || 'the project'} names: npm ci fails`,
+          wayOut: 'take a version whose packages are all published, and make the lockfile afresh',
+        })),
+    )
+  },
+}
