@@ -44,7 +44,16 @@ test('a command of later says so', async () => {
   })
 })
 
-for (const name of ['serve', 'check', 'explain', 'recipient', 'pools', 'dead-letters', 'schema']) {
+for (const name of [
+  'serve',
+  'check',
+  'simulate',
+  'explain',
+  'recipient',
+  'pools',
+  'dead-letters',
+  'schema',
+]) {
   test(`sluice ${name} --help tells what it takes, with examples`, async () => {
     const { code, out } = await sluice([name, '--help'])
     assert.equal(code, 0)

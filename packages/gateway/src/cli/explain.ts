@@ -81,7 +81,7 @@ function decided(decision: DecisionAnswer, now: number, io: Io): string {
       cell: (rule) => (rule.admits ? 'yes' : 'no'),
       style: (rule) => (rule.admits ? 'green' : 'red'),
     },
-    { title: 'frees at', cell: (rule) => instantFrom(rule.freesAt, now) },
+    { title: 'frees at', cell: (rule) => (rule.admits ? '' : instantFrom(rule.freesAt, now)) },
   ]
   return `${head}\n${indent(table(io, columns, decision.rules))}`
 }

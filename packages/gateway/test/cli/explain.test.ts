@@ -33,7 +33,7 @@ test('explain tells the decision rule by rule, which limit decided, and the time
     third.out,
     /^ {2}→ {2}marketing-email +2\/day +[0-2]\/2 +\d +no +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* \(in (24 h|1 d)\)$/m,
   )
-  assert.match(third.out, /^ +everything +100\/30min +\d\/100 +\d+ +yes/m)
+  assert.match(third.out, /^ +everything +100\/30min +\d\/100 +\d+ +yes$/m)
   assert.match(third.out, /^Timeline\n {2}at +state +why/m)
   assert.match(third.out, /accepted/)
 

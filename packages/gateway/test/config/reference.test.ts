@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import type { CommandForm } from '../../src/cli/command.ts'
+import { jsonSchemaText } from '../../src/config/json-schema.ts'
+import { commands } from '../../src/main.ts'
+
+const read = (page: string): string =>
+  readFileSync(fileURLToPath(new URL(`../../../../docs/reference/${page}`, import.meta.url)), 'utf8')
+
+interface Node {
+  readonly $ref?: string
+  readonly properties?: Readonly<Record<string, Node>>
+  readonly patternProperties?: Readonly<Record<string, Node>>
+  readonly anyOf?: readonly Node[]
+  readonly items?: Node
+  readonly definitions?: Readonly<Record<string, Node>>
+}
+
+/** The name of every field anywhere in a schema. */
+function fieldsOf(schema: Node, root: Node = schema): ReadonlySet<string> {
+  const found = new Set<string>()
+  const visit = (node: Node): void => {
+    if (node.$ref !== undefined) visit(root.definitions![node.$ref.split('/').at(-1)!]!)
+    for (const [name, inside] of Object.entries(node.properties ?? {})) {
+      found.add(name)
+      visit(inside)
+    }
+    for (const inside of [
+      ...Object.values(node.patternProperties ?? {}),
+      ...(node.anyOf ?? []),
+      ...(node.items === undefined ? [] : [node.items]),
+    ])
+      visit(inside)
+  }
+  visit(schema)
+  return found
+}
+
+for (const [name, page] of [
+  ['config', 'configuration.md'],
+  ['policy', 'policy.md'],
+] as const) {
+  test(`every field of the ${name} is in ${page}`, () => {
+    const text = read(page)
+    const fields = fieldsOf(JSON.parse(jsonSchemaText(name)))
+    assert.ok(fields.size > 20)
+    for (const field of fields) assert.ok(new RegExp(`[\`.]${field}[\`.]`).test(text), field)
+  })
+}
+
+test('every variable that the configuration reads or refuses is in configuration.md', () => {
+  const text = read('configuration.md')
+  const source = readFileSync(
+    fileURLToPath(new URL('../../src/config/environment.ts', import.meta.url)),
+    'utf8',
+  )
+  const names = new Set(source.match(/\b(SLUICE|NOTIFY)_[A-Z_]+\b/g))
+  for (const name of ['SLUICE_URL', 'SLUICE_TOKEN', 'SLUICE_SEED', 'SLUICE_SERVICE_HOST', 'SLUICE_PORT'])
+    names.delete(name)
+  assert.ok(names.size > 15)
+  for (const name of names) assert.ok(text.includes(`\`${name}\``), name)
+})
+
+for (const [name, command] of Object.entries(commands)) {
+  test(`every option of sluice ${name} is in command-line.md`, async () => {
+    const text = read('command-line.md')
+    const { form } = (await command.load()) as unknown as { readonly form: CommandForm }
+    assert.ok(text.includes(`\`sluice ${name}`), name)
+    for (const option of Object.keys(form.options)) assert.ok(text.includes(`\`--${option}`), option)
+  })
+}
