@@ -16,6 +16,7 @@ import { createHours } from './admission/hours.ts'
 import { createPeople } from './admission/people.ts'
 import { createPlatformLine } from './admission/platform.ts'
 import { type Config, type PoolConfig, tenantOf } from './config/config.ts'
+import { sandboxBehaviours } from './config/pools.ts'
 import { createLedger } from './delivery/ledger.ts'
 import { settle } from './delivery/outcome.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
@@ -109,7 +110,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
   const templates = parts.templates ?? createTemplates({ folders })
   const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
-  const sandbox = createSandbox({ clock, random })
+  const sandbox = createSandbox({ clock, random, accounts: sandboxBehaviours(config.pools) })
   const providers = parts.providers ?? (await createProviders(config, clock, sandbox))
   const pools = config.pools.map((pool) => createPool(pool, providers, config.limits.marginMs))
   const dispatcher = createDispatcher({

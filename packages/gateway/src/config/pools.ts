@@ -2,7 +2,7 @@
  * From the `pools` of the file to pools that can be opened: every channel that is served, its provider, and its
  * accounts with their rates. Without any `pools` the sandbox serves every channel; with some, only what they name.
  */
-import { type Channel, channels } from '../model.ts'
+import { type Channel, channels, type JsonObject } from '../model.ts'
 import { readAccount, terms } from './accounts.ts'
 import type { PoolConfig, RetryConfig } from './config.ts'
 import { notCarriedYet } from './environment.ts'
@@ -35,7 +35,33 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
     if (pool !== undefined && Object.hasOwn(terms, pool.provider))
       pools.push(readPool(channel, pool, at, source))
   }
+  checkSandboxIds(pools, source)
   return pools
+}
+
+/** The sandbox is one for all channels and knows its accounts by id, so one id cannot behave in two ways. */
+function checkSandboxIds(pools: readonly PoolConfig[], source: Source): void {
+  const behaviours = new Map<string, string>()
+  for (const { channel, provider, accounts } of pools) {
+    if (provider !== 'sandbox') continue
+    for (const { account } of accounts) {
+      const behaviour = JSON.stringify(account.options)
+      const other = behaviours.get(account.id)
+      if (other !== undefined && other !== behaviour) {
+        source.fault(
+          ['pools', channel, 'accounts'],
+          `"${account.id}" behaves otherwise in another channel; give it an id of its own`,
+        )
+      }
+      behaviours.set(account.id, behaviour)
+    }
+  }
+}
+
+/** How each account of the sandbox behaves, by id, in the words of its adapter. */
+export function sandboxBehaviours(pools: readonly PoolConfig[]): Readonly<Record<string, JsonObject>> {
+  const accounts = pools.filter(({ provider }) => provider === 'sandbox').flatMap((pool) => pool.accounts)
+  return Object.fromEntries(accounts.map(({ account }) => [account.id, account.options]))
 }
 
 function readPool(channel: Channel, written: PoolDocument, path: Path, source: Source): PoolConfig {

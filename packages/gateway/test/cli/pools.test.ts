@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as after } from 'node:timers/promises'
 import { runningGateway, sluice } from './session.ts'
 
 test('pools shows each account with its rate and state', async (t) => {
@@ -19,4 +20,23 @@ test('pools shows each account with its rate and state', async (t) => {
   assert.match(out, /^sms +sandbox +second +unlimited +0 +healthy +– +– +3$/m)
   const json = JSON.parse((await sluice(['pools', '--json', '--url', gateway.url])).out)
   assert.deepEqual(json.pools.map((pool: { channel: string }) => pool.channel).sort(), ['push', 'sms'])
+})
+
+test('an account of the sandbox behaves as the configuration says', async (t) => {
+  const gateway = await runningGateway(
+    t,
+    'pools: { sms: { provider: sandbox, retry: { attempts: 1 }, accounts: [{ id: broken, odds: { fail: 100% } }] } }',
+  )
+  await gateway.post('/notifications', {
+    recipient: { id: 'u', phone: '+391234567890' },
+    channel: 'sms',
+    category: 'security',
+    content: { text: 'code' },
+  })
+  for (let tries = 0; tries < 200; tries += 1) {
+    const { out } = await sluice(['dead-letters', '--url', gateway.url])
+    if (/attempts_exhausted/.test(out)) return assert.match(out, /503 Service Unavailable/)
+    await after(25)
+  }
+  assert.fail('it was delivered')
 })

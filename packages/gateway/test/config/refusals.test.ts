@@ -224,6 +224,13 @@ const refusals: readonly Refusal[] = [
     says: ['sluice.yaml:1: pools.sms.accounts[0].odds: is more than 100% together'],
   },
   {
+    name: 'one sandbox account that behaves in two ways',
+    yaml: 'pools:\n  sms: { provider: sandbox, accounts: [{ id: a, latency: 1s }] }\n  push:\n    provider: sandbox\n    accounts: [{ id: a }]',
+    says: [
+      'sluice.yaml:5: pools.push.accounts: "a" behaves otherwise in another channel; give it an id of its own',
+    ],
+  },
+  {
     name: 'waits that end before they begin',
     yaml: 'pools: { sms: { provider: sandbox, retry: { base: 10s, cap: 1s } } }',
     says: ['sluice.yaml:1: pools.sms.retry.cap: is shorter than base'],
