@@ -60,7 +60,8 @@ export interface Facts extends Omit<Decision, 'retryAfterMs' | 'rules'> {
 
 /**
  * Logs as they stood, with nothing booked and nothing in the future: [log, length, log, length, …] in the order of
- * the plan's streams. A log is only ever appended to; whoever changes it otherwise makes a new one.
+ * the plan's streams, or a single pair where all of them have the same log. A log is only ever appended to; whoever
+ * changes it otherwise makes a new one.
  */
 export type Snapshot = readonly (Log | number)[]
 
@@ -157,9 +158,11 @@ export function decisionOf(facts: Facts, rows: readonly RuleRow[]): Decision {
 /** A row of a rule that admitted, where nothing is booked and nothing lies in the future. */
 function quietRow(rule: PlanRule, snapshot: Snapshot, now: number, counted: number): RuleRow {
   const { limit, text, max, maxWritten, windowMs } = rule
-  const log = snapshot[2 * rule.stream] as Log
-  const length = snapshot[2 * rule.stream + 1] as number
-  const gone = countUntil(log, now - windowMs, length)
+  const pair = snapshot.length === 2 ? 0 : 2 * rule.stream
+  const log = snapshot[pair] as Log
+  const length = snapshot[pair + 1] as number
+  // Behind the snapshot the log has grown, and where the clock stepped back even by instants before now − W.
+  const gone = Math.min(length, countUntil(log, now - windowMs))
   const used = length - gone
   const places = max - used - counted
   // The newest `max` decide: those that this call counted stand at now, behind the log.

@@ -31,8 +31,9 @@ export function countBefore(log: Log, t: number): number {
   return low
 }
 
-/** How many of the first `length` instants are ≤ t: the index of the first one > t. */
-export function countUntil(log: Log, t: number, length: number = log.length): number {
+/** How many instants are ≤ t: the index of the first one > t. */
+export function countUntil(log: Log, t: number): number {
+  const { length } = log
   // Nearly always everything lies in the past, or everything within the window.
   if (length === 0 || log[length - 1]! <= t) return length
   if (log[0]! > t) return 0

@@ -139,13 +139,8 @@ describe('a log', () => {
     for (let round = 0; round < rounds; round += 1) {
       const log = randomLog(random, 20)
       const at = random.between(-2, 22)
-      const length = random.between(0, log.length)
       assert.equal(countBefore(log, at), log.filter((instant) => instant < at).length)
       assert.equal(countUntil(log, at), log.filter((instant) => instant <= at).length)
-      assert.equal(
-        countUntil(log, at, length),
-        log.slice(0, length).filter((instant) => instant <= at).length,
-      )
       assert.equal(countIn(log, 5, at), log.filter((instant) => instant > at - 5 && instant <= at).length)
       const other = randomLog(random, 20)
       assert.deepEqual(

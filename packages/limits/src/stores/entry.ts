@@ -1,8 +1,8 @@
 /**
- * What is known by id: one place in several streams at one instant. The streams hold the instant itself; an entry
- * says where to find it again.
+ * What is known by id: one place in several streams at one instant. The lanes hold the instant itself; an entry says
+ * where to find it again.
  */
-import type { Stream } from './stream.ts'
+import type { Lane } from './lane.ts'
 
 export class Entry {
   /** Epoch milliseconds. */
@@ -12,13 +12,14 @@ export class Entry {
   fired: boolean
   /** Whether it gives way to a reservation of high priority. */
   low: boolean
-  streams: readonly Stream[]
+  /** Each once. The array may be another's too. */
+  lanes: readonly Lane[]
 
-  constructor(at: number, weight: number, fired: boolean, low: boolean, streams: readonly Stream[]) {
+  constructor(at: number, weight: number, fired: boolean, low: boolean, lanes: readonly Lane[]) {
     this.at = at
     this.weight = weight
     this.fired = fired
     this.low = low
-    this.streams = streams
+    this.lanes = lanes
   }
 }

@@ -10,7 +10,7 @@ import { earliest, type Log } from '../rolling-window.ts'
 import type { Terms } from '../store.ts'
 import { admitsAt, refuserOf } from '../verdict.ts'
 import type { Entry } from './entry.ts'
-import type { Stream } from './stream.ts'
+import type { Lane } from './lane.ts'
 import type { Subject } from './subject.ts'
 
 export interface Eviction {
@@ -28,21 +28,19 @@ export interface Eviction {
 export function makeRoom(
   subject: Subject,
   plan: Plan,
-  slots: readonly Stream[],
+  seats: readonly Lane[],
   weight: number,
   terms: Terms,
   without: { readonly start: number; readonly firstAt: number; readonly at: number },
 ): Eviction | undefined {
   const candidates = [...(subject.ids ?? [])]
-    .filter(
-      ([, entry]) => entry.low && !entry.fired && entry.streams.some((stream) => slots.includes(stream)),
-    )
+    .filter(([, entry]) => entry.low && !entry.fired && entry.lanes.some((lane) => seats.includes(lane)))
     .sort(inOrder)
   if (candidates.length === 0) return undefined
   for (const [, entry] of candidates) subject.takeOut(entry)
-  const logs = allOf(slots)
+  const logs = allOf(seats)
   const refuses = (): boolean =>
-    refuserOf(plan, admitsAt(plan, allOf(slots), weight, without.firstAt)) !== undefined
+    refuserOf(plan, admitsAt(plan, allOf(seats), weight, without.firstAt)) !== undefined
   const at = earliest(plan.rules, logs, weight, terms.forbidden, without.firstAt)
   if (refuses() || at >= without.at || at - without.start > terms.horizonMs) {
     for (const [, entry] of candidates) subject.putBack(entry, without.start)
@@ -50,13 +48,13 @@ export function makeRoom(
   }
   const evicted = candidates.filter(([, entry]) => {
     subject.putBack(entry, without.start)
-    if (!admitsAt(plan, allOf(slots), weight, at).includes(false) && !refuses()) return false
+    if (!admitsAt(plan, allOf(seats), weight, at).includes(false) && !refuses()) return false
     subject.takeOut(entry)
     return true
   })
   return {
     at,
-    logs: allOf(slots),
+    logs: allOf(seats),
     ids: evicted.map(([id]) => id),
     finish(forGood) {
       for (const [id, entry] of evicted) {
@@ -67,7 +65,7 @@ export function makeRoom(
   }
 }
 
-const allOf = (slots: readonly Stream[]): readonly Log[] => slots.map((stream) => stream.all())
+const allOf = (seats: readonly Lane[]): readonly Log[] => seats.map((lane) => lane.all())
 
 function inOrder([idA, a]: readonly [string, Entry], [idB, b]: readonly [string, Entry]): number {
   return a.at - b.at || (idA < idB ? -1 : 1)

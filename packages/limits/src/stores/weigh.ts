@@ -11,7 +11,7 @@ import type { Kind, Terms } from '../store.ts'
 import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.ts'
 import { Entry } from './entry.ts'
 import { type Eviction, makeRoom } from './eviction.ts'
-import type { Stream } from './stream.ts'
+import type { Lane } from './lane.ts'
 import type { Subject } from './subject.ts'
 
 export function weigh(
@@ -22,7 +22,8 @@ export function weigh(
   terms: Terms,
   now: number,
 ): Decision {
-  const slots = subject.slots(plan)
+  const { lanes } = subject
+  const seats = subject.seats ?? plan.streams.map(() => lanes[0]!)
   const own = id === undefined ? undefined : subject.ids?.get(id)
   if (own !== undefined) subject.takeOut(own)
   const books = kind === 'reserve' || kind === 'preview'
@@ -31,9 +32,9 @@ export function weigh(
   const weight = own?.weight ?? terms.weight
   const start = Math.max(now, terms.notBefore)
   const firstAt = leave(terms.forbidden, start)
-  const used = plan.rules.map((rule) => countIn(slots[rule.stream]!.fired, rule.windowMs, now))
+  const used = plan.rules.map((rule) => countIn(seats[rule.stream]!.fired, rule.windowMs, now))
 
-  let logs = logsOf(slots, kind)
+  let logs = logsOf(seats, kind)
   let admits = admitsAt(plan, logs, weight, firstAt)
   let refuser = books && !repeated ? refuserOf(plan, admits) : undefined
   let at = firstAt
@@ -42,7 +43,7 @@ export function weigh(
   else if (kind !== 'force' && admits.includes(false)) {
     at = earliest(plan.rules, logs, weight, terms.forbidden, firstAt)
     if (books && terms.priority === 'high') {
-      eviction = makeRoom(subject, plan, slots, weight, terms, {
+      eviction = makeRoom(subject, plan, seats, weight, terms, {
         start,
         firstAt,
         at: refuser === undefined ? at : Number.POSITIVE_INFINITY,
@@ -61,23 +62,24 @@ export function weigh(
       ? !countsNow && at < Number.POSITIVE_INFINITY
       : books && fits(at, start, terms) && refuser === undefined
   if (kind === 'take' && !countsNow && !repeated && plan.countRefused.length > 0) {
-    for (const stream of plan.countRefused) slots[stream]!.insertFired(now, weight, now)
-    logs = logsOf(slots, kind)
+    for (const lane of new Set(plan.countRefused.map((stream) => seats[stream]!)))
+      lane.insertFired(now, weight, now)
+    logs = logsOf(seats, kind)
     at = earliest(plan.rules, logs, weight, terms.forbidden, now)
   }
   const deciding =
     refuser ?? (at > (repeated ? now : firstAt) ? decidingLimit(plan, logs, weight, at) : undefined)
 
   let entry = own
-  if (countsNow) entry = new Entry(now, weight, true, own?.low ?? false, slots)
+  if (countsNow) entry = new Entry(now, weight, true, own?.low ?? false, lanes)
   else if (kind === 'fire')
-    entry = booked ? new Entry(at, weight, false, own?.low ?? false, slots) : undefined
+    entry = booked ? new Entry(at, weight, false, own?.low ?? false, lanes) : undefined
   else if (booked && !repeated && kind === 'reserve')
-    entry = new Entry(at, weight, terms.firm, terms.priority === 'low', slots)
+    entry = new Entry(at, weight, terms.firm, terms.priority === 'low', lanes)
 
   const counted = entry?.fired === true && entry.at <= now
   if (entry !== undefined && counted) subject.putBack(entry, now)
-  const rows = rowsOf(plan, slots, used, admits, now)
+  const rows = rowsOf(plan, seats, used, admits, now)
   if (entry !== undefined && !counted) subject.putBack(entry, now)
   if (id !== undefined && entry !== own) {
     if (entry === undefined) subject.forgetId(id)
@@ -100,20 +102,20 @@ function fits(at: number, start: number, terms: Terms): boolean {
 }
 
 /** At its release an entry is tested against what has gone only: bookings behind it must not block it. */
-function logsOf(slots: readonly Stream[], kind: Kind): readonly Log[] {
-  return slots.map((stream) => (kind === 'fire' ? stream.fired : stream.all()))
+function logsOf(seats: readonly Lane[], kind: Kind): readonly Log[] {
+  return seats.map((lane) => (kind === 'fire' ? lane.fired : lane.all()))
 }
 
 function rowsOf(
   plan: Plan,
-  slots: readonly Stream[],
+  seats: readonly Lane[],
   used: readonly number[],
   admits: readonly boolean[],
   now: number,
 ): RuleRow[] {
-  const all = slots.map((stream) => stream.all())
+  const all = seats.map((lane) => lane.all())
   return plan.rules.map(({ limit, text, stream, max, maxWritten, windowMs }, index) => {
-    const { fired, booked } = slots[stream]!
+    const { fired, booked } = seats[stream]!
     const gone = countUntil(fired, now - windowMs)
     const past = countUntil(fired, now)
     const ahead = fired.length - past

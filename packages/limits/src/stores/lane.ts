@@ -1,15 +1,18 @@
 /**
- * One stream of one subject in memory: the instants that count, and those that are booked and have not gone.
- * Instants of the same kind are interchangeable, so neither list knows ids. `fired` is only ever appended to in
- * place; any other change makes a new array, so that decisions may keep the old one with its length as a snapshot.
+ * A lane of one subject in memory: the instants that count, and those that are booked and have not gone. Streams
+ * that have always been counted together share one lane, since their instants are the same; where one set of rules
+ * is all that a subject ever meets, that is a single lane. Instants of the same kind are interchangeable, so neither
+ * list knows ids. `fired` is only ever appended to in place; any other change makes a new array, so that decisions
+ * may keep the old one with its length as a snapshot.
  */
 import { countBefore, countUntil, type Log, merge } from '../rolling-window.ts'
 import { retainedMin } from '../store.ts'
 
 const empty: number[] = []
 
-export class Stream {
-  readonly name: string
+export class Lane {
+  /** Names of its streams. */
+  names: readonly string[]
   fired: number[] = empty
   /** Changed in place; nobody keeps it. */
   booked: number[] = empty
@@ -18,8 +21,23 @@ export class Stream {
   /** The longest window that was ever asked of it. */
   windowMsMax = 0
 
-  constructor(name: string) {
-    this.name = name
+  constructor(names: readonly string[]) {
+    this.names = names
+  }
+
+  /** The streams of these names go their own way from here on, in a lane with the same history. */
+  split(names: readonly string[]): Lane {
+    const twin = new Lane(names)
+    twin.fired = [...this.fired]
+    twin.booked = [...this.booked]
+    twin.retained = this.retained
+    twin.windowMsMax = this.windowMsMax
+    this.names = this.names.filter((name) => !names.includes(name))
+    return twin
+  }
+
+  get isEmpty(): boolean {
+    return this.fired.length === 0 && this.booked.length === 0
   }
 
   /** Everything in one list, as a new reservation meets it. */
@@ -35,7 +53,7 @@ export class Stream {
 
   /** `at` is not before anything that counts already. */
   append(at: number, weight: number): void {
-    // An array of one element is the smallest that V8 makes; most streams of most subjects never hold a second.
+    // An array of one element is the smallest that V8 makes; many subjects never hold a second.
     if (this.fired === empty) this.fired = [at]
     else this.fired.push(at)
     for (let more = weight; more > 1; more -= 1) this.fired.push(at)
