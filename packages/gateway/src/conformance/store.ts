@@ -687,7 +687,7 @@ function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.waiting('acme', 'user-1'), waiting)
   })
 
-  test("tells a person's admissions: what was sent, may have been, or holds an instant", async (store) => {
+  test("tells a person's admissions: what was sent, may have been, holds an instant, or is collected", async (store) => {
     const sent = someNotification({ actor: 'author-7' })
     const booked = someNotification({ status: 'scheduled', dueAt: epoch + 9_000, createdAt: epoch - 9_000 })
     const suspect = someNotification({ status: 'scheduled', suspectAt: epoch + 4, dueAt: epoch + 4 })
@@ -706,7 +706,7 @@ function questions(test: Test, capabilities: StoreCapabilities): void {
     })
     const of = { tenant: 'acme', recipient: 'user-1', limit: 10 }
     const found = await store.admissions({ ...of, since: epoch - 100 })
-    assert.deepEqual(ids(found), ids([booked, suspect, sent]))
+    assert.deepEqual(ids(found), ids([booked, suspect, sent, collecting]))
     assert.equal(found[2]?.firedAt, epoch + 1)
     assert.equal(found[2]?.actor, 'author-7')
     assert.equal(found[2]?.fingerprint, sent.fingerprint)
@@ -716,7 +716,10 @@ function questions(test: Test, capabilities: StoreCapabilities): void {
       ids(await store.admissions({ ...of, since: epoch - 100, limit: 2 })),
       ids([booked, suspect]),
     )
-    assert.deepEqual(ids(await store.admissions({ ...of, since: 0 })), ids([booked, suspect, sent, old]))
+    assert.deepEqual(
+      ids(await store.admissions({ ...of, since: 0 })),
+      ids([booked, suspect, sent, collecting, old]),
+    )
     assert.deepEqual(await store.admissions({ ...of, recipient: 'nobody', since: 0 }), [])
   })
 

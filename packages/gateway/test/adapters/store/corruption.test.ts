@@ -107,7 +107,7 @@ describe('a damaged file', () => {
       const place = Math.floor(next() * size)
       flip(path, place, 1 << Math.floor(next() * 8))
       try {
-        const store = createSqliteStore({ path, clock })
+        const store = createSqliteStore({ path, clock, thread: false })
         try {
           const found = await everything(store)
           assert.deepEqual(found, truth, `a silent change by byte ${place}`)
@@ -131,7 +131,7 @@ describe('a damaged file', () => {
   it('is refused by name when it is no database at all', () => {
     const path = join(folder, 'text.db')
     writeFileSync(path, 'this is not a database, '.repeat(1_000))
-    assert.throws(() => createSqliteStore({ path, clock }), {
+    assert.throws(() => createSqliteStore({ path, clock, thread: false }), {
       code: 'STORE_UNAVAILABLE',
       message: new RegExp(`${path} is damaged`),
     })

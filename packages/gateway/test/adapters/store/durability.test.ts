@@ -50,7 +50,7 @@ describe('a killed process', () => {
     const path = join(folder, 'killed.db')
     const resolved = new Map<string, Status>()
     for (let run = 0; run < 20; run += 1) {
-      await writeUntilKilled(path, run, 20 + next() * 100, resolved)
+      await writeUntilKilled(path, run, next() * 100, resolved)
       clock.set(Date.now() + 1_000)
       const store = open(path)
       let unsettled = 0

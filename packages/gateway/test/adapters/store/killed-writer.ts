@@ -1,6 +1,6 @@
 /**
  * A process that writes to a store until it is killed, and notes what was resolved: one line per notification,
- * `id status`. Started by durability.test.ts: `node killed-writer.ts <file> <run> <notes>`. It says `open` when it is.
+ * `id status`. Started by durability.test.ts: `node killed-writer.ts <file> <run> <notes>`. It says `on` after the first.
  */
 import { openSync, writeSync } from 'node:fs'
 import { createSqliteStore } from '../../../src/adapters/store/sqlite.ts'
@@ -16,7 +16,6 @@ const store = createSqliteStore({ path, clock })
 const say = (notification: Notification): void => {
   writeSync(notebook, `${notification.id} ${notification.status}\n`)
 }
-console.log('open')
 
 let made = 0
 async function one(): Promise<void> {
@@ -34,4 +33,6 @@ async function one(): Promise<void> {
   say(move.after)
 }
 
+await one()
+console.log('on')
 for (;;) await Promise.all(Array.from({ length: 1 + (made % 40) }, one))

@@ -1,17 +1,18 @@
 /**
  * The facts from which limiter state is rebuilt. A person's limits count what was sent, what may have been, and
- * what holds an instant; a tenant's count everything that was accepted, whatever became of it (invariant 6).
+ * what holds an instant, and deduplication all that was neither suppressed nor cancelled nor failed; a tenant's
+ * limits count everything that was accepted, whatever became of it (invariant 6).
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Admission, AdmissionQuery } from '../../../ports.ts'
+import type { AdmissionQuery } from '../../../ports.ts'
 import type { Register } from './register.ts'
 import { rowsOf } from './register.ts'
 import type { Row } from './rows.ts'
-import { columns, readAdmission } from './rows.ts'
+import { columns } from './rows.ts'
 
 export interface Admissions {
   /** Newest first. */
-  read(query: AdmissionQuery): readonly Admission[]
+  read(query: AdmissionQuery): readonly Row[]
 }
 
 /** When it counts: when it was sent, or is to be. */
@@ -21,7 +22,7 @@ export function prepareAdmissions(db: DatabaseSync, register: Register): Admissi
   const ofRecipient = db.prepare(`SELECT ${columns}
     FROM ${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)
     WHERE n.tenant = ?3 AND n.recipient = ?4
-      AND (s.fired_at IS NOT NULL OR s.suspect_at IS NOT NULL OR s.status IN (1, 3, 4))
+      AND (s.fired_at IS NOT NULL OR s.suspect_at IS NOT NULL OR s.status NOT IN (7, 9, 10))
       AND (n.created_at >= ?5 OR s.fired_at >= ?5 OR s.suspect_at >= ?5
         OR s.status IN (1, 3, 4) AND s.due_at >= ?5)
     ORDER BY ${counted} DESC, n.seq DESC LIMIT ?6`)
@@ -37,11 +38,10 @@ export function prepareAdmissions(db: DatabaseSync, register: Register): Admissi
 
   return {
     read({ tenant, recipient, since, limit }) {
-      const rows =
-        recipient === undefined
-          ? ofTenant.all({ tenant, since, limit })
-          : ofRecipient.all(...register.lookup(tenant, recipient), tenant, recipient, since, limit)
-      return (rows as unknown as readonly Row[]).map(readAdmission)
+      if (recipient === undefined) return ofTenant.all({ tenant, since, limit }) as unknown as readonly Row[]
+      const found = register.lookup(tenant, recipient)
+      if (found === undefined) return []
+      return ofRecipient.all(...found, tenant, recipient, since, limit) as unknown as readonly Row[]
     },
   }
 }

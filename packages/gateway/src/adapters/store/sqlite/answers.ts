@@ -9,10 +9,11 @@ import { hashOf } from './hash.ts'
 import type { HashIndex } from './hash-index.ts'
 import { createHashIndex } from './hash-index.ts'
 import { checkSum, sumOf } from './sum.ts'
+import type { ShortAnswer } from './tape.ts'
 
 export interface Answers extends Pick<HashIndex, 'fold' | 'settle'> {
   /** False where the key is taken. */
-  write(answer: StoredAnswer): boolean
+  write(answer: ShortAnswer): boolean
   find(key: AnswerKey): StoredAnswer | undefined
   /** Drops up to `max` that are older; returns how many. */
   prune(before: number, max: number): number
@@ -50,9 +51,8 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     write(answer) {
       const hashed = hash(answer)
       if (findHashed(answer, hashed) !== undefined) return false
-      const body = JSON.stringify(answer)
       const seq = next++
-      insert.run(seq, answer.createdAt, body, sumOf(body))
+      insert.run(seq, answer.createdAt, answer.body, sumOf(answer.body))
       index.add(hashed, seq)
       return true
     },

@@ -35,8 +35,12 @@ export const finalCodes = `(${statuses
   .map((status) => statusCodes[status])
   .join(', ')})`
 
-export function isDue(status: Status): boolean {
-  return status === 'scheduled' || status === 'queued' || status === 'dead'
+export function isDueCode(code: number): boolean {
+  return code === statusCodes.scheduled || code === statusCodes.queued || code === statusCodes.dead
+}
+
+export function isScheduledCode(code: number): boolean {
+  return code === statusCodes.scheduled
 }
 
 /** Whether a tenant's or module's limit made it wait: such notifications stand in the tenant's queue line. */

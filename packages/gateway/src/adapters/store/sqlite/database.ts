@@ -22,19 +22,12 @@ export interface DatabaseOptions {
 
 export interface Database {
   readonly db: DatabaseSync
-  readonly path: string
-  /** The run before this one did not end by `close`. */
-  readonly crashed: boolean
-  /** Of the file, and secret: see hash.ts. */
-  readonly hashKey: HashKey
-  /** Gives the file up as it is. */
-  abandon(): void
-  /** Notes that all is settled, folds the log into the file and gives the file up. */
-  close(): void
+  /** Lets another process have the file; to be called when `db` is closed. */
+  readonly unlock: () => void
 }
 
 const pageBytes = 8_192
-const inMemory = ':memory:'
+export const inMemory = ':memory:'
 const folder = new URL('./migrations/', import.meta.url)
 
 export function openDatabase(options: DatabaseOptions): Database {
@@ -49,52 +42,54 @@ export function openDatabase(options: DatabaseOptions): Database {
 }
 
 function open(options: DatabaseOptions, unlock: () => void): Database {
-  const { path, cacheMib = 64, checkMib = 256, sizeMaxMib } = options
-  const db = new DatabaseSync(path)
+  const { path, checkMib = 256 } = options
+  const db = connect(options)
   try {
-    tune(db, path, cacheMib)
-    if (sizeMaxMib !== undefined)
-      db.exec(`PRAGMA max_page_count = ${Math.ceil((sizeMaxMib * 2 ** 20) / pageBytes)}`)
     if (path !== inMemory && statSync(path).size <= checkMib * 2 ** 20) checkHealth(db, path)
     migrate(db, path)
     checkSchema(db, path)
-    const crashed = db.prepare("SELECT value FROM meta WHERE name = 'run'").get()?.value === 'open'
-    const abandon = (): void => {
-      db.close()
-      unlock()
-    }
-    return {
-      db,
-      path,
-      crashed,
-      abandon,
-      hashKey: hashKeyOf(db),
-      close() {
-        try {
-          db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'closed')")
-        } finally {
-          // Where the mark cannot be written, the next opening takes this end for a crash: safe. SQLite itself folds the
-          // log into the file, if there is room.
-          abandon()
-        }
-      },
-    }
+    return { db, unlock }
   } catch (error) {
     db.close()
     throw error
   }
 }
 
-function hashKeyOf(db: DatabaseSync): HashKey {
+/** A connection to a file that `openDatabase` has locked and checked. */
+export function connect({ path, cacheMib = 64, sizeMaxMib }: DatabaseOptions): DatabaseSync {
+  const db = new DatabaseSync(path)
+  try {
+    tune(db, path, cacheMib)
+    if (sizeMaxMib !== undefined) {
+      db.exec(`PRAGMA max_page_count = ${Math.ceil((sizeMaxMib * 2 ** 20) / pageBytes)}`)
+    }
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** The file's own secret: see hash.ts. */
+export function hashKeyOf(db: DatabaseSync): HashKey {
   const [k0, k1] = crypto.getRandomValues(new Int32Array(2))
   db.prepare("INSERT OR IGNORE INTO meta VALUES ('k0', ?), ('k1', ?)").run(k0!, k1!)
   const select = db.prepare('SELECT value FROM meta WHERE name = ?')
   return { k0: Number(select.get('k0')?.value), k1: Number(select.get('k1')?.value) }
 }
 
-/** From here until `close`, an end of the process is a crash. */
+/** Whether the run before this one did not end by `markClosed`. */
+export function hasCrashed(db: DatabaseSync): boolean {
+  return db.prepare("SELECT value FROM meta WHERE name = 'run'").get()?.value === 'open'
+}
+
+/** From here until `markClosed`, an end of the process is a crash. */
 export function markOpen(db: DatabaseSync): void {
   db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'open')")
+}
+
+export function markClosed(db: DatabaseSync): void {
+  db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'closed')")
 }
 
 function tune(db: DatabaseSync, path: string, cacheMib: number): void {

@@ -2,15 +2,14 @@
  * What is due, by the line of claims.ts through the index `due`: no page is read twice, however much is held.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Notification } from '../../../model.ts'
 import type { Claims, Place } from './claims.ts'
 import { dueCodes } from './codes.ts'
 import type { Row } from './rows.ts'
-import { columns, dueAtOf, readNotification, seqOf } from './rows.ts'
+import { columns, dueAtOf, seqOf } from './rows.ts'
 
 export interface Due {
-  claim(until: number, limit: number): readonly Notification[]
-  unclaim(notifications: readonly Notification[]): void
+  claim(until: number, limit: number): readonly Row[]
+  unclaim(ids: readonly string[]): void
   /** The earliest dueAt that is not claimed. */
   earliest(): number | undefined
   /** At opening after a crash: what was booked by `now` and is unsettled may have been sent. */
@@ -34,17 +33,16 @@ export function prepareDue(db: DatabaseSync, claims: Claims): Due {
   const mark = db.prepare('UPDATE states SET suspect_at = ? WHERE status IN (1, 3, 4) AND due_at <= ?')
   for (const statement of [ties, later, one]) statement.setReturnArrays(true)
 
-  function fromIndex(until: number, limit: number): readonly Notification[] {
+  function fromIndex(until: number, limit: number): readonly Row[] {
     const { dueAt, seq } = claims.cursor
     const tied =
       dueAt <= until && Number.isFinite(dueAt) ? (ties.all(dueAt, seq, limit) as unknown as Row[]) : []
     const rest = limit - tied.length
     const rows = rest > 0 ? [...tied, ...(later.all(dueAt, until, rest) as unknown as Row[])] : tied
-    const found = rows.map(readNotification)
     const last = rows.at(-1)
     if (rows.length < limit || last === undefined) claims.advance(until)
     else claims.advance(until, { dueAt: dueAtOf(last), seq: seqOf(last) })
-    return found
+    return rows
   }
 
   return {
@@ -53,13 +51,12 @@ export function prepareDue(db: DatabaseSync, claims: Claims): Due {
         .takeBack(until, limit)
         .map(({ seq, dueAt }) => one.get(seq, dueAt) as unknown as Row | undefined)
         .filter((row) => row !== undefined)
-        .map(readNotification)
       if (back.length >= limit) return back
       return [...back, ...fromIndex(until, limit - back.length)]
     },
 
-    unclaim(notifications) {
-      for (const { id } of notifications) {
+    unclaim(ids) {
+      for (const id of ids) {
         const found = place.get(id) as Place | undefined
         if (found !== undefined && !claims.isAhead(found)) claims.putBack({ ...found })
       }

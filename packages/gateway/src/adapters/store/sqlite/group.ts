@@ -2,60 +2,63 @@
  * Group commit: what arrives before the flush shares one transaction and one fsync. The first change of a group asks
  * the clock for a moment after everything that has already arrived; under load that is where the group grows.
  */
-import type { Change, Clock, CommitResult } from '../../../ports.ts'
+import type { Clock, CommitResult } from '../../../ports.ts'
+import type { Result } from './engine.ts'
+import type { Tape } from './tape.ts'
 
-interface Pending {
-  readonly change: Change
+interface Waiting {
   readonly resolve: (result: CommitResult) => void
   readonly reject: (error: unknown) => void
 }
 
 export interface GroupOptions {
   readonly clock: Pick<Clock, 'soon'>
-  /** Writes all or nothing; throws otherwise. */
-  readonly write: (changes: readonly Change[]) => readonly CommitResult[]
-  /** Whether the error is the disk's, and so the trouble of the whole group. */
-  readonly faultOf: (error: unknown) => Error | undefined
+  readonly write: (tapes: readonly Tape[]) => Promise<readonly Result[]>
+  /** Makes an error of what the engine raised. */
+  readonly raise: (fault: Extract<Result, { fault: unknown }>['fault']) => Error
 }
 
 export interface Group {
-  commit(change: Change): Promise<CommitResult>
-  /** Writes what is waiting, now. */
+  commit(tape: Tape): Promise<CommitResult>
+  /** Sends what is waiting, now. */
   flush(): void
 }
 
-export function createGroup({ clock, write, faultOf }: GroupOptions): Group {
-  let waiting: Pending[] = []
+const applied: CommitResult = { applied: true }
+
+export function createGroup({ clock, write, raise }: GroupOptions): Group {
+  let tapes: Tape[] = []
+  let waiting: Waiting[] = []
 
   function flush(): void {
     const group = waiting
+    if (group.length === 0) return
+    const written = write(tapes)
+    tapes = []
     waiting = []
-    if (group.length > 0) settle(group)
+    written.then(
+      (results) => {
+        for (const [index, waiter] of group.entries()) settle(waiter, results[index]!)
+      },
+      (error: unknown) => {
+        for (const { reject } of group) reject(error)
+      },
+    )
   }
 
-  function settle(group: readonly Pending[]): void {
-    let results: readonly CommitResult[]
-    try {
-      results = write(group.map(({ change }) => change))
-    } catch (error) {
-      const fault = faultOf(error)
-      if (fault !== undefined || group.length === 1) {
-        for (const { reject } of group) reject(fault ?? error)
-        return
-      }
-      // One of them cannot be written at all (a value of a wrong type): the others must not suffer for it.
-      for (const pending of group) settle([pending])
-      return
-    }
-    for (const [index, { resolve }] of group.entries()) resolve(results[index]!)
+  function settle({ resolve, reject }: Waiting, result: Result): void {
+    if (result === null) resolve(applied)
+    else if ('fault' in result) reject(raise(result.fault))
+    else resolve({ applied: false, conflicts: result })
   }
 
   return {
     flush,
-    commit(change) {
+    commit(tape) {
       return new Promise((resolve, reject) => {
         if (waiting.length === 0) clock.soon(flush)
-        waiting.push({ change, resolve, reject })
+        tapes.push(tape)
+        waiting.push({ resolve, reject })
       })
     },
   }

@@ -8,7 +8,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 
 /** 2^14: two of them in memory are 0.5 MB and 30 ms at opening; half as many would double the pages written. */
-const generationSize = 16_384
+const defaultRows = 16_384
 
 /** Hashes are below 2^38, so that a hash and a place in a generation fit the 52 bits of a number. */
 export const hashMax = 2 ** 38
@@ -17,6 +17,8 @@ export interface HashIndexOptions {
   readonly db: DatabaseSync
   /** A table of (hash, seq). Also the name under which `meta` has the first seq that is not folded. */
   readonly table: string
+  /** How many rows are noted before they are sorted and folded; a power of two up to the default. @defaultValue 16384 */
+  readonly generationRows?: number
 }
 
 export interface HashIndex {
@@ -34,12 +36,12 @@ export interface HashIndex {
   remove(hash: number, seq: number): void
 }
 
-export function createHashIndex({ db, table }: HashIndexOptions): HashIndex {
+export function createHashIndex({ db, table, generationRows = defaultRows }: HashIndexOptions): HashIndex {
   const insert = db.prepare(`INSERT OR IGNORE INTO ${table} (hash, seq) VALUES (?, ?)`)
   const removeRow = db.prepare(`DELETE FROM ${table} WHERE hash = ? AND seq = ?`)
   const remember = db.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
   const from = Number(db.prepare('SELECT value FROM meta WHERE name = ?').get(table)?.value ?? 1)
-  let current = createGeneration(from)
+  let current = createGeneration(from, generationRows)
   let full: Generation[] = []
   /** How far the oldest full generation is folded: on disk, and in the transaction under way. */
   let folded = 0
@@ -49,9 +51,9 @@ export function createHashIndex({ db, table }: HashIndexOptions): HashIndex {
   return {
     from,
     add(hash, seq) {
-      if (seq - current.from >= generationSize) {
+      if (seq - current.from >= generationRows) {
         full.push(current)
-        current = createGeneration(seq)
+        current = createGeneration(seq, generationRows)
       }
       current.add(hash, seq)
     },
@@ -91,33 +93,33 @@ interface Generation {
   readonly from: number
   add(hash: number, seq: number): void
   collect(hash: number, into: number[]): void
-  /** `hash * generationSize + place`, rising. */
+  /** `hash * rows + place`, rising. */
   sorted(): Float64Array
   entryAt(index: number): readonly [hash: number, seq: number]
 }
 
 /** Chained hashing in three flat arrays, which the collector of garbage never has to walk. */
-function createGeneration(from: number): Generation {
-  const heads = new Int32Array(generationSize).fill(-1)
-  const nexts = new Int32Array(generationSize)
-  const entries = new Float64Array(generationSize)
-  const hashes = new Float64Array(generationSize)
+function createGeneration(from: number, size: number): Generation {
+  const heads = new Int32Array(size).fill(-1)
+  const nexts = new Int32Array(size)
+  const entries = new Float64Array(size)
+  const hashes = new Float64Array(size)
   let count = 0
   let order: Float64Array | undefined
 
   return {
     from,
     add(hash, seq) {
-      const bucket = hash % generationSize
+      const bucket = hash % size
       nexts[count] = heads[bucket]!
       heads[bucket] = count
       hashes[count] = hash
-      entries[count] = hash * generationSize + (seq - from)
+      entries[count] = hash * size + (seq - from)
       count += 1
     },
     collect(hash, into) {
-      for (let at = heads[hash % generationSize]!; at !== -1; at = nexts[at]!) {
-        if (hashes[at] === hash) into.push(from + (entries[at]! % generationSize))
+      for (let at = heads[hash % size]!; at !== -1; at = nexts[at]!) {
+        if (hashes[at] === hash) into.push(from + (entries[at]! % size))
       }
     },
     sorted() {
@@ -126,7 +128,7 @@ function createGeneration(from: number): Generation {
     },
     entryAt(index) {
       const entry = order![index]!
-      return [Math.floor(entry / generationSize), from + (entry % generationSize)]
+      return [Math.floor(entry / size), from + (entry % size)]
     },
   }
 }

@@ -1,6 +1,6 @@
 /** Forgets what is final and old, a slice at a time so that no commit waits long behind it. */
 import type { DatabaseSync } from 'node:sqlite'
-import { finalCodes, statusOf } from './codes.ts'
+import { finalCodes } from './codes.ts'
 import type { Register } from './register.ts'
 import type { Tallies } from './tallies.ts'
 
@@ -30,7 +30,7 @@ export function prepareHistory(db: DatabaseSync, tallies: Tallies, register: Reg
         const seq = row.seq as number
         for (const remove of removes) remove.run(seq)
         register.remove(row.tenant as string, row.recipient as string, seq)
-        tallies.count(row.tenant as string, statusOf(row.status as number), false, -1)
+        tallies.count(row.tenant as string, row.status as number, false, -1)
         dropped += 1
       }
       const last = rows.at(-1)

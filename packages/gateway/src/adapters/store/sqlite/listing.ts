@@ -1,20 +1,24 @@
 /** The questions of people: one notification, a page of them, dead letters, what waits for somebody, a digest's items. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
-import type { Digest, Notification } from '../../../model.ts'
-import type { DeadLetterQuery, ListQuery, Page } from '../../../ports.ts'
+import type { DeadLetterQuery, ListQuery } from '../../../ports.ts'
 import { statusCodes } from './codes.ts'
 import type { Register } from './register.ts'
 import { rowsOf } from './register.ts'
 import type { Row } from './rows.ts'
-import { columns, createdAtOf, readNotification, seqOf } from './rows.ts'
+import { columns, createdAtOf, seqOf } from './rows.ts'
+
+export interface RowPage {
+  readonly rows: readonly Row[]
+  readonly nextCursor: string | null
+}
 
 export interface Listing {
-  notification(tenant: string, id: string): Notification | undefined
-  list(query: ListQuery): Page<Notification>
-  deadLetters(query: DeadLetterQuery): Page<Notification>
-  waiting(tenant: string, recipient: string): readonly Notification[]
-  digestItems(digest: Digest): readonly Notification[]
+  notification(tenant: string, id: string): Row | undefined
+  list(query: ListQuery): RowPage
+  deadLetters(query: DeadLetterQuery): RowPage
+  waiting(tenant: string, recipient: string): readonly Row[]
+  digestItems(digestId: string): readonly Row[]
 }
 
 /** Tables, and what is bound in them. */
@@ -35,11 +39,12 @@ export function prepareListing(db: DatabaseSync, register: Register): Listing {
   }
 
   function select(
-    from: Source,
+    from: Source | undefined,
     conditions: readonly Condition[],
     order: string,
     limit: number,
   ): readonly Row[] {
+    if (from === undefined) return []
     const given = conditions.filter((condition) => condition !== undefined && condition !== false)
     const where = given.map(([sql]) => `(${sql})`).join(' AND ')
     const [tables, ...bound] = from
@@ -50,16 +55,17 @@ export function prepareListing(db: DatabaseSync, register: Register): Listing {
   // CROSS JOIN fixes the order in which SQLite goes: from the few rows that an index names to the others.
   const byNotification: Source = ['notifications n CROSS JOIN states s USING (seq)']
   const byState: Source = ['states s CROSS JOIN notifications n USING (seq)']
-  const byRecipient = (tenant: string, recipient: string): Source => [
-    `${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)`,
-    ...register.lookup(tenant, recipient),
-  ]
+  const byRecipient = (tenant: string, recipient: string): Source | undefined => {
+    const found = register.lookup(tenant, recipient)
+    if (found === undefined) return undefined
+    return [`${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)`, ...found]
+  }
   const noLimit = -1
 
   return {
     notification(tenant, id) {
       const [row] = select(byNotification, [['n.id = ? AND n.tenant = ?', id, tenant]], 'n.seq', 1)
-      return row === undefined ? undefined : readNotification(row)
+      return row
     },
 
     list(query) {
@@ -109,27 +115,21 @@ export function prepareListing(db: DatabaseSync, register: Register): Listing {
         [['n.tenant = ? AND n.recipient = ? AND s.status IN (1, 2, 3)', tenant, recipient]],
         'n.seq',
         noLimit,
-      ).map(readNotification)
+      )
     },
 
-    digestItems(digest) {
-      return select(byState, [['s.status = 2 AND s.digest_id = ?', digest.id]], 's.seq', noLimit).map(
-        readNotification,
-      )
+    digestItems(digestId) {
+      return select(byState, [['s.status = 2 AND s.digest_id = ?', digestId]], 's.seq', noLimit)
     },
   }
 }
 
-function page(
-  rows: readonly Row[],
-  limit: number,
-  cursorOf: (row: Row) => readonly number[],
-): Page<Notification> {
+function page(rows: readonly Row[], limit: number, cursorOf: (row: Row) => readonly number[]): RowPage {
   const shown = rows.slice(0, limit)
   const last = shown.at(-1)
   const more = rows.length > limit && last !== undefined
   return {
-    items: shown.map(readNotification),
+    rows: shown,
     nextCursor: more ? Buffer.from(cursorOf(last).join('.')).toString('base64url') : null,
   }
 }

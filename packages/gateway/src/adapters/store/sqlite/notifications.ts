@@ -4,16 +4,15 @@
  * the decision touches the long row.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Move, Notification } from '../../../model.ts'
-import { statusCodes } from './codes.ts'
 import type { Register } from './register.ts'
-import { longRow, shortRow } from './rows.ts'
+import type { LongRow, ShortRow } from './rows.ts'
+import type { ShortMove } from './tape.ts'
 
 export interface NotificationWrites {
   /** False where the id is on record already. */
-  accept(notification: Notification): boolean
-  /** False where the record is no longer what `before` says. */
-  move(move: Move): boolean
+  accept(long: LongRow, short: ShortRow): boolean
+  /** False where the record is no longer what the move believes. */
+  move(move: ShortMove): boolean
   seqOf(id: string): number
 }
 
@@ -34,24 +33,20 @@ export function prepareNotificationWrites(db: DatabaseSync, register: Register):
   const selectSeq = db.prepare('SELECT seq FROM notifications WHERE id = ?')
 
   return {
-    accept(notification) {
+    accept(long, short) {
       const seq = register.nextSeq()
-      if (insertLong.run(seq, ...longRow(notification)).changes === 0) return false
-      insertShort.run(seq, ...shortRow(notification))
-      register.add(notification.tenant, notification.to.id, seq)
+      if (insertLong.run(seq, ...long).changes === 0) return false
+      insertShort.run(seq, ...short)
+      const [, tenant, recipient] = long
+      register.add(tenant, recipient, seq)
       return true
     },
 
-    move({ before, after }) {
-      const version = [after.id, statusCodes[before.status], before.timeline.length] as const
-      if (updateShort.run(...shortRow(after), ...version).changes === 0) return false
-      if (
-        after.decision !== before.decision ||
-        after.channel !== before.channel ||
-        after.requestedChannel !== before.requestedChannel
-      ) {
-        const long = longRow(after)
-        updateLong.run(long[3], long[4], long[8], long[9], after.id)
+    move({ id, before, short, long }) {
+      if (updateShort.run(...short, id, before.status, before.revision).changes === 0) return false
+      if (long !== undefined) {
+        const [, , , channel, requestedChannel, , , , decision, sum] = long
+        updateLong.run(channel, requestedChannel, decision, sum, id)
       }
       return true
     },

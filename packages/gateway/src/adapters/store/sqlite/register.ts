@@ -13,8 +13,8 @@ export interface Register extends Pick<HashIndex, 'fold' | 'settle'> {
   nextSeq(): number
   add(tenant: string, recipient: string, seq: number): void
   remove(tenant: string, recipient: string, seq: number): void
-  /** Bound to the two parameters of `rowsOf`. */
-  lookup(tenant: string, recipient: string): readonly [hash: number, noted: string]
+  /** Bound to the two parameters of `rowsOf`; `undefined` where nothing can be the person's. */
+  lookup(tenant: string, recipient: string): readonly [hash: number, noted: string] | undefined
 }
 
 /** A table of the seqs that may be a person's; the rows themselves say whose they are. */
@@ -28,6 +28,7 @@ export function createRegister(db: DatabaseSync, key: HashKey): Register {
   // A NUL cannot be in either text: intake refuses it.
   const hash = (tenant: string, recipient: string): number => hashOf(key, `${tenant}\0${recipient}`)
 
+  const any = db.prepare('SELECT 1 FROM recipient_rows WHERE hash = ? LIMIT 1')
   const unfolded = db.prepare('SELECT seq, tenant, recipient FROM notifications WHERE seq >= ? ORDER BY seq')
   for (const { seq, tenant, recipient } of unfolded.iterate(index.from)) {
     index.add(hash(tenant as string, recipient as string), seq as number)
@@ -41,7 +42,9 @@ export function createRegister(db: DatabaseSync, key: HashKey): Register {
     remove: (tenant, recipient, seq) => index.remove(hash(tenant, recipient), seq),
     lookup(tenant, recipient) {
       const hashed = hash(tenant, recipient)
-      return [hashed, index.noted(hashed)]
+      const noted = index.noted(hashed)
+      // Most people who are asked for are new: 1 µs for them instead of a join.
+      return noted === '[]' && any.get(hashed) === undefined ? undefined : [hashed, noted]
     },
   }
 }

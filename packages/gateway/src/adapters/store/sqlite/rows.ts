@@ -37,6 +37,8 @@ export type LongRow = readonly [
   sum: number,
 ]
 
+export const longRowLength = 10
+
 /** The row of `states` without its seq. */
 export type ShortRow = readonly [
   status: number,
@@ -53,6 +55,8 @@ export type ShortRow = readonly [
   timeline: string,
   sum: number,
 ]
+
+export const shortRowLength = 13
 
 const longColumns =
   'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum'

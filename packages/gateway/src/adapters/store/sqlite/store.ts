@@ -1,28 +1,27 @@
 /**
- * The embedded store: port `Store` on node:sqlite, one file, nothing to install. Read it as four parts: a database
- * with one owner (database.ts), a group commit (group.ts) whose writer applies changes (writer.ts), a line through
- * what is due (claims.ts), and the questions, one file each. Decision record 0003 has the figures.
+ * The embedded store: port `Store` on node:sqlite, one file, nothing to install. Read it in the order of a commit: a
+ * change becomes a tape (tape.ts), waits for its group (group.ts), goes to the engine (link.ts, engine.ts) and is
+ * written with the others in one durable transaction (writer.ts). Questions take the same way, and their rows are read
+ * here. Decision record 0003 has the figures.
  */
+import type { Notification, Recipient } from '../../../model.ts'
 import type { Clock, Store } from '../../../ports.ts'
-import { prepareAdmissions } from './admissions.ts'
-import { prepareAnswers } from './answers.ts'
-import { createClaims } from './claims.ts'
-import type { Database, DatabaseOptions } from './database.ts'
-import { checkHealth, markOpen, openDatabase } from './database.ts'
-import { prepareDigests } from './digests.ts'
-import { prepareDue } from './due.ts'
-import { closed, diskFault, isDamage } from './faults.ts'
+import type { DatabaseOptions } from './database.ts'
+import { inMemory } from './database.ts'
+import type { Fault } from './engine.ts'
+import { errorOf, faultOf } from './engine.ts'
+import { closed } from './faults.ts'
 import { createGroup } from './group.ts'
-import { prepareHistory } from './history.ts'
-import { prepareListing } from './listing.ts'
-import { prepareNotificationWrites } from './notifications.ts'
-import { prepareRecipients } from './recipients.ts'
-import { createRegister } from './register.ts'
-import { prepareTallies } from './tallies.ts'
-import { checkPaths, createWriter } from './writer.ts'
+import type { Link } from './link.ts'
+import { openStraight, openThread } from './link.ts'
+import type { Row } from './rows.ts'
+import { readAdmission, readNotification } from './rows.ts'
+import { encode } from './tape.ts'
 
 export interface SqliteStoreOptions extends DatabaseOptions {
   readonly clock: Clock
+  /** Whether the file is written by a thread of its own. @defaultValue true for a file, false in memory */
+  readonly thread?: boolean
 }
 
 export interface SqliteStore extends Store {
@@ -38,116 +37,119 @@ const pruneSlice = 500
  * @throws SluiceError INVALID_CONFIG where the file is in use, cannot be opened or is of a newer version;
  * STORE_UNAVAILABLE where it is damaged.
  */
-export function createSqliteStore(options: SqliteStoreOptions): SqliteStore {
-  const { clock } = options
-  const database = openDatabase(options)
-  try {
-    return createStore(database, clock)
-  } catch (error) {
-    database.abandon()
-    throw diskFault(error, database.path) ?? error
-  }
-}
-
-function createStore(database: Database, clock: Clock): SqliteStore {
-  const { db, path } = database
-  const claims = createClaims()
-  const due = prepareDue(db, claims)
-  const digests = prepareDigests(db)
-  const recipients = prepareRecipients(db)
-  const answers = prepareAnswers(db, database.hashKey)
-  const register = createRegister(db, database.hashKey)
-  const tallies = prepareTallies(db)
-  const listing = prepareListing(db, register)
-  const admissions = prepareAdmissions(db, register)
-  const history = prepareHistory(db, tallies, register)
-  const notifications = prepareNotificationWrites(db, register)
-  const writer = createWriter({ db, claims, notifications, digests, recipients, answers, tallies, register })
-  const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
-  let damage: Error | undefined
+export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOptions): SqliteStore {
+  const { path } = options
+  let damage: Fault | undefined
   let isOpen = true
+  let claimedUntil = Number.NEGATIVE_INFINITY
 
-  writer.transaction(() => {
-    if (database.crashed) due.suspect(clock.now())
-    markOpen(db)
-  })
+  const onFault = (fault: Fault): void => {
+    if (fault.damage === true) damage ??= fault
+  }
+  const raise = (fault: Fault): Error => {
+    onFault(fault)
+    return errorOf(fault)
+  }
+  const open = (thread ?? path !== inMemory) ? openThread : openStraight
+  const link = open({ ...options, now: clock.now(), onFault })
+  const group = createGroup({ clock, write: link.write, raise })
 
-  function faultOf(error: unknown): Error | undefined {
-    const fault = diskFault(error, path)
-    if (fault !== undefined && isDamage(error)) damage ??= fault
-    return fault
+  const ask: Link['ask'] = async (name, ...args) => {
+    if (!isOpen) throw closed(path)
+    return link.ask(name, ...args)
   }
 
-  /** Every touch of the file goes through here, so that its troubles get their names in one place. */
-  async function touch<T>(work: () => T | Promise<T>): Promise<T> {
-    if (!isOpen) throw closed(path)
+  /** Rows become values here, and a sum that is wrong becomes known. */
+  function read<T>(rows: readonly Row[], reader: (row: Row) => T): readonly T[] {
     try {
-      return await work()
+      return rows.map(reader)
     } catch (error) {
-      throw faultOf(error) ?? error
+      throw raise(faultOf(error, path))
     }
   }
+  const notifications = (rows: readonly Row[]): readonly Notification[] => read(rows, readNotification)
 
-  const group = createGroup({ clock, write: writer.write, faultOf })
+  async function prune<T>(
+    slice: (from: T) => Promise<{ dropped: number; next?: T }>,
+    first: T,
+  ): Promise<number> {
+    let count = 0
+    for (let from: T | undefined = first; from !== undefined; ) {
+      const { dropped, next }: { dropped: number; next?: T } = await slice(from)
+      count += dropped
+      from = next
+      if (from !== undefined) await new Promise<void>((resolve) => clock.soon(resolve))
+    }
+    return count
+  }
 
   return {
     async commit(change) {
       if (!isOpen) throw closed(path)
-      if (damage !== undefined) throw damage
-      checkPaths(change)
-      return group.commit(change)
+      if (damage !== undefined) throw errorOf(damage)
+      return group.commit(encode(change))
     },
-    notification: (tenant, id) => touch(() => listing.notification(tenant, id)),
-    list: (query) => touch(() => listing.list(query)),
-    deadLetters: (query) => touch(() => listing.deadLetters(query)),
-    recipient: (tenant, id) => touch(() => recipients.find(tenant, id)),
-    waiting: (tenant, recipient) => touch(() => listing.waiting(tenant, recipient)),
-    admissions: (query) => touch(() => admissions.read(query)),
-    claimDue: (until, limit) => touch(() => due.claim(until, limit)),
-    claimedUntil: () => claims.claimedUntil,
-    unclaim: (given) => touch(() => due.unclaim(given)),
-    openDigest: (digest) => touch(() => digests.find(digest)),
-    dueDigests: (until, limit) => touch(() => digests.due(until, limit)),
-    digestItems: (digest) => touch(() => listing.digestItems(digest)),
-    nextDueAt: () => touch(() => due.earliest()),
-    nextDigestAt: () => touch(() => digests.earliest()),
-    answer: (key) => touch(() => answers.find(key)),
-    tallies: () => touch(() => tallies.read()),
-    ping: () =>
-      touch(() => {
-        if (damage !== undefined) throw damage
-        writer.transaction(() => stamp.run(clock.now()))
-      }),
-    check: () => touch(() => checkHealth(db, path)),
+    async notification(tenant, id) {
+      const row = await ask('notification', tenant, id)
+      return row === undefined ? undefined : notifications([row])[0]
+    },
+    async list(query) {
+      const { rows, nextCursor } = await ask('list', query)
+      return { items: notifications(rows), nextCursor }
+    },
+    async deadLetters(query) {
+      const { rows, nextCursor } = await ask('deadLetters', query)
+      return { items: notifications(rows), nextCursor }
+    },
+    async recipient(tenant, id) {
+      const body = await ask('recipient', tenant, id)
+      return body === undefined ? undefined : (JSON.parse(body) as Recipient)
+    },
+    waiting: async (tenant, recipient) => notifications(await ask('waiting', tenant, recipient)),
+    admissions: async (query) => read(await ask('admissions', query), readAdmission),
+    async claimDue(until, limit) {
+      const claimed = await ask('claimDue', until, limit)
+      // Answers come in the order of the questions and commits, so that this agrees with every commit's.
+      claimedUntil = claimed.claimedUntil
+      return notifications(claimed.rows)
+    },
+    claimedUntil: () => claimedUntil,
+    unclaim: (given) =>
+      ask(
+        'unclaim',
+        given.map(({ id }) => id),
+      ),
+    openDigest: ({ tenant, recipient, channel, category, name }) =>
+      ask('openDigest', { tenant, recipient, channel, category, name }),
+    dueDigests: (until, limit) => ask('dueDigests', until, limit),
+    digestItems: async (digest) => notifications(await ask('digestItems', digest.id)),
+    nextDueAt: () => ask('nextDueAt'),
+    nextDigestAt: () => ask('nextDigestAt'),
+    answer: ({ tenant, module, method, path, key }) => ask('answer', { tenant, module, method, path, key }),
+    tallies: () => ask('tallies'),
+    async ping() {
+      if (damage !== undefined) throw errorOf(damage)
+      await ask('ping', clock.now())
+    },
+    check: () => ask('check'),
 
     async prune(before) {
-      let count = 0
-      for (let more = true; more; ) {
-        const dropped = await touch(() => writer.transaction(() => answers.prune(before.answers, pruneSlice)))
-        count += dropped
-        more = dropped === pruneSlice
-      }
-      for (let from: number | undefined = 0; from !== undefined; ) {
-        const start: number = from
-        const slice = await touch(() =>
-          writer.transaction(() => history.prune(before.notifications, start, pruneSlice)),
-        )
-        count += slice.dropped
-        from = slice.next
-        if (from !== undefined) await new Promise<void>((resolve) => clock.soon(resolve))
-      }
-      return count
+      const answers = await prune(async () => {
+        const dropped = await ask('pruneAnswers', before.answers, pruneSlice)
+        return dropped === pruneSlice ? { dropped, next: 0 } : { dropped }
+      }, 0)
+      const final = await prune(
+        (from: number) => ask('pruneNotifications', before.notifications, from, pruneSlice),
+        0,
+      )
+      return answers + final
     },
 
     async close() {
       if (!isOpen) return
       group.flush()
       isOpen = false
-      try {
-        database.close()
-      } catch (error) {
-        throw faultOf(error) ?? error
-      }
+      await link.close()
     },
   }
 }

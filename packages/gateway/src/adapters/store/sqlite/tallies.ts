@@ -3,23 +3,20 @@
  * are added up here and written once, inside the group's transaction.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Notification, Status } from '../../../model.ts'
-import type { Change, Tally } from '../../../ports.ts'
-import { isPlatformDelayed, statusCodes, statusOf } from './codes.ts'
+import type { Tally } from '../../../ports.ts'
+import { statusOf } from './codes.ts'
 
 interface Delta {
-  readonly tenant: string
-  readonly status: Status
+  readonly status: number
   readonly platform: 0 | 1
   count: number
 }
 
 export interface Tallies {
-  add(change: Change): void
-  count(tenant: string, status: Status, platformDelayed: boolean, by: number): void
-  /** Writes what was added since the last time. */
+  count(tenant: string, status: number, platformDelayed: boolean, by: number): void
+  /** Writes what was counted since the last time. */
   write(): void
-  /** Forgets what was added: the transaction did not happen. */
+  /** Forgets what was counted: it is written, or the transaction did not happen. */
   forget(): void
   read(): readonly Tally[]
 }
@@ -30,41 +27,24 @@ export function prepareTallies(db: DatabaseSync): Tallies {
   const select = db.prepare('SELECT tenant, status, platform, count FROM tallies WHERE count <> 0')
   const deltas = new Map<string, Map<number, Delta>>()
 
-  const count: Tallies['count'] = (tenant, status, platformDelayed, by) => {
-    const platform = platformDelayed ? 1 : 0
-    let ofTenant = deltas.get(tenant)
-    if (ofTenant === undefined) {
-      ofTenant = new Map()
-      deltas.set(tenant, ofTenant)
-    }
-    const key = statusCodes[status] * 2 + platform
-    const delta = ofTenant.get(key)
-    if (delta === undefined) ofTenant.set(key, { tenant, status, platform, count: by })
-    else delta.count += by
-  }
-
-  const countOne = (notification: Notification, by: number): void => {
-    const { tenant, status } = notification
-    count(tenant, status, status === 'scheduled' && isPlatformDelayed(notification), by)
-  }
-
   return {
-    count,
-    add(change) {
-      for (const notification of change.accept ?? []) countOne(notification, 1)
-      for (const { before, after } of change.moves ?? []) {
-        countOne(before, -1)
-        countOne(after, 1)
+    count(tenant, status, platformDelayed, by) {
+      const platform = platformDelayed ? 1 : 0
+      let ofTenant = deltas.get(tenant)
+      if (ofTenant === undefined) {
+        ofTenant = new Map()
+        deltas.set(tenant, ofTenant)
       }
+      const delta = ofTenant.get(status * 2 + platform)
+      if (delta === undefined) ofTenant.set(status * 2 + platform, { status, platform, count: by })
+      else delta.count += by
     },
     write() {
-      for (const ofTenant of deltas.values()) {
-        for (const delta of ofTenant.values()) {
-          if (delta.count !== 0)
-            upsert.run(delta.tenant, statusCodes[delta.status], delta.platform, delta.count)
+      for (const [tenant, ofTenant] of deltas) {
+        for (const { status, platform, count } of ofTenant.values()) {
+          if (count !== 0) upsert.run(tenant, status, platform, count)
         }
       }
-      deltas.clear()
     },
     forget() {
       deltas.clear()

@@ -4,17 +4,16 @@
  * disturb the others.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Move } from '../../../model.ts'
-import { isLegalPath } from '../../../model.ts'
-import type { Change, CommitResult } from '../../../ports.ts'
 import type { Answers } from './answers.ts'
 import type { Claims } from './claims.ts'
-import { isDue } from './codes.ts'
+import { isDueCode, isScheduledCode } from './codes.ts'
 import type { Digests } from './digests.ts'
 import type { NotificationWrites } from './notifications.ts'
 import type { Recipients } from './recipients.ts'
 import type { Register } from './register.ts'
 import type { Tallies } from './tallies.ts'
+import type { ShortMove, Tape } from './tape.ts'
+import { Head, Op } from './tape.ts'
 
 export interface WriterParts {
   readonly db: DatabaseSync
@@ -27,12 +26,25 @@ export interface WriterParts {
   readonly register: Register
 }
 
+/** `null` where the change was applied, else what was not as it believed. */
+export type Outcome = readonly string[] | null
+
 export interface Writer {
   /** One durable transaction; throws what SQLite throws, and then nothing was written. */
-  write(changes: readonly Change[]): readonly CommitResult[]
+  write(tapes: readonly Tape[]): readonly Outcome[]
   /** Runs `work` in a durable transaction of its own. */
   transaction<T>(work: () => T): T
 }
+
+/** What a change has written so far, for the counts that follow when it is applied as a whole. */
+interface Written {
+  readonly counts: [tenant: string, status: number, platformDelayed: boolean, by: 1 | -1][]
+  readonly moves: ShortMove[]
+  accepted: number
+  answered: number
+}
+
+const nothing = (): Written => ({ counts: [], moves: [], accepted: 0, answered: 0 })
 
 export function createWriter(parts: WriterParts): Writer {
   const { db, claims, notifications, digests, recipients, answers, tallies, register } = parts
@@ -41,6 +53,7 @@ export function createWriter(parts: WriterParts): Writer {
   const savepoint = db.prepare('SAVEPOINT change')
   const undo = db.prepare('ROLLBACK TO change')
   const release = db.prepare('RELEASE change')
+  const head = new Head()
 
   function transaction<T>(work: () => T): T {
     let committed = false
@@ -59,95 +72,90 @@ export function createWriter(parts: WriterParts): Writer {
     }
   }
 
-  /** Writes all of it; returns what was not as the change believed. */
-  function apply(change: Change): readonly string[] {
+  /** Makes the next write on the tape; returns the name of what was not as it believed. */
+  function writeNext(written: Written): string | undefined {
+    const op = head.number()
+    switch (op) {
+      case Op.accept: {
+        const long = head.longRow()
+        const short = head.shortRow()
+        if (!notifications.accept(long, short)) return long[0]
+        written.counts.push([long[1], short[0], isScheduledCode(short[0]) && short[9] === 1, 1])
+        written.accepted += 1
+        return undefined
+      }
+      case Op.move: {
+        const move = head.move()
+        if (!notifications.move(move)) return move.id
+        const { tenant, before, short } = move
+        written.counts.push([tenant, before.status, before.platformDelayed, -1])
+        written.counts.push([tenant, short[0], isScheduledCode(short[0]) && short[9] === 1, 1])
+        written.moves.push(move)
+        return undefined
+      }
+      case Op.digest: {
+        const write = head.digest()
+        return digests.write(write) ? undefined : write.digest.id
+      }
+      case Op.recipient:
+        recipients.write(head.text(), head.text(), head.text())
+        return undefined
+      case Op.answer: {
+        const answer = head.answer()
+        written.answered += 1
+        return answers.write(answer) ? undefined : answer.key
+      }
+      default:
+        throw new RangeError(`no operation has the code ${op}`)
+    }
+  }
+
+  function apply(tape: Tape, group: Written): Outcome {
+    head.load(tape)
+    const writes = head.number()
+    const written = nothing()
     const conflicts: string[] = []
-    for (const digest of change.digests ?? []) {
-      if (!digests.write(digest)) conflicts.push(digest.digest.id)
+    if (writes > 1) savepoint.run()
+    for (let left = writes; left > 0; left -= 1) {
+      const conflict = writeNext(written)
+      if (conflict !== undefined) conflicts.push(conflict)
     }
-    if (change.answer !== undefined && !answers.write(change.answer)) conflicts.push(change.answer.key)
-    for (const move of change.moves ?? []) {
-      if (!notifications.move(move)) conflicts.push(move.after.id)
+    if (writes > 1 && conflicts.length > 0) undo.run()
+    if (writes > 1) release.run()
+    if (conflicts.length > 0) return conflicts
+    for (const [tenant, status, platformDelayed, by] of written.counts) {
+      tallies.count(tenant, status, platformDelayed, by)
     }
-    for (const notification of change.accept ?? []) {
-      if (!notifications.accept(notification)) conflicts.push(notification.id)
-    }
-    for (const recipient of change.recipients ?? []) recipients.write(recipient)
-    return conflicts
-  }
-
-  function applyWhole(change: Change): CommitResult {
-    const single = writesOf(change) === 1
-    if (!single) savepoint.run()
-    const conflicts = apply(change)
-    if (conflicts.length > 0) {
-      if (!single) undo.run()
-    } else {
-      tallies.add(change)
-    }
-    if (!single) release.run()
-    return conflicts.length > 0 ? { applied: false, conflicts } : { applied: true }
-  }
-
-  /** The late indexes keep up when for two rows noted three are folded. */
-  function fold(changes: readonly Change[]): void {
-    let accepted = 0
-    let answered = 0
-    for (const change of changes) {
-      accepted += change.accept?.length ?? 0
-      if (change.answer !== undefined) answered += 1
-    }
-    if (accepted > 0) register.fold(Math.ceil(accepted * 1.5))
-    if (answered > 0) answers.fold(Math.ceil(answered * 1.5))
+    group.moves.push(...written.moves)
+    group.accepted += written.accepted
+    group.answered += written.answered
+    return null
   }
 
   /** Rules 3 and 4 of claims.ts, for a move that is on record. */
-  function reclaim({ before, after }: Move): void {
-    const due = isDue(after.status)
-    if (before.dueAt === after.dueAt && isDue(before.status) === due) return
-    if (!claims.concerns(after.dueAt)) return
-    const place = { seq: notifications.seqOf(after.id), dueAt: after.dueAt }
+  function reclaim({ id, before, short }: ShortMove): void {
+    const [status, , dueAt] = short
+    const due = isDueCode(status)
+    if (before.dueAt === dueAt && isDueCode(before.status) === due) return
+    if (!claims.concerns(dueAt)) return
+    const place = { seq: notifications.seqOf(id), dueAt }
     claims.drop(place.seq)
-    if (due && place.dueAt > claims.claimedUntil && !claims.isAhead(place)) claims.putBack(place)
+    if (due && dueAt > claims.claimedUntil && !claims.isAhead(place)) claims.putBack(place)
   }
 
   return {
     transaction,
-    write(changes) {
-      const results = transaction(() => {
-        const applied = changes.map(applyWhole)
-        fold(changes)
+    write(tapes) {
+      const group = nothing()
+      const outcomes = transaction(() => {
+        const applied = tapes.map((tape) => apply(tape, group))
+        // The late indexes keep up when for two rows noted three are folded.
+        register.fold(Math.ceil(group.accepted * 1.5))
+        answers.fold(Math.ceil(group.answered * 1.5))
         return applied
       })
-      for (const [index, { applied }] of results.entries()) {
-        if (applied) for (const move of changes[index]!.moves ?? []) reclaim(move)
-      }
-      return results
+      for (const move of group.moves) reclaim(move)
+      return outcomes
     },
-  }
-}
-
-function writesOf(change: Change): number {
-  const { accept = [], moves = [], digests = [], recipients = [], answer } = change
-  return accept.length + moves.length + digests.length + recipients.length + (answer === undefined ? 0 : 1)
-}
-
-/** Throws a TypeError for what no caller may ask: a path that the table of transitions does not know. */
-export function checkPaths(change: Change): void {
-  for (const { id, status, timeline } of change.accept ?? []) {
-    const [first, ...rest] = timeline.map((event) => event.status)
-    if (first !== 'accepted' || !isLegalPath('accepted', rest) || (rest.at(-1) ?? first) !== status) {
-      throw new TypeError(
-        `notification ${id} cannot be accepted as ${status} by ${[first, ...rest].join(' → ')}`,
-      )
-    }
-  }
-  for (const { before, after, events } of change.moves ?? []) {
-    const path = events.map((event) => event.status)
-    if (before.id !== after.id || path.at(-1) !== after.status || !isLegalPath(before.status, path)) {
-      throw new TypeError(
-        `notification ${before.id} cannot come to ${after.status} by ${[before.status, ...path].join(' → ')}`,
-      )
-    }
   }
 }

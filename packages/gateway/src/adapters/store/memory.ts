@@ -1,0 +1,364 @@
+/**
+ * The store without a disk, for the simulator: maps and heaps behind the same port and the same suite. It forgets
+ * everything at its end. Changes take effect at once, in the order of their commits; nothing is copied, because
+ * notifications are never changed, only replaced.
+ */
+import { SluiceError } from '../../errors.ts'
+import { Heap } from '../../heap.ts'
+import { type Digest, isLegalPath, type Notification, type Recipient, type Status } from '../../model.ts'
+import type {
+  Admission,
+  AdmissionQuery,
+  Change,
+  CommitResult,
+  DeadLetterQuery,
+  ListQuery,
+  Page,
+  Store,
+  StoredAnswer,
+  Tally,
+} from '../../ports.ts'
+
+type Group = Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>
+
+const keyOf = (...parts: readonly string[]): string => parts.join('\n')
+const groupKey = (of: Group): string => keyOf(of.tenant, of.recipient, of.channel, of.category, of.name)
+const answerKey = (of: Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path' | 'key'>): string =>
+  keyOf(of.tenant, of.module, of.method, of.path, of.key)
+
+const applied: CommitResult = { applied: true }
+const waits: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'dead'])
+const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
+
+export function createMemoryStore(): Store {
+  return new MemoryStore()
+}
+
+class MemoryStore implements Store {
+  /** By tenant, by id. */
+  readonly #tenants = new Map<string, Map<string, Notification>>()
+  readonly #byRecipient = new Map<string, Map<string, string[]>>()
+  readonly #recipients = new Map<string, Recipient>()
+  readonly #answers = new Map<string, StoredAnswer>()
+  readonly #open = new Map<string, Digest>()
+  readonly #items = new Map<string, Map<string, Notification>>()
+  readonly #closing = new Heap<Digest>()
+  readonly #due = new Heap<Notification>()
+  readonly #tallies = new Map<string, { tally: Omit<Tally, 'count'>; count: number }>()
+  #claimedUntil = Number.NEGATIVE_INFINITY
+  #closed = false
+
+  async commit(change: Change): Promise<CommitResult> {
+    if (this.#closed) throw new SluiceError('STORE_UNAVAILABLE', 'The store is closed.')
+    const { accept = [], moves = [], digests = [], recipients = [], answer } = change
+    for (const move of moves) {
+      const path = move.events.map((event) => event.status)
+      if (path.length === 0 || !isLegalPath(move.before.status, path)) {
+        throw new TypeError(
+          `notification ${move.before.id} cannot go ${[move.before.status, ...path].join(' → ')}`,
+        )
+      }
+    }
+    for (const { id, status } of accept) {
+      if (!isLegalPath('accepted', [status]))
+        throw new TypeError(`notification ${id} cannot begin as ${status}`)
+    }
+    const conflicts = this.#conflictsOf(change)
+    if (conflicts.length > 0) return { applied: false, conflicts }
+    for (const { kind, digest } of digests) this.#writeDigest(kind, digest)
+    for (const notification of accept) this.#insert(notification)
+    for (const move of moves) this.#replace(this.#find(move.before)!, move.after)
+    for (const person of recipients) this.#recipients.set(keyOf(person.tenant, person.id), person)
+    if (answer !== undefined) this.#answers.set(answerKey(answer), answer)
+    return applied
+  }
+
+  #conflictsOf({ accept = [], moves = [], digests = [], answer }: Change): string[] {
+    const conflicts: string[] = []
+    for (const notification of accept)
+      if (this.#find(notification) !== undefined) conflicts.push(notification.id)
+    for (const { before } of moves) {
+      const now = this.#find(before)
+      if (now === undefined || !sameVersion(now, before)) conflicts.push(before.id)
+    }
+    const closed = new Set<string>()
+    for (const { kind, digest } of digests) {
+      const key = groupKey(digest)
+      const open = closed.has(key) ? undefined : this.#open.get(key)
+      if (kind === 'open' ? open !== undefined : open?.id !== digest.id) conflicts.push(digest.id)
+      if (kind === 'close') closed.add(key)
+    }
+    if (answer !== undefined && this.#answers.has(answerKey(answer))) conflicts.push(answer.key)
+    return conflicts
+  }
+
+  #find({ tenant, id }: Pick<Notification, 'tenant' | 'id'>): Notification | undefined {
+    return this.#tenants.get(tenant)?.get(id)
+  }
+
+  #insert(notification: Notification): void {
+    const { tenant, id, to } = notification
+    entry(this.#tenants, tenant, () => new Map()).set(id, notification)
+    entry(
+      entry(this.#byRecipient, tenant, () => new Map()),
+      to.id,
+      () => [],
+    ).push(id)
+    this.#count(notification, 1)
+    this.#file(notification)
+  }
+
+  #replace(before: Notification, after: Notification): void {
+    this.#tenants.get(after.tenant)!.set(after.id, after)
+    this.#count(before, -1)
+    this.#count(after, 1)
+    if (before.status === 'digesting') this.#items.get(before.digestId!)?.delete(before.id)
+    // What stays where it was in the order of what is due is still with whoever claimed it.
+    this.#file(after)
+  }
+
+  #file(notification: Notification): void {
+    if (notification.status === 'digesting') {
+      entry(this.#items, notification.digestId ?? '', () => new Map()).set(notification.id, notification)
+    } else if (waits.has(notification.status) && notification.dueAt > this.#claimedUntil) {
+      this.#due.push(notification.dueAt, notification)
+    }
+  }
+
+  #count({ tenant, status, decision }: Notification, by: number): void {
+    const platformDelayed =
+      status === 'scheduled' && (decision.reason === 'tenant_limit' || decision.reason === 'module_limit')
+    const key = keyOf(tenant, status, String(platformDelayed))
+    entry(this.#tallies, key, () => ({ tally: { tenant, status, platformDelayed }, count: 0 })).count += by
+  }
+
+  #writeDigest(kind: 'open' | 'join' | 'postpone' | 'close', digest: Digest): void {
+    const key = groupKey(digest)
+    if (kind === 'close') {
+      this.#open.delete(key)
+      this.#items.delete(digest.id)
+    } else if (kind !== 'join') {
+      this.#open.set(key, digest)
+      this.#closing.push(digest.closesAt, digest)
+    }
+  }
+
+  async notification(tenant: string, id: string): Promise<Notification | undefined> {
+    return this.#find({ tenant, id })
+  }
+
+  async list(query: ListQuery): Promise<Page<Notification>> {
+    const { tenant, recipient, statuses, category, channel, from = 0, to = Number.POSITIVE_INFINITY } = query
+    const rows =
+      recipient === undefined ? [...(this.#tenants.get(tenant)?.values() ?? [])] : this.#of(tenant, recipient)
+    const found = rows.filter(
+      (row) =>
+        (statuses === undefined || statuses.includes(row.status)) &&
+        (category === undefined || row.category === category) &&
+        (channel === undefined || row.channel === channel) &&
+        row.createdAt >= from &&
+        row.createdAt < to,
+    )
+    return page(found.reverse(), query.cursor, query.limit)
+  }
+
+  async deadLetters(query: DeadLetterQuery): Promise<Page<Notification>> {
+    const { tenant, channel, cause, ids } = query
+    const tenants =
+      tenant === undefined ? [...this.#tenants.values()] : [this.#tenants.get(tenant) ?? new Map()]
+    const found = tenants
+      .flatMap((of) => [...(of as Map<string, Notification>).values()])
+      .filter(
+        (row) =>
+          row.status === 'dead' &&
+          (channel === undefined || row.channel === channel) &&
+          (cause === undefined || row.timeline.at(-1)?.reason === cause) &&
+          (ids === undefined || ids.includes(row.id)),
+      )
+    return page(found.sort(byId), query.cursor, query.limit)
+  }
+
+  async recipient(tenant: string, id: string): Promise<Recipient | undefined> {
+    return this.#recipients.get(keyOf(tenant, id))
+  }
+
+  async waiting(tenant: string, recipient: string): Promise<readonly Notification[]> {
+    return this.#of(tenant, recipient).filter((row) => unsettled.has(row.status))
+  }
+
+  #of(tenant: string, recipient: string): Notification[] {
+    const rows = this.#tenants.get(tenant)
+    return (this.#byRecipient.get(tenant)?.get(recipient) ?? []).map((id) => rows!.get(id)!).filter(Boolean)
+  }
+
+  async admissions({ tenant, recipient, since, limit }: AdmissionQuery): Promise<readonly Admission[]> {
+    const rows =
+      recipient === undefined ? [...(this.#tenants.get(tenant)?.values() ?? [])] : this.#of(tenant, recipient)
+    const counts = recipient === undefined ? ofTenant : ofPerson
+    return rows
+      .filter((row) => counts(row, since))
+      .reverse()
+      .sort((a, b) => countedAt(b) - countedAt(a))
+      .slice(0, limit)
+      .map(admissionOf)
+  }
+
+  async claimDue(until: number, limit: number): Promise<readonly Notification[]> {
+    const claimed: Notification[] = []
+    while (claimed.length < limit && this.#due.leastKey !== undefined && this.#due.leastKey <= until) {
+      const notification = this.#due.pop()!
+      const now = this.#find(notification)
+      // A version that was replaced stands elsewhere in the heap, or nowhere; one that kept its instant stands here.
+      if (
+        now !== undefined &&
+        waits.has(now.status) &&
+        now.dueAt === notification.dueAt &&
+        !claimed.includes(now)
+      ) {
+        claimed.push(now)
+      }
+    }
+    const full = claimed.length === limit
+    this.#claimedUntil = Math.max(this.#claimedUntil, full ? claimed.at(-1)!.dueAt - 1 : until)
+    return claimed
+  }
+
+  claimedUntil(): number {
+    return this.#claimedUntil
+  }
+
+  async unclaim(notifications: readonly Notification[]): Promise<void> {
+    for (const notification of notifications) this.#due.push(notification.dueAt, notification)
+  }
+
+  async openDigest(of: Group): Promise<Digest | undefined> {
+    return this.#open.get(groupKey(of))
+  }
+
+  async dueDigests(until: number, limit: number): Promise<readonly Digest[]> {
+    const due: Digest[] = []
+    while (due.length < limit && this.#closing.leastKey !== undefined && this.#closing.leastKey <= until) {
+      const digest = this.#closing.pop()!
+      if (this.#open.get(groupKey(digest)) === digest) due.push(digest)
+    }
+    for (const digest of due) this.#closing.push(digest.closesAt, digest)
+    return due
+  }
+
+  async digestItems(digest: Digest): Promise<readonly Notification[]> {
+    return [...(this.#items.get(digest.id)?.values() ?? [])].sort(byId)
+  }
+
+  async nextDueAt(): Promise<number | undefined> {
+    for (;;) {
+      const least = this.#due.least
+      if (least === undefined) return undefined
+      const now = this.#find(least)
+      if (now !== undefined && waits.has(now.status) && now.dueAt === least.dueAt) return least.dueAt
+      this.#due.pop()
+    }
+  }
+
+  async nextDigestAt(): Promise<number | undefined> {
+    while (
+      this.#closing.least !== undefined &&
+      this.#open.get(groupKey(this.#closing.least)) !== this.#closing.least
+    ) {
+      this.#closing.pop()
+    }
+    return this.#closing.leastKey
+  }
+
+  async answer(key: Parameters<typeof answerKey>[0]): Promise<StoredAnswer | undefined> {
+    return this.#answers.get(answerKey(key))
+  }
+
+  async tallies(): Promise<readonly Tally[]> {
+    return [...this.#tallies.values()]
+      .filter(({ count }) => count > 0)
+      .map(({ tally, count }) => ({ ...tally, count }))
+  }
+
+  async ping(): Promise<void> {
+    if (this.#closed) throw new SluiceError('STORE_UNAVAILABLE', 'The store is closed.')
+  }
+
+  async prune({
+    answers,
+    notifications,
+  }: {
+    readonly answers: number
+    readonly notifications: number
+  }): Promise<number> {
+    let pruned = 0
+    for (const [key, answer] of this.#answers) {
+      if (answer.createdAt < answers && this.#answers.delete(key)) pruned += 1
+    }
+    for (const rows of this.#tenants.values()) {
+      for (const row of rows.values()) {
+        if (!ended(row) || (row.timeline.at(-1)?.at ?? row.createdAt) >= notifications) continue
+        rows.delete(row.id)
+        this.#count(row, -1)
+        pruned += 1
+      }
+    }
+    return pruned
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+  }
+}
+
+function entry<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  let value = map.get(key)
+  if (value === undefined) {
+    value = make()
+    map.set(key, value)
+  }
+  return value
+}
+
+const byId = (a: Notification, b: Notification): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+const ended = ({ status }: Notification): boolean => !waits.has(status) && status !== 'digesting'
+
+/** Nothing that a move can change has changed since. */
+function sameVersion(now: Notification, before: Notification): boolean {
+  return (
+    now === before ||
+    (now.status === before.status &&
+      now.dueAt === before.dueAt &&
+      now.attempts === before.attempts &&
+      now.timeline.length === before.timeline.length)
+  )
+}
+
+const countedAt = (row: Notification): number => row.firedAt ?? row.suspectAt ?? row.dueAt
+
+function ofPerson(row: Notification, since: number): boolean {
+  const held = waits.has(row.status)
+  if (row.firedAt === undefined && row.suspectAt === undefined && !held) return false
+  return (
+    row.createdAt >= since ||
+    (row.firedAt ?? 0) >= since ||
+    (row.suspectAt ?? 0) >= since ||
+    (held && row.dueAt >= since)
+  )
+}
+
+function ofTenant(row: Notification, since: number): boolean {
+  const { reason } = row.decision
+  const promised = row.status === 'scheduled' && (reason === 'tenant_limit' || reason === 'module_limit')
+  return row.createdAt >= since || (promised && row.dueAt >= since)
+}
+
+function admissionOf(row: Notification): Admission {
+  const { content: _content, data: _data, timeline: _timeline, decision: _decision, ...admission } = row
+  return admission
+}
+
+function page(rows: readonly Notification[], cursor: string | undefined, limit: number): Page<Notification> {
+  const from = cursor === undefined ? 0 : rows.findIndex((row) => row.id === cursor) + 1
+  const items = rows.slice(from, from + limit)
+  return { items, nextCursor: from + limit < rows.length ? items.at(-1)!.id : null }
+}

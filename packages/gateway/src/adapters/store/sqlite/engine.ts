@@ -1,0 +1,134 @@
+/**
+ * The store as a synchronous thing of plain values: tapes in, rows out. It is the same in a thread of its own (link.ts)
+ * and in the thread of its owner, where the simulator has it; what it raises is a value too, so that it can cross.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { FieldError } from '../../../errors.ts'
+import { SluiceError } from '../../../errors.ts'
+import { prepareAdmissions } from './admissions.ts'
+import { prepareAnswers } from './answers.ts'
+import { createClaims } from './claims.ts'
+import { checkHealth, hasCrashed, hashKeyOf, markClosed, markOpen } from './database.ts'
+import { prepareDigests } from './digests.ts'
+import { prepareDue } from './due.ts'
+import { diskFault, isDamage } from './faults.ts'
+import { prepareHistory } from './history.ts'
+import { prepareListing } from './listing.ts'
+import { prepareNotificationWrites } from './notifications.ts'
+import { prepareRecipients } from './recipients.ts'
+import { createRegister } from './register.ts'
+import { prepareTallies } from './tallies.ts'
+import type { Tape } from './tape.ts'
+import type { Outcome } from './writer.ts'
+import { createWriter } from './writer.ts'
+
+export interface EngineOptions {
+  readonly db: DatabaseSync
+  readonly path: string
+  /** The instant of opening. */
+  readonly now: number
+}
+
+/** An error as a value. Without a code it is a mistake of this program. */
+export interface Fault {
+  readonly message: string
+  readonly code?: SluiceError['code']
+  readonly errors?: readonly FieldError[]
+  readonly retryAfterMs?: number
+  /** The file is damaged: nothing more may be written. */
+  readonly damage?: boolean
+}
+
+export type Result = Outcome | { readonly fault: Fault }
+export type Engine = ReturnType<typeof createEngine>
+/** What an engine can be asked, by name. */
+export type Questions = Engine['questions']
+
+export function faultOf(error: unknown, path: string): Fault {
+  const known = error instanceof SluiceError ? error : diskFault(error, path)
+  if (known === undefined) return { message: error instanceof Error ? error.message : String(error) }
+  return {
+    message: known.message,
+    code: known.code,
+    ...(known.errors === undefined ? {} : { errors: known.errors }),
+    ...(known.retryAfterMs === undefined ? {} : { retryAfterMs: known.retryAfterMs }),
+    ...(isDamage(error) ? { damage: true } : {}),
+  }
+}
+
+export function errorOf({ message, code, errors, retryAfterMs }: Fault): Error {
+  if (code === undefined) return new TypeError(message)
+  return new SluiceError(code, message, {
+    ...(errors === undefined ? {} : { errors }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  })
+}
+
+/** @throws what SQLite throws; then the connection is still open. */
+export function createEngine({ db, path, now }: EngineOptions) {
+  const key = hashKeyOf(db)
+  const claims = createClaims()
+  const due = prepareDue(db, claims)
+  const digests = prepareDigests(db)
+  const recipients = prepareRecipients(db)
+  const tallies = prepareTallies(db)
+  const answers = prepareAnswers(db, key)
+  const register = createRegister(db, key)
+  const listing = prepareListing(db, register)
+  const admissions = prepareAdmissions(db, register)
+  const history = prepareHistory(db, tallies, register)
+  const notifications = prepareNotificationWrites(db, register)
+  const writer = createWriter({ db, claims, notifications, digests, recipients, answers, tallies, register })
+  const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
+
+  writer.transaction(() => {
+    if (hasCrashed(db)) due.suspect(now)
+    markOpen(db)
+  })
+
+  /** In one transaction; never throws. What the disk does is the trouble of all of them. */
+  function write(tapes: readonly Tape[]): readonly Result[] {
+    try {
+      return writer.write(tapes)
+    } catch (error) {
+      const fault = faultOf(error, path)
+      if (fault.code !== undefined || tapes.length === 1) return tapes.map(() => ({ fault }))
+      // One of them cannot be written at all (a value of a wrong type): the others must not suffer for it.
+      return tapes.flatMap((tape) => write([tape]))
+    }
+  }
+
+  const questions = {
+    ...listing,
+    admissions: admissions.read,
+    recipient: recipients.find,
+    answer: answers.find,
+    openDigest: digests.find,
+    dueDigests: digests.due,
+    nextDigestAt: digests.earliest,
+    nextDueAt: due.earliest,
+    unclaim: due.unclaim,
+    tallies: tallies.read,
+    claimDue: (until: number, limit: number) => ({
+      rows: due.claim(until, limit),
+      claimedUntil: claims.claimedUntil,
+    }),
+    ping: (at: number) => {
+      writer.transaction(() => stamp.run(at))
+    },
+    check: () => checkHealth(db, path),
+    pruneAnswers: (before: number, max: number) => writer.transaction(() => answers.prune(before, max)),
+    pruneNotifications: (before: number, from: number, max: number) =>
+      writer.transaction(() => history.prune(before, from, max)),
+    close: () => {
+      try {
+        markClosed(db)
+      } finally {
+        // Where the mark cannot be written, the next opening takes this end for a crash: safe. SQLite itself folds
+        // the log into the file, if there is room.
+        db.close()
+      }
+    },
+  }
+  return { write, questions }
+}
