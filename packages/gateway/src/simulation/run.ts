@@ -3,6 +3,7 @@
  * witness as its only provider. The same scenario, policy and seed give the same run.
  */
 import { createRandom } from '../adapters/random.ts'
+import { createMemoryStore } from '../adapters/store/memory.ts'
 import type { Config, PolicyConfig } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
 import { createGateway, type Gateway } from '../gateway.ts'
@@ -49,6 +50,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   const gateway = await createGateway(configWith(policy), {
     clock,
     random: createRandom(chance),
+    store: createMemoryStore(),
     providers: [witness.provider],
     templates: wordless,
   })

@@ -28,6 +28,8 @@ const answerKey = (of: Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path
 
 const applied: CommitResult = { applied: true }
 const waits: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'dead'])
+/** What was never sent, and is no first of its kind either. */
+const nothingCame: ReadonlySet<Status> = new Set<Status>(['suppressed', 'failed', 'cancelled', 'expired'])
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
 
 export function createMemoryStore(): Store {
@@ -81,12 +83,13 @@ class MemoryStore implements Store {
       const now = this.#find(before)
       if (now === undefined || !sameVersion(now, before)) conflicts.push(before.id)
     }
-    const closed = new Set<string>()
+    // As it would be after each of the writes before.
+    const open = new Map<string, string | undefined>()
     for (const { kind, digest } of digests) {
       const key = groupKey(digest)
-      const open = closed.has(key) ? undefined : this.#open.get(key)
-      if (kind === 'open' ? open !== undefined : open?.id !== digest.id) conflicts.push(digest.id)
-      if (kind === 'close') closed.add(key)
+      const id = open.has(key) ? open.get(key) : this.#open.get(key)?.id
+      if (kind === 'open' ? id !== undefined : id !== digest.id) conflicts.push(digest.id)
+      open.set(key, kind === 'close' ? undefined : digest.id)
     }
     if (answer !== undefined && this.#answers.has(answerKey(answer))) conflicts.push(answer.key)
     return conflicts
@@ -246,7 +249,7 @@ class MemoryStore implements Store {
   }
 
   async digestItems(digest: Digest): Promise<readonly Notification[]> {
-    return [...(this.#items.get(digest.id)?.values() ?? [])].sort(byId)
+    return [...(this.#items.get(digest.id)?.values() ?? [])]
   }
 
   async nextDueAt(): Promise<number | undefined> {
@@ -337,7 +340,7 @@ const countedAt = (row: Notification): number => row.firedAt ?? row.suspectAt ??
 
 function ofPerson(row: Notification, since: number): boolean {
   const held = waits.has(row.status)
-  if (row.firedAt === undefined && row.suspectAt === undefined && !held) return false
+  if (row.firedAt === undefined && row.suspectAt === undefined && nothingCame.has(row.status)) return false
   return (
     row.createdAt >= since ||
     (row.firedAt ?? 0) >= since ||
@@ -359,6 +362,8 @@ function admissionOf(row: Notification): Admission {
 
 function page(rows: readonly Notification[], cursor: string | undefined, limit: number): Page<Notification> {
   const from = cursor === undefined ? 0 : rows.findIndex((row) => row.id === cursor) + 1
+  if (from === 0 && cursor !== undefined)
+    throw new SluiceError('INVALID_REQUEST', 'The cursor is not one of this list.')
   const items = rows.slice(from, from + limit)
   return { items, nextCursor: from + limit < rows.length ? items.at(-1)!.id : null }
 }
