@@ -4,8 +4,10 @@
  * there to judge. Also a program: `node smtp.ts [port]` prints `{"port":…}` and then obeys lines on its standard
  * input (`dump`, `clear`, `rules <json>`, `stop`), answering each with one line of JSON.
  */
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
+import { createSecureContext, createServer as createTlsServer, TLSSocket } from 'node:tls'
+import { certificate, certificateKey } from './certificate.ts'
 
 export type SmtpStep = 'connect' | 'ehlo' | 'auth' | 'mail' | 'rcpt' | 'data' | 'body'
 
@@ -31,6 +33,7 @@ export interface SunkMail {
   readonly to: readonly string[]
   /** As it came, dots undone, in latin1: one letter a byte. */
   readonly raw: string
+  readonly encrypted: boolean
 }
 
 export interface SmtpSink {
@@ -54,156 +57,232 @@ export interface SmtpSinkOptions {
   readonly rules?: readonly SmtpRule[]
   /** `user:password` that AUTH PLAIN must bring. */
   readonly login?: string
+  /** TLS from the first byte on, or offered by STARTTLS. @defaultValue none */
+  readonly tls?: 'at-once' | 'offered'
 }
 
+const tlsKeys = { key: certificateKey, cert: certificate }
 const now = (): number => performance.timeOrigin + performance.now()
 
-export async function createSmtpSink(options: SmtpSinkOptions = {}): Promise<SmtpSink> {
-  const extensions = options.extensions ?? [
-    'PIPELINING',
-    '8BITMIME',
-    'SMTPUTF8',
-    'ENHANCEDSTATUSCODES',
-    'SIZE 10485760',
-  ]
-  const sockets = new Map<number, Socket>()
-  const used = new Map<SmtpRule, number>()
-  let server: Server
+/** What all conversations of a sink share. */
+interface Hall {
+  readonly extensions: readonly string[]
+  readonly login: string | undefined
+  readonly offersTls: boolean
+  readonly mails: SunkMail[]
+  readonly commands: string[]
+  ruleFor(step: SmtpStep, said: string): SmtpRule | undefined
+}
 
-  function ruleFor(step: SmtpStep, said: string): SmtpRule | undefined {
-    for (const rule of sink.rules) {
-      if (rule.at !== step || (rule.match !== undefined && !new RegExp(rule.match, 'i').test(said))) continue
-      const count = used.get(rule) ?? 0
-      used.set(rule, count + 1)
-      const after = rule.after ?? 0
-      if (count >= after && count < after + (rule.times ?? Number.POSITIVE_INFINITY)) return rule
+/** One connection, from its greeting on. Bytes are handled as latin1: one letter a byte. */
+class Conversation {
+  readonly #hall: Hall
+  readonly #number: number
+  #socket: Socket
+  #unread = ''
+  #working = false
+  #inBody = false
+  #from = ''
+  #to: string[] = []
+
+  constructor(socket: Socket, number: number, hall: Hall) {
+    this.#hall = hall
+    this.#number = number
+    this.#socket = socket
+    socket.setNoDelay(true)
+    this.#listen()
+    void this.#reply('connect', '', '220 sink ESMTP')
+  }
+
+  #listen(): void {
+    this.#socket.on('error', () => {})
+    this.#socket.on('data', (chunk: Buffer) => {
+      this.#unread += chunk.toString('latin1')
+      if (!this.#working) void this.#work()
+    })
+  }
+
+  async #work(): Promise<void> {
+    this.#working = true
+    for (let taken = this.#take(); taken !== undefined; taken = this.#take()) {
+      if (this.#inBody) await this.#swallow(taken)
+      else await this.#obey(taken)
     }
-    return undefined
+    this.#working = false
+  }
+
+  /** The next line, or the next mail without the dot that ends it. */
+  #take(): string | undefined {
+    if (this.#inBody && this.#unread.startsWith('.\r\n')) {
+      this.#unread = this.#unread.slice(3)
+      return ''
+    }
+    const mark = this.#inBody ? '\r\n.\r\n' : '\r\n'
+    const end = this.#unread.indexOf(mark)
+    if (end < 0) return undefined
+    const taken = this.#unread.slice(0, end + (this.#inBody ? 2 : 0))
+    this.#unread = this.#unread.slice(end + mark.length)
+    return taken
+  }
+
+  /** Says `usual`, or what a rule says instead. Whether the client may go on. */
+  async #reply(step: SmtpStep, said: string, usual: string, keep?: () => void): Promise<boolean> {
+    const rule = this.#hall.ruleFor(step, said)
+    if (rule?.delayMs !== undefined) await new Promise((resolve) => setTimeout(resolve, rule.delayMs))
+    const act = rule?.do ?? usual
+    if (act.startsWith('take-')) keep?.()
+    if (act.endsWith('reset')) this.#socket.resetAndDestroy()
+    else if (!act.endsWith('hang')) {
+      if (act.startsWith('2')) keep?.()
+      this.#socket.write(`${act}\r\n`)
+      if (act.startsWith('421')) this.#socket.end()
+    }
+    return /^[23]/.test(act)
+  }
+
+  async #obey(line: string): Promise<void> {
+    this.#hall.commands.push(line)
+    const argument = /<(.*)>/.exec(line)?.[1] ?? ''
+    switch (line.split(' ', 1)[0]!.toUpperCase()) {
+      case 'EHLO':
+      case 'HELO':
+        await this.#reply('ehlo', line, this.#introduction())
+        break
+      case 'STARTTLS':
+        this.#encrypt()
+        break
+      case 'AUTH':
+        await this.#logIn(line)
+        break
+      case 'MAIL':
+        if (this.#from !== '') this.#socket.write('503 5.5.1 nested MAIL command\r\n')
+        else if (await this.#reply('mail', argument, '250 2.1.0 ok')) this.#from = argument
+        break
+      case 'RCPT':
+        if (await this.#reply('rcpt', argument, '250 2.1.5 ok')) this.#to.push(argument)
+        break
+      case 'DATA':
+        if (this.#to.length === 0) this.#socket.write('554 5.5.1 no valid recipients\r\n')
+        else this.#inBody = await this.#reply('data', this.#to.join(' '), '354 go on')
+        break
+      case 'RSET':
+        this.#forget()
+        this.#socket.write('250 2.0.0 ok\r\n')
+        break
+      case 'QUIT':
+        this.#socket.end('221 2.0.0 bye\r\n')
+        break
+      default:
+        this.#socket.write('500 5.5.2 what?\r\n')
+    }
+  }
+
+  #introduction(): string {
+    const { extensions, login, offersTls } = this.#hall
+    const lines = ['sink', ...extensions]
+    if (login !== undefined) lines.push('AUTH PLAIN')
+    if (offersTls && !(this.#socket instanceof TLSSocket)) lines.push('STARTTLS')
+    return lines.map((line, index) => `250${index === lines.length - 1 ? ' ' : '-'}${line}`).join('\r\n')
+  }
+
+  #encrypt(): void {
+    this.#socket.write('220 2.0.0 go ahead\r\n')
+    this.#socket.removeAllListeners('data')
+    this.#socket = new TLSSocket(this.#socket, {
+      isServer: true,
+      secureContext: createSecureContext(tlsKeys),
+    })
+    this.#listen()
+  }
+
+  async #logIn(line: string): Promise<void> {
+    const [, user, password] = Buffer.from(line.split(' ')[2] ?? '', 'base64')
+      .toString()
+      .split('\0')
+    const said = `${user}:${password}`
+    await this.#reply('auth', said, said === this.#hall.login ? '235 2.7.0 ok' : '535 5.7.8 wrong')
+  }
+
+  async #swallow(raw: string): Promise<void> {
+    const mail: SunkMail = {
+      at: now(),
+      connection: this.#number,
+      from: this.#from,
+      to: this.#to,
+      raw: raw.replace(/^\.\./gm, '.'),
+      encrypted: this.#socket instanceof TLSSocket,
+    }
+    const { mails } = this.#hall
+    this.#inBody = false
+    this.#forget()
+    const usual = `250 2.0.0 Ok: queued as SINK${mails.length + 1}`
+    await this.#reply('body', mail.to.join(' '), usual, () => mails.push(mail))
+  }
+
+  #forget(): void {
+    this.#from = ''
+    this.#to = []
+  }
+}
+
+export async function createSmtpSink(options: SmtpSinkOptions = {}): Promise<SmtpSink> {
+  const sockets = new Set<Socket>()
+  const used = new Map<SmtpRule, number>()
+  const hall: Hall = {
+    extensions: options.extensions ?? [
+      'PIPELINING',
+      '8BITMIME',
+      'SMTPUTF8',
+      'ENHANCEDSTATUSCODES',
+      'SIZE 10485760',
+    ],
+    login: options.login,
+    offersTls: options.tls === 'offered',
+    mails: [],
+    commands: [],
+    ruleFor(step, said) {
+      for (const rule of sink.rules) {
+        if (rule.at !== step || (rule.match !== undefined && !new RegExp(rule.match, 'i').test(said)))
+          continue
+        const count = used.get(rule) ?? 0
+        used.set(rule, count + 1)
+        const after = rule.after ?? 0
+        if (count >= after && count < after + (rule.times ?? Number.POSITIVE_INFINITY)) return rule
+      }
+      return undefined
+    },
   }
 
   function serve(socket: Socket): void {
     sink.connections.opened += 1
     sink.connections.open += 1
-    const connection = sink.connections.opened
-    sockets.set(connection, socket)
-    socket.setNoDelay(true)
-    socket.on('error', () => {})
+    sockets.add(socket)
     socket.on('close', () => {
-      sockets.delete(connection)
+      sockets.delete(socket)
       sink.connections.open -= 1
     })
-
-    let unread = ''
-    let inBody = false
-    let from = ''
-    let to: string[] = []
-    let _busy: Promise<void> | undefined
-
-    /** Says `usual`, or what a rule says instead; false where nothing must follow. */
-    async function reply(step: SmtpStep, said: string, usual: string, take?: () => void): Promise<boolean> {
-      const rule = ruleFor(step, said)
-      if (rule?.delayMs !== undefined) await new Promise((resolve) => setTimeout(resolve, rule.delayMs))
-      const act = rule?.do ?? usual
-      if (act === 'take-reset' || act === 'take-hang') take?.()
-      if (act.endsWith('reset')) socket.resetAndDestroy()
-      else if (!act.endsWith('hang')) {
-        if (/^2/.test(act)) take?.()
-        socket.write(`${act}\r\n`)
-        if (act.startsWith('421')) socket.end()
-      }
-      return /^[23]/.test(act)
-    }
-
-    async function obey(line: string): Promise<void> {
-      sink.commands.push(line)
-      const verb = line.slice(0, 4).toUpperCase()
-      const argument = /<(.*)>/.exec(line)?.[1] ?? ''
-      if (verb === 'EHLO' || verb === 'HELO') {
-        const lines = ['sink', ...extensions, ...(options.login === undefined ? [] : ['AUTH PLAIN'])]
-        const text = lines
-          .map((each, index) => `250${index === lines.length - 1 ? ' ' : '-'}${each}`)
-          .join('\r\n')
-        await reply('ehlo', line, text)
-      } else if (verb === 'AUTH') {
-        const said = Buffer.from(line.split(' ')[2] ?? '', 'base64')
-          .toString()
-          .split('\0')
-          .slice(1)
-          .join(':')
-        await reply('auth', said, said === options.login ? '235 2.7.0 ok' : '535 5.7.8 wrong')
-      } else if (verb === 'MAIL') {
-        if (from !== '') socket.write('503 5.5.1 nested MAIL command\r\n')
-        else if (await reply('mail', argument, '250 2.1.0 ok')) from = argument
-      } else if (verb === 'RCPT') {
-        if (await reply('rcpt', argument, '250 2.1.5 ok')) to.push(argument)
-      } else if (verb === 'DATA') {
-        if (to.length === 0) socket.write('554 5.5.1 no valid recipients\r\n')
-        else if (await reply('data', to.join(' '), '354 go on')) inBody = true
-      } else if (verb === 'RSET') {
-        from = ''
-        to = []
-        socket.write('250 2.0.0 ok\r\n')
-      } else if (verb === 'QUIT') socket.end('221 2.0.0 bye\r\n')
-      else socket.write('500 5.5.2 what?\r\n')
-    }
-
-    async function swallow(raw: string): Promise<void> {
-      const mail = { at: now(), connection, from, to, raw: raw.replace(/^\.\./gm, '.') }
-      const number = sink.mails.length + 1
-      inBody = false
-      from = ''
-      to = []
-      await reply('body', mail.to.join(' '), `250 2.0.0 Ok: queued as SINK${number}`, () =>
-        sink.mails.push(mail),
-      )
-    }
-
-    async function work(): Promise<void> {
-      for (;;) {
-        if (inBody) {
-          const end = unread.startsWith('.\r\n') ? 0 : unread.indexOf('\r\n.\r\n')
-          if (end < 0) return
-          const raw = end === 0 ? '' : unread.slice(0, end + 2)
-          unread = unread.slice(end === 0 ? 3 : end + 5)
-          await swallow(raw)
-        } else {
-          const end = unread.indexOf('\r\n')
-          if (end < 0) return
-          const line = unread.slice(0, end)
-          unread = unread.slice(end + 2)
-          await obey(line)
-        }
-      }
-    }
-
-    socket.on('data', (chunk) => {
-      unread += chunk.toString('latin1')
-      _busy ??= work().finally(() => {
-        _busy = undefined
-      })
-    })
-    void reply('connect', '', '220 sink ESMTP')
+    new Conversation(socket, sink.connections.opened, hall)
   }
 
+  const server = options.tls === 'at-once' ? createTlsServer(tlsKeys, serve) : createServer(serve)
   const sink = {
     port: 0,
     url: '',
-    mails: [] as SunkMail[],
+    mails: hall.mails,
+    commands: hall.commands,
     connections: { opened: 0, open: 0 },
-    commands: [] as string[],
     rules: [...(options.rules ?? [])],
     hangUp(line?: string) {
-      for (const socket of sockets.values()) socket.end(line === undefined ? '' : `${line}\r\n`)
+      for (const socket of sockets) socket.end(line === undefined ? '' : `${line}\r\n`)
     },
     async close() {
-      for (const socket of sockets.values()) socket.destroy()
+      for (const socket of sockets) socket.destroy()
       await new Promise((resolve) => server.close(resolve))
     },
   }
-  server = createServer(serve)
   await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve))
   sink.port = (server.address() as { port: number }).port
-  sink.url = `smtp://127.0.0.1:${sink.port}`
+  sink.url = `${options.tls === 'at-once' ? 'smtps' : 'smtp'}://127.0.0.1:${sink.port}`
   return sink
 }
 

@@ -7,7 +7,7 @@ import { exerciseProvider, type OtherSide } from '../../../src/conformance/provi
 import { createHttpSink, type HttpRule } from '../../sinks/http.ts'
 import { createSmtpSink, type SmtpRule } from '../../sinks/smtp.ts'
 
-const deadlineMs = 300
+const deadlineMs = 2_000
 
 const smtpRules: Readonly<Record<OtherSide, readonly SmtpRule[]>> = {
   accept: [],
