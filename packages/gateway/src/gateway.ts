@@ -19,6 +19,7 @@ import { type Config, type PoolConfig, tenantOf } from './config/config.ts'
 import { sandboxBehaviours } from './config/pools.ts'
 import { createLedger } from './delivery/ledger.ts'
 import { settle } from './delivery/outcome.ts'
+import { startRetention } from './delivery/retention.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
 import { Pool } from './dispatch/pool.ts'
 import type { HttpServer } from './intake/server.ts'
@@ -130,10 +131,12 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   const poolReports = (): readonly PoolReport[] => pools.map((pool) => pool.report(clock.now()))
   let server: HttpServer | undefined
+  let stopRetention: (() => void) | undefined
 
   async function startStages(): Promise<void> {
     await Promise.all(pools.map((pool) => pool.warm()))
     dispatcher.start()
+    stopRetention = startRetention({ store, clock, ...config.retention, onTrouble: trouble })
     await schedule.start()
   }
 
@@ -168,6 +171,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     },
     async stop() {
       await server?.close()
+      stopRetention?.()
       await schedule.stop()
       await dispatcher.drain()
       await Promise.all(providers.map((provider) => provider.close()))
