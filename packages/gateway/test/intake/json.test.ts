@@ -27,11 +27,11 @@ function isHarmful(value: unknown): boolean {
   )
 }
 
-/** A text as JSON, each unit of it spelt out, or escaped in lower or upper case. */
+/** A text as JSON: as it is, or one of its units or all of them escaped, in lower or upper case. */
 const spelt = fc
   .array(
-    fc.tuple(
-      fc.constantFrom(
+    fc.record({
+      piece: fc.constantFrom(
         'a',
         '\0',
         '\ud83d',
@@ -45,17 +45,20 @@ const spelt = fc
         '"',
         '\n',
       ),
-      fc.constantFrom('as it is', 'as it is', 'lower', 'upper'),
-    ),
-    { maxLength: 3 },
+      escaped: fc.oneof(fc.constantFrom('none', 'all'), fc.nat(10)),
+      upper: fc.boolean(),
+    }),
+    { maxLength: 2 },
   )
   .map((pieces) => {
-    const written = pieces.map(([piece, how]) => {
-      if (how === 'as it is') return JSON.stringify(piece).slice(1, -1)
-      const units = Array.from({ length: piece.length }, (_, index) =>
-        piece.charCodeAt(index).toString(16).padStart(4, '0'),
-      )
-      return units.map((unit) => `\\u${how === 'lower' ? unit : unit.toUpperCase()}`).join('')
+    const written = pieces.map(({ piece, escaped, upper }) => {
+      if (escaped === 'none') return JSON.stringify(piece).slice(1, -1)
+      const units = Array.from({ length: piece.length }, (_, index) => {
+        if (escaped !== 'all' && escaped !== index) return JSON.stringify(piece[index]).slice(1, -1)
+        const hex = piece.charCodeAt(index).toString(16).padStart(4, '0')
+        return `\\u${upper ? hex.toUpperCase() : hex}`
+      })
+      return units.join('')
     })
     return `"${written.join('')}"`
   })

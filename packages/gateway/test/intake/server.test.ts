@@ -223,8 +223,10 @@ for (const [what, pieces] of [
   })
 }
 
-test('while it closes, what has arrived is answered, and nothing new is taken', async () => {
-  const own = await startStub()
+test('while it closes, what has arrived is answered, and nothing new is taken', {
+  timeout: 20_000,
+}, async () => {
+  const own = await startStub({ drainMs: 60_000 })
   const reader = await open(own)
   reader.write('GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n')
   await once(reader, 'data')

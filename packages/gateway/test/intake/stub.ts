@@ -275,6 +275,8 @@ function createMemory() {
       }
     },
     async recipient(tenant: string, id: string) {
+      // As with a real store, others get their turn meanwhile.
+      await new Promise(setImmediate)
       return stub.people.get(`${tenant}/${id}`)
     },
     async answer({
