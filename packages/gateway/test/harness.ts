@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { createRandom } from '../src/adapters/random.ts'
+import { createSqliteStore } from '../src/adapters/store/sqlite.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../src/gateway.ts'
 import { type Notification, type Status, statuses } from '../src/model.ts'
@@ -82,7 +83,10 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
   const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const config = loadConfig({ path: writeConfig(folder, options), env: {}, cwd: folder })
   const random = createRandom(seeded(options.seed ?? testSeed))
-  const gateway = await createGateway(config, { clock, random, ...options.parts })
+  // A thread would work in real time, which the virtual clock does not wait for.
+  const store =
+    options.file === undefined ? {} : { store: createSqliteStore({ path: options.file, clock, thread: false }) }
+  const gateway = await createGateway(config, { clock, random, ...store, ...options.parts })
   await gateway.startStages()
   await clock.settle()
   let serial = 0
