@@ -63,13 +63,23 @@ export function freeAt(log: Log, max: number, windowMs: number, weight: number, 
   return t
 }
 
+/** Whether this one rule admits `weight` more at t. Like `freeAt`, but done at the first block that forbids. */
+export function admits(log: Log, max: number, windowMs: number, weight: number, t: number): boolean {
+  const places = max - weight + 1
+  if (places < 1) return t === Number.POSITIVE_INFINITY
+  for (let first = countUntil(log, t - windowMs); first + places <= log.length; first += 1) {
+    const last = log[first + places - 1]!
+    if (last - windowMs >= t) return true
+    if (last - log[first]! < windowMs) return false
+  }
+  return true
+}
+
+/** The earliest instant ≥ from at which a rule admits. */
+export type Free = (rule: Rule, from: number) => number
+
 /** The earliest instant ≥ from that all rules admit; the forbidden hours do not count here. */
-function earliestUnderRules(
-  rules: readonly Rule[],
-  logs: readonly Log[],
-  weight: number,
-  from: number,
-): number {
+function earliestUnderRules(rules: readonly Rule[], free: Free, from: number): number {
   let t = from
   let settled = 0
   for (
@@ -77,10 +87,9 @@ function earliestUnderRules(
     settled < rules.length && t < Number.POSITIVE_INFINITY;
     index = (index + 1) % rules.length
   ) {
-    const { stream, max, windowMs } = rules[index]!
-    const free = freeAt(logs[stream]!, max, windowMs, weight, t)
-    settled = free === t ? settled + 1 : 1
-    t = free
+    const next = free(rules[index]!, t)
+    settled = next === t ? settled + 1 : 1
+    t = next
   }
   return t
 }
@@ -88,17 +97,17 @@ function earliestUnderRules(
 /**
  * The earliest instant ≥ from that every rule admits and no interval forbids. The rules settle first, then the
  * intervals are asked: an instant that the rules alone would carry across the end of an interval does not resume there.
+ * `free` is `freeAt` on the log of the rule's stream, or whatever finds the same faster.
  */
 export function earliest(
   rules: readonly Rule[],
-  logs: readonly Log[],
-  weight: number,
+  free: Free,
   forbidden: readonly ForbiddenInterval[],
   from: number,
 ): number {
   let t = leave(forbidden, from)
   for (;;) {
-    t = earliestUnderRules(rules, logs, weight, t)
+    t = earliestUnderRules(rules, free, t)
     const open = leave(forbidden, t)
     if (open === t) return t
     t = open
@@ -112,7 +121,7 @@ export function earliest(
 export function givesWayAt(log: Log, max: number, windowMs: number, weight: number, t: number): boolean {
   const places = max - weight + 1
   if (places < 1) return t === Number.POSITIVE_INFINITY
-  if (freeAt(log, max, windowMs, weight, t) !== t) return false
+  if (!admits(log, max, windowMs, weight, t)) return false
   const first = countBefore(log, t - windowMs)
   if (first + places > log.length) return false
   return log[first]! + windowMs === t && log[first + places - 1]! - log[first]! < windowMs

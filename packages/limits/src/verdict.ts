@@ -3,13 +3,11 @@
  */
 import { nobody } from './decision.ts'
 import type { Plan } from './plan.ts'
-import { freeAt, givesWayAt, type Log } from './rolling-window.ts'
+import { admits, givesWayAt, type Log } from './rolling-window.ts'
 
 /** Which rules admit `weight` more at an instant, in the order of the plan. */
 export function admitsAt(plan: Plan, logs: readonly Log[], weight: number, instant: number): boolean[] {
-  return plan.rules.map(
-    ({ stream, max, windowMs }) => freeAt(logs[stream]!, max, windowMs, weight, instant) === instant,
-  )
+  return plan.rules.map(({ stream, max, windowMs }) => admits(logs[stream]!, max, windowMs, weight, instant))
 }
 
 /** The first limit that refuses a reservation as a whole. */

@@ -4,10 +4,12 @@ import { describe, it } from 'node:test'
 import { type Random, seededRandom, seedOfRun } from '../src/conformance/random.ts'
 import { leave } from '../src/forbidden.ts'
 import {
+  admits,
   countBefore,
   countIn,
   countUntil,
   earliest,
+  type Free,
   freeAt,
   givesWayAt,
   type Log,
@@ -19,7 +21,7 @@ const never = Number.POSITIVE_INFINITY
 const rounds = 20_000
 
 /** Whether no window of this length that holds t would hold more than max, were `weight` instants put at t. */
-function admits(
+function admitsLiterally(
   log: Log,
   { max, windowMs }: Pick<Rule, 'max' | 'windowMs'>,
   weight: number,
@@ -31,6 +33,12 @@ function admits(
   }
   return true
 }
+
+/** The plain way to ask a rule. */
+const on =
+  (logs: readonly Log[], weight = 1): Free =>
+  ({ stream, max, windowMs }, from) =>
+    freeAt(logs[stream]!, max, windowMs, weight, from)
 
 const randomLog = (random: Random, span: number): number[] =>
   Array.from({ length: random.below(14) }, () => random.below(span)).sort((a, b) => a - b)
@@ -56,12 +64,17 @@ describe('the earliest instant', () => {
       const weight = random.once(3) ? random.between(2, 3) : 1
       const from = random.below(70)
       const open = (t: number) =>
-        leave(forbidden, t) === t && rules.every((rule) => admits(logs[rule.stream]!, rule, weight, t))
+        leave(forbidden, t) === t &&
+        rules.every((rule) => admitsLiterally(logs[rule.stream]!, rule, weight, t))
       let scanned = from
       // Nothing forbids beyond the last instant, the last interval and the widest window.
       while (scanned < 200 && !open(scanned)) scanned += 1
       const expected = scanned === 200 ? never : scanned
-      assert.equal(earliest(rules, logs, weight, forbidden, from), expected, `seed ${seed}, round ${round}`)
+      assert.equal(
+        earliest(rules, on(logs, weight), forbidden, from),
+        expected,
+        `seed ${seed}, round ${round}`,
+      )
     }
   })
 
@@ -76,7 +89,7 @@ describe('the earliest instant', () => {
       }))
       let log: number[] = []
       for (let entry = 0; entry < 25; entry += 1) {
-        const at = earliest(rules, [log], 1, [], random.below(80))
+        const at = earliest(rules, on([log]), [], random.below(80))
         log = [...log, at].sort((a, b) => a - b)
         for (const { max, windowMs } of rules) {
           for (const from of log) {
@@ -99,16 +112,16 @@ describe('the earliest instant', () => {
 
   it('resumes where the interval says, but only from inside it', () => {
     const forbidden = [{ from: 10, to: 20, resumeAt: 27 }]
-    assert.equal(earliest([], [], 1, forbidden, 10), 27)
-    assert.equal(earliest([], [], 1, forbidden, 20), 20)
+    assert.equal(earliest([], on([]), forbidden, 10), 27)
+    assert.equal(earliest([], on([]), forbidden, 20), 20)
     // The rules alone carry 5 to 21, across the end.
-    assert.equal(earliest([{ stream: 0, max: 1, windowMs: 16 }], [[5]], 1, forbidden, 5), 21)
-    assert.equal(earliest([{ stream: 0, max: 1, windowMs: 10 }], [[5]], 1, forbidden, 5), 27)
+    assert.equal(earliest([{ stream: 0, max: 1, windowMs: 16 }], on([[5]]), forbidden, 5), 21)
+    assert.equal(earliest([{ stream: 0, max: 1, windowMs: 10 }], on([[5]]), forbidden, 5), 27)
   })
 
   it('is never where the weight exceeds the count', () => {
-    assert.equal(earliest([{ stream: 0, max: 0, windowMs: 5 }], [[]], 1, [], 7), never)
-    assert.equal(earliest([{ stream: 0, max: 2, windowMs: 5 }], [[]], 3, [], 7), never)
+    assert.equal(earliest([{ stream: 0, max: 0, windowMs: 5 }], on([[]]), [], 7), never)
+    assert.equal(earliest([{ stream: 0, max: 2, windowMs: 5 }], on([[]], 3), [], 7), never)
   })
 })
 
@@ -121,7 +134,8 @@ describe('the limit that decides', () => {
       const log = randomLog(random, 50)
       const rule = { max: random.between(1, 5), windowMs: random.between(1, 25) }
       const at = random.below(80)
-      const expected = admits(log, rule, 1, at) && !admits(log, rule, 1, at - 1)
+      assert.equal(admits(log, rule.max, rule.windowMs, 1, at), admitsLiterally(log, rule, 1, at))
+      const expected = admitsLiterally(log, rule, 1, at) && !admitsLiterally(log, rule, 1, at - 1)
       assert.equal(
         givesWayAt(log, rule.max, rule.windowMs, 1, at),
         expected,

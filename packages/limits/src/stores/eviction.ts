@@ -6,7 +6,7 @@
  */
 
 import type { Plan } from '../plan.ts'
-import { earliest, type Log } from '../rolling-window.ts'
+import { earliest, type Free, type Log } from '../rolling-window.ts'
 import type { Terms } from '../store.ts'
 import { admitsAt, refuserOf } from '../verdict.ts'
 import type { Entry } from './entry.ts'
@@ -38,10 +38,10 @@ export function makeRoom(
     .sort(inOrder)
   if (candidates.length === 0) return undefined
   for (const [, entry] of candidates) subject.takeOut(entry)
-  const logs = allOf(seats)
   const refuses = (): boolean =>
     refuserOf(plan, admitsAt(plan, allOf(seats), weight, without.firstAt)) !== undefined
-  const at = earliest(plan.rules, logs, weight, terms.forbidden, without.firstAt)
+  const free: Free = ({ stream, max, windowMs }, from) => seats[stream]!.freeAt(max, windowMs, weight, from)
+  const at = earliest(plan.rules, free, terms.forbidden, without.firstAt)
   if (refuses() || at >= without.at || at - without.start > terms.horizonMs) {
     for (const [, entry] of candidates) subject.putBack(entry, without.start)
     return undefined

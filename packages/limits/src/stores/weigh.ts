@@ -6,7 +6,7 @@
 import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
 import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
-import { countIn, countUntil, earliest, freeAt, type Log } from '../rolling-window.ts'
+import { countIn, countUntil, earliest, type Free, freeAt, type Log } from '../rolling-window.ts'
 import type { Kind, Terms } from '../store.ts'
 import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.ts'
 import { Entry } from './entry.ts'
@@ -35,13 +35,14 @@ export function weigh(
   const used = plan.rules.map((rule) => countIn(seats[rule.stream]!.fired, rule.windowMs, now))
 
   let logs = logsOf(seats, kind)
+  const free = freeOf(seats, kind, weight)
   let admits = admitsAt(plan, logs, weight, firstAt)
   let refuser = books && !repeated ? refuserOf(plan, admits) : undefined
   let at = firstAt
   let eviction: Eviction | undefined
   if (repeated) at = own.at
   else if (kind !== 'force' && admits.includes(false)) {
-    at = earliest(plan.rules, logs, weight, terms.forbidden, firstAt)
+    at = earliest(plan.rules, free, terms.forbidden, firstAt)
     if (books && terms.priority === 'high') {
       eviction = makeRoom(subject, plan, seats, weight, terms, {
         start,
@@ -65,7 +66,7 @@ export function weigh(
     for (const lane of new Set(plan.countRefused.map((stream) => seats[stream]!)))
       lane.insertFired(now, weight, now)
     logs = logsOf(seats, kind)
-    at = earliest(plan.rules, logs, weight, terms.forbidden, now)
+    at = earliest(plan.rules, free, terms.forbidden, now)
   }
   const deciding =
     refuser ?? (at > (repeated ? now : firstAt) ? decidingLimit(plan, logs, weight, at) : undefined)
@@ -106,6 +107,14 @@ function logsOf(seats: readonly Lane[], kind: Kind): readonly Log[] {
   return seats.map((lane) => (kind === 'fire' ? lane.fired : lane.all()))
 }
 
+/** Finds the same on the logs of `logsOf`. */
+function freeOf(seats: readonly Lane[], kind: Kind, weight: number): Free {
+  if (kind === 'fire') {
+    return ({ stream, max, windowMs }, from) => freeAt(seats[stream]!.fired, max, windowMs, weight, from)
+  }
+  return ({ stream, max, windowMs }, from) => seats[stream]!.freeAt(max, windowMs, weight, from)
+}
+
 function rowsOf(
   plan: Plan,
   seats: readonly Lane[],
@@ -113,7 +122,6 @@ function rowsOf(
   admits: readonly boolean[],
   now: number,
 ): RuleRow[] {
-  const all = seats.map((lane) => lane.all())
   return plan.rules.map(({ limit, text, stream, max, maxWritten, windowMs }, index) => {
     const { fired, booked } = seats[stream]!
     const gone = countUntil(fired, now - windowMs)
@@ -126,7 +134,7 @@ function rowsOf(
       max: maxWritten,
       remaining: Math.max(0, maxWritten - (past - gone)),
       reserved: booked.length - countUntil(booked, now - windowMs) + ahead,
-      freesAt: freeAt(all[stream]!, max, windowMs, 1, now),
+      freesAt: seats[stream]!.freeAt(max, windowMs, 1, now),
       resetAt: gone < past ? fired[gone]! + windowMs : now,
       admits: admits[index]!,
     }
