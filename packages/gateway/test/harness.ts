@@ -85,7 +85,9 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
   const random = createRandom(seeded(options.seed ?? testSeed))
   // A thread would work in real time, which the virtual clock does not wait for.
   const store =
-    options.file === undefined ? {} : { store: createSqliteStore({ path: options.file, clock, thread: false }) }
+    options.file === undefined
+      ? {}
+      : { store: createSqliteStore({ path: options.file, clock, thread: false }) }
   const gateway = await createGateway(config, { clock, random, ...store, ...options.parts })
   await gateway.startStages()
   await clock.settle()
