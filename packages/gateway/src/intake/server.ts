@@ -77,6 +77,8 @@ export interface HttpServer {
   listen(): Promise<string>
   /** Takes no new connections, answers what has arrived, and cuts what is not done within `drainMs`. */
   close(): Promise<void>
+  /** Told of what happens behind the routes. */
+  readonly metrics: Pick<Metrics, 'onCommit'>
 }
 
 const releaseEveryMs = 50
@@ -97,6 +99,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   app.addHook('preClose', async () => events.close())
 
   return {
+    metrics,
     async listen() {
       await app.listen({ host: config.host, port: config.port })
       const address = app.server.address()

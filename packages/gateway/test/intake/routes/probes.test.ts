@@ -49,7 +49,7 @@ test('accepted is the sum of the states', async () => {
   assert.equal(value(text, 'sluice_suppressed_total{channel="email",reason="duplicate"}'), 1)
   assert.equal(value(text, 'sluice_state_changes_total{channel="email",status="accepted"}'), 4)
   assert.equal(value(text, 'sluice_accept_seconds_count'), 4)
-  assert.ok(value(text, 'nodejs_eventloop_lag_seconds{quantile="0.99"}') > 0)
+  assert.ok(value(text, 'nodejs_eventloop_lag_seconds{quantile="0.99"}') >= 0)
   assert.ok(value(text, 'process_resident_memory_bytes') > 1e6)
 })
 
