@@ -7,6 +7,7 @@ import { createSandbox, type Sandbox } from './adapters/providers/sandbox.ts'
 import { createEmbeddedQueue } from './adapters/queue/embedded.ts'
 import { createRandom } from './adapters/random.ts'
 import { createMemoryState } from './adapters/state/memory.ts'
+import { createMemoryStore } from './adapters/store/memory.ts'
 import { createSqliteStore } from './adapters/store/sqlite.ts'
 import { builtInTemplates, createTemplates } from './adapters/templates/liquid.ts'
 import { createBook } from './admission/book.ts'
@@ -50,6 +51,11 @@ export interface GatewayParts {
   readonly store?: Store
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
+}
+
+/** Chance from a seed and a store without a disk: with a virtual clock, all that a simulation needs. */
+export function virtualParts(chance: () => number): Pick<GatewayParts, 'random' | 'store'> {
+  return { random: createRandom(chance), store: createMemoryStore() }
 }
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {

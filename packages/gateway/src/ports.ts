@@ -1,6 +1,6 @@
 /**
- * The edges of the gateway as interfaces: time, chance, the store, the limiter's state, the queue, the providers,
- * and below them the doors between the stages. Stages know these and nothing behind them; gateway.ts joins the two.
+ * The edges of the gateway as interfaces: time, chance, the store, the limiter's state, the queue, the providers.
+ * Stages know these, and the doors between them (doors.ts), and nothing behind them; gateway.ts joins the two.
  * Every port is asynchronous and takes many at once, so that an engine across a network needs one round trip.
  * Instants are epoch milliseconds, durations milliseconds.
  */
@@ -9,16 +9,13 @@ import type {
   Channel,
   Content,
   DeadCause,
-  Decision,
   Digest,
   JsonObject,
   Move,
   Notification,
-  Priority,
   Recipient,
   RecipientFields,
   Status,
-  TimelineEvent,
 } from './model.ts'
 
 // ---- time and chance
@@ -233,6 +230,8 @@ export interface LimitState {
   fire(
     requests: readonly LimitRequest[],
   ): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
+  /** Counts them as sent now, unasked: they left later than they were fired. */
+  force(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
   cancel(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
   /** Whether this is the first with its fingerprint within the window, which is then taken under the id. */
   claim(requests: readonly Claim[]): Promise<readonly boolean[]>
@@ -296,8 +295,11 @@ export interface Provider {
   /** Whether the provider drops a repetition with the same notification id. */
   readonly idempotent: boolean
   readonly channels: readonly Channel[]
-  /** Never rejects for what a provider may do; `signal` aborts at the deadline. */
-  send(message: Message, account: Account, signal: AbortSignal): Promise<SendResult>
+  /**
+   * Never rejects for what a provider may do; `signal` aborts at the deadline. `leaving` is called just before the
+   * last bytes are written, where the adapter knows that moment: before it the provider cannot have counted the call.
+   */
+  send(message: Message, account: Account, signal: AbortSignal, leaving?: () => void): Promise<SendResult>
   /** Opens what a first message would wait for. */
   warm?(account: Account): Promise<void>
   close(): Promise<void>
@@ -309,180 +311,4 @@ export interface Templates {
   render(name: string, channel: Channel, locals: JsonObject): Content
 }
 
-// ---- the doors between the stages
-
-/** A notification as a client asks for it, checked and with its defaults, before any decision. */
-export interface Draft {
-  readonly to: RecipientFields
-  readonly channel: Channel
-  readonly category: string
-  readonly priority: Priority
-  readonly template?: string
-  readonly data?: JsonObject
-  readonly content?: Content
-  readonly actor?: string
-  readonly sendAt?: number
-  readonly expiresAt?: number
-}
-
-export interface Caller {
-  readonly tenant: string
-  readonly module: string
-}
-
-export type Admitted =
-  /** `queuedBehind` names the platform limit that makes it wait; a client is told 429. */
-  | { readonly ok: true; readonly notification: Notification; readonly queuedBehind?: 'tenant' | 'module' }
-  /** This one was refused and nothing of it was kept. */
-  | { readonly ok: false; readonly error: Error }
-
-export interface Admit {
-  readonly caller: Caller
-  readonly drafts: readonly Draft[]
-  /** Builds what a repetition is answered; stored in the commit that accepts. */
-  readonly answer?: (results: readonly Admitted[]) => StoredAnswer
-}
-
-export interface Gate {
-  /** Decides, counts, and resolves when everything accepted is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE, STATE_UNAVAILABLE. */
-  admit(request: Admit): Promise<readonly Admitted[]>
-  /** What `admit` would decide now; consumes nothing. */
-  preview(caller: Caller, draft: Draft): Promise<{ readonly draft: Draft; readonly decision: Decision }>
-  /** Ends what still waits and gives its places back. Throws NOT_FOUND, NOT_CANCELLABLE. */
-  cancel(tenant: string, id: string): Promise<void>
-  /** Stores a person and decides anew what waits for them. */
-  saveRecipient(recipient: Recipient): Promise<void>
-  /** Each limit's use for a person. */
-  usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]>
-  /** Decides what was accepted undecided and is now due. */
-  resume(notifications: readonly Notification[]): Promise<void>
-  /** Ends the collecting of a digest: sends it, its items one by one, or leaves it open until a limit admits it. */
-  closeDigest(digest: Digest): Promise<void>
-  /** Sends dead letters on their way again; returns how many. */
-  redrive(query: Omit<DeadLetterQuery, 'limit' | 'cursor'>): Promise<number>
-}
-
-export interface LimitUsage {
-  readonly limit: string
-  readonly window: string
-  readonly used: number
-  readonly max: number
-  readonly remaining: number
-  readonly reserved: number
-  readonly freesAt: number | null
-}
-
-/** What is known of people, cached; changed only through `Gate.saveRecipient`. */
-export interface People {
-  /** Answers at once what is cached; `null` for somebody unknown. */
-  cached(tenant: string, recipient: string): Recipient | null | undefined
-  find(tenant: string, recipient: string): Promise<Recipient | null>
-}
-
-/** What a booking is asked for. */
-export interface Asking {
-  readonly notification: Countable & Pick<Notification, 'id'>
-  readonly person: Recipient | null
-  readonly notBefore?: number
-  readonly horizonMs?: number
-  /** All limits wait, also those that would drop, digest or fall back. @defaultValue false */
-  readonly patient?: boolean
-}
-
-/**
- * The limits of the policy as notifications meet them: a notification's rules, subjects and forbidden hours are
- * found here, and all of its subjects are asked as one.
- */
-export interface Book {
-  reserve(askings: readonly Asking[]): Promise<readonly Booking[]>
-  preview(askings: readonly Asking[]): Promise<readonly Booking[]>
-  /** At the moment of handing over: counted as sent now, or booked anew at `at`. */
-  fire(askings: readonly Asking[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
-  /** Gives the places back. */
-  cancel(askings: readonly Pick<Asking, 'notification' | 'person'>[]): Promise<void>
-}
-
-/** One call to a provider, and all that its settlement depends on. */
-export interface Attempted {
-  readonly notification: Notification
-  /** What memory knows beyond the record: it stood in the queue, it was handed over. */
-  readonly events: readonly TimelineEvent[]
-  readonly result: SendResult
-  readonly provider: string
-  readonly account: string
-  /** When it was handed to the provider. */
-  readonly firedAt: number
-  readonly now: number
-  /** Where the same may be tried again: when. Absent when its attempts are used up. */
-  readonly retryAt?: number
-  /** Whether the provider recognises a repetition, so that an unknown outcome may be tried again. */
-  readonly idempotent: boolean
-}
-
-/** What is to happen later. */
-export interface Agenda {
-  /** Takes care of what has just been written: to the queue when due, in memory when due soon, else it is the store's. */
-  place(notifications: readonly Notification[]): void
-  /** A digest closes at this instant. */
-  noteDigest(closesAt: number): void
-}
-
-/** The one way to write: commits, keeps the counts and the live versions, and tells the listeners. */
-export interface Ledger {
-  commit(change: Change): Promise<CommitResult>
-  /** This process now keeps the notification in memory, on its way out. */
-  hold(notification: Notification): void
-  release(notification: Notification): void
-  /** Whether it is held, and this is still its current version: a cancelled or re-decided one is not. */
-  isCurrent(notification: Notification): boolean
-  /** Notes, without a commit, that a held one stands in the queue or is with a provider. False when it is not current. */
-  mark(notification: Notification, status: 'queued' | 'sending'): boolean
-  /** What is known in memory beyond the record: the live state, and the events on the way to it. */
-  live(id: string): Live | undefined
-  subscribe(listener: (happening: Happening) => void): () => void
-  /** How many are in each state, on record. */
-  counts(tenant?: string): Readonly<Record<Status, number>>
-  /** Takes places in the bounded lines of a tenant or throws QUEUE_FULL; the returned function gives them back. */
-  claimRoom(tenant: string, room: Room): () => void
-  occupancy(tenant: string): { readonly queue: number; readonly waiting: number }
-}
-
-export interface Live {
-  readonly notification: Notification
-  readonly status: Status
-  /** Not yet on record; written with the next move. */
-  readonly events: readonly TimelineEvent[]
-}
-
-/** Places in the lines of architecture's invariant 7; `critical` may use a tenth of the queue on top. */
-export interface Room {
-  readonly queue: number
-  readonly critical: number
-  readonly waiting: number
-}
-
-/** A change of state that is on record. */
-export interface Happening {
-  readonly notification: Notification
-  readonly events: readonly TimelineEvent[]
-}
-
-export interface PoolReport {
-  readonly channel: Channel
-  readonly provider: string
-  readonly rate: string
-  readonly accounts: readonly AccountReport[]
-}
-
-export interface AccountReport {
-  readonly id: string
-  readonly rate: string
-  /** Calls in the narrowest window ending now. */
-  readonly used: number
-  readonly status: 'healthy' | 'blocked' | 'open' | 'half_open'
-  readonly blockedUntil: number | null
-  /** Calls per second that the provider was last seen to allow. */
-  readonly learnedRate: number | null
-  /** Calls under way at most. */
-  readonly concurrency: number
-}
+export type * from './doors.ts'

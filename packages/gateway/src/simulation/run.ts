@@ -2,11 +2,9 @@
  * One run of a scenario: the whole gateway on a virtual clock, with a store in memory, chance from the seed, and the
  * witness as its only provider. The same scenario, policy and seed give the same run.
  */
-import { createRandom } from '../adapters/random.ts'
-import { createMemoryStore } from '../adapters/store/memory.ts'
 import type { Config, PolicyConfig } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
-import { createGateway, type Gateway } from '../gateway.ts'
+import { createGateway, type Gateway, virtualParts } from '../gateway.ts'
 import type { RecipientFields } from '../model.ts'
 import { statuses } from '../model.ts'
 import type { Caller, Draft, Templates } from '../ports.ts'
@@ -49,8 +47,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   const witness = createWitness({ clock, start: scenario.start })
   const gateway = await createGateway(configWith(policy), {
     clock,
-    random: createRandom(chance),
-    store: createMemoryStore(),
+    ...virtualParts(chance),
     providers: [witness.provider],
     templates: wordless,
   })

@@ -1,0 +1,206 @@
+/**
+ * The doors between the stages, as interfaces: what intake hands to admission, what schedule and dispatch ask of it,
+ * and the ledger through which all of them write. No stage knows another's inside; gateway.ts joins them.
+ */
+import type {
+  Channel,
+  Content,
+  Decision,
+  Digest,
+  JsonObject,
+  Notification,
+  Priority,
+  Recipient,
+  RecipientFields,
+  Status,
+  TimelineEvent,
+} from './model.ts'
+import type {
+  Booking,
+  Change,
+  CommitResult,
+  Countable,
+  DeadLetterQuery,
+  SendResult,
+  StoredAnswer,
+} from './ports.ts'
+
+/** A notification as a client asks for it, checked and with its defaults, before any decision. */
+export interface Draft {
+  readonly to: RecipientFields
+  readonly channel: Channel
+  readonly category: string
+  readonly priority: Priority
+  readonly template?: string
+  readonly data?: JsonObject
+  readonly content?: Content
+  readonly actor?: string
+  readonly sendAt?: number
+  readonly expiresAt?: number
+}
+
+export interface Caller {
+  readonly tenant: string
+  readonly module: string
+}
+
+export type Admitted =
+  /** `queuedBehind` names the platform limit that makes it wait; a client is told 429. */
+  | { readonly ok: true; readonly notification: Notification; readonly queuedBehind?: 'tenant' | 'module' }
+  /** This one was refused and nothing of it was kept. */
+  | { readonly ok: false; readonly error: Error }
+
+export interface Admit {
+  readonly caller: Caller
+  readonly drafts: readonly Draft[]
+  /** Builds what a repetition is answered; stored in the commit that accepts. */
+  readonly answer?: (results: readonly Admitted[]) => StoredAnswer
+}
+
+export interface Gate {
+  /** Decides, counts, and resolves when everything accepted is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE, STATE_UNAVAILABLE. */
+  admit(request: Admit): Promise<readonly Admitted[]>
+  /** What `admit` would decide now; consumes nothing. */
+  preview(caller: Caller, draft: Draft): Promise<{ readonly draft: Draft; readonly decision: Decision }>
+  /** Ends what still waits and gives its places back. Throws NOT_FOUND, NOT_CANCELLABLE. */
+  cancel(tenant: string, id: string): Promise<void>
+  /** Stores a person and decides anew what waits for them. */
+  saveRecipient(recipient: Recipient): Promise<void>
+  /** Each limit's use for a person. */
+  usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]>
+  /** Decides what was accepted undecided and is now due. */
+  resume(notifications: readonly Notification[]): Promise<void>
+  /** Ends the collecting of a digest: sends it, its items one by one, or leaves it open until a limit admits it. */
+  closeDigest(digest: Digest): Promise<void>
+  /** Sends dead letters on their way again; returns how many. */
+  redrive(query: Omit<DeadLetterQuery, 'limit' | 'cursor'>): Promise<number>
+}
+
+export interface LimitUsage {
+  readonly limit: string
+  readonly window: string
+  readonly used: number
+  readonly max: number
+  readonly remaining: number
+  readonly reserved: number
+  readonly freesAt: number | null
+}
+
+/** What is known of people, cached; changed only through `Gate.saveRecipient`. */
+export interface People {
+  /** Answers at once what is cached; `null` for somebody unknown. */
+  cached(tenant: string, recipient: string): Recipient | null | undefined
+  find(tenant: string, recipient: string): Promise<Recipient | null>
+}
+
+/** What a booking is asked for. */
+export interface Asking {
+  readonly notification: Countable & Pick<Notification, 'id'>
+  readonly person: Recipient | null
+  readonly notBefore?: number
+  readonly horizonMs?: number
+  /** All limits wait, also those that would drop, digest or fall back. @defaultValue false */
+  readonly patient?: boolean
+}
+
+/**
+ * The limits of the policy as notifications meet them: a notification's rules, subjects and forbidden hours are
+ * found here, and all of its subjects are asked as one.
+ */
+export interface Book {
+  reserve(askings: readonly Asking[]): Promise<readonly Booking[]>
+  preview(askings: readonly Asking[]): Promise<readonly Booking[]>
+  /** At the moment of handing over: counted as sent now, or booked anew at `at`. */
+  fire(askings: readonly Asking[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
+  /** Counts as sent now what was fired before: it has left only now. */
+  left(asking: Pick<Asking, 'notification' | 'person'>): Promise<void>
+  /** Gives the places back. */
+  cancel(askings: readonly Pick<Asking, 'notification' | 'person'>[]): Promise<void>
+}
+
+/** One call to a provider, and all that its settlement depends on. */
+export interface Attempted {
+  readonly notification: Notification
+  /** What memory knows beyond the record: it stood in the queue, it was handed over. */
+  readonly events: readonly TimelineEvent[]
+  readonly result: SendResult
+  readonly provider: string
+  readonly account: string
+  /** When it was handed to the provider. */
+  readonly firedAt: number
+  readonly now: number
+  /** Where the same may be tried again: when. Absent when its attempts are used up. */
+  readonly retryAt?: number
+  /** Whether the provider recognises a repetition, so that an unknown outcome may be tried again. */
+  readonly idempotent: boolean
+}
+
+/** What is to happen later. */
+export interface Agenda {
+  /** Takes care of what has just been written: to the queue when due, in memory when due soon, else it is the store's. */
+  place(notifications: readonly Notification[]): void
+  /** Brings what is held in memory to the queue again at an instant that is near; the record stays as it is. */
+  postpone(notification: Notification, at: number): void
+  /** A digest closes at this instant. */
+  noteDigest(closesAt: number): void
+}
+
+/** The one way to write: commits, keeps the counts and the live versions, and tells the listeners. */
+export interface Ledger {
+  commit(change: Change): Promise<CommitResult>
+  /** This process now keeps the notification in memory, on its way out. */
+  hold(notification: Notification): void
+  release(notification: Notification): void
+  /** Whether it is held, and this is still its current version: a cancelled or re-decided one is not. */
+  isCurrent(notification: Notification): boolean
+  /** Notes, without a commit, that a held one stands in the queue or is with a provider. False when it is not current. */
+  mark(notification: Notification, status: 'queued' | 'sending'): boolean
+  /** What is known in memory beyond the record: the live state, and the events on the way to it. */
+  live(id: string): Live | undefined
+  subscribe(listener: (happening: Happening) => void): () => void
+  /** How many are in each state, on record. */
+  counts(tenant?: string): Readonly<Record<Status, number>>
+  /** Takes places in the bounded lines of a tenant or throws QUEUE_FULL; the returned function gives them back. */
+  claimRoom(tenant: string, room: Room): () => void
+  occupancy(tenant: string): { readonly queue: number; readonly waiting: number }
+}
+
+export interface Live {
+  readonly notification: Notification
+  readonly status: Status
+  /** Not yet on record; written with the next move. */
+  readonly events: readonly TimelineEvent[]
+}
+
+/** Places in the lines of architecture's invariant 7; `critical` may use a tenth of the queue on top. */
+export interface Room {
+  readonly queue: number
+  readonly critical: number
+  readonly waiting: number
+}
+
+/** A change of state that is on record. */
+export interface Happening {
+  readonly notification: Notification
+  readonly events: readonly TimelineEvent[]
+}
+
+export interface PoolReport {
+  readonly channel: Channel
+  readonly provider: string
+  readonly rate: string
+  readonly accounts: readonly AccountReport[]
+}
+
+export interface AccountReport {
+  readonly id: string
+  readonly rate: string
+  /** Calls in the narrowest window ending now. */
+  readonly used: number
+  readonly status: 'healthy' | 'blocked' | 'open' | 'half_open'
+  readonly blockedUntil: number | null
+  /** Calls per second that the provider was last seen to allow. */
+  readonly learnedRate: number | null
+  /** Calls under way at most. */
+  readonly concurrency: number
+}
