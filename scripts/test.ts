@@ -27,6 +27,7 @@ const strict = Boolean(process.env.CI)
 const print = (line: string) => console.log(line)
 const sum = createTally()
 const times: string[] = []
+const interrupted = new AbortController()
 
 /** One named part of the run; its time is printed, its counts go into the sum. */
 async function phase(name: string, work: () => Promise<Tally>): Promise<Tally> {
@@ -65,13 +66,12 @@ async function main(): Promise<void> {
     }
   }
   const started: Service[] = []
+  const run = { root, strict, print, signal: interrupted.signal }
   if (choice.engines.length > 0) await phase('engines', () => startEngines(choice.engines, started))
   try {
-    await phase('tests', () => runFiles({ root, files: choice.beside, concurrency, strict, print }))
+    await phase('tests', () => runFiles({ ...run, files: choice.beside, concurrency }))
     if (choice.alone.length > 0) {
-      await phase('tests that run alone', () =>
-        runFiles({ root, files: choice.alone, concurrency: 1, strict, print }),
-      )
+      await phase('tests that run alone', () => runFiles({ ...run, files: choice.alone, concurrency: 1 }))
     }
   } finally {
     await Promise.all(started.map((service) => service.stop()))
@@ -128,9 +128,16 @@ async function startEngines(names: readonly string[], started: Service[]): Promi
   return tally
 }
 
-// Leaving by a signal still runs the exit hooks that stop the engines.
-process.once('SIGINT', () => process.exit(130))
-process.once('SIGTERM', () => process.exit(143))
+// A signal stops the test files too, then runs the exit hooks that stop the engines.
+for (const [name, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+] as const) {
+  process.once(name, () => {
+    interrupted.abort()
+    setImmediate(() => process.exit(code))
+  })
+}
 
 try {
   await main()

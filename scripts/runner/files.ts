@@ -15,6 +15,8 @@ export interface FilesOptions {
   /** A test that is skipped for want of an engine has failed. */
   readonly strict: boolean
   readonly print: (line: string) => void
+  /** Stops the files that run, and starts no more. */
+  readonly signal?: AbortSignal
   /**
    * After this a file is stopped and has failed.
    * @defaultValue 300,000
@@ -35,7 +37,7 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
   const sum = createTally()
   const waiting = [...options.files]
   const worker = async () => {
-    for (let file = waiting.shift(); file !== undefined; file = waiting.shift()) {
+    for (let file = waiting.shift(); file && !options.signal?.aborted; file = waiting.shift()) {
       const startedMs = performance.now()
       const report = await runFile(options, file)
       printFile(options, file, performance.now() - startedMs, report)
@@ -56,7 +58,7 @@ async function runFile(options: FilesOptions, file: string): Promise<FileReport>
     files: [`${options.root}/${file}`],
     cwd: options.root,
     execArgv: ['--conditions=sluice-source', '--disable-warning=ExperimentalWarning'],
-    signal: overtime,
+    signal: options.signal ? AbortSignal.any([options.signal, overtime]) : overtime,
   })
   stream.on('test:start', ({ nesting, name }) => {
     report.path = [...report.path.slice(0, nesting), name]

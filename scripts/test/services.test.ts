@@ -124,9 +124,10 @@ async function dialogue(port: number, lines: readonly string[]): Promise<string[
 test('an engine whose starter was killed is stopped by the next command', async () => {
   const file = new URL('../services/redis.ts', import.meta.url).href
   const code = `const { startRedis } = await import(${JSON.stringify(file)})
-    console.log((await startRedis()).url); setInterval(() => {}, 1000)`
+    console.log((await startRedis()).url)
+    process.stdin.resume().on('end', () => process.exit())`
   const starter = spawn(process.execPath, ['--input-type=module', '-e', code], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['pipe', 'pipe', 'inherit'], // it ends with this test, whatever becomes of it
   })
   const url = String((await once(starter.stdout!, 'data'))[0]).trim()
   starter.kill('SIGKILL')

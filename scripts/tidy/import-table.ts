@@ -23,7 +23,7 @@ export interface ImportRow {
   readonly impure?: true
 }
 
-const core = ['ports.ts', 'model.ts', 'errors.ts', 'heap.ts', 'policy/'] as const
+const core = ['ports.ts', 'doors.ts', 'model.ts', 'errors.ts', 'heap.ts', 'policy/'] as const
 const limits = ['@sluice/limits'] as const
 
 /** A stage knows the ports and the pure parts, never another stage's inside, never an adapter. */
@@ -33,7 +33,12 @@ const gateway: readonly ImportRow[] = [
   { module: 'model.ts', values: [], types: ['errors.ts', 'ports.ts', 'policy/'], packages: limits },
   { module: 'errors.ts', values: [] },
   { module: 'heap.ts', values: [] },
-  { module: 'ports.ts', values: [], types: ['model.ts', 'errors.ts', 'policy/', 'doors.ts'], packages: limits },
+  {
+    module: 'ports.ts',
+    values: [],
+    types: ['model.ts', 'errors.ts', 'policy/', 'doors.ts'],
+    packages: limits,
+  },
   { module: 'doors.ts', values: [], types: ['model.ts', 'ports.ts'], packages: limits },
   { module: 'policy/', values: ['model.ts', 'errors.ts'], types: ['ports.ts'], packages: limits },
   { module: 'intake/', ...stage, packages: 'any', node: 'any', impure: true },
