@@ -295,6 +295,8 @@ export interface Provider {
   /** Whether the provider drops a repetition with the same notification id. */
   readonly idempotent: boolean
   readonly channels: readonly Channel[]
+  /** Whether `send` calls `leaving`. @defaultValue false: a call leaves as it is made */
+  readonly tellsLeaving?: boolean
   /**
    * Never rejects for what a provider may do; `signal` aborts at the deadline. `leaving` is called just before the
    * last bytes are written, where the adapter knows that moment: before it the provider cannot have counted the call.

@@ -100,6 +100,12 @@ export function createBook(options: BookOptions): Book {
         (requests) => state.fire(requests),
         fireTogether,
       ),
+    async left({ notification, person }) {
+      const requests = policy
+        .rulesFor(notification, person)
+        .map(({ subject, rules }) => ({ subject, id: notification.id, rules }))
+      if (requests.length > 0) await state.force(requests)
+    },
     async cancel(askings) {
       const requests = askings.flatMap(({ notification, person }) =>
         policy.rulesFor(notification, person).map(({ subject }) => ({ subject, id: notification.id })),

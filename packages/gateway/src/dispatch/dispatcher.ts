@@ -18,6 +18,7 @@ import type {
   Random,
   SendResult,
 } from '../ports.ts'
+import { createDepartures } from './departures.ts'
 import { type Composer, compose } from './message.ts'
 import type { Lease, Pool } from './pool.ts'
 import { backoffMs, parseRetryAfter } from './retry.ts'
@@ -50,6 +51,8 @@ export interface Dispatcher {
 const roundMax = 128
 /** Where Retry-After is missing or invalid. */
 const defaultBlockMs = 5_000
+/** Nearer than this a notification that may not leave yet waits in memory, without a commit. */
+const nearMs = 1_000
 /** Until a settlement that the store refused is offered again. */
 const settleAgainMs = 200
 
@@ -58,6 +61,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   let draining = false
   let inFlight = 0
   let onIdle: (() => void) | undefined
+  const departures = createDepartures({ book, clock, onTrouble: options.onTrouble })
   const channels = options.pools.map((pool) => ({ pool, disarm: undefined as (() => void) | undefined }))
   type Channel = (typeof channels)[number]
 
@@ -109,6 +113,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     }
     let fired: Awaited<ReturnType<Book['fire']>>
     try {
+      await departures.recount(ready)
       fired = ready.length === 0 ? [] : await book.fire(ready)
     } catch (error) {
       for (const lease of leases) lease.undo()
@@ -124,7 +129,8 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         return
       }
       if (!fired) {
-        moves.push(rebooked(notification, at))
+        if (at - now <= nearMs) agenda.postpone(notification, at)
+        else moves.push(rebooked(notification, at))
         return
       }
       ledger.mark(notification, 'sending')
@@ -150,11 +156,12 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     lease: Lease,
   ): Promise<void> {
     const { pool } = channel
-    const firedAt = clock.now()
+    const departure = departures.begin(notification, person, lease, pool.provider.tellsLeaving === true)
     try {
-      const result = await attempt(pool, notification, person, lease)
+      const result = await attempt(pool, notification, person, lease, departure.leave)
       const now = clock.now()
-      options.onResult?.(pool, result, now - firedAt)
+      departure.end()
+      options.onResult?.(pool, result, now - departure.firedAt)
       if (result.outcome === 'rate_limited') {
         lease.block(now + parseRetryAfter(result.retryAfter, now, defaultBlockMs).ms)
       }
@@ -167,7 +174,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         result,
         provider: pool.provider.name,
         account: lease.account.id,
-        firedAt,
+        firedAt: departure.at,
         now,
         idempotent: pool.provider.idempotent,
         ...(retryAt === undefined ? {} : { retryAt }),
@@ -184,6 +191,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     notification: Notification,
     person: Recipient | null,
     lease: Lease,
+    leave: () => void,
   ): Promise<SendResult> {
     let message: Message
     try {
@@ -194,7 +202,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     const deadline = new AbortController()
     const disarm = clock.at(clock.now() + pool.timeoutMs, () => deadline.abort())
     try {
-      return await pool.provider.send(message, lease.account, deadline.signal)
+      return await pool.provider.send(message, lease.account, deadline.signal, leave)
     } catch (error) {
       options.onTrouble?.(`provider ${pool.provider.name}`, error)
       return { outcome: 'failed', detail: (error as Error).message }

@@ -33,6 +33,8 @@ export interface Lease {
   readonly account: Account
   /** The call did not happen: its place in the rate is free again. */
   undo(): void
+  /** The call has left only now: here it counts in the rate. */
+  left(now: number): void
   /** The call has ended. */
   end(): void
   block(until: number): void
@@ -132,12 +134,16 @@ export class Pool {
   }
 }
 
-function leaseOf(account: PooledAccount, takenAt: number): Lease {
+function leaseOf(account: PooledAccount, instant: number): Lease {
+  let takenAt = instant
   return {
     account: account.options.account,
     undo() {
       account.rate.undo(takenAt)
       account.inFlight -= 1
+    },
+    left(now) {
+      takenAt = account.rate.move(takenAt, now)
     },
     end() {
       account.inFlight -= 1

@@ -11,6 +11,8 @@ export interface RollingRate {
   take(now: number): number
   /** Takes back a `take` that led to nothing; where others followed it, its place is lost, which is safe. */
   undo(takenAt: number): void
+  /** Counts what was taken at one instant at a later one; returns the instant noted. */
+  move(takenAt: number, later: number): number
   /** How many went in the narrowest window ending now. */
   used(now: number): number
 }
@@ -63,6 +65,21 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
     },
     undo(takenAt) {
       if (count > 0 && at(1) === takenAt) count -= 1
+    },
+    move(takenAt, later) {
+      if (later <= takenAt) return takenAt
+      for (let back = 1; back <= Math.min(count, ring.length); back += 1) {
+        const instant = at(back)
+        if (instant < takenAt) return takenAt
+        if (instant > takenAt) continue
+        // Those behind it that are not later than its new instant move one place to the front.
+        let place = back
+        for (; place > 1 && at(place - 1) <= later; place -= 1)
+          ring[(count - place) % ring.length] = at(place - 1)
+        ring[(count - place) % ring.length] = later
+        return later
+      }
+      return takenAt
     },
     used(now) {
       if (narrowest === undefined) return 0

@@ -195,6 +195,10 @@ export function createSchedule(options: AgendaOptions): Schedule {
       if (ready.length > 0) track('queue', queue.push(ready))
       arm()
     },
+    postpone(notification, at) {
+      heap.push(at, notification)
+      arm()
+    },
     noteDigest(closesAt) {
       if (closesAt < digestAt) {
         digestAt = closesAt

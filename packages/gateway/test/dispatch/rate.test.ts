@@ -75,3 +75,15 @@ test('a rate of nothing never frees, no window at all always does', () => {
   assert.equal(createRollingRate([parseWindow('0/s')], 0).freeAt(5), Number.POSITIVE_INFINITY)
   assert.equal(createRollingRate([], 0).freeAt(5), 5)
 })
+
+test('what leaves later than it was taken counts there, and the order of the others is kept', () => {
+  const rate = createRollingRate([parseWindow('3/s')], 0)
+  for (const instant of [0, 100, 200]) rate.take(instant)
+  assert.equal(rate.freeAt(200), 1_000)
+  assert.equal(rate.move(0, 150), 150)
+  assert.equal(rate.freeAt(200), 1_100)
+  assert.equal(rate.move(100, 900), 900)
+  assert.equal(rate.freeAt(900), 1_150)
+  assert.equal(rate.move(200, 100), 200, 'never to an earlier instant')
+  assert.equal(rate.freeAt(900), 1_150)
+})

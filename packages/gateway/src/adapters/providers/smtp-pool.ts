@@ -17,6 +17,7 @@ export interface PoolOptions extends SessionTimes {
 
 interface Job {
   readonly envelope: Envelope
+  readonly leaving: (() => void) | undefined
   readonly resolve: (result: SendResult) => void
   session: Session | undefined
   /** It gets no further connection: it had a second one already, or its time is up. */
@@ -51,7 +52,7 @@ export class SmtpPool {
     await Promise.all(Array.from({ length: this.#kept - this.#sessions.size }, () => this.#open()))
   }
 
-  send(envelope: Envelope, signal: AbortSignal): Promise<SendResult> {
+  send(envelope: Envelope, signal: AbortSignal, leaving?: () => void): Promise<SendResult> {
     if (this.#closed) return Promise.resolve({ outcome: 'failed', detail: 'the provider is closed' })
     if (this.#line.length >= this.#options.lineMax) {
       return Promise.resolve({ outcome: 'failed', detail: 'too many mails wait for a connection' })
@@ -62,6 +63,7 @@ export class SmtpPool {
       const timer = setTimeout(giveUp, this.#options.deadlineMs)
       const job: Job = {
         envelope,
+        leaving,
         session: undefined,
         repeated: false,
         done: false,
@@ -104,7 +106,7 @@ export class SmtpPool {
   async #carry(session: Session, job: Job): Promise<void> {
     job.session = session
     const used = session.carried > 0
-    const { result, stale } = await session.carry(job.envelope)
+    const { result, stale } = await session.carry(job.envelope, job.leaving)
     if (session.alive) this.#idle.push(session)
     if (stale && used && result.outcome === 'failed' && !job.repeated && !job.done) {
       // A kept connection had ended unnoticed. The server has seen no mail, so another connection may carry it.

@@ -38,6 +38,7 @@ interface SmtpError extends Error {
 
 interface Order {
   readonly transaction: Transaction
+  readonly leaving: (() => void) | undefined
   readonly resolve: (carried: Carried) => void
 }
 
@@ -96,8 +97,8 @@ export class Session {
     return this.#carried
   }
 
-  /** One at a time. Never rejects. */
-  carry(envelope: Envelope): Promise<Carried> {
+  /** One at a time. Never rejects. `leaving` is called just before the mail itself is written. */
+  carry(envelope: Envelope, leaving?: () => void): Promise<Carried> {
     if (envelope.international && !this.#extensions.utf8) {
       const detail = 'the server does not take addresses beyond ASCII (SMTPUTF8)'
       return Promise.resolve({ result: { outcome: 'rejected', invalidAddress: false, detail }, stale: false })
@@ -105,7 +106,7 @@ export class Session {
     this.#carried += 1
     return new Promise((resolve) => {
       const transaction = new Transaction(envelope, this.#extensions)
-      this.#order = { transaction, resolve }
+      this.#order = { transaction, leaving, resolve }
       this.#socket!.write(transaction.open())
     })
   }
@@ -161,8 +162,10 @@ export class Session {
     if (this.#unread.length > replyMax) this.destroy('the server’s reply is too long')
   }
 
-  #hear({ transaction, resolve }: Order, reply: Reply): void {
+  #hear({ transaction, leaving, resolve }: Order, reply: Reply): void {
+    const wasGiven = transaction.given
     const { say, result, close = false } = transaction.hear(reply)
+    if (transaction.given && !wasGiven) leaving?.()
     if (say !== undefined) this.#socket!.write(say)
     if (result === undefined) return
     this.#order = undefined

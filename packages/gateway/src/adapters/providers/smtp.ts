@@ -68,15 +68,16 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
     name: 'smtp',
     // A server takes a second mail with the same Message-ID; at most the reader's program hides one of them.
     idempotent: false,
+    tellsLeaving: true,
     channels: ['email'],
-    async send(message, account, signal) {
+    async send(message, account, signal, leaving) {
       try {
         const post = postOf(account)
         const envelope = write(message, post.account, clock.now())
         if ('outcome' in envelope) return envelope
         const signed =
           post.sign === undefined ? envelope : { ...envelope, mail: await post.sign(envelope.mail) }
-        return await post.pool.send(signed, signal)
+        return await post.pool.send(signed, signal, leaving)
       } catch (error) {
         return { outcome: 'failed', detail: (error as Error).message }
       }

@@ -5,6 +5,7 @@
  */
 import http from 'node:http'
 import https from 'node:https'
+import type { Socket } from 'node:net'
 import { SluiceError } from '../../errors.ts'
 import { channels } from '../../model.ts'
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
@@ -71,6 +72,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
     message: Message,
     account: Account,
     signal: AbortSignal,
+    leaving: (() => void) | undefined,
   ): Promise<SendResult> {
     const body = JSON.stringify(bodyOf(message, account))
     const secure = url.protocol === 'https:'
@@ -88,6 +90,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
       }
       const timer = setTimeout(giveUp, deadlineMs)
       signal.addEventListener('abort', giveUp, { once: true })
+      if (leaving !== undefined) request.on('socket', (socket) => onceOpen(socket, secure, leaving))
       request.on('response', (response) => {
         heard = true
         read(response, answerBytesMax, resolve)
@@ -109,15 +112,16 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
     name: 'webhook',
     // A consumer that keeps to Standard Webhooks drops a repeated webhook-id; nobody can know that this one does.
     idempotent: false,
+    tellsLeaving: true,
     channels,
-    async send(message, account, signal) {
+    async send(message, account, signal, leaving) {
       if (closed) return { outcome: 'failed', detail: 'the provider is closed' }
       if (signal.aborted) return { outcome: 'failed', detail: 'no time left' }
       try {
         const url = parseUrl(account.url ?? message.to.webhookUrl)
         const own = account.url !== undefined
         if (!own && !allowPrivate) refusePrivateLiteral(url.hostname)
-        return await call(url, own ? trusted : guarded, message, account, signal)
+        return await call(url, own ? trusted : guarded, message, account, signal, leaving)
       } catch (error) {
         if (error instanceof PrivateAddressError || error instanceof AddressError) return refusal(error)
         return { outcome: 'failed', detail: (error as Error).message }
@@ -137,6 +141,12 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
       for (const agent of [trusted.http, trusted.https, guarded.http, guarded.https]) agent.destroy()
     },
   }
+}
+
+/** A kept connection takes the request at once, a new one when it is open. */
+function onceOpen(socket: Socket, secure: boolean, then: () => void): void {
+  if (socket.connecting) socket.once(secure ? 'secureConnect' : 'connect', then)
+  else then()
 }
 
 function openDoor(more: Pick<https.AgentOptions, 'lookup'>): Door {

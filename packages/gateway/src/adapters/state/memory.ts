@@ -95,6 +95,9 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     preview: (requests) => each(requests, preview),
     fire: (requests) =>
       each(requests, (request) => limits.fire(request.subject.key, request.id, request.rules, request)),
+    async force(requests) {
+      await each(requests, (request) => limits.force(request.subject.key, request.id, request.rules))
+    },
     async cancel(requests) {
       await each(requests, (request) => limits.cancel(request.subject.key, request.id))
     },

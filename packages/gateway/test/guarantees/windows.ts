@@ -1,0 +1,59 @@
+/**
+ * What arrived, held against what was allowed, by counting: nothing here knows how the gateway decides. A window is
+ * any half-open interval of its length; lateness is counted from the earliest instant that the limits, each kept
+ * `marginMs` longer, admit given what had arrived before.
+ */
+
+export interface Allowed {
+  readonly max: number
+  readonly windowMs: number
+}
+
+export interface Arrival {
+  readonly at: number
+  /** When it was accepted. */
+  readonly acceptedAt: number
+}
+
+/** How often a window of this length, beginning with one of the arrivals, holds more than it may. */
+export function overfull(instants: readonly number[], { max, windowMs }: Allowed): number {
+  const sorted = [...instants].sort((a, b) => a - b)
+  let over = 0
+  for (const [index, from] of sorted.entries()) {
+    const next = sorted[index + max]
+    if (next !== undefined && next - from < windowMs) over += 1
+  }
+  return over
+}
+
+/** The shortest span of `max + 1` arrivals, minus the window: what is left of the margin. */
+export function slackMs(instants: readonly number[], { max, windowMs }: Allowed): number {
+  const sorted = [...instants].sort((a, b) => a - b)
+  let least = Number.POSITIVE_INFINITY
+  for (let index = max; index < sorted.length; index += 1)
+    least = Math.min(least, sorted[index]! - sorted[index - max]! - windowMs)
+  return least
+}
+
+/** Of each arrival at one person: how much later it came than it could have. */
+export function latenesses(
+  arrivals: readonly Arrival[],
+  limits: readonly Allowed[],
+  marginMs: number,
+): number[] {
+  const sorted = [...arrivals].sort((a, b) => a.at - b.at)
+  return sorted.map(({ at, acceptedAt }, index) => {
+    let earliest = acceptedAt
+    for (const { max, windowMs } of limits) {
+      const first = sorted[index - max]
+      if (first !== undefined) earliest = Math.max(earliest, first.at + windowMs + marginMs)
+    }
+    return at - earliest
+  })
+}
+
+/** The value that a share of them does not exceed (nearest rank). */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN
+}
