@@ -59,15 +59,22 @@ export interface Facts extends Omit<Decision, 'retryAfterMs' | 'rules'> {
 }
 
 /**
- * Logs as they stood, with nothing booked and nothing in the future: [log, length, log, length, …] in the order of
- * the plan's streams, or a single pair where all of them have the same log. A log is only ever appended to; whoever
- * changes it otherwise makes a new one.
+ * The logs of several streams as they stood: [log, length, log, length, …] in the order of the plan's streams.
  */
 export type Snapshot = readonly (Log | number)[]
 
 export const nobody: readonly string[] = Object.freeze([])
 
-/** The one class behind Decision: the rows are given, or worked out from a snapshot when they are asked for. */
+/** In the place of a length: the source is a snapshot that has them. */
+export const lengthsWithin = -1
+/** In the place of a length: the source is the rows. */
+const rowsGiven = -2
+
+/**
+ * The one class behind Decision. Its rows are given, or they are worked out when somebody asks for them, from logs
+ * as they stood with nothing booked and nothing in the future. A log is only ever appended to, and whoever changes
+ * it otherwise makes a new one: so the log itself and its length are a snapshot, and cost nothing.
+ */
 export class Outcome implements Decision {
   readonly allowed: boolean
   readonly held: boolean
@@ -79,10 +86,10 @@ export class Outcome implements Decision {
   readonly refusedBy: readonly string[]
   readonly evicted: readonly string[]
   readonly #plan: Plan | undefined
-  /** How many this call counted at `firstAt`, which is now wherever there is a snapshot. */
-  readonly #counted: number
-  #source: Snapshot | undefined
-  #rows: readonly RuleRow[] | undefined
+  readonly #weight: number
+  /** One log for all streams with its length, or a snapshot of each with the length -1, or the rows themselves. */
+  #source: Log | Snapshot | readonly RuleRow[]
+  #length: number
 
   constructor(
     allowed: boolean,
@@ -95,9 +102,9 @@ export class Outcome implements Decision {
     refusedBy: readonly string[],
     evicted: readonly string[],
     plan: Plan | undefined,
-    counted: number,
-    source: Snapshot | undefined,
-    rows: readonly RuleRow[] | undefined,
+    weight: number,
+    source: Log | Snapshot | readonly RuleRow[],
+    length: number,
   ) {
     this.allowed = allowed
     this.held = held
@@ -109,18 +116,29 @@ export class Outcome implements Decision {
     this.refusedBy = refusedBy
     this.evicted = evicted
     this.#plan = plan
-    this.#counted = counted
+    this.#weight = weight
     this.#source = source
-    this.#rows = rows
+    this.#length = length
   }
 
   get rules(): readonly RuleRow[] {
-    if (this.#rows === undefined) {
-      const source = this.#source!
-      this.#rows = this.#plan!.rules.map((rule) => quietRow(rule, source, this.firstAt, this.#counted))
-      this.#source = undefined
+    if (this.#length !== rowsGiven) {
+      this.#source = this.#plan!.rules.map((rule) => this.#row(rule))
+      this.#length = rowsGiven
     }
-    return this.#rows
+    return this.#source as readonly RuleRow[]
+  }
+
+  /** `firstAt` is now wherever rows are worked out late, and what is fired counted now. */
+  #row(rule: PlanRule): RuleRow {
+    const counted = this.fired ? this.#weight : 0
+    if (this.#length !== lengthsWithin) {
+      return quietRow(rule, this.#source as Log, this.#length, this.firstAt, this.#weight, counted)
+    }
+    const snapshot = this.#source as Snapshot
+    const log = snapshot[2 * rule.stream] as Log
+    const length = snapshot[2 * rule.stream + 1] as number
+    return quietRow(rule, log, length, this.firstAt, this.#weight, counted)
   }
 
   toJSON(): Decision {
@@ -150,35 +168,35 @@ export function decisionOf(facts: Facts, rows: readonly RuleRow[]): Decision {
     evicted,
     undefined,
     0,
-    undefined,
     rows,
+    rowsGiven,
   )
 }
 
-/** A row of a rule that admitted, where nothing is booked and nothing lies in the future. */
-function quietRow(rule: PlanRule, snapshot: Snapshot, now: number, counted: number): RuleRow {
-  const { limit, text, max, maxWritten, windowMs } = rule
-  const pair = snapshot.length === 2 ? 0 : 2 * rule.stream
-  const log = snapshot[pair] as Log
-  const length = snapshot[pair + 1] as number
+/** A row of a rule, where nothing is booked and nothing lies in the future. */
+function quietRow(
+  { limit, text, max, maxWritten, windowMs }: PlanRule,
+  log: Log,
+  length: number,
+  now: number,
+  weight: number,
+  counted: number,
+): RuleRow {
   // Behind the snapshot the log has grown, and where the clock stepped back even by instants before now − W.
   const gone = Math.min(length, countUntil(log, now - windowMs))
   const used = length - gone
   const places = max - used - counted
   // The newest `max` decide: those that this call counted stand at now, behind the log.
   const blocking = length + counted - max
-  const freesAt = places > 0 ? now : (blocking < length ? log[blocking]! : now) + windowMs
-  const resetAt = used > 0 ? log[gone]! + windowMs : counted > 0 ? now + windowMs : now
-  const remaining = Math.max(0, maxWritten - used - counted)
   return {
     limit,
     window: text,
     used,
     max: maxWritten,
-    remaining,
+    remaining: Math.max(0, maxWritten - used - counted),
     reserved: 0,
-    freesAt,
-    resetAt,
-    admits: true,
+    freesAt: places > 0 ? now : max === 0 ? Infinity : (blocking < length ? log[blocking]! : now) + windowMs,
+    resetAt: used > 0 ? log[gone]! + windowMs : counted > 0 ? now + windowMs : now,
+    admits: used + weight <= max,
   }
 }

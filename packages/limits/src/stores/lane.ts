@@ -22,13 +22,13 @@ const empty: number[] = []
 const fullsMax = 4
 
 export class Lane {
-  /** Names of its streams. */
-  names: readonly string[]
   fired: number[] = empty
   /** Changed in place; nobody keeps it. */
   booked: number[] = empty
   /** How many of what counted are kept at least. */
   retained = retainedMin
+  /** Names of its streams. */
+  names: readonly string[]
   /** The longest window that was ever asked of it. */
   windowMsMax = 0
   /** Both lists as one while something is booked, made when first asked for and kept up from then on. */

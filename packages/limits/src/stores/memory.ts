@@ -120,9 +120,9 @@ class Engine implements SyncStore {
 
   // Questions leave nothing behind, not even an empty subject.
 
-  check(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
+  check(plan: Plan, subject: string, _id: string | undefined, terms: Terms): Decision {
     const known = this.#subjects.get(subject) ?? new Subject()
-    return known.decide('check', plan, id, terms, this.#now())
+    return known.check(plan, terms, this.#now())
   }
 
   preview(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {

@@ -1,46 +1,108 @@
 /**
- * The quick way through a subject in memory, where nothing is booked and nothing lies in the future: O(1) a rule.
+ * The quick way through a subject in memory, where nothing is booked and nothing lies in the future. Then a rule
+ * admits when its N-th last instant has left the window, and what it refuses it admits when that one has: O(1) a rule.
  */
-import type { Snapshot } from '../decision.ts'
+import { type Decision, lengthsWithin, nobody, Outcome, type Snapshot } from '../decision.ts'
 import type { Plan, PlanRule } from '../plan.ts'
 import type { Log } from '../rolling-window.ts'
 import type { Lane } from './lane.ts'
 
 interface Seated {
-  readonly lanes: readonly Lane[]
-  readonly seats: readonly Lane[] | undefined
+  /** The one lane of all streams of the plan at hand, where they share one. */
+  readonly lane: Lane | undefined
+  /** Else the lane of each. */
+  readonly seats: readonly Lane[]
 }
 
-/** True when nothing is booked, nothing lies in the future and every rule admits; false when it takes a closer look. */
-export function admitsQuickly(plan: Plan, { lanes, seats }: Seated, weight: number, now: number): boolean {
-  if (lanes.length === 1) return laneAdmits(plan.rules, lanes[0]!, weight, now)
-  if (seats === undefined) return true
+/** In the place of an instant: something is booked or in the future, and the general way must be gone. */
+export const unknown = -1
+
+/** The earliest instant that all rules admit, or `unknown`. */
+export function instantOf(plan: Plan, { lane, seats }: Seated, weight: number, now: number): number {
+  if (lane !== undefined) return laneInstant(plan.rules, lane, weight, now)
+  let at = now
   for (let index = 0; index < seats.length; index += 1) {
-    if (!laneAdmits(plan.rulesByStream[index]!, seats[index]!, weight, now)) return false
+    const free = laneInstant(plan.rulesByStream[index]!, seats[index]!, weight, now)
+    if (free === unknown) return unknown
+    if (free > at) at = free
   }
-  return true
+  return at
 }
 
-function laneAdmits(
+function laneInstant(
   rules: readonly PlanRule[],
   { fired, booked }: Lane,
   weight: number,
   now: number,
-): boolean {
+): number {
   const { length } = fired
-  if (booked.length !== 0 || (length !== 0 && fired[length - 1]! > now)) return false
+  if (booked.length !== 0 || (length !== 0 && fired[length - 1]! > now)) return unknown
+  let at = now
   for (let index = 0; index < rules.length; index += 1) {
-    const { max, windowMs } = rules[index]!
-    const places = max - weight + 1
-    if (places < 1 || (length >= places && fired[length - places]! + windowMs > now)) return false
+    const free = ruleInstant(rules[index]!, fired, weight, now)
+    if (free > at) at = free
   }
-  return true
+  return at
 }
 
-/** The logs as they stand, for the rows of a decision. */
-export function snapshotOf({ lanes, seats }: Seated): Snapshot {
-  if (lanes.length === 1) return [lanes[0]!.fired, lanes[0]!.fired.length]
+function ruleInstant({ max, windowMs }: PlanRule, fired: Log, weight: number, now: number): number {
+  const places = max - weight + 1
+  if (places < 1) return Infinity
+  return fired.length < places ? now : fired[fired.length - places]! + windowMs
+}
+
+/** The decision on what goes through at once; to be made before it is inserted. */
+export function admitted(now: number, fired: boolean, plan: Plan, weight: number, seated: Seated): Decision {
+  return outcome(true, fired, now, undefined, nobody, plan, weight, seated, now)
+}
+
+/** The decision on what only asked, or was refused, and is not inserted. */
+export function answered(at: number, plan: Plan, weight: number, seated: Seated, now: number): Decision {
+  if (at <= now) return outcome(false, false, at, undefined, nobody, plan, weight, seated, now)
+  let deciding: string | undefined
+  const refusing: string[] = []
+  for (const rule of plan.rules) {
+    const { fired } = seated.lane ?? seated.seats[rule.stream]!
+    const free = ruleInstant(rule, fired, weight, now)
+    if (free <= now) continue
+    if (!refusing.includes(rule.limit)) refusing.push(rule.limit)
+    if (free === at) deciding ??= rule.limit
+  }
+  return outcome(false, false, at, deciding, refusing, plan, weight, seated, now)
+}
+
+function outcome(
+  held: boolean,
+  fired: boolean,
+  at: number,
+  limit: string | undefined,
+  refusedBy: readonly string[],
+  plan: Plan,
+  weight: number,
+  { lane, seats }: Seated,
+  now: number,
+): Decision {
+  const log = lane === undefined ? snapshotOf(seats) : lane.fired
+  const length = lane === undefined ? lengthsWithin : lane.fired.length
+  return new Outcome(
+    at <= now,
+    held,
+    fired,
+    at,
+    at - now,
+    limit,
+    now,
+    refusedBy,
+    nobody,
+    plan,
+    weight,
+    log,
+    length,
+  )
+}
+
+function snapshotOf(seats: readonly Lane[]): Snapshot {
   const snapshot: (Log | number)[] = []
-  for (const { fired } of seats ?? []) snapshot.push(fired, fired.length)
+  for (const { fired } of seats) snapshot.push(fired, fired.length)
   return snapshot
 }

@@ -1,16 +1,16 @@
 /**
  * Everything that is known of one subject in memory, and what each question does to it. Nearly always nothing is
- * booked and nothing lies in the future: then a rule admits when its N-th last instant has left the window, and the
- * quick ways through need no more than that. All else goes the general way, `weigh`. Time comes in as an argument.
+ * booked and nothing lies in the future, and then there is a quick way through. All else goes the general way,
+ * `weigh`. Time comes in as an argument.
  */
-import { type Decision, nobody, Outcome } from '../decision.ts'
+import type { Decision } from '../decision.ts'
 import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
 import { type Kind, plainTerms, type RestoredEntry, type Terms } from '../store.ts'
 import { Entry } from './entry.ts'
 import type { Lane } from './lane.ts'
 import { cover, dropEmpty, type LaneHolder, laneOf } from './lanes.ts'
-import { admitsQuickly, snapshotOf } from './quick.ts'
+import { admitted, answered, instantOf, unknown } from './quick.ts'
 import { weigh } from './weigh.ts'
 
 /** Ids are looked through for forgotten ones when there are this many, and then each time they have doubled. */
@@ -20,44 +20,51 @@ const unboundMs = 86_400_000
 const noLanes: readonly Lane[] = []
 
 export class Subject implements LaneHolder {
-  /** The plan for which `lanes` and `seats` are right. */
+  /** The plan for which `lane`, `lanes` and `seats` are right. */
   #plan: Plan | undefined = undefined
+  /** The lane of all streams of the plan at hand, where they share one. */
+  lane: Lane | undefined = undefined
+  ids: Map<string, Entry> | undefined = undefined
   /** The lanes of the plan at hand, each once. */
   lanes: readonly Lane[] = noLanes
-  /** The lane of each stream of the plan at hand, in its order; undefined where there is a single lane. */
-  seats: readonly Lane[] | undefined = undefined
+  /** The lane of each stream of the plan at hand, in its order; empty where they share one. */
+  seats: readonly Lane[] = noLanes
   all: readonly Lane[] = noLanes
-  ids: Map<string, Entry> | undefined = undefined
   byName: Map<string, Lane> | undefined = undefined
   #idsMax = idsMin
 
   take(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight } = terms
-    if ((id !== undefined && this.ids?.has(id)) || !admitsQuickly(plan, this, weight, now)) {
-      return weigh('take', this, plan, id, terms, now)
+    const at = id !== undefined && this.ids?.has(id) ? unknown : instantOf(plan, this, weight, now)
+    if (at === now) {
+      const decision = admitted(now, true, plan, weight, this)
+      this.#append(now, weight)
+      if (id !== undefined) this.remember(id, new Entry(now, weight, true, false, this.lanes), now)
+      return decision
     }
-    const outcome = admitted(now, true, plan, weight, this)
-    const { lanes } = this
-    for (let index = 0; index < lanes.length; index += 1) lanes[index]!.append(now, weight)
-    if (id !== undefined) this.remember(id, new Entry(now, weight, true, false, lanes), now)
-    return outcome
+    if (at === unknown || plan.countRefused.length > 0) return weigh('take', this, plan, id, terms, now)
+    return answered(at, plan, weight, this, now)
+  }
+
+  check(plan: Plan, terms: Terms, now: number): Decision {
+    this.attend(plan)
+    const at = instantOf(plan, this, terms.weight, now)
+    if (at === unknown) return weigh('check', this, plan, undefined, terms, now)
+    return answered(at, plan, terms.weight, this, now)
   }
 
   reserve(plan: Plan, id: string, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight, firm } = terms
-    if (!isOpen(terms, now) || this.ids?.has(id) || !admitsQuickly(plan, this, weight, now)) {
+    if (!isOpen(terms, now) || this.ids?.has(id) || instantOf(plan, this, weight, now) !== now) {
       return weigh('reserve', this, plan, id, terms, now)
     }
-    const outcome = admitted(now, firm, plan, firm ? weight : 0, this)
-    const { lanes } = this
-    for (let index = 0; index < lanes.length; index += 1) {
-      if (firm) lanes[index]!.append(now, weight)
-      else lanes[index]!.insertBooked(now, weight)
-    }
-    this.remember(id, new Entry(now, weight, firm, terms.priority === 'low', lanes), now)
-    return outcome
+    const decision = admitted(now, firm, plan, weight, this)
+    if (firm) this.#append(now, weight)
+    else for (const lane of this.lanes) lane.insertBooked(now, weight)
+    this.remember(id, new Entry(now, weight, firm, terms.priority === 'low', this.lanes), now)
+    return decision
   }
 
   fire(plan: Plan, id: string, terms: Terms, now: number): Decision {
@@ -65,22 +72,27 @@ export class Subject implements LaneHolder {
     const own = this.ids?.get(id)
     if (own === undefined) return weigh('fire', this, plan, id, terms, now)
     this.takeOut(own)
-    if (!isOpen(terms, now) || !admitsQuickly(plan, this, own.weight, now)) {
+    if (!isOpen(terms, now) || instantOf(plan, this, own.weight, now) !== now) {
       this.putBack(own, now)
       return weigh('fire', this, plan, id, terms, now)
     }
-    const outcome = admitted(now, true, plan, own.weight, this)
-    const { lanes } = this
-    for (let index = 0; index < lanes.length; index += 1) lanes[index]!.append(now, own.weight)
+    const decision = admitted(now, true, plan, own.weight, this)
+    this.#append(now, own.weight)
     own.at = now
     own.fired = true
-    own.lanes = lanes
-    return outcome
+    own.lanes = this.lanes
+    return decision
   }
 
   decide(kind: Kind, plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
     return weigh(kind, this, plan, id, terms, now)
+  }
+
+  #append(now: number, weight: number): void {
+    const { lane, lanes } = this
+    if (lane !== undefined) lane.append(now, weight)
+    else for (let index = 0; index < lanes.length; index += 1) lanes[index]!.append(now, weight)
   }
 
   cancel(id: string): boolean {
@@ -104,7 +116,7 @@ export class Subject implements LaneHolder {
     return this.ids === undefined && this.all.every((lane) => lane.isEmpty)
   }
 
-  /** Brings `lanes` and `seats` to a plan. */
+  /** Brings `lane`, `lanes` and `seats` to a plan. */
   attend(plan: Plan): void {
     if (plan !== this.#plan) this.#seat(plan)
   }
@@ -118,11 +130,13 @@ export class Subject implements LaneHolder {
         countRefused.map((index) => streams[index]!),
       )
     const lanes = cover(this, streams)
-    const seats = lanes.length === 1 ? undefined : streams.map((name) => laneOf(this, name)!)
+    const shared = lanes.length === 1 ? lanes[0]! : undefined
+    const seats = shared === undefined ? streams.map((name) => laneOf(this, name)!) : noLanes
     for (let index = 0; index < streams.length; index += 1) {
-      const lane = seats === undefined ? lanes[0]! : seats[index]!
+      const lane = shared ?? seats[index]!
       for (const { maxWritten, windowMs } of rulesByStream[index]!) lane.learn(maxWritten, windowMs)
     }
+    this.lane = shared
     this.lanes = lanes
     this.seats = seats
     // An array of limits that was made for one call must not be kept alive by the subject.
@@ -196,23 +210,4 @@ export class Subject implements LaneHolder {
 /** Whether neither notBefore nor a forbidden interval stands against now. */
 function isOpen(terms: Terms, now: number): boolean {
   return terms.notBefore <= now && (terms.forbidden.length === 0 || leave(terms.forbidden, now) === now)
-}
-
-/** The decision on what goes through at once, before it is inserted. */
-function admitted(now: number, fired: boolean, plan: Plan, counted: number, subject: Subject): Decision {
-  return new Outcome(
-    true,
-    true,
-    fired,
-    now,
-    0,
-    undefined,
-    now,
-    nobody,
-    nobody,
-    plan,
-    counted,
-    snapshotOf(subject),
-    undefined,
-  )
 }

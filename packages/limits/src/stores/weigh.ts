@@ -22,8 +22,8 @@ export function weigh(
   terms: Terms,
   now: number,
 ): Decision {
-  const { lanes } = subject
-  const seats = subject.seats ?? plan.streams.map(() => lanes[0]!)
+  const { lane, lanes } = subject
+  const seats = lane === undefined ? subject.seats : plan.streams.map(() => lane)
   const own = id === undefined ? undefined : subject.ids?.get(id)
   if (own !== undefined) subject.takeOut(own)
   const books = kind === 'reserve' || kind === 'preview'
