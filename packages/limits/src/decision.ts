@@ -1,7 +1,7 @@
 /**
  * The answer to every question: may it go, when, and what each rule says. The rows of the rules are worked out when
  * somebody looks at them, from a snapshot that no later call can change: most callers never look, and six rows cost
- * more than the decision itself (measured: 650 ns a call against 280 without, 10,000 subjects, six rules).
+ * more than the decision itself (in a first trial with 10,000 subjects 650 ns a call, and 280 without them).
  */
 import type { Plan, PlanRule } from './plan.ts'
 import { countUntil, type Log } from './rolling-window.ts'
