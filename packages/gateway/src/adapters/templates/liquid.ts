@@ -21,9 +21,9 @@ export interface TemplatesOptions {
    * message: what a template may allocate is what bounds it. @defaultValue 10_000
    */
   readonly renderMsMax?: number
-  /** What one part may allocate: characters and elements, as liquidjs counts them. @defaultValue 10_000_000 */
+  /** What one part may allocate: characters and elements, as liquidjs counts them. @defaultValue 20_000_000 */
   readonly memoryMax?: number
-  /** Characters of one rendered part. @defaultValue 1_000_000 */
+  /** Characters of one rendered part. @defaultValue 2_000_000 */
   readonly outputMax?: number
 }
 
