@@ -9,6 +9,7 @@ import { SluiceError } from '../../errors.ts'
 import type { Channel, Content, JsonObject } from '../../model.ts'
 import type { Templates } from '../../ports.ts'
 import { type Part, type PartFile, partsOf, readTemplates, refused } from './files.ts'
+import { summary } from './summary.ts'
 
 /** The folder of those that ship with the product; it lies beside `src` and `dist` alike. */
 export const builtInTemplates = fileURLToPath(new URL('../../../templates', import.meta.url))
@@ -119,7 +120,12 @@ function createEngines(
     locale: 'en-US',
     parseLimit: 1_000_000,
   })
-  return { text: new Liquid(settings()), html: new Liquid({ ...settings(), outputEscape: 'escape' }) }
+  const engines = {
+    text: new Liquid(settings()),
+    html: new Liquid({ ...settings(), outputEscape: 'escape' }),
+  }
+  for (const engine of Object.values(engines)) engine.registerFilter('summary', summary)
+  return engines
 }
 
 function parse(engine: Liquid, source: string, path: string): Template[] {
