@@ -18,6 +18,9 @@ const call =
   /\bimport\s*\(\s*(?:['"`]([^'"`\n$]+)['"`]\s*\)(\s*\.\s*(?!then\b|catch\b|finally\b)\w+)?|[^)]*)/g
 /** Files started beside the graph: workers and assets. */
 const beside = /\bnew\s+URL\(\s*['"](\.[^'"\n]+)['"]\s*,\s*import\.meta\.url\s*\)/g
+/** A worker with the extension of the file that starts it, which is right before and after a build. */
+const besideWithOwnExtension =
+  /\bnew\s+URL\(\s*`(\.[^`$\n]+)\$\{import\.meta\.url\.slice\(-3\)\}`\s*,\s*import\.meta\.url\s*\)/g
 
 /** All imports of a text; a dynamic import of something computed has the specifier `?`. */
 export function importsOf(text: string): Import[] {
@@ -36,7 +39,11 @@ export function importsOf(text: string): Import[] {
 /** The files of the tree that one file reaches at run time or for its types. */
 export function reachedFrom(tree: Tree, file: string): string[] {
   const text = tree.text(file)
-  const urls = [...withoutComments(text).matchAll(beside)].map((match) => match[1]!)
+  const code = withoutComments(text)
+  const urls = [
+    ...[...code.matchAll(beside)].map((match) => match[1]!),
+    ...[...code.matchAll(besideWithOwnExtension)].map((match) => `${match[1]}${posix.extname(file)}`),
+  ]
   return [...importsOf(text).map(({ specifier }) => specifier), ...urls]
     .filter((specifier) => specifier.startsWith('.'))
     .map((specifier) => posix.join(posix.dirname(file), specifier))

@@ -67,7 +67,13 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   // What is durable, and what is known of it in memory.
   const store = parts.store ?? (await createSqliteStore({ path: config.store.path, clock }))
-  const ledger = await createLedger({ store, clock, boundsFor: (tenant) => tenantOf(config.tenants, tenant) })
+  let server: HttpServer | undefined
+  const ledger = await createLedger({
+    store,
+    clock,
+    boundsFor: (tenant) => tenantOf(config.tenants, tenant),
+    onCommit: (tookMs) => server?.metrics.onCommit(tookMs),
+  })
   const people = createPeople({ store })
 
   // The limits: a cache of facts in the store.
@@ -136,7 +142,6 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   })
 
   const poolReports = (): readonly PoolReport[] => pools.map((pool) => pool.report(clock.now()))
-  let server: HttpServer | undefined
   let stopRetention: (() => void) | undefined
 
   async function startStages(): Promise<void> {
@@ -156,7 +161,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     async start() {
       // Loaded here, because the simulator and most commands never open a door.
       const { createHttpServer } = await import('./intake/server.ts')
-      server = await createHttpServer({
+      server = createHttpServer({
         config: config.http,
         gate,
         store,

@@ -24,7 +24,7 @@ export interface Case {
   /** As it would be on record; the verdict is still to come. */
   readonly notification: Notification
   readonly person: Recipient | null
-  verdict?: Verdict
+  verdict?: Verdict | undefined
 }
 
 export interface Verdict {

@@ -76,6 +76,7 @@ export function createDecider(options: DeciderOptions): Decider {
       const spec = digestOf(each.notification)
       if (spec !== undefined && how.patient !== true) await collect(each, spec, now, how)
     }
+    for (const each of cases.filter(open)) each.verdict = expiresBeforeItMayLeave(each.notification, now)
     await limit(cases.filter(open), now, how)
     const unclaimed = [...claimed].filter((each) => each.verdict?.status === 'suppressed')
     await state.unclaim(unclaimed.map((each) => claimOf(policy, each.notification)))
@@ -98,6 +99,12 @@ export function createDecider(options: DeciderOptions): Decider {
       return suppressed(version, now, 'invalid_address', { ...more, detail: `no address for ${channel}` })
     }
     return undefined
+  }
+
+  /** It waits for its end, and holds no instant that others could use. */
+  function expiresBeforeItMayLeave({ expiresAt, sendAt }: Notification, now: number): Verdict | undefined {
+    if (expiresAt === undefined || expiresAt > Math.max(now, sendAt ?? 0)) return undefined
+    return undecidedVerdict(version, expiresAt, 'send_at', { detail: 'expires before it may leave' })
   }
 
   function digestOf(notification: Notification): DigestSpec | undefined {

@@ -17,15 +17,13 @@ const timeoutMs = 15_000
 const usualRetry: RetryConfig = { baseMs: 1_000, capMs: 300_000, attemptsMax: 6 }
 
 export function readPools(document: PoolsDocument | undefined, source: Source): readonly PoolConfig[] {
-  // What is no object has been refused, and what it leaves out is not to be guessed.
-  if (!source.isClean(['pools']) && typeof document !== 'object') return []
   if (document === undefined || Object.keys(document).length === 0) {
     return channels.map((channel) => readPool(channel, { provider: 'sandbox' }, ['pools', channel], source))
   }
   const pools: PoolConfig[] = []
   for (const channel of channels) {
     const written = document[channel]
-    if (typeof written !== 'object') continue
+    if (written === undefined) continue
     const path = ['pools', channel]
     const list = Array.isArray(written) ? (written as readonly PoolDocument[]) : undefined
     if (list !== undefined && list.length > 1)

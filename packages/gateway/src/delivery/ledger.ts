@@ -20,6 +20,8 @@ export interface LedgerOptions {
   readonly store: Store
   readonly clock: Clock
   readonly boundsFor: (tenant: string) => TenantBounds
+  /** How long a commit took, ms. */
+  readonly onCommit?: (tookMs: number) => void
 }
 
 interface Account {
@@ -91,7 +93,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 
   return {
     async commit(change) {
+      const begun = clock.now()
       const result = await store.commit(change)
+      options.onCommit?.(clock.now() - begun)
       if (result.applied) record(change)
       return result
     },

@@ -27,7 +27,7 @@ export const dataLevelsMax = 32
 
 /** What a content must at least have, so that something arrives. */
 const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof Content)[] }[]> = {
-  email: [{ anyOf: ['subject'] }, { anyOf: ['text', 'html'] }],
+  email: [{ anyOf: ['text', 'html'] }],
   sms: [{ anyOf: ['text'] }],
   push: [{ anyOf: ['title', 'text'] }],
   telegram: [{ anyOf: ['text'] }],
@@ -49,10 +49,11 @@ export function readMessage(body: Message, now: number, offer: Offer): Common {
       message: `is not served here; there is ${[...offer.channels].join(', ')}`,
     })
   }
-  if (content !== undefined) checkContent(channel, content, template !== undefined, faults)
+  // Beside a template, content is what is said, and the template what digests and limits select by.
+  if (content !== undefined) checkContent(channel, content, faults)
   else if (template === undefined)
     faults.push({ path: '/content', message: 'is required where there is no template' })
-  else if (!offer.templates.has(template)) {
+  if (template !== undefined && !offer.templates.has(template)) {
     faults.push({ path: '/template', message: 'is not the name of a template' })
   }
   const sendAt = body.sendAt === undefined ? undefined : parseInstant(body.sendAt)
@@ -75,8 +76,7 @@ export function readMessage(body: Message, now: number, offer: Offer): Common {
   return common
 }
 
-function checkContent(channel: Channel, content: Content, hasTemplate: boolean, faults: FieldError[]): void {
-  if (hasTemplate) faults.push({ path: '/content', message: 'must not stand beside a template' })
+function checkContent(channel: Channel, content: Content, faults: FieldError[]): void {
   for (const { anyOf } of contentNeeds[channel]) {
     if (anyOf.some((field) => content[field] !== undefined)) continue
     const path = anyOf.length === 1 ? `/content/${anyOf[0]}` : '/content'

@@ -223,3 +223,21 @@ test('platform limits queue what is over them, and it leaves in order at the pro
   await harness.check()
   await harness.stop()
 })
+
+test('what expires before its sendAt is accepted and ends as expired, and holds no place', async () => {
+  const harness = await createHarness({
+    policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/day'], over: 'delay' }] },
+  })
+  const doomed = await harness.post({
+    sendAt: harness.start + 2 * hour,
+    expiresAt: harness.start + hour,
+  })
+  assert.equal(doomed.status, 'scheduled')
+  assert.equal((await harness.post()).status, 'queued')
+  await harness.runFor(3 * hour)
+  const ended = await harness.notification(doomed.id)
+  assert.equal(ended.status, 'expired')
+  assert.equal(ended.timeline.at(-1)?.at, harness.start + hour)
+  await harness.check()
+  await harness.stop()
+})

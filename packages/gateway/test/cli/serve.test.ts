@@ -75,7 +75,9 @@ async function serveSlow(
   return { started, url, provider, cwd }
 }
 
-test('serve tells in one line where it listens, and SIGTERM ends it with 0', async (t) => {
+test('serve tells in one line where it listens, and SIGTERM ends it with 0', {
+  timeout: 60_000,
+}, async (t) => {
   const cwd = temporaryFolder(t)
   const { child, firstLine, exit, output } = start(t, ['serve'], { cwd, env: anyPort })
   const line = await firstLine
@@ -90,7 +92,7 @@ test('serve tells in one line where it listens, and SIGTERM ends it with 0', asy
   assert.deepEqual(output, { out: `${line}\n`, err: '' })
 })
 
-test('with --json the line is JSON, and SIGINT ends it with 0 too', async (t) => {
+test('with --json the line is JSON, and SIGINT ends it with 0 too', { timeout: 60_000 }, async (t) => {
   const { child, firstLine, exit } = start(t, ['serve', '--json'], { cwd: temporaryFolder(t), env: anyPort })
   const { url, store, policy } = JSON.parse(await firstLine)
   assert.ok(url.startsWith('http://127.0.0.1:') && store.endsWith('sluice.db') && policy)
@@ -98,7 +100,7 @@ test('with --json the line is JSON, and SIGINT ends it with 0 too', async (t) =>
   assert.deepEqual(await exit, { code: 0, signal: null })
 })
 
-test('a stop waits for what is in flight', async (t) => {
+test('a stop waits for what is in flight', { timeout: 60_000 }, async (t) => {
   const { started, provider, cwd } = await serveSlow(t)
   started.child.kill('SIGTERM')
   const first = await Promise.race([started.exit.then(() => 'ended'), after(300, 'waits')])
@@ -118,7 +120,9 @@ test('a stop waits for what is in flight', async (t) => {
   )
 })
 
-test('a stop ends with 0 within http.drainMs, also where the provider never answers', async (t) => {
+test('a stop ends with 0 within http.drainMs, also where the provider never answers', {
+  timeout: 60_000,
+}, async (t) => {
   const { started } = await serveSlow(t, 'http: { drainMs: 3s }')
   const from = performance.now()
   started.child.kill('SIGTERM')
@@ -131,7 +135,7 @@ test('a stop ends with 0 within http.drainMs, also where the provider never answ
   )
 })
 
-test('a second signal ends at once; the same Ctrl-C twice is one', async (t) => {
+test('a second signal ends at once; the same Ctrl-C twice is one', { timeout: 60_000 }, async (t) => {
   const { started } = await serveSlow(t)
   started.child.kill('SIGINT')
   started.child.kill('SIGINT')
@@ -141,7 +145,9 @@ test('a second signal ends at once; the same Ctrl-C twice is one', async (t) => 
   assert.match(started.output.err, /stopped at once/)
 })
 
-test('an address that is in use is told with the way out, and exit code 2', async (t) => {
+test('an address that is in use is told with the way out, and exit code 2', {
+  timeout: 60_000,
+}, async (t) => {
   const taken = createTcpServer()
   await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
   t.after(() => taken.close())
@@ -157,7 +163,9 @@ test('an address that is in use is told with the way out, and exit code 2', asyn
   )
 })
 
-test('a configuration that is wrong ends with exit code 2 before anything is opened', async (t) => {
+test('a configuration that is wrong ends with exit code 2 before anything is opened', {
+  timeout: 60_000,
+}, async (t) => {
   const cwd = temporaryFolder(t, { 'sluice.yaml': 'http: { host: 0.0.0.0 }' })
   const { exit, output } = start(t, ['serve'], { cwd })
   assert.deepEqual(await exit, { code: 2, signal: null })

@@ -50,11 +50,10 @@ const refused: readonly (readonly [what: string, change: object, path: string])[
   ['30 February', { sendAt: '2026-02-30T00:00:00Z' }, '/sendAt'],
   ['an expiry in the past', { expiresAt: '2020-01-01T00:00:00Z' }, '/expiresAt'],
   ['neither template nor content', { content: undefined }, '/content'],
-  ['both template and content', { template: 'new-comment' }, '/content'],
+  ['an unknown template beside content', { template: 'no-such' }, '/template'],
   ['an unknown template', { content: undefined, template: 'no-such' }, '/template'],
   ['a template outside of its folder', { content: undefined, template: '../new-comment' }, '/template'],
-  ['mail without subject', { content: { text: 'x' } }, '/content/subject'],
-  ['mail without text', { content: { subject: 'x' } }, '/content'],
+  ['mail without a body', { content: { subject: 'x' } }, '/content'],
   [
     'a line break in a subject',
     { content: { subject: 'x\r\nBcc: b@example.com', text: 'x' } },

@@ -30,7 +30,15 @@ test('tenants take turns, however much one of them has waiting', () => {
   const queue = createEmbeddedQueue()
   queue.push(many(1_000, 'loud'))
   queue.push([...many(2, 'quiet'), ...many(2, 'calm')])
-  assert.deepEqual(tenantsOf(queue.pull('email', 7)), ['loud', 'quiet', 'calm', 'loud', 'quiet', 'calm', 'loud'])
+  assert.deepEqual(tenantsOf(queue.pull('email', 7)), [
+    'loud',
+    'quiet',
+    'calm',
+    'loud',
+    'quiet',
+    'calm',
+    'loud',
+  ])
   assert.equal(queue.size('email'), 997)
 })
 
@@ -50,7 +58,9 @@ test('a weight below one waits for its turns and still gets its share', () => {
 
 test('within a tenant urgency goes first and age second; critical goes before everyone', () => {
   const queue = createEmbeddedQueue()
-  const [low, normal, high, critical] = (['low', 'normal', 'high', 'critical'] as const).map((p) => notification('b', p))
+  const [low, normal, high, critical] = (['low', 'normal', 'high', 'critical'] as const).map((p) =>
+    notification('b', p),
+  )
   queue.push([...many(1, 'a'), low!, normal!, high!, critical!])
   const taken = queue.pull('email', 5).map((item) => item.priority)
   assert.deepEqual(taken, ['critical', 'normal', 'high', 'normal', 'low'])
