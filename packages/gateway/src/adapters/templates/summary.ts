@@ -46,7 +46,9 @@ function pairs(value: Readonly<Record<string, unknown>>): string {
   for (const [key, each] of Object.entries(value)) {
     if (each === null || each === undefined || each === '' || each === false) continue
     if (parts.length === valuesMax) return `${parts.join(' · ')} · …`
-    const inner = isObject(each) ? (headline(each) ?? `${clipped(key)}: ${clipped(JSON.stringify(each))}`) : undefined
+    const inner = isObject(each)
+      ? (headline(each) ?? `${clipped(key)}: ${clipped(JSON.stringify(each))}`)
+      : undefined
     parts.push(inner ?? (spoken.has(key) ? summaryOfValue(each) : `${clipped(key)}: ${summaryOfValue(each)}`))
   }
   return parts.join(' · ')
