@@ -101,7 +101,8 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     for (const notification of pulled) {
       if (!ledger.isCurrent(notification)) continue
       const { tenant, to } = notification
-      const person = people.cached(tenant, to.id) ?? (await people.find(tenant, to.id))
+      const cached = people.cached(tenant, to.id)
+      const person = cached === undefined ? await people.find(tenant, to.id) : cached
       if (notification.expiresAt !== undefined && notification.expiresAt <= now) {
         moves.push(advance(notification, [...eventsOf(notification), { at: now, status: 'expired' }]))
       } else if (!options.mayReceive(notification, person)) {
@@ -117,7 +118,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       fired = ready.length === 0 ? [] : await book.fire(ready)
     } catch (error) {
       for (const lease of leases) lease.undo()
-      queue.giveBack(ready.map((each) => each.notification))
+      queue.giveBack(pulled.filter((notification) => ledger.isCurrent(notification)))
       clock.at(clock.now() + settleAgainMs, () => pump(channel))
       throw error
     }
