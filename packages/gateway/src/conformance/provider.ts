@@ -47,6 +47,8 @@ export interface ProviderCapabilities {
   readonly tellsRetryAfter: boolean
   /** It knows a missing or impossible address without asking. */
   readonly checksAddress: boolean
+  /** It calls `leaving` when the last bytes go. */
+  readonly tellsLeaving: boolean
   /** It talks to a server that can be away. */
   readonly remote: boolean
 }
@@ -82,8 +84,8 @@ export function exerciseProvider(
   function test(title: string, body: (rig: ProviderRig, send: Send) => Promise<void>): void {
     it(title, { timeout: 30_000 }, async () => {
       const rig = await open()
-      const send: Send = (message = someMessage(channel), signal = never) =>
-        rig.provider.send(message, rig.account, signal)
+      const send: Send = (message = someMessage(channel), signal = never, leaving = undefined) =>
+        rig.provider.send(message, rig.account, signal, leaving)
       try {
         await body(rig, send)
       } finally {
@@ -101,14 +103,20 @@ export function exerciseProvider(
   })
 }
 
-type Send = (message?: Message, signal?: AbortSignal) => Promise<SendResult>
+type Send = (message?: Message, signal?: AbortSignal, leaving?: () => void) => Promise<SendResult>
 type Test = (title: string, body: (rig: ProviderRig, send: Send) => Promise<void>) => void
 
 function is(result: SendResult, outcome: SendResult['outcome']): void {
   assert.equal(result.outcome, outcome, JSON.stringify(result))
 }
 
-function deliveries(test: Test, { channel }: ProviderCapabilities): void {
+/** Ends idle connections, and lets the news of it arrive: how a provider meets them before that is its own matter. */
+async function hangUp(rig: ProviderRig): Promise<void> {
+  rig.hangUp?.()
+  await new Promise((resolve) => setTimeout(resolve, 20))
+}
+
+function deliveries(test: Test, { channel, tellsLeaving }: ProviderCapabilities): void {
   test('hands over a message once, and says so', async (rig, send) => {
     const message = someMessage(channel)
     is(await send(message), 'delivered')
@@ -129,10 +137,21 @@ function deliveries(test: Test, { channel }: ProviderCapabilities): void {
     assert.deepEqual(rig.arrived(), rig.provider.idempotent ? [message.id] : [message.id, message.id])
   })
 
+  test('tells once when a message leaves, before it has arrived', async (rig, send) => {
+    for (let index = 0; index < 3; index += 1) {
+      const arrivedAtLeaving: number[] = []
+      is(
+        await send(someMessage(channel), never, () => arrivedAtLeaving.push(rig.arrived().length)),
+        'delivered',
+      )
+      assert.deepEqual(arrivedAtLeaving, tellsLeaving ? [index] : [])
+      await hangUp(rig)
+    }
+  })
+
   test('goes on after the other side has ended its idle connections', async (rig, send) => {
     is(await send(), 'delivered')
-    rig.hangUp?.()
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await hangUp(rig)
     is(await send(), 'delivered')
     assert.equal(rig.arrived().length, 2)
   })
