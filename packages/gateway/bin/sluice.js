@@ -17,6 +17,7 @@ const built = join(dirname(self), '..', 'dist', 'main.js')
 /** Tells a child that the process which started it holds the other end of its channel. */
 const launchedVariable = 'SLUICE_LAUNCHED'
 
+endWithShell()
 if (majorOf(process.versions.node) >= wanted) await run()
 else relay()
 
@@ -61,6 +62,21 @@ function endWithLauncher() {
   delete process.env[launchedVariable]
   process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
   process.channel?.unref()
+}
+
+/**
+ * npm runs a script in a shell, and passes a SIGTERM to that shell, which dies of it and tells nobody: the gateway
+ * would go on, with nobody to stop it. So under npm the end of the shell is taken for the signal.
+ */
+function endWithShell() {
+  if (!process.env.npm_lifecycle_event || process.env[launchedVariable]) return
+  const shell = process.ppid
+  const watch = setInterval(() => {
+    if (process.ppid === shell) return
+    clearInterval(watch)
+    process.kill(process.pid, 'SIGTERM')
+  }, 250)
+  watch.unref()
 }
 
 /** The store is built on it knowingly, and tested with the Node that is bundled; all other warnings are shown. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -79,6 +79,30 @@ Object.defineProperty(process, 'emitWarning', {
   assert.match(stdout, /are valid/)
   assert.equal(stderr, 'something else\n')
 })
+
+test(
+  'under npm, whose shell passes no signal on, the end of the shell is taken for the signal',
+  patience,
+  async (t) => {
+    const cwd = temporaryFolder(t)
+    // The command after it keeps the shell from becoming the gateway.
+    const shell = spawn('sh', ['-c', `"${process.execPath}" "${launcher}" serve --json; true`], {
+      cwd,
+      env: { PATH: process.env.PATH ?? '', npm_lifecycle_event: 'start', SLUICE_HTTP_PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    t.after(() => shell.kill('SIGKILL'))
+    const [line] = await once(shell.stdout.setEncoding('utf8'), 'data')
+    const { url } = JSON.parse(String(line)) as { url: string }
+    const [gateway] = childrenOf(shell.pid!) ?? []
+    t.after(() => {
+      if (gateway !== undefined && existsSync(`/proc/${gateway}`)) process.kill(gateway, 'SIGKILL')
+    })
+    shell.kill('SIGTERM')
+    for (let tries = 0; tries < 200 && (await answers(url)); tries += 1) await after(25)
+    assert.equal(await answers(url), false)
+  },
+)
 
 test('when the launcher is killed, the gateway ends with it', needsOlder, async (t) => {
   const { child, url } = await serveOn(t, older!)
