@@ -20,8 +20,8 @@ interface Job {
   readonly leaving: (() => void) | undefined
   readonly resolve: (result: SendResult) => void
   session: Session | undefined
-  /** It gets no further connection: it had a second one already, or its time is up. */
-  repeated: boolean
+  /** Its time is up: it gets no further connection. */
+  over: boolean
   done: boolean
 }
 
@@ -65,7 +65,7 @@ export class SmtpPool {
         envelope,
         leaving,
         session: undefined,
-        repeated: false,
+        over: false,
         done: false,
         resolve: (result) => {
           if (job.done) return
@@ -108,9 +108,9 @@ export class SmtpPool {
     const used = session.carried > 0
     const { result, stale } = await session.carry(job.envelope, job.leaving)
     if (session.alive) this.#idle.push(session)
-    if (stale && used && result.outcome === 'failed' && !job.repeated && !job.done) {
-      // A kept connection had ended unnoticed. The server has seen no mail, so another connection may carry it.
-      job.repeated = true
+    if (stale && used && result.outcome === 'failed' && !job.over && !job.done) {
+      // A kept connection had ended unnoticed. The server has seen no mail, so another connection may carry it; a
+      // new one at the latest tells whether the server is there at all.
       job.session = undefined
       this.#line.unshift(job)
     } else {
@@ -159,7 +159,7 @@ export class SmtpPool {
 
   #giveUp(job: Job): void {
     if (job.session !== undefined) {
-      job.repeated = true
+      job.over = true
       job.session.destroy('no answer in time')
       return
     }

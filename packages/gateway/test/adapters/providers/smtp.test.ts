@@ -159,6 +159,23 @@ test('a connection that ends again and again is a failure, not a loop', async (t
   assert.equal(sink.connections.opened, 2)
 })
 
+test('however many kept connections have ended unnoticed, a new one carries the mail', async (t) => {
+  const { sink, send } = await connected(t, { account: { connections: 3 } })
+  await Promise.all(Array.from({ length: 30 }, () => send()))
+  sink.rules = [{ at: 'mail', do: 'reset', times: sink.connections.open }]
+  assert.equal((await send()).outcome, 'delivered')
+  assert.equal(sink.mails.length, 31)
+})
+
+test('a reply is an answer: what it puts off is not asked again', async (t) => {
+  const { sink, send } = await connected(t)
+  await send()
+  sink.rules = [{ at: 'rcpt', do: '451 4.3.0 local error' }]
+  const asked = sink.commands.filter((line) => line.startsWith('RCPT')).length
+  assert.equal((await send()).outcome, 'failed')
+  assert.equal(sink.commands.filter((line) => line.startsWith('RCPT')).length, asked + 1)
+})
+
 test('what the server may have taken is never sent again by itself', async (t) => {
   const { sink, send } = await connected(t)
   await send()
@@ -182,6 +199,14 @@ test('a time-out after the mail was given is unknown, one before it is a failure
   assert.equal((await send()).outcome, 'unknown')
   sink.rules = [{ at: 'data', do: 'hang' }]
   assert.equal((await send()).outcome, 'failed')
+})
+
+test('a time-out is the end, also on a kept connection', { timeout: 10_000 }, async (t) => {
+  const { sink, send } = await connected(t, { provider: { deadlineMs: 300 } })
+  await send()
+  sink.rules = [{ at: 'mail', do: 'hang' }]
+  assert.deepEqual(await send(), { outcome: 'failed', detail: 'no answer in time' })
+  assert.equal(sink.commands.filter((line) => line.startsWith('MAIL')).length, 2)
 })
 
 test('connections that were warmed come back after the server ended them', async (t) => {

@@ -142,6 +142,14 @@ for (const [what, rule, outcome] of misbehaviours) {
   })
 }
 
+test('a body without end is given up long before the deadline', async (t) => {
+  const { sink, send } = await connected(t, { deadlineMs: 8_000 })
+  sink.rules = [{ do: 'flood', status: 500 }]
+  const began = performance.now()
+  assert.equal((await send()).outcome, 'failed')
+  assert.ok(performance.now() - began < 4_000)
+})
+
 test('connections are kept and used again', async (t) => {
   const { sink, send } = await connected(t)
   for (let index = 0; index < 20; index += 1) await send()
