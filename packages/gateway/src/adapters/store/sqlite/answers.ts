@@ -8,13 +8,15 @@ import type { HashKey } from './hash.ts'
 import { hashOf } from './hash.ts'
 import type { HashIndex } from './hash-index.ts'
 import { createHashIndex } from './hash-index.ts'
-import { checkSum, sumOf } from './sum.ts'
+import { checkSum, damageIn, sumOf } from './sum.ts'
 import type { ShortAnswer } from './tape.ts'
 
 export interface Answers extends Pick<HashIndex, 'fold' | 'settle'> {
   /** False where the key is taken. */
   write(answer: ShortAnswer): boolean
   find(key: AnswerKey): StoredAnswer | undefined
+  /** @throws damage where one is missing. Reads all of them. */
+  verify(): void
   /** Drops up to `max` that are older; returns how many. */
   prune(before: number, max: number): number
 }
@@ -31,6 +33,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
   let next = Math.max(last + 1, index.from)
   const hash = (of: AnswerKey): number =>
     hashOf(key, `${of.tenant}\0${of.module}\0${of.method}\0${of.path}\0${of.key}`)
+  const folded = db.prepare('SELECT seq, body FROM answers WHERE seq < ? ORDER BY seq')
   const unfolded = db.prepare('SELECT seq, body FROM answers WHERE seq >= ? ORDER BY seq')
   for (const { seq, body } of unfolded.iterate(index.from)) {
     index.add(hash(JSON.parse(body as string) as StoredAnswer), seq as number)
@@ -55,6 +58,13 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
       insert.run(seq, answer.createdAt, answer.body, sumOf(answer.body))
       index.add(hashed, seq)
       return true
+    },
+    verify() {
+      for (const { seq, body } of folded.iterate(index.from)) {
+        if (!index.has(hash(JSON.parse(body as string) as StoredAnswer), seq as number)) {
+          throw damageIn(`the index of answers, row ${seq}`)
+        }
+      }
     },
     find: (wanted) => findHashed(wanted, hash(wanted)),
     prune(before, max) {

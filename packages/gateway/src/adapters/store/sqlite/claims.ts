@@ -20,8 +20,6 @@ export interface Place {
 export interface Claims {
   readonly cursor: Place
   readonly claimedUntil: number
-  /** Whether a move to this instant can need more than the cursor: almost never. */
-  concerns(dueAt: number): boolean
   /** Whether the cursor will still come to this place. */
   isAhead(place: Place): boolean
   /** Moves the cursor; `last` is the last place given when there may be more. */
@@ -35,7 +33,8 @@ export interface Claims {
   earliestBack(): number | undefined
 }
 
-const order = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq - b.seq
+/** By instant, and then by acceptance. */
+export const order = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq - b.seq
 
 export function createClaims(): Claims {
   let cursor: Place = { dueAt: Number.NEGATIVE_INFINITY, seq: 0 }
@@ -57,7 +56,6 @@ export function createClaims(): Claims {
     get claimedUntil() {
       return claimedUntil
     },
-    concerns: (dueAt) => back.size > 0 || dueAt === cursor.dueAt,
     isAhead: (place) => order(place, cursor) > 0,
     advance(until, last) {
       const next = last ?? { dueAt: until, seq: Number.MAX_SAFE_INTEGER }
@@ -69,7 +67,7 @@ export function createClaims(): Claims {
       stale = true
     },
     drop(seq) {
-      if (back.delete(seq)) stale = true
+      if (back.size > 0 && back.delete(seq)) stale = true
     },
     takeBack(until, max) {
       const places = inOrder()

@@ -22,6 +22,8 @@ export interface DatabaseOptions {
 
 export interface Database {
   readonly db: DatabaseSync
+  /** Whether it is small enough to be read through. */
+  readonly small: boolean
   /** Lets another process have the file; to be called when `db` is closed. */
   readonly unlock: () => void
 }
@@ -45,10 +47,11 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
   const { path, checkMib = 256 } = options
   const db = connect(options)
   try {
-    if (path !== inMemory && statSync(path).size <= checkMib * 2 ** 20) checkHealth(db, path)
+    const small = path !== inMemory && statSync(path).size <= checkMib * 2 ** 20
+    if (small) checkHealth(db, path)
     migrate(db, path)
     checkSchema(db, path)
-    return { db, unlock }
+    return { db, small, unlock }
   } catch (error) {
     db.close()
     throw error

@@ -1,11 +1,13 @@
 /**
- * What is due, by the line of claims.ts through the index `due`: no page is read twice, however much is held.
+ * What is due, by the line of claims.ts through the index of due-index.ts: no page is read twice, however much is held.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Claims, Place } from './claims.ts'
 import { dueCodes } from './codes.ts'
+import type { DueIndex } from './due-index.ts'
 import type { Row } from './rows.ts'
-import { columns, dueAtOf, seqOf } from './rows.ts'
+import { columns } from './rows.ts'
+import { damageIn } from './sum.ts'
 
 export interface Due {
   claim(until: number, limit: number): readonly Row[]
@@ -14,42 +16,44 @@ export interface Due {
   earliest(): number | undefined
   /** At opening after a crash: what was booked by `now` and is unsettled may have been sent. */
   suspect(now: number): void
+  /** @throws damage where the index and the states disagree. Reads all of both. */
+  verify(): void
 }
 
-export function prepareDue(db: DatabaseSync, claims: Claims): Due {
-  // Two ranges and not (due_at, seq) > (?, ?): the planner does not carry a row value into the rowid.
-  const ties = db.prepare(`SELECT ${columns} FROM states s JOIN notifications n USING (seq)
-    WHERE s.status IN ${dueCodes} AND s.due_at = ? AND s.seq > ? ORDER BY s.seq LIMIT ?`)
-  const later = db.prepare(`SELECT ${columns} FROM states s JOIN notifications n USING (seq)
-    WHERE s.status IN ${dueCodes} AND s.due_at > ? AND s.due_at <= ? ORDER BY s.due_at, s.seq LIMIT ?`)
+export function prepareDue(db: DatabaseSync, claims: Claims, index: DueIndex): Due {
   const one = db.prepare(`SELECT ${columns} FROM states s JOIN notifications n USING (seq)
     WHERE s.seq = ? AND s.due_at = ? AND s.status IN ${dueCodes}`)
-  const tie = db.prepare(`SELECT due_at AS at FROM states
-    WHERE status IN ${dueCodes} AND due_at = ? AND seq > ? LIMIT 1`)
-  const next = db.prepare(`SELECT due_at AS at FROM states
-    WHERE status IN ${dueCodes} AND due_at > ? ORDER BY due_at LIMIT 1`)
+  one.setReturnArrays(true)
+  const rowAt = ({ seq, dueAt }: Place): Row | undefined => one.get(seq, dueAt) as unknown as Row | undefined
   const place = db.prepare(`SELECT s.seq, s.due_at AS dueAt FROM notifications n JOIN states s USING (seq)
     WHERE n.id = ? AND s.status IN ${dueCodes}`)
-  const mark = db.prepare('UPDATE states SET suspect_at = ? WHERE status IN (1, 3, 4) AND due_at <= ?')
-  for (const statement of [ties, later, one]) statement.setReturnArrays(true)
+  const suspects = [
+    'seq >= ?2 AND status IN (1, 3, 4) AND due_at <= ?1',
+    'seq IN (SELECT seq FROM due WHERE due_at <= ?1 AND seq < ?2) AND status IN (1, 3)',
+  ].map((which) => db.prepare(`UPDATE states SET suspect_at = ?1 WHERE ${which}`))
+  const missing = db.prepare(`SELECT seq FROM states s WHERE seq < ? AND status IN ${dueCodes}
+    AND NOT EXISTS (SELECT 1 FROM due d WHERE d.due_at = s.due_at AND d.seq = s.seq) LIMIT 1`)
+  const stray = db.prepare(`SELECT seq FROM due d WHERE NOT EXISTS
+    (SELECT 1 FROM states s WHERE s.seq = d.seq AND s.due_at = d.due_at AND status IN ${dueCodes}) LIMIT 1`)
 
   function fromIndex(until: number, limit: number): readonly Row[] {
-    const { dueAt, seq } = claims.cursor
-    const tied =
-      dueAt <= until && Number.isFinite(dueAt) ? (ties.all(dueAt, seq, limit) as unknown as Row[]) : []
-    const rest = limit - tied.length
-    const rows = rest > 0 ? [...tied, ...(later.all(dueAt, until, rest) as unknown as Row[])] : tied
-    const last = rows.at(-1)
-    if (rows.length < limit || last === undefined) claims.advance(until)
-    else claims.advance(until, { dueAt: dueAtOf(last), seq: seqOf(last) })
+    const places = index.range(claims.cursor, until, limit)
+    const rows = places.map((at) => {
+      const row = rowAt(at)
+      if (row === undefined) throw damageIn(`the index of what is due, row ${at.seq}`)
+      return row
+    })
+    if (places.length < limit) claims.advance(until)
+    else claims.advance(until, places.at(-1))
     return rows
   }
 
   return {
     claim(until, limit) {
+      // What has moved on since it was put back is not there any more.
       const back = claims
         .takeBack(until, limit)
-        .map(({ seq, dueAt }) => one.get(seq, dueAt) as unknown as Row | undefined)
+        .map(rowAt)
         .filter((row) => row !== undefined)
       if (back.length >= limit) return back
       return [...back, ...fromIndex(until, limit - back.length)]
@@ -63,17 +67,19 @@ export function prepareDue(db: DatabaseSync, claims: Claims): Due {
     },
 
     earliest() {
-      const { dueAt, seq } = claims.cursor
-      const candidates = [
-        claims.earliestBack(),
-        Number.isFinite(dueAt) ? tie.get(dueAt, seq)?.at : undefined,
-        next.get(dueAt)?.at,
-      ].filter((at) => typeof at === 'number')
-      return candidates.length === 0 ? undefined : Math.min(...candidates)
+      const instants = [claims.earliestBack(), index.first(claims.cursor)?.dueAt].filter(
+        (at) => at !== undefined,
+      )
+      return instants.length === 0 ? undefined : Math.min(...instants)
     },
 
     suspect(now) {
-      mark.run(now, now)
+      for (const statement of suspects) statement.run(now, index.from)
+    },
+
+    verify() {
+      const wrong = missing.get(index.from) ?? stray.get()
+      if (wrong !== undefined) throw damageIn(`the index of what is due, row ${wrong.seq}`)
     },
   }
 }

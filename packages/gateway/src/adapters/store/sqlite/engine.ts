@@ -11,6 +11,7 @@ import { createClaims } from './claims.ts'
 import { checkHealth, hasCrashed, hashKeyOf, markClosed, markOpen } from './database.ts'
 import { prepareDigests } from './digests.ts'
 import { prepareDue } from './due.ts'
+import { createDueIndex } from './due-index.ts'
 import { diskFault, isDamage } from './faults.ts'
 import { prepareHistory } from './history.ts'
 import { prepareListing } from './listing.ts'
@@ -27,6 +28,8 @@ export interface EngineOptions {
   readonly path: string
   /** The instant of opening. */
   readonly now: number
+  /** Whether to read the whole file and compare its own indexes with its rows. */
+  readonly verify: boolean
 }
 
 /** An error as a value. Without a code it is a mistake of this program. */
@@ -65,10 +68,11 @@ export function errorOf({ message, code, errors, retryAfterMs }: Fault): Error {
 }
 
 /** @throws what SQLite throws; then the connection is still open. */
-export function createEngine({ db, path, now }: EngineOptions) {
+export function createEngine({ db, path, now, verify }: EngineOptions) {
   const key = hashKeyOf(db)
   const claims = createClaims()
-  const due = prepareDue(db, claims)
+  const dueIndex = createDueIndex({ db })
+  const due = prepareDue(db, claims, dueIndex)
   const digests = prepareDigests(db)
   const recipients = prepareRecipients(db)
   const tallies = prepareTallies(db)
@@ -78,9 +82,24 @@ export function createEngine({ db, path, now }: EngineOptions) {
   const admissions = prepareAdmissions(db, register)
   const history = prepareHistory(db, tallies, register)
   const notifications = prepareNotificationWrites(db, register)
-  const writer = createWriter({ db, claims, notifications, digests, recipients, answers, tallies, register })
+  const writer = createWriter({
+    db,
+    claims,
+    notifications,
+    digests,
+    recipients,
+    answers,
+    tallies,
+    register,
+    due: dueIndex,
+  })
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
 
+  function verifyIndexes(): void {
+    for (const index of [due, register, answers]) index.verify()
+  }
+
+  if (verify) verifyIndexes()
   writer.transaction(() => {
     if (hasCrashed(db)) due.suspect(now)
     markOpen(db)
@@ -116,7 +135,10 @@ export function createEngine({ db, path, now }: EngineOptions) {
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
     },
-    check: () => checkHealth(db, path),
+    check: () => {
+      checkHealth(db, path)
+      verifyIndexes()
+    },
     pruneAnswers: (before: number, max: number) => writer.transaction(() => answers.prune(before, max)),
     pruneNotifications: (before: number, from: number, max: number) =>
       writer.transaction(() => history.prune(before, from, max)),

@@ -32,6 +32,8 @@ export interface HashIndex {
   fold(count: number): void
   /** The transaction is on disk, or is undone. */
   settle(committed: boolean): void
+  /** Whether a row that need not be noted is in the table. */
+  has(hash: number, seq: number): boolean
   /** Forgets a row, in the table only: what is noted in memory is young. */
   remove(hash: number, seq: number): void
 }
@@ -39,6 +41,7 @@ export interface HashIndex {
 export function createHashIndex({ db, table, generationRows = defaultRows }: HashIndexOptions): HashIndex {
   const insert = db.prepare(`INSERT OR IGNORE INTO ${table} (hash, seq) VALUES (?, ?)`)
   const removeRow = db.prepare(`DELETE FROM ${table} WHERE hash = ? AND seq = ?`)
+  const select = db.prepare(`SELECT 1 FROM ${table} WHERE hash = ? AND seq = ?`)
   const remember = db.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
   const from = Number(db.prepare('SELECT value FROM meta WHERE name = ?').get(table)?.value ?? 1)
   let current = createGeneration(from, generationRows)
@@ -49,7 +52,9 @@ export function createHashIndex({ db, table, generationRows = defaultRows }: Has
   let finished = 0
 
   return {
-    from,
+    get from() {
+      return (full[0] ?? current).from
+    },
     add(hash, seq) {
       if (seq - current.from >= generationRows) {
         full.push(current)
@@ -83,6 +88,7 @@ export function createHashIndex({ db, table, generationRows = defaultRows }: Has
       finished = 0
       folded = folding
     },
+    has: (hash, seq) => select.get(hash, seq) !== undefined,
     remove(hash, seq) {
       removeRow.run(hash, seq)
     },

@@ -29,6 +29,11 @@ export interface LinkOptions extends DatabaseOptions {
   readonly onFault: (fault: Fault) => void
 }
 
+/** What a thread begins with. */
+export interface ThreadData extends Omit<LinkOptions, 'onFault'> {
+  readonly verify: boolean
+}
+
 /** What the owner sends; `id` comes back with the answer. */
 export type Sent =
   | { readonly id: number; readonly tapes: readonly Tape[] }
@@ -47,10 +52,10 @@ export interface Received {
 
 export function openStraight(options: LinkOptions): Link {
   const { path, now, onFault } = options
-  const { db, unlock } = openDatabase(options)
+  const { db, small, unlock } = openDatabase(options)
   let engine: Engine
   try {
-    engine = createEngine({ db, path, now })
+    engine = createEngine({ db, path, now, verify: small })
   } catch (error) {
     db.close()
     unlock()
@@ -82,9 +87,10 @@ interface Waiting {
 /** The file is locked and checked here, so that what is wrong with it is thrown here; then the thread has it. */
 export function openThread(options: LinkOptions): Link {
   const { path, onFault } = options
-  const { db, unlock } = openDatabase(options)
+  const { db, small, unlock } = openDatabase(options)
   db.close()
-  const { onFault: _, ...workerData } = options
+  const { onFault: _, ...rest } = options
+  const workerData: ThreadData = { ...rest, verify: small }
   // The extension is that of this file: the sources run as they are, and so does what is built from them.
   const worker = new Worker(new URL(`./thread${import.meta.url.slice(-3)}`, import.meta.url), { workerData })
   const waiting = new Map<number, Waiting>()

@@ -8,11 +8,14 @@ import type { HashKey } from './hash.ts'
 import { hashOf } from './hash.ts'
 import type { HashIndex } from './hash-index.ts'
 import { createHashIndex } from './hash-index.ts'
+import { damageIn } from './sum.ts'
 
 export interface Register extends Pick<HashIndex, 'fold' | 'settle'> {
   nextSeq(): number
   add(tenant: string, recipient: string, seq: number): void
   remove(tenant: string, recipient: string, seq: number): void
+  /** @throws damage where a row is missing. Reads all of them. */
+  verify(): void
   /** Bound to the two parameters of `rowsOf`; `undefined` where nothing can be the person's. */
   lookup(tenant: string, recipient: string): readonly [hash: number, noted: string] | undefined
 }
@@ -34,7 +37,16 @@ export function createRegister(db: DatabaseSync, key: HashKey): Register {
     index.add(hash(tenant as string, recipient as string), seq as number)
   }
 
+  const folded = db.prepare('SELECT seq, tenant, recipient FROM notifications WHERE seq < ? ORDER BY seq')
+
   return {
+    verify() {
+      for (const { seq, tenant, recipient } of folded.iterate(index.from)) {
+        if (!index.has(hash(tenant as string, recipient as string), seq as number)) {
+          throw damageIn(`the index of recipients, row ${seq}`)
+        }
+      }
+    },
     fold: index.fold,
     settle: index.settle,
     nextSeq: () => next++,

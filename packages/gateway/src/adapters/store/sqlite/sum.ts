@@ -7,10 +7,14 @@ import { crc32 } from 'node:zlib'
 /** SQLite's own code for a damaged file, so that both kinds of damage take the same way (faults.ts). */
 const corrupt = 11
 
+export function damageIn(what: string): Error {
+  return Object.assign(new Error(what), { errcode: corrupt })
+}
+
 export function sumOf(text: string): number {
   return crc32(text)
 }
 
 export function checkSum(text: string, sum: unknown, what: string): void {
-  if (crc32(text) !== sum) throw Object.assign(new Error(`check sum of ${what}`), { errcode: corrupt })
+  if (crc32(text) !== sum) throw damageIn(`check sum of ${what}`)
 }

@@ -6,20 +6,21 @@ import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_thread
 import { connect } from './database.ts'
 import type { Engine, Result } from './engine.ts'
 import { createEngine, faultOf } from './engine.ts'
-import type { LinkOptions, Received, Sent } from './link.ts'
+import type { Received, Sent, ThreadData } from './link.ts'
 import { startId } from './link.ts'
 
 /** Changes in one transaction, at most: 5 to 20 ms of work. */
 const groupMax = 1_000
 
-const options = workerData as LinkOptions
+const options = workerData as ThreadData
 const port = parentPort!
 const answer = (received: Received): void => port.postMessage(received)
 const engine = start()
 
 function start(): Engine {
   try {
-    return createEngine({ db: connect(options), path: options.path, now: options.now })
+    const { path, now, verify } = options
+    return createEngine({ db: connect(options), path, now, verify })
   } catch (error) {
     answer({ id: startId, fault: faultOf(error, options.path) })
     throw error

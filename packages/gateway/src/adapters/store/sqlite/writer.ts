@@ -8,6 +8,7 @@ import type { Answers } from './answers.ts'
 import type { Claims } from './claims.ts'
 import { isDueCode, isScheduledCode } from './codes.ts'
 import type { Digests } from './digests.ts'
+import type { DueIndex } from './due-index.ts'
 import type { NotificationWrites } from './notifications.ts'
 import type { Recipients } from './recipients.ts'
 import type { Register } from './register.ts'
@@ -24,6 +25,7 @@ export interface WriterParts {
   readonly answers: Answers
   readonly tallies: Tallies
   readonly register: Register
+  readonly due: DueIndex
 }
 
 /** `null` where the change was applied, else what was not as it believed. */
@@ -37,9 +39,11 @@ export interface Writer {
 }
 
 /** What a change has written so far, for the counts that follow when it is applied as a whole. */
+const dueAtOf = (status: number, dueAt: number): number | undefined => (isDueCode(status) ? dueAt : undefined)
+
 interface Written {
   readonly counts: [tenant: string, status: number, platformDelayed: boolean, by: 1 | -1][]
-  readonly moves: ShortMove[]
+  readonly moves: { readonly seq: number; readonly move: ShortMove }[]
   accepted: number
   answered: number
 }
@@ -47,26 +51,30 @@ interface Written {
 const nothing = (): Written => ({ counts: [], moves: [], accepted: 0, answered: 0 })
 
 export function createWriter(parts: WriterParts): Writer {
-  const { db, claims, notifications, digests, recipients, answers, tallies, register } = parts
+  const { db, claims, notifications, digests, recipients, answers, tallies, register, due } = parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const savepoint = db.prepare('SAVEPOINT change')
   const undo = db.prepare('ROLLBACK TO change')
   const release = db.prepare('RELEASE change')
   const head = new Head()
+  /** Rows of the index of what is due that the next transaction is to fold. */
+  let foldDebt = 0
 
   function transaction<T>(work: () => T): T {
     let committed = false
     begin.run()
     try {
+      due.fold(foldDebt)
       const result = work()
       tallies.write()
       commit.run()
       committed = true
+      foldDebt = 0
       return result
     } finally {
       tallies.forget()
-      for (const index of [register, answers]) index.settle(committed)
+      for (const index of [register, answers, due]) index.settle(committed)
       // SQLite has rolled back by itself after some errors (full disk, I/O).
       if (!committed && db.isTransaction) db.exec('ROLLBACK')
     }
@@ -79,18 +87,22 @@ export function createWriter(parts: WriterParts): Writer {
       case Op.accept: {
         const long = head.longRow()
         const short = head.shortRow()
-        if (!notifications.accept(long, short)) return long[0]
+        const seq = notifications.accept(long, short)
+        if (seq === undefined) return long[0]
+        due.put(seq, undefined, dueAtOf(short[0], short[2]))
         written.counts.push([long[1], short[0], isScheduledCode(short[0]) && short[9] === 1, 1])
         written.accepted += 1
         return undefined
       }
       case Op.move: {
         const move = head.move()
-        if (!notifications.move(move)) return move.id
+        const seq = notifications.move(move)
+        if (seq === undefined) return move.id
         const { tenant, before, short } = move
+        due.put(seq, dueAtOf(before.status, before.dueAt), dueAtOf(short[0], short[2]))
         written.counts.push([tenant, before.status, before.platformDelayed, -1])
         written.counts.push([tenant, short[0], isScheduledCode(short[0]) && short[9] === 1, 1])
-        written.moves.push(move)
+        written.moves.push({ seq, move })
         return undefined
       }
       case Op.digest: {
@@ -115,6 +127,7 @@ export function createWriter(parts: WriterParts): Writer {
     const writes = head.number()
     const written = nothing()
     const conflicts: string[] = []
+    const mark = due.mark()
     if (writes > 1) savepoint.run()
     for (let left = writes; left > 0; left -= 1) {
       const conflict = writeNext(written)
@@ -122,7 +135,10 @@ export function createWriter(parts: WriterParts): Writer {
     }
     if (writes > 1 && conflicts.length > 0) undo.run()
     if (writes > 1) release.run()
-    if (conflicts.length > 0) return conflicts
+    if (conflicts.length > 0) {
+      due.undo(mark)
+      return conflicts
+    }
     for (const [tenant, status, platformDelayed, by] of written.counts) {
       tallies.count(tenant, status, platformDelayed, by)
     }
@@ -133,14 +149,12 @@ export function createWriter(parts: WriterParts): Writer {
   }
 
   /** Rules 3 and 4 of claims.ts, for a move that is on record. */
-  function reclaim({ id, before, short }: ShortMove): void {
-    const [status, , dueAt] = short
-    const due = isDueCode(status)
-    if (before.dueAt === dueAt && isDueCode(before.status) === due) return
-    if (!claims.concerns(dueAt)) return
-    const place = { seq: notifications.seqOf(id), dueAt }
-    claims.drop(place.seq)
-    if (due && dueAt > claims.claimedUntil && !claims.isAhead(place)) claims.putBack(place)
+  function reclaim(seq: number, { before, short }: ShortMove): void {
+    const dueAt = dueAtOf(short[0], short[2])
+    if (dueAtOf(before.status, before.dueAt) === dueAt) return
+    claims.drop(seq)
+    if (dueAt === undefined || dueAt <= claims.claimedUntil) return
+    if (!claims.isAhead({ seq, dueAt })) claims.putBack({ seq, dueAt })
   }
 
   return {
@@ -154,7 +168,8 @@ export function createWriter(parts: WriterParts): Writer {
         answers.fold(Math.ceil(group.answered * 1.5))
         return applied
       })
-      for (const move of group.moves) reclaim(move)
+      foldDebt = Math.ceil(group.accepted * 1.5)
+      for (const { seq, move } of group.moves) reclaim(seq, move)
       return outcomes
     },
   }

@@ -52,10 +52,16 @@ CREATE TABLE states (
   timeline   TEXT NOT NULL,                   -- events: JSON
   sum        INTEGER NOT NULL
 );
-CREATE INDEX due ON states (due_at) WHERE status IN (1, 3, 5);
 CREATE INDEX dead ON states (status) WHERE status = 5;
 CREATE INDEX collecting ON states (digest_id) WHERE status = 2;
 CREATE INDEX promised ON states (due_at) WHERE platform = 1;
+
+-- What is scheduled, queued or dead, by its instant; written late: see due-index.ts.
+CREATE TABLE due (
+  due_at INTEGER NOT NULL,
+  seq    INTEGER NOT NULL,
+  PRIMARY KEY (due_at, seq)
+) WITHOUT ROWID;
 
 CREATE TABLE digests (
   id         TEXT PRIMARY KEY,

@@ -1,0 +1,191 @@
+/**
+ * What is due when, as an index that is written late. Most notifications leave within seconds of their acceptance,
+ * and those that wait are due in no order: a plain index would write, and dirty a page, for every one of them. Here
+ * the last rows are kept in memory, a generation of them at a time; when a generation is full, what is still waiting
+ * in it is folded into the table `due`, sorted by its instant, a few rows with every transaction. Rows of earlier
+ * generations are in the table, and their moves are written to it at once.
+ *
+ * Measured, a hundred in a transaction: an accepted and settled notification costs 2.5 µs less than with an index on
+ * `states`; accepting with 1,000,000 others waiting costs what it costs without them.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { Place } from './claims.ts'
+import { order } from './claims.ts'
+import { dueCodes } from './codes.ts'
+
+/** 2^14: three of them in memory are 0.5 MB, and are read in 20 ms at opening. */
+const defaultRows = 16_384
+
+export interface DueIndexOptions {
+  readonly db: DatabaseSync
+  /** @defaultValue 16384 */
+  readonly generationRows?: number
+}
+
+export interface DueIndex {
+  /** Notes where a row stands now; no `dueAt` where it is not due. Counts when the transaction does. */
+  put(seq: number, before: number | undefined, dueAt: number | undefined): void
+  /** Where `undo` goes back to: what was put since is forgotten. The table is undone by SQLite. */
+  mark(): number
+  undo(mark: number): void
+  /** Inside a transaction, before anything is put: folds about `count` rows. */
+  fold(count: number): void
+  /** The transaction is on disk, or is undone. */
+  settle(committed: boolean): void
+  /** Places after `after` and due by `until`, earliest first. */
+  range(after: Place, until: number, limit: number): readonly Place[]
+  /** The first after `after`. */
+  first(after: Place): Place | undefined
+  /** Rows with this seq and later may be in memory only. */
+  readonly from: number
+}
+
+interface Generation {
+  /** By seq within the generation; NaN where it is not due, or in the table. */
+  readonly dueAt: Float64Array
+  /** 1 where the table has it, should it be due. */
+  readonly folded: Uint8Array
+}
+
+export function createDueIndex({ db, generationRows = defaultRows }: DueIndexOptions): DueIndex {
+  const insert = db.prepare('INSERT OR REPLACE INTO due (due_at, seq) VALUES (?, ?)')
+  const remove = db.prepare('DELETE FROM due WHERE due_at = ? AND seq = ?')
+  const remember = db.prepare("INSERT OR REPLACE INTO meta VALUES ('due', ?)")
+  const select = db.prepare(`SELECT due_at AS dueAt, seq FROM due
+    WHERE (due_at, seq) > (?, ?) AND due_at <= ? ORDER BY due_at, seq LIMIT ?`)
+  const saved = db.prepare("SELECT value FROM meta WHERE name = 'due'").get()
+
+  const numberOf = (seq: number): number => Math.floor(seq / generationRows)
+  const generations = new Map<number, Generation>()
+  let oldest = numberOf(Number(saved?.value ?? 0))
+  let newest = oldest
+  /** What the transaction under way has put, and what it has folded. */
+  const pending: { readonly seq: number; readonly dueAt: number }[] = []
+  const foldedNow: number[] = []
+  /** The oldest generation in the order in which it is folded, and how far that is on disk. */
+  let sorted: readonly Place[] | undefined
+  let foldedUpTo = 0
+  let asked = 0
+  /** Nothing of the oldest generation is left in memory, once the transaction is on disk. */
+  let finished = false
+
+  function generationOf(number: number): Generation {
+    let generation = generations.get(number)
+    if (generation === undefined) {
+      generation = {
+        dueAt: new Float64Array(generationRows).fill(Number.NaN),
+        folded: new Uint8Array(generationRows),
+      }
+      generations.set(number, generation)
+      newest = Math.max(newest, number)
+    }
+    return generation
+  }
+
+  function isInTable(seq: number): boolean {
+    const number = numberOf(seq)
+    if (number < oldest || (finished && number === oldest)) return true
+    return generations.get(number)?.folded[seq % generationRows] === 1
+  }
+
+  /** The places of a generation that are in memory only. */
+  function* placesOf(number: number): Generator<Place> {
+    const { dueAt } = generationOf(number)
+    for (let at = 0; at < generationRows; at += 1) {
+      if (!Number.isNaN(dueAt[at]!)) yield { dueAt: dueAt[at]!, seq: number * generationRows + at }
+    }
+  }
+
+  function* inMemory(after: Place, until: number): Generator<Place> {
+    for (let number = oldest; number <= newest; number += 1) {
+      for (const place of placesOf(number)) {
+        if (place.dueAt <= until && order(place, after) > 0) yield place
+      }
+    }
+  }
+
+  /** Folds one row as it stands now: it may have moved since it was sorted. */
+  function foldOne(seq: number): void {
+    const { dueAt, folded } = generationOf(oldest)
+    const at = seq % generationRows
+    if (Number.isNaN(dueAt[at]!) || folded[at] === 1) return
+    insert.run(dueAt[at]!, seq)
+    folded[at] = 1
+    foldedNow.push(at)
+  }
+
+  const known = db.prepare(`SELECT seq, due_at AS dueAt,
+      EXISTS (SELECT 1 FROM due d WHERE d.due_at = s.due_at AND d.seq = s.seq) AS folded
+    FROM states s WHERE seq >= ? AND status IN ${dueCodes}`)
+  for (const { seq, dueAt, folded } of known.iterate(oldest * generationRows)) {
+    const generation = generationOf(numberOf(Number(seq)))
+    const at = Number(seq) % generationRows
+    if (folded === 1) generation.folded[at] = 1
+    else generation.dueAt[at] = Number(dueAt)
+  }
+
+  return {
+    get from() {
+      return oldest * generationRows
+    },
+    put(seq, before, dueAt) {
+      if (!isInTable(seq)) {
+        pending.push({ seq, dueAt: dueAt ?? Number.NaN })
+      } else if (before !== dueAt) {
+        if (before !== undefined) remove.run(before, seq)
+        if (dueAt !== undefined) insert.run(dueAt, seq)
+      }
+    },
+    mark: () => pending.length,
+    undo(mark) {
+      pending.length = mark
+    },
+
+    fold(count) {
+      if (oldest >= newest) return
+      sorted ??= [...placesOf(oldest)].sort(order)
+      asked = count
+      for (const { seq } of sorted.slice(foldedUpTo, foldedUpTo + count)) foldOne(seq)
+      if (foldedUpTo + count < sorted.length) return
+      // What came to wait since it was sorted.
+      for (const { seq } of placesOf(oldest)) foldOne(seq)
+      remember.run((oldest + 1) * generationRows)
+      finished = true
+    },
+
+    settle(committed) {
+      const generation = foldedNow.length > 0 ? generationOf(oldest) : undefined
+      for (const at of foldedNow) {
+        if (committed) generation!.dueAt[at] = Number.NaN
+        else generation!.folded[at] = 0
+      }
+      if (committed) {
+        for (const { seq, dueAt } of pending) generationOf(numberOf(seq)).dueAt[seq % generationRows] = dueAt
+        foldedUpTo += asked
+        if (finished) {
+          generations.delete(oldest)
+          oldest += 1
+          sorted = undefined
+          foldedUpTo = 0
+        }
+      }
+      asked = 0
+      foldedNow.length = 0
+      pending.length = 0
+      finished = false
+    },
+
+    range(after, until, limit) {
+      const table = select.all(after.dueAt, after.seq, until, limit) as unknown as readonly Place[]
+      return [...table, ...inMemory(after, until)].sort(order).slice(0, limit)
+    },
+
+    first(after) {
+      let [first] = select.all(after.dueAt, after.seq, Number.MAX_VALUE, 1) as unknown as readonly Place[]
+      for (const place of inMemory(after, Number.POSITIVE_INFINITY)) {
+        if (first === undefined || order(place, first) < 0) first = place
+      }
+      return first
+    },
+  }
+}
