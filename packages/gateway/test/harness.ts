@@ -13,7 +13,7 @@ import { createSqliteStore } from '../src/adapters/store/sqlite.ts'
 import { loadConfig } from '../src/config/load.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../src/gateway.ts'
 import { type Notification, type Status, statuses } from '../src/model.ts'
-import type { Admitted, Caller, Draft } from '../src/ports.ts'
+import type { Admitted, Caller, Draft, Store } from '../src/ports.ts'
 import { createVirtualClock, type VirtualClock } from '../src/simulation/clock.ts'
 
 export const second = 1_000
@@ -32,6 +32,8 @@ export interface HarnessOptions {
   readonly seed?: number
   /** A database file that outlives the harness. @defaultValue in memory */
   readonly file?: string
+  /** Stands between the gateway and that file. */
+  readonly wrap?: (store: Store) => Store
   readonly parts?: Partial<GatewayParts>
 }
 
@@ -84,13 +86,23 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
   const config = loadConfig({ path: writeConfig(folder, options), env: {}, cwd: folder })
   const random = createRandom(seeded(options.seed ?? testSeed))
   // A thread would work in real time, which the virtual clock does not wait for.
+  const wrap = options.wrap ?? ((store: Store) => store)
   const store =
     options.file === undefined
       ? {}
-      : { store: createSqliteStore({ path: options.file, clock, thread: false }) }
+      : { store: wrap(createSqliteStore({ path: options.file, clock, thread: false })) }
+  async function done<T>(promise: Promise<T>): Promise<T> {
+    let open = true
+    const watched = promise.finally(() => {
+      open = false
+    })
+    watched.catch(() => undefined)
+    for (let turns = 0; open && turns < 10_000; turns += 1) await clock.settle()
+    return watched
+  }
+
   const gateway = await createGateway(config, { clock, random, ...store, ...options.parts })
-  await gateway.startStages()
-  await clock.settle()
+  await done(gateway.startStages())
   let serial = 0
   const mine: Caller = { tenant: 'default', module: 'default' }
 
@@ -115,16 +127,6 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
       ...(said ? {} : { content }),
       ...draft,
     }
-  }
-
-  async function done<T>(promise: Promise<T>): Promise<T> {
-    let open = true
-    const watched = promise.finally(() => {
-      open = false
-    })
-    watched.catch(() => undefined)
-    for (let turns = 0; open && turns < 10_000; turns += 1) await clock.settle()
-    return watched
   }
 
   async function tryPost(
