@@ -43,12 +43,13 @@ export interface Site {
   kill(): Promise<void>
   /** SIGTERM; resolves with its end and how long that took. */
   terminate(): Promise<Exit & { readonly tookMs: number }>
-  /** Rejects where there is no answer. */
+  /** Rejects where there is no answer in time. `timeoutMs` is 10,000 where it is not given. */
   call(
     method: string,
     path: string,
     body?: unknown,
     headers?: Readonly<Record<string, string>>,
+    timeoutMs?: number,
   ): Promise<Answer>
   /** What all processes so far wrote to standard error and, after their first line, to standard output. */
   log(): string
@@ -61,8 +62,6 @@ export interface SiteOptions {
   readonly policy?: object
   /** Holds everything. @defaultValue a temporary one, removed with the test */
   readonly folder?: string
-  /** How long one call may wait for its answer. @defaultValue 10_000 ms */
-  readonly callTimeoutMs?: number
 }
 
 type Cleanup = Pick<TestContext, 'after'>
@@ -126,8 +125,8 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
       child?.kill('SIGTERM')
       return { ...(await ended), tookMs: performance.now() - askedAt }
     },
-    call: (method, path, body, headers = {}) =>
-      callOnce(`${url}${path}`, { method, agent, body, headers, timeoutMs: options.callTimeoutMs ?? 10_000 }),
+    call: (method, path, body, headers = {}, timeoutMs = 10_000) =>
+      callOnce(`${url}${path}`, { method, agent, body, headers, timeoutMs }),
     log: () => log,
   }
   t.after(async () => {
