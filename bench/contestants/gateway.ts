@@ -1,0 +1,101 @@
+/**
+ * Ours, as it ships: the gateway over HTTP with its store on disk (`synchronous=FULL`) and the sandbox as provider,
+ * which delivers at once. Tenants have no rate, so that the limits of people are what is measured.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { loadConfig } from '../../packages/gateway/src/config/load.ts'
+import { createGateway } from '../../packages/gateway/src/gateway.ts'
+import type { Draft } from '../../packages/gateway/src/ports.ts'
+import type { Contestant, Opening } from '../host.ts'
+
+export interface GatewayOptions {
+  /**
+   * `wide`: three windows a person (day, week, month) that admit nearly everything, as the stack beside it has them;
+   * `default`: the policy that ships.
+   */
+  readonly policy: 'wide' | 'default'
+}
+
+const widePolicy = `version: 1
+limits:
+  - { name: marketing-email, for: { category: marketing, channel: email }, max: [200/day, 500/week, 1000/month], over: drop }
+`
+
+export async function open({ policy, settled }: GatewayOptions & Opening): Promise<Contestant> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
+  writeFileSync(join(folder, 'policy.yaml'), widePolicy)
+  writeFileSync(
+    join(folder, 'sluice.yaml'),
+    `http: { port: 0 }
+store: sqlite:./sluice.db
+${policy === 'wide' ? 'policy: ./policy.yaml' : ''}
+tenants: { default: { rate: unlimited, modules: unlimited, queue: 1000000, waiting: 5000000 } }
+log: { level: error }
+`,
+  )
+  const config = loadConfig({ path: join(folder, 'sluice.yaml'), env: {}, cwd: folder })
+  const gateway = await createGateway(config)
+  gateway.ledger.subscribe(({ notification: { status, data } }) => {
+    if (status === 'delivered') settled(data!['number'] as number)
+  })
+  const { url } = await gateway.start()
+
+  async function admit({ first, count, batch, people, sendAt, lanes = 8 }: Admission): Promise<number> {
+    const begun = performance.now()
+    let next = first
+    const lane = async (): Promise<void> => {
+      while (next < first + count) {
+        const from = next
+        const to = Math.min(from + batch, first + count)
+        next = to
+        const drafts = Array.from({ length: to - from }, (_, i) => draftOf(from + i, people, sendAt))
+        const caller = { tenant: `tenant-${(from / batch) % 10}`, module: 'bench' }
+        await gateway.gate.admit({ caller, drafts })
+      }
+    }
+    await Promise.all(Array.from({ length: lanes }, lane))
+    return performance.now() - begun
+  }
+
+  return {
+    port: Number(new URL(url).port),
+    questions: { admit, counts: () => gateway.ledger.counts() },
+    async close() {
+      await gateway.stop()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}
+
+/** What is admitted without HTTP. */
+export interface Admission {
+  readonly first: number
+  readonly count: number
+  readonly batch: number
+  readonly people: number
+  /** Epoch ms, or a span over which they are spread. Absent: at once. */
+  readonly sendAt?: number | { readonly from: number; readonly to: number }
+  /** Batches under way at once. @defaultValue 8 */
+  readonly lanes?: number
+}
+
+export const content = {
+  subject: 'Your weekly digest is ready',
+  text: 'Three people you follow have posted since you were last here. Open the app to see what is new, or change how often we write to you in your settings.',
+}
+
+export function draftOf(n: number, people: number, sendAt: Admission['sendAt']): Draft {
+  const id = `user-${(Math.imul(n, 2_654_435_761) >>> 8) % people}`
+  const at = typeof sendAt === 'object' ? sendAt.from + ((n * 7_919) % (sendAt.to - sendAt.from)) : sendAt
+  return {
+    to: { id, email: `${id}@example.com` },
+    channel: 'email',
+    category: 'marketing',
+    priority: 'normal',
+    content,
+    data: { number: n, campaign: 'digest-47', template: 'weekly' },
+    ...(at === undefined ? {} : { sendAt: at }),
+  }
+}

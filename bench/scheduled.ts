@@ -1,0 +1,99 @@
+/**
+ * A million scheduled notifications: the speed of accepting and of releasing in a gateway that holds them, beside one
+ * that is empty, in turn; and the memory of both processes. Released is what becomes due at one instant, from that
+ * instant to the last settlement.
+ *
+ *     npm run bench -- scheduled [--rounds 5] [--full 1000000] [--rows 5000]
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { options, save } from './figures.ts'
+import type { Cost, Settled } from './host.ts'
+import { type Peer, start } from './process.ts'
+
+const { rounds, full, rows } = options({ rounds: 5, full: 1_000_000, rows: 5_000 })
+const hourMs = 3_600_000
+const people = 100_000
+const megabytes = ({ rssBytes }: Cost): number => rssBytes / 2 ** 20
+
+const begun = performance.now()
+const empty = start('host.ts', 'gateway.ts', JSON.stringify({ policy: 'wide' }))
+await empty.ask('port')
+const startMs = performance.now() - begun
+const filled = start('host.ts', 'gateway.ts', JSON.stringify({ policy: 'wide' }))
+await filled.ask('port')
+await sleep(1_000)
+const idle = megabytes(await empty.ask<Cost>('cost'))
+
+let first = 0
+async function fill(): Promise<number> {
+  const from = Date.now() + 2 * hourMs
+  const span = { from, to: from + 48 * hourMs }
+  let tookMs = 0
+  for (let left = full; left > 0; left -= 50_000) {
+    const count = Math.min(left, 50_000)
+    tookMs += await filled.ask<number>('admit', { first, count, batch: 100, people: full, sendAt: span })
+    first += count
+  }
+  return (full / tookMs) * 1_000
+}
+
+interface Round {
+  readonly accepted: number
+  readonly released: number
+}
+
+async function measure(host: Peer): Promise<Round> {
+  const leadMs = 4_000 + rows
+  const dueAt = Date.now() + leadMs
+  const clock = Number(process.hrtime.bigint()) / 1e6 + leadMs
+  const tookMs = await host.ask<number>('admit', { first, count: rows, batch: 100, people, sendAt: dueAt })
+  first += rows
+  if (Date.now() > dueAt) throw new Error('accepting took longer than until they were due')
+  await sleep(dueAt - Date.now())
+  const until = Date.now() + 60_000
+  while ((await host.ask<Cost>('cost')).settled < rows) {
+    if (Date.now() > until) throw new Error('what was due has not left within a minute')
+    await sleep(50)
+  }
+  const { at } = await host.ask<Settled>('take')
+  const last = at.reduce((a, b) => Math.max(a, b))
+  return { accepted: (rows / tookMs) * 1_000, released: (rows / (last - clock)) * 1_000 }
+}
+
+const filledPerSecond = await fill()
+const found = { empty: [] as Round[], filled: [] as Round[] }
+let waiting = 0
+for (let round = -1; round < rounds; round += 1) {
+  const inEmpty = await measure(empty)
+  const inFilled = await measure(filled)
+  waiting = Math.max(waiting, megabytes(await filled.ask<Cost>('cost')))
+  // The first round warms up.
+  if (round < 0) continue
+  found.empty.push(inEmpty)
+  found.filled.push(inFilled)
+}
+await Promise.all([empty.stop(), filled.stop()])
+
+const compare = (what: string, key: keyof Round) => ({
+  what,
+  unit: 'notifications/s',
+  ours: found.filled.map((round) => round[key]),
+  against: { name: 'the same gateway with an empty store', figures: found.empty.map((round) => round[key]) },
+  goal: { min: 0.9 },
+})
+const million = `${full.toLocaleString('en-US')} waiting`
+save({
+  name: 'scheduled',
+  title: `A gateway with ${full.toLocaleString('en-US')} scheduled notifications beside one with none.`,
+  rounds,
+  comparisons: [
+    compare(`accepting with ${million}`, 'accepted'),
+    compare(`releasing with ${million}`, 'released'),
+    { what: `memory with ${million}`, unit: 'MB RSS', ours: [waiting], goal: { max: 400 } },
+    { what: 'memory of an idle gateway', unit: 'MB RSS', ours: [idle], goal: { max: 120 } },
+    { what: 'start of the process until it answers', unit: 'ms', ours: [startMs] },
+  ],
+  notes: [
+    `Filled at ${Math.round(filledPerSecond)} notifications/s in batches of 100, due over two days; ${rows} are accepted for one instant and released at it each round.`,
+  ],
+})
