@@ -80,9 +80,9 @@ function hoursPicture(runs: readonly RunResult[]): string {
     const x = index * 12 * slot
     return `<text x="${x.toFixed(1)}" y="${height + 16}">${index * 12} h</text>`
   })
-  return `<svg viewBox="0 0 ${width} ${height + 24}" role="img" aria-label="Messages an hour">
+  return `<svg viewBox="0 -18 ${width} ${height + 42}" role="img" aria-label="Messages an hour">
 <line x1="0" x2="${width}" y1="${height}" y2="${height}" stroke="#a8a29e"/>
-<text x="4" y="12">${number(most)}</text>
+<text x="0" y="-6">${number(most)} in the busiest hour</text>
 ${bars.join('\n')}
 ${marks.join('')}
 </svg>`

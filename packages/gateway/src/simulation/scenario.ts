@@ -103,10 +103,18 @@ export function loadScenario(file: string, cwd: string): Scenario {
   const document = yaml?.value as Static<typeof scenarioSchema>
   const start = document.start === undefined ? Date.UTC(2026, 10, 21) : Date.parse(document.start)
   if (Number.isNaN(start)) fault(['start'], 'expected an instant such as 2026-11-21T00:00:00Z')
-  const durationMs = readDuration(document.duration)
+  const msOf = (path: readonly (string | number)[], value: string | number): number => {
+    try {
+      return readDuration(value)
+    } catch (error) {
+      fault(path, (error as Error).message)
+      return 0
+    }
+  }
+  const durationMs = msOf(['duration'], document.duration)
   const traffic = document.traffic.map((each, index) => {
-    const fromMs = readDuration(each.from ?? 0)
-    const overMs = readDuration(each.over ?? 0)
+    const fromMs = msOf(['traffic', index, 'from'], each.from ?? 0)
+    const overMs = msOf(['traffic', index, 'over'], each.over ?? 0)
     if (fromMs + overMs > durationMs) fault(['traffic', index], 'lasts longer than the scenario')
     return trafficOf(each as TrafficDocument, fromMs, overMs)
   })

@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { run } from '../../src/cli/simulate.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-simulate-'))
+after(() => rmSync(folder, { recursive: true }))
+
+/** The command with what it prints. */
+async function simulate(...args: readonly string[]): Promise<{ code: number; out: string }> {
+  const lines: string[] = []
+  const io = {
+    env: {},
+    cwd: folder,
+    colours: false,
+    out: (text: string) => lines.push(text),
+    err: () => undefined,
+  }
+  const code = await run(args, io)
+  return { code, out: lines.join('\n') }
+}
+
+function file(name: string, text: string): string {
+  writeFileSync(join(folder, name), text)
+  return name
+}
+
+const story = `name: small-war-story
+seed: 47
+start: 2026-11-21T06:00:00Z
+duration: 3day
+recipients: { count: 40 }
+traffic:
+  - { times: 47, over: 16h, to: everyone, channel: push, category: activity, actor: author-1 }
+`
+
+interface Run {
+  readonly policy: string
+  readonly [figure: string]: unknown
+}
+
+test('the war story in small: unprotected 47 a head, protected at most 3 a day and author, digests included', async () => {
+  const { code, out } = await simulate(file('story.yaml', story), '--json')
+  assert.equal(code, 0)
+  const { scenario, seed, runs } = JSON.parse(out) as { scenario: string; seed: number; runs: readonly Run[] }
+  assert.equal(scenario, 'small-war-story')
+  assert.equal(seed, 47)
+  const [unprotected, protectedRun] = runs as [Run, Run]
+  assert.deepEqual(
+    [unprotected.policy, unprotected.accepted, unprotected.delivered, unprotected.perAuthorPerDayMax],
+    ['unprotected', 1880, 1880, 47],
+  )
+  assert.equal(protectedRun.accepted, 1880)
+  assert.equal(protectedRun.merged, 1880)
+  assert.equal(protectedRun.delivered, protectedRun.digests)
+  assert.ok((protectedRun.perAuthorPerDayMax as number) <= 3)
+  assert.deepEqual(Object.keys(protectedRun.delayMs as object), ['p50', 'p90', 'p99'])
+})
+
+test('the same seed gives the same run to the letter, another one another', async () => {
+  const name = file('again.yaml', story)
+  const [first, second, other] = [
+    await simulate(name, '--json'),
+    await simulate(name, '--json'),
+    await simulate(name, '--json', '--seed', '48'),
+  ]
+  assert.equal(first.out, second.out)
+  assert.notEqual(first.out, other.out)
+})
+
+test('two policies are compared, and the page escapes what they are called', async () => {
+  const drop = `version: 1\nlimits:\n  - { name: one, for: any, max: [1/day], over: drop }\n`
+  const name = file('<b>.yaml', drop)
+  const { out } = await simulate(
+    file('compare.yaml', story),
+    '--against',
+    name,
+    '--report',
+    'page.html',
+    '--json',
+  )
+  const { runs } = JSON.parse(out) as { runs: readonly Run[] }
+  assert.deepEqual(
+    runs.map((each) => each.policy),
+    ['unprotected', 'built-in', '<b>.yaml'],
+  )
+  assert.equal(runs[2]?.perRecipientPerDayMax, 1)
+  assert.deepEqual(runs[2]?.suppressed, { over_limit: 1880 - (runs[2]?.delivered as number) })
+  const page = readFileSync(join(folder, 'page.html'), 'utf8')
+  assert.ok(page.includes('&lt;b&gt;.yaml') && !page.includes('<b>.yaml'))
+})
+
+const wrong: readonly (readonly [string, RegExp])[] = [
+  ['name: x\n', /duration: is missing/],
+  [
+    story.replace('count: 40', 'count: 0'),
+    /wrong\.yaml:5: recipients\.count: expected a whole number from 1/,
+  ],
+  [
+    story.replace('channel: push', 'channel: fax'),
+    /wrong\.yaml:7: traffic\[0\]\.channel: expected one of email/,
+  ],
+  [story.replace('over: 16h', 'over: 16 moons'), /traffic\[0\]\.over/],
+  [story.replace('over: 16h', 'over: 9day'), /traffic\[0\]: lasts longer than the scenario/],
+  [story.replace('times:', 'tmies:'), /traffic\[0\]\.tmies: is not known here/],
+]
+for (const [text, message] of wrong) {
+  test(`a scenario is refused with its place: ${message.source}`, async () => {
+    await assert.rejects(simulate(file('wrong.yaml', text)), (error: Error) => {
+      assert.match(error.message, message)
+      return true
+    })
+  })
+}
+
+test('without a scenario those that ship are listed, and a bare name finds them', async () => {
+  const { out } = await simulate()
+  for (const name of ['war-story', 'quiet-blast', 'hierarchy']) assert.ok(out.includes(name))
+  const hierarchy = await simulate('hierarchy', '--json')
+  const { runs } = JSON.parse(hierarchy.out) as { runs: readonly Run[] }
+  assert.equal(runs[1]?.perRecipientPerDayMax, 5)
+})
