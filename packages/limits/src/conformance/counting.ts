@@ -101,6 +101,16 @@ export function exerciseCounting(open: Open): void {
       assert.equal((await limits.check('ada', [rules[1]!])).rules[0]!.used, 2)
     })
 
+    it('counts what it refused once in each stream that says so', async (t) => {
+      const { limits } = await open(t)
+      const rules = [limit('a', '1/s', { countRefused: true }), limit('b', '9/min', { countRefused: true })]
+      for (let call = 0; call < 3; call += 1) await limits.take('ada', rules)
+      assert.deepEqual(
+        (await limits.check('ada', rules)).rules.map(({ used }) => used),
+        [3, 3],
+      )
+    })
+
     it('refuses for ever where the count is 0 or below the weight', async (t) => {
       const { limits } = await open(t)
       const never = await limits.take('ada', [limit('none', '0/day')])

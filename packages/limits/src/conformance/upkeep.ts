@@ -45,6 +45,19 @@ export function exerciseUpkeep(open: Open, capabilities: Capabilities): void {
       assert.equal((await limits.check('ada', [limit('l', '400/day', { stream: 's' })])).allowed, false)
     })
 
+    it('restores into one of two streams that were always counted together', async (t) => {
+      const { limits, world } = await open(t)
+      const rules = [limit('a', '3/min'), limit('b', '9/min')]
+      for (let call = 0; call < 2; call += 1) await limits.take('ada', rules)
+      await limits.restore('ada', [{ id: 'n1', at: world.now, fired: true, streams: ['a'] }])
+      assert.deepEqual(
+        (await limits.check('ada', rules)).rules.map(({ used }) => used),
+        [3, 2],
+      )
+      const refused = await limits.take('ada', rules)
+      assert.deepEqual([refused.allowed, refused.limit], [false, 'a'])
+    })
+
     it('restores a weight', async (t) => {
       const { limits, world } = await open(t)
       await limits.restore('ada', [{ id: 'batch', at: world.now, fired: true, streams: ['s'], weight: 5 }])

@@ -17,48 +17,61 @@ interface Full {
   to: number
 }
 
-const empty: number[] = []
+/** What most lanes never have: bookings, and a line that is full for a while. */
+class Ahead {
+  /** Changed in place; nobody keeps it. */
+  readonly booked: number[] = []
+  /** What counts and what is booked in one list, made when first asked for and kept up from then on. */
+  line: number[] | undefined = undefined
+  fulls: Full[] = []
+}
+
 /** A lane remembers full stretches for so many rules; the tenant's and the module's are two. */
 const fullsMax = 4
+const nothing: readonly number[] = Object.freeze([])
 
 export class Lane {
-  fired: number[] = empty
-  /** Changed in place; nobody keeps it. */
-  booked: number[] = empty
+  fired: number[] = []
+  #ahead: Ahead | undefined = undefined
   /** How many of what counted are kept at least. */
   retained = retainedMin
   /** Names of its streams. */
   names: readonly string[]
   /** The longest window that was ever asked of it. */
   windowMsMax = 0
-  /** Both lists as one while something is booked, made when first asked for and kept up from then on. */
-  #line: number[] | undefined = undefined
-  #fulls: Full[] | undefined = undefined
 
   constructor(names: readonly string[]) {
     this.names = names
   }
 
-  /** The streams of these names go their own way from here on, in a lane with the same history. */
-  split(names: readonly string[]): Lane {
-    const twin = new Lane(names)
-    twin.fired = [...this.fired]
-    twin.booked = [...this.booked]
-    twin.retained = this.retained
-    twin.windowMsMax = this.windowMsMax
-    this.names = this.names.filter((name) => !names.includes(name))
-    return twin
+  get booked(): readonly number[] {
+    return this.#ahead === undefined ? nothing : this.#ahead.booked
   }
 
   get isEmpty(): boolean {
     return this.fired.length === 0 && this.booked.length === 0
   }
 
+  /** The streams of these names go their own way from here on, in a lane with the same history. */
+  split(names: readonly string[]): Lane {
+    const twin = new Lane(names)
+    twin.fired = [...this.fired]
+    if (this.booked.length > 0) {
+      twin.#ahead = new Ahead()
+      twin.#ahead.booked.push(...this.booked)
+    }
+    twin.retained = this.retained
+    twin.windowMsMax = this.windowMsMax
+    this.names = this.names.filter((name) => !names.includes(name))
+    return twin
+  }
+
   /** Everything in one list, as a new reservation meets it. Valid until the next change. */
   all(): Log {
-    if (this.booked.length === 0) return this.fired
-    this.#line ??= [...merge(this.fired, this.booked)]
-    return this.#line
+    const ahead = this.#ahead
+    if (ahead === undefined || ahead.booked.length === 0) return this.fired
+    ahead.line ??= [...merge(this.fired, ahead.booked)]
+    return ahead.line
   }
 
   /**
@@ -67,21 +80,26 @@ export class Lane {
    * taken out (bench/memory.ts on such a line: from 1.4 µs a reservation; from 30 when each walked it).
    */
   freeAt(max: number, windowMs: number, weight: number, from: number): number {
-    const fulls = this.#fulls
-    const full = fulls?.find((one) => one.max === max && one.windowMs === windowMs && one.weight === weight)
+    const full = this.#ahead?.fulls.find(
+      (one) => one.max === max && one.windowMs === windowMs && one.weight === weight,
+    )
     const isWithin = full !== undefined && full.from <= from && from <= full.to
     const free = freeAt(this.all(), max, windowMs, weight, isWithin ? full.to : from)
     if (isWithin) full.to = free
-    else if (free > from && free < Number.POSITIVE_INFINITY) {
-      if (full !== undefined) {
-        full.from = from
-        full.to = free
-      } else {
-        if (fulls === undefined || fulls.length >= fullsMax) this.#fulls = []
-        this.#fulls!.push({ max, windowMs, weight, from, to: free })
-      }
-    }
+    else if (free > from && free < Number.POSITIVE_INFINITY)
+      this.#learnFull({ max, windowMs, weight, from, to: free }, full)
     return free
+  }
+
+  #learnFull(found: Full, known: Full | undefined): void {
+    if (known !== undefined) {
+      known.from = found.from
+      known.to = found.to
+      return
+    }
+    this.#ahead ??= new Ahead()
+    if (this.#ahead.fulls.length >= fullsMax) this.#ahead.fulls = []
+    this.#ahead.fulls.push(found)
   }
 
   /** Learns from a rule how much must be kept. */
@@ -92,11 +110,9 @@ export class Lane {
 
   /** `at` is not before anything that counts already. */
   append(at: number, weight: number): void {
-    // An array of one element is the smallest that V8 makes; many subjects never hold a second.
-    if (this.fired === empty) this.fired = [at]
-    else this.fired.push(at)
-    for (let more = weight; more > 1; more -= 1) this.fired.push(at)
-    if (this.#line !== undefined) insert(this.#line, at, weight)
+    for (let copy = 0; copy < weight; copy += 1) this.fired.push(at)
+    const line = this.#ahead?.line
+    if (line !== undefined) insert(line, at, weight)
     if (this.fired.length > 2 * this.retained) this.#trim(at)
   }
 
@@ -108,7 +124,8 @@ export class Lane {
     }
     this.fired = [...fired]
     insert(this.fired, at, weight)
-    if (this.#line !== undefined) insert(this.#line, at, weight)
+    const line = this.#ahead?.line
+    if (line !== undefined) insert(line, at, weight)
     if (fired.length > 2 * this.retained) this.#trim(now)
   }
 
@@ -117,23 +134,21 @@ export class Lane {
     const count = remove(left, at, weight)
     if (count === 0) return
     this.fired = left
-    this.#leave(count, at)
+    this.#loosen(at, count)
   }
 
   insertBooked(at: number, weight: number): void {
-    if (this.booked === empty) this.booked = []
-    insert(this.booked, at, weight)
-    if (this.#line !== undefined) insert(this.#line, at, weight)
+    this.#ahead ??= new Ahead()
+    const { booked, line } = this.#ahead
+    insert(booked, at, weight)
+    if (line !== undefined) insert(line, at, weight)
   }
 
   removeBooked(at: number, weight: number): void {
-    this.#leave(remove(this.booked, at, weight), at)
-    if (this.booked.length === 0) this.#line = undefined
-  }
-
-  #leave(count: number, at: number): void {
-    this.#fulls = undefined
-    if (this.#line !== undefined) remove(this.#line, at, count)
+    const ahead = this.#ahead
+    if (ahead === undefined) return
+    this.#loosen(at, remove(ahead.booked, at, weight))
+    if (ahead.booked.length === 0) ahead.line = undefined
   }
 
   /** Drops what counted, and bookings that nobody came for, at or before these instants. */
@@ -141,7 +156,7 @@ export class Lane {
     const gone = countUntil(this.fired, firedUntil)
     if (gone > 0) this.fired = this.fired.slice(gone)
     const stale = countUntil(this.booked, bookedUntil)
-    if (stale > 0) this.booked = this.booked.slice(stale)
+    if (stale > 0) this.#ahead!.booked.splice(0, stale)
     if (gone > 0 || stale > 0) this.#relearn()
   }
 
@@ -157,9 +172,18 @@ export class Lane {
     this.#relearn()
   }
 
+  /** Something was taken out: what was full need not be any more. */
+  #loosen(at: number, count: number): void {
+    const ahead = this.#ahead
+    if (ahead === undefined) return
+    if (ahead.fulls.length > 0) ahead.fulls = []
+    if (ahead.line !== undefined) remove(ahead.line, at, count)
+  }
+
   #relearn(): void {
-    this.#line = undefined
-    this.#fulls = undefined
+    if (this.#ahead === undefined) return
+    this.#ahead.line = undefined
+    this.#ahead.fulls = []
   }
 }
 

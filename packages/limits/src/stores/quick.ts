@@ -18,8 +18,9 @@ interface Seated {
 export const unknown = -1
 
 /** The earliest instant that all rules admit, or `unknown`. */
-export function instantOf(plan: Plan, { lane, seats }: Seated, weight: number, now: number): number {
-  if (lane !== undefined) return laneInstant(plan.rules, lane, weight, now)
+export function instantOf(plan: Plan, seated: Seated, weight: number, now: number): number {
+  if (seated.lane !== undefined) return laneInstant(plan.rules, seated.lane, weight, now)
+  const { seats } = seated
   let at = now
   for (let index = 0; index < seats.length; index += 1) {
     const free = laneInstant(plan.rulesByStream[index]!, seats[index]!, weight, now)
@@ -79,10 +80,11 @@ function outcome(
   refusedBy: readonly string[],
   plan: Plan,
   weight: number,
-  { lane, seats }: Seated,
+  seated: Seated,
   now: number,
 ): Decision {
-  const log = lane === undefined ? snapshotOf(seats) : lane.fired
+  const { lane } = seated
+  const log = lane === undefined ? snapshotOf(seated.seats) : lane.fired
   const length = lane === undefined ? lengthsWithin : lane.fired.length
   return new Outcome(
     at <= now,

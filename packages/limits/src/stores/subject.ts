@@ -8,8 +8,8 @@ import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
 import { type Kind, plainTerms, type RestoredEntry, type Terms } from '../store.ts'
 import { Entry } from './entry.ts'
-import type { Lane } from './lane.ts'
-import { cover, dropEmpty, type LaneHolder, laneOf } from './lanes.ts'
+import { Lane } from './lane.ts'
+import { Lanes } from './lanes.ts'
 import { admitted, answered, instantOf, unknown } from './quick.ts'
 import { weigh } from './weigh.ts'
 
@@ -19,18 +19,14 @@ const idsMin = 64
 const unboundMs = 86_400_000
 const noLanes: readonly Lane[] = []
 
-export class Subject implements LaneHolder {
-  /** The plan for which `lane`, `lanes` and `seats` are right. */
+export class Subject {
+  /** The plan for which `lane` and the choice of lanes are right. */
   #plan: Plan | undefined = undefined
   /** The lane of all streams of the plan at hand, where they share one. */
   lane: Lane | undefined = undefined
   ids: Map<string, Entry> | undefined = undefined
-  /** The lanes of the plan at hand, each once. */
-  lanes: readonly Lane[] = noLanes
-  /** The lane of each stream of the plan at hand, in its order; empty where they share one. */
-  seats: readonly Lane[] = noLanes
-  all: readonly Lane[] = noLanes
-  byName: Map<string, Lane> | undefined = undefined
+  /** Made when a second lane or an id comes: most subjects have neither, and stay small. */
+  #lanes: Lanes | undefined = undefined
   #idsMax = idsMin
 
   take(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
@@ -90,9 +86,8 @@ export class Subject implements LaneHolder {
   }
 
   #append(now: number, weight: number): void {
-    const { lane, lanes } = this
-    if (lane !== undefined) lane.append(now, weight)
-    else for (let index = 0; index < lanes.length; index += 1) lanes[index]!.append(now, weight)
+    if (this.lane !== undefined) this.lane.append(now, weight)
+    else for (const lane of this.lanes) lane.append(now, weight)
   }
 
   cancel(id: string): boolean {
@@ -106,14 +101,27 @@ export class Subject implements LaneHolder {
   restore(entries: readonly RestoredEntry[], now: number): void {
     for (const { id, at, fired, streams, weight = plainTerms.weight } of entries) {
       if (this.ids?.has(id)) continue
-      const entry = new Entry(at, weight, fired, false, cover(this, [...new Set(streams)]))
+      const entry = new Entry(at, weight, fired, false, this.#cover([...new Set(streams)]))
       this.putBack(entry, now)
       this.remember(id, entry, now)
     }
   }
 
   get isEmpty(): boolean {
-    return this.ids === undefined && this.all.every((lane) => lane.isEmpty)
+    return (
+      this.ids === undefined && (this.#lanes?.all.every((lane) => lane.isEmpty) ?? this.lane?.isEmpty ?? true)
+    )
+  }
+
+  /** The lanes of the plan at hand, each once. */
+  get lanes(): readonly Lane[] {
+    this.#lanes ??= new Lanes(this.lane)
+    return this.#lanes.chosen
+  }
+
+  /** The lane of each stream of the plan at hand, in its order; only where they do not share one. */
+  get seats(): readonly Lane[] {
+    return this.#lanes?.seats ?? noLanes
   }
 
   /** Brings `lane`, `lanes` and `seats` to a plan. */
@@ -122,33 +130,46 @@ export class Subject implements LaneHolder {
   }
 
   #seat(plan: Plan): void {
-    const { streams, countRefused, rulesByStream } = plan
-    // What is refused may count in some of the streams only, so that those must be lanes of their own.
-    if (countRefused.length > 0)
-      cover(
-        this,
-        countRefused.map((index) => streams[index]!),
-      )
-    const lanes = cover(this, streams)
-    const shared = lanes.length === 1 ? lanes[0]! : undefined
-    const seats = shared === undefined ? streams.map((name) => laneOf(this, name)!) : noLanes
-    for (let index = 0; index < streams.length; index += 1) {
-      const lane = shared ?? seats[index]!
-      for (const { maxWritten, windowMs } of rulesByStream[index]!) lane.learn(maxWritten, windowMs)
+    if (!this.#seatAlone(plan)) this.#seatAmongOthers(plan)
+    const { lane, seats } = this
+    for (let index = 0; index < plan.streams.length; index += 1) {
+      const seat = lane ?? seats[index]!
+      for (const { maxWritten, windowMs } of plan.rulesByStream[index]!) seat.learn(maxWritten, windowMs)
     }
-    this.lane = shared
-    this.lanes = lanes
-    this.seats = seats
     // An array of limits that was made for one call must not be kept alive by the subject.
     this.#plan = plan.recurs ? plan : undefined
   }
 
-  onSplit(lane: Lane, twin: Lane): void {
-    this.#plan = undefined
-    if (this.ids === undefined) return
-    for (const entry of this.ids.values()) {
-      if (entry.lanes.includes(lane)) entry.lanes = [...entry.lanes, twin]
+  /** Where the plan's streams are all that the subject has, and count together, there is nothing to choose. */
+  #seatAlone({ streams, countRefused }: Plan): boolean {
+    if (this.#lanes !== undefined || streams.length === 0) return false
+    if (countRefused.length > 0 && countRefused.length < streams.length) return false
+    if (this.lane === undefined) {
+      this.lane = new Lane(streams)
+      return true
     }
+    const { names } = this.lane
+    return names.length === streams.length && streams.every((name) => names.includes(name))
+  }
+
+  #seatAmongOthers({ streams, countRefused }: Plan): void {
+    // What is refused may count in some of the streams only, so that those must be lanes of their own.
+    this.#cover(countRefused.map((index) => streams[index]!))
+    const chosen = this.#cover(streams)
+    const lanes = this.#lanes!
+    this.lane = chosen.length === 1 ? chosen[0]! : undefined
+    lanes.chosen = chosen
+    lanes.seats = this.lane === undefined ? streams.map((name) => lanes.of(name)!) : noLanes
+  }
+
+  #cover(names: readonly string[]): readonly Lane[] {
+    this.#lanes ??= new Lanes(this.lane)
+    return this.#lanes.cover(names, (lane, twin) => {
+      this.#plan = undefined
+      for (const entry of this.ids?.values() ?? []) {
+        if (entry.lanes.includes(lane)) entry.lanes = [...entry.lanes, twin]
+      }
+    })
   }
 
   /** Takes an entry's instants out of its lanes; the id stays. */
@@ -185,12 +206,14 @@ export class Subject implements LaneHolder {
    * are overdue by `overdueMs`. Answers whether nothing is left.
    */
   expire(now: number, retentionMs: number, overdueMs: number): boolean {
-    for (const lane of this.all) {
-      lane.dropUntil(now - Math.max(retentionMs, lane.windowMsMax), now - overdueMs)
+    const all = this.#lanes?.all ?? (this.lane === undefined ? noLanes : [this.lane])
+    for (const lane of all) lane.dropUntil(now - Math.max(retentionMs, lane.windowMsMax), now - overdueMs)
+    if (this.#lanes === undefined ? this.lane?.isEmpty === true : this.#lanes.dropEmpty()) {
+      this.#plan = undefined
+      this.lane = undefined
     }
-    if (dropEmpty(this)) this.#plan = undefined
     if (this.ids !== undefined) this.#forgetIds(now, overdueMs)
-    return this.all.length === 0 && this.ids === undefined
+    return this.ids === undefined && this.lane === undefined && (this.#lanes?.all.length ?? 0) === 0
   }
 
   /** Ids whose instants no lane retains any more are unknown again. */
