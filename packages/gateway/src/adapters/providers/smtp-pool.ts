@@ -25,7 +25,9 @@ interface Job {
   done: boolean
 }
 
-/** First and longest wait before a lost connection is opened again, ms. */
+/** How long a start waits for connections, ms: a server that is away must not keep the gateway from starting. */
+const warmMs = 1_500
+/** First and longest wait before a connection is opened again after one was lost or refused, ms. */
 const reopenMs = 500
 const reopenMsMax = 60_000
 
@@ -38,6 +40,8 @@ export class SmtpPool {
   #opening = 0
   #kept = 0
   #failures = 0
+  /** On the clock of `performance.now()`, ms. */
+  #restUntil = 0
   #reopening: NodeJS.Timeout | undefined
   #closed = false
 
@@ -46,10 +50,14 @@ export class SmtpPool {
     this.#options = options
   }
 
-  /** Resolves when every connection is open, or could not be. */
+  /** Resolves when every connection is open or could not be, or after a while. */
   async warm(): Promise<void> {
     this.#kept = this.#account.connections
-    await Promise.all(Array.from({ length: this.#kept - this.#sessions.size }, () => this.#open()))
+    const opening = Array.from({ length: this.#kept - this.#sessions.size }, () => this.#open())
+    const { promise: patience, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, warmMs)
+    await Promise.race([Promise.all(opening), patience])
+    clearTimeout(timer)
   }
 
   send(envelope: Envelope, signal: AbortSignal, leaving?: () => void): Promise<SendResult> {
@@ -98,9 +106,14 @@ export class SmtpPool {
       const session = this.#idle.pop()!
       if (session.alive) void this.#carry(session, this.#line.shift()!)
     }
-    // One connection for each that waits, counting those that are on their way.
-    while (this.#line.length > this.#opening && this.#sessions.size < this.#account.connections)
-      void this.#open()
+    // One connection for each that waits, counting those that are on their way. A server that has just refused one
+    // is not asked for more while others are open.
+    while (this.#line.length > this.#opening && this.#mayOpen()) void this.#open()
+  }
+
+  #mayOpen(): boolean {
+    const open = this.#sessions.size
+    return open === 0 || (open < this.#account.connections && performance.now() >= this.#restUntil)
   }
 
   async #carry(session: Session, job: Job): Promise<void> {
@@ -133,6 +146,7 @@ export class SmtpPool {
       return
     }
     this.#failures += 1
+    this.#restUntil = performance.now() + this.#waitMs()
     this.#forget(session)
     // With no other connection to wait for, those in the line share the fate of this one.
     if (this.#sessions.size === 0 && trouble !== undefined)
@@ -148,13 +162,16 @@ export class SmtpPool {
 
   #refill(): void {
     if (this.#closed || this.#reopening !== undefined || this.#sessions.size >= this.#kept) return
-    const waitMs = Math.min(reopenMs * 2 ** Math.min(this.#failures, 10), reopenMsMax)
     this.#reopening = setTimeout(() => {
       this.#reopening = undefined
       // One after the other: a server that is down is asked once, and one that is up fills the pool in turn.
       void this.#open().then(() => this.#refill())
-    }, waitMs)
+    }, this.#waitMs())
     this.#reopening.unref()
+  }
+
+  #waitMs(): number {
+    return Math.min(reopenMs * 2 ** Math.min(this.#failures, 10), reopenMsMax)
   }
 
   #giveUp(job: Job): void {

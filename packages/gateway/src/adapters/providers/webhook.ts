@@ -25,8 +25,12 @@ export interface WebhookOptions {
 
 /** Of an answer, in a timeline. */
 const detailMax = 200
-/** A server that names no time of its own (`Keep-Alive: timeout=…`) usually waits 60 s or more. */
-const idleMs = 55_000
+/**
+ * Idle connections: how many to one host, and for how long, ms. A server that names no time of its own
+ * (`Keep-Alive: timeout=…`) usually waits 60 s or more; addresses from requests may be thousands, each called rarely.
+ */
+const idleToOwn = { maxFreeSockets: 1024, timeout: 55_000 } as const
+const idleToOthers = { maxFreeSockets: 4, timeout: 5_000 } as const
 
 interface Door {
   readonly http: http.Agent
@@ -38,8 +42,8 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
   const clock = options.clock ?? { now: () => Date.now() }
   const lookup = createGuardedLookup()
   // Connections that were opened for the operator's own address are never used for one from a request.
-  const trusted = openDoor({})
-  const guarded = openDoor(allowPrivate ? {} : { lookup })
+  const trusted = openDoor(idleToOwn)
+  const guarded = openDoor({ ...idleToOthers, ...(allowPrivate ? {} : { lookup }) })
   const keys = new Map<string, Buffer>()
   let closed = false
 
@@ -143,18 +147,19 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
   }
 }
 
-/** A kept connection takes the request at once, a new one when it is open. */
+/**
+ * Calls back just before the request is written: to a new connection when it is open, to a kept one in the next tick,
+ * because Node corks the connection until then, and others' requests may stand between.
+ */
 function onceOpen(socket: Socket, secure: boolean, then: () => void): void {
   if (socket.connecting) socket.once(secure ? 'secureConnect' : 'connect', then)
-  else then()
+  else process.nextTick(then)
 }
 
-function openDoor(more: Pick<https.AgentOptions, 'lookup'>): Door {
+function openDoor(more: https.AgentOptions): Door {
   const settings = {
     keepAlive: true,
     scheduling: 'lifo',
-    maxFreeSockets: 1024,
-    timeout: idleMs,
     ...more,
   } as const
   return { http: new http.Agent(settings), https: new https.Agent(settings) }

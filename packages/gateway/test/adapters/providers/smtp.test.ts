@@ -131,6 +131,23 @@ test('never more connections than allowed are open, however many mails wait', as
   assert.equal(sink.connections.opened, 2)
 })
 
+test('a server that allows fewer connections than were wanted carries everything over those', async (t) => {
+  const { sink, send } = await connected(t, {
+    sink: { rules: [{ at: 'connect', after: 2, do: '421 4.7.0 too many connections from you' }] },
+  })
+  const results = await Promise.all(Array.from({ length: 200 }, () => send()))
+  for (const result of results) assert.equal(result.outcome, 'delivered')
+  assert.ok(sink.connections.opened <= 8, `${sink.connections.opened} connections were asked for`)
+})
+
+test('a server that does not answer keeps nobody from starting', { timeout: 10_000 }, async (t) => {
+  const { sink, provider, account } = await connected(t)
+  sink.rules = [{ at: 'connect', do: 'hang' }]
+  const began = performance.now()
+  await provider.warm!(account)
+  assert.ok(performance.now() - began < 3_000)
+})
+
 test('mails leave in the order in which they came', async (t) => {
   const { sink, send } = await connected(t, { account: { connections: 1 } })
   const ids = Array.from({ length: 50 }, (_, index) => `01ORDER${index}`)

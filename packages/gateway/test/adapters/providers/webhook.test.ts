@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
+import https from 'node:https'
 import { type TestContext, test } from 'node:test'
 import { createWebhookProvider, type WebhookOptions } from '../../../src/adapters/providers/webhook.ts'
 import { someMessage } from '../../../src/conformance/provider.ts'
 import { SluiceError } from '../../../src/errors.ts'
 import type { Account, Message, SendResult } from '../../../src/ports.ts'
+import { certificate, certificateKey } from '../../sinks/certificate.ts'
 import { createHttpSink, type HttpRule } from '../../sinks/http.ts'
 
 const secret = `whsec_${Buffer.from('a key of twenty-four by!').toString('base64')}`
@@ -148,6 +150,19 @@ test('a body without end is given up long before the deadline', async (t) => {
   const began = performance.now()
   assert.equal((await send()).outcome, 'failed')
   assert.ok(performance.now() - began < 4_000)
+})
+
+test('https wants a certificate that somebody trusted has signed', async (t) => {
+  const server = https.createServer({ cert: certificate, key: certificateKey }, (_, response) =>
+    response.end(),
+  )
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  const { send } = await connected(t)
+  const result = await send(undefined, {
+    url: `https://localhost:${(server.address() as { port: number }).port}/`,
+  })
+  assert.deepEqual(result, { outcome: 'failed', detail: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
 })
 
 test('connections are kept and used again', async (t) => {
