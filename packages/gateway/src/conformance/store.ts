@@ -245,6 +245,16 @@ function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.commit({ moves: [again] }), conflict(notification.id))
   })
 
+  test('tells apart two versions that are equally old', async (store) => {
+    const notification = someNotification()
+    await must(store, { accept: [notification] })
+    const taken = advance(notification, [{ at: epoch, status: 'scheduled' }])
+    const other = advance(notification, [{ at: epoch, status: 'dead', reason: 'shed' }])
+    await must(store, { moves: [taken] })
+    const onwards = advance(other.after, [{ at: epoch, status: 'queued' }])
+    assert.deepEqual(await store.commit({ moves: [onwards] }), conflict(notification.id))
+  })
+
   test('answers a move of what was never accepted with a conflict', async (store) => {
     const unknown = someNotification()
     assert.deepEqual(await store.commit({ moves: [settled(unknown, epoch)] }), conflict(unknown.id))
@@ -545,6 +555,23 @@ function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.claimDue(epoch + 10, 5), [queued.after])
     assert.deepEqual(await store.claimDue(epoch + 10, 5), [])
     assert.deepEqual(ids(await store.claimDue(epoch + 99, 5)), [d.id])
+  })
+
+  test('leaves the claims alone when a change is refused', async (store) => {
+    const claimed = at(epoch + 7)
+    const far = at(epoch + 90)
+    const stale = at(epoch + 91)
+    await must(store, { accept: [far, stale, claimed] })
+    await store.claimDue(epoch + 7, 1)
+    const change: Change = {
+      moves: [
+        advance(far, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 7 }),
+        advance({ ...stale, timeline: [] }, [{ at: epoch, status: 'cancelled' }]),
+      ],
+    }
+    assert.deepEqual(await store.commit(change), conflict(stale.id))
+    assert.equal(await store.nextDueAt(), epoch + 90)
+    assert.deepEqual(await store.claimDue(epoch + 90, 10), [far])
   })
 
   test('puts back what the writer kept for itself', async (store) => {

@@ -128,6 +128,31 @@ describe('a damaged file', () => {
     assert.ok(detected > rounds / 10)
   })
 
+  it('is told from a write that was cut off, also in the log', async () => {
+    const path = join(folder, 'logged.db')
+    const store = createSqliteStore({ path, clock, thread: false })
+    const list = Array.from({ length: 12 }, () => someNotification())
+    const ends: number[] = []
+    for (const one of list) {
+      await store.commit({ accept: [one] })
+      ends.push(statSync(`${path}-wal`).size)
+    }
+    // What a kill would leave, hit in the frames of one commit.
+    const left = async (hit: number): Promise<number> => {
+      const copy = join(folder, `logged-${hit}.db`)
+      for (const rest of ['', '-wal']) copyFileSync(path + rest, copy + rest)
+      flip(`${copy}-wal`, ends[hit]! - 100, 1)
+      const opened = createSqliteStore({ path: copy, clock, thread: false })
+      const { items } = await opened.list({ tenant: 'acme', limit: 100 })
+      await opened.close()
+      return items.length
+    }
+    for (const hit of [0, 5, 10])
+      await assert.rejects(left(hit), { message: /is damaged \(commits in its log/ })
+    assert.equal(await left(11), 11, 'the last one may have been cut off')
+    await store.close()
+  })
+
   it('is refused by name when it is no database at all', () => {
     const path = join(folder, 'text.db')
     writeFileSync(path, 'this is not a database, '.repeat(1_000))

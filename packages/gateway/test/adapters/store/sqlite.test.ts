@@ -1,10 +1,12 @@
 /** The suite of every store, on a file and in memory. */
+import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after } from 'node:test'
+import { after, it } from 'node:test'
 import { createSqliteStore } from '../../../src/adapters/store/sqlite.ts'
-import { exerciseStore } from '../../../src/conformance/store.ts'
+import { epoch, exerciseStore, someNotification, stillClock } from '../../../src/conformance/store.ts'
+import { advance } from '../../../src/model.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -17,4 +19,29 @@ exerciseStore(
 
 exerciseStore('SQLite in memory', async ({ clock }) => createSqliteStore({ clock, path: ':memory:' }), {
   durable: false,
+})
+
+it('forgets that a row was put back when it moves on, even when it comes back to its instant', async () => {
+  const store = createSqliteStore({ clock: stillClock(epoch), path: ':memory:' })
+  const notification = someNotification({ status: 'scheduled', dueAt: epoch + 1 })
+  await store.commit({ accept: [notification] })
+  await store.claimDue(epoch + 10, 10)
+  await store.unclaim([notification])
+  const away = advance(notification, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 99 })
+  const back = advance(away.after, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 1 })
+  await store.commit({ moves: [away] })
+  // Written behind the claims, it is its writer's to keep.
+  await store.commit({ moves: [back] })
+  assert.deepEqual(await store.claimDue(epoch + 10, 10), [])
+  await store.close()
+})
+
+it('shares one transaction among what arrives together', async () => {
+  const store = createSqliteStore({ clock: stillClock(epoch), path: join(folder, 'shared.db') })
+  const before = await store.counters()
+  await Promise.all(Array.from({ length: 50 }, () => store.commit({ accept: [someNotification()] })))
+  const { transactions, changes } = await store.counters()
+  assert.equal(changes - before.changes, 50)
+  assert.equal(transactions - before.transactions, 1)
+  await store.close()
 })

@@ -8,11 +8,12 @@ import { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
 import { damaged, diskFault, isBusy, isDamage } from './faults.ts'
 import type { HashKey } from './hash.ts'
+import { isBrokenInside } from './log.ts'
 
 export interface DatabaseOptions {
   /** A file, or ':memory:'. */
   readonly path: string
-  /** Memory for pages, at most. @defaultValue 64 */
+  /** Memory for pages, at most. @defaultValue 32 */
   readonly cacheMib?: number
   /** A file up to this size is read through and checked at every opening: 1.4 ms a MiB. @defaultValue 256 */
   readonly checkMib?: number
@@ -45,6 +46,9 @@ export function openDatabase(options: DatabaseOptions): Database {
 
 function open(options: DatabaseOptions, unlock: () => void): Database {
   const { path, checkMib = 256 } = options
+  if (path !== inMemory && isBrokenInside(`${path}-wal`)) {
+    throw damaged(path, 'commits in its log, the file beside it, cannot be read')
+  }
   const db = connect(options)
   try {
     const small = path !== inMemory && statSync(path).size <= checkMib * 2 ** 20
@@ -59,7 +63,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
 }
 
 /** A connection to a file that `openDatabase` has locked and checked. */
-export function connect({ path, cacheMib = 64, sizeMaxMib }: DatabaseOptions): DatabaseSync {
+export function connect({ path, cacheMib = 32, sizeMaxMib }: DatabaseOptions): DatabaseSync {
   const db = new DatabaseSync(path)
   try {
     tune(db, path, cacheMib)

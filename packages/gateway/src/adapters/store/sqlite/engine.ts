@@ -128,10 +128,8 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     nextDueAt: due.earliest,
     unclaim: due.unclaim,
     tallies: tallies.read,
-    claimDue: (until: number, limit: number) => ({
-      rows: due.claim(until, limit),
-      claimedUntil: claims.claimedUntil,
-    }),
+    counters: writer.counters,
+    claimDue: due.claim,
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
     },
@@ -152,5 +150,5 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       }
     },
   }
-  return { write, questions }
+  return { write, questions, claimedUntil: () => claims.claimedUntil }
 }

@@ -13,10 +13,11 @@ import { errorOf, faultOf } from './engine.ts'
 import { closed } from './faults.ts'
 import { createGroup } from './group.ts'
 import type { Link } from './link.ts'
-import { openStraight, openThread } from './link.ts'
 import type { Row } from './rows.ts'
 import { readAdmission, readNotification } from './rows.ts'
+import { openStraight } from './straight.ts'
 import { encode } from './tape.ts'
+import { openThreaded } from './threaded.ts'
 
 export interface SqliteStoreOptions extends DatabaseOptions {
   readonly clock: Clock
@@ -27,6 +28,8 @@ export interface SqliteStoreOptions extends DatabaseOptions {
 export interface SqliteStore extends Store {
   /** Reads every page of the file; throws STORE_UNAVAILABLE where it is damaged. */
   check(): Promise<void>
+  /** Since the opening: changes, and the transactions that they shared, each of them one fsync. */
+  counters(): Promise<{ readonly transactions: number; readonly changes: number }>
 }
 
 /** Rows that `prune` looks at in one transaction. */
@@ -41,7 +44,6 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
   const { path } = options
   let damage: Fault | undefined
   let isOpen = true
-  let claimedUntil = Number.NEGATIVE_INFINITY
 
   const onFault = (fault: Fault): void => {
     if (fault.damage === true) damage ??= fault
@@ -50,7 +52,7 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     onFault(fault)
     return errorOf(fault)
   }
-  const open = (thread ?? path !== inMemory) ? openThread : openStraight
+  const open = (thread ?? path !== inMemory) ? openThreaded : openStraight
   const link = open({ ...options, now: clock.now(), onFault })
   const group = createGroup({ clock, write: link.write, raise })
 
@@ -107,13 +109,8 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     },
     waiting: async (tenant, recipient) => notifications(await ask('waiting', tenant, recipient)),
     admissions: async (query) => read(await ask('admissions', query), readAdmission),
-    async claimDue(until, limit) {
-      const claimed = await ask('claimDue', until, limit)
-      // Answers come in the order of the questions and commits, so that this agrees with every commit's.
-      claimedUntil = claimed.claimedUntil
-      return notifications(claimed.rows)
-    },
-    claimedUntil: () => claimedUntil,
+    claimDue: async (until, limit) => notifications(await ask('claimDue', until, limit)),
+    claimedUntil: link.claimedUntil,
     unclaim: (given) =>
       ask(
         'unclaim',
@@ -132,6 +129,7 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       await ask('ping', clock.now())
     },
     check: () => ask('check'),
+    counters: () => ask('counters'),
 
     async prune(before) {
       const answers = await prune(async () => {

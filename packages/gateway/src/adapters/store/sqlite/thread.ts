@@ -1,28 +1,28 @@
 /**
  * The engine's own thread. Writes that have arrived one behind the other share a transaction, so that groups grow by
- * themselves while the disk is busy.
+ * themselves while the disk is busy. Questions see what was written before them.
  */
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { connect } from './database.ts'
-import type { Engine, Result } from './engine.ts'
+import type { Engine } from './engine.ts'
 import { createEngine, faultOf } from './engine.ts'
-import type { Received, Sent, ThreadData } from './link.ts'
-import { startId } from './link.ts'
+import type { Received, Sent, ThreadData } from './threaded.ts'
+import { startId } from './threaded.ts'
 
 /** Changes in one transaction, at most: 5 to 20 ms of work. */
 const groupMax = 1_000
 
 const options = workerData as ThreadData
 const port = parentPort!
-const answer = (received: Received): void => port.postMessage(received)
 const engine = start()
+let answers: Received[] = []
 
 function start(): Engine {
   try {
     const { path, now, verify } = options
     return createEngine({ db: connect(options), path, now, verify })
   } catch (error) {
-    answer({ id: startId, fault: faultOf(error, options.path) })
+    port.postMessage([{ id: startId, fault: faultOf(error, options.path) } satisfies Received])
     throw error
   }
 }
@@ -33,22 +33,29 @@ function write(writes: readonly Write[]): void {
   const results = engine.write(writes.flatMap(({ tapes }) => tapes))
   let from = 0
   for (const { id, tapes } of writes) {
-    const own: readonly Result[] = results.slice(from, from + tapes.length)
+    const own = results.slice(from, from + tapes.length)
     from += tapes.length
-    answer(own.every((result) => result === null) ? { id } : { id, results: own })
+    answers.push(own.every((result) => result === null) ? { id } : { id, results: own })
   }
+  reply()
 }
 
 function ask({ id, name, args }: Exclude<Sent, Write>): void {
   try {
     const question = engine.questions[name] as (...args: readonly unknown[]) => unknown
-    answer({ id, value: question(...args) })
+    const value = question(...args)
+    answers.push(name === 'claimDue' ? { id, value, claimedUntil: engine.claimedUntil() } : { id, value })
   } catch (error) {
-    answer({ id, fault: faultOf(error, options.path) })
+    answers.push({ id, fault: faultOf(error, options.path) })
   }
 }
 
-port.on('message', (first: Sent) => {
+function reply(): void {
+  if (answers.length > 0) port.postMessage(answers)
+  answers = []
+}
+
+port.on('message', (first: readonly Sent[]) => {
   let writes: Write[] = []
   let count = 0
   const flush = (): void => {
@@ -56,16 +63,19 @@ port.on('message', (first: Sent) => {
     writes = []
     count = 0
   }
-  for (let next: Sent | undefined = first; next !== undefined; ) {
-    if ('tapes' in next) {
-      writes.push(next)
-      count += next.tapes.length
-    } else {
-      flush()
-      ask(next)
+  for (let batch: readonly Sent[] | undefined = first; batch !== undefined; ) {
+    for (const sent of batch) {
+      if ('tapes' in sent) {
+        writes.push(sent)
+        count += sent.tapes.length
+        if (count >= groupMax) flush()
+      } else {
+        flush()
+        ask(sent)
+      }
     }
-    if (count >= groupMax) flush()
-    next = receiveMessageOnPort(port)?.message as Sent | undefined
+    batch = receiveMessageOnPort(port)?.message as readonly Sent[] | undefined
   }
   flush()
+  reply()
 })

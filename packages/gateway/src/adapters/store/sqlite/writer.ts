@@ -34,6 +34,8 @@ export type Outcome = readonly string[] | null
 export interface Writer {
   /** One durable transaction; throws what SQLite throws, and then nothing was written. */
   write(tapes: readonly Tape[]): readonly Outcome[]
+  /** Since the opening: changes, and the transactions that they shared, each of them one fsync. */
+  counters(): { readonly transactions: number; readonly changes: number }
   /** Runs `work` in a durable transaction of its own. */
   transaction<T>(work: () => T): T
 }
@@ -60,6 +62,8 @@ export function createWriter(parts: WriterParts): Writer {
   const head = new Head()
   /** Rows of the index of what is due that the next transaction is to fold. */
   let foldDebt = 0
+  let transactions = 0
+  let changes = 0
 
   function transaction<T>(work: () => T): T {
     let committed = false
@@ -71,6 +75,7 @@ export function createWriter(parts: WriterParts): Writer {
       commit.run()
       committed = true
       foldDebt = 0
+      transactions += 1
       return result
     } finally {
       tallies.forget()
@@ -159,6 +164,7 @@ export function createWriter(parts: WriterParts): Writer {
 
   return {
     transaction,
+    counters: () => ({ transactions, changes }),
     write(tapes) {
       const group = nothing()
       const outcomes = transaction(() => {
@@ -168,6 +174,7 @@ export function createWriter(parts: WriterParts): Writer {
         answers.fold(Math.ceil(group.answered * 1.5))
         return applied
       })
+      changes += tapes.length
       foldDebt = Math.ceil(group.accepted * 1.5)
       for (const { seq, move } of group.moves) reclaim(seq, move)
       return outcomes

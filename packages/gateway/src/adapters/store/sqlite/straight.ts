@@ -1,0 +1,35 @@
+/** The engine in the thread of its owner: for the simulator, whose time stands still while it works. */
+import { openDatabase } from './database.ts'
+import type { Engine } from './engine.ts'
+import { createEngine, errorOf, faultOf } from './engine.ts'
+import { diskFault } from './faults.ts'
+import type { Link, LinkOptions } from './link.ts'
+
+export function openStraight(options: LinkOptions): Link {
+  const { path, now, onFault } = options
+  const { db, small, unlock } = openDatabase(options)
+  let engine: Engine
+  try {
+    engine = createEngine({ db, path, now, verify: small })
+  } catch (error) {
+    db.close()
+    unlock()
+    throw diskFault(error, path) ?? error
+  }
+  const link: Link = {
+    write: async (tapes) => engine.write(tapes),
+    async ask(name, ...args) {
+      try {
+        const question = engine.questions[name] as (...args: unknown[]) => never
+        return question(...args)
+      } catch (error) {
+        const fault = faultOf(error, path)
+        onFault(fault)
+        throw errorOf(fault)
+      }
+    },
+    claimedUntil: () => engine.claimedUntil(),
+    close: () => link.ask('close').finally(unlock),
+  }
+  return link
+}

@@ -1,0 +1,124 @@
+/**
+ * The engine in a thread of its own, as its owner sees it. A message to another thread costs some 10 µs, whatever is
+ * in it: what is sent in one turn of the event loop travels together, and so do the answers.
+ */
+import { Worker } from 'node:worker_threads'
+import { SluiceError } from '../../../errors.ts'
+import { openDatabase } from './database.ts'
+import type { Fault, Questions, Result } from './engine.ts'
+import { errorOf } from './engine.ts'
+import { retryAfterMs } from './faults.ts'
+import type { Link, LinkOptions } from './link.ts'
+import type { Tape } from './tape.ts'
+
+/** What a thread begins with. */
+export interface ThreadData extends Omit<LinkOptions, 'onFault'> {
+  readonly verify: boolean
+}
+
+/** What the owner sends; `id` comes back with the answer. */
+export type Sent =
+  | { readonly id: number; readonly tapes: readonly Tape[] }
+  | { readonly id: number; readonly name: keyof Questions; readonly args: readonly unknown[] }
+
+/** The id under which a thread says why it cannot start. */
+export const startId = 0
+
+/** What comes back. `results` are left out where every change was applied: nearly always. */
+export interface Received {
+  readonly id: number
+  readonly results?: readonly Result[]
+  readonly value?: unknown
+  readonly fault?: Fault
+  /** Where the claims stand, with every answer to a claim. */
+  readonly claimedUntil?: number
+}
+
+interface Waiting {
+  /** Tapes that were sent; 0 for a question. */
+  readonly count: number
+  readonly resolve: (value: never) => void
+  readonly reject: (error: Error) => void
+}
+
+/** The file is locked and checked here, so that what is wrong with it is thrown here; then the thread has it. */
+export function openThreaded(options: LinkOptions): Link {
+  const { path, onFault } = options
+  const { db, small, unlock } = openDatabase(options)
+  db.close()
+  const { onFault: _, ...rest } = options
+  const workerData: ThreadData = { ...rest, verify: small }
+  // The extension is that of this file: the sources run as they are, and so does what is built from them.
+  const worker = new Worker(new URL(`./thread${import.meta.url.slice(-3)}`, import.meta.url), { workerData })
+  const waiting = new Map<number, Waiting>()
+  let outbox: Sent[] = []
+  let lastId = startId
+  let claimedUntil = Number.NEGATIVE_INFINITY
+  let gone: Error | undefined
+  worker.unref()
+
+  const lost = (why: string): Error =>
+    new SluiceError('STORE_UNAVAILABLE', `The store ${path} has lost its thread: ${why}.`, { retryAfterMs })
+
+  function end(reason: Error): void {
+    gone ??= reason
+    for (const { reject } of waiting.values()) reject(gone)
+    waiting.clear()
+  }
+
+  function receive({ id, results, value, fault, ...rest }: Received): void {
+    if (id === startId) {
+      onFault(fault!)
+      end(errorOf(fault!))
+      return
+    }
+    const { count, resolve, reject } = waiting.get(id)!
+    waiting.delete(id)
+    if (rest.claimedUntil !== undefined) claimedUntil = rest.claimedUntil
+    if (fault !== undefined) {
+      onFault(fault)
+      reject(errorOf(fault))
+    } else resolve((count === 0 ? value : (results ?? Array<null>(count).fill(null))) as never)
+  }
+
+  worker.on('error', (error: Error) => end(lost(error.message)))
+  worker.on('exit', (code) => end(lost(`it ended with code ${code}`)))
+  worker.on('message', (answers: readonly Received[]) => {
+    for (const answer of answers) receive(answer)
+    // Only what is awaited keeps the process alive.
+    if (waiting.size === 0) worker.unref()
+  })
+
+  function post(): void {
+    if (outbox.length > 0 && gone === undefined) worker.postMessage(outbox)
+    outbox = []
+  }
+
+  function send<T>(count: number, message: (id: number) => Sent): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (gone !== undefined) return reject(gone)
+      lastId += 1
+      if (waiting.size === 0) worker.ref()
+      waiting.set(lastId, { count, resolve, reject })
+      if (outbox.length === 0) setImmediate(post)
+      outbox.push(message(lastId))
+      // A group has waited for its turn already.
+      if (count > 0) post()
+    })
+  }
+
+  const link: Link = {
+    write: (tapes) => send(tapes.length, (id) => ({ id, tapes })),
+    ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
+    claimedUntil: () => claimedUntil,
+    async close() {
+      try {
+        await link.ask('close')
+      } finally {
+        await worker.terminate()
+        unlock()
+      }
+    },
+  }
+  return link
+}
