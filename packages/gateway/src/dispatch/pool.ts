@@ -120,7 +120,15 @@ export class Pool {
   }
 
   async warm(): Promise<void> {
-    await Promise.allSettled(this.#accounts.map((account) => this.provider.warm?.(account.options.account)))
+    const warmed = await Promise.allSettled(
+      this.#accounts.map((account) => this.provider.warm?.(account.options.account)),
+    )
+    for (const result of warmed) {
+      // A server that is away now may be back at the first message; a key that cannot be read stays unreadable.
+      if (result.status === 'rejected' && (result.reason as { code?: string }).code === 'INVALID_CONFIG') {
+        throw result.reason
+      }
+    }
   }
 
   report(now: number): PoolReport {
