@@ -13,6 +13,7 @@ import { builtInTemplates, createTemplates } from './adapters/templates/liquid.t
 import { createBook } from './admission/book.ts'
 import { createFacts } from './admission/facts.ts'
 import { createGate } from './admission/gate.ts'
+import { createGivingBack } from './admission/giving-back.ts'
 import { createHours } from './admission/hours.ts'
 import { createPeople } from './admission/people.ts'
 import { createPlatformLine } from './admission/platform.ts'
@@ -91,11 +92,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const hours = createHours(policy)
   const book = createBook({ state, policy, hours, clock })
 
-  // Schedule: what is due goes to the queue.
-  const queue = createEmbeddedQueue({ weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
-  const schedule = createSchedule({ store, ledger, queue, clock, gate: () => gate, onTrouble: trouble })
-
-  // Admission: what is accepted, and when it may leave.
+  // The limits of tenants and modules, and the way back for what anybody held in any limit.
   const platform = createPlatformLine({
     state,
     clock,
@@ -105,6 +102,21 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       return { tenant: rate.windows, module: modules.windows }
     },
   })
+  const giveBack = createGivingBack({ book, state, people, policy, platform })
+
+  // Schedule: what is due goes to the queue.
+  const queue = createEmbeddedQueue({ weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
+  const schedule = createSchedule({
+    store,
+    ledger,
+    queue,
+    clock,
+    gate: () => gate,
+    giveBack,
+    onTrouble: trouble,
+  })
+
+  // Admission: what is accepted, and when it may leave.
   const gate = createGate({
     store,
     ledger,
@@ -115,6 +127,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     hours,
     agenda: schedule,
     platform,
+    giveBack,
     clock,
     random,
   })
@@ -137,6 +150,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     clock,
     random,
     settle,
+    giveBack,
     mayReceive: ({ category, channel, priority }, person) => !optedOut(person, category, channel, priority),
     onTrouble: trouble,
   })

@@ -217,6 +217,8 @@ export interface Claim {
   readonly fingerprint: string
   readonly id: string
   readonly windowMs: number
+  /** Only asks, and takes nothing. */
+  readonly dry?: boolean
 }
 
 /** What the limits said; see `reserve` in @sluice/limits. */
@@ -236,7 +238,7 @@ export interface LimitState {
   /** Whether this is the first with its fingerprint within the window, which is then taken under the id. */
   claim(requests: readonly Claim[]): Promise<readonly boolean[]>
   /** Frees a fingerprint that the id had taken: what was cancelled or failed is not a first. */
-  unclaim(requests: readonly Omit<Claim, 'windowMs'>[]): Promise<void>
+  unclaim(requests: readonly Omit<Claim, 'windowMs' | 'dry'>[]): Promise<void>
   close(): Promise<void>
 }
 

@@ -70,8 +70,15 @@ export function createDecider(options: DeciderOptions): Decider {
       const refused = refusal(each, each.notification.channel, now)
       if (refused !== undefined) each.verdict = refused
     }
+    // What waits for a tenant or module limit has a verdict, and takes its fingerprint now all the same.
     const claimed =
-      how.again === true ? new Set<Case>() : await deduplicate(cases.filter(open), now, how.dry === true)
+      how.again === true
+        ? new Set<Case>()
+        : await deduplicate(
+            cases.filter((each) => each.verdict?.status !== 'suppressed'),
+            now,
+            how.dry === true,
+          )
     for (const each of cases.filter(open)) {
       const spec = digestOf(each.notification)
       if (spec !== undefined && how.patient !== true) await collect(each, spec, now, how)
@@ -118,8 +125,7 @@ export function createDecider(options: DeciderOptions): Decider {
     const asking = cases.filter((each) => each.notification.priority !== 'critical')
     if (asking.length === 0) return claimed
     const claims = asking.map((each) => claimOf(policy, each.notification, windowMs))
-    const first = await state.claim(claims)
-    if (dry) await state.unclaim(claims.filter((_, index) => first[index] === true))
+    const first = await state.claim(dry ? claims.map((claim) => ({ ...claim, dry })) : claims)
     asking.forEach((each, index) => {
       if (first[index] !== true) each.verdict = suppressed(version, now, 'duplicate')
       else if (!dry) claimed.add(each)
@@ -285,7 +291,13 @@ export function createDecider(options: DeciderOptions): Decider {
   function tooLate(notification: Notification, notBefore: number, booking: Booking, now: number): Verdict {
     const rules = ruleReports(booking)
     const { expiresAt } = notification
-    if (expiresAt !== undefined && booking.at >= expiresAt && expiresAt - notBefore <= policy.maxDelayMs) {
+    const refusesAll = booking.at === Number.POSITIVE_INFINITY
+    if (
+      expiresAt !== undefined &&
+      !refusesAll &&
+      booking.at >= expiresAt &&
+      expiresAt - notBefore <= policy.maxDelayMs
+    ) {
       return undecidedVerdict(
         version,
         expiresAt,

@@ -8,8 +8,9 @@ import type { Digest, JsonObject, Move, Notification, Priority } from '../model.
 import { advance, priorities } from '../model.ts'
 import type { DigestSpec, Policy } from '../policy/policy.ts'
 import type { Agenda, Book, Clock, DigestWrite, Ledger, Random, Store } from '../ports.ts'
-import { bookedVerdict, type Case } from './case.ts'
+import { bookedVerdict, type Case, eventOf } from './case.ts'
 import { type Decider, moveTo } from './decide.ts'
+import type { GiveBack } from './giving-back.ts'
 import type { Hours } from './hours.ts'
 import type { OpenDigests } from './open-digests.ts'
 import type { PeopleCache } from './people.ts'
@@ -24,6 +25,7 @@ export interface DigestCloserOptions {
   readonly digests: OpenDigests
   readonly decider: Decider
   readonly hours: Hours
+  readonly giveBack: GiveBack
   readonly clock: Clock
   readonly random: Random
 }
@@ -43,7 +45,8 @@ interface Plan {
 const triesMax = 8
 
 export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
-  const { store, ledger, book, people, policy, agenda, digests, decider, hours, clock, random } = options
+  const { store, ledger, book, people, policy, agenda, digests, decider, hours, giveBack, clock, random } =
+    options
 
   async function close(digest: Digest): Promise<void> {
     digests.forget(digest)
@@ -58,6 +61,9 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
       }
       if (result.applied) {
         agenda.place([...plan.accept, ...plan.moves.map((move) => move.after)])
+        for (const { before, after } of plan.moves) {
+          if (after.status === 'suppressed') await giveBack(before, after.status)
+        }
         for (const write of plan.digests) if (write.kind !== 'close') agenda.noteDigest(write.digest.closesAt)
         return
       }
@@ -117,6 +123,9 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     let notification = whole
     if (!booking!.held) {
       const free = await admissibleAuthors(whole, person, now)
+      // A limit of nothing refuses the items too, each with its reason.
+      if (free.earliest === Number.POSITIVE_INFINITY && free.authors.size === 0)
+        return oneByOne(digest, items, ended, person, now)
       if (free.authors.size === 0) return stayOpen(digest, ended, Math.max(now + 1, free.earliest))
       leaving = items.filter((item) => free.authors.has(item.actor ?? ''))
       notification = digestOf(digest, spec, leaving, now)
@@ -136,7 +145,7 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
       decision: verdict.decision,
       timeline: [
         { at: now, status: 'accepted', detail: `digest of ${leaving.length}` },
-        { at: now, status: verdict.status },
+        eventOf(now, verdict),
       ],
     }
     const merged = leaving.map((item) =>

@@ -55,6 +55,9 @@ export function createFacts(options: FactsOptions) {
   /** A tenant's limits count acceptances, and what waits for them at the instant it was promised. */
   function platformEntry(admission: Admission): Entry[] {
     if (admission.priority === 'critical' || admission.actors !== undefined) return []
+    // What ended before the instant that it was promised never passed.
+    const ended = admission.status === 'cancelled' || admission.status === 'expired'
+    if (admission.undecided === true && ended) return []
     const at = admission.undecided === true ? admission.dueAt : admission.createdAt
     const streams = [tenantStream, moduleStream(admission.module)]
     return [{ id: admission.id, at, fired: true, streams }]
@@ -63,7 +66,8 @@ export function createFacts(options: FactsOptions) {
   return async function factsOf(subject: Subject) {
     const now = clock.now()
     const platform = subject.recipient === undefined && subject.key === tenantSubject(subject.tenant).key
-    const windowMs = platform ? options.platformWindowMs : policy.longestWindowMs
+    const personalMs = Math.max(policy.longestWindowMs, policy.deduplicationWindowMs ?? 0)
+    const windowMs = platform ? options.platformWindowMs : personalMs
     const admissions = await store.admissions({
       tenant: subject.tenant,
       ...(subject.recipient === undefined ? {} : { recipient: subject.recipient }),
@@ -87,7 +91,10 @@ export function createFacts(options: FactsOptions) {
   }
 }
 
-/** What was cancelled, failed or suppressed is not a first (contract, Deduplication). */
-function countsAsFirst({ status }: Admission): boolean {
-  return status !== 'cancelled' && status !== 'failed' && status !== 'suppressed'
+/**
+ * What was cancelled, failed or suppressed is not a first (contract, Deduplication); a critical one passes
+ * deduplication, and takes no fingerprint.
+ */
+function countsAsFirst({ status, priority }: Admission): boolean {
+  return priority !== 'critical' && status !== 'cancelled' && status !== 'failed' && status !== 'suppressed'
 }

@@ -24,9 +24,10 @@ import type {
   Store,
 } from '../ports.ts'
 import { accepted, type Case } from './case.ts'
-import { claimOf, createDecider, type Deciding, moveTo } from './decide.ts'
+import { createDecider, type Deciding, moveTo } from './decide.ts'
 import { createDigestCloser } from './digest-closer.ts'
 import { fingerprint } from './fingerprint.ts'
+import type { GiveBack } from './giving-back.ts'
 import type { Hours } from './hours.ts'
 import { createOpenDigests } from './open-digests.ts'
 import type { PeopleCache } from './people.ts'
@@ -43,6 +44,7 @@ export interface GateOptions {
   readonly hours: Hours
   readonly agenda: Agenda
   readonly platform: PlatformLine
+  readonly giveBack: GiveBack
   readonly clock: Clock
   readonly random: Random
 }
@@ -50,9 +52,12 @@ export interface GateOptions {
 /** A change that met another one is decided anew; more often than this is a defect. */
 const triesMax = 8
 const redrivePage = 200
+/** Until what was due and could not be decided is tried again. */
+const againMs = 500
 
 export function createGate(options: GateOptions): Gate {
-  const { store, ledger, state, book, people, policy, hours, agenda, platform, clock, random } = options
+  const { store, ledger, state, book, people, policy, hours, agenda, platform, giveBack, clock, random } =
+    options
   const digests = createOpenDigests({ store, random })
   const decider = createDecider({ policy, book, state, hours, digests, clock })
   const closer = createDigestCloser({
@@ -65,6 +70,7 @@ export function createGate(options: GateOptions): Gate {
     digests,
     decider,
     hours,
+    giveBack,
     clock,
     random,
   })
@@ -106,7 +112,9 @@ export function createGate(options: GateOptions): Gate {
       const cases = await casesOf(request.caller, request.drafts, now)
       const passed = await platform.pass(cases)
       try {
-        await decider.decide(cases.filter((each) => each.verdict === undefined))
+        const behind = cases.filter((each) => each.verdict !== undefined)
+        await decider.decide(cases)
+        await passed.takeBack(behind.filter((each) => each.verdict?.status === 'suppressed'))
         const result = await accept(request, cases)
         if (result !== undefined) return result
       } catch (error) {
@@ -179,27 +187,29 @@ export function createGate(options: GateOptions): Gate {
     const path = ledger.live(before.id)?.events ?? []
     ledger.release(before)
     const each: Case = { notification: { ...before, ...patch }, person }
-    await decider.decide([each], { ...how, again: true })
-    const verdict = each.verdict!
-    const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
     try {
+      await decider.decide([each], { ...how, again: true })
+      const verdict = each.verdict!
+      const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
       const result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
       if (result.applied) {
         follow([each], [move.after])
-        if (verdict.status === 'suppressed') await forgetFingerprint(before)
+        if (verdict.status === 'suppressed') await giveBack(before, verdict.status)
         return true
       }
     } catch (error) {
       await giveUp([each])
-      agenda.place([before])
+      const now = clock.now()
+      if (before.status !== 'scheduled' || before.dueAt > now) agenda.place([before])
+      else {
+        ledger.hold(before)
+        agenda.postpone(before, now + againMs)
+      }
       throw error
     }
     await giveUp([each])
     return false
   }
-
-  const forgetFingerprint = (notification: Notification): Promise<void> =>
-    state.unclaim([claimOf(policy, notification)])
 
   async function cancel(tenant: string, id: string): Promise<void> {
     for (let tries = 0; tries < triesMax; tries += 1) {
@@ -218,8 +228,7 @@ export function createGate(options: GateOptions): Gate {
       const move = advance(before, [...path, { at: now, status: 'cancelled' }], { dueAt: now })
       try {
         if ((await ledger.commit({ moves: [move] })).applied) {
-          await book.cancel([{ notification: before, person: await personOf(tenant, before.to.id) }])
-          await forgetFingerprint(before)
+          await giveBack(before, 'cancelled')
           return
         }
       } catch (error) {
@@ -266,7 +275,7 @@ export function createGate(options: GateOptions): Gate {
     async preview(caller, draft): Promise<{ draft: Draft; decision: Decision }> {
       const [each] = await casesOf(caller, [draft], clock.now())
       await platform.preview(each!)
-      if (each!.verdict === undefined) await decider.decide([each!], { dry: true })
+      await decider.decide([each!], { dry: true })
       const channel = each!.verdict!.patch?.channel
       return {
         draft: channel === undefined ? draft : { ...draft, channel },

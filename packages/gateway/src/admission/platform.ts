@@ -21,9 +21,16 @@ export interface PlatformOptions {
   readonly policyVersion: string
 }
 
+export interface Passed {
+  /** Uncounts these of the cases, or all: nothing was accepted. */
+  takeBack(of?: readonly Case[]): Promise<void>
+}
+
 export interface PlatformLine {
   /** Counts those that may pass now; gives the others the verdict that they wait. */
-  pass(cases: readonly Case[]): Promise<{ takeBack(): Promise<void> }>
+  pass(cases: readonly Case[]): Promise<Passed>
+  /** Frees the places of those that end while they still wait for theirs; what has passed stays counted. */
+  giveBack(notifications: readonly Notification[]): Promise<void>
   preview(each: Case): Promise<void>
   /** Which of the two makes it wait. */
   behind(notification: Notification): 'tenant' | 'module' | undefined
@@ -69,10 +76,19 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
   function conclude(each: Case, booking: Booking, now: number): void {
     if (booking.at <= now) return
     const by = booking.limit === 'tenant' ? 'tenant' : 'module'
-    each.verdict = undecidedVerdict(policyVersion, booking.at, `${by}_limit`, {
+    // What is of no use by then waits for its end only.
+    const dueAt = Math.min(booking.at, each.notification.expiresAt ?? booking.at)
+    each.verdict = undecidedVerdict(policyVersion, dueAt, `${by}_limit`, {
+      at: booking.at,
       limit: by,
       rules: ruleReports(booking),
     })
+  }
+
+  function behind({ status, decision }: Notification): 'tenant' | 'module' | undefined {
+    if (status !== 'scheduled') return undefined
+    if (decision.reason === 'tenant_limit') return 'tenant'
+    return decision.reason === 'module_limit' ? 'module' : undefined
   }
 
   return {
@@ -90,7 +106,12 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
         const now = clock.now()
         for (const [index, each] of asking.entries()) conclude(each, bookings[index]!, now)
       }
-      return { takeBack: () => (requests.length === 0 ? Promise.resolve() : state.cancel(requests)) }
+      return {
+        async takeBack(of = asking) {
+          const back = requests.filter((_, index) => of.includes(asking[index]!))
+          if (back.length > 0) await state.cancel(back)
+        },
+      }
     },
     async preview(each) {
       const request = requestOf(each)
@@ -98,10 +119,14 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
       const [booking] = await state.preview([request])
       conclude(each, booking!, clock.now())
     },
-    behind({ status, decision }) {
-      if (status !== 'scheduled') return undefined
-      if (decision.reason === 'tenant_limit') return 'tenant'
-      return decision.reason === 'module_limit' ? 'module' : undefined
+    async giveBack(notifications) {
+      const now = clock.now()
+      const waiting = notifications.filter(
+        (each) => behind(each) !== undefined && (each.decision.at ?? each.dueAt) > now,
+      )
+      if (waiting.length === 0) return
+      await state.cancel(waiting.map(({ id, tenant }) => ({ subject: tenantSubject(tenant), id })))
     },
+    behind,
   }
 }

@@ -59,7 +59,8 @@ export function settle(attempted: Attempted): Move {
     }
     return advance(notification, [...path, event('scheduled', detail, 'retry')], {
       ...done,
-      dueAt: attempted.retryAt,
+      // What would be tried only after its end waits for its end.
+      dueAt: Math.min(attempted.retryAt, notification.expiresAt ?? attempted.retryAt),
     })
   }
 }

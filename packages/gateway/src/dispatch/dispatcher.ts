@@ -37,6 +37,8 @@ export interface DispatcherOptions {
   readonly settle: (attempted: Attempted) => Move
   /** Whether this person may still be sent this (an opt-out holds at once, also for what waits). */
   readonly mayReceive: (notification: Notification, person: Recipient | null) => boolean
+  /** What ends without having been delivered gives back what it holds. */
+  readonly giveBack: (held: Notification, ended: Notification['status']) => Promise<void>
   readonly onResult?: (pool: Pool, result: SendResult, durationMs: number) => void
   readonly onTrouble?: (what: string, error: unknown) => void
 }
@@ -126,7 +128,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     fired.forEach(({ fired, at }, index) => {
       const { notification, person } = ready[index]!
       if (!ledger.isCurrent(notification)) {
-        if (fired) void book.cancel([{ notification, person }])
+        void book.cancel([{ notification, person }])
         return
       }
       if (!fired) {
@@ -147,7 +149,9 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
 
   function rebooked(notification: Notification, at: number): Move {
     const event = { at: clock.now(), status: 'scheduled', reason: 'recipient_limit' } as const
-    return advance(notification, [...eventsOf(notification), event], { dueAt: at })
+    // What would leave only after its end waits for its end.
+    const dueAt = Math.min(at, notification.expiresAt ?? at)
+    return advance(notification, [...eventsOf(notification), event], { dueAt })
   }
 
   async function send(
@@ -218,8 +222,11 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       try {
         const result = await ledger.commit({ moves: [move] })
         // A conflict means that the record went another way meanwhile; what it says now is right.
-        if (result.applied) agenda.place([move.after])
-        else ledger.release(move.before)
+        if (!result.applied) ledger.release(move.before)
+        else {
+          agenda.place([move.after])
+          await options.giveBack(move.before, move.after.status)
+        }
         return
       } catch (error) {
         if ((error as SluiceError).code !== 'STORE_UNAVAILABLE') throw error

@@ -16,6 +16,8 @@ export interface AgendaOptions {
   readonly clock: Clock
   /** Decides what is due but undecided, and closes digests. */
   readonly gate: () => Pick<Gate, 'resume' | 'closeDigest'>
+  /** What expires gives its places back. */
+  readonly giveBack: (held: Notification, ended: Notification['status']) => Promise<void>
   readonly onTrouble?: (what: string, error: unknown) => void
   /** How far ahead what is due is kept in memory. @defaultValue 2_000 ms */
   readonly lookaheadMs?: number
@@ -34,6 +36,8 @@ export interface Schedule extends Agenda {
 const pageMax = 500
 /** The store is looked at this often although nothing is known to be due: another process may have died. */
 const recheckMs = 60_000
+/** Ends are looked through for what has left when there are this many, and then each time they have doubled. */
+const endsMin = 1_024
 /** After a failed look at the store. */
 const againMs = 500
 
@@ -42,6 +46,9 @@ export function createSchedule(options: AgendaOptions): Schedule {
   const lookaheadMs = options.lookaheadMs ?? 2_000
   const heldMax = options.heldMax ?? 20_000
   const heap = new Heap<Notification>()
+  /** What stands in the queue, by its end; what has left meanwhile is dropped when there is too much of it. */
+  let ends = new Heap<Notification>()
+  let endsMax = endsMin
   let running = false
   let disarm: (() => void) | undefined
   let armedFor = Number.POSITIVE_INFINITY
@@ -62,7 +69,12 @@ export function createSchedule(options: AgendaOptions): Schedule {
   function arm(): void {
     if (!running) return
     const never = Number.POSITIVE_INFINITY
-    const next = Math.min(heap.leastKey ?? never, claiming ? never : claimAt, closing ? never : digestAt)
+    const next = Math.min(
+      heap.leastKey ?? never,
+      ends.leastKey ?? never,
+      claiming ? never : claimAt,
+      closing ? never : digestAt,
+    )
     if (next === armedFor) return
     disarm?.()
     disarm = undefined
@@ -77,6 +89,7 @@ export function createSchedule(options: AgendaOptions): Schedule {
   function wake(): void {
     const now = clock.now()
     releaseDue(now)
+    endOverdue(now)
     if (!claiming && claimAt <= now) track('claim what is due', claim())
     if (!closing && digestAt <= now) track('close digests', closeDue())
     arm()
@@ -99,11 +112,47 @@ export function createSchedule(options: AgendaOptions): Schedule {
 
   function enqueue(notifications: readonly Notification[]): void {
     for (const notification of notifications) ledger.mark(notification, 'queued')
+    push(notifications)
+  }
+
+  /** Whatever keeps it in the queue, it ends in time. */
+  function push(notifications: readonly Notification[]): void {
+    for (const notification of notifications) {
+      if (notification.expiresAt !== undefined) ends.push(notification.expiresAt, notification)
+    }
+    if (ends.size > endsMax) forgetEnds()
     track('queue', queue.push(notifications))
   }
 
+  function forgetEnds(): void {
+    const kept = new Heap<Notification>()
+    for (let end = ends.pop(); end !== undefined; end = ends.pop()) {
+      if (ledger.isCurrent(end)) kept.push(end.expiresAt!, end)
+    }
+    ends = kept
+    endsMax = Math.max(endsMin, 2 * kept.size)
+  }
+
+  function endOverdue(now: number): void {
+    while (ends.leastKey !== undefined && ends.leastKey <= now) {
+      const notification = ends.pop()!
+      if (!ledger.isCurrent(notification) || ledger.live(notification.id)?.status === 'sending') continue
+      track('expire', expire(notification, now))
+    }
+  }
+
   async function expire(notification: Notification, now: number): Promise<void> {
-    await ledger.commit({ moves: [advance(notification, [{ at: now, status: 'expired' }])] })
+    const path = ledger.live(notification.id)?.events ?? []
+    // From here on it is not sent, while its end is on its way to the record.
+    ledger.release(notification)
+    const move = advance(notification, [...path, { at: now, status: 'expired' }])
+    try {
+      if ((await ledger.commit({ moves: [move] })).applied) await options.giveBack(notification, 'expired')
+    } catch (error) {
+      ledger.hold(notification)
+      heap.push(now + againMs, notification)
+      throw error
+    }
   }
 
   /** Reads what comes due next. A full page is followed by another at once, until memory has enough. */
@@ -192,7 +241,7 @@ export function createSchedule(options: AgendaOptions): Schedule {
           claimAt = Math.min(claimAt, Math.max(now, notification.dueAt - lookaheadMs))
         }
       }
-      if (ready.length > 0) track('queue', queue.push(ready))
+      if (ready.length > 0) push(ready)
       arm()
     },
     postpone(notification, at) {

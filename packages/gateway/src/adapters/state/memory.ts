@@ -102,12 +102,13 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       await each(requests, (request) => limits.cancel(request.subject.key, request.id))
     },
     claim: (claims) =>
-      each(claims, ({ subject, fingerprint, id, windowMs }) => {
+      each(claims, ({ subject, fingerprint, id, windowMs, dry }) => {
         const of = known(subject.key)!
         of.claims ??= new Map()
         const now = clock.now()
         const first = of.claims.get(fingerprint)
         if (first !== undefined && first.id !== id && now < first.at + windowMs) return false
+        if (dry === true) return true
         if (of.claims.size >= claimsTidyAt) {
           for (const [key, claim] of of.claims) if (claim.at + windowMs <= now) of.claims.delete(key)
         }

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { Draft } from '../../src/ports.ts'
+import { createHarness, hour, minute, second } from '../harness.ts'
+
+const content = { subject: 'same', text: 'same' }
+const policy = (more: object = {}) => ({
+  version: 1,
+  limits: [],
+  deduplication: { window: '1h' },
+  ...more,
+})
+
+test('the same is said once within the window, which a duplicate does not prolong', async () => {
+  const harness = await createHarness({ policy: policy() })
+  await harness.post({ content })
+  await harness.runFor(hour - 1)
+  const duplicate = await harness.post({ content })
+  assert.equal(duplicate.status, 'suppressed')
+  assert.equal(duplicate.decision.reason, 'duplicate')
+  await harness.runFor(1)
+  assert.equal((await harness.post({ content })).status, 'queued')
+  await harness.check()
+  await harness.stop()
+})
+
+test('the order of keys is not a difference; nested data, channel and recipient are', async () => {
+  const harness = await createHarness({ policy: policy() })
+  const say = async (data: Draft['data'], more: object = {}) =>
+    (await harness.post({ template: 'new-comment', data: data!, ...more })).decision.reason
+  assert.equal(await say({ a: 1, b: { c: [1, 2], d: 'x' } }), undefined)
+  assert.equal(await say({ b: { d: 'x', c: [1, 2] }, a: 1 }), 'duplicate')
+  assert.equal(await say({ a: 1, b: { c: [2, 1], d: 'x' } }), undefined)
+  assert.equal(await say({ a: 1, b: { c: [1, 2], d: 'x' } }, { channel: 'push' }), undefined)
+  assert.equal(await say({ a: 1, b: { c: [1, 2], d: 'x' } }, { recipient: 'bob' }), undefined)
+  assert.equal(await say({ a: 1, b: { c: [1, 2], d: 'x' } }, { actor: 'eve' }), 'duplicate')
+  await harness.stop()
+})
+
+test('the same id under another tenant is another person', async () => {
+  const harness = await createHarness({ policy: policy() })
+  await harness.post({ content })
+  assert.equal((await harness.post({ content }, { tenant: 'other', module: 'm' })).status, 'queued')
+  assert.equal(
+    (await harness.post({ content }, { tenant: 'other', module: 'n' })).decision.reason,
+    'duplicate',
+  )
+  await harness.stop()
+})
+
+test('what was cancelled or suppressed is not a first', async () => {
+  const harness = await createHarness({
+    policy: policy({ limits: [{ name: 'one', for: 'any', max: ['1/min'], over: 'drop' }] }),
+  })
+  const { id } = await harness.post({ content, sendAt: harness.start + hour })
+  await harness.done(harness.gateway.gate.cancel('default', id))
+  assert.equal((await harness.post({ content })).status, 'queued')
+  const other = { subject: 'other', text: 'other' }
+  assert.equal((await harness.post({ content: other })).decision.reason, 'over_limit')
+  await harness.runFor(minute + second)
+  assert.equal((await harness.post({ content: other })).status, 'queued')
+  await harness.check()
+  await harness.stop()
+})
+
+test('a critical one passes, and what follows it is not its duplicate, after a restart neither', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-dedup-'))
+  const options = { file: join(folder, 'sluice.db'), policy: policy() }
+  const harness = await createHarness(options)
+  await harness.post({ content })
+  assert.equal((await harness.post({ content, priority: 'critical' })).status, 'queued')
+  assert.equal((await harness.post({ content, priority: 'critical', recipient: 'bob' })).status, 'queued')
+  await harness.runFor(second)
+  await harness.stop()
+  const again = await createHarness({ ...options, start: harness.start + minute })
+  assert.equal((await again.post({ content, recipient: 'bob' })).status, 'queued')
+  await again.stop()
+  rmSync(folder, { recursive: true })
+})
+
+test('duplicates are known after a restart also where every window of the limits is shorter', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-dedup-'))
+  const options = {
+    file: join(folder, 'sluice.db'),
+    policy: policy({ limits: [{ name: 'all', for: 'any', max: ['5/min'], over: 'delay' }] }),
+  }
+  const harness = await createHarness(options)
+  await harness.post({ content })
+  await harness.runFor(second)
+  await harness.stop()
+  const again = await createHarness({ ...options, start: harness.start + 10 * minute })
+  assert.equal((await again.post({ content })).decision.reason, 'duplicate')
+  await again.stop()
+  rmSync(folder, { recursive: true })
+})
+
+test('what waits for a tenant limit is a first too, and its duplicates do not wait in its line', async () => {
+  const harness = await createHarness({
+    policy: policy(),
+    config: { tenants: { default: { rate: '2/min', modules: 'unlimited' } } },
+  })
+  await harness.post()
+  await harness.post()
+  const first = await harness.post({ content })
+  assert.equal(first.decision.reason, 'tenant_limit')
+  for (let index = 0; index < 4; index += 1) {
+    const { ok, ...rest } = await harness.tryPost({ content })
+    assert.ok(ok && 'notification' in rest)
+    assert.equal(rest.notification.decision.reason, 'duplicate')
+    assert.equal(rest.queuedBehind, undefined)
+  }
+  assert.equal((await harness.post()).dueAt, first.dueAt, 'the second place of the next minute is free')
+  await harness.runFor(10 * minute)
+  assert.equal(harness.sent().length, 4)
+  await harness.check()
+  await harness.stop()
+})
+
+test('a dry run takes no fingerprint, not even while it runs', async () => {
+  const harness = await createHarness({ policy: policy() })
+  await harness.post()
+  const { gate } = harness.gateway
+  const caller = { tenant: 'default', module: 'default' }
+  const to = { id: 'ada', email: 'ada@example.com' }
+  const draft = { to, channel: 'email', category: 'product', priority: 'normal', content } as const
+  const asked = gate.preview(caller, draft)
+  const [[admitted]] = await harness.done(Promise.all([gate.admit({ caller, drafts: [draft] }), asked]))
+  assert.ok(admitted?.ok === true)
+  assert.equal(admitted.notification.status, 'queued')
+  const { decision } = await harness.done(gate.preview(caller, draft))
+  assert.equal(decision.reason, 'duplicate')
+  await harness.stop()
+})

@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import type { Store } from '../../src/ports.ts'
+import { createHarness, minute, second } from '../harness.ts'
+
+/** A store of which one method rejects while it is told to. */
+function troubled(method: keyof Store) {
+  const trouble = { on: false }
+  const wrap = (store: Store): Store =>
+    new Proxy(store, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name)
+        if (typeof value !== 'function') return value
+        if (name === method && trouble.on) return () => Promise.reject(new Error('the disk is away'))
+        return value.bind(target)
+      },
+    })
+  return { trouble, wrap }
+}
+
+for (const method of ['admissions', 'recipient', 'commit'] as const) {
+  test(`what comes due while the store fails to answer ${method} leaves when it answers again`, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-trouble-'))
+    const { trouble, wrap } = troubled(method)
+    const harness = await createHarness({
+      file: join(folder, 'sluice.db'),
+      wrap,
+      policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['5/min'], over: 'delay' }] },
+      config: { tenants: { default: { rate: '1/min', modules: 'unlimited' } } },
+    })
+    await harness.post()
+    const delayed = await harness.post({ recipient: 'zoe' })
+    const expiring = await harness.post({ recipient: 'max', expiresAt: harness.start + minute })
+    await harness.runFor(50 * second)
+    trouble.on = true
+    await harness.runFor(20 * second)
+    trouble.on = false
+    await harness.runFor(minute)
+    assert.equal((await harness.notification(delayed.id)).status, 'delivered')
+    assert.equal((await harness.notification(expiring.id)).status, 'expired')
+    await harness.check()
+    await harness.stop()
+    rmSync(folder, { recursive: true })
+  })
+}
