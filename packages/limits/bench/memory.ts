@@ -2,6 +2,11 @@
  * The limiter in memory, measured. As a contestant it is put beside its peers by their harness
  * (`npm run limiter-memory -- --extra <this file>` there); run by itself it prints what a reservation and its
  * release cost, and what it costs to join a long line. Nothing here asserts: machines are noisy, look at the best.
+ *
+ * 2026-11-21, 2 cores shared with other work (load 6 to 11), Node 24, CPU time in the peers' harness, median of
+ * pairs: one window 120 ns, 1.6 times naive exact arrays (1.3 to 2.2 from run to run); six rules 195 ns, 4.8 times
+ * `limiter`'s token buckets, with a quarter of the calls refused by the 3 ms distance; with a distance of 1 ms, so
+ * that all are admitted, 6 times. Reservation and release 0.35 to 1.3 µs at best.
  */
 import process from 'node:process'
 import { createLimits, type Limit, limit, memoryStore } from '../src/index.ts'

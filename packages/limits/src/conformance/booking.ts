@@ -309,6 +309,18 @@ export function exerciseBooking(open: Open): void {
       )
     })
 
+    it('leaves low ones alone where a high one gains nothing, and still names what makes it wait', async (t) => {
+      const { limits, world } = await open(t)
+      const rules = [limit('gap', '1/min')]
+      const { now } = world
+      await limits.take('ada', rules)
+      await limits.reserve('ada', rules, { id: 'low', priority: 'low', notBefore: now + 90_000 })
+      // Without the low one it would be a minute, which is beyond the horizon too.
+      const high = await limits.reserve('ada', rules, { id: 'high', priority: 'high', horizonMs: 1_000 })
+      assert.deepEqual([high.held, high.at, high.limit, high.evicted], [false, now + 150_000, 'gap', []])
+      assert.equal((await limits.reserve('ada', rules, { id: 'low' })).at, now + 90_000)
+    })
+
     it('survives a clock that steps back: what it counted then looks like reservations', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('two', '2/min')]

@@ -16,8 +16,6 @@ import type { Subject } from './subject.ts'
 export interface Eviction {
   /** The instant that is gained. */
   readonly at: number
-  /** The logs of the plan's streams without the evicted. */
-  readonly logs: readonly Log[]
   /** In the order of their instants. */
   readonly ids: readonly string[]
   /** The evicted are out until here: forgets them, or puts them back where it was only a question. */
@@ -54,7 +52,6 @@ export function makeRoom(
   })
   return {
     at,
-    logs: allOf(seats),
     ids: evicted.map(([id]) => id),
     finish(forGood) {
       for (const [id, entry] of evicted) {

@@ -29,6 +29,13 @@ export class Subject {
   #lanes: Lanes | undefined = undefined
   #idsMax = idsMin
 
+  /** @param lanes what is known already, read from elsewhere */
+  constructor(lanes?: readonly Lane[]) {
+    if (lanes === undefined || lanes.length === 0) return
+    this.#lanes = new Lanes(undefined)
+    this.#lanes.all = lanes
+  }
+
   take(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight } = terms

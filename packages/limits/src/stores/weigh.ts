@@ -49,9 +49,11 @@ export function weigh(
         firstAt,
         at: refuser === undefined ? at : Number.POSITIVE_INFINITY,
       })
+      // Whether or not room was made, entries went out and back, and logs are valid until the next change only.
+      logs = logsOf(seats, kind)
     }
     if (eviction !== undefined) {
-      ;({ at, logs } = eviction)
+      at = eviction.at
       admits = admitsAt(plan, logs, weight, firstAt)
       refuser = undefined
     }

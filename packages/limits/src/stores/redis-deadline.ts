@@ -1,0 +1,74 @@
+/**
+ * A deadline for every call, cheaply. All calls have the same time, so they run out in the order in which they came:
+ * one queue and one timer for its head serve all of them, where a timer a call would cost as much as the call.
+ */
+import { LimitsError } from '../errors.ts'
+
+interface Pending {
+  /** Undefined once it has been answered. */
+  reject: ((error: LimitsError) => void) | undefined
+  readonly endsAtMs: number
+}
+
+/** How many answered calls may lie in the queue before it is cut. */
+const answeredMax = 1_024
+
+/** Passes an answer on, or rejects with `STORE_UNAVAILABLE` when it fails or does not come in time. */
+export function createDeadline(
+  deadlineMs: number,
+  onError: ((error: LimitsError) => void) | undefined,
+): <T>(answer: Promise<T>) => Promise<T> {
+  let queue: Pending[] = []
+  let head = 0
+  let timer: ReturnType<typeof setTimeout> | undefined
+
+  function fail(reject: (error: LimitsError) => void, reason: string, cause?: unknown): void {
+    const error = new LimitsError('STORE_UNAVAILABLE', `Redis ${reason}`, { cause })
+    onError?.(error)
+    reject(error)
+  }
+
+  function arm(): void {
+    timer = setTimeout(expire, Math.max(1, queue[head]!.endsAtMs - performance.now()))
+  }
+
+  /** Fails what is due, and sleeps until the next one is; everything that was answered is passed by. */
+  function expire(): void {
+    timer = undefined
+    const nowMs = performance.now()
+    while (head < queue.length) {
+      const { reject, endsAtMs } = queue[head]!
+      if (reject !== undefined && endsAtMs > nowMs) break
+      queue[head]!.reject = undefined
+      head += 1
+      if (reject !== undefined) fail(reject, `did not answer within ${deadlineMs} ms`)
+    }
+    if (head === queue.length) {
+      queue = []
+      head = 0
+    } else arm()
+  }
+
+  return <T>(answer: Promise<T>) =>
+    new Promise<T>((resolve, reject) => {
+      const pending: Pending = { reject, endsAtMs: performance.now() + deadlineMs }
+      queue.push(pending)
+      if (timer === undefined) arm()
+      while (head < queue.length && queue[head]!.reject === undefined) head += 1
+      if (head > answeredMax) {
+        queue = queue.slice(head)
+        head = 0
+      }
+      answer.then(
+        (value) => {
+          pending.reject = undefined
+          resolve(value)
+        },
+        (cause: unknown) => {
+          if (pending.reject === undefined) return
+          pending.reject = undefined
+          fail(reject, `could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`, cause)
+        },
+      )
+    })
+}

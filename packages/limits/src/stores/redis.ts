@@ -1,0 +1,126 @@
+/**
+ * The state of the limiter in Redis: one key per subject, one script, one round trip per question, the server's
+ * time. The script decides and writes; the decision that the caller reads is drawn up here from the state that the
+ * script met. A question that is not answered by its deadline ends as the options say, and may still count later.
+ */
+import type { Decision } from '../decision.ts'
+import { LimitsError } from '../errors.ts'
+import { type Question, retentionMsDefault, type Store } from '../store.ts'
+import { createDeadline } from './redis-deadline.ts'
+import { createFallback, type OnUnavailable } from './redis-fallback.ts'
+import { type RedisClient, scriptRunner } from './redis-client.ts'
+import { boundedTerms, letters, readDecision, writePlan, writeQuestion, writeTerms } from './redis-wire.ts'
+
+export interface RedisStoreOptions {
+  /**
+   * Stands before every key; a key is `<prefix>{<subject>}`, so that in a cluster the subject alone gives the slot.
+   *
+   * @defaultValue 'sluice:'
+   */
+  readonly prefix?: string
+  /**
+   * How long a call may take, ms. What is not answered by then may still count in Redis, which errs on the safe side.
+   *
+   * @defaultValue 50
+   */
+  readonly deadlineMs?: number
+  /**
+   * What a question is answered that Redis does not answer: `throw` a LimitsError `STORE_UNAVAILABLE`, `admit` it
+   * uncounted, `refuse` it for a second, or decide in this process by a `share` of every limit, rounded down, so that
+   * n processes with a share of 1/n together keep it. `cancel`, `restore`, `forget` and `has` throw in any case.
+   *
+   * @defaultValue 'throw'
+   */
+  readonly onUnavailable?: OnUnavailable
+  /** Told of every call that Redis did not answer, whatever was answered in its place. */
+  readonly onError?: (error: LimitsError) => void
+  /**
+   * How long what counted is kept at least, ms; never shorter than the longest window that was asked.
+   *
+   * @defaultValue 31 days
+   */
+  readonly retentionMs?: number
+  /**
+   * Epoch milliseconds in place of the server's clock, for tests: clients' clocks differ.
+   *
+   * @defaultValue the server's `TIME`
+   */
+  readonly now?: () => number
+}
+
+/**
+ * State in Redis 6.2 or later, or Valkey, over the user's own client, which stays the user's to close.
+ *
+ * @throws LimitsError `INVALID_ARGUMENT` for a client that is not known, or options that make no sense
+ */
+export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
+  const { prefix = 'sluice:', deadlineMs = 50, onUnavailable = 'throw', onError } = options
+  const { retentionMs = retentionMsDefault, now } = options
+  const refuse = (reason: string): never => {
+    throw new LimitsError('INVALID_ARGUMENT', reason)
+  }
+  if (typeof prefix !== 'string') refuse('prefix is a text')
+  if (!Number.isInteger(deadlineMs) || deadlineMs < 1 || deadlineMs > 2 ** 31 - 1)
+    refuse(`deadlineMs is a whole number of milliseconds, 1 or more, not ${deadlineMs}`)
+  if (!Number.isInteger(retentionMs) || retentionMs < 1)
+    refuse(`retentionMs is a whole number of milliseconds, 1 or more, not ${retentionMs}`)
+  if (now !== undefined && typeof now !== 'function') refuse('now is a function that returns epoch milliseconds')
+  const run = scriptRunner(client)
+  const within = createDeadline(deadlineMs, onError)
+  const fallback = createFallback(onUnavailable)
+  const keep = String(retentionMs)
+  const key = (subject: string): string => `${prefix}{${subject}}`
+  const clock = (): string => (now === undefined ? '' : String(Math.floor(now())))
+
+  async function decide(question: Question): Promise<Decision> {
+    const { kind, plan, id = '', subject } = question
+    if (id === '' && (kind === 'take' || kind === 'check')) {
+      const args = [writeQuestion(question), writePlan(plan), keep]
+      if (now !== undefined) args.push(clock())
+      return readDecision(question, await within(run(key(subject), args)))
+    }
+    const bounded = { ...question, terms: boundedTerms(question.terms) }
+    const args = [writeQuestion(question), writePlan(plan), keep, clock(), id, writeTerms(bounded.terms)]
+    return readDecision(bounded, await within(run(key(subject), args)))
+  }
+
+  async function answer(question: Question): Promise<Decision> {
+    try {
+      return await decide(question)
+    } catch (error) {
+      if (fallback === undefined || !isUnavailable(error)) throw error
+      return fallback(question)
+    }
+  }
+
+  /** The rest of what can be done to a key; answers '1' or '0'. */
+  async function tend(what: keyof typeof letters, subject: string, id = '', body = ''): Promise<boolean> {
+    const args = [letters[what], '', keep, clock(), id, body]
+    return (await within(run(key(subject), args)))[0] === 0x31
+  }
+
+  const decideOne = fallback === undefined ? decide : answer
+  return {
+    decide: (questions) => Promise.all(questions.map(decideOne)),
+    cancel: (places) => Promise.all(places.map(({ subject, id }) => tend('cancel', subject, id))),
+    async restore(batches) {
+      await Promise.all(
+        batches.map(({ subject, entries }) => {
+          const rows = entries.map(({ id, at, fired, streams, weight = 1 }) => {
+            if (at >= 2 ** 48) refuse(`entry '${id}' is at ${at}: Redis keeps 6 bytes, up to the year 10889`)
+            return [id, at, fired, weight, [...new Set(streams)]]
+          })
+          return tend('restore', subject, '', JSON.stringify(rows))
+        }),
+      )
+    },
+    async forget(subjects) {
+      await Promise.all(subjects.map((subject) => tend('forget', subject)))
+    },
+    has: (subjects) => Promise.all(subjects.map((subject) => tend('has', subject))),
+  }
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof LimitsError && error.code === 'STORE_UNAVAILABLE'
+}

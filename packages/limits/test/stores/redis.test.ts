@@ -1,0 +1,36 @@
+/**
+ * The Redis store on a real Redis: the suite of every store, over both clients, and what only Redis can show.
+ */
+import { after, describe } from 'node:test'
+import process from 'node:process'
+import { Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { needs } from '../../../../scripts/services/needs.ts'
+import { exerciseStore } from '../../src/conformance/index.ts'
+import { redisStore } from '../../src/stores/redis.ts'
+
+const url = process.env.SLUICE_TEST_REDIS ?? ''
+/** The suite shares two cores with others; what it asks is whether answers are right, not how soon they come. */
+const deadlineMs = 20_000
+let stores = 0
+
+describe('over ioredis', needs('redis'), () => {
+  const client = new Redis(url, { lazyConnect: true, enableAutoPipelining: true })
+  after(() => client.disconnect())
+  const open = (world: { now: () => number }) => {
+    stores += 1
+    return { store: redisStore(client, { ...world, deadlineMs, prefix: `${process.pid}:${stores}:` }) }
+  }
+  exerciseStore(open, { name: 'Redis over ioredis', operations: Number(process.env.SLUICE_OPERATIONS ?? 20_000) })
+})
+
+describe('over node-redis', needs('redis'), () => {
+  const client = createClient({ url })
+  after(() => client.destroy())
+  const open = async (world: { now: () => number }) => {
+    if (!client.isOpen) await client.connect()
+    stores += 1
+    return { store: redisStore(client, { ...world, deadlineMs, prefix: `${process.pid}:n${stores}:` }) }
+  }
+  exerciseStore(open, { name: 'Redis over node-redis', operations: 2_000 })
+})
