@@ -28,6 +28,9 @@ export type { Plan, PlanRule } from './plan.ts'
 export * from './quiet-hours.ts'
 export type { Kind, Priority, Question, RestoredEntry, Store, SyncStore, Terms } from './store.ts'
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './stores/memory.ts'
+export { type RedisStoreOptions, redisStore } from './stores/redis.ts'
+export type { IoredisClient, NodeRedisClient, RedisClient } from './stores/redis-client.ts'
+export type { OnUnavailable } from './stores/redis-fallback.ts'
 export {
   formatDuration,
   formatWindow,

@@ -6,24 +6,16 @@ import { LimitsError } from '../errors.ts'
 import { script, scriptSha } from './redis-script.ts'
 import type { Bytes } from './redis-wire.ts'
 
+// The two clients are recognised by what only they have; their own types of it differ from version to version.
+
 /** ioredis 5 or later: `new Redis()` or `new Cluster()`. `enableAutoPipelining: true` is what makes it fast. */
 export interface IoredisClient {
-  evalshaBuffer(sha: string, keys: number, ...args: string[]): Promise<unknown>
-  evalBuffer?(script: string, keys: number, ...args: string[]): Promise<unknown>
+  evalsha(...args: never[]): unknown
 }
 
-interface Evaluation {
-  readonly keys: string[]
-  readonly arguments: string[]
-}
-
-/** node-redis 5 or later: `createClient()`, `createCluster()`, `createSentinel()`, `createClientPool()`, connected. */
+/** node-redis 5 or later, connected: `createClient()`, `createCluster()`, `createSentinel()`, `createClientPool()`. */
 export interface NodeRedisClient {
-  // biome-ignore lint/suspicious/noExplicitAny: its own types map replies by types of their own
-  withTypeMapping(mapping: any): {
-    evalSha(sha: string, options: Evaluation): Promise<unknown>
-    eval(script: string, options: Evaluation): Promise<unknown>
-  }
+  withTypeMapping(mapping: never): unknown
 }
 
 export type RedisClient = IoredisClient | NodeRedisClient
@@ -31,39 +23,57 @@ export type RedisClient = IoredisClient | NodeRedisClient
 /** Runs the script by its hash, and by its text where the server does not know it (yet, or any more). */
 export type RunScript = (key: string, args: string[]) => Promise<Bytes>
 
+interface Ioredis {
+  evalshaBuffer(sha: string, keys: number, ...args: string[]): Promise<Bytes>
+  evalBuffer(script: string, keys: number, ...args: string[]): Promise<Bytes>
+}
+
+interface NodeRedis {
+  withTypeMapping(mapping: Readonly<Record<number, unknown>>): NodeRedisEvaluator
+}
+
+interface NodeRedisEvaluator {
+  evalSha(sha: string, evaluation: Evaluation): Promise<Bytes>
+  eval(script: string, evaluation: Evaluation): Promise<Bytes>
+}
+
+interface Evaluation {
+  readonly keys: string[]
+  readonly arguments: string[]
+}
+
 /** RESP's `$`, whose replies shall be bytes. */
 const bulkString = 36
 
 /** @throws LimitsError `INVALID_ARGUMENT` for what is no client that is known */
 export function scriptRunner(client: RedisClient): RunScript {
-  if (typeof client === 'object' && client !== null) {
-    if ('evalshaBuffer' in client && typeof client.evalshaBuffer === 'function') return overIoredis(client)
-    if ('withTypeMapping' in client && typeof client.withTypeMapping === 'function') return overNodeRedis(client)
-  }
+  if (has<Ioredis>(client, 'evalshaBuffer') && has<Ioredis>(client, 'evalBuffer')) return overIoredis(client)
+  if (has<NodeRedis>(client, 'withTypeMapping')) return overNodeRedis(client)
   const known = 'an ioredis client (5 or later) or a connected node-redis client (5 or later)'
   throw new LimitsError('INVALID_ARGUMENT', `redisStore(client) wants ${known}`)
 }
 
-function overIoredis(client: IoredisClient): RunScript {
-  const { evalBuffer } = client
-  if (typeof evalBuffer !== 'function')
-    throw new LimitsError('INVALID_ARGUMENT', 'this ioredis client has no evalBuffer')
+function overIoredis(client: Ioredis): RunScript {
   return (key, args) =>
     client.evalshaBuffer(scriptSha, 1, key, ...args).catch((error: unknown) => {
-      if (isUnknownScript(error)) return evalBuffer.call(client, script, 1, key, ...args)
+      if (isUnknownScript(error)) return client.evalBuffer(script, 1, key, ...args)
       throw error
-    }) as Promise<Bytes>
+    })
 }
 
-function overNodeRedis(client: NodeRedisClient): RunScript {
+function overNodeRedis(client: NodeRedis): RunScript {
   const inBytes = client.withTypeMapping({ [bulkString]: Buffer })
   return (key, args) => {
     const evaluation = { keys: [key], arguments: args }
     return inBytes.evalSha(scriptSha, evaluation).catch((error: unknown) => {
       if (isUnknownScript(error)) return inBytes.eval(script, evaluation)
       throw error
-    }) as Promise<Bytes>
+    })
   }
+}
+
+function has<Client>(client: unknown, method: keyof Client): client is Client {
+  return typeof (client as Client | null | undefined)?.[method] === 'function'
 }
 
 function isUnknownScript(error: unknown): boolean {

@@ -87,7 +87,10 @@ const takeOne = letters.take + digits(1, 3)
 /** Whatever is beyond the last instant that can be kept is never. @throws LimitsError `INVALID_ARGUMENT` */
 export function boundedTerms(terms: Terms): Terms {
   if (terms.notBefore > instantMax) {
-    throw new LimitsError('INVALID_ARGUMENT', `notBefore is ${terms.notBefore}: Redis keeps 6 bytes, up to 10889`)
+    throw new LimitsError(
+      'INVALID_ARGUMENT',
+      `notBefore is ${terms.notBefore}: Redis keeps 6 bytes, up to 10889`,
+    )
   }
   if (terms.forbidden.every(({ to, resumeAt = to }) => resumeAt <= instantMax)) return terms
   const bound = (instant: number): number => (instant > instantMax ? Number.POSITIVE_INFINITY : instant)
@@ -204,7 +207,8 @@ function log(reply: Bytes, from: number, to: number): number[] {
   const instants: number[] = []
   for (let at = from; at < to; at += 6) {
     const high = reply[at]! * 256 + reply[at + 1]!
-    const low = ((reply[at + 2]! << 24) | (reply[at + 3]! << 16) | (reply[at + 4]! << 8) | reply[at + 5]!) >>> 0
+    const low =
+      ((reply[at + 2]! << 24) | (reply[at + 3]! << 16) | (reply[at + 4]! << 8) | reply[at + 5]!) >>> 0
     instants.push(high * 4_294_967_296 + low)
   }
   return instants
@@ -216,4 +220,3 @@ function int(reply: Bytes, from: number, length: number): number {
   for (let at = from; at < from + length; at += 1) value = value * 256 + reply[at]!
   return value
 }
-

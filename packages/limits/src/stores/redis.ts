@@ -6,9 +6,9 @@
 import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import { type Question, retentionMsDefault, type Store } from '../store.ts'
+import { type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
 import { createFallback, type OnUnavailable } from './redis-fallback.ts'
-import { type RedisClient, scriptRunner } from './redis-client.ts'
 import { boundedTerms, letters, readDecision, writePlan, writeQuestion, writeTerms } from './redis-wire.ts'
 
 export interface RedisStoreOptions {
@@ -64,7 +64,8 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     refuse(`deadlineMs is a whole number of milliseconds, 1 or more, not ${deadlineMs}`)
   if (!Number.isInteger(retentionMs) || retentionMs < 1)
     refuse(`retentionMs is a whole number of milliseconds, 1 or more, not ${retentionMs}`)
-  if (now !== undefined && typeof now !== 'function') refuse('now is a function that returns epoch milliseconds')
+  if (now !== undefined && typeof now !== 'function')
+    refuse('now is a function that returns epoch milliseconds')
   const run = scriptRunner(client)
   const within = createDeadline(deadlineMs, onError)
   const fallback = createFallback(onUnavailable)

@@ -1,13 +1,14 @@
 /**
  * The Redis store on a real Redis: the suite of every store, over both clients, and what only Redis can show.
  */
-import { after, describe } from 'node:test'
+
 import process from 'node:process'
+import { after, describe } from 'node:test'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { exerciseStore } from '../../src/conformance/index.ts'
-import { redisStore } from '../../src/stores/redis.ts'
+import { redisStore } from '../../src/index.ts'
 
 const url = process.env.SLUICE_TEST_REDIS ?? ''
 /** The suite shares two cores with others; what it asks is whether answers are right, not how soon they come. */
@@ -21,7 +22,10 @@ describe('over ioredis', needs('redis'), () => {
     stores += 1
     return { store: redisStore(client, { ...world, deadlineMs, prefix: `${process.pid}:${stores}:` }) }
   }
-  exerciseStore(open, { name: 'Redis over ioredis', operations: Number(process.env.SLUICE_OPERATIONS ?? 20_000) })
+  exerciseStore(open, {
+    name: 'Redis over ioredis',
+    operations: Number(process.env.SLUICE_OPERATIONS ?? 5_000),
+  })
 })
 
 describe('over node-redis', needs('redis'), () => {
@@ -32,5 +36,5 @@ describe('over node-redis', needs('redis'), () => {
     stores += 1
     return { store: redisStore(client, { ...world, deadlineMs, prefix: `${process.pid}:n${stores}:` }) }
   }
-  exerciseStore(open, { name: 'Redis over node-redis', operations: 2_000 })
+  exerciseStore(open, { name: 'Redis over node-redis', operations: 1_000 })
 })

@@ -1,0 +1,234 @@
+-- The general way: the state is read into tables, the question is worked as stores/weigh.ts works it, and what came of
+-- it is written back. Behind redis-quick.lua, whose locals and arguments it goes on with.
+--
+-- State in this form: 'B'; number of lanes (3); each lane: retained (3), longest window (5), length of the names (3),
+-- names, how many count (4), how many are booked (4), their instants; number of ids (4); each id: length (2), id,
+-- instant (6), weight (3), flags (1: 1 counts, 2 low), number of its lanes (2), their indexes (2 each).
+local never, unlimited = 9e15, 281474976710655
+local dayMs, overdueMs = 86400000, 31 * 86400000
+local lanes, ids = {}, {}
+
+local function digits(text, pos, count)
+  local value = 0
+  for index = pos, pos + count - 1 do value = value * 128 + byte(text, index) end
+  return value
+end
+
+local function readLog(pos, count)
+  local log = {}
+  for index = 1, count do log[index] = unpack('>I6', blob, pos + 6 * index - 6) end
+  return log
+end
+
+local function readNames(text, pos, length)
+  local names, stop = {}, pos + length
+  while pos < stop do
+    local size = digits(text, pos, 2)
+    names[#names + 1] = sub(text, pos + 2, pos + 1 + size)
+    pos = pos + 2 + size
+  end
+  return names
+end
+
+local function readState()
+  if byte(blob) == 65 then
+    local retained, longest, length = unpack('>I3I5I3', blob, 2)
+    local fired = readLog(13 + length, (#blob - 12 - length) / 6)
+    lanes[1] = { names = readNames(blob, 13, length), retained = retained, longest = longest, fired = fired, booked = {} }
+    return
+  end
+  local total, pos = unpack('>I3', blob, 2)
+  for index = 1, total do
+    local retained, longest, length, at = unpack('>I3I5I3', blob, pos)
+    local names = readNames(blob, at, length)
+    local counts, books, from = unpack('>I4I4', blob, at + length)
+    local fired, booked = readLog(from, counts), readLog(from + 6 * counts, books)
+    lanes[index] = { names = names, retained = retained, longest = longest, fired = fired, booked = booked }
+    pos = from + 6 * (counts + books)
+  end
+  total, pos = unpack('>I4', blob, pos)
+  for _ = 1, total do
+    local length, from = unpack('>I2', blob, pos)
+    local at, weight, flags, count, next = unpack('>I6I3I1I2', blob, from + length)
+    local entry = { at = at, weight = weight, fired = flags % 2 == 1, low = flags >= 2, lanes = {} }
+    for index = 1, count do entry.lanes[index] = lanes[unpack('>I2', blob, next + 2 * index - 2) + 1] end
+    ids[sub(blob, from, from + length - 1)] = entry
+    pos = next + 2 * count
+  end
+end
+
+-- Logs are sorted; an instant may stand in them several times.
+
+local function countUntil(log, t)
+  local low, high = 0, #log
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if log[middle + 1] <= t then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+local function insert(log, at, weight)
+  local index = countUntil(log, at) + 1
+  for _ = 1, weight do table.insert(log, index, at) end
+end
+
+local function remove(log, at, weight)
+  local index = countUntil(log, at)
+  while weight > 0 and index > 0 and log[index] == at do
+    table.remove(log, index)
+    index, weight = index - 1, weight - 1
+  end
+end
+
+local function merged(lane)
+  local a, b = lane.fired, lane.booked
+  if #b == 0 then return a end
+  local all, i, j = {}, 1, 1
+  for index = 1, #a + #b do
+    if j > #b or (i <= #a and a[i] <= b[j]) then
+      all[index], i = a[i], i + 1
+    else
+      all[index], j = b[j], j + 1
+    end
+  end
+  return all
+end
+
+local function takeOut(entry)
+  for _, lane in ipairs(entry.lanes) do remove(entry.fired and lane.fired or lane.booked, entry.at, entry.weight) end
+end
+
+local function putBack(entry)
+  for _, lane in ipairs(entry.lanes) do insert(entry.fired and lane.fired or lane.booked, entry.at, entry.weight) end
+end
+
+local function copy(list)
+  local twin = {}
+  for index = 1, #list do twin[index] = list[index] end
+  return twin
+end
+
+local function holds(list, item)
+  for index = 1, #list do if list[index] == item then return true end end
+  return false
+end
+
+-- The lanes that hold these streams and no others, each once; a lane of which only some are meant goes on as two.
+local function cover(names)
+  local found, unknown, meant = {}, {}, {}
+  for _, name in ipairs(names) do
+    local home
+    for _, lane in ipairs(lanes) do if holds(lane.names, name) then home = lane end end
+    if not home then
+      unknown[#unknown + 1] = name
+    elseif meant[home] then
+      table.insert(meant[home], name)
+    else
+      meant[home] = { name }
+      found[#found + 1] = home
+    end
+  end
+  for index, lane in ipairs(found) do
+    if #meant[lane] < #lane.names then
+      local twin = { names = meant[lane], retained = lane.retained, longest = lane.longest }
+      twin.fired, twin.booked = copy(lane.fired), copy(lane.booked)
+      local rest = {}
+      for _, name in ipairs(lane.names) do if not holds(twin.names, name) then rest[#rest + 1] = name end end
+      lane.names = rest
+      for _, entry in pairs(ids) do if holds(entry.lanes, lane) then table.insert(entry.lanes, twin) end end
+      lanes[#lanes + 1], found[index] = twin, twin
+    end
+  end
+  if #unknown > 0 then
+    local lane = { names = unknown, retained = 128, longest = 0, fired = {}, booked = {} }
+    lanes[#lanes + 1], found[#found + 1] = lane, lane
+  end
+  return found
+end
+
+local function drop(log, count)
+  if count <= 0 then return log end
+  local rest = {}
+  for index = count + 1, #log do rest[index - count] = log[index] end
+  return rest
+end
+
+-- Drops what is over: of what counted all but the newest, bookings nobody came for, ids whose instants are gone.
+local function tend(keep)
+  for _, lane in ipairs(lanes) do
+    lane.fired = drop(lane.fired, countUntil(lane.fired, now - math.max(keep, lane.longest)))
+    lane.booked = drop(lane.booked, countUntil(lane.booked, now - overdueMs))
+    if lane.longest > 0 and #lane.fired > 2 * lane.retained then
+      lane.fired = drop(lane.fired, countUntil(lane.fired, now) - lane.retained)
+    end
+  end
+  for id, entry in pairs(ids) do
+    local gone = entry.at <= now - ((entry.fired or #entry.lanes == 0) and dayMs or overdueMs)
+    local kept = #entry.lanes == 0 or not entry.fired
+    for _, lane in ipairs(entry.lanes) do kept = kept or (lane.fired[1] and lane.fired[1] <= entry.at) end
+    if gone or not kept then ids[id] = nil end
+  end
+end
+
+local function writeLog(parts, log)
+  for index = 1, #log do parts[#parts + 1] = pack('>I6', log[index]) end
+end
+
+local function writeNames(names)
+  table.sort(names)
+  local text = {}
+  for index, name in ipairs(names) do
+    text[index] = string.char(math.floor(#name / 128), #name % 128) .. name
+  end
+  return table.concat(text)
+end
+
+local function writeState()
+  local keep = tonumber(ARGV[3])
+  tend(keep)
+  local alive, number, booked, until_ = {}, {}, false, now
+  for _, lane in ipairs(lanes) do
+    if #lane.fired + #lane.booked > 0 then
+      alive[#alive + 1] = lane
+      number[lane] = #alive - 1
+      booked = booked or #lane.booked > 0
+      keep = math.max(keep, lane.longest)
+      until_ = math.max(until_, lane.fired[#lane.fired] or 0, lane.booked[#lane.booked] or 0)
+    end
+  end
+  local count, known = 0, {}
+  for id, entry in pairs(ids) do
+    local homes = {}
+    for _, lane in ipairs(entry.lanes) do if number[lane] then homes[#homes + 1] = pack('>I2', number[lane]) end end
+    local flags = (entry.fired and 1 or 0) + (entry.low and 2 or 0)
+    known[#known + 1] = pack('>I2', #id) .. id .. pack('>I6I3I1I2', entry.at, entry.weight, flags, #homes)
+    known[#known + 1] = table.concat(homes)
+    count = count + 1
+    until_ = math.max(until_, entry.at)
+  end
+  if #alive == 0 and count == 0 then
+    if blob then redis.call('DEL', KEYS[1]) end
+    return
+  end
+  local parts = {}
+  if #alive == 1 and count == 0 and not booked then
+    local lane = alive[1]
+    local names = writeNames(lane.names)
+    parts[1] = pack('>cI3I5I3', 'A', lane.retained, lane.longest, #names) .. names
+    writeLog(parts, lane.fired)
+  else
+    parts[1] = pack('>cI3', 'B', #alive)
+    for _, lane in ipairs(alive) do
+      local names = writeNames(lane.names)
+      parts[#parts + 1] = pack('>I3I5I3', lane.retained, lane.longest, #names) .. names
+      parts[#parts + 1] = pack('>I4I4', #lane.fired, #lane.booked)
+      writeLog(parts, lane.fired)
+      writeLog(parts, lane.booked)
+    end
+    parts[#parts + 1] = pack('>I4', count)
+    parts[#parts + 1] = table.concat(known)
+  end
+  if booked then keep = math.max(keep, overdueMs) elseif count > 0 then keep = math.max(keep, dayMs) end
+  redis.call('SET', KEYS[1], table.concat(parts), 'PX', until_ - now + keep)
+end
