@@ -150,6 +150,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     clock,
     random,
     settle,
+    quietAt: hours.reasonAt,
     giveBack,
     mayReceive: ({ category, channel, priority }, person) => !optedOut(person, category, channel, priority),
     onTrouble: trouble,

@@ -1,5 +1,5 @@
 /** How much of each limit a person has used: the limits they have met lately, and the others at zero. */
-import { channels } from '../model.ts'
+import { channels, type Priority } from '../model.ts'
 import { limitName } from '../policy/counter.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Countable, LimitState, LimitUsage, Store } from '../ports.ts'
@@ -34,7 +34,9 @@ export function createUsage(options: UsageOptions) {
     const seen = new Set<string>()
     const rows: LimitUsage[] = []
     const urgent = named.slice(0, 1).map((countable) => ({ ...countable, priority: 'critical' as const }))
-    for (const countable of [...met, ...named, ...urgent]) {
+    // A critical one passes its limits, so that they would say of themselves that they are free: others are asked first.
+    const usual = met.map((countable) => ({ ...countable, priority: usualOf(countable.priority) }))
+    for (const countable of [...usual, ...named, ...met, ...urgent]) {
       for (const { subject, rules } of policy.rulesFor(countable)) {
         if (subject.recipient === undefined) continue
         for (const rule of rules) {
@@ -59,6 +61,8 @@ export function createUsage(options: UsageOptions) {
     return shown(rows)
   }
 }
+
+const usualOf = (priority: Priority): Priority => (priority === 'critical' ? 'normal' : priority)
 
 /** A limit that counts per author or category has a row for each that was met, and one row where none was. */
 function shown(rows: readonly LimitUsage[]): readonly LimitUsage[] {

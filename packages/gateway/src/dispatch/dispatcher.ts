@@ -18,7 +18,7 @@ import type {
   Random,
   SendResult,
 } from '../ports.ts'
-import { createDepartures } from './departures.ts'
+import { createDepartures, type Departure } from './departures.ts'
 import { type Composer, compose } from './message.ts'
 import type { Lease, Pool } from './pool.ts'
 import { backoffMs, parseRetryAfter } from './retry.ts'
@@ -37,6 +37,12 @@ export interface DispatcherOptions {
   readonly settle: (attempted: Attempted) => Move
   /** Whether this person may still be sent this (an opt-out holds at once, also for what waits). */
   readonly mayReceive: (notification: Notification, person: Recipient | null) => boolean
+  /** Why this person may not be disturbed at an instant. */
+  readonly quietAt: (
+    notification: Notification,
+    person: Recipient | null,
+    instant: number,
+  ) => 'quiet_hours' | 'legal_hours' | undefined
   /** What ends without having been delivered gives back what it holds. */
   readonly giveBack: (held: Notification, ended: Notification['status']) => Promise<void>
   readonly onResult?: (pool: Pool, result: SendResult, durationMs: number) => void
@@ -115,8 +121,10 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       }
     }
     let fired: Awaited<ReturnType<Book['fire']>>
+    let firedAt: number
     try {
       await departures.recount(ready)
+      firedAt = clock.now()
       fired = ready.length === 0 ? [] : await book.fire(ready)
     } catch (error) {
       for (const lease of leases) lease.undo()
@@ -132,12 +140,14 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         return
       }
       if (!fired) {
-        if (at - now <= nearMs) agenda.postpone(notification, at)
-        else moves.push(rebooked(notification, at))
+        if (at - now <= nearMs) agenda.postpone(notification, Math.min(at, notification.expiresAt ?? at))
+        else moves.push(rebooked(notification, person, at))
         return
       }
       ledger.mark(notification, 'sending')
-      sends.push(send(channel, notification, person, leases.pop()!))
+      const tells = channel.pool.provider.tellsLeaving === true
+      const departure = departures.begin({ notification, person, lease: leases.pop()!, firedAt, tells })
+      sends.push(send(channel, notification, person, departure))
     })
     for (const lease of leases) lease.undo()
     await Promise.all([...moves.map(write), ...sends])
@@ -147,8 +157,11 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     return ledger.live(notification.id)?.events ?? []
   }
 
-  function rebooked(notification: Notification, at: number): Move {
-    const event = { at: clock.now(), status: 'scheduled', reason: 'recipient_limit' } as const
+  /** It met hours or limits that were not there when its instant was booked. */
+  function rebooked(notification: Notification, person: Recipient | null, at: number): Move {
+    const now = clock.now()
+    const reason = options.quietAt(notification, person, now) ?? 'recipient_limit'
+    const event = { at: now, status: 'scheduled', reason } as const
     // What would leave only after its end waits for its end.
     const dueAt = Math.min(at, notification.expiresAt ?? at)
     return advance(notification, [...eventsOf(notification), event], { dueAt })
@@ -158,10 +171,10 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     channel: Channel,
     notification: Notification,
     person: Recipient | null,
-    lease: Lease,
+    departure: Departure,
   ): Promise<void> {
     const { pool } = channel
-    const departure = departures.begin(notification, person, lease, pool.provider.tellsLeaving === true)
+    const { lease } = departure
     try {
       const result = await attempt(pool, notification, person, lease, departure.leave)
       const now = clock.now()
