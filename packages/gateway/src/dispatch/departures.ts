@@ -6,7 +6,7 @@
  */
 import type { Notification, Recipient } from '../model.ts'
 import type { Book, Clock } from '../ports.ts'
-import type { Lease } from './pool.ts'
+import { type Lease, lateMsMax } from './pool.ts'
 
 export interface DeparturesOptions {
   readonly book: Pick<Book, 'left'>
@@ -16,6 +16,8 @@ export interface DeparturesOptions {
 
 /** One call on its way out. */
 export interface Departure {
+  readonly lease: Lease
+  /** When the limits counted it first. */
   readonly firedAt: number
   /** When it counts: when it was fired, or when it left if that was later. */
   readonly at: number
@@ -25,20 +27,25 @@ export interface Departure {
   end(): void
 }
 
+/** What the limits have let go. */
+export interface Departing {
+  readonly notification: Notification
+  readonly person: Recipient | null
+  readonly lease: Lease
+  readonly firedAt: number
+  /** The provider will say when it leaves; else it leaves now. */
+  readonly tells: boolean
+}
+
 export interface Departures {
-  /** `tells`: the provider will say when it leaves; else it leaves now. */
-  begin(notification: Notification, person: Recipient | null, lease: Lease, tells: boolean): Departure
+  begin(departing: Departing): Departure
   /** Counts as leaving now what has not left yet of those for whom something is about to be fired. */
   recount(ready: readonly { readonly notification: Notification }[]): Promise<void>
 }
 
-/** What left later than it was counted by less than this is not counted again: a quarter of the usual margin. */
-const lateMsMax = 5
-
 interface Held {
   readonly notification: Notification
   readonly person: Recipient | null
-  readonly lease: Lease
   at: number
 }
 
@@ -49,7 +56,6 @@ export function createDepartures({ book, clock, onTrouble }: DeparturesOptions):
   async function count(one: Held, now: number): Promise<void> {
     if (now - one.at <= lateMsMax) return
     one.at = now
-    one.lease.left(now)
     await book.left(one)
   }
 
@@ -60,9 +66,8 @@ export function createDepartures({ book, clock, onTrouble }: DeparturesOptions):
   }
 
   return {
-    begin(notification, person, lease, tells) {
-      const firedAt = clock.now()
-      const one: Held = { notification, person, lease, at: firedAt }
+    begin({ notification, person, lease, firedAt, tells }) {
+      const one: Held = { notification, person, at: firedAt }
       const key = keyOf(notification)
       if (tells) {
         const theirs = held.get(key)
@@ -70,13 +75,16 @@ export function createDepartures({ book, clock, onTrouble }: DeparturesOptions):
         else theirs.add(one)
       }
       return {
+        lease,
         firedAt,
         get at() {
           return one.at
         },
         leave() {
           forget(key, one)
-          count(one, clock.now()).catch((error) => onTrouble?.('count what has left', error))
+          const now = clock.now()
+          lease.left(now)
+          count(one, now).catch((error) => onTrouble?.('count what has left', error))
         },
         end: () => forget(key, one),
       }

@@ -142,6 +142,9 @@ export class Pool {
   }
 }
 
+/** What left later than it was counted by less than this is not counted again: a quarter of the usual margin. */
+export const lateMsMax = 5
+
 function leaseOf(account: PooledAccount, instant: number): Lease {
   let takenAt = instant
   return {
@@ -151,7 +154,7 @@ function leaseOf(account: PooledAccount, instant: number): Lease {
       account.inFlight -= 1
     },
     left(now) {
-      takenAt = account.rate.move(takenAt, now)
+      if (now - takenAt > lateMsMax) takenAt = account.rate.move(takenAt, now)
     },
     end() {
       account.inFlight -= 1

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createDepartures } from '../../src/dispatch/departures.ts'
+import type { Lease } from '../../src/dispatch/pool.ts'
+import type { Notification } from '../../src/model.ts'
 import type { Clock, Provider } from '../../src/ports.ts'
 import { createHarness, densest, minute, second, seeded, testSeed } from '../harness.ts'
 
@@ -56,4 +59,30 @@ test('no window is over whatever the delays on the way out are', async (t) => {
   const left = await behindSlowDoor(60, () => (chance() < 0.3 ? Math.floor(chance() * 3_000) : 0))
   assert.equal(densest(left, 200), 1)
   assert.equal(densest(left, 2_000), 3)
+})
+
+test('the time between the firing of a round and the turn of one call in it counts as lateness too', () => {
+  let now = 1_000
+  const counted: number[] = []
+  const leftAt: number[] = []
+  const departures = createDepartures({
+    clock: { now: () => now },
+    book: {
+      left: async () => {
+        counted.push(now)
+      },
+    },
+    onTrouble: undefined,
+  })
+  const lease = { left: (at: number) => void leftAt.push(at) } as Lease
+  const departing = { notification: { tenant: 'default', to: { id: 'ada' } } as Notification, person: null }
+  const soon = departures.begin({ ...departing, lease, firedAt: now, tells: true })
+  now += 5
+  soon.leave()
+  assert.deepEqual([counted, soon.at], [[], 1_000])
+  const late = departures.begin({ ...departing, lease, firedAt: 1_000, tells: true })
+  now += 1
+  late.leave()
+  assert.deepEqual([counted, late.at, late.firedAt], [[1_006], 1_006, 1_000])
+  assert.deepEqual(leftAt, [1_005, 1_006])
 })
