@@ -87,6 +87,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     people,
     clock,
     platformWindowMs: Math.max(0, ...platformWindows.map((window) => window.windowMs)),
+    platformMax:
+      Math.max(0, ...platformWindows.map((window) => window.max)) +
+      Math.max(...tenants.map((tenant) => tenant.queueMax)),
   })
   const state = createMemoryState({ clock, marginMs: config.limits.marginMs, factsOf })
   const hours = createHours(policy)

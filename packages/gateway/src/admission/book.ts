@@ -49,35 +49,49 @@ export function createBook(options: BookOptions): Book {
 
   const cancelAll = (requests: readonly LimitRequest[]): Promise<void> => state.cancel(requests)
 
-  /** Moves all subjects to the latest instant that one of them gave, until they agree. */
-  async function reserveTogether(requests: readonly LimitRequest[]): Promise<Booking> {
-    let notBefore = requests[0]?.notBefore
+  /**
+   * What all subjects say of the first instant, and from there the instant on which they agree: each in turn moves
+   * all of them to the latest that one gave. Limits that do not wait are judged for the first instant only.
+   */
+  async function agree(
+    requests: readonly LimitRequest[],
+    ask: (requests: readonly LimitRequest[]) => Promise<readonly Booking[]>,
+    takeBack: () => Promise<void>,
+  ): Promise<Booking> {
+    const first = mergeBookings(await state.preview(requests))
+    if (!first.held) return { ...first, allowed: false }
+    let { limit } = first
+    let notBefore: number | undefined
     for (let round = 0; round < roundsMax; round += 1) {
       const bookings: Booking[] = []
       for (const request of requests) {
-        const later = notBefore === undefined ? request : { ...request, notBefore }
-        const [booking] = await state.reserve([later])
+        const [booking] = await ask([notBefore === undefined ? request : moved(request, notBefore)])
         bookings.push(booking!)
         if (!booking!.held) break
       }
-      const refused = bookings.find((booking) => !booking.held)
-      const latest = Math.max(...bookings.map((booking) => booking.at))
-      const merged = mergeBookings(bookings, latest)
-      if (refused !== undefined) {
-        await cancelAll(requests)
-        return { ...merged, held: false, allowed: false }
-      }
-      if (bookings.every((booking) => booking.at === latest)) return merged
-      await cancelAll(requests)
-      notBefore = latest
+      const { at, held, allowed, limit: moving } = mergeBookings(bookings)
+      if (at > (notBefore ?? first.firstAt)) limit = moving ?? limit
+      if (held && bookings.every((booking) => booking.at === at)) return { ...first, at, allowed, limit }
+      await takeBack()
+      if (!held) return { ...first, at, limit, held: false, allowed: false }
+      notBefore = at
     }
     throw new Error('the subjects of a notification do not agree on an instant')
   }
 
-  async function previewTogether(requests: readonly LimitRequest[]): Promise<Booking> {
-    const bookings = await state.preview(requests)
-    return mergeBookings(bookings, Math.max(...bookings.map((booking) => booking.at)))
-  }
+  const reserveTogether = (requests: readonly LimitRequest[]): Promise<Booking> =>
+    agree(
+      requests,
+      (some) => state.reserve(some),
+      () => cancelAll(requests),
+    )
+
+  const previewTogether = (requests: readonly LimitRequest[]): Promise<Booking> =>
+    agree(
+      requests,
+      (some) => state.preview(some),
+      () => Promise.resolve(),
+    )
 
   async function fireTogether(requests: readonly LimitRequest[]): Promise<{ fired: boolean; at: number }> {
     const answers = await state.fire(requests)
@@ -115,15 +129,30 @@ export function createBook(options: BookOptions): Book {
   }
 }
 
-function mergeBookings(bookings: readonly Booking[], at: number): Booking {
+/** All of them together: the latest instant, held where every one is. */
+function mergeBookings(bookings: readonly Booking[]): Booking {
+  const at = Math.max(...bookings.map((booking) => booking.at))
   const deciding = bookings.find((booking) => booking.at === at) ?? bookings[0]!
   return {
     ...deciding,
     at,
     firstAt: Math.max(...bookings.map((booking) => booking.firstAt)),
+    held: bookings.every((booking) => booking.held),
     allowed: bookings.every((booking) => booking.allowed),
     refusedBy: bookings.flatMap((booking) => booking.refusedBy),
     rules: bookings.flatMap((booking) => booking.rules),
+  }
+}
+
+/** The same from a later instant on, within the same horizon; all of its limits wait. */
+function moved(request: LimitRequest, notBefore: number): LimitRequest {
+  const { horizonMs, rules } = request
+  const passedMs = notBefore - (request.notBefore ?? notBefore)
+  return {
+    ...request,
+    notBefore,
+    rules: patient(rules),
+    ...(horizonMs === undefined ? {} : { horizonMs: Math.max(0, horizonMs - passedMs) }),
   }
 }
 

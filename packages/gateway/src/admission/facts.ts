@@ -15,6 +15,8 @@ export interface FactsOptions {
   readonly clock: Clock
   /** The longest window of tenants and modules, ms. */
   readonly platformWindowMs: number
+  /** What a tenant can have within it at most: the largest count of a window, and the longest line before it. */
+  readonly platformMax: number
 }
 
 interface Entry {
@@ -72,7 +74,7 @@ export function createFacts(options: FactsOptions) {
       tenant: subject.tenant,
       ...(subject.recipient === undefined ? {} : { recipient: subject.recipient }),
       since: now - windowMs,
-      limit: admissionsMax,
+      limit: platform ? Math.max(admissionsMax, options.platformMax) : admissionsMax,
     })
     const entries: Entry[] = []
     for (const admission of admissions) {

@@ -75,3 +75,22 @@ test('a module is limited inside its tenant: its refusal takes nothing from the 
   await harness.check()
   await harness.stop()
 })
+
+test('after a restart a long line is as long as it was', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-platform-'))
+  const options = { file: join(folder, 'sluice.db'), policy, config: tenants('100/min') }
+  const harness = await createHarness(options)
+  let last = harness.start
+  for (let batch = 0; batch < 12; batch += 1) {
+    const to = (index: number) => ({ id: `r${batch}-${index}`, email: 'r@example.com' })
+    const drafts = Array.from({ length: 500 }, (_, index) => ({ to: to(index) }))
+    last = (await harness.postMany(drafts)).at(-1)!.dueAt
+  }
+  await harness.stop()
+  const again = await createHarness({ ...options, start: harness.start + 2 * second })
+  const next = await again.post()
+  assert.equal(next.decision.reason, 'tenant_limit')
+  assert.ok(next.dueAt > last)
+  await again.stop()
+  rmSync(folder, { recursive: true })
+})
