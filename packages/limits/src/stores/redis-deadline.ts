@@ -21,11 +21,19 @@ export function createDeadline(
   let queue: Pending[] = []
   let head = 0
   let timer: ReturnType<typeof setTimeout> | undefined
+  let waiting = 0
 
   function fail(reject: (error: LimitsError) => void, reason: string, cause?: unknown): void {
     const error = new LimitsError('STORE_UNAVAILABLE', `Redis ${reason}`, { cause })
     onError?.(error)
     reject(error)
+  }
+
+  /** A process may end when nobody waits for an answer, whatever the timer was set for. */
+  function settle(pending: Pending): void {
+    pending.reject = undefined
+    waiting -= 1
+    if (waiting === 0) timer?.unref()
   }
 
   function arm(): void {
@@ -39,9 +47,10 @@ export function createDeadline(
     while (head < queue.length) {
       const { reject, endsAtMs } = queue[head]!
       if (reject !== undefined && endsAtMs > nowMs) break
-      queue[head]!.reject = undefined
       head += 1
-      if (reject !== undefined) fail(reject, `did not answer within ${deadlineMs} ms`)
+      if (reject === undefined) continue
+      settle(queue[head - 1]!)
+      fail(reject, `did not answer within ${deadlineMs} ms`)
     }
     if (head === queue.length) {
       queue = []
@@ -53,7 +62,9 @@ export function createDeadline(
     new Promise<T>((resolve, reject) => {
       const pending: Pending = { reject, endsAtMs: performance.now() + deadlineMs }
       queue.push(pending)
+      waiting += 1
       if (timer === undefined) arm()
+      else if (waiting === 1) timer.ref()
       while (head < queue.length && queue[head]!.reject === undefined) head += 1
       if (head > answeredMax) {
         queue = queue.slice(head)
@@ -61,12 +72,13 @@ export function createDeadline(
       }
       answer.then(
         (value) => {
-          pending.reject = undefined
+          if (pending.reject === undefined) return
+          settle(pending)
           resolve(value)
         },
         (cause: unknown) => {
           if (pending.reject === undefined) return
-          pending.reject = undefined
+          settle(pending)
           fail(reject, `could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`, cause)
         },
       )

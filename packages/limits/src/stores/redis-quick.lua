@@ -73,8 +73,8 @@ if #question == 4 and (kind == 116 or kind == 99) and byte(plan) ~= 49 then
       local after
       if retains > retained or window > longest then
         if retained > retains then retains = retained end
-        if longest > window then window = longest end
-        after = pack('>cI3I5I3', 'A', retains, window, nameslen) .. names .. sub(blob or '', 13 + nameslen) .. added
+        if window > longest then longest = window end
+        after = pack('>cI3I5I3', 'A', retains, longest, nameslen) .. names .. sub(blob or '', 13 + nameslen) .. added
       elseif count + weight > 2 * retained then
         after = sub(blob, 1, 12 + nameslen) .. sub(sub(blob, 13 + nameslen) .. added, -6 * retained)
       else
