@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createHarness, day, hour, minute } from '../harness.ts'
+
+const push = { channel: 'push', content: { text: 'x' } } as const
+const policy = (quietHours: object, more: object = {}) => ({ version: 1, limits: [], quietHours, ...more })
+const night = { default: { from: '22:00', to: '08:00', channels: ['push', 'sms'], except: ['security'] } }
+const at = (text: string): number => Date.parse(text)
+const rome = (id: string) => ({ id, pushToken: 't', phone: '+390612345678', timeZone: 'Europe/Rome' })
+
+/** When something that is posted at an instant in Rome is due there, with these quiet hours. */
+async function dueAt(start: string, from: string, to: string): Promise<string> {
+  const harness = await createHarness({
+    start: at(start),
+    policy: policy({ default: { from, to, channels: ['push'] } }),
+  })
+  const posted = await harness.post({ ...push, to: rome('ada') })
+  await harness.runFor(day)
+  assert.equal(harness.sent()[0]?.at, posted.dueAt)
+  await harness.check()
+  await harness.stop()
+  return new Date(posted.dueAt).toISOString()
+}
+
+test('quiet hours begin at their first minute and end at their last, in the night before and after', async () => {
+  assert.equal(await dueAt('2026-11-21T20:59:59.999Z', '22:00', '08:00'), '2026-11-21T20:59:59.999Z')
+  assert.equal(await dueAt('2026-11-21T21:00:00Z', '22:00', '08:00'), '2026-11-22T07:00:00.000Z')
+  assert.equal(await dueAt('2026-11-22T06:59:59.999Z', '22:00', '08:00'), '2026-11-22T07:00:00.000Z')
+  assert.equal(await dueAt('2026-11-22T07:00:00Z', '22:00', '08:00'), '2026-11-22T07:00:00.000Z')
+})
+
+test('an end that daylight saving leaps over is the leap; an hour that it repeats is quiet twice', async () => {
+  // 2026-03-29, 02:00 becomes 03:00 in Rome; 2026-10-25, 03:00 becomes 02:00.
+  assert.equal(await dueAt('2026-03-29T00:30:00Z', '22:00', '02:30'), '2026-03-29T01:00:00.000Z')
+  assert.equal(await dueAt('2026-10-25T00:10:00Z', '02:00', '02:30'), '2026-10-25T00:30:00.000Z')
+  assert.equal(await dueAt('2026-10-25T01:10:00Z', '02:00', '02:30'), '2026-10-25T01:30:00.000Z')
+})
+
+test('a person’s own hours for a channel go before the policy’s, and an excepted category before both', async () => {
+  const harness = await createHarness({ start: at('2026-11-21T21:30:00Z'), policy: policy(night) })
+  await harness.done(
+    harness.gateway.gate.saveRecipient({
+      tenant: 'default',
+      ...rome('ada'),
+      quietHours: { push: { from: '23:00', to: '06:00' }, email: { from: '22:00', to: '09:00' } },
+    }),
+  )
+  const due = async (draft: object) =>
+    new Date((await harness.post({ to: rome('ada'), content: { subject: 's', text: 't' }, ...draft })).dueAt)
+      .toISOString()
+      .slice(8, 16)
+  assert.equal(await due({ channel: 'push' }), '21T21:30')
+  assert.equal(await due({ channel: 'sms' }), '22T07:00')
+  await harness.runUntil(at('2026-11-21T22:00:00Z'))
+  assert.equal(await due({ channel: 'push' }), '22T05:00')
+  assert.equal(await due({ channel: 'push', category: 'security' }), '21T22:00')
+  await harness.check()
+  await harness.stop()
+})
+
+test('of quiet and legal hours the strictest wins, and is the reason', async () => {
+  const harness = await createHarness({
+    start: at('2026-11-21T20:30:00Z'),
+    policy: policy({ ...night, legal: [{ channel: 'sms', category: 'marketing', allowed: '09:00-21:00' }] }),
+  })
+  const sms = { channel: 'sms', to: rome('ada'), category: 'marketing', content: { text: 'x' } } as const
+  const early = await harness.post(sms)
+  assert.equal(early.decision.reason, 'legal_hours')
+  assert.equal(early.decision.at, at('2026-11-22T08:00:00Z'))
+  const sendAt = at('2026-11-21T22:00:00Z')
+  const late = await harness.post({ ...sms, sendAt })
+  assert.equal(late.decision.at, at('2026-11-22T08:00:00Z'))
+  const other = await harness.post({ ...sms, category: 'product', sendAt })
+  assert.equal(other.decision.reason, 'quiet_hours')
+  assert.equal(other.decision.at, at('2026-11-22T07:00:00Z'))
+  await harness.stop()
+})
+
+test('what drops or falls back is judged for the first instant outside the forbidden hours, not for now', async () => {
+  const harness = await createHarness({
+    start: at('2026-11-21T20:30:00Z'),
+    policy: policy(night, {
+      limits: [{ name: 'one', for: { channel: 'push' }, max: ['1/2h'], over: 'drop' }],
+    }),
+  })
+  const to = rome('ada')
+  assert.equal((await harness.post({ ...push, to })).status, 'queued')
+  await harness.runFor(40 * minute)
+  const kept = await harness.post({ channel: 'push', to })
+  assert.equal(kept.status, 'scheduled', 'by the morning the window is free')
+  const dropped = await harness.post({ channel: 'push', to })
+  assert.equal(dropped.decision.reason, 'over_limit', 'in the morning it is not')
+  await harness.stop()
+})
+
+test('a digest that closes in quiet hours goes on collecting and leaves once after their end', async () => {
+  const harness = await createHarness({
+    start: at('2026-11-21T21:30:00Z'),
+    policy: policy(
+      { ...night, spread: '10min' },
+      {
+        digests: [
+          {
+            name: 'news',
+            for: { template: 'new-comment' },
+            window: '1h',
+            minItems: 2,
+            maxItems: 9,
+            template: 'activity-digest',
+          },
+        ],
+      },
+    ),
+  })
+  const item = (index: number) => ({ channel: 'push', template: 'new-comment', data: { index } }) as const
+  await harness.post(item(1))
+  await harness.post(item(2))
+  await harness.runFor(3 * hour)
+  await harness.post(item(3))
+  await harness.runFor(12 * hour)
+  const end = at('2026-11-22T08:00:00Z')
+  const [digest, ...more] = harness.sent()
+  assert.equal(more.length, 0)
+  assert.ok(digest !== undefined && digest.at >= end && digest.at < end + 10 * minute)
+  assert.equal((digest.message.data as { totalCount: number }).totalCount, 3)
+  await harness.check()
+  await harness.stop()
+})
+
+test('a new time zone or new quiet hours decide anew what waits', async () => {
+  const harness = await createHarness({ start: at('2026-11-21T23:00:00Z'), policy: policy(night) })
+  const posted = await harness.post(push)
+  assert.equal(posted.decision.reason, 'quiet_hours')
+  const save = (more: object) =>
+    harness.done(harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'ada', ...more }))
+  await save({ quietHours: { push: { from: '22:00', to: '06:00' } } })
+  assert.equal((await harness.notification(posted.id)).dueAt, at('2026-11-22T06:00:00Z'))
+  await save({ timeZone: 'America/New_York' })
+  await harness.runFor(minute)
+  assert.equal((await harness.notification(posted.id)).status, 'delivered')
+  await harness.check()
+  await harness.stop()
+})
