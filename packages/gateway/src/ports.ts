@@ -287,8 +287,13 @@ export type SendResult =
   | { readonly outcome: 'rate_limited'; readonly retryAfter?: string; readonly detail: string }
   /** The notification's own fault; says nothing about the account. */
   | { readonly outcome: 'rejected'; readonly invalidAddress: boolean; readonly detail: string }
-  /** The account's fault (5xx, time-out before an answer, no connection); nothing was delivered. */
-  | { readonly outcome: 'failed'; readonly detail: string }
+  /** The account's fault (5xx, time-out before an answer, no connection); nothing was delivered, unless `unheard`. */
+  | {
+      readonly outcome: 'failed'
+      readonly detail: string
+      /** The call had left and no answer came: the person may have got it, and it counts besides its repetition. */
+      readonly unheard?: boolean
+    }
   /** It may or may not have been delivered. */
   | { readonly outcome: 'unknown'; readonly detail: string }
 

@@ -4,7 +4,7 @@
  */
 import type { Move, TimelineEvent } from '../model.ts'
 import { advance } from '../model.ts'
-import type { Attempted } from '../ports.ts'
+import type { Attempted, SendResult } from '../ports.ts'
 
 export function settle(attempted: Attempted): Move {
   const { notification, result, now, firedAt } = attempted
@@ -59,8 +59,14 @@ export function settle(attempted: Attempted): Move {
     }
     return advance(notification, [...path, event('scheduled', detail, 'retry')], {
       ...done,
+      ...(mayHaveArrived(result) ? { suspectAt: now } : {}),
       // What would be tried only after its end waits for its end.
       dueAt: Math.min(attempted.retryAt, notification.expiresAt ?? attempted.retryAt),
     })
   }
+}
+
+/** Whether a repetition may be a second one for the person: then the first counts too. */
+export function mayHaveArrived(result: SendResult): boolean {
+  return result.outcome === 'unknown' || (result.outcome === 'failed' && result.unheard === true)
 }

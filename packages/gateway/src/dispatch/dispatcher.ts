@@ -197,6 +197,11 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         idempotent: pool.provider.idempotent,
         ...(retryAt === undefined ? {} : { retryAt }),
       })
+      // What may have arrived counts under a name of its own; its repetition is asked afresh.
+      if (move.after.suspectAt === now) {
+        const perhaps = { ...notification, id: `${notification.id}?${attempts}` }
+        await book.left({ notification: perhaps, person })
+      }
       await write(move)
     } finally {
       lease.end()

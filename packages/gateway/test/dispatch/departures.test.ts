@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createDepartures } from '../../src/dispatch/departures.ts'
 import type { Lease } from '../../src/dispatch/pool.ts'
 import type { Notification } from '../../src/model.ts'
-import type { Clock, Provider } from '../../src/ports.ts'
+import type { Clock, Provider, SendResult } from '../../src/ports.ts'
 import { createHarness, densest, minute, second, seeded, testSeed } from '../harness.ts'
 
 const policy = {
@@ -12,7 +12,12 @@ const policy = {
 }
 
 /** A provider whose calls leave when `delayMs` says, and are answered then; gives the instants at which they left. */
-async function behindSlowDoor(count: number, delayMs: (index: number) => number): Promise<readonly number[]> {
+async function behindSlowDoor(
+  count: number,
+  delayMs: (index: number) => number,
+  answer: (index: number) => SendResult = () => ({ outcome: 'delivered' }),
+  rules: object = policy,
+): Promise<readonly number[]> {
   let clock: Clock | undefined
   const left: number[] = []
   let calls = 0
@@ -22,15 +27,16 @@ async function behindSlowDoor(count: number, delayMs: (index: number) => number)
     tellsLeaving: true,
     channels: ['email'],
     async send(_message, _account, _signal, leaving) {
-      const delay = delayMs(calls++)
+      const index = calls++
+      const delay = delayMs(index)
       if (delay > 0) await new Promise<void>((resolve) => clock!.at(clock!.now() + delay, resolve))
       leaving?.()
       left.push(clock!.now())
-      return { outcome: 'delivered' }
+      return answer(index)
     },
     close: () => Promise.resolve(),
   }
-  const harness = await createHarness({ policy, parts: { providers: [provider] } })
+  const harness = await createHarness({ policy: rules, parts: { providers: [provider] } })
   clock = harness.clock
   for (let index = 0; index < count; index += 1) await harness.post()
   await harness.runFor(minute + count * second)
@@ -59,6 +65,15 @@ test('no window is over whatever the delays on the way out are', async (t) => {
   const left = await behindSlowDoor(60, () => (chance() < 0.3 ? Math.floor(chance() * 3_000) : 0))
   assert.equal(densest(left, 200), 1)
   assert.equal(densest(left, 2_000), 3)
+})
+
+test('a call that left and was never answered counts besides its repetition', async () => {
+  const rules = { version: 1, limits: [{ name: 'all', for: 'any', max: ['2/20s'], over: 'delay' }] }
+  const unheard: SendResult = { outcome: 'failed', detail: 'no answer in time', unheard: true }
+  const silentOnce = (index: number): SendResult => (index === 0 ? unheard : { outcome: 'delivered' })
+  const left = await behindSlowDoor(3, () => 0, silentOnce, rules)
+  assert.equal(left.length, 4)
+  assert.equal(densest(left, 20 * second), 2)
 })
 
 test('the time between the firing of a round and the turn of one call in it counts as lateness too', () => {

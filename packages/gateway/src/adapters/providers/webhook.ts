@@ -232,5 +232,7 @@ function failureOf(error: Error | undefined, late: boolean, sent: boolean): Send
   const what = late
     ? 'no answer in time'
     : ((error as NodeJS.ErrnoException | undefined)?.code ?? error?.message ?? 'no answer')
-  return { outcome: 'failed', detail: sent ? `${what}, after the request was sent` : what }
+  return sent
+    ? { outcome: 'failed', detail: `${what}, after the request was sent`, unheard: true }
+    : { outcome: 'failed', detail: what }
 }
