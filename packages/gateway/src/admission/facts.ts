@@ -56,7 +56,8 @@ export function createFacts(options: FactsOptions) {
 
   /** A tenant's limits count acceptances, and what waits for them at the instant it was promised. */
   function platformEntry(admission: Admission): Entry[] {
-    if (admission.priority === 'critical' || admission.actors !== undefined) return []
+    // The items of a digest were counted when they were accepted.
+    if (admission.actors !== undefined) return []
     // What ended before the instant that it was promised never passed.
     const ended = admission.status === 'cancelled' || admission.status === 'expired'
     if (admission.undecided === true && ended) return []

@@ -67,8 +67,7 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
     return known
   }
 
-  function requestOf({ notification: { id, tenant, module, priority } }: Case): LimitRequest | undefined {
-    if (priority === 'critical') return undefined
+  function requestOf({ notification: { id, tenant, module } }: Case): LimitRequest | undefined {
     const of = rulesOf(tenant, module)
     return of.length === 0 ? undefined : { subject: tenantSubject(tenant), id, rules: of }
   }
@@ -93,29 +92,29 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
 
   return {
     async pass(cases) {
-      const asking: Case[] = []
-      const requests: LimitRequest[] = []
+      const counted: { readonly each: Case; readonly request: LimitRequest }[] = []
       for (const each of cases) {
         const request = requestOf(each)
-        if (request === undefined) continue
-        asking.push(each)
-        requests.push(request)
+        if (request !== undefined) counted.push({ each, request })
       }
-      if (requests.length > 0) {
-        const bookings = await state.reserve(requests)
+      // What is critical passes, and counts all the same.
+      const [urgent, asking] = [counted.filter(isCritical), counted.filter((one) => !isCritical(one))]
+      if (urgent.length > 0) await state.force(urgent.map(({ request }) => request))
+      if (asking.length > 0) {
+        const bookings = await state.reserve(asking.map(({ request }) => request))
         const now = clock.now()
-        for (const [index, each] of asking.entries()) conclude(each, bookings[index]!, now)
+        for (const [index, { each }] of asking.entries()) conclude(each, bookings[index]!, now)
       }
       return {
-        async takeBack(of = asking) {
-          const back = requests.filter((_, index) => of.includes(asking[index]!))
-          if (back.length > 0) await state.cancel(back)
+        async takeBack(of) {
+          const back = of === undefined ? counted : counted.filter(({ each }) => of.includes(each))
+          if (back.length > 0) await state.cancel(back.map(({ request }) => request))
         },
       }
     },
     async preview(each) {
       const request = requestOf(each)
-      if (request === undefined) return
+      if (request === undefined || isCritical({ each })) return
       const [booking] = await state.preview([request])
       conclude(each, booking!, clock.now())
     },
@@ -130,3 +129,5 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
     behind,
   }
 }
+
+const isCritical = ({ each }: { readonly each: Case }): boolean => each.notification.priority === 'critical'

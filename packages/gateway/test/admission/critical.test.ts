@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
-import { createHarness, hour, second } from '../harness.ts'
+import { createHarness, hour, minute, second } from '../harness.ts'
 
 const start = Date.UTC(2026, 10, 21, 23)
 const policy = {
@@ -51,6 +54,7 @@ test('critical passes hours, limits, digests and duplicates at once, up to its o
     harness.sent().map((message) => message.at),
     [start, start, start, start],
   )
+  await harness.runFor(2 * minute)
   const normal = await harness.post()
   assert.equal(normal.decision.limit, 'all', 'they count in the limits that they passed')
   await harness.check()
@@ -87,4 +91,32 @@ test('critical still waits for its sendAt, and is first when it leaves', async (
   assert.equal((await harness.notification(late.id)).timeline.at(-1)?.at, start + hour)
   await harness.check()
   await harness.stop()
+})
+
+test('critical passes the limits of tenant and module and counts in them, after a restart too', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-critical-'))
+  const options = {
+    file: join(folder, 'sluice.db'),
+    policy: { version: 1, limits: [] },
+    config: { tenants: { default: { rate: '3/min', modules: '2/min' } } },
+  }
+  const harness = await createHarness(options)
+  await harness.post({ priority: 'critical' })
+  await harness.post()
+  assert.equal((await harness.post()).decision.reason, 'module_limit')
+  const urgent = await harness.postMany([{ priority: 'critical' }, { priority: 'critical' }])
+  assert.deepEqual(
+    urgent.map((each) => each.status),
+    ['queued', 'queued'],
+  )
+  const other = { tenant: 'default', module: 'other' }
+  assert.equal((await harness.post({}, other)).decision.reason, 'tenant_limit')
+  await harness.runFor(second)
+  await harness.stop()
+  const again = await createHarness({ ...options, start: harness.start + 2 * second })
+  assert.equal((await again.post({}, other)).decision.reason, 'tenant_limit')
+  await again.runFor(5 * minute)
+  await again.check()
+  await again.stop()
+  rmSync(folder, { recursive: true })
 })
