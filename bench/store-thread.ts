@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { parseArgs } from 'node:util'
 import { createSqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
-import { settled, someNotification } from '../packages/gateway/src/conformance/store.ts'
+import { settled, someNotification } from '../packages/gateway/src/conformance/store/sample.ts'
 import type { Notification } from '../packages/gateway/src/model.ts'
 import type { Clock, Store } from '../packages/gateway/src/ports.ts'
 

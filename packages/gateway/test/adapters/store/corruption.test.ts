@@ -22,7 +22,7 @@ import {
   someDigest,
   someNotification,
   stillClock,
-} from '../../../src/conformance/store.ts'
+} from '../../../src/conformance/store/sample.ts'
 import type { Notification, Recipient } from '../../../src/model.ts'
 import type { Store, StoredAnswer } from '../../../src/ports.ts'
 
@@ -63,7 +63,11 @@ async function everything(store: Store): Promise<unknown> {
     digest: await store.openDigest(digest),
     closing: await store.dueDigests(Number.MAX_SAFE_INTEGER, 10),
     due: await store.claimDue(Number.MAX_SAFE_INTEGER, 10_000),
-    admissions: await store.admissions({ tenant: 'acme', since: 0, limit: 10_000 }),
+    admissions: await store.admissions({
+      tenant: 'acme',
+      since: 0,
+      limit: 10_000,
+    }),
   }
 }
 
@@ -77,7 +81,11 @@ before(async () => {
       dueAt: epoch + index,
     }),
   )
-  await store.commit({ accept: list, digests: [{ kind: 'open', digest }], answer })
+  await store.commit({
+    accept: list,
+    digests: [{ kind: 'open', digest }],
+    answer,
+  })
   await store.commit({
     recipients: Array.from({ length: 7 }, (_, i) => ({
       tenant: 'acme',
@@ -148,7 +156,9 @@ describe('a damaged file', () => {
       return items.length
     }
     for (const hit of [0, 5, 10])
-      await assert.rejects(left(hit), { message: /is damaged \(commits in its log/ })
+      await assert.rejects(left(hit), {
+        message: /is damaged \(commits in its log/,
+      })
     assert.equal(await left(11), 11, 'the last one may have been cut off')
     await store.close()
   })
@@ -168,8 +178,13 @@ describe('a damaged file', () => {
     const store = createSqliteStore({ path, clock, checkMib: 0 })
     const { size } = statSync(path)
     for (let place = 8_192 * 2; place < size; place += 64) flip(path, place, 255)
-    await assert.rejects(everything(store), { code: 'STORE_UNAVAILABLE', message: /is damaged/ })
-    await assert.rejects(store.commit({ accept: [someNotification()] }), { message: /is damaged/ })
+    await assert.rejects(everything(store), {
+      code: 'STORE_UNAVAILABLE',
+      message: /is damaged/,
+    })
+    await assert.rejects(store.commit({ accept: [someNotification()] }), {
+      message: /is damaged/,
+    })
     await assert.rejects(store.ping(), { message: /is damaged/ })
     await assert.rejects(store.check(), { message: /is damaged/ })
     await store.close().catch(() => {})

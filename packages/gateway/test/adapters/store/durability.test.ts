@@ -10,7 +10,13 @@ import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { SqliteStore } from '../../../src/adapters/store/sqlite.ts'
 import { createSqliteStore } from '../../../src/adapters/store/sqlite.ts'
-import { epoch, seeded, settled, someNotification, stillClock } from '../../../src/conformance/store.ts'
+import {
+  epoch,
+  seeded,
+  settled,
+  someNotification,
+  stillClock,
+} from '../../../src/conformance/store/sample.ts'
 import type { Notification, Status } from '../../../src/model.ts'
 import { advance, statuses } from '../../../src/model.ts'
 
@@ -34,7 +40,11 @@ function open(path: string, options: object = {}): SqliteStore {
 async function agree(store: SqliteStore): Promise<void> {
   const tallies = await store.tallies()
   for (const status of statuses) {
-    const { items } = await store.list({ tenant: 'acme', statuses: [status], limit: 1_000_000 })
+    const { items } = await store.list({
+      tenant: 'acme',
+      statuses: [status],
+      limit: 1_000_000,
+    })
     const counted = tallies
       .filter((tally) => tally.status === status)
       .reduce((sum, { count }) => sum + count, 0)
@@ -43,7 +53,9 @@ async function agree(store: SqliteStore): Promise<void> {
 }
 
 describe('a killed process', () => {
-  it('loses nothing that was resolved, in 20 kills', { timeout: 120_000 }, async () => {
+  it('loses nothing that was resolved, in 20 kills', {
+    timeout: 120_000,
+  }, async () => {
     const seed = Number(process.env.SLUICE_SEED ?? 1)
     console.log(`SLUICE_SEED=${seed}`)
     const next = seeded(seed)
@@ -66,7 +78,11 @@ describe('a killed process', () => {
       }
       assert.ok(unsettled > 0)
       await agree(store)
-      const { items } = await store.list({ tenant: 'acme', recipient: 'user-1', limit: 1_000_000 })
+      const { items } = await store.list({
+        tenant: 'acme',
+        recipient: 'user-1',
+        limit: 1_000_000,
+      })
       assert.ok(items.length >= resolved.size)
       await store.close()
     }
@@ -101,7 +117,10 @@ describe('the one owner', () => {
   it('is told apart from a second, who is refused with the name of the file', async () => {
     const path = join(folder, 'owned.db')
     const store = open(path)
-    assert.throws(() => open(path), { code: 'INVALID_CONFIG', message: new RegExp(path) })
+    assert.throws(() => open(path), {
+      code: 'INVALID_CONFIG',
+      message: new RegExp(path),
+    })
     assert.throws(
       () =>
         execFileSync(process.execPath, ['--conditions=sluice-source', child, path], {
@@ -117,7 +136,9 @@ describe('the one owner', () => {
 
   it('is refused where the file cannot be', () => {
     writeFileSync(join(folder, 'a-file'), '')
-    assert.throws(() => open(join(folder, 'a-file', 'x.db')), { code: 'INVALID_CONFIG' })
+    assert.throws(() => open(join(folder, 'a-file', 'x.db')), {
+      code: 'INVALID_CONFIG',
+    })
   })
 
   it('refuses a file of a newer version', async () => {
@@ -126,7 +147,10 @@ describe('the one owner', () => {
     const db = new DatabaseSync(path)
     db.exec('PRAGMA user_version = 999')
     db.close()
-    assert.throws(() => open(path), { code: 'INVALID_CONFIG', message: /newer version/ })
+    assert.throws(() => open(path), {
+      code: 'INVALID_CONFIG',
+      message: /newer version/,
+    })
   })
 
   it('leaves the file to readers', async () => {
@@ -146,12 +170,20 @@ describe('a crash', () => {
     clock.set(epoch)
     const store = open(path)
     const queued = someNotification()
-    const waiting = someNotification({ status: 'scheduled', dueAt: epoch + 5_000 })
-    const later = someNotification({ status: 'scheduled', dueAt: epoch + 5_001 })
+    const waiting = someNotification({
+      status: 'scheduled',
+      dueAt: epoch + 5_000,
+    })
+    const later = someNotification({
+      status: 'scheduled',
+      dueAt: epoch + 5_001,
+    })
     const collecting = someNotification({ status: 'digesting' })
     const done = someNotification()
     const dead = someNotification()
-    await store.commit({ accept: [queued, waiting, later, collecting, done, dead] })
+    await store.commit({
+      accept: [queued, waiting, later, collecting, done, dead],
+    })
     await store.commit({
       moves: [settled(done, epoch), advance(dead, [{ at: epoch, status: 'dead', reason: 'shed' }])],
     })
@@ -222,21 +254,31 @@ describe('a full disk', () => {
     )
     assert.equal((await store.notification('acme', first.id))?.status, 'delivered')
     await agree(store)
-    const { items } = await store.list({ tenant: 'acme', statuses: ['queued'], limit: 20 })
+    const { items } = await store.list({
+      tenant: 'acme',
+      statuses: ['queued'],
+      limit: 20,
+    })
     for (const item of items) await store.commit({ moves: [settled(item, epoch)] })
     assert.ok((await store.prune({ answers: 0, notifications: epoch + 1 })) > 0)
-    assert.deepEqual(await store.commit({ accept: [big()] }), { applied: true })
+    assert.deepEqual(await store.commit({ accept: [big()] }), {
+      applied: true,
+    })
     await agree(store)
     await store.close()
   })
 
   mounted = mount(disk)
-  it('is survived on a real one', { skip: mounted ? false : 'no tmpfs can be mounted here' }, async () => {
+  it('is survived on a real one', {
+    skip: mounted ? false : 'no tmpfs can be mounted here',
+  }, async () => {
     const ballast = join(disk, 'ballast')
     writeFileSync(ballast, Buffer.alloc(9 * 2 ** 20))
     const store = open(join(disk, 'sluice.db'))
     assert.ok((await fill(store)) > 10)
-    await assert.rejects(store.commit({ accept: [big()] }), { code: 'STORE_UNAVAILABLE' })
+    await assert.rejects(store.commit({ accept: [big()] }), {
+      code: 'STORE_UNAVAILABLE',
+    })
     await agree(store)
     unlinkSync(ballast)
     await store.ping()
@@ -254,7 +296,9 @@ describe('a full disk', () => {
 function mount(path: string): boolean {
   mkdirSync(path)
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', path], { stdio: 'ignore' })
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', path], {
+      stdio: 'ignore',
+    })
     return true
   } catch {
     return false

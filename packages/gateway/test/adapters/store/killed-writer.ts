@@ -4,13 +4,17 @@
  */
 import { openSync, writeSync } from 'node:fs'
 import { createSqliteStore } from '../../../src/adapters/store/sqlite.ts'
-import { settled, someNotification } from '../../../src/conformance/store.ts'
+import { settled, someNotification } from '../../../src/conformance/store/sample.ts'
 import type { Notification } from '../../../src/model.ts'
 import type { Clock } from '../../../src/ports.ts'
 
 const [path = '', run = '0', notes = '/dev/null'] = process.argv.slice(2)
 const notebook = openSync(notes, 'w')
-const clock: Clock = { now: Date.now, at: () => () => {}, soon: (callback) => void setImmediate(callback) }
+const clock: Clock = {
+  now: Date.now,
+  at: () => () => {},
+  soon: (callback) => void setImmediate(callback),
+}
 const store = createSqliteStore({ path, clock })
 // Synchronous, so that a line is with the system before the next commit can begin: it outlives this process.
 const say = (notification: Notification): void => {

@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, it } from 'node:test'
 import { createSqliteStore } from '../../../src/adapters/store/sqlite.ts'
-import { epoch, exerciseStore, someNotification, stillClock } from '../../../src/conformance/store.ts'
+import { epoch, someNotification, stillClock } from '../../../src/conformance/store/sample.ts'
+import { exerciseStore } from '../../../src/conformance/store.ts'
 import { advance } from '../../../src/model.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
@@ -22,13 +23,23 @@ exerciseStore('SQLite in memory', async ({ clock }) => createSqliteStore({ clock
 })
 
 it('forgets that a row was put back when it moves on, even when it comes back to its instant', async () => {
-  const store = createSqliteStore({ clock: stillClock(epoch), path: ':memory:' })
-  const notification = someNotification({ status: 'scheduled', dueAt: epoch + 1 })
+  const store = createSqliteStore({
+    clock: stillClock(epoch),
+    path: ':memory:',
+  })
+  const notification = someNotification({
+    status: 'scheduled',
+    dueAt: epoch + 1,
+  })
   await store.commit({ accept: [notification] })
   await store.claimDue(epoch + 10, 10)
   await store.unclaim([notification])
-  const away = advance(notification, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 99 })
-  const back = advance(away.after, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 1 })
+  const away = advance(notification, [{ at: epoch, status: 'scheduled' }], {
+    dueAt: epoch + 99,
+  })
+  const back = advance(away.after, [{ at: epoch, status: 'scheduled' }], {
+    dueAt: epoch + 1,
+  })
   await store.commit({ moves: [away] })
   // Written behind the claims, it is its writer's to keep.
   await store.commit({ moves: [back] })
@@ -37,7 +48,10 @@ it('forgets that a row was put back when it moves on, even when it comes back to
 })
 
 it('shares one transaction among what arrives together', async () => {
-  const store = createSqliteStore({ clock: stillClock(epoch), path: join(folder, 'shared.db') })
+  const store = createSqliteStore({
+    clock: stillClock(epoch),
+    path: join(folder, 'shared.db'),
+  })
   const before = await store.counters()
   await Promise.all(Array.from({ length: 50 }, () => store.commit({ accept: [someNotification()] })))
   const { transactions, changes } = await store.counters()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { DatabaseSync } from 'node:sqlite'
 import { it } from 'node:test'
 import { createDueIndex } from '../../../../src/adapters/store/sqlite/due-index.ts'
-import { seeded } from '../../../../src/conformance/store.ts'
+import { seeded } from '../../../../src/conformance/store/sample.ts'
 
 const scheduled = 1
 const delivered = 6

@@ -4,7 +4,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { it } from 'node:test'
 import type { HashIndex } from '../../../../src/adapters/store/sqlite/hash-index.ts'
 import { createHashIndex, hashMax } from '../../../../src/adapters/store/sqlite/hash-index.ts'
-import { seeded } from '../../../../src/conformance/store.ts'
+import { seeded } from '../../../../src/conformance/store/sample.ts'
 
 function fresh(): DatabaseSync {
   const db = new DatabaseSync(':memory:')

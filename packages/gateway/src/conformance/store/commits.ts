@@ -1,0 +1,301 @@
+/** What a store promises of a commit: whole or not at all, on record when it resolves, and no business of its neighbours. */
+import assert from 'node:assert/strict'
+import type { Recipient } from '../../model.ts'
+import { advance } from '../../model.ts'
+import type { Change, StoredAnswer } from '../../ports.ts'
+import { epoch, settled, someNotification } from './sample.ts'
+import type { StoreCapabilities, Test } from './suite.ts'
+import { applied, conflict, must } from './suite.ts'
+
+export function commits(test: Test, capabilities: StoreCapabilities): void {
+  test('gives back exactly what was accepted, whatever its fields hold', async (store) => {
+    const plain = someNotification()
+    const full = someNotification({
+      requestedChannel: 'push',
+      template: 'new-comment',
+      data: {
+        post: 'p',
+        nested: { list: [1, 'two', null, true, { deep: 'é' }] },
+      },
+      actor: 'author-7',
+      actors: ['author-7', 'author-8'],
+      sendAt: epoch + 1,
+      expiresAt: epoch + 2,
+      status: 'scheduled',
+      dueAt: epoch + 10,
+      digestId: 'd-1',
+      single: true,
+      undecided: true,
+      attempts: 3,
+      firedAt: epoch - 5,
+      suspectAt: epoch - 4,
+      decision: {
+        outcome: 'delay',
+        reason: 'tenant_limit',
+        limit: 'tenant',
+        at: epoch + 10,
+        policyVersion: 'p1',
+        rules: [
+          {
+            limit: 'tenant',
+            window: '100/min',
+            used: 100,
+            max: 100,
+            remaining: 0,
+            freesAt: null,
+            admits: false,
+          },
+        ],
+      },
+    })
+    await must(store, { accept: [plain, full] })
+    assert.deepEqual(await store.notification('acme', plain.id), plain)
+    assert.deepEqual(await store.notification('acme', full.id), full)
+  })
+
+  test('does not show a notification to another tenant', async (store) => {
+    const notification = someNotification()
+    await must(store, { accept: [notification] })
+    assert.equal(await store.notification('other', notification.id), undefined)
+    assert.equal(await store.notification('acme', 'unknown'), undefined)
+  })
+
+  test('moves a notification and appends to its timeline', async (store) => {
+    const notification = someNotification()
+    await must(store, { accept: [notification] })
+    const first = advance(notification, [{ at: epoch + 1, status: 'scheduled', reason: 'retry' }], {
+      dueAt: epoch + 9,
+    })
+    await must(store, { moves: [first] })
+    const second = advance(first.after, [{ at: epoch + 9, status: 'queued' }], {
+      channel: 'sms',
+      requestedChannel: 'email',
+      decision: { outcome: 'fallback', policyVersion: 'p2', rules: [] },
+    })
+    await must(store, { moves: [second] })
+    await must(store, { moves: [settled(second.after, epoch + 10)] })
+    assert.deepEqual(
+      await store.notification('acme', notification.id),
+      settled(second.after, epoch + 10).after,
+    )
+  })
+
+  test('forgets optional fields that a move takes away', async (store) => {
+    const notification = someNotification({
+      status: 'digesting',
+      digestId: 'd-1',
+      undecided: true,
+    })
+    await must(store, { accept: [notification] })
+    const { digestId: _gone, undecided: _too, ...rest } = notification
+    const move = advance(notification, [{ at: epoch + 1, status: 'queued' }])
+    const after = {
+      ...rest,
+      status: move.after.status,
+      timeline: move.after.timeline,
+    }
+    await must(store, { moves: [{ ...move, after }] })
+    assert.deepEqual(await store.notification('acme', notification.id), after)
+  })
+
+  test('refuses a stale version and writes nothing of its change', async (store) => {
+    const stale = someNotification()
+    const other = someNotification()
+    const fresh = someNotification()
+    await must(store, { accept: [stale, other] })
+    await must(store, { moves: [settled(stale, epoch)] })
+    const change: Change = {
+      moves: [settled(other, epoch), advance(stale, [{ at: epoch, status: 'cancelled' }])],
+      accept: [fresh],
+      recipients: [{ tenant: 'acme', id: 'user-9' }],
+    }
+    assert.deepEqual(await store.commit(change), conflict(stale.id))
+    assert.deepEqual(await store.notification('acme', other.id), other)
+    assert.equal(await store.notification('acme', fresh.id), undefined)
+    assert.equal(await store.recipient('acme', 'user-9'), undefined)
+  })
+
+  test('tells versions in the same state apart', async (store) => {
+    const notification = someNotification({
+      status: 'scheduled',
+      dueAt: epoch + 5,
+    })
+    await must(store, { accept: [notification] })
+    const again = advance(notification, [{ at: epoch, status: 'scheduled' }])
+    await must(store, { moves: [again] })
+    assert.deepEqual(await store.commit({ moves: [again] }), conflict(notification.id))
+  })
+
+  test('tells apart two versions that are equally old', async (store) => {
+    const notification = someNotification()
+    await must(store, { accept: [notification] })
+    const taken = advance(notification, [{ at: epoch, status: 'scheduled' }])
+    const other = advance(notification, [{ at: epoch, status: 'dead', reason: 'shed' }])
+    await must(store, { moves: [taken] })
+    const onwards = advance(other.after, [{ at: epoch, status: 'queued' }])
+    assert.deepEqual(await store.commit({ moves: [onwards] }), conflict(notification.id))
+  })
+
+  test('answers a move of what was never accepted with a conflict', async (store) => {
+    const unknown = someNotification()
+    assert.deepEqual(await store.commit({ moves: [settled(unknown, epoch)] }), conflict(unknown.id))
+  })
+
+  test('accepts an id once, and a change with a known id not at all', async (store) => {
+    const known = someNotification()
+    const fresh = someNotification()
+    await must(store, { accept: [known] })
+    assert.deepEqual(await store.commit({ accept: [known] }), conflict(known.id))
+    assert.deepEqual(await store.commit({ accept: [fresh, known] }), conflict(known.id))
+    assert.equal(await store.notification('acme', fresh.id), undefined)
+  })
+
+  test('keeps the changes of one group apart: a conflict disturbs no neighbour', async (store) => {
+    const first = someNotification()
+    const second = someNotification()
+    const third = someNotification()
+    await must(store, { accept: [first] })
+    const results = await Promise.all([
+      store.commit({ accept: [second] }),
+      store.commit({ accept: [third, first] }),
+      store.commit({ moves: [settled(first, epoch)] }),
+      store.commit({
+        moves: [advance(first, [{ at: epoch, status: 'cancelled' }])],
+      }),
+      store.commit({ moves: [settled(second, epoch)] }),
+    ])
+    assert.deepEqual(results, [applied, conflict(first.id), applied, conflict(first.id), applied])
+    assert.equal(await store.notification('acme', third.id), undefined)
+    assert.equal((await store.notification('acme', second.id))?.status, 'delivered')
+    assert.equal((await store.notification('acme', first.id))?.status, 'delivered')
+  })
+
+  test('throws for a path that the table of transitions does not know, and writes the rest of the group', async (store) => {
+    const notification = someNotification()
+    const neighbour = someNotification()
+    await must(store, { accept: [notification] })
+    const illegal = {
+      before: notification,
+      after: { ...notification, status: 'merged' as const },
+      events: [{ at: epoch, status: 'merged' as const }],
+    }
+    const [bad, good] = await Promise.allSettled([
+      store.commit({ moves: [illegal] }),
+      store.commit({ accept: [neighbour] }),
+    ])
+    assert.equal(bad.status, 'rejected')
+    assert.deepEqual(good, { status: 'fulfilled', value: applied })
+    await assert.rejects(
+      store.commit({
+        accept: [{ ...someNotification(), status: 'delivered' }],
+      }),
+      TypeError,
+    )
+    await assert.rejects(
+      store.commit({
+        moves: [{ before: notification, after: notification, events: [] }],
+      }),
+      TypeError,
+    )
+  })
+
+  test('keeps the answer to a request once per key', async (store) => {
+    const answer: StoredAnswer = {
+      tenant: 'acme',
+      module: 'shop',
+      method: 'POST',
+      path: '/api/v1/notifications',
+      key: 'ключ-1',
+      requestHash: 'aa',
+      status: 202,
+      body: '{"notificationId":"1"}',
+      createdAt: epoch,
+    }
+    const notification = someNotification()
+    await must(store, { accept: [notification], answer })
+    assert.deepEqual(await store.answer(answer), answer)
+    for (const other of [
+      { key: 'ключ-2' },
+      { module: 'm' },
+      { tenant: 't' },
+      { path: '/p' },
+      { method: 'PUT' },
+    ]) {
+      assert.equal(await store.answer({ ...answer, ...other }), undefined)
+    }
+    const fresh = someNotification()
+    assert.deepEqual(await store.commit({ accept: [fresh], answer }), conflict('ключ-1'))
+    assert.equal(await store.notification('acme', fresh.id), undefined)
+    await must(store, { answer: { ...answer, module: 'other' } })
+  })
+
+  test('stores people by tenant, the last version', async (store) => {
+    const person: Recipient = {
+      tenant: 'acme',
+      id: 'user-1',
+      email: 'a@example.com',
+      optOuts: [{ channel: 'sms' }],
+    }
+    await must(store, {
+      recipients: [person, { tenant: 'other', id: 'user-1' }],
+    })
+    const { optOuts: _, ...changed } = {
+      ...person,
+      quietHours: { default: { from: '22:00', to: '08:00' } },
+    }
+    await must(store, { recipients: [changed] })
+    assert.deepEqual(await store.recipient('acme', 'user-1'), changed)
+    assert.deepEqual(await store.recipient('other', 'user-1'), {
+      tenant: 'other',
+      id: 'user-1',
+    })
+    assert.equal(await store.recipient('acme', 'user-2'), undefined)
+  })
+
+  test('an empty change is applied', async (store) => {
+    await must(store, {})
+    await store.ping()
+  })
+
+  if (capabilities.durable) {
+    test('has everything again after it was closed and opened', async (store, context) => {
+      const notification = someNotification()
+      await must(store, { accept: [notification] })
+      const move = settled(notification, epoch)
+      await must(store, {
+        moves: [move],
+        recipients: [{ tenant: 'acme', id: 'user-1' }],
+      })
+      const again = await context.reopen()
+      assert.deepEqual(await again.notification('acme', notification.id), move.after)
+      assert.deepEqual(await again.recipient('acme', 'user-1'), {
+        tenant: 'acme',
+        id: 'user-1',
+      })
+      assert.deepEqual(await again.tallies(), [
+        {
+          tenant: 'acme',
+          status: 'delivered',
+          platformDelayed: false,
+          count: 1,
+        },
+      ])
+    })
+
+    test('suspects nothing after a clean end', async (store, context) => {
+      const notification = someNotification()
+      await must(store, { accept: [notification] })
+      context.clock.set(epoch + 1_000)
+      const again = await context.reopen()
+      assert.deepEqual(await again.notification('acme', notification.id), notification)
+    })
+
+    test('refuses what comes after its end', async (store, context) => {
+      await context.reopen()
+      await assert.rejects(store.commit({}), { code: 'STORE_UNAVAILABLE' })
+      await assert.rejects(store.notification('acme', 'x'), {
+        code: 'STORE_UNAVAILABLE',
+      })
+    })
+  }
+}

@@ -1,0 +1,290 @@
+/** What a store answers: lists, dead letters, facts for the limits, counts, and what is left after pruning. */
+import assert from 'node:assert/strict'
+import type { Notification } from '../../model.ts'
+import { advance } from '../../model.ts'
+import type { Store, StoredAnswer } from '../../ports.ts'
+import { epoch, seeded, settled, someNotification } from './sample.ts'
+import type { StoreCapabilities, Test } from './suite.ts'
+import { agree, ids, must } from './suite.ts'
+
+export function questions(test: Test, capabilities: StoreCapabilities): void {
+  test('lists newest first, by pages that neither lose nor repeat', async (store) => {
+    const list = Array.from({ length: 23 }, (_, index) =>
+      someNotification({ createdAt: epoch + Math.floor(index / 5) }),
+    )
+    await must(store, { accept: list })
+    await must(store, { accept: [someNotification({ tenant: 'other' })] })
+    const seen: Notification[] = []
+    let cursor: string | null = null
+    do {
+      const page: Awaited<ReturnType<Store['list']>> = await store.list({
+        tenant: 'acme',
+        limit: 4,
+        ...(cursor === null ? {} : { cursor }),
+      })
+      seen.push(...page.items)
+      cursor = page.nextCursor
+      // What is accepted meanwhile stands before the first page and disturbs no later one.
+      await must(store, {
+        accept: [someNotification({ createdAt: epoch + 100 })],
+      })
+    } while (cursor !== null)
+    assert.deepEqual(seen, list.toReversed())
+    await assert.rejects(store.list({ tenant: 'acme', limit: 4, cursor: 'garbage' }), {
+      code: 'INVALID_REQUEST',
+    })
+  })
+
+  test('filters a list by recipient, state, category, channel and time', async (store) => {
+    const wanted = someNotification({
+      to: { id: 'eve' },
+      category: 'billing',
+      channel: 'sms',
+      createdAt: epoch + 5,
+    })
+    const others = [
+      someNotification({ ...wanted, id: 'o1', to: { id: 'bob' } }),
+      someNotification({ ...wanted, id: 'o2', category: 'security' }),
+      someNotification({ ...wanted, id: 'o3', channel: 'push' }),
+      someNotification({ ...wanted, id: 'o4', createdAt: epoch + 10 }),
+      someNotification({ ...wanted, id: 'o5', createdAt: epoch + 4 }),
+      someNotification({ to: { id: 'eve' }, status: 'suppressed' }),
+    ]
+    await must(store, { accept: [wanted, ...others] })
+    const { items } = await store.list({
+      tenant: 'acme',
+      recipient: 'eve',
+      statuses: ['queued', 'delivered'],
+      category: 'billing',
+      channel: 'sms',
+      from: epoch + 5,
+      to: epoch + 10,
+      limit: 10,
+    })
+    assert.deepEqual(items, [wanted])
+    const suppressed = await store.list({
+      tenant: 'acme',
+      statuses: ['suppressed'],
+      limit: 10,
+    })
+    assert.deepEqual(suppressed, { items: [others[5]], nextCursor: null })
+  })
+
+  test('lists dead letters oldest first, by tenant, channel, cause and id', async (store) => {
+    const list = [
+      someNotification(),
+      someNotification({ channel: 'sms' }),
+      someNotification({ tenant: 'other' }),
+      someNotification(),
+    ]
+    const causes = ['shed', 'shed', 'shed', 'poison'] as const
+    await must(store, { accept: [...list, someNotification()] })
+    const moves = list.map((before, i) =>
+      advance(before, [{ at: epoch, status: 'dead', reason: causes[i]! }]),
+    )
+    await must(store, { moves: moves.toReversed() })
+    const of = async (query: object): Promise<readonly string[]> =>
+      ids((await store.deadLetters({ limit: 10, ...query })).items)
+    const [a, b, c, d] = ids(list) as [string, string, string, string]
+    assert.deepEqual(await of({}), [a, b, c, d])
+    assert.deepEqual(await of({ tenant: 'acme' }), [a, b, d])
+    assert.deepEqual(await of({ channel: 'sms' }), [b])
+    assert.deepEqual(await of({ cause: 'shed', tenant: 'acme' }), [a, b])
+    assert.deepEqual(await of({ ids: [d, a, 'unknown'] }), [a, d])
+    const first = await store.deadLetters({ limit: 3 })
+    assert.equal(first.items.length, 3)
+    assert.deepEqual(await of({ cursor: first.nextCursor! }), [d])
+    await must(store, {
+      moves: [advance(moves[0]!.after, [{ at: epoch, status: 'queued' }])],
+    })
+    assert.deepEqual(await of({}), [b, c, d])
+  })
+
+  test('knows what waits for a person', async (store) => {
+    const waiting = (['scheduled', 'digesting', 'queued'] as const).map((status) =>
+      someNotification({ status }),
+    )
+    await must(store, {
+      accept: [
+        ...waiting,
+        someNotification({ status: 'suppressed' }),
+        someNotification({ to: { id: 'user-2' } }),
+        someNotification({ tenant: 'other' }),
+      ],
+    })
+    assert.deepEqual(await store.waiting('acme', 'user-1'), waiting)
+  })
+
+  test("tells a person's admissions: what was sent, may have been, holds an instant, or is collected", async (store) => {
+    const sent = someNotification({ actor: 'author-7' })
+    const booked = someNotification({
+      status: 'scheduled',
+      dueAt: epoch + 9_000,
+      createdAt: epoch - 9_000,
+    })
+    const suspect = someNotification({
+      status: 'scheduled',
+      suspectAt: epoch + 4,
+      dueAt: epoch + 4,
+    })
+    const cancelled = someNotification()
+    const old = someNotification({ createdAt: epoch - 9_000 })
+    const collecting = someNotification({ status: 'digesting' })
+    await must(store, {
+      accept: [sent, booked, suspect, cancelled, old, collecting, someNotification({ status: 'suppressed' })],
+    })
+    await must(store, {
+      moves: [
+        settled(sent, epoch + 1),
+        settled(old, epoch - 8_000),
+        advance(cancelled, [{ at: epoch, status: 'cancelled' }]),
+      ],
+    })
+    const of = { tenant: 'acme', recipient: 'user-1', limit: 10 }
+    const found = await store.admissions({ ...of, since: epoch - 100 })
+    assert.deepEqual(ids(found), ids([booked, suspect, sent, collecting]))
+    assert.equal(found[2]?.firedAt, epoch + 1)
+    assert.equal(found[2]?.actor, 'author-7')
+    assert.equal(found[2]?.fingerprint, sent.fingerprint)
+    assert.equal(found[1]?.suspectAt, epoch + 4)
+    assert.ok(found.every((admission) => !('content' in admission)))
+    assert.deepEqual(
+      ids(await store.admissions({ ...of, since: epoch - 100, limit: 2 })),
+      ids([booked, suspect]),
+    )
+    assert.deepEqual(
+      ids(await store.admissions({ ...of, since: 0 })),
+      ids([booked, suspect, sent, collecting, old]),
+    )
+    assert.deepEqual(await store.admissions({ ...of, recipient: 'nobody', since: 0 }), [])
+  })
+
+  test("tells a tenant's admissions: everything accepted, and what a 429 promised for later", async (store) => {
+    const suppressed = someNotification({ status: 'suppressed' })
+    const sent = someNotification({ to: { id: 'user-2' } })
+    const promised = someNotification({
+      status: 'scheduled',
+      createdAt: epoch - 90_000,
+      dueAt: epoch + 5,
+      decision: {
+        outcome: 'delay',
+        reason: 'module_limit',
+        at: epoch + 5,
+        policyVersion: 'p1',
+        rules: [],
+      },
+    })
+    const booked = someNotification({
+      status: 'scheduled',
+      createdAt: epoch - 90_000,
+      dueAt: epoch + 6,
+    })
+    await must(store, {
+      accept: [suppressed, sent, promised, booked, someNotification({ tenant: 'other' })],
+    })
+    await must(store, { moves: [settled(sent, epoch + 1)] })
+    const found = await store.admissions({
+      tenant: 'acme',
+      since: epoch - 60_000,
+      limit: 10,
+    })
+    assert.deepEqual([...ids(found)].sort(), [...ids([suppressed, sent, promised])].sort())
+  })
+
+  test('tallies every state of every tenant, and the platform-delayed apart', async (store) => {
+    const delayed = someNotification({
+      status: 'scheduled',
+      decision: {
+        outcome: 'delay',
+        reason: 'tenant_limit',
+        policyVersion: 'p1',
+        rules: [],
+      },
+    })
+    const list = [delayed, someNotification({ status: 'scheduled' }), someNotification({ tenant: 'other' })]
+    await must(store, { accept: list })
+    await store.commit({ accept: [someNotification(), list[0]!] })
+    const tallies = async (): Promise<ReadonlySet<string>> =>
+      new Set(
+        (await store.tallies())
+          .filter(({ count }) => count !== 0)
+          .map((t) => `${t.tenant} ${t.status} ${t.platformDelayed} ${t.count}`),
+      )
+    assert.deepEqual(
+      await tallies(),
+      new Set(['acme scheduled true 1', 'acme scheduled false 1', 'other queued false 1']),
+    )
+    await must(store, {
+      moves: [advance(delayed, [{ at: epoch, status: 'queued' }])],
+    })
+    assert.deepEqual(
+      await tallies(),
+      new Set(['acme queued false 1', 'acme scheduled false 1', 'other queued false 1']),
+    )
+  })
+
+  test('tallies agree with the records after random changes', async (store, context) => {
+    const seed = Number(process.env.SLUICE_SEED ?? 1)
+    console.log(`SLUICE_SEED=${seed}`)
+    const next = seeded(seed)
+    const live: Notification[] = []
+    for (let round = 0; round < 60; round += 1) {
+      const changes: Promise<unknown>[] = []
+      for (let i = 0; i < 8; i += 1) {
+        const tenant = `t${Math.floor(next() * 3)}`
+        const before = live[Math.floor(next() * live.length)]
+        if (before === undefined || next() < 0.4) {
+          const fresh = someNotification({
+            tenant,
+            status: next() < 0.5 ? 'queued' : 'scheduled',
+          })
+          // Every fourth change carries a conflict and must leave no trace.
+          const clash = next() < 0.25 && before !== undefined ? [before] : []
+          if (clash.length === 0) live.push(fresh)
+          changes.push(store.commit({ accept: [fresh, ...clash] }))
+        } else {
+          const status = next() < 0.5 ? 'queued' : 'cancelled'
+          const move = advance(before, [{ at: epoch, status }])
+          changes.push(store.commit({ moves: [move] }))
+          live.splice(live.indexOf(before), 1, ...(status === 'queued' ? [move.after] : []))
+        }
+      }
+      await Promise.all(changes)
+    }
+    await agree(store)
+    if (capabilities.durable) await agree(await context.reopen())
+  })
+
+  test('forgets what is final and old, and answers that are old, and counts it', async (store) => {
+    const old = someNotification({ createdAt: epoch - 1_000 })
+    const open = someNotification({ createdAt: epoch - 1_000 })
+    const lately = someNotification({ createdAt: epoch - 1_000 })
+    const young = someNotification()
+    const answer = (key: string, createdAt: number): StoredAnswer => ({
+      tenant: 'acme',
+      module: 'm',
+      method: 'POST',
+      path: '/',
+      key,
+      requestHash: '',
+      status: 202,
+      body: '',
+      createdAt,
+    })
+    await must(store, {
+      accept: [old, open, lately, young],
+      answer: answer('old', epoch - 1_000),
+    })
+    await must(store, {
+      moves: [settled(old, epoch - 900), settled(lately, epoch), settled(young, epoch)],
+      answer: answer('young', epoch),
+    })
+    assert.equal(await store.prune({ answers: epoch - 1, notifications: epoch - 1 }), 2)
+    assert.equal(await store.notification('acme', old.id), undefined)
+    for (const kept of [open, lately, young]) assert.ok(await store.notification('acme', kept.id))
+    assert.equal(await store.answer(answer('old', 0)), undefined)
+    assert.ok(await store.answer(answer('young', 0)))
+    await agree(store)
+    assert.equal(await store.prune({ answers: epoch - 1, notifications: epoch - 1 }), 0)
+  })
+}

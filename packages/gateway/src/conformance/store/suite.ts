@@ -1,0 +1,47 @@
+/** What the parts of the store's suite share: how a test gets its store, and how it asks for what must be. */
+import assert from 'node:assert/strict'
+import { statuses } from '../../model.ts'
+import type { Change, CommitResult, Store } from '../../ports.ts'
+import type { stillClock } from './sample.ts'
+
+export interface StoreCapabilities {
+  /** What is written outlives `close`, and the same place can be opened again. */
+  readonly durable: boolean
+}
+
+export interface Context {
+  readonly clock: ReturnType<typeof stillClock>
+  reopen(): Promise<Store>
+}
+
+/** Registers a test with a store of its own. */
+export type Test = (title: string, body: (store: Store, context: Context) => Promise<void>) => void
+
+export const applied: CommitResult = { applied: true }
+export const conflict = (...conflicts: string[]): CommitResult => ({
+  applied: false,
+  conflicts,
+})
+export const ids = (list: readonly { readonly id: string }[]): readonly string[] => list.map(({ id }) => id)
+
+export async function must(store: Store, change: Change): Promise<void> {
+  assert.deepEqual(await store.commit(change), applied)
+}
+
+/** Counts the records one by one and compares. */
+export async function agree(store: Store): Promise<void> {
+  const tallies = await store.tallies()
+  for (const tenant of new Set(['acme', ...tallies.map((tally) => tally.tenant)])) {
+    for (const status of statuses) {
+      const { items } = await store.list({
+        tenant,
+        statuses: [status],
+        limit: 100_000,
+      })
+      const counted = tallies
+        .filter((tally) => tally.tenant === tenant && tally.status === status)
+        .reduce((sum, { count }) => sum + count, 0)
+      assert.equal(counted, items.length, `${tenant} ${status}`)
+    }
+  }
+}
