@@ -93,8 +93,18 @@ async function all(route: Route, count: number): Promise<readonly Came[]> {
   for (;;) {
     const arrived = await route.arrived()
     if (arrived.length >= count || performance.now() > until) return arrived
-    await sleep(500)
+    await sleep(250)
   }
+}
+
+/** The first one of a new process loads and compiles what the others find there; it is told apart. */
+async function first(site: Site, route: Route): Promise<{ readonly id: string; readonly tookMs: number }> {
+  const postedAt = now()
+  const recipient = { id: 'zoe', email: 'zoe@example.com' }
+  const content = { subject: 'first', text: 'first' }
+  await site.call('POST', '/api/v1/notifications', { channel: 'email', content, recipient })
+  const [came] = await all(route, 1)
+  return { id: came!.id, tookMs: came!.at - postedAt }
 }
 
 /** One burst from its acceptance to its last arrival; returns how late the arrivals were. */
@@ -105,16 +115,16 @@ async function measure(
   const route = await routeOf(t)
   const site = await createSite(t, { policy, config: { pools: { email: route.pool } } })
   await site.start()
-  const postedAt = now()
+  const cold = await first(site, route)
   const accepted = await burst(site)
-  const arrived = await all(route, accepted.length)
+  const arrived = (await all(route, accepted.length + 1)).filter(({ id }) => id !== cold.id)
   assert.deepEqual(
     arrived.map(({ id }) => id).sort(),
     accepted.map(({ notificationId }) => notificationId).sort(),
     'each arrives, and once',
   )
   const told = new Map(accepted.map((each) => [each.notificationId, each]))
-  t.diagnostic(`first arrival ${(arrived[0]!.at - postedAt).toFixed(1)} ms after the burst began`)
+  t.diagnostic(`a new process delivered its first one ${cold.tookMs.toFixed(1)} ms after it was asked`)
   const late: number[] = []
   for (const person of people) {
     const theirs: Arrival[] = arrived
