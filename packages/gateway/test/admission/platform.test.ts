@@ -94,3 +94,17 @@ test('after a restart a long line is as long as it was', async () => {
   await again.stop()
   rmSync(folder, { recursive: true })
 })
+
+test('an opt-out ends what waits for a tenant limit, and its place is free', async () => {
+  const harness = await createHarness({ policy, config: tenants('1/min') })
+  await harness.post({ recipient: 'bob' })
+  const waiting = await harness.post()
+  await harness.done(
+    harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'ada', optOuts: [{ channel: 'email' }] }),
+  )
+  assert.equal((await harness.notification(waiting.id)).status, 'suppressed')
+  assert.equal((await harness.post({ recipient: 'eve' })).dueAt, waiting.dueAt)
+  await harness.runFor(2 * minute)
+  await harness.check()
+  await harness.stop()
+})
