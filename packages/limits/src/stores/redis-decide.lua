@@ -4,7 +4,7 @@
 if kind == 104 then return blob and '1' or '0' end
 if kind == 100 then return redis.call('DEL', KEYS[1]) == 1 and '1' or '0' end
 if blob then readState() end
-local id = ARGV[5] ~= '' and ARGV[5] or nil
+local id = ARGV[6] ~= '' and ARGV[6] or nil
 
 if kind == 120 then
   local entry = ids[id]
@@ -16,7 +16,7 @@ if kind == 120 then
 end
 
 if kind == 115 then
-  for _, one in ipairs(cjson.decode(ARGV[6])) do
+  for _, one in ipairs(cjson.decode(ARGV[7])) do
     if not ids[one[1]] then
       local entry = { at = one[2], fired = one[3], weight = one[4], low = false, lanes = cover(one[5]) }
       putBack(entry)
@@ -28,9 +28,8 @@ if kind == 115 then
 end
 
 -- The plan: its streams, the lane of each, its rules.
-local nameslen, quickRules = digits(plan, 10, 3), digits(plan, 13, 3)
-local streams = readNames(plan, 16 + 8 * quickRules, nameslen)
-local pos = 16 + 8 * quickRules + nameslen
+local plan, streams = ARGV[3], readNames(header, 13, #header - 12)
+local pos = 5 + 8 * digits(plan, 2, 3)
 local rules, refused = {}, {}
 for index = 1, digits(plan, pos, 3) do
   local from = pos + 3 + 12 * (index - 1)
@@ -58,7 +57,7 @@ for _, rule in ipairs(rules) do
   lane.retained = math.max(lane.retained, 2 * rule.written)
 end
 
-local terms = ARGV[6] and ARGV[6] ~= '' and cjson.decode(ARGV[6]) or { 0, 2e16, 'n', false }
+local terms = ARGV[7] and ARGV[7] ~= '' and cjson.decode(ARGV[7]) or { 0, 2e16, 'n', false }
 local notBefore, horizon, priority, firm = terms[1], terms[2], terms[3], terms[4]
 
 -- The first instant ≥ t in no forbidden interval.
@@ -225,4 +224,5 @@ local writes = isForce or isFire or (kind == 114 and not repeated and booked)
   or (isTake and not repeated and (countsNow or #refused > 0))
 if writes then writeState() end
 local done = countsNow and '1' or (booked and not repeated) and '2' or '0'
-return now6 .. 'g' .. pack('>I7', at) .. done .. (blob or '')
+return 'g' .. now6 .. pack('>I7', at) .. done .. (blob or '')
+end)()

@@ -1,9 +1,11 @@
 -- The general way: the state is read into tables, the question is worked as stores/weigh.ts works it, and what came of
 -- it is written back. Behind redis-quick.lua, whose locals and arguments it goes on with.
 --
--- State in this form: 'B'; number of lanes (3); each lane: retained (3), longest window (5), length of the names (3),
--- names, how many count (4), how many are booked (4), their instants; number of ids (4); each id: length (2), id,
--- instant (6), weight (3), flags (1: 1 counts, 2 low), number of its lanes (2), their indexes (2 each).
+-- State in this form: 'B'; number of lanes (3 bytes); each lane: header as above with an 'L', how many count (4), how
+-- many are booked (4), their instants; number of ids (4); each id: length (2), id, instant (6), weight (3), flags (1:
+-- 1 counts, 2 low), number of its lanes (2), their indexes (2 each). All of it is in a function, because a call on
+-- the quick way would pay for the stack that these locals take.
+return (function()
 local never, unlimited = 9e15, 281474976710655
 local dayMs, overdueMs = 86400000, 31 * 86400000
 local lanes, ids = {}, {}
@@ -30,20 +32,26 @@ local function readNames(text, pos, length)
   return names
 end
 
+local function readHeader(pos)
+  local length = digits(blob, pos + 9, 3)
+  local lane = { retained = digits(blob, pos + 1, 3), longest = digits(blob, pos + 4, 5) }
+  lane.names = readNames(blob, pos + 12, length)
+  return lane, pos + 12 + length
+end
+
 local function readState()
   if byte(blob) == 65 then
-    local retained, longest, length = unpack('>I3I5I3', blob, 2)
-    local fired = readLog(13 + length, (#blob - 12 - length) / 6)
-    lanes[1] = { names = readNames(blob, 13, length), retained = retained, longest = longest, fired = fired, booked = {} }
+    local lane, from = readHeader(1)
+    lane.fired, lane.booked = readLog(from, (#blob - from + 1) / 6), {}
+    lanes[1] = lane
     return
   end
   local total, pos = unpack('>I3', blob, 2)
   for index = 1, total do
-    local retained, longest, length, at = unpack('>I3I5I3', blob, pos)
-    local names = readNames(blob, at, length)
-    local counts, books, from = unpack('>I4I4', blob, at + length)
-    local fired, booked = readLog(from, counts), readLog(from + 6 * counts, books)
-    lanes[index] = { names = names, retained = retained, longest = longest, fired = fired, booked = booked }
+    local lane, at = readHeader(pos)
+    local counts, books, from = unpack('>I4I4', blob, at)
+    lane.fired, lane.booked = readLog(from, counts), readLog(from + 6 * counts, books)
+    lanes[index] = lane
     pos = from + 6 * (counts + books)
   end
   total, pos = unpack('>I4', blob, pos)
@@ -175,17 +183,25 @@ local function writeLog(parts, log)
   for index = 1, #log do parts[#parts + 1] = pack('>I6', log[index]) end
 end
 
-local function writeNames(names)
-  table.sort(names)
-  local text = {}
-  for index, name in ipairs(names) do
-    text[index] = string.char(math.floor(#name / 128), #name % 128) .. name
+local function toDigits(value, count)
+  local text = ''
+  for _ = 1, count do
+    text = string.char(value % 128) .. text
+    value = math.floor(value / 128)
   end
-  return table.concat(text)
+  return text
+end
+
+-- Names in the order of their places, which is one and the same for everybody who sorted them once.
+local function writeHeader(sign, lane)
+  local text = {}
+  for index, name in ipairs(lane.names) do text[index] = toDigits(#name, 2) .. name end
+  local names = table.concat(text)
+  return sign .. toDigits(lane.retained, 3) .. toDigits(lane.longest, 5) .. toDigits(#names, 3) .. names
 end
 
 local function writeState()
-  local keep = tonumber(ARGV[3])
+  local keep = ARGV[4] + 0
   tend(keep)
   local alive, number, booked, until_ = {}, {}, false, now
   for _, lane in ipairs(lanes) do
@@ -213,15 +229,12 @@ local function writeState()
   end
   local parts = {}
   if #alive == 1 and count == 0 and not booked then
-    local lane = alive[1]
-    local names = writeNames(lane.names)
-    parts[1] = pack('>cI3I5I3', 'A', lane.retained, lane.longest, #names) .. names
-    writeLog(parts, lane.fired)
+    parts[1] = writeHeader('A', alive[1])
+    writeLog(parts, alive[1].fired)
   else
     parts[1] = pack('>cI3', 'B', #alive)
     for _, lane in ipairs(alive) do
-      local names = writeNames(lane.names)
-      parts[#parts + 1] = pack('>I3I5I3', lane.retained, lane.longest, #names) .. names
+      parts[#parts + 1] = writeHeader('L', lane)
       parts[#parts + 1] = pack('>I4I4', #lane.fired, #lane.booked)
       writeLog(parts, lane.fired)
       writeLog(parts, lane.booked)
@@ -230,5 +243,5 @@ local function writeState()
     parts[#parts + 1] = table.concat(known)
   end
   if booked then keep = math.max(keep, overdueMs) elseif count > 0 then keep = math.max(keep, dayMs) end
-  redis.call('SET', KEYS[1], table.concat(parts), 'PX', until_ - now + keep)
+  redis.call('SET', KEYS[1], table.concat(parts), 'PX', math.ceil(until_ - now + keep + keep / 32))
 end

@@ -41,28 +41,41 @@ function digits(value: number, count: number): string {
 }
 
 const utf8 = new TextEncoder()
-const written = new WeakMap<Plan, string>()
+const written = new WeakMap<Plan, WrittenPlan>()
+
+export interface WrittenPlan {
+  /** How a subject that knows this plan only begins in the store. */
+  readonly header: string
+  readonly rules: string
+  /** The longest window, ms. */
+  readonly longestMs: number
+}
 
 /**
- * A plan as the script reads it: how it counts refusals, what it retains, the rules with the smallest count first
- * for the quick way, the streams in the order of their names, and the rules in their own order with their streams.
+ * A plan as the script reads it. The header: what is to be retained, and the streams in the order of their names.
+ * The rules: how refusals count, those that decide with the smallest count first for the quick way, and all of them
+ * in their own order with their streams.
  */
-export function writePlan(plan: Plan): string {
+export function writePlan(plan: Plan): WrittenPlan {
   const known = written.get(plan)
   if (known !== undefined) return known
-  const { rules, countRefused } = plan
   const streams = plan.streams.toSorted((a, b) => (a < b ? -1 : 1))
-  const seat = (index: number): string => digits(streams.indexOf(plan.streams[index]!), 3)
   const names = streams.map((name) => digits(utf8.encode(name).length, 2) + name).join('')
+  const retained = Math.max(retainedMin, ...plan.rules.map(({ maxWritten }) => 2 * maxWritten))
+  const longestMs = Math.max(0, ...plan.rules.map(({ windowMs }) => windowMs))
+  const header = `A${digits(retained, 3)}${digits(longestMs, 5)}${digits(utf8.encode(names).length, 3)}${names}`
+  const made = { header, rules: writeRules(plan, streams), longestMs }
+  written.set(plan, made)
+  return made
+}
+
+function writeRules({ rules, streams, countRefused }: Plan, sorted: readonly string[]): string {
+  const seat = (index: number): string => digits(sorted.indexOf(streams[index]!), 3)
   const deciding = rules.filter(({ max }) => max < Number.MAX_SAFE_INTEGER).sort((a, b) => a.max - b.max)
-  const text = [
+  return [
     countRefused.length === 0 ? '0' : countRefused.length < streams.length ? '1' : '2',
-    digits(Math.max(retainedMin, ...rules.map(({ maxWritten }) => 2 * maxWritten)), 3),
-    digits(Math.max(0, ...rules.map(({ windowMs }) => windowMs)), 5),
-    digits(utf8.encode(names).length, 3),
     digits(deciding.length, 3),
     ...deciding.map(({ max, windowMs }) => digits(max, 3) + digits(windowMs, 5)),
-    names,
     digits(rules.length, 3),
     ...rules.map(({ stream, max, maxWritten, windowMs, refuse }) => {
       const flags = (refuse ? 1 : 0) + (max < Number.MAX_SAFE_INTEGER ? 0 : 2)
@@ -71,8 +84,6 @@ export function writePlan(plan: Plan): string {
     digits(countRefused.length, 3),
     ...countRefused.map(seat),
   ].join('')
-  written.set(plan, text)
-  return text
 }
 
 /** Kind and weight; a sign behind them keeps what needs it from the quick way. */
@@ -114,23 +125,33 @@ export type Bytes = Uint8Array & { toString(encoding: 'utf8', start: number, end
 
 /** The decision on a question, from the answer of the script. */
 export function readDecision(question: Question, reply: Bytes): Decision {
-  const now = int(reply, 0, 6)
-  const quick = reply[6] === 0x71
+  if (reply[0] === laneSign) return admittedDecision(question, reply)
+  const now = int(reply, 1, 6)
   const at = int(reply, 7, 7)
-  return quick
-    ? quickDecision(question, reply, now, at)
-    : generalDecision(question, reply, now, at, reply[14]! - 0x30)
+  if (reply[0] === 0x71) return answeredDecision(question, reply, now, at)
+  return generalDecision(question, reply, now, at, reply[stateStart - 1]! - 0x30)
 }
 
+const laneSign = 0x41
 const stateStart = 15
 const unnamed: readonly string[] = []
 
-function quickDecision({ plan, terms }: Question, reply: Bytes, now: number, at: number): Decision {
+/** The state as it is now: what this call counted stands last. */
+function admittedDecision({ plan, terms }: Question, reply: Bytes): Decision {
+  const { weight } = terms
   const lane = new Lane(unnamed)
-  if (reply.length > stateStart) lane.fired = log(reply, namesEnd(reply, stateStart + 1), reply.length)
-  const seated = { lane, seats: [] }
-  if (reply[stateStart - 1] === 0x31) return admitted(now, true, plan, terms.weight, seated)
-  return answered(at >= never ? Number.POSITIVE_INFINITY : at, plan, terms.weight, seated, now)
+  lane.fired = log(reply, namesEnd(reply, 0), reply.length - 6 * weight)
+  const now = int(reply, reply.length - 6, 6)
+  return admitted(now, true, plan, weight, { lane, seats: noSeats })
+}
+
+const noSeats: readonly Lane[] = []
+
+function answeredDecision({ plan, terms }: Question, reply: Bytes, now: number, at: number): Decision {
+  const lane = new Lane(unnamed)
+  if (reply.length > stateStart) lane.fired = log(reply, namesEnd(reply, stateStart), reply.length)
+  const instant = at >= never ? Number.POSITIVE_INFINITY : at
+  return answered(instant, plan, terms.weight, { lane, seats: noSeats }, now)
 }
 
 function generalDecision(question: Question, reply: Bytes, now: number, at: number, done: number): Decision {
@@ -151,7 +172,7 @@ function countsNow(kind: Kind): boolean {
 
 function readSubject(reply: Bytes): Subject {
   if (reply.length === stateStart) return new Subject()
-  if (reply[stateStart] === 0x41) return new Subject([readLane(reply, stateStart + 1, reply.length)])
+  if (reply[stateStart] === laneSign) return new Subject([readLane(reply, stateStart, reply.length)])
   const lanes: Lane[] = []
   let at = stateStart + 4
   for (let left = int(reply, stateStart + 1, 3); left > 0; left -= 1) {
@@ -171,21 +192,21 @@ function readSubject(reply: Bytes): Subject {
 function readLane(reply: Bytes, at: number, end: number, body = namesEnd(reply, at)): Lane {
   const names: string[] = []
   const stop = namesEnd(reply, at)
-  for (let pos = at + 11; pos < stop; ) {
+  for (let pos = at + 12; pos < stop; ) {
     const length = reply[pos]! * 128 + reply[pos + 1]!
     names.push(reply.toString('utf8', pos + 2, pos + 2 + length))
     pos += 2 + length
   }
   const lane = new Lane(names)
-  lane.retained = int(reply, at, 3)
-  lane.windowMsMax = int(reply, at + 3, 5)
+  lane.retained = int(reply, at + 1, 3, 128)
+  lane.windowMsMax = int(reply, at + 4, 5, 128)
   lane.fired = log(reply, body, end)
   return lane
 }
 
 /** Where the names of a lane end whose header begins here. */
 function namesEnd(reply: Bytes, at: number): number {
-  return at + 11 + int(reply, at + 8, 3)
+  return at + 12 + int(reply, at + 9, 3, 128)
 }
 
 function readIds(reply: Bytes, start: number, count: number, lanes: readonly Lane[]): Map<string, Entry> {
@@ -215,8 +236,8 @@ function log(reply: Bytes, from: number, to: number): number[] {
 }
 
 /** Big endian. */
-function int(reply: Bytes, from: number, length: number): number {
+function int(reply: Bytes, from: number, length: number, base = 256): number {
   let value = 0
-  for (let at = from; at < from + length; at += 1) value = value * 256 + reply[at]!
+  for (let at = from; at < from + length; at += 1) value = value * base + reply[at]!
   return value
 }

@@ -75,13 +75,15 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
 
   async function decide(question: Question): Promise<Decision> {
     const { kind, plan, id = '', subject } = question
+    const { header, rules, longestMs } = writePlan(plan)
+    const kept = longestMs > retentionMs ? String(longestMs) : keep
     if (id === '' && (kind === 'take' || kind === 'check')) {
-      const args = [writeQuestion(question), writePlan(plan), keep]
+      const args = [writeQuestion(question), header, rules, kept]
       if (now !== undefined) args.push(clock())
       return readDecision(question, await within(run(key(subject), args)))
     }
     const bounded = { ...question, terms: boundedTerms(question.terms) }
-    const args = [writeQuestion(question), writePlan(plan), keep, clock(), id, writeTerms(bounded.terms)]
+    const args = [writeQuestion(question), header, rules, kept, clock(), id, writeTerms(bounded.terms)]
     return readDecision(bounded, await within(run(key(subject), args)))
   }
 
@@ -96,7 +98,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
 
   /** The rest of what can be done to a key; answers '1' or '0'. */
   async function tend(what: keyof typeof letters, subject: string, id = '', body = ''): Promise<boolean> {
-    const args = [letters[what], '', keep, clock(), id, body]
+    const args = [letters[what], '', '', keep, clock(), id, body]
     return (await within(run(key(subject), args)))[0] === 0x31
   }
 
@@ -109,7 +111,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
         batches.map(({ subject, entries }) => {
           const rows = entries.map(({ id, at, fired, streams, weight = 1 }) => {
             if (at >= 2 ** 48) refuse(`entry '${id}' is at ${at}: Redis keeps 6 bytes, up to the year 10889`)
-            return [id, at, fired, weight, [...new Set(streams)]]
+            return [id, at, fired, weight, [...new Set(streams)].sort()]
           })
           return tend('restore', subject, '', JSON.stringify(rows))
         }),

@@ -31,6 +31,10 @@ test(
       const gone = own.filter(([, , allowed]) => allowed === 1).map(([, instant]) => instant)
       gone.sort((a, b) => a - b)
       admitted += gone.length
+      assert.ok(
+        own.every(([, , allowed, by]) => allowed === 1 || by.length > 0),
+        `subject ${subject}: somebody was refused for no reason`,
+      )
       const within = (windowMs: number, end: number) =>
         gone.filter((at) => at > end - windowMs && at <= end).length
       for (const { name, windows } of takerRules) {
