@@ -25,7 +25,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
   const insert = db.prepare('INSERT INTO answers (seq, created_at, body, sum) VALUES (?, ?, ?, ?)')
   const select = db.prepare(`SELECT body, sum FROM answers WHERE seq IN
     (SELECT seq FROM answer_rows WHERE hash = ? UNION SELECT value FROM json_each(?))`)
-  const oldest = db.prepare('SELECT seq, body FROM answers WHERE created_at < ? ORDER BY seq LIMIT ?')
+  const oldest = db.prepare('SELECT seq, body, created_at AS at FROM answers ORDER BY seq LIMIT ?')
   const remove = db.prepare('DELETE FROM answers WHERE seq = ?')
 
   const index = createHashIndex({ db, table: 'answer_rows' })
@@ -68,12 +68,15 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     },
     find: (wanted) => findHashed(wanted, hash(wanted)),
     prune(before, max) {
-      const rows = oldest.all(before, max)
-      for (const { seq, body } of rows) {
+      const rows = oldest.all(max)
+      // They stand in the order of their making, so the first young one ends the search.
+      const young = rows.findIndex(({ at }) => (at as number) >= before)
+      const old = young === -1 ? rows : rows.slice(0, young)
+      for (const { seq, body } of old) {
         remove.run(seq as number)
         index.remove(hash(JSON.parse(body as string) as StoredAnswer), seq as number)
       }
-      return rows.length
+      return old.length
     },
   }
 }
