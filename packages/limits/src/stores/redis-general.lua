@@ -9,6 +9,7 @@ return (function()
 local never, unlimited = 9e15, 281474976710655
 local dayMs, overdueMs = 86400000, 31 * 86400000
 local lanes, ids = {}, {}
+local eight = '>I6I6I6I6I6I6I6I6'
 
 local function digits(text, pos, count)
   local value = 0
@@ -17,8 +18,14 @@ local function digits(text, pos, count)
 end
 
 local function readLog(pos, count)
-  local log = {}
-  for index = 1, count do log[index] = unpack('>I6', blob, pos + 6 * index - 6) end
+  local log, index = {}, 1
+  while index + 7 <= count do
+    local a, b, c, d, e, f, g, h, after = unpack(eight, blob, pos)
+    log[index], log[index + 1], log[index + 2], log[index + 3] = a, b, c, d
+    log[index + 4], log[index + 5], log[index + 6], log[index + 7] = e, f, g, h
+    index, pos = index + 8, after
+  end
+  for last = index, count do log[last], pos = unpack('>I6', blob, pos) end
   return log
 end
 
@@ -70,15 +77,20 @@ end
 local function countUntil(log, t)
   local low, high = 0, #log
   while low < high do
-    local middle = math.floor((low + high) / 2)
+    local sum = low + high
+    local middle = (sum - sum % 2) / 2
     if log[middle + 1] <= t then low = middle + 1 else high = middle end
   end
   return low
 end
 
 local function insert(log, at, weight)
-  local index = countUntil(log, at) + 1
-  for _ = 1, weight do table.insert(log, index, at) end
+  local index, count = countUntil(log, at) + 1, #log
+  if index > count then
+    for place = index, count + weight do log[place] = at end
+  else
+    for _ = 1, weight do table.insert(log, index, at) end
+  end
 end
 
 local function remove(log, at, weight)
@@ -180,7 +192,17 @@ local function tend(keep)
 end
 
 local function writeLog(parts, log)
-  for index = 1, #log do parts[#parts + 1] = pack('>I6', log[index]) end
+  local index, count, part = 1, #log, #parts
+  while index + 7 <= count do
+    part = part + 1
+    parts[part] = pack(eight, log[index], log[index + 1], log[index + 2], log[index + 3], log[index + 4],
+      log[index + 5], log[index + 6], log[index + 7])
+    index = index + 8
+  end
+  for last = index, count do
+    part = part + 1
+    parts[part] = pack('>I6', log[last])
+  end
 end
 
 local function toDigits(value, count)
