@@ -29,7 +29,7 @@ const answerKey = (of: Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path
 const applied: CommitResult = { applied: true }
 const waits: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'dead'])
 /** What was never sent, and is no first of its kind either. */
-const nothingCame: ReadonlySet<Status> = new Set<Status>(['suppressed', 'failed', 'cancelled', 'expired'])
+const nothingCame: ReadonlySet<Status> = new Set<Status>(['suppressed', 'failed', 'cancelled'])
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
 
 export function createMemoryStore(): Store {
