@@ -20,8 +20,8 @@ export interface NodeRedisClient {
 
 export type RedisClient = IoredisClient | NodeRedisClient
 
-/** Runs the script by its hash, and by its text where the server does not know it (yet, or any more). */
-export type RunScript = (key: string, args: string[]) => Promise<Bytes>
+/** Runs the script, by its hash or by its text: a server may not know the hash yet, or not any more. */
+export type RunScript = (by: 'hash' | 'text', key: string, args: string[]) => Promise<Bytes>
 
 interface Ioredis {
   evalshaBuffer(sha: string, keys: number, ...args: string[]): Promise<Bytes>
@@ -54,28 +54,25 @@ export function scriptRunner(client: RedisClient): RunScript {
 }
 
 function overIoredis(client: Ioredis): RunScript {
-  return (key, args) =>
-    client.evalshaBuffer(scriptSha, 1, key, ...args).catch((error: unknown) => {
-      if (isUnknownScript(error)) return client.evalBuffer(script, 1, key, ...args)
-      throw error
-    })
+  return (by, key, args) =>
+    by === 'hash'
+      ? client.evalshaBuffer(scriptSha, 1, key, ...args)
+      : client.evalBuffer(script, 1, key, ...args)
 }
 
 function overNodeRedis(client: NodeRedis): RunScript {
   const inBytes = client.withTypeMapping({ [bulkString]: Buffer })
-  return (key, args) => {
+  return (by, key, args) => {
     const evaluation = { keys: [key], arguments: args }
-    return inBytes.evalSha(scriptSha, evaluation).catch((error: unknown) => {
-      if (isUnknownScript(error)) return inBytes.eval(script, evaluation)
-      throw error
-    })
+    return by === 'hash' ? inBytes.evalSha(scriptSha, evaluation) : inBytes.eval(script, evaluation)
   }
+}
+
+/** Whether the server says that it does not know the hash. */
+export function isUnknownScript(error: unknown): boolean {
+  return error instanceof Error && error.message.startsWith('NOSCRIPT')
 }
 
 function has<Client>(client: unknown, method: keyof Client): client is Client {
   return typeof (client as Client | null | undefined)?.[method] === 'function'
-}
-
-function isUnknownScript(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('NOSCRIPT')
 }

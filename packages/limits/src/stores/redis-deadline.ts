@@ -4,6 +4,9 @@
  */
 import { LimitsError } from '../errors.ts'
 
+/** What is to be waited for instead, or undefined where the failure stands. */
+export type Again<A> = (cause: unknown) => Promise<A> | undefined
+
 interface Pending {
   /** Undefined once it has been answered. */
   reject: ((error: LimitsError) => void) | undefined
@@ -13,11 +16,14 @@ interface Pending {
 /** How many answered calls may lie in the queue before it is cut. */
 const answeredMax = 1_024
 
-/** Passes an answer on, or rejects with `STORE_UNAVAILABLE` when it fails or does not come in time. */
+/**
+ * Reads an answer, or rejects with `STORE_UNAVAILABLE` when it fails or does not come in time. `again` may ask once
+ * more after a failure, within the same time. All in one promise, because each more costs as much as the reading.
+ */
 export function createDeadline(
   deadlineMs: number,
   onError: ((error: LimitsError) => void) | undefined,
-): <T>(answer: Promise<T>) => Promise<T> {
+): <A, T>(answer: Promise<A>, read: (answer: A) => T, again: Again<A>) => Promise<T> {
   let queue: Pending[] = []
   let head = 0
   let timer: ReturnType<typeof setTimeout> | undefined
@@ -58,7 +64,7 @@ export function createDeadline(
     } else arm()
   }
 
-  return <T>(answer: Promise<T>) =>
+  return <A, T>(answer: Promise<A>, read: (answer: A) => T, again: Again<A>) =>
     new Promise<T>((resolve, reject) => {
       const pending: Pending = { reject, endsAtMs: performance.now() + deadlineMs }
       queue.push(pending)
@@ -70,17 +76,24 @@ export function createDeadline(
         queue = queue.slice(head)
         head = 0
       }
-      answer.then(
-        (value) => {
-          if (pending.reject === undefined) return
-          settle(pending)
-          resolve(value)
-        },
-        (cause: unknown) => {
-          if (pending.reject === undefined) return
-          settle(pending)
-          fail(reject, `could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`, cause)
-        },
-      )
+      const succeed = (value: A): void => {
+        if (pending.reject === undefined) return
+        settle(pending)
+        try {
+          resolve(read(value))
+        } catch (error) {
+          reject(error)
+        }
+      }
+      const stop = (cause: unknown): void => {
+        if (pending.reject === undefined) return
+        settle(pending)
+        fail(reject, `could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`, cause)
+      }
+      answer.then(succeed, (cause: unknown) => {
+        const other = again(cause)
+        if (other === undefined) stop(cause)
+        else other.then(succeed, stop)
+      })
     })
 }

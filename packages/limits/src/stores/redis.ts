@@ -6,10 +6,18 @@
 import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import { type Question, retentionMsDefault, type Store } from '../store.ts'
-import { type RedisClient, scriptRunner } from './redis-client.ts'
+import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
 import { createFallback, type OnUnavailable } from './redis-fallback.ts'
-import { boundedTerms, letters, readDecision, writePlan, writeQuestion, writeTerms } from './redis-wire.ts'
+import {
+  type Bytes,
+  boundedTerms,
+  letters,
+  readDecision,
+  writePlan,
+  writeQuestion,
+  writeTerms,
+} from './redis-wire.ts'
 
 export interface RedisStoreOptions {
   /**
@@ -73,18 +81,25 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const key = (subject: string): string => `${prefix}{${subject}}`
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now())))
 
-  async function decide(question: Question): Promise<Decision> {
+  function ask<T>(subject: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
+    const name = key(subject)
+    return within(run('hash', name, args), read, (cause) =>
+      isUnknownScript(cause) ? run('text', name, args) : undefined,
+    )
+  }
+
+  function decide(question: Question): Promise<Decision> {
     const { kind, plan, id = '', subject } = question
     const { header, rules, longestMs } = writePlan(plan)
     const kept = longestMs > retentionMs ? String(longestMs) : keep
     if (id === '' && (kind === 'take' || kind === 'check')) {
       const args = [writeQuestion(question), header, rules, kept]
       if (now !== undefined) args.push(clock())
-      return readDecision(question, await within(run(key(subject), args)))
+      return ask(subject, args, (reply) => readDecision(question, reply))
     }
     const bounded = { ...question, terms: boundedTerms(question.terms) }
     const args = [writeQuestion(question), header, rules, kept, clock(), id, writeTerms(bounded.terms)]
-    return readDecision(bounded, await within(run(key(subject), args)))
+    return ask(subject, args, (reply) => readDecision(bounded, reply))
   }
 
   async function answer(question: Question): Promise<Decision> {
@@ -97,14 +112,17 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   }
 
   /** The rest of what can be done to a key; answers '1' or '0'. */
-  async function tend(what: keyof typeof letters, subject: string, id = '', body = ''): Promise<boolean> {
+  function tend(what: keyof typeof letters, subject: string, id = '', body = ''): Promise<boolean> {
     const args = [letters[what], '', '', keep, clock(), id, body]
-    return (await within(run(key(subject), args)))[0] === 0x31
+    return ask(subject, args, (reply) => reply[0] === 0x31)
   }
 
   const decideOne = fallback === undefined ? decide : answer
   return {
-    decide: (questions) => Promise.all(questions.map(decideOne)),
+    async decide(questions) {
+      if (questions.length === 1) return [await decideOne(questions[0]!)]
+      return Promise.all(questions.map(decideOne))
+    },
     cancel: (places) => Promise.all(places.map(({ subject, id }) => tend('cancel', subject, id))),
     async restore(batches) {
       await Promise.all(
