@@ -76,6 +76,18 @@ export interface Gate {
   redrive(query: Omit<DeadLetterQuery, 'limit' | 'cursor'>): Promise<number>
 }
 
+/** One window of the limits of a tenant and its module. */
+export interface PlatformUsage {
+  readonly of: 'tenant' | 'module'
+  readonly window: string
+  readonly windowMs: number
+  readonly max: number
+  /** Without what is queued for later. */
+  readonly remaining: number
+  /** When the oldest entry leaves the window; now where it is empty. */
+  readonly resetAt: number
+}
+
 export interface LimitUsage {
   readonly limit: string
   readonly window: string

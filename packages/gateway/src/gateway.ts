@@ -178,7 +178,10 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     startStages,
     async start() {
       // Loaded here, because the simulator and most commands never open a door.
-      const { createHttpServer } = await import('./intake/server.ts')
+      const [{ createHttpServer }, { limitHeaders }] = await Promise.all([
+        import('./intake/server.ts'),
+        import('./intake/limit-headers.ts'),
+      ])
       server = createHttpServer({
         config: config.http,
         gate,
@@ -193,6 +196,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         people,
         clock,
         log,
+        limitHeaders: async (caller) => limitHeaders(await platform.usage(caller), clock.now()),
       })
       const url = await server.listen()
       await startStages()

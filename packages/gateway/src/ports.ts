@@ -209,6 +209,8 @@ export interface LimitRequest {
   readonly notBefore?: number
   readonly forbidden?: readonly ForbiddenInterval[]
   readonly horizonMs?: number
+  /** Counts at its instant without being fired: what limits acceptances. @defaultValue false */
+  readonly firm?: boolean
 }
 
 /** Deduplication: one notification with this fingerprint within the window. */

@@ -3,6 +3,7 @@
  * same, waits for the instant that they promise, and is decided for its recipient only then.
  */
 import { type Limit, limit, type Window } from '@sluice/limits'
+import type { Caller, PlatformUsage } from '../doors.ts'
 import type { Notification } from '../model.ts'
 import type { Booking, Clock, LimitRequest, LimitState, Subject } from '../ports.ts'
 import { type Case, ruleReports, undecidedVerdict } from './case.ts'
@@ -32,6 +33,8 @@ export interface PlatformLine {
   /** Frees the places of those that end while they still wait for theirs; what has passed stays counted. */
   giveBack(notifications: readonly Notification[]): Promise<void>
   preview(each: Case): Promise<void>
+  /** What the limits leave. Empty where there are none. */
+  usage(caller: Caller): Promise<readonly PlatformUsage[]>
   /** Which of the two makes it wait. */
   behind(notification: Notification): 'tenant' | 'module' | undefined
 }
@@ -69,7 +72,7 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
 
   function requestOf({ notification: { id, tenant, module } }: Case): LimitRequest | undefined {
     const of = rulesOf(tenant, module)
-    return of.length === 0 ? undefined : { subject: tenantSubject(tenant), id, rules: of }
+    return of.length === 0 ? undefined : { subject: tenantSubject(tenant), id, rules: of, firm: true }
   }
 
   function conclude(each: Case, booking: Booking, now: number): void {
@@ -125,6 +128,20 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
       )
       if (waiting.length === 0) return
       await state.cancel(waiting.map(({ id, tenant }) => ({ subject: tenantSubject(tenant), id })))
+    },
+    async usage({ tenant, module }) {
+      const of = rulesOf(tenant, module)
+      if (of.length === 0) return []
+      const [booking] = await state.preview([{ subject: tenantSubject(tenant), id: 'usage', rules: of }])
+      const windows = of.flatMap((rule) => rule.windows)
+      return booking!.rules.map(({ limit: name, window, max, remaining, resetAt }, index) => ({
+        of: name === 'tenant' ? 'tenant' : 'module',
+        window,
+        windowMs: windows[index]!.windowMs,
+        max,
+        remaining,
+        resetAt,
+      }))
     },
     behind,
   }

@@ -70,7 +70,7 @@ export interface HttpServerOptions {
   readonly limitHeaders?: LimitHeaders
 }
 
-export type LimitHeaders = (caller: Caller) => Readonly<Record<string, string>>
+export type LimitHeaders = (caller: Caller) => Promise<Readonly<Record<string, string>>>
 
 export interface HttpServer {
   /** Resolves with the address when requests are answered. */
@@ -229,12 +229,14 @@ function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): vo
 /** When the answer is sent, so that they count what it was about; on refusals too. */
 function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders): void {
   const place = `${basePath}/notifications`
-  app.addHook('onSend', (request, reply, payload, done) => {
+  app.addHook('onSend', async (request, reply, payload) => {
     // A caller that was refused before it was known has no limits.
     const { caller } = request as { caller?: Caller }
-    if (caller !== undefined && request.routeOptions.url?.startsWith(place))
-      reply.headers(limitHeaders(caller))
-    done(null, payload)
+    if (caller !== undefined && request.routeOptions.url?.startsWith(place)) {
+      // Limits that cannot be asked now must not cost an answer that is already decided.
+      reply.headers(await limitHeaders(caller).catch(() => ({})))
+    }
+    return payload
   })
 }
 

@@ -260,7 +260,9 @@ test('answers about notifications carry the headers of the limits, refusals too'
   const left = new Map<string, number>()
   const own = await startStub({
     parts: {
-      limitHeaders: ({ tenant }) => ({ 'x-ratelimit-remaining-tenant': String(left.get(tenant) ?? 100) }),
+      limitHeaders: async ({ tenant }) => ({
+        'x-ratelimit-remaining-tenant': String(left.get(tenant) ?? 100),
+      }),
     },
   })
   own.before = () => {
