@@ -18,6 +18,11 @@
 -- names in 3, names each with its length in 2), then instants of 6 bytes, big endian, to the end. Digits are of base
 -- 128, so that headers and plans are valid UTF-8. The key lives a 32nd longer than it must, so that its end is
 -- moved once in so long and not by each call.
+--
+-- Measured on 2 busy cores, Redis 7.0, µs of Redis per call in usec_per_call, one rule: GET + SET 1.8, with TIME 2.4,
+-- this with SET … PX by each call 4.3, with KEEPTTL 3.8, with APPEND 3.3. APPEND leaves room behind the value: 264
+-- bytes a subject at 10 events under six rules, and 230 with SET. One ARGV in struct's own form instead of a header
+-- that is compared whole, and an answer of its own beside the state, took 7.5 µs of the server where this takes 6.
 local question, header, blob = ARGV[1], ARGV[2], redis.call('GET', KEYS[1])
 local byte, sub, pack, unpack = string.byte, string.sub, struct.pack, struct.unpack
 local now = ARGV[5]
@@ -75,15 +80,18 @@ if (kind == 116 or kind == 99) and not slow then
       return 'q' .. now6 .. pack('>I7', at) .. '0' .. (blob or '')
     end
     if at then
-      local after = base .. (weight == 1 and now6 or string.rep(now6, weight))
+      local added = weight == 1 and now6 or string.rep(now6, weight)
+      local after, whole = base .. added, base ~= blob
       if count + weight > 256 then
         local m1, m2, m3 = byte(base, 2, 4)
         local retained = (m1 * 128 + m2) * 128 + m3
-        if count + weight > 2 * retained then after = sub(base, 1, size) .. sub(after, -6 * retained) end
+        if count + weight > 2 * retained then
+          after, whole = sub(base, 1, size) .. sub(after, -6 * retained), true
+        end
       end
       local slack = keep / 32
-      if base == blob and now - now % slack == last - last % slack then
-        redis.call('SET', KEYS[1], after, 'KEEPTTL')
+      if not whole and now - now % slack == last - last % slack then
+        redis.call('APPEND', KEYS[1], added)
       else
         redis.call('SET', KEYS[1], after, 'PX', math.ceil(keep + slack))
       end
