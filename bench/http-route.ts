@@ -11,11 +11,11 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { parseArgs } from 'node:util'
 import Fastify from 'fastify'
+import type { Admit } from '../packages/gateway/src/doors.ts'
 import { notificationBody } from '../packages/gateway/src/intake/schema.ts'
 import { createHttpServer, type HttpServerOptions } from '../packages/gateway/src/intake/server.ts'
 import { forms } from '../packages/gateway/src/intake/syntax.ts'
 import type { Decision, Notification } from '../packages/gateway/src/model.ts'
-import type { Admit } from '../packages/gateway/src/ports.ts'
 
 const connections = 64
 

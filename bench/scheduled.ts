@@ -79,21 +79,24 @@ const compare = (what: string, key: keyof Round) => ({
   unit: 'notifications/s',
   ours: found.filled.map((round) => round[key]),
   against: { name: 'the same gateway with an empty store', figures: found.empty.map((round) => round[key]) },
-  goal: { min: 0.9 },
 })
+const goal = <T extends object>(bound: T): { goal?: T } => (full >= 1_000_000 ? { goal: bound } : {})
+/** What is above the bound with fewer is above it with a million. */
+const memoryGoal = waiting > 400 ? { goal: { max: 400 } } : goal({ max: 400 })
 const million = `${full.toLocaleString('en-US')} waiting`
 save({
   name: 'scheduled',
   title: `A gateway with ${full.toLocaleString('en-US')} scheduled notifications beside one with none.`,
   rounds,
   comparisons: [
-    compare(`accepting with ${million}`, 'accepted'),
-    compare(`releasing with ${million}`, 'released'),
-    { what: `memory with ${million}`, unit: 'MB RSS', ours: [waiting], goal: { max: 400 } },
+    { ...compare(`accepting with ${million}`, 'accepted'), ...goal({ min: 0.9 }) },
+    { ...compare(`releasing with ${million}`, 'released'), ...goal({ min: 0.9 }) },
+    { what: `memory with ${million}`, unit: 'MB RSS', ours: [waiting], ...memoryGoal },
     { what: 'memory of an idle gateway', unit: 'MB RSS', ours: [idle], goal: { max: 120 } },
     { what: 'start of the process until it answers', unit: 'ms', ours: [startMs] },
   ],
   notes: [
+    'The goals are for 1,000,000 waiting; with fewer, only what is above a bound already is held against it. Both processes run from the TypeScript source, whose compiler is part of their memory.',
     `Filled at ${Math.round(filledPerSecond)} notifications/s in batches of 100, due over two days; ${rows} are accepted for one instant and released at it each round.`,
   ],
 })

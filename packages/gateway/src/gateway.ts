@@ -24,11 +24,12 @@ import { settle } from './delivery/outcome.ts'
 import { startRetention } from './delivery/retention.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
 import { Pool } from './dispatch/pool.ts'
+import type { Gate, Ledger, PoolReport } from './doors.ts'
 import type { HttpServer } from './intake/server.ts'
 import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
 import { createLog } from './log.ts'
 import { optedOut } from './policy/preferences.ts'
-import type { Clock, Gate, Ledger, PoolReport, Provider, Random, Store, Templates } from './ports.ts'
+import type { Clock, Provider, Random, Store, Templates } from './ports.ts'
 import { createSchedule } from './schedule/agenda.ts'
 
 export interface Gateway {

@@ -321,5 +321,3 @@ export interface Templates {
   /** Throws INVALID_REQUEST where the template cannot be rendered for this channel and data. */
   render(name: string, channel: Channel, locals: JsonObject): Content
 }
-
-export type * from './doors.ts'

@@ -11,9 +11,10 @@ import { stringify } from 'yaml'
 import { createRandom } from '../src/adapters/random.ts'
 import { createSqliteStore } from '../src/adapters/store/sqlite.ts'
 import { loadConfig } from '../src/config/load.ts'
+import type { Admitted, Caller, Draft } from '../src/doors.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../src/gateway.ts'
 import { type Notification, type Status, statuses } from '../src/model.ts'
-import type { Admitted, Caller, Draft, Store } from '../src/ports.ts'
+import type { Store } from '../src/ports.ts'
 import { createVirtualClock, type VirtualClock } from '../src/simulation/clock.ts'
 
 export const second = 1_000

@@ -4,8 +4,9 @@
  * call. Where there are several, the instant is found that all of them admit, and a refusal leaves nothing behind.
  */
 import type { Limit } from '@sluice/limits'
+import type { Asking, Book } from '../doors.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Asking, Book, Booking, Clock, LimitRequest, LimitState } from '../ports.ts'
+import type { Booking, Clock, LimitRequest, LimitState } from '../ports.ts'
 import type { Hours } from './hours.ts'
 
 export interface BookOptions {

@@ -2,12 +2,14 @@
  * The decision for a batch: opt-out, duplicate, digest, then the limits and forbidden hours, which answer with the
  * earliest instant that all of them admit. Each step asks once for all that are still undecided.
  */
+
+import type { Asking, Book } from '../doors.ts'
 import type { Channel, Notification } from '../model.ts'
 import { advance } from '../model.ts'
 import { limitName } from '../policy/counter.ts'
 import type { DigestSpec, Over, Policy } from '../policy/policy.ts'
 import { address, optedOut } from '../policy/preferences.ts'
-import type { Asking, Book, Booking, Claim, Clock, LimitState } from '../ports.ts'
+import type { Booking, Claim, Clock, LimitState } from '../ports.ts'
 import {
   bookedVerdict,
   type Case,

@@ -4,10 +4,12 @@
  * it, the digest stays open and goes on collecting. All of it is one commit: whatever dies, each item is in exactly
  * one place.
  */
+
+import type { Agenda, Book, Ledger } from '../doors.ts'
 import type { Digest, JsonObject, Move, Notification, Priority } from '../model.ts'
 import { advance, priorities } from '../model.ts'
 import type { DigestSpec, Policy } from '../policy/policy.ts'
-import type { Agenda, Book, Clock, DigestWrite, Ledger, Random, Store } from '../ports.ts'
+import type { Clock, DigestWrite, Random, Store } from '../ports.ts'
 import { bookedVerdict, type Case, eventOf } from './case.ts'
 import { type Decider, moveTo } from './decide.ts'
 import type { GiveBack } from './giving-back.ts'

@@ -2,9 +2,11 @@
  * From the record to the limiter's state: which instants a subject's streams held. The streams are found by the
  * policy in force, so a changed policy counts the history that exists.
  */
+
+import type { Ledger, People } from '../doors.ts'
 import type { Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Admission, Clock, Ledger, People, Store, Subject } from '../ports.ts'
+import type { Admission, Clock, Store, Subject } from '../ports.ts'
 import { moduleStream, tenantStream, tenantSubject } from './platform.ts'
 
 export interface FactsOptions {

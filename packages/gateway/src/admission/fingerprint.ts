@@ -1,7 +1,7 @@
 /** What makes two notifications the same: recipient, channel, template, content and data, whatever the order of keys. */
 import { hash } from 'node:crypto'
+import type { Draft } from '../doors.ts'
 import { canonical } from '../policy/canonical.ts'
-import type { Draft } from '../ports.ts'
 
 export function fingerprint(tenant: string, draft: Draft): string {
   const { to, channel, template, content, data } = draft

@@ -3,26 +3,13 @@
  * what is refused leaves nothing behind, neither on record nor in the limits. The same gate decides again whatever
  * changes its prospects later: a preference, a platform limit that frees, a digest that closes, a redrive.
  */
+
+import type { Admit, Admitted, Agenda, Book, Caller, Draft, Gate, Ledger, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Decision, Digest, Notification, Recipient } from '../model.ts'
 import { advance, isFinal } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type {
-  Admit,
-  Admitted,
-  Agenda,
-  Book,
-  Caller,
-  Clock,
-  DigestWrite,
-  Draft,
-  Gate,
-  Ledger,
-  LimitState,
-  Random,
-  Room,
-  Store,
-} from '../ports.ts'
+import type { Clock, DigestWrite, LimitState, Random, Store } from '../ports.ts'
 import { accepted, type Case } from './case.ts'
 import { createDecider, type Deciding, moveTo } from './decide.ts'
 import { createDigestCloser } from './digest-closer.ts'

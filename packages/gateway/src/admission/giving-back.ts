@@ -2,9 +2,11 @@
  * What a notification held and nobody needs any more: its instant in the limits, its place behind a tenant or module
  * limit, its fingerprint. Whoever ends one that has not been delivered gives these back here, once that is on record.
  */
+
+import type { Book, People } from '../doors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Book, LimitState, People } from '../ports.ts'
+import type { LimitState } from '../ports.ts'
 import { claimOf } from './decide.ts'
 import type { PlatformLine } from './platform.ts'
 

@@ -1,6 +1,8 @@
 /** What is known of people, kept in memory for those who were asked for of late. The store has everyone. */
+
+import type { People } from '../doors.ts'
 import type { Recipient } from '../model.ts'
-import type { People, Store } from '../ports.ts'
+import type { Store } from '../ports.ts'
 
 export interface PeopleOptions {
   readonly store: Pick<Store, 'recipient'>

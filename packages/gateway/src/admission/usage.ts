@@ -1,8 +1,10 @@
 /** How much of each limit a person has used: the limits they have met lately, and the others at zero. */
+
+import type { LimitUsage } from '../doors.ts'
 import { channels, type Priority } from '../model.ts'
 import { limitName } from '../policy/counter.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Clock, Countable, LimitState, LimitUsage, Store } from '../ports.ts'
+import type { Clock, Countable, LimitState, Store } from '../ports.ts'
 
 export interface UsageOptions {
   readonly state: LimitState

@@ -4,10 +4,12 @@
  * memory and in which version, so that a notification that was cancelled or decided anew while it stood in a queue
  * is recognised as stale when its turn comes.
  */
+
+import type { Happening, Ledger, Live, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Notification, Status, TimelineEvent } from '../model.ts'
 import { isFinal, statuses, waitingLine } from '../model.ts'
-import type { Change, Clock, Happening, Ledger, Live, Room, Store } from '../ports.ts'
+import type { Change, Clock, Store } from '../ports.ts'
 
 export interface TenantBounds {
   /** Queued, delayed by a tenant or module limit, and dead letters, at most. */

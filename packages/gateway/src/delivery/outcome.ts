@@ -2,9 +2,11 @@
  * What a provider's answer makes of a notification: delivered, failed, tried again, or a dead letter. Pure: the
  * caller says what time it is and what chance gave.
  */
+
+import type { Attempted } from '../doors.ts'
 import type { Move, TimelineEvent } from '../model.ts'
 import { advance } from '../model.ts'
-import type { Attempted, SendResult } from '../ports.ts'
+import type { SendResult } from '../ports.ts'
 
 export function settle(attempted: Attempted): Move {
   const { notification, result, now, firedAt } = attempted

@@ -4,8 +4,10 @@
  * late; and while it has not left, it counts as leaving now whenever another one for the same person is fired. So no
  * window is over, however long a call is held up, and however many leave at once in the end.
  */
+
+import type { Book } from '../doors.ts'
 import type { Notification, Recipient } from '../model.ts'
-import type { Book, Clock } from '../ports.ts'
+import type { Clock } from '../ports.ts'
 import { type Lease, lateMsMax } from './pool.ts'
 
 export interface DeparturesOptions {

@@ -3,21 +3,12 @@
  * asks the limits once more at the very moment of handing over (`fire`), and settles what the provider answers.
  * A lease lasts until the settlement is on disk, so what is in flight is bounded by the pool's concurrency.
  */
+
+import type { Agenda, Attempted, Book, Ledger, People } from '../doors.ts'
 import type { SluiceError } from '../errors.ts'
 import type { Move, Notification, Recipient } from '../model.ts'
 import { advance } from '../model.ts'
-import type {
-  Agenda,
-  Attempted,
-  Book,
-  Clock,
-  Ledger,
-  Message,
-  People,
-  Queue,
-  Random,
-  SendResult,
-} from '../ports.ts'
+import type { Clock, Message, Queue, Random, SendResult } from '../ports.ts'
 import { createDepartures, type Departure } from './departures.ts'
 import { type Composer, compose } from './message.ts'
 import type { Lease, Pool } from './pool.ts'

@@ -3,8 +3,9 @@
  * every window of its rate, is not blocked, and has a call to spare. Accounts take turns.
  */
 import type { Window } from '@sluice/limits'
+import type { AccountReport, PoolReport } from '../doors.ts'
 import type { Channel } from '../model.ts'
-import type { Account, AccountReport, PoolReport, Provider } from '../ports.ts'
+import type { Account, Provider } from '../ports.ts'
 import { createRollingRate, type RollingRate } from './rate.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 

@@ -1,7 +1,8 @@
 /** What clients read: instants as ISO 8601 in UTC with milliseconds, what is absent left out. */
+
+import type { Ledger, LimitUsage, PoolReport } from '../doors.ts'
 import type { Decision, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
 import { isFinal } from '../model.ts'
-import type { Ledger, LimitUsage, PoolReport } from '../ports.ts'
 
 export const iso = (instant: number): string => new Date(instant).toISOString()
 /** `null` stays: never, or nothing of the kind. Instants beyond what a date can hold mean never too. */

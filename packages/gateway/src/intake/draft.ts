@@ -3,11 +3,13 @@
  * that more than one field or the installation has a say in. Pure; what is known of the person is asked for after,
  * and only where the request brings no address of its own (`missingAddress`).
  */
+
+import type { Draft } from '../doors.ts'
 import { type FieldError, SluiceError } from '../errors.ts'
 import type { Channel, Content, JsonObject, Recipient, RecipientFields } from '../model.ts'
 import { addressField } from '../model.ts'
 import { address } from '../policy/preferences.ts'
-import type { Draft, Templates } from '../ports.ts'
+import type { Templates } from '../ports.ts'
 import { isDeeperThan } from './json.ts'
 import type { BatchBody, BatchRecipient, NotificationBody } from './schema.ts'
 import { parseInstant } from './syntax.ts'

@@ -1,6 +1,6 @@
 /** Who asks. One function answers that for every request; as long as no keys are configured it is this one. */
 import type { FastifyRequest } from 'fastify'
-import type { Caller } from '../ports.ts'
+import type { Caller } from '../doors.ts'
 import { isPrintable } from './syntax.ts'
 import { invalidRequest } from './validation.ts'
 

@@ -4,9 +4,10 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { Happening, Ledger, PoolReport } from '../doors.ts'
 import type { Channel, Status, TimelineEvent } from '../model.ts'
 import { channels, statuses } from '../model.ts'
-import type { Happening, Ledger, PoolReport, Queue } from '../ports.ts'
+import type { Queue } from '../ports.ts'
 
 export interface MetricsOptions {
   readonly ledger: Pick<Ledger, 'counts' | 'subscribe'>

@@ -2,8 +2,10 @@
  * Changes to a person, one after the other: who reads, changes and writes must not lose what somebody else wrote
  * in between. Within this process that is a line for each person.
  */
+
+import type { Gate } from '../doors.ts'
 import type { Recipient } from '../model.ts'
-import type { Gate, Store } from '../ports.ts'
+import type { Store } from '../ports.ts'
 
 export interface RecipientEditor {
   /** Stores what `change` makes of the person (undefined: unknown so far) and answers it. Throws what `change` throws. */

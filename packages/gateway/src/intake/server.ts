@@ -5,10 +5,11 @@
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Caller, Gate, Ledger, People, PoolReport } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Caller, Clock, Gate, Ledger, People, PoolReport, Queue, Store, Templates } from '../ports.ts'
+import type { Clock, Queue, Store, Templates } from '../ports.ts'
 import { createApp } from './app.ts'
 import type { Offer } from './draft.ts'
 import { createIdempotency } from './idempotency.ts'

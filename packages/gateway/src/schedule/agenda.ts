@@ -4,10 +4,11 @@
  * memory, and a release needs no look at the disk at its instant. What is due goes to the queue; digests close.
  */
 
+import type { Agenda, Gate, Ledger } from '../doors.ts'
 import { Heap } from '../heap.ts'
 import type { Digest, Notification } from '../model.ts'
 import { advance } from '../model.ts'
-import type { Agenda, Clock, Gate, Ledger, Queue, Store } from '../ports.ts'
+import type { Clock, Queue, Store } from '../ports.ts'
 
 export interface AgendaOptions {
   readonly store: Store

@@ -4,10 +4,11 @@
  */
 import type { Config, PolicyConfig } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
+import type { Caller, Draft } from '../doors.ts'
 import { createGateway, type Gateway, virtualParts } from '../gateway.ts'
 import type { RecipientFields } from '../model.ts'
 import { statuses } from '../model.ts'
-import type { Caller, Draft, Templates } from '../ports.ts'
+import type { Templates } from '../ports.ts'
 import { seededChance } from './chance.ts'
 import { createVirtualClock, type VirtualClock } from './clock.ts'
 import type { Scenario, Traffic } from './scenario.ts'

@@ -2,9 +2,11 @@
  * The provider of a simulation: it delivers everything at once and notes what arrived, when and for whom. All figures
  * are counted from these arrivals, never from the limiter's books.
  */
+
+import type { Happening } from '../doors.ts'
 import type { Notification } from '../model.ts'
 import { channels } from '../model.ts'
-import type { Clock, Happening, Provider, SendResult } from '../ports.ts'
+import type { Clock, Provider, SendResult } from '../ports.ts'
 
 export interface Figures {
   readonly delivered: number

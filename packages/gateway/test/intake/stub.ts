@@ -5,25 +5,13 @@
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
 import { Ajv, type ValidateFunction } from 'ajv'
+import type { Admit, Admitted, Draft, Gate, Happening, Ledger, Live } from '../../src/doors.ts'
 import { type ErrorCode, SluiceError } from '../../src/errors.ts'
 import { createHttpServer, type HttpServerConfig, type HttpServerOptions } from '../../src/intake/server.ts'
 import type { Decision, Notification, Recipient, Status } from '../../src/model.ts'
 import { channels, isFinal, statuses } from '../../src/model.ts'
 import { compilePolicy } from '../../src/policy/compile.ts'
-import type {
-  Admit,
-  Admitted,
-  Clock,
-  DeadLetterQuery,
-  Draft,
-  Gate,
-  Happening,
-  Ledger,
-  ListQuery,
-  Live,
-  Store,
-  StoredAnswer,
-} from '../../src/ports.ts'
+import type { Clock, DeadLetterQuery, ListQuery, Store, StoredAnswer } from '../../src/ports.ts'
 
 export interface Stub {
   readonly url: string

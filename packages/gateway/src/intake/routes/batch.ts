@@ -3,8 +3,9 @@
  * recipient is that recipient's result, and the others go their way. They are accepted in one commit.
  */
 import type { FastifyRequest } from 'fastify'
+import type { Admitted, Draft, Gate, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
-import type { Admitted, Clock, Draft, Gate, People } from '../../ports.ts'
+import type { Clock } from '../../ports.ts'
 import { acceptedAnswer } from '../answer.ts'
 import { batchSchema } from '../answer-schema.ts'
 import {

@@ -4,7 +4,8 @@
  * connects again by itself; what was missed is in the list of notifications.
  */
 import type { ServerResponse } from 'node:http'
-import type { Clock, Happening, Ledger } from '../../ports.ts'
+import type { Happening, Ledger } from '../../doors.ts'
+import type { Clock } from '../../ports.ts'
 import { eventAnswer } from '../answer.ts'
 import { operatorScope } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'

@@ -1,8 +1,10 @@
 /** What operators ask: the accounts, the dead letters, the policy. */
+
+import type { Gate, Ledger, PoolReport } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
 import { compilePolicy } from '../../policy/compile.ts'
 import type { Policy } from '../../policy/policy.ts'
-import type { DeadLetterQuery, Gate, Ledger, PoolReport, Store } from '../../ports.ts'
+import type { DeadLetterQuery, Store } from '../../ports.ts'
 import { poolsAnswer } from '../answer.ts'
 import {
   notificationPage,

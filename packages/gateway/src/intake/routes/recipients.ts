@@ -1,8 +1,9 @@
 /** People: their addresses and wishes, what their limits have used up, and everything that was ever meant for them. */
 import type { FastifyRequest } from 'fastify'
+import type { Gate, Ledger } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
 import type { JsonObject, JsonValue, Recipient } from '../../model.ts'
-import type { Gate, Ledger, Store } from '../../ports.ts'
+import type { Store } from '../../ports.ts'
 import { recipientAnswer as answerOf, limitsAnswer } from '../answer.ts'
 import { limitsSchema, notificationPage } from '../answer-schema.ts'
 import { isDeeperThan } from '../json.ts'
