@@ -81,8 +81,12 @@ export function openThreaded(options: LinkOptions): Link {
     } else resolve((count === 0 ? value : (results ?? Array<null>(count).fill(null))) as never)
   }
 
-  worker.on('error', (error: Error) => end(lost(error.message)))
-  worker.on('exit', (code) => end(lost(`it ended with code ${code}`)))
+  // What the thread still had to say is delivered between its error and its exit, and says it better.
+  let failure: Error | undefined
+  worker.on('error', (error: Error) => {
+    failure = error
+  })
+  worker.on('exit', (code) => end(lost(failure?.message ?? `it ended with code ${code}`)))
   worker.on('message', (answers: readonly Received[]) => {
     for (const answer of answers) receive(answer)
     // Only what is awaited keeps the process alive.
