@@ -299,6 +299,8 @@ class MemoryStore implements Store {
     }
     for (const rows of this.#tenants.values()) {
       for (const row of rows.values()) {
+        // They stand in the order of their acceptance: none behind this one can have ended earlier.
+        if (row.createdAt >= notifications) break
         if (!ended(row) || (row.timeline.at(-1)?.at ?? row.createdAt) >= notifications) continue
         rows.delete(row.id)
         this.#count(row, -1)
