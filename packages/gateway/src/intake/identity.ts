@@ -1,28 +1,41 @@
-/** Who asks. One function answers that for every request; as long as no keys are configured it is this one. */
-import type { FastifyRequest } from 'fastify'
+/**
+ * Who asks. One function answers that for every request and for every WebSocket upgrade; as long as no keys are
+ * configured it is `loopbackIdentity`.
+ */
+import type { IncomingMessage } from 'node:http'
 import type { Caller } from '../doors.ts'
 import { isPrintable } from './syntax.ts'
 import { invalidRequest } from './validation.ts'
 
+/** Opens the operators' routes. */
 export const operatorScope = 'sluice:admin'
+/** Lets a WebSocket client publish. */
+export const publishScope = 'sluice:publish'
 
 export interface Identity extends Caller {
   readonly scopes: ReadonlySet<string>
+  /** The `sub` of the token; absent where it has none, and without keys. */
+  readonly subject?: string
+  /** When the token ends, epoch ms; absent without keys: what has no token does not expire. */
+  readonly expiresAtMs?: number
 }
 
+/** All that is looked at. A FastifyRequest and an IncomingMessage both are one. */
+export type WithHeaders = Pick<IncomingMessage, 'headers'>
+
 /** Throws UNAUTHENTICATED where nobody known asks. */
-export type Authenticate = (request: FastifyRequest) => Identity | Promise<Identity>
+export type Authenticate = (request: WithHeaders) => Identity | Promise<Identity>
 
 const nameMax = 256
-const scopes: ReadonlySet<string> = new Set([operatorScope])
+const scopes: ReadonlySet<string> = new Set([operatorScope, publishScope])
 const byDefault: Identity = { tenant: 'default', module: 'default', scopes }
 
 /**
- * Without keys, on the loopback interface: everybody is an operator, as tenant and module `default` unless the
+ * Without keys, on the loopback interface: everybody has every scope, as tenant and module `default` unless the
  * headers X-Tenant-Id and X-Module-Id name others.
  */
-export function loopbackIdentity(request: FastifyRequest): Identity {
-  const { 'x-tenant-id': tenant, 'x-module-id': module } = request.headers
+export function loopbackIdentity({ headers }: WithHeaders): Identity {
+  const { 'x-tenant-id': tenant, 'x-module-id': module } = headers
   if (tenant === undefined && module === undefined) return byDefault
   return {
     tenant: tenant === undefined ? byDefault.tenant : readName(tenant, 'X-Tenant-Id'),
