@@ -7,6 +7,7 @@ import type { Window } from '@sluice/limits'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Account } from '../ports.ts'
+import type { ProviderName } from './providers/table.ts'
 
 export interface Config {
   /** The file it was read from; absent where there was none. */
@@ -91,8 +92,6 @@ export interface TenantsConfig {
   /** Complete: what an entry leaves out was taken from the default. */
   readonly byId: ReadonlyMap<string, TenantConfig>
 }
-
-export type ProviderName = 'smtp' | 'webhook' | 'sandbox'
 
 export interface PoolConfig {
   readonly channel: Channel

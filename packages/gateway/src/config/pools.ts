@@ -3,10 +3,12 @@
  * accounts with their rates. Without any `pools` the sandbox serves every channel; with some, only what they name.
  */
 import { type Channel, channels, type JsonObject } from '../model.ts'
-import { readAccount, terms } from './accounts.ts'
+import { readAccount } from './accounts.ts'
 import type { PoolConfig, RetryConfig } from './config.ts'
 import { notCarriedYet } from './environment.ts'
-import type { AccountDocument, PoolDocument } from './pool-schema.ts'
+import type { PoolDocument } from './pool-schema.ts'
+import type { AccountDocument } from './providers/provider.ts'
+import { providers } from './providers/table.ts'
 import { readDuration } from './quantity.ts'
 import type { Source } from './source.ts'
 import type { Path } from './yaml-file.ts'
@@ -30,7 +32,7 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
       source.fault([...path, 1], `a second pool for a channel ${notCarriedYet}`)
     const [pool, at] = list === undefined ? [written as PoolDocument, path] : [list[0], [...path, 0]]
     // What is wrong with its form has been told; the rest is still looked at, so that all is told at once.
-    if (pool !== undefined && Object.hasOwn(terms, pool.provider))
+    if (pool !== undefined && Object.hasOwn(providers, pool.provider))
       pools.push(readPool(channel, pool, at, source))
   }
   checkSandboxIds(pools, source)
@@ -65,12 +67,13 @@ export function sandboxBehaviours(pools: readonly PoolConfig[]): Readonly<Record
 function readPool(channel: Channel, written: PoolDocument, path: Path, source: Source): PoolConfig {
   const { provider } = written
   const { timeout, retry } = source.sound<PoolDocument>(path, written)
-  const { channels: carried } = terms[provider]
+  const definition = providers[provider]
+  const { channels: carried } = definition
   if (!carried.includes(channel))
     source.fault([...path, 'provider'], `${provider} carries ${carried.join(', ')}, not ${channel}`)
   const listed: readonly AccountDocument[] = written.accounts ?? [{ id: provider }]
   const accounts = (Array.isArray(listed) ? listed : []).map((account, index) =>
-    readAccount(account, { channel, provider, path: [...path, 'accounts', index], source }),
+    readAccount(account, definition, { channel, path: [...path, 'accounts', index], source }),
   )
   checkIds(
     accounts.map(({ account }) => account.id),

@@ -1,0 +1,79 @@
+/**
+ * What the configuration knows of a provider: which channels it can carry, what an account of it may say, and how
+ * that becomes the options which its adapter alone understands. One file a provider, joined in table.ts.
+ */
+import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
+import type { Channel, JsonObject } from '../../model.ts'
+import { count, rate, text } from '../schema-terms.ts'
+import type { Source } from '../source.ts'
+import type { Path } from '../yaml-file.ts'
+
+export interface AccountPlace {
+  readonly channel: Channel
+  readonly path: Path
+  readonly source: Source
+}
+
+/** What every account may say, whoever its provider is. */
+export const accountTerms = {
+  id: text('a name of letters, digits, dots and dashes', {
+    pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
+    description: 'What reports, logs and the timeline call it.',
+  }),
+  rate: Type.Optional(
+    rate('Never more than this in any rolling window. Default: by channel, see the reference.'),
+  ),
+  concurrency: Type.Optional(count(1, 100_000, 'Calls under way at most.')),
+}
+
+const urlTerms = {
+  url: Type.Optional(text('a URL', { secret: true })),
+  urlFile: Type.Optional(text('the path of a file that holds the URL')),
+  secret: Type.Optional(text('a secret', { secret: true })),
+  secretFile: Type.Optional(text('the path of a file that holds the secret')),
+}
+
+/** An account as the file has it; what else it says is its provider's. */
+export type AccountDocument = Static<TObject<typeof accountTerms>> & Partial<Static<TObject<typeof urlTerms>>>
+
+interface Definition<Terms extends TProperties> {
+  readonly channels: readonly Channel[]
+  /** Calls under way at once, where the account does not say. */
+  readonly concurrencyMax: number
+  /** Of the account's URL; empty where there is none. */
+  readonly schemes: readonly string[]
+  /** Whether a pool may leave its accounts out: there is then one, named after the provider. */
+  readonly accountsOptional?: boolean
+  /** The channel on which an account without a URL finds its address with the recipient. */
+  readonly addressedBy?: Channel
+  /** What an account may say besides `accountTerms`. */
+  readonly terms: Terms
+  /** A secret that was read from a file is held against this. */
+  readonly secretPattern?: { readonly pattern: string; readonly expects: string }
+  /** What its adapter alone understands. Only fields in whose form nothing is wrong are there. */
+  options(account: Static<TObject<Terms>> & AccountDocument, place: AccountPlace): JsonObject
+  /** Calls under way at most, where more than a number decides it. */
+  concurrency?(account: Static<TObject<Terms>> & AccountDocument): number
+}
+
+export interface ProviderDefinition extends Omit<Definition<TProperties>, 'options' | 'concurrency'> {
+  readonly account: TObject<TProperties>
+  options(account: AccountDocument, place: AccountPlace): JsonObject
+  concurrency(account: AccountDocument): number
+}
+
+/** Sees to it that `options` is given what the terms say. */
+export function defineProvider<Terms extends TProperties>(definition: Definition<Terms>): ProviderDefinition {
+  type Account = Static<TObject<Terms>> & AccountDocument
+  const { concurrencyMax } = definition
+  return {
+    ...definition,
+    account: Type.Object<TProperties>(
+      { ...accountTerms, ...definition.terms },
+      { additionalProperties: false },
+    ),
+    options: (account, place) => definition.options(account as Account, place),
+    concurrency: (account) =>
+      definition.concurrency?.(account as Account) ?? account.concurrency ?? concurrencyMax,
+  }
+}
