@@ -7,6 +7,7 @@ import type {
   Content,
   Decision,
   Digest,
+  Job,
   JsonObject,
   Notification,
   Priority,
@@ -28,6 +29,8 @@ import type {
 /** A notification as a client asks for it, checked and with its defaults, before any decision. */
 export interface Draft {
   readonly to: RecipientFields
+  /** The job that it is of. */
+  readonly job?: string
   readonly channel: Channel
   readonly category: string
   readonly priority: Priority
@@ -55,10 +58,15 @@ export interface Admit {
   readonly drafts: readonly Draft[]
   /** Builds what a repetition is answered; stored in the commit that accepts. */
   readonly answer?: (results: readonly Admitted[]) => StoredAnswer
+  /** The job that the drafts are of moves on in the same commit. They have held their places in the queue since it was opened. */
+  readonly job?: { readonly before: Job; readonly after: Job }
 }
 
 export interface Gate {
-  /** Decides, counts, and resolves when everything accepted is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE, STATE_UNAVAILABLE. */
+  /**
+   * Decides, counts, and resolves when everything accepted is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE (also
+   * where the job is no longer as believed), STATE_UNAVAILABLE.
+   */
   admit(request: Admit): Promise<readonly Admitted[]>
   /** What `admit` would decide now; consumes nothing. */
   preview(caller: Caller, draft: Draft): Promise<{ readonly draft: Draft; readonly decision: Decision }>

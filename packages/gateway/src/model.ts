@@ -187,6 +187,8 @@ export interface Notification {
   readonly module: string
   /** The recipient as the request gave it: the id, and addresses that hold for this notification only. */
   readonly to: RecipientFields
+  /** The batch in the background that it is of. */
+  readonly job?: string
   readonly channel: Channel
   /** The channel that was asked for, where a limit made another one carry it. */
   readonly requestedChannel?: Channel
@@ -238,6 +240,38 @@ export interface Digest {
   readonly openedAt: number
   /** When its window ends, or when it is tried again after a limit did not admit it. Epoch ms. */
   readonly closesAt: number
+}
+
+export const jobStatuses = ['running', 'done', 'cancelled'] as const
+export type JobStatus = (typeof jobStatuses)[number]
+
+/** A recipient of a batch of whom nothing was accepted, and why: a code of the table of errors. */
+export interface Refusal {
+  readonly recipient: string
+  readonly code: string
+  readonly detail: string
+}
+
+/**
+ * A batch that is accepted in the background. It is done when of each recipient a notification is decided and
+ * accepted, or is refused; what becomes of the notifications then is their own matter.
+ */
+export interface Job {
+  readonly id: string
+  readonly tenant: string
+  readonly module: string
+  readonly createdAt: number
+  readonly status: JobStatus
+  /** Recipients, those that are refused among them. */
+  readonly total: number
+  /** How many of them are accepted or refused. */
+  readonly taken: number
+  readonly refused: readonly Refusal[]
+}
+
+/** Recipients of a job that are still to be accepted; they hold places in the tenant's line. */
+export function pendingOf({ status, total, taken }: Job): number {
+  return status === 'running' ? total - taken : 0
 }
 
 /** What a move may change besides the state. */

@@ -5,11 +5,13 @@
  * Instants are epoch milliseconds, durations milliseconds.
  */
 import type { ForbiddenInterval, Limit, Decision as LimitDecision } from '@sluice/limits'
+import type { Draft } from './doors.ts'
 import type {
   Channel,
   Content,
   DeadCause,
   Digest,
+  Job,
   JsonObject,
   Move,
   Notification,
@@ -44,6 +46,18 @@ export type DigestWrite =
   | { readonly kind: 'postpone'; readonly digest: Digest }
   | { readonly kind: 'close'; readonly digest: Digest }
 
+/** What a job still has to do: the message, and those who are to get it. Each one's own data goes over the common one. */
+export interface JobWork {
+  readonly message: Omit<Draft, 'to' | 'job'>
+  readonly recipients: readonly (RecipientFields & { readonly data?: JsonObject })[]
+}
+
+export type JobWrite =
+  /** What there is to do is kept as long as it runs. */
+  | { readonly kind: 'open'; readonly job: Job; readonly work: JobWork }
+  /** Holds only while the job is in the status and at the recipient of `before`. */
+  | { readonly kind: 'move'; readonly before: Job; readonly after: Job }
+
 /** What a client that repeats a request with the same Idempotency-Key is answered. */
 export interface StoredAnswer {
   readonly tenant: string
@@ -67,11 +81,12 @@ export interface Change {
   readonly digests?: readonly DigestWrite[]
   readonly recipients?: readonly Recipient[]
   readonly answer?: StoredAnswer
+  readonly jobs?: readonly JobWrite[]
 }
 
 export type CommitResult =
   | { readonly applied: true }
-  /** Nothing was written: these notifications, digests or keys were no longer as the change believed. */
+  /** Nothing was written: these notifications, digests, jobs or keys were no longer as the change believed. */
   | { readonly applied: false; readonly conflicts: readonly string[] }
 
 export interface ListQuery {
@@ -80,6 +95,7 @@ export interface ListQuery {
   readonly statuses?: readonly Status[]
   readonly category?: string
   readonly channel?: Channel
+  readonly job?: string
   /** Bounds of createdAt: from inclusive, to exclusive. */
   readonly from?: number
   readonly to?: number
@@ -183,11 +199,21 @@ export interface Store {
   /** The earliest instant at which an open digest closes. */
   nextDigestAt(): Promise<number | undefined>
   answer(key: AnswerKey): Promise<StoredAnswer | undefined>
+  job(tenant: string, id: string): Promise<Job | undefined>
+  /** Absent when it no longer runs. */
+  jobWork(job: Pick<Job, 'tenant' | 'id'>): Promise<JobWork | undefined>
+  /** Of all tenants, oldest first. */
+  runningJobs(): Promise<readonly Job[]>
+  /** The notifications of a job, as they are on record. */
+  jobMembers(job: Pick<Job, 'tenant' | 'id'>): Promise<readonly Pick<Notification, 'id' | 'status'>[]>
   /** How many notifications are in each state: kept up with every commit. */
   tallies(): Promise<readonly Tally[]>
   /** Whether it can be read and written now; throws what is wrong. */
   ping(): Promise<void>
-  /** Drops stored answers and final notifications older than the given instants; returns how many. */
+  /**
+   * Drops stored answers and final notifications older than the given instants, and jobs as old as these that have
+   * ended and of which no notification is left; returns how many.
+   */
   prune(before: { readonly answers: number; readonly notifications: number }): Promise<number>
   /** Ends cleanly: what is unsettled at the next opening has not been sent. */
   close(): Promise<void>

@@ -8,6 +8,7 @@ import type { Clock, Store } from '../ports.ts'
 import { claims } from './store/claims.ts'
 import { commits } from './store/commits.ts'
 import { digests } from './store/digests.ts'
+import { jobs } from './store/jobs.ts'
 import { questions } from './store/questions.ts'
 import { epoch, stillClock } from './store/sample.ts'
 import type { Context, StoreCapabilities } from './store/suite.ts'
@@ -46,6 +47,7 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
   describe(name, () => {
     describe('commit', () => commits(test, capabilities))
     describe('digests', () => digests(test))
+    describe('jobs', () => jobs(test, capabilities))
     describe('claims', () => claims(test, capabilities))
     describe('questions', () => questions(test, capabilities))
   })

@@ -5,19 +5,28 @@
  */
 import { SluiceError } from '../../errors.ts'
 import { Heap } from '../../heap.ts'
-import { type Digest, isLegalPath, type Notification, type Recipient, type Status } from '../../model.ts'
+import {
+  type Digest,
+  isLegalPath,
+  type Job,
+  type Notification,
+  type Recipient,
+  type Status,
+} from '../../model.ts'
 import type {
   Admission,
   AdmissionQuery,
   Change,
   CommitResult,
   DeadLetterQuery,
+  JobWork,
   ListQuery,
   Page,
   Store,
   StoredAnswer,
   Tally,
 } from '../../ports.ts'
+import { MemoryJobs } from './memory-jobs.ts'
 
 type Group = Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>
 
@@ -42,6 +51,7 @@ class MemoryStore implements Store {
   readonly #byRecipient = new Map<string, Map<string, string[]>>()
   readonly #recipients = new Map<string, Recipient>()
   readonly #answers = new Map<string, StoredAnswer>()
+  readonly #jobs = new MemoryJobs()
   readonly #open = new Map<string, Digest>()
   readonly #items = new Map<string, Map<string, Notification>>()
   readonly #closing = new Heap<Digest>()
@@ -52,7 +62,7 @@ class MemoryStore implements Store {
 
   async commit(change: Change): Promise<CommitResult> {
     if (this.#closed) throw new SluiceError('STORE_UNAVAILABLE', 'The store is closed.')
-    const { accept = [], moves = [], digests = [], recipients = [], answer } = change
+    const { accept = [], moves = [], digests = [], recipients = [], answer, jobs = [] } = change
     for (const move of moves) {
       const path = move.events.map((event) => event.status)
       if (path.length === 0 || !isLegalPath(move.before.status, path)) {
@@ -72,11 +82,12 @@ class MemoryStore implements Store {
     for (const move of moves) this.#replace(this.#find(move.before)!, move.after)
     for (const person of recipients) this.#recipients.set(keyOf(person.tenant, person.id), person)
     if (answer !== undefined) this.#answers.set(answerKey(answer), answer)
+    for (const write of jobs) this.#jobs.write(write)
     return applied
   }
 
-  #conflictsOf({ accept = [], moves = [], digests = [], answer }: Change): string[] {
-    const conflicts: string[] = []
+  #conflictsOf({ accept = [], moves = [], digests = [], answer, jobs = [] }: Change): string[] {
+    const conflicts: string[] = this.#jobs.conflictsOf(jobs)
     for (const notification of accept)
       if (this.#find(notification) !== undefined) conflicts.push(notification.id)
     for (const { before } of moves) {
@@ -107,6 +118,7 @@ class MemoryStore implements Store {
       to.id,
       () => [],
     ).push(id)
+    if (notification.job !== undefined) this.#jobs.join(notification.job, id)
     this.#count(notification, 1)
     this.#file(notification)
   }
@@ -156,6 +168,7 @@ class MemoryStore implements Store {
       recipient === undefined ? [...(this.#tenants.get(tenant)?.values() ?? [])] : this.#of(tenant, recipient)
     const found = rows.filter(
       (row) =>
+        (query.job === undefined || row.job === query.job) &&
         (statuses === undefined || statuses.includes(row.status)) &&
         (category === undefined || row.category === category) &&
         (channel === undefined || row.channel === channel) &&
@@ -276,6 +289,23 @@ class MemoryStore implements Store {
     return this.#answers.get(answerKey(key))
   }
 
+  async job(tenant: string, id: string): Promise<Job | undefined> {
+    return this.#jobs.find({ tenant, id })?.job
+  }
+
+  async jobWork(name: Pick<Job, 'tenant' | 'id'>): Promise<JobWork | undefined> {
+    return this.#jobs.find(name)?.work
+  }
+
+  async runningJobs(): Promise<readonly Job[]> {
+    return this.#jobs.running()
+  }
+
+  async jobMembers({ tenant, id }: Pick<Job, 'tenant' | 'id'>): Promise<readonly Notification[]> {
+    const members = this.#jobs.membersOf(id).map((member) => this.#find({ tenant, id: member }))
+    return members.filter((row) => row !== undefined)
+  }
+
   async tallies(): Promise<readonly Tally[]> {
     return [...this.#tallies.values()]
       .filter(({ count }) => count > 0)
@@ -286,13 +316,7 @@ class MemoryStore implements Store {
     if (this.#closed) throw new SluiceError('STORE_UNAVAILABLE', 'The store is closed.')
   }
 
-  async prune({
-    answers,
-    notifications,
-  }: {
-    readonly answers: number
-    readonly notifications: number
-  }): Promise<number> {
+  async prune({ answers, notifications }: Parameters<Store['prune']>[0]): Promise<number> {
     let pruned = 0
     for (const [key, answer] of this.#answers) {
       if (answer.createdAt < answers && this.#answers.delete(key)) pruned += 1
@@ -303,11 +327,12 @@ class MemoryStore implements Store {
         if (row.createdAt >= notifications) break
         if (!ended(row) || (row.timeline.at(-1)?.at ?? row.createdAt) >= notifications) continue
         rows.delete(row.id)
+        if (row.job !== undefined) this.#jobs.leave(row.job, row.id)
         this.#count(row, -1)
         pruned += 1
       }
     }
-    return pruned
+    return pruned + this.#jobs.prune(notifications)
   }
 
   async close(): Promise<void> {
@@ -358,7 +383,7 @@ function ofTenant(row: Notification, since: number): boolean {
 }
 
 function admissionOf(row: Notification): Admission {
-  const { content: _content, data: _data, timeline: _timeline, decision: _decision, ...admission } = row
+  const { content: _, data: _data, timeline: _timeline, decision: _decision, job: _job, ...admission } = row
   return admission
 }
 

@@ -1,5 +1,5 @@
 /** What the suite of every store, and the tests and benchmarks of stores, write: small, whole, and told apart by its id. */
-import type { Digest, Notification, TimelineEvent } from '../../model.ts'
+import type { Digest, Job, Notification, TimelineEvent } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Clock } from '../../ports.ts'
 
@@ -69,6 +69,21 @@ export function someDigest(patch: Partial<Digest> = {}): Digest {
     name: 'activity',
     openedAt: epoch,
     closesAt: epoch + 3_600_000,
+    ...patch,
+  }
+}
+
+export function someJob(patch: Partial<Job> = {}): Job {
+  made += 1
+  return {
+    id: `01JOB${String(made).padStart(21, '0')}`,
+    tenant: 'acme',
+    module: 'shop',
+    createdAt: epoch,
+    status: 'running',
+    total: 4,
+    taken: 0,
+    refused: [],
     ...patch,
   }
 }

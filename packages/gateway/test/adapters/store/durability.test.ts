@@ -153,6 +153,23 @@ describe('the one owner', () => {
     })
   })
 
+  it('takes over a file that was written before there were jobs', async () => {
+    const path = join(folder, 'older.db')
+    const store = open(path)
+    const notification = someNotification()
+    await store.commit({ accept: [notification] })
+    await store.close()
+    const db = new DatabaseSync(path)
+    db.exec(`DROP INDEX by_job; ALTER TABLE notifications DROP COLUMN job; DROP TABLE jobs; DROP TABLE job_work;
+      PRAGMA user_version = 1`)
+    db.close()
+    const again = open(path)
+    assert.deepEqual(await again.notification('acme', notification.id), notification)
+    await again.commit({ moves: [settled(notification, epoch)], accept: [someNotification({ job: 'j' })] })
+    assert.equal((await again.jobMembers({ tenant: 'acme', id: 'j' })).length, 1)
+    await again.close()
+  })
+
   it('leaves the file to readers', async () => {
     const path = join(folder, 'read.db')
     const store = open(path)

@@ -14,6 +14,7 @@ import { prepareDue } from './due.ts'
 import { createDueIndex } from './due-index.ts'
 import { diskFault, isDamage } from './faults.ts'
 import { prepareHistory } from './history.ts'
+import { prepareJobs } from './jobs.ts'
 import { prepareListing } from './listing.ts'
 import { prepareNotificationWrites } from './notifications.ts'
 import { prepareRecipients } from './recipients.ts'
@@ -77,6 +78,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const recipients = prepareRecipients(db)
   const tallies = prepareTallies(db)
   const answers = prepareAnswers(db, key)
+  const jobs = prepareJobs(db)
   const register = createRegister(db, key)
   const listing = prepareListing(db, register)
   const admissions = prepareAdmissions(db, register)
@@ -89,6 +91,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     digests,
     recipients,
     answers,
+    jobs,
     tallies,
     register,
     due: dueIndex,
@@ -122,6 +125,10 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     admissions: admissions.read,
     recipient: recipients.find,
     answer: answers.find,
+    job: jobs.find,
+    jobWork: jobs.work,
+    runningJobs: jobs.running,
+    jobMembers: jobs.members,
     openDigest: digests.find,
     dueDigests: digests.due,
     nextDigestAt: digests.earliest,
@@ -140,6 +147,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     pruneAnswers: (before: number, max: number) => writer.transaction(() => answers.prune(before, max)),
     pruneNotifications: (before: number, from: number, max: number) =>
       writer.transaction(() => history.prune(before, from, max)),
+    pruneJobs: (before: number, max: number) => writer.transaction(() => jobs.prune(before, max)),
     close: () => {
       try {
         markClosed(db)

@@ -60,7 +60,14 @@ export function prepareListing(db: DatabaseSync, register: Register): Listing {
     if (found === undefined) return undefined
     return [`${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)`, ...found]
   }
+  const byJob: Source = ['notifications n INDEXED BY by_job CROSS JOIN states s USING (seq)']
   const noLimit = -1
+
+  /** The smallest part of the record in which all of them stand. */
+  function sourceOf({ tenant, recipient, job }: ListQuery): Source | undefined {
+    if (job !== undefined) return byJob
+    return recipient === undefined ? byNotification : byRecipient(tenant, recipient)
+  }
 
   return {
     notification(tenant, id) {
@@ -71,8 +78,9 @@ export function prepareListing(db: DatabaseSync, register: Register): Listing {
     list(query) {
       const after = readCursor(query.cursor, 2)
       const rows = select(
-        query.recipient === undefined ? byNotification : byRecipient(query.tenant, query.recipient),
+        sourceOf(query),
         [
+          query.job !== undefined && ['n.job = ?', query.job],
           ['n.tenant = ?', query.tenant],
           query.recipient !== undefined && ['n.recipient = ?', query.recipient],
           query.category !== undefined && ['n.category = ?', query.category],

@@ -35,9 +35,10 @@ export type LongRow = readonly [
   request: string,
   decision: string,
   sum: number,
+  job: string | null,
 ]
 
-export const longRowLength = 10
+export const longRowLength = 11
 
 /** The row of `states` without its seq. */
 export type ShortRow = readonly [
@@ -59,25 +60,25 @@ export type ShortRow = readonly [
 export const shortRowLength = 13
 
 const longColumns =
-  'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum'
+  'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum, n.job'
 const shortColumns =
   's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum'
 
 /** What `readNotification` takes, from `notifications n` and `states s`. */
 export const columns = `s.seq, ${longColumns}, ${shortColumns}`
 /** Where the short row begins in it. */
-const shortAt = 11
+const shortAt = 12
 
 export type Row = readonly SQLOutputValue[]
 
 export function longRow(notification: Notification): LongRow {
-  const { id, tenant, to, channel, requestedChannel = null, category, createdAt } = notification
+  const { id, tenant, to, channel, requestedChannel = null, category, createdAt, job = null } = notification
   const request = requestOf(notification)
   const decision = JSON.stringify(notification.decision)
   const sum = sumOf(
-    longText(id, tenant, to.id, channel, requestedChannel, category, createdAt, request, decision),
+    longText(id, tenant, to.id, channel, requestedChannel, category, createdAt, request, decision, job),
   )
-  return [id, tenant, to.id, channel, requestedChannel, category, createdAt, request, decision, sum]
+  return [id, tenant, to.id, channel, requestedChannel, category, createdAt, request, decision, sum, job]
 }
 
 export function shortRow(notification: Notification): ShortRow {
@@ -140,8 +141,10 @@ function longText(
   createdAt: number,
   request: string,
   decision: string,
+  job: string | null,
 ): string {
-  return `${id} ${tenant} ${recipient} ${channel} ${requestedChannel} ${category} ${createdAt} ${request} ${decision}`
+  const common = `${id} ${tenant} ${recipient} ${channel} ${requestedChannel} ${category} ${createdAt} ${request} ${decision}`
+  return job === null ? common : `${common} ${job}`
 }
 
 /** `suspect_at` is not in it: a restart after a crash writes it over many rows at once. */
@@ -174,7 +177,7 @@ export function createdAtOf(row: Row): number {
 
 /** @throws what faults.ts takes for damage, where a sum is wrong. */
 export function readNotification(row: Row): Notification {
-  const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, sum] =
+  const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, sum, job] =
     row.slice(1, shortAt) as unknown as LongRow
   const [
     status,
@@ -193,7 +196,7 @@ export function readNotification(row: Row): Notification {
   ] = row.slice(shortAt) as unknown as ShortRow
   const flags = single + 2 * undecided + 4 * platform
   checkSum(
-    longText(id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision),
+    longText(id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, job),
     sum,
     `notification ${id}`,
   )
@@ -206,6 +209,7 @@ export function readNotification(row: Row): Notification {
     id,
     tenant,
     ...(JSON.parse(request) as Request),
+    ...(job === null ? {} : { job }),
     channel: channel as Channel,
     ...(requestedChannel === null ? {} : { requestedChannel: requestedChannel as Channel }),
     category,

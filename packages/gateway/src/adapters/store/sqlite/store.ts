@@ -123,6 +123,10 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     nextDueAt: () => ask('nextDueAt'),
     nextDigestAt: () => ask('nextDigestAt'),
     answer: ({ tenant, module, method, path, key }) => ask('answer', { tenant, module, method, path, key }),
+    job: (tenant, id) => ask('job', tenant, id),
+    jobWork: ({ tenant, id }) => ask('jobWork', { tenant, id }),
+    runningJobs: () => ask('runningJobs'),
+    jobMembers: ({ tenant, id }) => ask('jobMembers', { tenant, id }),
     tallies: () => ask('tallies'),
     async ping() {
       if (damage !== undefined) throw errorOf(damage)
@@ -132,15 +136,17 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     counters: () => ask('counters'),
 
     async prune(before) {
-      const answers = await prune(async () => {
-        const dropped = await ask('pruneAnswers', before.answers, pruneSlice)
-        return dropped === pruneSlice ? { dropped, next: 0 } : { dropped }
-      }, 0)
+      const untilFew = (slice: () => Promise<number>): Promise<number> =>
+        prune(async () => {
+          const dropped = await slice()
+          return dropped === pruneSlice ? { dropped, next: 0 } : { dropped }
+        }, 0)
+      const answers = await untilFew(() => ask('pruneAnswers', before.answers, pruneSlice))
       const final = await prune(
         (from: number) => ask('pruneNotifications', before.notifications, from, pruneSlice),
         0,
       )
-      return answers + final
+      return answers + final + (await untilFew(() => ask('pruneJobs', before.notifications, pruneSlice)))
     },
 
     async close() {

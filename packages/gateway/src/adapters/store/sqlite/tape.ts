@@ -3,9 +3,9 @@
  * to another thread for 0.5 µs a notification; and all that is computed from a notification (its JSON, its sums: 3 µs)
  * is computed before it crosses. What `encode` puts down and what a `Head` takes up stand in the same order.
  */
-import type { Channel, Move } from '../../../model.ts'
+import type { Channel, Job, JobStatus, Move, Refusal } from '../../../model.ts'
 import { isLegalPath } from '../../../model.ts'
-import type { Change, DigestWrite, StoredAnswer } from '../../../ports.ts'
+import type { Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
 import { isPlatformDelayed, statusCodes } from './codes.ts'
 import type { LongRow, ShortRow } from './rows.ts'
 import { longRow, longRowLength, shortRow, shortRowLength } from './rows.ts'
@@ -13,7 +13,7 @@ import { longRow, longRowLength, shortRow, shortRowLength } from './rows.ts'
 /** First the number of writes, then each of them, led by its `Op`. */
 export type Tape = (string | number | null)[]
 
-export const Op = { accept: 0, move: 1, digest: 2, recipient: 3, answer: 4 } as const
+export const Op = { accept: 0, move: 1, digest: 2, recipient: 3, answer: 4, job: 5 } as const
 
 /** A move as the writer needs it. */
 export interface ShortMove {
@@ -36,14 +36,23 @@ export interface ShortAnswer
   readonly body: string
 }
 
+/** A new job has no `before`, and `work` as JSON. */
+export interface ShortJobWrite {
+  readonly before: Pick<Job, 'status' | 'taken'> | undefined
+  readonly after: Job
+  readonly work: string
+}
+
 const digestKinds = ['join', 'open', 'postpone', 'close'] as const satisfies readonly DigestWrite['kind'][]
 
 /** @throws TypeError for a path that no notification may go. */
 export function encode(change: Change): Tape {
-  const { digests = [], answer, moves = [], accept = [], recipients = [] } = change
+  const { digests = [], answer, moves = [], accept = [], recipients = [], jobs = [] } = change
   checkPaths(change)
   const answers = answer === undefined ? 0 : 1
-  const tape: Tape = [digests.length + answers + moves.length + accept.length + recipients.length]
+  const writes = [digests, moves, accept, recipients, jobs].reduce((sum, { length }) => sum + length, answers)
+  const tape: Tape = [writes]
+  for (const write of jobs) putJob(tape, write)
   for (const write of digests) putDigest(tape, write)
   if (answer !== undefined) putAnswer(tape, answer)
   for (const move of moves) putMove(tape, move)
@@ -92,6 +101,25 @@ function putDigest(tape: Tape, { kind, digest: d }: DigestWrite): void {
 function putAnswer(tape: Tape, answer: StoredAnswer): void {
   const { tenant, module, method, path, key, createdAt } = answer
   tape.push(Op.answer, tenant, module, method, path, key, createdAt, JSON.stringify(answer))
+}
+
+function putJob(tape: Tape, write: JobWrite): void {
+  const opens = write.kind === 'open'
+  const { id, tenant, module, createdAt, status, total, taken, refused } = opens ? write.job : write.after
+  tape.push(
+    Op.job,
+    opens ? null : write.before.status,
+    opens ? 0 : write.before.taken,
+    id,
+    tenant,
+    module,
+    createdAt,
+    status,
+    total,
+    taken,
+    JSON.stringify(refused),
+    opens ? JSON.stringify(write.work) : '',
+  )
 }
 
 /** Reads tapes, one after the other. Every method takes what comes next and steps behind it. */
@@ -161,6 +189,25 @@ export class Head {
       key: this.text(),
       createdAt: this.number(),
       body: this.text(),
+    }
+  }
+
+  job(): ShortJobWrite {
+    const status = this.#tape[this.#at++] as JobStatus | null
+    const taken = this.number()
+    return {
+      before: status === null ? undefined : { status, taken },
+      after: {
+        id: this.text(),
+        tenant: this.text(),
+        module: this.text(),
+        createdAt: this.number(),
+        status: this.text() as JobStatus,
+        total: this.number(),
+        taken: this.number(),
+        refused: JSON.parse(this.text()) as readonly Refusal[],
+      },
+      work: this.text(),
     }
   }
 }

@@ -9,6 +9,7 @@ import type { Claims } from './claims.ts'
 import { isDueCode, isScheduledCode } from './codes.ts'
 import type { Digests } from './digests.ts'
 import type { DueIndex } from './due-index.ts'
+import type { Jobs } from './jobs.ts'
 import type { NotificationWrites } from './notifications.ts'
 import type { Recipients } from './recipients.ts'
 import type { Register } from './register.ts'
@@ -23,6 +24,7 @@ export interface WriterParts {
   readonly digests: Digests
   readonly recipients: Recipients
   readonly answers: Answers
+  readonly jobs: Jobs
   readonly tallies: Tallies
   readonly register: Register
   readonly due: DueIndex
@@ -53,7 +55,7 @@ interface Written {
 const nothing = (): Written => ({ counts: [], moves: [], accepted: 0, answered: 0 })
 
 export function createWriter(parts: WriterParts): Writer {
-  const { db, claims, notifications, digests, recipients, answers, tallies, register, due } = parts
+  const { db, claims, notifications, digests, recipients, answers, jobs, tallies, register, due } = parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const savepoint = db.prepare('SAVEPOINT change')
@@ -121,6 +123,10 @@ export function createWriter(parts: WriterParts): Writer {
         const answer = head.answer()
         written.answered += 1
         return answers.write(answer) ? undefined : answer.key
+      }
+      case Op.job: {
+        const write = head.job()
+        return jobs.write(write) ? undefined : write.after.id
       }
       default:
         throw new RangeError(`no operation has the code ${op}`)

@@ -1,0 +1,90 @@
+/**
+ * Batches in the background: where each stands, and, as long as it runs, what it still has to do. The work is a JSON
+ * text of up to some megabytes that is written once; moving on rewrites the short row only.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { Job, Notification } from '../../../model.ts'
+import type { JobWork } from '../../../ports.ts'
+import { statusOf } from './codes.ts'
+import { checkSum, sumOf } from './sum.ts'
+import type { ShortJobWrite } from './tape.ts'
+
+type JobName = Pick<Job, 'tenant' | 'id'>
+
+export interface Jobs {
+  /** False where the job is not as the write believes. */
+  write(write: ShortJobWrite): boolean
+  find(tenant: string, id: string): Job | undefined
+  work(name: JobName): JobWork | undefined
+  running(): readonly Job[]
+  members(name: JobName): readonly Pick<Notification, 'id' | 'status'>[]
+  /** Drops up to `max` that have ended, are older and have no notification left; returns how many. */
+  prune(before: number, max: number): number
+}
+
+const columns =
+  'j.id, j.tenant, j.module, j.created_at AS "createdAt", j.status, j.total, j.taken, j.refused, j.sum'
+
+export function prepareJobs(db: DatabaseSync): Jobs {
+  const insert = db.prepare('INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING')
+  const insertWork = db.prepare('INSERT INTO job_work VALUES (?, ?, ?)')
+  const update = db.prepare(
+    'UPDATE jobs SET status = ?, taken = ?, refused = ?, sum = ? WHERE id = ? AND status = ? AND taken = ?',
+  )
+  const removeWork = db.prepare('DELETE FROM job_work WHERE id = ?')
+  const find = db.prepare(`SELECT ${columns} FROM jobs j WHERE id = ? AND tenant = ?`)
+  const work = db.prepare(
+    'SELECT w.body, w.sum FROM job_work w JOIN jobs j USING (id) WHERE w.id = ? AND j.tenant = ?',
+  )
+  const running = db.prepare(
+    `SELECT ${columns} FROM job_work w CROSS JOIN jobs j USING (id) ORDER BY j.created_at, w.rowid`,
+  )
+  const members = db.prepare(`SELECT n.id, s.status FROM notifications n INDEXED BY by_job
+    CROSS JOIN states s USING (seq) WHERE n.job = ? AND n.tenant = ? ORDER BY n.seq`)
+  const prune = db.prepare(`DELETE FROM jobs WHERE id IN (SELECT id FROM jobs j WHERE created_at < ?
+    AND status <> 'running' AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.job = j.id) LIMIT ?)`)
+
+  return {
+    write({ before, after, work }) {
+      const { id, tenant, module, createdAt, status, total, taken } = after
+      const refused = JSON.stringify(after.refused)
+      const sum = sumOf(textOf(after, refused))
+      if (before === undefined) {
+        const { changes } = insert.run(id, tenant, module, createdAt, status, total, taken, refused, sum)
+        if (changes === 0) return false
+        if (status === 'running') insertWork.run(id, work, sumOf(work))
+        return true
+      }
+      if (update.run(status, taken, refused, sum, id, before.status, before.taken).changes === 0) return false
+      if (before.status === 'running' && status !== 'running') removeWork.run(id)
+      return true
+    },
+    find(tenant, id) {
+      const row = find.get(id, tenant)
+      return row === undefined ? undefined : readJob(row)
+    },
+    work({ tenant, id }) {
+      const row = work.get(id, tenant)
+      if (row === undefined) return undefined
+      checkSum(row.body as string, row.sum, `the work of job ${id}`)
+      return JSON.parse(row.body as string) as JobWork
+    },
+    running: () => running.all().map(readJob),
+    members: ({ tenant, id }) =>
+      members
+        .all(id, tenant)
+        .map((row) => ({ id: row.id as string, status: statusOf(row.status as number) })),
+    prune: (before, max) => Number(prune.run(before, max).changes),
+  }
+}
+
+function textOf({ id, tenant, module, createdAt, status, total, taken }: Job, refused: string): string {
+  return `${id} ${tenant} ${module} ${createdAt} ${status} ${total} ${taken} ${refused}`
+}
+
+function readJob(row: Record<string, unknown>): Job {
+  const { sum, refused, ...rest } = row
+  const job = { ...rest, refused: JSON.parse(refused as string) } as unknown as Job
+  checkSum(textOf(job, refused as string), sum, `job ${job.id}`)
+  return job
+}
