@@ -117,6 +117,15 @@ export function termsOf(options: AnyOptions | undefined): Terms {
   return { weight, notBefore: instant, forbidden: intervals, horizonMs, priority, firm }
 }
 
+/** The longest block, ms. */
+const blockMsMax = 100 * 366 * 86_400_000
+
+/** @throws LimitsError `INVALID_ARGUMENT` */
+export function checkBlock(ms: number): number {
+  if (Number.isInteger(ms) && ms >= 1 && ms <= blockMsMax) return ms
+  refuse(`a block lasts a whole number of milliseconds, from 1 to 100 years, not ${ms}`)
+}
+
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function checkKey(what: 'subject' | 'id', key: string): void {
   if (typeof key === 'string' && key.length > 0 && key.length <= keyMax) return

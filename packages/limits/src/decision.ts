@@ -43,7 +43,9 @@ export interface Decision {
   readonly retryAfterMs: number
   /** The limit that gave the final instant or the refusal; undefined where no limit made it wait. */
   readonly limit: string | undefined
-  /** The first instant ≥ now and ≥ notBefore outside the forbidden intervals. */
+  /** The end of the subject's block, where one stands now: nothing goes before it, whatever the limits say. */
+  readonly blockedUntil: number | undefined
+  /** The first instant ≥ now and ≥ notBefore outside the forbidden intervals and the block. */
   readonly firstAt: number
   /** Names of all limits that do not admit at `firstAt`, in the order of the call. */
   readonly refusedBy: readonly string[]
@@ -54,8 +56,10 @@ export interface Decision {
 }
 
 /** All but the rows, for stores that work out everything at once. */
-export interface Facts extends Omit<Decision, 'retryAfterMs' | 'rules'> {
+export interface Facts extends Omit<Decision, 'retryAfterMs' | 'rules' | 'blockedUntil'> {
   readonly now: number
+  /** @defaultValue undefined */
+  readonly blockedUntil?: number | undefined
 }
 
 /**
@@ -85,6 +89,7 @@ export class Outcome implements Decision {
   readonly firstAt: number
   readonly refusedBy: readonly string[]
   readonly evicted: readonly string[]
+  readonly blockedUntil: number | undefined
   readonly #plan: Plan | undefined
   readonly #weight: number
   /** One log for all streams with its length, or a snapshot of each with the length -1, or the rows themselves. */
@@ -105,6 +110,7 @@ export class Outcome implements Decision {
     weight: number,
     source: Log | Snapshot | readonly RuleRow[],
     length: number,
+    blockedUntil?: number,
   ) {
     this.allowed = allowed
     this.held = held
@@ -115,6 +121,7 @@ export class Outcome implements Decision {
     this.firstAt = firstAt
     this.refusedBy = refusedBy
     this.evicted = evicted
+    this.blockedUntil = blockedUntil
     this.#plan = plan
     this.#weight = weight
     this.#source = source
@@ -142,8 +149,20 @@ export class Outcome implements Decision {
   }
 
   toJSON(): Decision {
-    const { allowed, held, fired, at, retryAfterMs, limit, firstAt, refusedBy, evicted, rules } = this
-    return { allowed, held, fired, at, retryAfterMs, limit, firstAt, refusedBy, evicted, rules }
+    const {
+      allowed,
+      held,
+      fired,
+      at,
+      retryAfterMs,
+      limit,
+      blockedUntil,
+      firstAt,
+      refusedBy,
+      evicted,
+      rules,
+    } = this
+    return { allowed, held, fired, at, retryAfterMs, limit, blockedUntil, firstAt, refusedBy, evicted, rules }
   }
 
   /** What console.log shows in Node: the rows too. */
@@ -154,7 +173,7 @@ export class Outcome implements Decision {
 
 /** Makes a decision whose rows are known: the door for stores that get their facts from elsewhere. */
 export function decisionOf(facts: Facts, rows: readonly RuleRow[]): Decision {
-  const { allowed, held, fired, at, now, limit, firstAt, refusedBy, evicted } = facts
+  const { allowed, held, fired, at, now, limit, firstAt, refusedBy, evicted, blockedUntil } = facts
   const retryAfterMs = at > now ? at - now : 0
   return new Outcome(
     allowed,
@@ -170,6 +189,7 @@ export function decisionOf(facts: Facts, rows: readonly RuleRow[]): Decision {
     0,
     rows,
     rowsGiven,
+    blockedUntil,
   )
 }
 

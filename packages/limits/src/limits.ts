@@ -7,6 +7,7 @@ import {
   type AnyOptions,
   type Call,
   type CheckOptions,
+  checkBlock,
   checkEntries,
   checkKey,
   type FireCall,
@@ -73,6 +74,21 @@ export interface Limits {
   ): Promise<readonly boolean[]>
   /** Inserts what is on record elsewhere; ids that are known stay as they are. */
   restore(subject: string, entries: readonly RestoredEntry[]): Promise<void>
+  /**
+   * How many may go now, one after the other: the least that any window has left, and 0 while the subject is blocked.
+   * Infinity where no rule limits.
+   */
+  remaining(subject: string, rules: readonly Limit[]): Promise<number>
+  /**
+   * Lets nothing of the subject go for `ms` milliseconds, whatever its limits say, as a provider's Retry-After or
+   * a ban asks: decisions carry `blockedUntil`, reservations go behind it, `force` alone passes. It replaces a block
+   * that stands. Answers when it ends, epoch ms.
+   */
+  block(subject: string, ms: number): Promise<number>
+  /** Lifts the block. Answers whether one stood. */
+  unblock(subject: string): Promise<boolean>
+  /** Begins a subject anew: what it counted, what it booked, its block. The same as `forget`. */
+  reset(subject: string): Promise<void>
   /** Drops everything about a subject. */
   forget(subject: string): Promise<void>
   /** Whether anything is known about a subject. */
@@ -89,6 +105,10 @@ export interface SyncLimits {
   force(subject: string, id: string, rules: readonly Limit[], options?: CheckOptions): Decision
   cancel(subject: string, id: string): boolean
   restore(subject: string, entries: readonly RestoredEntry[]): void
+  remaining(subject: string, rules: readonly Limit[]): number
+  block(subject: string, ms: number): number
+  unblock(subject: string): boolean
+  reset(subject: string): void
   forget(subject: string): void
   has(subject: string): boolean
 }
@@ -125,6 +145,10 @@ function overStore(store: Store, planOf: PlanOf): Limits {
     checkKey('id', at.id)
     return at
   }
+  const forget = async (subject: string): Promise<void> => {
+    checkKey('subject', subject)
+    await store.forget([subject])
+  }
   return {
     take: (subject, rules, options) => ask('take', { ...options, subject, rules }),
     check: (subject, rules, options) => ask('check', { ...options, subject, rules }),
@@ -142,10 +166,17 @@ function overStore(store: Store, planOf: PlanOf): Limits {
       checkKey('subject', subject)
       await store.restore([{ subject, entries: checkEntries(entries) }])
     },
-    async forget(subject) {
+    remaining: async (subject, rules) => remainingOf(await ask('check', { subject, rules }), rules),
+    async block(subject, ms) {
       checkKey('subject', subject)
-      await store.forget([subject])
+      return (await store.block([{ subject, ms: checkBlock(ms) }]))[0]!.until
     },
+    async unblock(subject) {
+      checkKey('subject', subject)
+      return (await store.block([{ subject, ms: 0 }]))[0]!.stood
+    },
+    reset: forget,
+    forget,
     async has(subject) {
       checkKey('subject', subject)
       return (await store.has([subject]))[0]!
@@ -164,6 +195,10 @@ function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimi
   ): Decision => {
     checkCall(kind, subject, id)
     return store[kind](planOf(rules), subject, id, termsOf(options))
+  }
+  const forget = (subject: string): void => {
+    checkKey('subject', subject)
+    store.forget(subject)
   }
   const sync: SyncLimits = {
     take(subject, rules, options) {
@@ -192,10 +227,17 @@ function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimi
       checkKey('subject', subject)
       store.restore(subject, checkEntries(entries))
     },
-    forget(subject) {
+    remaining: (subject, rules) => remainingOf(ask('check', subject, undefined, rules, undefined), rules),
+    block(subject, ms) {
       checkKey('subject', subject)
-      store.forget(subject)
+      return store.block(subject, checkBlock(ms)).until
     },
+    unblock(subject) {
+      checkKey('subject', subject)
+      return store.block(subject, 0).stood
+    },
+    reset: forget,
+    forget,
     has(subject) {
       checkKey('subject', subject)
       return store.has(subject)
@@ -211,6 +253,14 @@ function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimi
     force: async (subject, id, rules, options) => sync.force(subject, id, rules, options),
     sync,
   }
+}
+
+/** What limits that only count have left says nothing about who may go. */
+function remainingOf(decision: Decision, rules: readonly Limit[]): number {
+  if (!decision.allowed) return 0
+  const counting = new Set(rules.filter(({ over }) => over === 'count').map(({ name }) => name))
+  const left = decision.rules.filter(({ limit }) => !counting.has(limit)).map(({ remaining }) => remaining)
+  return Math.min(Number.POSITIVE_INFINITY, ...left)
 }
 
 function checkCall(kind: Kind, subject: string, id: string | undefined): void {

@@ -70,6 +70,17 @@ export interface RestoredEntry {
   readonly weight?: number
 }
 
+/** What a block was and is now. */
+export interface BlockChange {
+  /** Whether one stood at this instant. */
+  readonly stood: boolean
+  /** When the new one ends, epoch ms; now where it was lifted. */
+  readonly until: number
+}
+
+/** The id under which a subject keeps its block: no caller may have an empty one. */
+export const blockId = ''
+
 export interface Store {
   /** In the order of the questions; those of one subject see each other's effects in that order. */
   decide(questions: readonly Question[]): Promise<readonly Decision[]>
@@ -79,6 +90,8 @@ export interface Store {
   restore(
     batches: readonly { readonly subject: string; readonly entries: readonly RestoredEntry[] }[],
   ): Promise<void>
+  /** Lets nothing of the subjects go for so long from now; 0 lifts what stands. The last word counts. */
+  block(blocks: readonly { readonly subject: string; readonly ms: number }[]): Promise<readonly BlockChange[]>
   /** Drops everything about the subjects. */
   forget(subjects: readonly string[]): Promise<void>
   /** Whether anything is known about each subject. */
@@ -93,6 +106,7 @@ type Decide = (plan: Plan, subject: string, id: string | undefined, terms: Terms
 export interface SyncStore extends Readonly<Record<Kind, Decide>> {
   cancel(subject: string, id: string): boolean
   restore(subject: string, entries: readonly RestoredEntry[]): void
+  block(subject: string, ms: number): BlockChange
   forget(subject: string): void
   has(subject: string): boolean
 }

@@ -59,6 +59,7 @@ export function randomOperation(
     streams: random.pick([['a'], ['a', 'b'], ['all', 'c', 'b']]),
     weight,
   }
+  const blockMs = random.between(1, 120)
   const dice = random.below(100)
   const operation = (name: string, apply: (limits: Limits) => Promise<unknown>, options: unknown = {}) => ({
     text: `${now} ${name} ${subject} ${id} ${rules.map((rule) => rule.name).join('+')} ${JSON.stringify(options)}`,
@@ -72,6 +73,8 @@ export function randomOperation(
   if (dice < 80) return operation('fire', (on) => on.fire(subject, id, rules, waiting), waiting)
   if (dice < 84) return operation('force', (on) => on.force(subject, id, rules, { weight }), { weight })
   if (dice < 93) return operation('cancel', (on) => on.cancel(subject, id))
+  if (dice < 95) return operation('block', (on) => on.block(subject, blockMs), { blockMs })
+  if (dice < 96) return operation('unblock', (on) => on.unblock(subject))
   if (dice < 97) return operation('restore', (on) => on.restore(subject, [restored]), restored)
   if (dice < 99) return operation('has', (on) => on.has(subject))
   return operation('forget', (on) => on.forget(subject))

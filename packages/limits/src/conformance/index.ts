@@ -4,6 +4,7 @@
  * whose time is a server's takes the given clock in its place for this purpose.
  */
 import { describe } from 'node:test'
+import { exerciseBlocking } from './blocking.ts'
 import { exerciseBooking } from './booking.ts'
 import { exerciseCounting } from './counting.ts'
 import { type Capabilities, type CreateStore, opener } from './fixture.ts'
@@ -19,6 +20,7 @@ export function exerciseStore(createStore: CreateStore, capabilities: Capabiliti
   describe(`${capabilities.name} is a store of the limiter`, () => {
     exerciseCounting(open)
     exerciseBooking(open)
+    exerciseBlocking(open)
     exerciseUpkeep(open, capabilities)
   })
 }

@@ -6,7 +6,7 @@
 import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
 import type { ForbiddenInterval } from '../forbidden.ts'
 import type { Plan, PlanRule } from '../plan.ts'
-import type { Question, RestoredEntry, Store } from '../store.ts'
+import { type BlockChange, blockId, type Question, type RestoredEntry, type Store } from '../store.ts'
 
 interface ModelEntry {
   readonly id: string | undefined
@@ -58,6 +58,15 @@ export function modelStore(options: { readonly now: () => number }): ModelStore 
     return entriesOf(subject).length < entries.length
   }
 
+  function block(subject: string, ms: number, now: number): BlockChange {
+    const entries = entriesOf(subject)
+    const kept = entries.filter((entry) => entry.id !== blockId)
+    const until = now + ms
+    const one = { id: blockId, at: until, weight: 1, fired: true, low: false, streams: [] }
+    keep(subject, ms === 0 ? kept : [...kept, one])
+    return { stood: entries.some((entry) => entry.id === blockId && entry.at > now), until }
+  }
+
   return {
     entries: entriesOf,
     decide: async (questions) => questions.map(decide),
@@ -65,6 +74,7 @@ export function modelStore(options: { readonly now: () => number }): ModelStore 
     async restore(batches) {
       for (const { subject, entries } of batches) restore(subject, entries)
     },
+    block: async (blocks) => blocks.map(({ subject, ms }) => block(subject, ms, options.now())),
     async forget(names) {
       for (const name of names) subjects.delete(name)
     },
@@ -85,9 +95,12 @@ function answer(question: Question, entries: Entries, now: number): Answer {
   const repeated = own !== undefined && (books || (kind === 'take' && own.fired))
   const weight = own?.weight ?? terms.weight
   const start = Math.max(now, terms.notBefore)
-  const firstAt = outside(terms.forbidden, start)
+  const blockedUntil = entries.find((entry) => entry.id === blockId && entry.at > now)?.at
+  const blocks = blockedUntil === undefined ? [] : [{ from: 0, to: blockedUntil }]
+  const forbidden = [...terms.forbidden, ...blocks]
+  const firstAt = outside(forbidden, start)
   const used = plan.rules.map((rule) => usedIn(rule, plan, others, now))
-  const ask: Ask = { plan, weight, forbidden: terms.forbidden, firstAt }
+  const ask: Ask = { plan, weight, forbidden, firstAt }
 
   /** The entries that the question is judged against. */
   let judged = kind === 'fire' ? others.filter((entry) => entry.fired) : others
@@ -144,6 +157,7 @@ function answer(question: Question, entries: Entries, now: number): Answer {
       firstAt,
       refusedBy: [...new Set(verdict.refusing.map((rule) => rule.limit))],
       evicted: evicted.map((one) => one.id!),
+      blockedUntil,
     },
     rows,
   )

@@ -7,6 +7,7 @@ import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'
 import {
+  type BlockChange,
   type Question,
   type RestoredEntry,
   retentionMsDefault,
@@ -71,6 +72,9 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     },
     async restore(batches) {
       for (const { subject, entries } of batches) engine.restore(subject, entries)
+    },
+    async block(blocks) {
+      return blocks.map(({ subject, ms }) => engine.block(subject, ms))
     },
     async forget(subjects) {
       for (const subject of subjects) engine.forget(subject)
@@ -137,6 +141,11 @@ class Engine implements SyncStore {
   restore(subject: string, entries: readonly RestoredEntry[]): void {
     const now = this.#now()
     this.#subject(subject, now).restore(entries, now)
+  }
+
+  block(subject: string, ms: number): BlockChange {
+    const now = this.#now()
+    return this.#subject(subject, now).block(ms, now)
   }
 
   forget(subject: string): void {

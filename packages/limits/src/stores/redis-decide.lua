@@ -27,6 +27,14 @@ if kind == 115 then
   return '1'
 end
 
+-- A block is an id that no stream counts: it is kept, written and dropped like one.
+if kind == 98 then
+  local before, ms = ids[''], ARGV[7] + 0
+  ids[''] = ms > 0 and { at = now + ms, weight = 1, fired = true, low = false, lanes = {} } or nil
+  writeState()
+  return (before and before.at > now and '1' or '0') .. pack('>I7', now + ms)
+end
+
 -- The plan: its streams, the lane of each, its rules.
 local plan, streams = ARGV[3], readNames(header, 13, #header - 12)
 local pos = 5 + 8 * digits(plan, 2, 3)
@@ -59,6 +67,11 @@ end
 
 local terms = ARGV[7] and ARGV[7] ~= '' and cjson.decode(ARGV[7]) or { 0, 2e16, 'n', false }
 local notBefore, horizon, priority, firm = terms[1], terms[2], terms[3], terms[4]
+local block = ids['']
+if block and block.at > now then
+  local last = #terms
+  terms[last + 1], terms[last + 2], terms[last + 3] = 0, block.at, block.at
+end
 
 -- The first instant ≥ t in no forbidden interval.
 local function leave(t)
@@ -187,7 +200,9 @@ refuser = refuser and books and not repeated
 local at = firstAt
 if repeated then
   at = own.at
-elseif not isForce and not all then
+elseif isForce then
+  at = now
+elseif not all then
   at = earliest()
   if books and priority == 'h' then
     local gained = makeRoom(refuser and never or at)

@@ -4,12 +4,12 @@
 --
 -- KEYS[1]  the subject
 -- ARGV[1]  question: kind (t take, c check, f fire, F force, r reserve, p preview; x cancel, s restore, d drop,
---          h has), then the weight in 3 digits; one more byte where the quick way is not for it
+--          h has, b block), then the weight in 3 digits; one more byte where the quick way is not for it
 -- ARGV[2]  header: how a subject that knows this plan only begins in the store
 -- ARGV[3]  the plan's rules, as written by redis-wire.ts
 -- ARGV[4]  how long what counted is kept at least, ms
 -- ARGV[5]  epoch ms in place of the server's TIME, or empty
--- ARGV[6]  id, or empty      ARGV[7]  the terms in JSON: [notBefore, horizonMs, priority, firm, from, to, resumeAt, …]
+-- ARGV[6]  id, or empty      ARGV[7]  the terms in JSON: [notBefore, horizonMs, priority, firm, from, to, resumeAt, …]; of a block its ms
 -- returns  where it counted on the quick way, the state as it is now; else the way (q quick, g general), now in 6
 --          bytes, the instant in 7, what was done (a digit), and the state as it was before. The caller draws up the
 --          decision from the state, so no rows are made here

@@ -7,7 +7,7 @@
 import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'
-import { type Kind, type Question, retainedMin, type Terms } from '../store.ts'
+import { type BlockChange, type Kind, type Question, retainedMin, type Terms } from '../store.ts'
 import { Entry } from './entry.ts'
 import { Lane } from './lane.ts'
 import { admitted, answered } from './quick.ts'
@@ -30,6 +30,7 @@ export const letters = {
   restore: 's',
   forget: 'd',
   has: 'h',
+  block: 'b',
 } as const
 
 function digits(value: number, count: number): string {
@@ -118,6 +119,11 @@ export function writeTerms({ notBefore, horizonMs, priority, firm, forbidden }: 
   const horizon = horizonMs < never ? horizonMs : 2 * never
   const intervals = forbidden.flatMap(({ from, to, resumeAt = to }) => [from, to, resumeAt].map(finite))
   return JSON.stringify([notBefore, horizon, priority[0], firm, ...intervals])
+}
+
+/** The answer to a block. */
+export function readBlock(reply: Bytes): BlockChange {
+  return { stood: reply[0] === 0x31, until: int(reply, 1, 7) }
 }
 
 /** An answer in bytes, as both clients give it. */

@@ -13,6 +13,7 @@ import {
   type Bytes,
   boundedTerms,
   letters,
+  readBlock,
   readDecision,
   writePlan,
   writeQuestion,
@@ -35,7 +36,8 @@ export interface RedisStoreOptions {
   /**
    * What a question is answered that Redis does not answer: `throw` a LimitsError `STORE_UNAVAILABLE`, `admit` it
    * uncounted, `refuse` it for a second, or decide in this process by a `share` of every limit, rounded down, so that
-   * n processes with a share of 1/n together keep it. `cancel`, `restore`, `forget` and `has` throw in any case.
+   * n processes with a share of 1/n together keep it. `cancel`, `block`, `restore`, `forget` and `has`
+   * throw in any case.
    *
    * @defaultValue 'throw'
    */
@@ -135,6 +137,13 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
         }),
       )
     },
+    block: (blocks) =>
+      Promise.all(
+        blocks.map(({ subject, ms }) => {
+          const args = [letters.block, '', '', keep, clock(), '', String(ms)]
+          return ask(subject, args, readBlock)
+        }),
+      ),
     async forget(subjects) {
       await Promise.all(subjects.map((subject) => tend('forget', subject)))
     },

@@ -6,7 +6,7 @@
 import type { Decision } from '../decision.ts'
 import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
-import { type Kind, plainTerms, type RestoredEntry, type Terms } from '../store.ts'
+import { type BlockChange, blockId, type Kind, plainTerms, type RestoredEntry, type Terms } from '../store.ts'
 import { Entry } from './entry.ts'
 import { Lane } from './lane.ts'
 import { Lanes } from './lanes.ts'
@@ -39,7 +39,7 @@ export class Subject {
   take(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight } = terms
-    const at = id !== undefined && this.ids?.has(id) ? unknown : instantOf(plan, this, weight, now)
+    const at = this.#isKnown(id) || this.#isBlocked(now) ? unknown : instantOf(plan, this, weight, now)
     if (at === now) {
       const decision = admitted(now, true, plan, weight, this)
       this.#append(now, weight)
@@ -52,7 +52,7 @@ export class Subject {
 
   check(plan: Plan, terms: Terms, now: number): Decision {
     this.attend(plan)
-    const at = instantOf(plan, this, terms.weight, now)
+    const at = this.#isBlocked(now) ? unknown : instantOf(plan, this, terms.weight, now)
     if (at === unknown) return weigh('check', this, plan, undefined, terms, now)
     return answered(at, plan, terms.weight, this, now)
   }
@@ -60,7 +60,8 @@ export class Subject {
   reserve(plan: Plan, id: string, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight, firm } = terms
-    if (!isOpen(terms, now) || this.ids?.has(id) || instantOf(plan, this, weight, now) !== now) {
+    const isClosed = !isOpen(terms, now) || this.#isBlocked(now)
+    if (isClosed || this.#isKnown(id) || instantOf(plan, this, weight, now) !== now) {
       return weigh('reserve', this, plan, id, terms, now)
     }
     const decision = admitted(now, firm, plan, weight, this)
@@ -73,7 +74,7 @@ export class Subject {
   fire(plan: Plan, id: string, terms: Terms, now: number): Decision {
     this.attend(plan)
     const own = this.ids?.get(id)
-    if (own === undefined) return weigh('fire', this, plan, id, terms, now)
+    if (own === undefined || this.#isBlocked(now)) return weigh('fire', this, plan, id, terms, now)
     this.takeOut(own)
     if (!isOpen(terms, now) || instantOf(plan, this, own.weight, now) !== now) {
       this.putBack(own, now)
@@ -103,6 +104,28 @@ export class Subject {
     this.takeOut(entry)
     this.forgetId(id)
     return true
+  }
+
+  /** A block is an id that no stream counts, so that it is kept, written and dropped like one. */
+  block(ms: number, now: number): BlockChange {
+    const change = { stood: this.#isBlocked(now), until: now + ms }
+    if (ms === 0) this.forgetId(blockId)
+    else this.remember(blockId, new Entry(change.until, 1, true, false, noLanes), now)
+    return change
+  }
+
+  /** The end of the block that stands now. */
+  blockedUntil(now: number): number | undefined {
+    const until = this.ids?.get(blockId)?.at
+    return until !== undefined && until > now ? until : undefined
+  }
+
+  #isBlocked(now: number): boolean {
+    return this.ids !== undefined && this.blockedUntil(now) !== undefined
+  }
+
+  #isKnown(id: string | undefined): boolean {
+    return id !== undefined && this.ids?.has(id) === true
   }
 
   restore(entries: readonly RestoredEntry[], now: number): void {

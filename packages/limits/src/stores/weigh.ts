@@ -19,9 +19,11 @@ export function weigh(
   subject: Subject,
   plan: Plan,
   id: string | undefined,
-  terms: Terms,
+  asked: Terms,
   now: number,
 ): Decision {
+  const blockedUntil = subject.blockedUntil(now)
+  const terms = blockedUntil === undefined ? asked : closedUntil(asked, blockedUntil)
   const { lane, lanes } = subject
   const seats = lane === undefined ? subject.seats : plan.streams.map(() => lane)
   const own = id === undefined ? undefined : subject.ids?.get(id)
@@ -41,7 +43,8 @@ export function weigh(
   let at = firstAt
   let eviction: Eviction | undefined
   if (repeated) at = own.at
-  else if (kind !== 'force' && admits.includes(false)) {
+  else if (kind === 'force') at = now
+  else if (admits.includes(false)) {
     at = earliest(plan.rules, free, terms.forbidden, firstAt)
     if (books && terms.priority === 'high') {
       eviction = makeRoom(subject, plan, seats, weight, terms, {
@@ -94,10 +97,16 @@ export function weigh(
   const allowed = books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow
   const fired = held && (countsNow || (repeated ? own.fired : books && terms.firm))
   const refusedBy = refusingLimits(plan, admits)
+  const evicted = eviction?.ids ?? []
   return decisionOf(
-    { allowed, held, fired, at, now, limit: deciding, firstAt, refusedBy, evicted: eviction?.ids ?? [] },
+    { allowed, held, fired, at, now, limit: deciding, firstAt, refusedBy, evicted, blockedUntil },
     rows,
   )
+}
+
+/** A block is one more forbidden interval. */
+function closedUntil(terms: Terms, to: number): Terms {
+  return { ...terms, forbidden: [...terms.forbidden, { from: 0, to }] }
 }
 
 function fits(at: number, start: number, terms: Terms): boolean {
