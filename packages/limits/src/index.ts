@@ -16,6 +16,14 @@ export type {
 export { type Decision, decisionOf, type Facts, type RuleRow } from './decision.ts'
 export { LimitsError, type LimitsErrorCode, limitsErrors } from './errors.ts'
 export type { ForbiddenInterval } from './forbidden.ts'
+export {
+  type Quota,
+  quotasOf,
+  rateLimitField,
+  rateLimitPolicyField,
+  retryAfterSeconds,
+  tightest,
+} from './headers.ts'
 export { type Limit, type LimitOptions, limit, type Over, onStream } from './limit.ts'
 export {
   createLimits,

@@ -1,4 +1,5 @@
 /** Errors as clients see them: RFC 9457, one form for everything that can go wrong on the way in. */
+import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply } from 'fastify'
 import { type ErrorCode, errors, SluiceError } from '../errors.ts'
 
@@ -39,11 +40,6 @@ export function sendProblem(reply: FastifyReply, error: SluiceError): FastifyRep
     reply.header('retry-after', retryAfterSeconds(error.retryAfterMs ?? retryAfterMsDefault))
   }
   return reply.send(problemBody(error))
-}
-
-/** Whole seconds, rounded up: who comes back then does not come too early. */
-export function retryAfterSeconds(ms: number): number {
-  return Math.max(1, Math.ceil(ms / 1_000))
 }
 
 /** Fastify's own refusals in the words of the contract; what nobody foresaw is INTERNAL. */

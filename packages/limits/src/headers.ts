@@ -1,0 +1,74 @@
+/**
+ * What limits say over HTTP, as field values: `RateLimit-Policy` says what holds and `RateLimit` what is left of it
+ * (draft-ietf-httpapi-ratelimit-headers-10, lists of RFC 9651 structured fields), `Retry-After` when to come again
+ * (RFC 9110, 10.2.3). Pure; the middleware writes these, and so does whoever answers requests by other means.
+ */
+import type { Decision } from './decision.ts'
+import { LimitsError } from './errors.ts'
+import type { Limit } from './limit.ts'
+
+/** One window as HTTP tells it. */
+export interface Quota {
+  /** Unique within one response. What is not printable ASCII is percent-encoded in the field. */
+  readonly name: string
+  readonly max: number
+  readonly windowMs: number
+  readonly remaining: number
+  /** When more is to be had, epoch milliseconds; Infinity where it never is. */
+  readonly resetAt: number
+}
+
+/**
+ * The quotas behind a decision, one per window, named by the limit, or `limit-2/day` where the limit has several
+ * windows. Limits that only count (`over: 'count'`) refuse nothing and are left out. A decision without rows (a store
+ * that did not answer) has none.
+ */
+export function quotasOf(rules: readonly Limit[], { rules: rows }: Decision): readonly Quota[] {
+  if (rows.length === 0) return []
+  const windows = rules.flatMap((limit) => limit.windows.map((window) => ({ limit, window })))
+  if (windows.length !== rows.length)
+    throw new LimitsError('INVALID_ARGUMENT', 'these are not the limits that the decision was made by')
+  return windows.flatMap(({ limit, window }, index) => {
+    if (limit.over === 'count') return []
+    const { max, remaining, resetAt, freesAt } = rows[index]!
+    const name = limit.windows.length === 1 ? limit.name : `${limit.name}-${window.text}`
+    const { windowMs } = window
+    return [{ name, max, windowMs, remaining, resetAt: remaining > 0 ? resetAt : freesAt }]
+  })
+}
+
+/** `RateLimit-Policy`: `"api";q=100;w=60`. A window that is no whole second is told as the next longer one. */
+export function rateLimitPolicyField(quotas: readonly Quota[]): string {
+  return quotas.map(({ name, max, windowMs }) => `${text(name)};q=${max};w=${seconds(windowMs)}`).join(', ')
+}
+
+/** `RateLimit`: `"api";r=40;t=17`. Without `t` where nothing ever frees. @param now epoch milliseconds */
+export function rateLimitField(quotas: readonly Quota[], now: number): string {
+  return quotas
+    .map(({ name, remaining, resetAt }) => {
+      const reset = Number.isFinite(resetAt) ? `;t=${Math.max(0, seconds(resetAt - now))}` : ''
+      return `${text(name)};r=${remaining}${reset}`
+    })
+    .join(', ')
+}
+
+/** `Retry-After` in whole seconds, rounded up, at least 1: who comes back then does not come too early. */
+export function retryAfterSeconds(retryAfterMs: number): number {
+  return Math.max(1, seconds(retryAfterMs))
+}
+
+/** The quota that leaves least, which is the one that `X-RateLimit-*` tells. */
+export function tightest<Q extends Pick<Quota, 'remaining'>>(quotas: readonly Q[]): Q | undefined {
+  return quotas.reduce<Q | undefined>(
+    (least, quota) => (least === undefined || quota.remaining < least.remaining ? quota : least),
+    undefined,
+  )
+}
+
+const seconds = (ms: number): number => Math.ceil(ms / 1_000)
+
+/** A String of RFC 9651, which holds printable ASCII only; a name may hold anything, line breaks too. */
+function text(name: string): string {
+  const plain = name.toWellFormed().replaceAll(/[^\x20-\x7e]/gu, encodeURIComponent)
+  return `"${plain.replaceAll(/["\\]/g, '\\$&')}"`
+}

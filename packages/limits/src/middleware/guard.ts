@@ -1,0 +1,223 @@
+/**
+ * What the middleware of every framework does: find out whom a request counts for, take from the limits, and say what
+ * goes back. The frameworks' own files only carry it over: they know where the address and the user stand, and how a
+ * header is set. A request is counted once, before its handler runs, whatever the handler answers.
+ */
+import type { Decision } from '../decision.ts'
+import { LimitsError } from '../errors.ts'
+import { quotasOf, rateLimitField, rateLimitPolicyField, retryAfterSeconds, tightest } from '../headers.ts'
+import type { Limit } from '../limit.ts'
+import type { Limits } from '../limits.ts'
+import { clientOf } from './address.ts'
+
+type OrPromise<T> = T | Promise<T>
+
+/** `onRefused` is the framework's: see its own file. */
+export interface GuardOptions<Request> {
+  readonly limits: Limits
+  /** What a request must pass, all or nothing; a function may choose by request, an empty list passes. */
+  readonly rules: readonly Limit[] | ((request: Request) => OrPromise<readonly Limit[]>)
+  /**
+   * Whom a request counts for: its `ip`, its `user`, or what a function answers. A request without user, or for which
+   * the function answers undefined, counts for its address. Users and addresses cannot be taken for each other
+   * (`user:42`, `ip:203.0.113.7`); what a function answers is the subject as it is.
+   *
+   * @defaultValue 'ip'
+   */
+  readonly key?: 'ip' | 'user' | ((request: Request) => OrPromise<string | undefined>)
+  /**
+   * How much of an IPv6 address tells clients apart, bits: a client is given all of its prefix.
+   *
+   * @defaultValue 64
+   */
+  readonly ipv6PrefixBits?: number
+  /**
+   * As how many a request counts, 1 or more.
+   *
+   * @defaultValue 1
+   */
+  readonly weight?: number | ((request: Request) => OrPromise<number>)
+  /** Requests for which it answers true are not counted. */
+  readonly skip?: (request: Request) => OrPromise<boolean>
+  /**
+   * Whether `RateLimit` and `RateLimit-Policy` are sent with every answer. `Retry-After` always goes with a refusal.
+   *
+   * @defaultValue true
+   */
+  readonly rateLimitHeaders?: boolean
+  /**
+   * Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` (Unix seconds) are sent, of the window that leaves least.
+   *
+   * @defaultValue false
+   */
+  readonly xRateLimitHeaders?: boolean
+  /**
+   * What happens to a request when the store does not answer and has no fallback of its own (`redisStore`'s
+   * `onUnavailable`, which comes first): `refuse` it with 503, `admit` it uncounted, or `throw` to the framework's
+   * error handler.
+   *
+   * @defaultValue 'refuse'
+   */
+  readonly onUnavailable?: 'refuse' | 'admit' | 'throw'
+}
+
+/** RFC 9457, with the members that the draft of the RateLimit fields adds. */
+export interface LimitsProblem {
+  readonly type: string
+  readonly title: string
+  readonly status: 429 | 503
+  readonly detail: string
+  readonly code: 'RATE_LIMIT_EXCEEDED' | 'STORE_UNAVAILABLE'
+  /** Names as they stand in `RateLimit-Policy`. */
+  readonly 'violated-policies'?: readonly string[]
+}
+
+/** A request that shall not pass. Its headers are set already; status and body are what is left to answer. */
+export interface Refusal {
+  readonly status: 429 | 503
+  /** For whom the request counted. */
+  readonly subject: string
+  /** What the default answer says, as `application/problem+json`. */
+  readonly problem: LimitsProblem
+  /** Undefined where the store did not answer. */
+  readonly decision: Decision | undefined
+}
+
+/** Field values by name, in lower case. */
+export type Fields = Readonly<Record<string, string>>
+
+/** What is to be done with a request: set the fields, then answer the refusal or let it pass. */
+export interface Verdict {
+  readonly fields: Fields
+  readonly refusal: Refusal | undefined
+}
+
+/** Where a framework keeps what is asked of a request. */
+export interface Whereabouts<Request> {
+  readonly address: (request: Request) => string | undefined
+  readonly user: (request: Request) => unknown
+}
+
+export const problemType = 'application/problem+json; charset=utf-8'
+
+const passes: Verdict = { fields: {}, refusal: undefined }
+const iana = 'https://iana.org/assignments/http-problem-types'
+/** Asked of clients while the store does not answer. */
+const unavailableForMs = 1_000
+
+/** @throws LimitsError `INVALID_ARGUMENT` for options that make no sense */
+export function createGuard<Request>(
+  options: GuardOptions<Request>,
+  whereabouts: Whereabouts<Request>,
+): (request: Request) => Promise<Verdict> {
+  checkOptions(options)
+  const { limits, rules, skip, weight = 1, onUnavailable = 'refuse' } = options
+  return async (request) => {
+    if (skip !== undefined && (await skip(request))) return passes
+    const chosen = typeof rules === 'function' ? await rules(request) : rules
+    const subject = await subjectOf(request, options, whereabouts)
+    const counted = typeof weight === 'function' ? await weight(request) : weight
+    try {
+      const decision = await limits.take(subject, chosen, counted === 1 ? undefined : { weight: counted })
+      return verdictOf(decision, chosen, subject, options)
+    } catch (error) {
+      if (!(error instanceof LimitsError) || error.code !== 'STORE_UNAVAILABLE') throw error
+      if (onUnavailable === 'throw') throw error
+      return onUnavailable === 'admit' ? passes : unavailable(subject)
+    }
+  }
+}
+
+async function subjectOf<Request>(
+  request: Request,
+  { key = 'ip', ipv6PrefixBits = 64 }: GuardOptions<Request>,
+  { address, user }: Whereabouts<Request>,
+): Promise<string> {
+  if (typeof key === 'function') {
+    const subject = await key(request)
+    if (subject !== undefined) return subject
+  } else if (key === 'user') {
+    const id = idOf(user(request))
+    if (id !== undefined) return `user:${id}`
+  }
+  const from = address(request)
+  if (from !== undefined && from !== '') return `ip:${clientOf(from, ipv6PrefixBits)}`
+  const wayOut = 'give `key` a function that answers for every request'
+  throw new LimitsError('INVALID_ARGUMENT', `nobody knows from which address this request came: ${wayOut}`)
+}
+
+/** A user is what authentication left there: its `id`, or the `sub` of its token. */
+function idOf(user: unknown): string | undefined {
+  if (typeof user !== 'object' || user === null) return undefined
+  const { id, sub } = user as { readonly id?: unknown; readonly sub?: unknown }
+  const found = id ?? sub
+  return typeof found === 'string' || typeof found === 'number' ? String(found) : undefined
+}
+
+/** `firstAt` is the store's now: with a clock of our own, `t` would be off by what the two differ. */
+function verdictOf<Request>(
+  decision: Decision,
+  rules: readonly Limit[],
+  subject: string,
+  { rateLimitHeaders = true, xRateLimitHeaders = false }: GuardOptions<Request>,
+): Verdict {
+  const fields: Record<string, string> = {}
+  const { allowed, firstAt: now, retryAfterMs } = decision
+  if (allowed && !rateLimitHeaders && !xRateLimitHeaders) return passes
+  const quotas = quotasOf(rules, decision)
+  if (rateLimitHeaders && quotas.length > 0) {
+    fields['ratelimit-policy'] = rateLimitPolicyField(quotas)
+    fields.ratelimit = rateLimitField(quotas, now)
+  }
+  const least = tightest(quotas)
+  if (xRateLimitHeaders && least !== undefined) {
+    fields['x-ratelimit-limit'] = String(least.max)
+    fields['x-ratelimit-remaining'] = String(least.remaining)
+    if (Number.isFinite(least.resetAt)) fields['x-ratelimit-reset'] = String(Math.ceil(least.resetAt / 1_000))
+  }
+  if (allowed) return { fields, refusal: undefined }
+  const again = Number.isFinite(retryAfterMs) ? retryAfterSeconds(retryAfterMs) : undefined
+  if (again !== undefined) fields['retry-after'] = String(again)
+  const problem: LimitsProblem = {
+    type: `${iana}#quota-exceeded`,
+    title: 'Too many requests',
+    status: 429,
+    detail: again === undefined ? 'This is never allowed.' : `Too many requests. Try again in ${again}s.`,
+    code: 'RATE_LIMIT_EXCEEDED',
+    'violated-policies': quotas.filter((quota) => quota.remaining === 0).map(({ name }) => name),
+  }
+  return { fields, refusal: { status: 429, subject, problem, decision } }
+}
+
+function unavailable(subject: string): Verdict {
+  const again = String(retryAfterSeconds(unavailableForMs))
+  const problem: LimitsProblem = {
+    type: `${iana}#temporary-reduced-capacity`,
+    title: 'Rate limits cannot be checked',
+    status: 503,
+    detail: `Nothing was counted. Try again in ${again}s.`,
+    code: 'STORE_UNAVAILABLE',
+  }
+  const refusal: Refusal = { status: 503, subject, problem, decision: undefined }
+  return { fields: { 'retry-after': again }, refusal }
+}
+
+/** A field that is a list joins what another limiter of the same request has set. */
+export function joined(name: string, value: string, before: unknown): string {
+  const isList = name === 'ratelimit' || name === 'ratelimit-policy'
+  return isList && typeof before === 'string' && before !== '' ? `${before}, ${value}` : value
+}
+
+function checkOptions<Request>(options: GuardOptions<Request>): void {
+  const { limits, rules, key = 'ip', ipv6PrefixBits = 64, onUnavailable = 'refuse' } = options
+  const refuse = (reason: string): never => {
+    throw new LimitsError('INVALID_ARGUMENT', reason)
+  }
+  if (typeof limits?.take !== 'function') refuse('limits is what createLimits answers')
+  if (!Array.isArray(rules) && typeof rules !== 'function') refuse('rules is a list of limits or a function')
+  if (key !== 'ip' && key !== 'user' && typeof key !== 'function') refuse("key is 'ip', 'user' or a function")
+  if (!Number.isInteger(ipv6PrefixBits) || ipv6PrefixBits < 1 || ipv6PrefixBits > 128)
+    refuse(`ipv6PrefixBits is a whole number from 1 to 128, not ${ipv6PrefixBits}`)
+  if (!['refuse', 'admit', 'throw'].includes(onUnavailable))
+    refuse("onUnavailable is 'refuse', 'admit' or 'throw'")
+}
