@@ -1,17 +1,21 @@
 /**
- * `npm run build`: what is published. `tsc` turns each package's `src/` into `dist/`, what is no TypeScript is copied
- * beside it, and a dry run of `npm pack` is held against what package.json promises. In the checkout nothing uses
- * `dist/`: there the source runs as it is.
+ * `npm run build`: what is published. `tsc` turns the gateway's `src/` into `dist/`, and what is no TypeScript is copied
+ * beside it; the library is bundled, because it promises to be small (build/bundle.ts). Then a dry run of `npm pack` is
+ * held against what package.json promises. In the checkout nothing uses `dist/`: there the source runs as it is.
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { bundle } from './build/bundle.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** In the order in which they need each other. */
 export const packages = ['limits', 'gateway'] as const
+
+/** Published as few small files; the others as the compiler emits them, one for one. */
+const bundled = new Set<string>(['limits'])
 
 /** Builds one package. @throws {Error} with the compiler's words. */
 export function build(name: string): void {
@@ -21,8 +25,15 @@ export function build(name: string): void {
   rmSync(fresh, { recursive: true, force: true })
   mkdirSync(fresh, { recursive: true })
   try {
-    compile(name, fresh)
-    copyAssets(join(folder, 'src'), fresh)
+    if (bundled.has(name)) {
+      const declared = join(fresh, 'declared')
+      compile(name, declared, ['--emitDeclarationOnly'])
+      bundle(root, folder, declared, fresh)
+      rmSync(declared, { recursive: true })
+    } else {
+      compile(name, fresh)
+      copyAssets(join(folder, 'src'), fresh)
+    }
     refuseSourceImports(fresh)
     rmSync(join(folder, 'dist'), { recursive: true, force: true })
     renameSync(fresh, join(folder, 'dist'))
@@ -31,8 +42,8 @@ export function build(name: string): void {
   }
 }
 
-function compile(name: string, outDir: string): void {
-  const args = ['-p', join(root, 'scripts/build', `${name}.tsconfig.json`), '--outDir', outDir]
+function compile(name: string, outDir: string, options: readonly string[] = []): void {
+  const args = ['-p', join(root, 'scripts/build', `${name}.tsconfig.json`), '--outDir', outDir, ...options]
   const { status, stdout, error } = spawnSync(join(root, 'node_modules/.bin/tsc'), args, { encoding: 'utf8' })
   if (status !== 0) throw new Error(`tsc could not build packages/${name}:\n${error?.message ?? stdout}`)
 }
@@ -66,16 +77,16 @@ interface Manifest {
 /** What package.json promises and the packed files lack, and what they should not hold. */
 export function packingFaults(folder: string): string[] {
   const manifest: Manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
-  const packed = packedFiles(folder)
+  const files = packed(folder).files.map(({ path }) => path)
   const promised = [...Object.values(manifest.bin ?? {}), ...publishedTargets(manifest.exports)]
   const lacks = promised
     .map((path) => path.replace(/^\.\//, ''))
-    .filter((path) => !packed.some((file) => fits(path, file)))
+    .filter((path) => !files.some((file) => fits(path, file)))
     .map((path) => `${path} is promised by package.json but not packed`)
   const empty = (manifest.files ?? [])
-    .filter((path) => !packed.some((file) => file === path || file.startsWith(`${path}/`)))
+    .filter((path) => !files.some((file) => file === path || file.startsWith(`${path}/`)))
     .map((path) => `"files" names ${path}, but there is nothing to pack`)
-  const strays = packed
+  const strays = files
     .filter((file) => /^(src|test)\/|\.test\.|tsconfig|\.env/.test(file))
     .map((file) => `${file} should not be published`)
   return [...lacks, ...empty, ...strays]
@@ -95,12 +106,18 @@ function fits(path: string, file: string): boolean {
   return end === undefined ? file === path : file.startsWith(start) && file.endsWith(end)
 }
 
-function packedFiles(folder: string): string[] {
+interface Packed {
+  /** Of the tarball, bytes. */
+  readonly size: number
+  readonly files: readonly { readonly path: string }[]
+}
+
+function packed(folder: string): Packed {
   const args = ['pack', '--dry-run', '--json', '--ignore-scripts']
   const { status, stdout, stderr } = spawnSync('npm', args, { cwd: folder, encoding: 'utf8' })
   if (status !== 0) throw new Error(`npm pack: ${stderr}`)
-  const [report] = Object.values(JSON.parse(stdout)) as { files: { path: string }[] }[]
-  return report!.files.map(({ path }) => path)
+  const [report] = Object.values(JSON.parse(stdout)) as Packed[]
+  return report!
 }
 
 if (basename(process.argv[1] ?? '') === 'build.ts') {
@@ -108,7 +125,8 @@ if (basename(process.argv[1] ?? '') === 'build.ts') {
     for (const name of packages) build(name)
     for (const name of packages) {
       const faults = packingFaults(join(root, 'packages', name))
-      console.log(`${faults.length === 0 ? '✔' : '✖'} packages/${name}`)
+      const kB = (packed(join(root, 'packages', name)).size / 1_000).toFixed(1)
+      console.log(`${faults.length === 0 ? '✔' : '✖'} packages/${name}, ${kB} kB packed`)
       for (const fault of faults) console.error(`    ${fault}`)
       if (faults.length > 0) process.exitCode = 1
     }

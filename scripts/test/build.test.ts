@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { build, packages, packingFaults } from '../build.ts'
@@ -53,40 +53,93 @@ for (const name of packages) {
   })
 }
 
-test('the installed library limits', () => {
-  const program = `
-    import { createLimits, limit, memoryStore } from '@sluice/limits'
-    const limits = createLimits({ store: memoryStore() })
-    const rules = [limit('two', '2/day')]
-    const allowed = []
-    for (let i = 0; i < 3; i++) allowed.push((await limits.take('user:42', rules)).allowed)
-    console.log(JSON.stringify(allowed))`
-  assert.equal(run(process.execPath, ['--input-type=module', '-e', program]).trim(), '[true,true,false]')
+/** The library alone, installed without a network: it has no dependencies. */
+const alone = join(home, 'alone')
+
+before(() => {
+  mkdirSync(alone)
+  writeFileSync(join(alone, 'package.json'), '{ "private": true }')
+  const tarball = readdirSync(home).find((name) => /^sluice-limits-.*\.tgz$/.test(name))!
+  run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(home, tarball)], alone)
 })
 
-test('the installed library brings its types', () => {
-  const use = `import { createLimits, limit, memoryStore } from '@sluice/limits'
+const program = `
+  const allowed = []
+  const limits = createLimits({ store: memoryStore() })
+  for (let i = 0; i < 3; i++) allowed.push((await limits.take('user:42', [limit('two', '2/day')])).allowed)
+  console.log(JSON.stringify(allowed))`
+const esm = `import { createLimits, limit, memoryStore } from '@sluice/limits'
+  import { createExpressLimiter } from '@sluice/limits/express'
+  import { createFastifyLimiter } from '@sluice/limits/fastify'
+  import { createHonoLimiter } from '@sluice/limits/hono'
+  for (const create of [createExpressLimiter, createFastifyLimiter, createHonoLimiter])
+    create({ limits: createLimits(), rules: [limit('two', '2/day')] })
+  ${program}`
+
+test('the installed library has no dependencies', () => {
+  const installed = readdirSync(join(alone, 'node_modules')).filter((name) => !name.startsWith('.'))
+  assert.deepEqual(installed, ['@sluice'])
+})
+
+test('the installed library limits, in plain JavaScript', () => {
+  assert.equal(run(process.execPath, ['--input-type=module', '-e', esm], alone).trim(), '[true,true,false]')
+})
+
+test('the installed library can be required from CommonJS', () => {
+  const cjs = `const { createLimits, limit, memoryStore } = require('@sluice/limits')
+    ;(async () => {${program}})()`
+  assert.equal(run(process.execPath, ['--input-type=commonjs', '-e', cjs], alone).trim(), '[true,true,false]')
+})
+
+const node20 = (process.env.PATH ?? '')
+  .split(delimiter)
+  .map((folder) => join(folder, 'node'))
+  .find((node) => /^v20\./.test(spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout ?? ''))
+
+test('the installed library runs on Node 20', { skip: node20 === undefined && 'there is none here' }, () => {
+  assert.equal(run(node20!, ['--input-type=module', '-e', esm], alone).trim(), '[true,true,false]')
+})
+
+test('the installed suite of the stores passes on the installed memory store', () => {
+  const suite = `import { memoryStore } from '@sluice/limits'
+import { exerciseStore } from '@sluice/limits/conformance'
+exerciseStore((world) => ({ store: memoryStore(world) }), { name: 'memory', operations: 2_000 })`
+  writeFileSync(join(alone, 'suite.test.mjs'), suite)
+  assert.match(run(process.execPath, ['--test', 'suite.test.mjs'], alone), /pass [1-9]\d+\n/)
+})
+
+for (const [module, resolution] of [
+  ['nodenext', 'nodenext'],
+  ['esnext', 'bundler'],
+] as const) {
+  test(`the installed library brings its types, with moduleResolution ${resolution}`, () => {
+    const use = `import { createLimits, limit, memoryStore } from '@sluice/limits'
+import { createExpressLimiter, type Refusal } from '@sluice/limits/express'
+import { createFastifyLimiter } from '@sluice/limits/fastify'
+import { createHonoLimiter } from '@sluice/limits/hono'
 const limits = createLimits({ store: memoryStore() })
-const decision = await limits.take('user:42', [limit('two', '2/day')])
+const rules = [limit('two', '2/day')]
+const decision = await limits.take('user:42', rules)
 export const wait: number = decision.retryAfterMs
 // @ts-expect-error: an answer is no string, so the types are known and not \`any\`
 export const text: string = decision.allowed
+const onRefused = (refusal: Refusal): void => console.log(refusal.status)
+export const doors = [createExpressLimiter({ limits, rules, onRefused }), createFastifyLimiter({ limits, rules })]
+// @ts-expect-error: a key is 'ip', 'user' or a function
+createHonoLimiter({ limits, rules, key: 5 })
 `
-  writeFileSync(join(home, 'use.ts'), use)
-  const options = ['--ignoreConfig', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022']
-  run(join(root, 'node_modules/.bin/tsc'), [...options, '--types', '', 'use.ts'])
-})
+    writeFileSync(join(alone, 'use.mts'), use)
+    const target = ['--module', module, '--moduleResolution', resolution, '--target', 'es2022']
+    const options = ['--ignoreConfig', '--noEmit', '--strict', '--skipLibCheck', 'false', '--types', '']
+    run(join(root, 'node_modules/.bin/tsc'), [...options, ...target, 'use.mts'], alone)
+  })
+}
 
-test('the installed library has no dependencies', () => {
-  const folder = join(home, 'alone')
-  mkdirSync(folder)
-  writeFileSync(join(folder, 'package.json'), '{ "private": true }')
-  const tarball = readdirSync(home).find((name) => /^sluice-limits-.*\.tgz$/.test(name))!
-  run('npm', ['install', '--offline', '--no-audit', '--no-fund', join(home, tarball)], folder)
-  assert.deepEqual(
-    readdirSync(join(folder, 'node_modules')).filter((name) => !name.startsWith('.')),
-    ['@sluice'],
-  )
+test('publint and attw find nothing in the library', () => {
+  const folder = join(root, 'packages/limits')
+  assert.match(run(join(root, 'node_modules/.bin/publint'), ['--strict'], folder), /All good/)
+  // ESM only, and package.json beside it says so: .attw.json leaves out what only CommonJS would need.
+  run(join(root, 'node_modules/.bin/attw'), ['--pack', '.'], folder)
 })
 
 test('the installed gateway tells how it is used', () => {
