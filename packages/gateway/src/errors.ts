@@ -26,6 +26,7 @@ export const errors = {
   QUEUE_FULL: { status: 503, retryable: true, title: 'The queue of this tenant is full' },
   STORE_UNAVAILABLE: { status: 503, retryable: true, title: 'The store cannot take this now' },
   STATE_UNAVAILABLE: { status: 503, retryable: true, title: 'The limits cannot be asked now' },
+  KEYS_UNAVAILABLE: { status: 503, retryable: true, title: 'The keys for tokens cannot be had now' },
   REQUEST_TIMEOUT: { status: 408, retryable: true, title: 'The request did not arrive in time' },
   INTERNAL: { status: 500, retryable: true, title: 'Something went wrong inside Sluice' },
   INVALID_CONFIG: { status: 2, retryable: false, title: 'The configuration is not valid' },
@@ -48,6 +49,8 @@ export interface SluiceErrorOptions {
   readonly errors?: readonly FieldError[]
   /** When to try again, ms from now. */
   readonly retryAfterMs?: number
+  /** What `WWW-Authenticate` says of a 401 or 403. @defaultValue `Bearer` of a 401 */
+  readonly challenge?: string
   readonly cause?: unknown
 }
 
@@ -58,6 +61,7 @@ export class SluiceError extends Error {
   readonly retryable: boolean
   readonly errors: readonly FieldError[] | undefined
   readonly retryAfterMs: number | undefined
+  readonly challenge: string | undefined
 
   constructor(code: ErrorCode, detail: string, options: SluiceErrorOptions = {}) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause })
@@ -67,5 +71,6 @@ export class SluiceError extends Error {
     this.retryable = errors[code].retryable
     this.errors = options.errors
     this.retryAfterMs = options.retryAfterMs
+    this.challenge = options.challenge
   }
 }

@@ -17,7 +17,7 @@ import { createGivingBack } from './admission/giving-back.ts'
 import { createHours } from './admission/hours.ts'
 import { createPeople } from './admission/people.ts'
 import { createPlatformLine } from './admission/platform.ts'
-import { type Config, type PoolConfig, tenantOf } from './config/config.ts'
+import { type AuthConfig, type Config, type PoolConfig, tenantOf } from './config/config.ts'
 import { sandboxBehaviours } from './config/pools.ts'
 import { createLedger } from './delivery/ledger.ts'
 import { settle } from './delivery/outcome.ts'
@@ -25,11 +25,12 @@ import { startRetention } from './delivery/retention.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
 import { Pool } from './dispatch/pool.ts'
 import type { Gate, Ledger, PoolReport } from './doors.ts'
+import type { Authenticate } from './intake/identity.ts'
 import type { HttpServer } from './intake/server.ts'
 import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
 import { createLog } from './log.ts'
 import { optedOut } from './policy/preferences.ts'
-import type { Clock, Provider, Random, Store, Templates } from './ports.ts'
+import type { Clock, Provider, Random, Store, Templates, Tokens } from './ports.ts'
 import { createSchedule } from './schedule/agenda.ts'
 
 export interface Gateway {
@@ -162,6 +163,19 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   const poolReports = (): readonly PoolReport[] => pools.map((pool) => pool.report(clock.now()))
   let stopRetention: (() => void) | undefined
+  let tokens: Tokens | undefined
+
+  /** Undefined without keys. */
+  async function createDoorkeeper(auth: AuthConfig | undefined): Promise<Authenticate | undefined> {
+    if (auth === undefined) return undefined
+    const [{ createTokens }, { createAuthenticate }] = await Promise.all([
+      import('./adapters/tokens/jose.ts'),
+      import('./intake/authentication.ts'),
+    ])
+    const onTrouble = (error: unknown): void => trouble('the keys of the issuer cannot be fetched', error)
+    tokens = createTokens({ ...auth.jwt, clock, keySet: { onTrouble } })
+    return createAuthenticate({ tokens, claims: auth.claims, clock })
+  }
 
   async function startStages(): Promise<void> {
     await Promise.all(pools.map((pool) => pool.warm()))
@@ -183,7 +197,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         import('./intake/server.ts'),
         import('./intake/limit-headers.ts'),
       ])
+      const authenticate = await createDoorkeeper(config.auth)
       server = createHttpServer({
+        ...(authenticate === undefined ? {} : { authenticate }),
         config: config.http,
         gate,
         store,
@@ -205,6 +221,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     },
     async stop() {
       await server?.close()
+      tokens?.close()
       stopRetention?.()
       await schedule.stop()
       await dispatcher.drain()

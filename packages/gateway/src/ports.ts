@@ -37,6 +37,21 @@ export interface Random {
   id(now: number): string
 }
 
+// ---- who asks
+
+/** What a token says of its bearer, beyond doubt. */
+export type Claims = Readonly<Record<string, unknown>>
+
+/** Knows tokens by their keys. */
+export interface Tokens {
+  /**
+   * The claims of a token whose signature, issuer, audience and times hold; `exp` is among them. Throws
+   * UNAUTHENTICATED, or KEYS_UNAVAILABLE where the keys cannot be had now.
+   */
+  verify(token: string): Promise<Claims>
+  close(): void
+}
+
 // ---- the store, which is the truth
 
 export type DigestWrite =

@@ -2,7 +2,13 @@
  * Where a running gateway is found: by what its configuration says of host and port. The rest of the file is not
  * looked at, so that a mistake in it does not keep an operator from asking the gateway that still runs.
  */
+import { isIP } from 'node:net'
 import { type LoadOptions, Source } from './source.ts'
+
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[(.*)\]$/, '$1').toLowerCase()
+  return bare === 'localhost' || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'))
+}
 
 /**
  * `http://127.0.0.1:8080`.
@@ -13,7 +19,13 @@ export function gatewayUrl(options: LoadOptions): string {
   const source = new Source(options)
   if (!source.readable) source.problems.throwIfAny('INVALID_CONFIG')
   const { http } = source.value as { readonly http?: { readonly host?: unknown; readonly port?: unknown } }
-  const host = typeof http?.host === 'string' ? http.host : '127.0.0.1'
+  const host = reachable(typeof http?.host === 'string' ? http.host : '127.0.0.1')
   const port = typeof http?.port === 'number' ? http.port : 8080
   return `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`
+}
+
+/** What listens on every address is asked at the one of this machine. */
+function reachable(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  return host === '::' || host === '[::]' ? '::1' : host
 }

@@ -3,16 +3,20 @@
  * milliseconds, rates are windows, paths are absolute, secrets are read; nothing in here still has to be parsed.
  * The keys of the file that it comes from are in schema.ts, and loadConfig makes the one out of the other.
  */
+import type { KeyObject } from 'node:crypto'
 import type { Window } from '@sluice/limits'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Account } from '../ports.ts'
+import type { JwtAlgorithm } from './auth-schema.ts'
 import type { ProviderName } from './providers/table.ts'
 
 export interface Config {
   /** The file it was read from; absent where there was none. */
   readonly file: string | undefined
   readonly http: HttpConfig
+  /** Absent: no keys, and everybody on this machine is let in. */
+  readonly auth: AuthConfig | undefined
   readonly store: StoreConfig
   readonly state: { readonly kind: 'memory' }
   readonly queue: { readonly kind: 'embedded' }
@@ -31,7 +35,7 @@ export interface Config {
 }
 
 export interface HttpConfig {
-  /** A loopback address, as long as no keys are configured. @defaultValue 127.0.0.1 */
+  /** Without keys a loopback address. @defaultValue 127.0.0.1 */
   readonly host: string
   /** 0 takes any free port. @defaultValue 8080 */
   readonly port: number
@@ -50,6 +54,32 @@ export interface HttpConfig {
   /** Of `data`, as JSON. @defaultValue 65_536 bytes */
   readonly dataMaxBytes: number
 }
+
+export interface AuthConfig {
+  readonly jwt: JwtConfig
+  /** What claims are called; `a.b` is also the `b` inside of `a`. */
+  readonly claims: { readonly tenant: string; readonly module: string; readonly scope: string }
+}
+
+export interface JwtConfig {
+  readonly keys: JwtKeys
+  readonly issuer: string
+  readonly audience: string
+  /** At least one, each of which goes with the keys. @defaultValue those that the keys are for */
+  readonly algorithms: readonly JwtAlgorithm[]
+}
+
+/** Used for nothing but its algorithm. */
+export interface PublicKey {
+  readonly algorithm: JwtAlgorithm
+  readonly key: KeyObject
+}
+
+/** Several where keys are changing. */
+export type JwtKeys =
+  | { readonly kind: 'secrets'; readonly secrets: readonly string[] }
+  | { readonly kind: 'public'; readonly file: string; readonly keys: readonly PublicKey[] }
+  | { readonly kind: 'jwks'; readonly url: string }
 
 export interface StoreConfig {
   readonly kind: 'sqlite'

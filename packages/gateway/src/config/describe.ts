@@ -5,13 +5,13 @@
 import { formatDuration } from '@sluice/limits'
 import { Document, isMap, isScalar, isSeq, visit } from 'yaml'
 import type { JsonObject, JsonValue } from '../model.ts'
-import type { AccountConfig, Config, PoolConfig, Rate, TenantConfig } from './config.ts'
+import type { AccountConfig, AuthConfig, Config, JwtKeys, PoolConfig, Rate, TenantConfig } from './config.ts'
 import { sizeText } from './quantity.ts'
 
 export const masked = '(secret)'
 
 export function describeConfig(config: Config): JsonObject {
-  const { http, store, policy, tenants, pools, limits, network, unsubscribe, retention, log } = config
+  const { http, auth, store, policy, tenants, pools, limits, network, unsubscribe, retention, log } = config
   return {
     http: {
       host: http.host,
@@ -24,6 +24,7 @@ export function describeConfig(config: Config): JsonObject {
       batchBodyMax: sizeText(http.batchBodyMaxBytes),
       dataMax: sizeText(http.dataMaxBytes),
     },
+    ...(auth === undefined ? {} : { auth: authOf(auth) }),
     store: `sqlite:${store.path}`,
     state: config.state.kind,
     queue: config.queue.kind,
@@ -61,6 +62,22 @@ export function configText(config: Config): string {
     },
   })
   return document.toString({ lineWidth: 120, flowCollectionPadding: true }).trimEnd()
+}
+
+function authOf({ jwt, claims }: AuthConfig): JsonObject {
+  const { keys, issuer, audience, algorithms } = jwt
+  return { jwt: { ...keysOf(keys), issuer, audience, algorithms: [...algorithms] }, claims }
+}
+
+function keysOf(keys: JwtKeys): JsonObject {
+  switch (keys.kind) {
+    case 'secrets':
+      return { secret: masked }
+    case 'public':
+      return { publicKeyFile: keys.file }
+    case 'jwks':
+      return { jwks: keys.url }
+  }
 }
 
 function tenantOf(tenant: TenantConfig): JsonObject {

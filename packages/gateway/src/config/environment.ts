@@ -16,12 +16,20 @@ interface Variable {
 
 const asText = (text: string): string => text
 const asCount = (text: string): unknown => (/^\d{1,15}$/.test(text) ? Number(text) : text)
+const asList = (text: string): unknown => text.split(/[\s,]+/).filter((word) => word !== '')
 const perMinute = (text: string): unknown => (/^\d{1,15}$/.test(text) ? `${text}/min` : text)
 
 const variables = {
   SLUICE_HTTP_HOST: { path: ['http', 'host'], read: asText },
   SLUICE_HTTP_PORT: { path: ['http', 'port'], read: asCount },
   SLUICE_HTTP_PUBLIC_URL: { path: ['http', 'publicUrl'], read: asText },
+  SLUICE_JWT_SECRET: { path: ['auth', 'jwt', 'secret'], read: asText },
+  SLUICE_JWT_SECRET_FILE: { path: ['auth', 'jwt', 'secretFile'], read: asText },
+  SLUICE_JWT_PUBLIC_KEY_FILE: { path: ['auth', 'jwt', 'publicKeyFile'], read: asText },
+  SLUICE_JWT_JWKS: { path: ['auth', 'jwt', 'jwks'], read: asText },
+  SLUICE_JWT_ISSUER: { path: ['auth', 'jwt', 'issuer'], read: asText },
+  SLUICE_JWT_AUDIENCE: { path: ['auth', 'jwt', 'audience'], read: asText },
+  SLUICE_JWT_ALGORITHMS: { path: ['auth', 'jwt', 'algorithms'], read: asList },
   SLUICE_STORE: { path: ['store'], read: asText },
   SLUICE_STATE: { path: ['state'], read: asText },
   SLUICE_QUEUE: { path: ['queue'], read: asText },
@@ -35,19 +43,11 @@ const variables = {
   NOTIFY_RABBITMQ_MAX_QUEUE_LENGTH: { path: ['tenants', 'default', 'queue'], read: asCount },
 } as const satisfies Record<string, Variable>
 
-/** Of later versions: to pass over a key in silence would leave a door open that its owner thinks shut. */
-const laterVariables = [
-  'SLUICE_JWT_SECRET',
-  'SLUICE_JWT_SECRET_FILE',
-  'SLUICE_JWT_ISSUER',
-  'SLUICE_JWT_AUDIENCE',
-  'SLUICE_JWT_ALGORITHMS',
-  'NOTIFY_WS_RATE_PER_TENANT',
-  'NOTIFY_WS_MAX_CONNECTIONS_PER_TENANT',
-]
+/** Of later versions: to pass over a setting in silence would leave its owner in error. */
+const laterVariables = ['NOTIFY_WS_RATE_PER_TENANT', 'NOTIFY_WS_MAX_CONNECTIONS_PER_TENANT']
 
 /** Read elsewhere: by the command line and the tests. */
-const otherVariables = ['SLUICE_CONFIG', 'SLUICE_URL', 'SLUICE_TOKEN', 'SLUICE_SEED']
+const otherVariables = ['SLUICE_CONFIG', 'SLUICE_URL', 'SLUICE_TOKEN', 'SLUICE_TOKEN_FILE', 'SLUICE_SEED']
 
 export const notCarriedYet = 'is not carried by this version yet'
 

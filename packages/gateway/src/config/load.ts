@@ -4,9 +4,10 @@
  * nothing is opened: `sluice check` and `sluice serve` see the same.
  */
 import { statSync } from 'node:fs'
-import { isIP } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { SluiceError } from '../errors.ts'
+import { isLoopback } from './address.ts'
+import { readAuth } from './auth.ts'
 import { misfits } from './check.ts'
 import type {
   Config,
@@ -29,7 +30,7 @@ export type { LoadOptions } from './source.ts'
 const dayMs = 86_400_000
 
 const notCarried = new Map<string, string>([
-  ...['auth', 'roles', 'websocket', 'webSocket', 'kafka', 'callbacks', 'cluster'].map(
+  ...['roles', 'websocket', 'webSocket', 'kafka', 'callbacks', 'cluster'].map(
     (key) => [key, notCarriedYet] as const,
   ),
   ...['breaker', 'shedAfter', 'fallback', 'retryBudget', 'latency', 'critical'].map(
@@ -66,7 +67,8 @@ export function loadConfig(options: LoadOptions): Config {
       `a source of notifications besides HTTP ${notCarriedYet}; expected an empty list`,
     )
   }
-  const http = readHttp(source.sound(['http'], document.http), source)
+  const auth = readAuth(part('auth'), source)
+  const http = readHttp(source.sound(['http'], document.http), document.auth !== undefined, source)
   const tenants = readTenants(part('tenants') ?? {})
   const pools = readPools(document.pools, source)
   const templates = readFolder(part('templates'), source)
@@ -85,6 +87,7 @@ export function loadConfig(options: LoadOptions): Config {
   return {
     file: source.file,
     http,
+    auth,
     store,
     state: { kind: 'memory' },
     queue: { kind: 'embedded' },
@@ -136,12 +139,16 @@ function readStore(value: string | undefined, source: Source): StoreConfig {
   return { kind: 'sqlite', path: ':memory:' }
 }
 
-function readHttp(written: NonNullable<ConfigDocument['http']>, source: Source): HttpConfig {
+function readHttp(
+  written: NonNullable<ConfigDocument['http']>,
+  withKeys: boolean,
+  source: Source,
+): HttpConfig {
   const host = written.host ?? '127.0.0.1'
-  if (!isLoopback(host)) {
+  if (!withKeys && !isLoopback(host)) {
     source.fault(
       ['http', 'host'],
-      `"${host}" is no loopback address: without keys for tokens the gateway serves this machine only, and keys are not carried by this version yet; expected 127.0.0.1, ::1 or localhost, with a proxy that checks its callers in front`,
+      `"${host}" is no loopback address: without keys for tokens the gateway serves this machine only; expected 127.0.0.1, ::1 or localhost, or keys under auth.jwt`,
     )
   }
   const publicUrl = written.publicUrl?.replace(/\/+$/, '')
@@ -162,11 +169,6 @@ function readHttp(written: NonNullable<ConfigDocument['http']>, source: Source):
     batchBodyMaxBytes: written.batchBodyMax === undefined ? 8_388_608 : readSize(written.batchBodyMax),
     dataMaxBytes: written.dataMax === undefined ? 65_536 : readSize(written.dataMax),
   }
-}
-
-export function isLoopback(host: string): boolean {
-  const bare = host.replace(/^\[(.*)\]$/, '$1').toLowerCase()
-  return bare === 'localhost' || bare === '::1' || (isIP(bare) === 4 && bare.startsWith('127.'))
 }
 
 function isPublicUrl(text: string): boolean {

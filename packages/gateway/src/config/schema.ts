@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { type Channel, channels } from '../model.ts'
+import { authSchema } from './auth-schema.ts'
 import { logLevels } from './config.ts'
 import { poolsSchema } from './pool-schema.ts'
 import { count, duration, flag, rate, size, text } from './schema-terms.ts'
@@ -17,7 +18,7 @@ const httpSchema = Type.Object(
   {
     host: Type.Optional(
       text('a host name or IP address', {
-        description: 'Loopback only, as long as no keys are configured. Default 127.0.0.1.',
+        description: 'Without keys (auth) loopback only. Default 127.0.0.1.',
       }),
     ),
     port: Type.Optional(count(0, 65_535, 'Default 8080; 0 takes any free port.')),
@@ -65,6 +66,7 @@ const poolOfChannel = Type.Optional(poolsSchema)
 export const configSchema = Type.Object(
   {
     http: Type.Optional(httpSchema),
+    auth: Type.Optional(authSchema),
     store: Type.Optional(
       text('sqlite:<path>', { description: 'Where everything is kept. Default sqlite:./data/sluice.db.' }),
     ),

@@ -122,7 +122,7 @@ export class Source {
 
   #variableOf(path: Path): string | undefined {
     const of = pathText(path)
-    return this.#overrides.find((override) => pathText(override.path) === of)?.variable
+    return this.#overrides.find((override) => isWithin(of, pathText(override.path)))?.variable
   }
 
   #fileName(): { file?: string } {

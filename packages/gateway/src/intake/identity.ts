@@ -2,8 +2,9 @@
  * Who asks. One function answers that for every request and for every WebSocket upgrade; as long as no keys are
  * configured it is `loopbackIdentity`.
  */
-import type { IncomingMessage } from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Caller } from '../doors.ts'
+import { SluiceError } from '../errors.ts'
 import { isPrintable } from './syntax.ts'
 import { invalidRequest } from './validation.ts'
 
@@ -18,6 +19,8 @@ export interface Identity extends Caller {
   readonly subject?: string
   /** When the token ends, epoch ms; absent without keys: what has no token does not expire. */
   readonly expiresAtMs?: number
+  /** Named a tenant without having to, and so asks as that tenant alone, also where its scopes would show it more. */
+  readonly asTenant?: boolean
 }
 
 /** All that is looked at. A FastifyRequest and an IncomingMessage both are one. */
@@ -32,15 +35,38 @@ const byDefault: Identity = { tenant: 'default', module: 'default', scopes }
 
 /**
  * Without keys, on the loopback interface: everybody has every scope, as tenant and module `default` unless the
- * headers X-Tenant-Id and X-Module-Id name others.
+ * headers X-Tenant-Id and X-Module-Id name others. A page from elsewhere, open in a browser of this machine, is not
+ * everybody: it is told by its Origin, or by a Host name that its owner points at this machine (DNS rebinding).
  */
 export function loopbackIdentity({ headers }: WithHeaders): Identity {
+  refuseForeignPages(headers)
   const { 'x-tenant-id': tenant, 'x-module-id': module } = headers
   if (tenant === undefined && module === undefined) return byDefault
   return {
     tenant: tenant === undefined ? byDefault.tenant : readName(tenant, 'X-Tenant-Id'),
     module: module === undefined ? byDefault.module : readName(module, 'X-Module-Id'),
     scopes,
+    asTenant: tenant !== undefined,
+  }
+}
+
+/** What browsers keep to this machine, with any port. */
+const loopbackHost = /^(?:(?:[a-z0-9-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
+/** A name without a dot: no public DNS has one, so that no page from elsewhere is under it. */
+const localHost = /^(?=[^:]*[a-z])[a-z0-9-]+(?::\d{1,5})?$/i
+
+function refuseForeignPages({ host, origin }: IncomingHttpHeaders): void {
+  if (host !== undefined && !loopbackHost.test(host) && !localHost.test(host)) {
+    throw new SluiceError(
+      'FORBIDDEN',
+      'Without keys the gateway answers to localhost, 127.0.0.1, [::1] and names without a dot only; Host names another. Configure keys (auth.jwt) to serve others.',
+    )
+  }
+  if (origin !== undefined && !loopbackHost.test(origin.replace(/^https?:\/\//, ''))) {
+    throw new SluiceError(
+      'FORBIDDEN',
+      'Without keys the gateway takes no requests of web pages from elsewhere; Origin names one.',
+    )
   }
 }
 

@@ -2,6 +2,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { type ErrorCode, errors } from '../errors.ts'
 import { problemSchema } from './answer-schema.ts'
+import { operatorScope } from './identity.ts'
 import type { Route, RouteAnswer } from './route.ts'
 
 type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
@@ -17,15 +18,20 @@ const withBody: readonly ErrorCode[] = [
   'UNSUPPORTED_MEDIA_TYPE',
   'REQUEST_TIMEOUT',
 ]
-const withCaller: readonly ErrorCode[] = ['UNAUTHENTICATED']
+const withCaller: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN', 'KEYS_UNAVAILABLE']
 
-export function openApiDocument(routes: readonly Route[]): JsonRecord {
+export interface DocumentOptions {
+  /** Whether callers need a token. */
+  readonly withKeys: boolean
+}
+
+export function openApiDocument(routes: readonly Route[], { withKeys }: DocumentOptions): JsonRecord {
   const schemas: JsonRecord = {}
   const paths: { [path: string]: JsonRecord } = {}
   for (const route of routes) {
     const path = route.path.replaceAll(/:([a-z]+)/g, '{$1}')
     paths[path] ??= {}
-    paths[path][route.method.toLowerCase()] = operation(route, schemas)
+    paths[path][route.method.toLowerCase()] = operation(route, schemas, withKeys)
   }
   reference(problemSchema, schemas)
   return {
@@ -44,12 +50,12 @@ export function openApiDocument(routes: readonly Route[]): JsonRecord {
   }
 }
 
-function operation(route: Route, schemas: JsonRecord): JsonRecord {
+function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRecord {
   const { body } = route
   return {
     operationId: operationId(route),
     summary: route.summary,
-    ...(route.access === 'open' ? {} : { security: [{}, { bearer: [] }] }),
+    ...(route.access === 'open' ? {} : { security: security(route, withKeys) }),
     parameters: [
       ...parameters(route.params, 'path', schemas),
       ...parameters(route.query, 'query', schemas),
@@ -70,6 +76,12 @@ function operation(route: Route, schemas: JsonRecord): JsonRecord {
       ...problems(route),
     },
   }
+}
+
+/** Without keys a token may be sent and is not looked at. */
+function security({ access }: Route, withKeys: boolean): JsonRecord[] {
+  const bearer = { bearer: access === 'operator' ? [operatorScope] : [] }
+  return withKeys ? [bearer] : [{}, bearer]
 }
 
 const idempotencyKey: JsonRecord = {
@@ -112,7 +124,6 @@ function problems(route: Route): JsonRecord {
     ...always,
     ...(route.body === undefined ? [] : withBody),
     ...(route.access === 'open' ? [] : withCaller),
-    ...(route.access === 'operator' ? (['FORBIDDEN'] as const) : []),
     ...(route.problems ?? []),
   ])
   const byStatus = Map.groupBy(codes, (code) => errors[code].status)

@@ -35,11 +35,17 @@ export function problemBody(error: SluiceError, members: ProblemMembers = {}): s
 export function sendProblem(reply: FastifyReply, error: SluiceError): FastifyReply {
   const { status } = error
   reply.code(status).header('content-type', problemType)
-  if (status === 401) reply.header('www-authenticate', 'Bearer')
+  const challenge = challengeOf(error)
+  if (challenge !== undefined) reply.header('www-authenticate', challenge)
   if (status === 503 || error.code === 'IDEMPOTENCY_IN_PROGRESS') {
     reply.header('retry-after', retryAfterSeconds(error.retryAfterMs ?? retryAfterMsDefault))
   }
   return reply.send(problemBody(error))
+}
+
+/** The `WWW-Authenticate` of a refusal (RFC 6750, section 3). */
+export function challengeOf({ status, challenge }: SluiceError): string | undefined {
+  return challenge ?? (status === 401 ? 'Bearer' : undefined)
 }
 
 /** Fastify's own refusals in the words of the contract; what nobody foresaw is INTERNAL. */

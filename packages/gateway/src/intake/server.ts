@@ -92,7 +92,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const metrics = createMetrics(options)
   const events = createEventRoutes(options)
   let closing = false
-  const routes = withDocument([...routesOf(options, metrics, () => closing), ...events.routes])
+  const routes = withDocument(
+    [...routesOf(options, metrics, () => closing), ...events.routes],
+    options.authenticate !== undefined,
+  )
   addRoutes(app, routes, options.authenticate ?? loopbackIdentity)
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders)
   answerTheRest(app, routes, options.log)
@@ -147,7 +150,7 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
 }
 
 /** The table, and the route at which it is published. */
-function withDocument(routes: readonly Route[]): readonly Route[] {
+function withDocument(routes: readonly Route[], withKeys: boolean): readonly Route[] {
   const document: Route = {
     method: 'GET',
     path: '/openapi.json',
@@ -157,7 +160,7 @@ function withDocument(routes: readonly Route[]): readonly Route[] {
     handle: () => published,
   }
   const all = [...routes, document]
-  const published = openApiDocument(all)
+  const published = openApiDocument(all, { withKeys })
   return all
 }
 
@@ -205,7 +208,8 @@ type Done = (error?: Error) => void
 function identify(authenticate: Authenticate, access: 'caller' | 'operator') {
   const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
     if (access === 'operator' && !caller.scopes.has(operatorScope)) {
-      done(new SluiceError('FORBIDDEN', `This route needs the scope ${operatorScope}.`))
+      const challenge = `Bearer error="insufficient_scope", scope="${operatorScope}"`
+      done(new SluiceError('FORBIDDEN', `This route needs the scope ${operatorScope}.`, { challenge }))
       return
     }
     request.caller = caller

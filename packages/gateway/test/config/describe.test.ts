@@ -13,6 +13,7 @@ pools:
   email: { provider: smtp, accounts: [{ id: a, url: "smtp://mail.example.com:25", from: "Shop <shop@example.com>", tls: off, rate: [1/s, 9/min] }] }
   sms: { provider: sandbox, timeout: 3s, retry: { base: 2s, cap: 1min, attempts: 9 }, accounts: [{ id: b, allows: [5/s, 9/min], latency: 20ms, odds: { fail: 0.05 } }] }
   webhook: { provider: webhook, accounts: [{ id: c, concurrency: 3 }] }
+auth: { jwt: { jwks: https://issuer.example/jwks.json?v=1, issuer: https://issuer.example, audience: sluice, algorithms: [ES256] }, claims: { tenant: org } }
 limits: { margin: 5ms }
 network: { allowPrivate: true }
 retention: { notifications: 60d }
@@ -45,6 +46,7 @@ test('the defaults too can be written to a file and loaded again', (t) => {
 test('nothing secret is shown', (t) => {
   const cwd = temporaryFolder(t, {
     'sluice.yaml': `
+auth: { jwt: { secret: canary-canary-canary-canary-canary-canary, issuer: https://i.example, audience: sluice } }
 unsubscribe: { secret: canary-canary-canary }
 pools:
   email:

@@ -31,6 +31,7 @@ test('without a file everything has its default', (t) => {
       batchBodyMaxBytes: 8_388_608,
       dataMaxBytes: 65_536,
     },
+    auth: undefined,
     store: { kind: 'sqlite', path: join(cwd, 'data/sluice.db') },
     state: { kind: 'memory' },
     queue: { kind: 'embedded' },

@@ -57,7 +57,14 @@ test('every variable that the configuration reads or refuses is in configuration
     'utf8',
   )
   const names = new Set(source.match(/\b(SLUICE|NOTIFY)_[A-Z_]+\b/g))
-  for (const name of ['SLUICE_URL', 'SLUICE_TOKEN', 'SLUICE_SEED', 'SLUICE_SERVICE_HOST', 'SLUICE_PORT'])
+  for (const name of [
+    'SLUICE_URL',
+    'SLUICE_TOKEN',
+    'SLUICE_TOKEN_FILE',
+    'SLUICE_SEED',
+    'SLUICE_SERVICE_HOST',
+    'SLUICE_PORT',
+  ])
     names.delete(name)
   assert.ok(names.size > 15)
   for (const name of names) assert.ok(text.includes(`\`${name}\``), name)

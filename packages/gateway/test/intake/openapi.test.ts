@@ -94,6 +94,7 @@ test('what can go wrong is declared by code', () => {
     'IDEMPOTENCY_MISMATCH',
     'INVALID_JSON',
     'INVALID_REQUEST',
+    'KEYS_UNAVAILABLE',
     'PAYLOAD_TOO_LARGE',
     'QUEUE_FULL',
     'RATE_LIMIT_EXCEEDED',

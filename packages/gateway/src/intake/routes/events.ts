@@ -83,9 +83,8 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
     },
     handle(request, reply) {
       const { tenant } = request.query as { tenant?: string }
-      const { caller, headers } = request
-      // Who names a tenant without having to asks as that tenant.
-      const asOperator = caller.scopes.has(operatorScope) && headers['x-tenant-id'] === undefined
+      const { caller } = request
+      const asOperator = caller.scopes.has(operatorScope) && caller.asTenant !== true
       reply.hijack()
       reply.raw.writeHead(200, {
         'content-type': 'text/event-stream',

@@ -1,0 +1,70 @@
+/**
+ * The matrix: every route that the gateway publishes, against every token that must not open it, and against good
+ * ones, for each algorithm. A route that is added stands in it by itself.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { algorithms, badTokens, createSigner, tokenFor } from '../tokens.ts'
+import { startKeyed } from './keyed.ts'
+
+const place = (path: string): string => path.replaceAll(/\{[a-z]+\}/g, 'x1')
+
+for (const algorithm of algorithms) {
+  test(`${algorithm}: no route opens without a token that is right in everything`, async (t) => {
+    const signer = createSigner(algorithm)
+    const { routes, ask } = await startKeyed(t, signer)
+    const closed = routes.filter(({ access }) => access !== 'open')
+    assert.ok(closed.length >= 17, `${closed.length} routes`)
+    const bad = badTokens(signer)
+    for (const { method, path } of closed) {
+      for (const { name, authorization } of bad) {
+        const reply = await ask(method, place(path), { authorization })
+        const about = `${method} ${path}: ${name}`
+        assert.equal(reply.status, 401, about)
+        assert.equal(reply.body.code, 'UNAUTHENTICATED', about)
+        const challenge = reply.headers.get('www-authenticate')
+        if (authorization === undefined) assert.equal(challenge, 'Bearer', about)
+        else
+          assert.match(challenge ?? '', /^Bearer error="invalid_token", error_description="[^"\\]+"$/, about)
+        const token = authorization?.split(' ')[1] ?? ''
+        if (token.length > 8) assert.ok(!reply.text.includes(token), `${about}: the token is not repeated`)
+      }
+    }
+    t.diagnostic(`${closed.length} routes × ${bad.length} tokens`)
+  })
+
+  test(`${algorithm}: a good token opens what it is for, and the operators' routes only with their scope`, async (t) => {
+    const signer = createSigner(algorithm)
+    const { routes, ask } = await startKeyed(t, signer)
+    const plain = tokenFor(signer, { scope: 'sluice:publish sluice:administrator xsluice:admin' })
+    const operator = tokenFor(signer, { scope: 'sluice:publish sluice:admin' })
+    const listed = tokenFor(signer, { scope: ['other', 'sluice:admin'] })
+    for (const { method, path, access } of routes) {
+      const about = `${method} ${path}`
+      const asPlain = await ask(method, place(path), { token: plain })
+      if (access === 'operator') {
+        assert.equal(asPlain.status, 403, about)
+        assert.equal(asPlain.body.code, 'FORBIDDEN', about)
+        assert.equal(
+          asPlain.headers.get('www-authenticate'),
+          'Bearer error="insufficient_scope", scope="sluice:admin"',
+        )
+      } else assert.ok(![401, 403].includes(asPlain.status), `${about}: ${asPlain.status}`)
+      for (const token of [operator, listed]) {
+        const { status } = await ask(method, place(path), { token })
+        assert.ok(![401, 403].includes(status) && status < 500, `${about}: ${status}`)
+      }
+    }
+    const operators = routes.filter(({ access }) => access === 'operator').map(({ path }) => path)
+    for (const path of ['pools', 'dead-letters', 'dead-letters/redrive', 'policy', 'policy/validate'])
+      assert.ok(operators.includes(`/api/v1/${path}`), path)
+  })
+}
+
+test('the document says which token a route needs, and how it is refused without', async (t) => {
+  const { document } = await startKeyed(t, createSigner('HS256'))
+  const { security, responses } = document.paths['/api/v1/notifications']!.post!
+  assert.deepEqual(security, [{ bearer: [] }])
+  for (const status of ['401', '403', '503']) assert.ok(status in responses, status)
+  assert.deepEqual(document.paths['/api/v1/pools']!.get!.security, [{ bearer: ['sluice:admin'] }])
+})
