@@ -8,7 +8,14 @@ import { fileURLToPath } from 'node:url'
 
 const folder = fileURLToPath(new URL('../../packages/limits/src/stores/', import.meta.url))
 /** One script of several files, in this order. */
-const parts = ['redis-quick.lua', 'redis-general.lua', 'redis-decide.lua']
+const parts = [
+  'redis-quick.lua',
+  'redis-book.lua',
+  'redis-state.lua',
+  'redis-write.lua',
+  'redis-decide.lua',
+  'redis-rows.lua',
+]
 
 /** The script without comments and indentation: it is sent over the wire and lies in the package. */
 export function luaScript(): string {

@@ -3,8 +3,8 @@
  * and get bytes. A single node, Sentinel and Cluster look the same from here, because a call names one key.
  */
 import { LimitsError } from '../errors.ts'
+import type { Bytes } from './redis-reply.ts'
 import { script, scriptSha } from './redis-script.ts'
-import type { Bytes } from './redis-wire.ts'
 
 // The two clients are recognised by what only they have; their own types of it differ from version to version.
 
