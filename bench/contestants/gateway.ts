@@ -38,7 +38,7 @@ log: { level: error }
   const config = loadConfig({ path: join(folder, 'sluice.yaml'), env: {}, cwd: folder })
   const gateway = await createGateway(config)
   gateway.ledger.subscribe(({ notification: { status, data } }) => {
-    if (status === 'delivered') settled(data!['number'] as number)
+    if (status === 'delivered') settled(data?.number as number)
   })
   const { url } = await gateway.start()
 
