@@ -3,6 +3,7 @@
  * file that knows both the engines and the stages. Read it first: everything that Sluice is made of stands here.
  */
 import { createSystemClock } from './adapters/clock.ts'
+import { loadProvider } from './adapters/providers/loaders.ts'
 import { createSandbox, type Sandbox } from './adapters/providers/sandbox.ts'
 import { createEmbeddedQueue } from './adapters/queue/embedded.ts'
 import { createRandom } from './adapters/random.ts'
@@ -241,19 +242,14 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   }
 }
 
-/** Only what the configuration names is loaded: each brings a client library of its own. */
+/** Only what the configuration names is loaded. */
 async function createProviders(config: Config, clock: Clock, sandbox: Sandbox): Promise<readonly Provider[]> {
+  const { allowPrivate } = config.network
   const named = new Set(config.pools.map((pool) => pool.provider))
-  const providers: Provider[] = [sandbox]
-  if (named.has('smtp')) {
-    const { createSmtpProvider } = await import('./adapters/providers/smtp.ts')
-    providers.push(createSmtpProvider())
-  }
-  if (named.has('webhook')) {
-    const { createWebhookProvider } = await import('./adapters/providers/webhook.ts')
-    providers.push(createWebhookProvider({ allowPrivate: config.network.allowPrivate, clock }))
-  }
-  return providers
+  const loaded = [...named].map((name) =>
+    name === 'sandbox' ? sandbox : loadProvider(name, { clock, allowPrivate }),
+  )
+  return await Promise.all([sandbox, ...loaded.filter((each) => each !== sandbox)])
 }
 
 function createPool(config: PoolConfig, providers: readonly Provider[], marginMs: number): Pool {

@@ -1,0 +1,25 @@
+/** Every provider that calls somebody. Each brings a client of its own, so only what is asked for is loaded. */
+import type { Clock, Provider } from '../../ports.ts'
+
+export interface ProviderSurroundings {
+  readonly clock: Clock
+  /** Whether an address that came with a request may lead into a private network. */
+  readonly allowPrivate: boolean
+}
+
+const loaders = {
+  async smtp() {
+    const { createSmtpProvider } = await import('./smtp.ts')
+    return createSmtpProvider()
+  },
+  async webhook(surroundings) {
+    const { createWebhookProvider } = await import('./webhook.ts')
+    return createWebhookProvider(surroundings)
+  },
+} as const satisfies Readonly<Record<string, (surroundings: ProviderSurroundings) => Promise<Provider>>>
+
+export type LoadedProvider = keyof typeof loaders
+
+export function loadProvider(name: LoadedProvider, surroundings: ProviderSurroundings): Promise<Provider> {
+  return loaders[name](surroundings)
+}
