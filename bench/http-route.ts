@@ -102,6 +102,7 @@ async function sluice(): Promise<number> {
       drainMs: 1_000,
       overLimitStatus: 429,
       requestTimeoutMs: 10_000,
+      connectionsMax: 10_000,
       bodyMaxBytes: 1_048_576,
       batchBodyMaxBytes: 8_388_608,
       dataMaxBytes: 65_536,

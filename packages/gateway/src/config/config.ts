@@ -47,6 +47,8 @@ export interface HttpConfig {
   readonly overLimitStatus: 429 | 202
   /** By when a whole request must have arrived. @defaultValue 10_000 ms */
   readonly requestTimeoutMs: number
+  /** Open at once; above it new ones are dropped. @defaultValue 10_000 */
+  readonly connectionsMax: number
   /** @defaultValue 1_048_576 bytes */
   readonly bodyMaxBytes: number
   /** Of a batch. @defaultValue 8_388_608 bytes */

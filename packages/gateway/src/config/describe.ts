@@ -20,6 +20,7 @@ export function describeConfig(config: Config): JsonObject {
       drainMs: http.drainMs,
       overLimitStatus: http.overLimitStatus,
       requestTimeout: formatDuration(http.requestTimeoutMs),
+      connectionsMax: http.connectionsMax,
       bodyMax: sizeText(http.bodyMaxBytes),
       batchBodyMax: sizeText(http.batchBodyMaxBytes),
       dataMax: sizeText(http.dataMaxBytes),

@@ -165,6 +165,7 @@ function readHttp(
     drainMs: durationOr(30_000, written.drainMs),
     overLimitStatus: written.overLimitStatus ?? 429,
     requestTimeoutMs: durationOr(10_000, written.requestTimeout),
+    connectionsMax: written.connectionsMax ?? 10_000,
     bodyMaxBytes: written.bodyMax === undefined ? 1_048_576 : readSize(written.bodyMax),
     batchBodyMaxBytes: written.batchBodyMax === undefined ? 8_388_608 : readSize(written.batchBodyMax),
     dataMaxBytes: written.dataMax === undefined ? 65_536 : readSize(written.dataMax),

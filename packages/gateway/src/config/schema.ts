@@ -35,6 +35,9 @@ const httpSchema = Type.Object(
       }),
     ),
     requestTimeout: Type.Optional(duration('By when a whole request must have arrived. Default 10s.')),
+    connectionsMax: Type.Optional(
+      count(1, 1_000_000, 'Connections open at once; above it new ones are dropped. Default 10000.'),
+    ),
     bodyMax: Type.Optional(size('Of a request. Default 1MiB.')),
     batchBodyMax: Type.Optional(size('Of a batch. Default 8MiB.')),
     dataMax: Type.Optional(size('Of `data`, as JSON. Default 64KiB.')),

@@ -22,6 +22,15 @@ export interface AppOptions {
   readonly bodyMaxBytes: number
   /** By when a whole request must have arrived, ms. */
   readonly requestTimeoutMs: number
+  /** Open at once; above it new ones are dropped. */
+  readonly connectionsMax: number
+  /**
+   * How long a connection may stand still while it is answered: then its client does not read. Longer than the pause
+   * between two signs of life of a stream.
+   *
+   * @defaultValue 60_000 ms
+   */
+  readonly standstillMs?: number
 }
 
 export function createApp(config: AppOptions): FastifyInstance {
@@ -30,6 +39,7 @@ export function createApp(config: AppOptions): FastifyInstance {
     bodyLimit: config.bodyMaxBytes,
     requestTimeout: config.requestTimeoutMs,
     keepAliveTimeout: keepAliveMs,
+    connectionTimeout: config.standstillMs ?? 60_000,
     // The host is asked for below, in words. Headers have no longer than the whole request, or a client could stay by never ending them.
     http: {
       headersTimeout: config.requestTimeoutMs,
@@ -45,6 +55,9 @@ export function createApp(config: AppOptions): FastifyInstance {
       sendProblem(reply, asSluiceError(error))
     },
   })
+  app.server.maxConnections = config.connectionsMax
+  // Who has nothing to say makes room for who comes next.
+  app.server.on('drop', () => app.server.closeIdleConnections())
   app.decorateRequest('caller')
   app.decorateRequest('bodyBytes', null)
   app.addHook('onRequest', (request, reply, done) => {

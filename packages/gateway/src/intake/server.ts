@@ -41,6 +41,10 @@ export interface HttpServerConfig {
   readonly overLimitStatus: 429 | 202
   /** By when a whole request must have arrived, ms. */
   readonly requestTimeoutMs: number
+  /** Open at once; above it new ones are dropped. */
+  readonly connectionsMax: number
+  /** How long a connection may stand still while it is answered. @defaultValue 60_000 ms */
+  readonly standstillMs?: number
   readonly bodyMaxBytes: number
   readonly batchBodyMaxBytes: number
   /** Of `data`, as JSON. */

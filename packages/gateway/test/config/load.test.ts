@@ -27,6 +27,7 @@ test('without a file everything has its default', (t) => {
       drainMs: 30_000,
       overLimitStatus: 429,
       requestTimeoutMs: 10_000,
+      connectionsMax: 10_000,
       bodyMaxBytes: 1_048_576,
       batchBodyMaxBytes: 8_388_608,
       dataMaxBytes: 65_536,

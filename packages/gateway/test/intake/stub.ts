@@ -74,6 +74,7 @@ export const defaultConfig: HttpServerConfig = {
   drainMs: 2_000,
   overLimitStatus: 429,
   requestTimeoutMs: 10_000,
+  connectionsMax: 10_000,
   bodyMaxBytes: 1_048_576,
   batchBodyMaxBytes: 8_388_608,
   dataMaxBytes: 65_536,

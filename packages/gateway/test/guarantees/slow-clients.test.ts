@@ -1,0 +1,233 @@
+/**
+ * Clients that are slow, silent, greedy or deaf, over raw sockets against a whole gateway: each is closed on its
+ * deadline, what it can make the gateway hold is bounded, and somebody who behaves is answered meanwhile.
+ */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { Agent, request } from 'node:http'
+import { connect, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { stringify } from 'yaml'
+import { loadConfig } from '../../src/config/load.ts'
+import { createGateway } from '../../src/gateway.ts'
+import { temporaryFolder } from '../config/folder.ts'
+import { startStub } from '../intake/stub.ts'
+
+/** Beyond the deadline itself: a check each second, and a machine with others on it. */
+const slackMs = 4_000
+const requestTimeoutMs = 1_000
+
+async function start(t: TestContext, http: object = {}): Promise<number> {
+  const cwd = temporaryFolder(t)
+  const yaml = {
+    http: { port: 0, requestTimeout: requestTimeoutMs, ...http },
+    store: 'sqlite::memory:',
+    tenants: { default: { rate: 'unlimited', modules: 'unlimited' } },
+    log: { level: 'silent' },
+  }
+  writeFileSync(join(cwd, 'sluice.yaml'), stringify(yaml))
+  const gateway = await createGateway(loadConfig({ cwd, env: {} }))
+  const { url } = await gateway.start()
+  t.after(() => gateway.stop())
+  return Number(new URL(url).port)
+}
+
+interface Client {
+  readonly socket: Socket
+  readonly closed: Promise<number>
+}
+
+/** `closed` gives how long it lived, ms. */
+async function open(t: TestContext, port: number): Promise<Client> {
+  const socket = connect(port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.resume()
+  const since = performance.now()
+  const closed = new Promise<number>((resolve) => {
+    socket.on('close', () => resolve(performance.now() - since))
+  })
+  t.after(() => socket.destroy())
+  await Promise.race([new Promise((resolve) => socket.on('connect', resolve)), closed])
+  return { socket, closed }
+}
+
+const openMany = (t: TestContext, port: number, count: number): Promise<readonly Client[]> =>
+  Promise.all(Array.from({ length: count }, () => open(t, port)))
+
+/** Writes the next piece over and over, for as long as it can. */
+function trickle(t: TestContext, clients: readonly Client[], head: string, piece: string): void {
+  for (const { socket } of clients) socket.write(head)
+  const timer = setInterval(() => {
+    for (const { socket } of clients) if (socket.writable) socket.write(piece)
+  }, 200)
+  t.after(() => clearInterval(timer))
+}
+
+const message = JSON.stringify({
+  recipient: { id: 'ada', email: 'ada@example.com' },
+  channel: 'email',
+  content: { subject: 'Hello', text: 'World' },
+})
+const head = 'POST /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
+
+/** Somebody who behaves: one request after the other on a connection of his own. */
+function polite(t: TestContext, port: number) {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  t.after(() => agent.destroy())
+  const post = (): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const outgoing = request(
+        {
+          port,
+          host: '127.0.0.1',
+          agent,
+          method: 'POST',
+          path: '/api/v1/notifications',
+          headers: { 'content-type': 'application/json' },
+        },
+        (answer) => {
+          answer.resume().on('end', () => resolve(answer.statusCode ?? 0))
+        },
+      )
+      outgoing.on('error', reject)
+      outgoing.end(message)
+    })
+  return {
+    /** The latencies of so many requests, ms, sorted. */
+    async run(count: number): Promise<readonly number[]> {
+      const tookMs: number[] = []
+      for (let index = 0; index < count; index += 1) {
+        const since = performance.now()
+        assert.equal(await post(), 202)
+        tookMs.push(performance.now() - since)
+      }
+      return tookMs.sort((a, b) => a - b)
+    },
+  }
+}
+
+const shown = (sorted: readonly number[]): string =>
+  `p50 ${sorted[Math.floor(sorted.length / 2)]!.toFixed(1)} ms, worst ${sorted.at(-1)!.toFixed(1)} ms`
+
+test('600 clients that trickle headers, bodies or nothing are closed on the deadline, and others are answered', async (t) => {
+  const port = await start(t)
+  const other = polite(t, port)
+  await other.run(20)
+  const alone = await other.run(100)
+  const [headers, bodies, silent] = await Promise.all([
+    openMany(t, port, 200),
+    openMany(t, port, 200),
+    openMany(t, port, 200),
+  ])
+  trickle(t, headers!, 'POST /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\n', 'x-a: b\r\n')
+  trickle(t, bodies!, `${head}content-length: 100000\r\n\r\n`, ' ')
+  const among = await other.run(100)
+  const lived = await Promise.all([...headers!, ...bodies!, ...silent!].map(({ closed }) => closed))
+  assert.ok(Math.max(...lived) < requestTimeoutMs + slackMs, `${Math.max(...lived)} ms`)
+  assert.ok(among.at(-1)! < slackMs, 'nobody else waits for them')
+  t.diagnostic(
+    `longest lived ${Math.max(...lived).toFixed(0)} ms; another client alone: ${shown(alone)}; meanwhile: ${shown(among)}`,
+  )
+})
+
+test('more connections than are allowed are dropped; who is connected is served, and room comes back', async (t) => {
+  const port = await start(t, { connectionsMax: 50 })
+  const other = polite(t, port)
+  await other.run(1)
+  const idle = await openMany(t, port, 200)
+  const over = idle.filter(({ socket }) => socket.destroyed)
+  await Promise.all(
+    idle.map(({ closed }) => Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 50))])),
+  )
+  const alive = idle.filter(({ socket }) => !socket.destroyed).length
+  assert.ok(alive <= 50, `${alive} of 200 are open, ${over.length} were dropped at once`)
+  assert.ok(alive >= 40)
+  for (const { closed } of idle) await closed
+  await other.run(1)
+  const after = await open(t, port)
+  after.socket.write('GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n')
+  const [answer] = (await once(after.socket, 'data')) as [Buffer]
+  assert.match(answer.toString(), /^HTTP\/1.1 200 /)
+})
+
+test('connections between two requests make room for new ones', async (t) => {
+  const port = await start(t, { connectionsMax: 10 })
+  const resting = await openMany(t, port, 10)
+  for (const { socket } of resting) {
+    socket.write('GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n')
+    await once(socket, 'data')
+  }
+  const dropped = await open(t, port)
+  await dropped.closed
+  for (const { closed } of resting) await closed
+  await polite(t, port).run(3)
+})
+
+test('a client that pipelines without end and never reads is not read from either, and is cut off', async (t) => {
+  const stub = await startStub({ standstillMs: 1_000 })
+  const port = Number(new URL(stub.url).port)
+  const { socket, closed } = await open(t, port)
+  socket.pause()
+  const one = `${head}content-length: ${message.length}\r\n\r\n${message}`
+  const many = one.repeat(200)
+  let taken = 0
+  let standingMs = 0
+  while (!socket.destroyed && standingMs < 10_000 && taken < 100_000_000) {
+    if (socket.writableLength < many.length) {
+      socket.write(many)
+      taken += many.length
+    }
+    const before = socket.writableLength
+    await new Promise((resolve) => setTimeout(resolve, 2))
+    standingMs = socket.writableLength === before ? standingMs + 2 : 0
+  }
+  // What the kernel holds in both directions is among it.
+  assert.ok(taken < 50_000_000, `${taken} bytes were taken`)
+  // Nothing tells a client that does not read that it was cut off; writing on does.
+  assert.ok((await closed) < 30_000)
+  assert.equal((await stub.ask('GET', '/pools')).status, 200)
+  t.diagnostic(`${(taken / 1e6).toFixed(1)} MB taken, ${stub.drafts.length} requests of it worked on`)
+})
+
+test('a flood of requests on many connections leaves others their answers', async (t) => {
+  const port = await start(t)
+  const other = polite(t, port)
+  await other.run(20)
+  const alone = await other.run(50)
+  const flooding = await openMany(t, port, 20)
+  const get = 'GET /api/v1/notifications/none HTTP/1.1\r\nhost: localhost\r\n\r\n'.repeat(20)
+  let answered = 0
+  for (const { socket } of flooding) {
+    socket.on('data', (bytes: Buffer) => {
+      answered += bytes.length
+      if (socket.writable && socket.writableLength === 0) socket.write(get)
+    })
+    socket.write(get)
+  }
+  const among = await other.run(20)
+  for (const { socket } of flooding) socket.destroy()
+  assert.ok(answered > 0)
+  assert.ok(among.at(-1)! < slackMs)
+  t.diagnostic(`another client alone: ${shown(alone)}; during the flood: ${shown(among)}`)
+})
+
+test('headers without end are refused when they are too large, long before the deadline', async (t) => {
+  const port = await start(t, { requestTimeout: '60s' })
+  for (const piece of ['x'.repeat(1_000), 'x-a: b\r\n', 'GET ']) {
+    const { socket, closed } = await open(t, port)
+    socket.write('GET /healthz HTTP/1.1\r\n')
+    let sent = 0
+    const timer = setInterval(() => {
+      for (let count = 0; count < 20 && socket.writable; count += 1) {
+        socket.write(piece)
+        sent += piece.length
+      }
+    }, 5)
+    t.after(() => clearInterval(timer))
+    await closed
+    clearInterval(timer)
+    assert.ok(sent < 2_000_000, `${sent} bytes of ${JSON.stringify(piece.slice(0, 8))}`)
+  }
+})
