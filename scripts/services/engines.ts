@@ -2,7 +2,9 @@
 import { startMailServer } from './postfix.ts'
 import { startRedis } from './redis.ts'
 import { startRedisCluster } from './redis-cluster.ts'
+import { startRedisSentinel } from './redis-sentinel.ts'
 import type { Service, StartOptions } from './service.ts'
+import { startValkey } from './valkey.ts'
 
 export interface Engine {
   /** What it puts into the environment; an engine whose variables are set already is used as it is. */
@@ -13,5 +15,7 @@ export interface Engine {
 export const engines: Readonly<Record<string, Engine>> = {
   redis: { env: ['SLUICE_TEST_REDIS'], start: startRedis },
   'redis-cluster': { env: ['SLUICE_TEST_REDIS_CLUSTER'], start: startRedisCluster },
+  'redis-sentinel': { env: ['SLUICE_TEST_REDIS_SENTINEL'], start: startRedisSentinel },
+  valkey: { env: ['SLUICE_TEST_VALKEY'], start: startValkey },
   postfix: { env: ['SLUICE_TEST_SMTP', 'SLUICE_TEST_MAILDIR'], start: startMailServer },
 }

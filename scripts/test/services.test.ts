@@ -18,7 +18,9 @@ import { readMaildir, startMailServer } from '../services/postfix.ts'
 import { isAlive, markOf, type ProcessMark, stopProcess } from '../services/process.ts'
 import { startRedis } from '../services/redis.ts'
 import { startRedisCluster } from '../services/redis-cluster.ts'
+import { sentinelMaster, startRedisSentinel } from '../services/redis-sentinel.ts'
 import { records } from '../services/service.ts'
+import { startValkey } from '../services/valkey.ts'
 
 const portOf = (url: string) => Number(new URL(url).port)
 const redis = (url: string, ...words: string[]) =>
@@ -73,6 +75,24 @@ test('three Redis masters form a cluster', async () => {
   assert.equal(urls.length, 3)
   for (const url of urls) assert.match(redis(url, 'CLUSTER', 'INFO'), /cluster_slots_ok:16384/)
   await cluster.stop()
+})
+
+test('a replica takes over where Sentinel misses the master', async () => {
+  const service = await startRedisSentinel()
+  const master = () => redis(service.url, 'SENTINEL', 'GET-MASTER-ADDR-BY-NAME', sentinelMaster)
+  const before = master()
+  process.kill(service.pid, 'SIGKILL')
+  const patienceEnds = Date.now() + 20_000
+  while (master() === before && Date.now() < patienceEnds) await wait(50)
+  assert.notEqual(master(), before)
+  await service.stop()
+  assert.ok(!records().some(({ record }) => record.url === service.url))
+})
+
+test('Valkey answers by the name of Valkey', async () => {
+  const service = await startValkey()
+  assert.match(redis(service.url, 'INFO', 'server'), /valkey_version:[89]/)
+  await service.stop()
 })
 
 test('the mail server delivers UTF-8 mail byte for byte, refuses what it should, and sends nothing on', async () => {

@@ -97,30 +97,31 @@ export function step(random: Random, world: World): void {
 /** How many operations later an answer is read: rows that are worked out late must still tell the old story. */
 const readLater = 7
 
-/** Applies the same operations to both and compares each answer, rows included. */
+/** Applies the same operations to all and compares each answer with the expected one, rows included. */
 export async function compare(
   random: Random,
   world: World,
   operations: number,
-  actual: Limits,
+  actual: readonly Limits[],
   expected: Limits,
   label: string,
 ): Promise<void> {
   const sets = ruleSets()
   const history: string[] = []
-  const answers: (readonly [unknown, unknown])[] = []
+  const answers: { readonly should: unknown; readonly are: readonly unknown[] }[] = []
   for (let count = 0; count < operations + readLater; count += 1) {
     if (count < operations) {
       step(random, world)
       const operation = randomOperation(random, world.now, sets)
       history.push(operation.text)
-      answers.push([await operation.apply(actual), await operation.apply(expected)])
+      const are = await Promise.all(actual.map((limits) => operation.apply(limits)))
+      answers.push({ are, should: await operation.apply(expected) })
     }
     const read = count - readLater
     if (read < 0) continue
-    const [is, should] = answers[read]!
+    const { are, should } = answers[read]!
     const told = history.slice(Math.max(0, read - 20), read + 1).join('\n')
-    assert.deepEqual(plain(is), plain(should), `${label}, after:\n${told}`)
+    for (const is of are) assert.deepEqual(plain(is), plain(should), `${label}, after:\n${told}`)
   }
 }
 

@@ -85,7 +85,7 @@ export function exerciseUpkeep(open: Open, capabilities: Capabilities): void {
       for (let run = 0; run * operationsPerRun < operations; run += 1) {
         const model = createLimits({ store: modelStore({ now: () => world.now }) })
         const label = `SLUICE_SEED=${seed}, run ${run}`
-        await compare(seededRandom(seed + run), world, operationsPerRun, limits, model, label)
+        await compare(seededRandom(seed + run), world, operationsPerRun, [limits], model, label)
         for (const subject of ['ada', 'bob']) await limits.forget(subject)
         world.now += 1_000
       }

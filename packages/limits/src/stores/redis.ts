@@ -89,8 +89,27 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   function ask<T>(subject: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
     const name = key(subject)
     return within(run('hash', name, args), read, (cause) =>
-      isUnknownScript(cause) ? run('text', name, args) : undefined,
+      isUnknownScript(cause) ? runByText(name, args) : undefined,
     )
+  }
+
+  /** Many calls may find the script gone: one brings the text, those behind it on the same wire find it there. */
+  let texts = 0
+  async function runByText(name: string, args: string[]): Promise<Bytes> {
+    if (texts > 0) {
+      try {
+        return await run('hash', name, args)
+      } catch (cause) {
+        // Another node of a cluster, or flushed again.
+        if (!isUnknownScript(cause)) throw cause
+      }
+    }
+    texts += 1
+    try {
+      return await run('text', name, args)
+    } finally {
+      texts -= 1
+    }
   }
 
   function decide(question: Question): Promise<Decision> {

@@ -24,6 +24,24 @@ describe('the memory store', () => {
     assert.equal(store.size, 10_100)
   })
 
+  it('never stalls: however many are over at once, a call drops three of them at most', () => {
+    let now = start
+    const store = memoryStore({ now: () => now })
+    const { sync } = createLimits({ store })
+    const rules = [limit('a', '5/min')]
+    for (let index = 0; index < 20_000; index += 1) sync.take(`old${index}`, rules)
+    now += 31 * day
+    let most = 0
+    let calls = 0
+    for (; store.size > 2 * calls && calls < 40_000; calls += 1) {
+      const before = store.size
+      sync.take(`new${calls}`, rules)
+      most = Math.max(most, before + 1 - store.size)
+    }
+    assert.ok(most >= 2 && most <= 3, `a call dropped ${most}`)
+    assert.ok(calls < 12_000, `${store.size} are left after ${calls} calls`)
+  })
+
   it('drops them too where no new subject comes', () => {
     let now = start
     const store = memoryStore({ now: () => now })

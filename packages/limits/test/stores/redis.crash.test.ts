@@ -17,6 +17,7 @@ import {
   type RedisStoreOptions,
   redisStore,
 } from '../../src/index.ts'
+import { startWire } from './wire.ts'
 
 const rules = [limit('four', '4/day')]
 /** A busy machine may run a timer late; a call without a deadline would take for ever. */
@@ -85,6 +86,28 @@ describe('the Redis store in trouble', () => {
     await client.call('CLIENT', 'PAUSE', '500', 'ALL')
     await inTime(() => assert.rejects(open({ deadlineMs: 50 }).take('slow', rules), isUnavailable))
     assert.equal((await open({ deadlineMs: 20_000 }).check('slow', rules)).rules[0]!.used, 1)
+  })
+
+  it('ends each call by its deadline over a wire that is half a second long, and is right when it is short', async (t) => {
+    const wire = await startWire({ host: '127.0.0.1', port: Number(new URL(service.url).port) })
+    const far = new Redis(wire.port, { enableAutoPipelining: true })
+    t.after(() => {
+      far.disconnect()
+      return wire.close()
+    })
+    const over = (options: RedisStoreOptions) =>
+      createLimits({ store: redisStore(far, { deadlineMs: 100, ...options }) })
+    await over({ deadlineMs: 20_000 }).take('far', rules)
+    wire.delayMs = 500
+    await inTime(() => assert.rejects(over({}).take('far', rules), isUnavailable))
+    const refused = await inTime(() => over({ onUnavailable: 'refuse' }).reserve('far', rules, { id: 'n' }))
+    assert.deepEqual([refused.allowed, refused.held], [false, false])
+    const admitted = await inTime(() => over({ onUnavailable: 'admit' }).fire('far', 'm', rules))
+    assert.deepEqual([admitted.allowed, admitted.held], [true, false])
+    wire.delayMs = 0
+    // What nobody waited for arrived all the same: one take, one booking, one release.
+    const { rules: rows } = await over({ deadlineMs: 20_000 }).check('far', rules)
+    assert.deepEqual([rows[0]!.used, rows[0]!.reserved], [3, 1])
   })
 
   it('answers everything in flight when Redis is killed, and finds what was counted after a restart', async () => {
