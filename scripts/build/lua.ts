@@ -1,33 +1,31 @@
 /**
- * The Lua of the limiter's Redis store as a module, because a published library must not read files of its own:
- * `node scripts/build/lua.ts` writes it anew. A test holds it against the .lua files, which are the source.
+ * The library's Lua as modules, because a published library must not read files of its own: `node scripts/build/lua.ts`
+ * writes them anew. A test holds them against the .lua files, which are the source.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const folder = fileURLToPath(new URL('../../packages/limits/src/stores/', import.meta.url))
-/** One script of several files, in this order. */
-const parts = [
-  'redis-quick.lua',
-  'redis-book.lua',
-  'redis-state.lua',
-  'redis-write.lua',
-  'redis-decide.lua',
-  'redis-rows.lua',
-]
+/** Each module and the files that make its script, in this order. */
+export const luaModules = {
+  'redis-script.ts': ['redis-quick.lua', 'redis-general.lua', 'redis-decide.lua'],
+  'redis-slots-script.ts': ['redis-slots.lua'],
+} as const
+export type LuaModule = keyof typeof luaModules
 
 /** The script without comments and indentation: it is sent over the wire and lies in the package. */
-export function luaScript(): string {
-  const lines = parts.flatMap((part) => readFileSync(folder + part, 'utf8').split('\n'))
+export function luaScript(module: LuaModule): string {
+  const lines = luaModules[module].flatMap((part) => readFileSync(folder + part, 'utf8').split('\n'))
   return lines
     .map((line) => line.trim())
     .filter((line) => line !== '' && !line.startsWith('--'))
     .join('\n')
 }
 
-export function luaModule(): string {
-  const script = luaScript()
+export function luaModule(module: LuaModule): string {
+  const parts = luaModules[module]
+  const script = luaScript(module)
   const sha = createHash('sha1').update(script).digest('hex')
   const quoted = script
     .replaceAll('\\', '\\\\')
@@ -41,4 +39,7 @@ export const script = \`${quoted}\`
 `
 }
 
-if (import.meta.main) writeFileSync(`${folder}redis-script.ts`, luaModule())
+if (import.meta.main) {
+  for (const module of Object.keys(luaModules) as LuaModule[])
+    writeFileSync(folder + module, luaModule(module))
+}

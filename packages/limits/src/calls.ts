@@ -127,7 +127,7 @@ export function checkBlock(ms: number): number {
 }
 
 /** @throws LimitsError `INVALID_ARGUMENT` */
-export function checkKey(what: 'subject' | 'id', key: string): void {
+export function checkKey(what: 'subject' | 'id' | 'account', key: string): void {
   if (typeof key === 'string' && key.length > 0 && key.length <= keyMax) return
   const given = typeof key === 'string' ? `${key.length} characters long` : String(key)
   refuse(`${what} is a text of 1 to ${keyMax} characters; this is ${given}`)

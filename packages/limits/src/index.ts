@@ -34,11 +34,25 @@ export {
 } from './limits.ts'
 export type { Plan, PlanRule } from './plan.ts'
 export * from './quiet-hours.ts'
+export {
+  createSlotLeases,
+  type LeasesOf,
+  type SlotAsk,
+  type SlotCall,
+  type SlotLease,
+  type SlotLeases,
+  type SlotLeasesOptions,
+  type SlotStore,
+  type TimedGrant,
+} from './slot-leases.ts'
+export type { SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
 export type { Kind, Priority, Question, RestoredEntry, Store, SyncStore, Terms } from './store.ts'
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './stores/memory.ts'
+export { type MemorySlotsOptions, memorySlots } from './stores/memory-slots.ts'
 export { type RedisStoreOptions, redisStore } from './stores/redis.ts'
 export type { IoredisClient, NodeRedisClient, RedisClient } from './stores/redis-client.ts'
 export type { OnUnavailable } from './stores/redis-fallback.ts'
+export { type RedisSlotsOptions, redisSlots } from './stores/redis-slots.ts'
 export {
   formatDuration,
   formatWindow,

@@ -3,8 +3,7 @@
  * and get bytes. A single node, Sentinel and Cluster look the same from here, because a call names one key.
  */
 import { LimitsError } from '../errors.ts'
-import type { Bytes } from './redis-reply.ts'
-import { script, scriptSha } from './redis-script.ts'
+import type { Bytes } from './redis-wire.ts'
 
 // The two clients are recognised by what only they have; their own types of it differ from version to version.
 
@@ -19,6 +18,12 @@ export interface NodeRedisClient {
 }
 
 export type RedisClient = IoredisClient | NodeRedisClient
+
+/** A script as scripts/build/lua.ts writes it. */
+export interface ScriptSource {
+  readonly script: string
+  readonly scriptSha: string
+}
 
 /** Runs the script, by its hash or by its text: a server may not know the hash yet, or not any more. */
 export type RunScript = (by: 'hash' | 'text', key: string, args: string[]) => Promise<Bytes>
@@ -46,21 +51,22 @@ interface Evaluation {
 const bulkString = 36
 
 /** @throws LimitsError `INVALID_ARGUMENT` for what is no client that is known */
-export function scriptRunner(client: RedisClient): RunScript {
-  if (has<Ioredis>(client, 'evalshaBuffer') && has<Ioredis>(client, 'evalBuffer')) return overIoredis(client)
-  if (has<NodeRedis>(client, 'withTypeMapping')) return overNodeRedis(client)
+export function scriptRunner(client: RedisClient, source: ScriptSource): RunScript {
+  if (has<Ioredis>(client, 'evalshaBuffer') && has<Ioredis>(client, 'evalBuffer'))
+    return overIoredis(client, source)
+  if (has<NodeRedis>(client, 'withTypeMapping')) return overNodeRedis(client, source)
   const known = 'an ioredis client (5 or later) or a connected node-redis client (5 or later)'
-  throw new LimitsError('INVALID_ARGUMENT', `redisStore(client) wants ${known}`)
+  throw new LimitsError('INVALID_ARGUMENT', `a Redis client is wanted here: ${known}`)
 }
 
-function overIoredis(client: Ioredis): RunScript {
+function overIoredis(client: Ioredis, { script, scriptSha }: ScriptSource): RunScript {
   return (by, key, args) =>
     by === 'hash'
       ? client.evalshaBuffer(scriptSha, 1, key, ...args)
       : client.evalBuffer(script, 1, key, ...args)
 }
 
-function overNodeRedis(client: NodeRedis): RunScript {
+function overNodeRedis(client: NodeRedis, { script, scriptSha }: ScriptSource): RunScript {
   const inBytes = client.withTypeMapping({ [bulkString]: Buffer })
   return (by, key, args) => {
     const evaluation = { keys: [key], arguments: args }

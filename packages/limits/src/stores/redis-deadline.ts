@@ -19,11 +19,17 @@ const answeredMax = 1_024
 /**
  * Reads an answer, or rejects with `STORE_UNAVAILABLE` when it fails or does not come in time. `again` may ask once
  * more after a failure, within the same time. All in one promise, because each more costs as much as the reading.
+ *
+ * @throws LimitsError `INVALID_ARGUMENT`
  */
 export function createDeadline(
   deadlineMs: number,
   onError: ((error: LimitsError) => void) | undefined,
 ): <A, T>(answer: Promise<A>, read: (answer: A) => T, again: Again<A>) => Promise<T> {
+  if (!Number.isInteger(deadlineMs) || deadlineMs < 1 || deadlineMs > 2 ** 31 - 1) {
+    const reason = `deadlineMs is a whole number of milliseconds, 1 or more, not ${deadlineMs}`
+    throw new LimitsError('INVALID_ARGUMENT', reason)
+  }
   let queue: Pending[] = []
   let head = 0
   let timer: ReturnType<typeof setTimeout> | undefined

@@ -1,0 +1,223 @@
+/** Account slots in Redis: the same random questions as in memory, and every answer compared; over both clients. */
+import assert from 'node:assert/strict'
+import process from 'node:process'
+import { after, describe, it } from 'node:test'
+import { Cluster, Redis } from 'ioredis'
+import { createClient } from 'redis'
+import { needs } from '../../../../scripts/services/needs.ts'
+import { type Random, seededRandom, seedOfRun } from '../../src/conformance/index.ts'
+import {
+  createSlotLeases,
+  LimitsError,
+  memorySlots,
+  type RedisClient,
+  type RedisSlotsOptions,
+  redisSlots,
+  type SlotQuestion,
+  type SlotStore,
+  type SlotWindow,
+  type TimedGrant,
+} from '../../src/index.ts'
+
+const url = process.env.SLUICE_TEST_REDIS ?? ''
+const nodes = (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '').split(',').filter(Boolean)
+const start = Date.UTC(2026, 10, 21, 12)
+/** What is asked is whether answers are right, not how soon they come on a busy machine. */
+const deadlineMs = 20_000
+let stores = 0
+
+function open(client: RedisClient, options: RedisSlotsOptions = {}): SlotStore {
+  stores += 1
+  return redisSlots(client, { deadlineMs, prefix: `${process.pid}:slots:${stores}:`, ...options })
+}
+
+const second = 1_000
+const hour = 3_600_000
+/** Every account of a call has one of these; all are known from the first call on, since each has every length. */
+const rates: readonly (readonly SlotWindow[])[] = [
+  [
+    { max: 5, windowMs: 100 },
+    { max: 4_000, windowMs: second },
+    { max: 9_000, windowMs: hour },
+  ],
+  [
+    { max: 300, windowMs: 100 },
+    { max: 40, windowMs: second },
+    { max: 90, windowMs: hour },
+  ],
+  [
+    { max: 0, windowMs: 100 },
+    { max: 40, windowMs: second },
+    { max: 90, windowMs: hour },
+  ],
+  [
+    { max: 7, windowMs: hour },
+    { max: 9, windowMs: 100 },
+    { max: 5, windowMs: second },
+    { max: 8, windowMs: second },
+  ],
+]
+
+function randomQuestions(random: Random): SlotQuestion[] {
+  const accounts = ['a', 'b', 'c', 'd', 'e', 'f'].filter(() => random.once(2))
+  return accounts.map((account) => {
+    // Nearly always the same rate for an account, so that rosters are found again.
+    const windows = random.once(20) ? random.pick(rates) : rates[account.charCodeAt(0) % rates.length]!
+    return { account, windows, want: random.once(8) ? random.between(0, 300_000) : random.between(0, 6) }
+  })
+}
+
+/** Two processes over Redis, each in its turn at random, and the same questions in memory. */
+async function compare(client: RedisClient, operations: number): Promise<void> {
+  const random = seededRandom(seedOfRun())
+  const world = { now: start }
+  const now = () => world.now
+  stores += 1
+  const prefix = `${process.pid}:compared:${stores}:`
+  const fleet = [1, 2].map(() => redisSlots(client, { prefix, deadlineMs, now }))
+  const model = memorySlots({ now })
+  for (let count = 0; count < operations; count += 1) {
+    if (random.once(60)) world.now -= random.pick([1, 30, 5_000])
+    else if (random.once(80)) world.now += 7_200_000
+    else world.now += random.pick([0, 0, 1, 3.25, 7, 20, 20, 61, 400])
+    const store = random.pick(fleet)
+    const account = random.pick(['a', 'b', 'c'])
+    const dice = random.below(20)
+    if (dice < 2) {
+      const halfOpen = random.once(2)
+      const untilMs = Math.ceil(world.now + random.between(-50, 400))
+      const block = dice === 0 ? { untilMs, halfOpen } : undefined
+      for (const each of [store, model]) await each.block(20, account, block)
+      continue
+    }
+    const questions = randomQuestions(random)
+    if (questions.length === 0) continue
+    const call = { slotMs: 20, questions, probeMs: random.once(8) ? 150 : undefined }
+    const [is, should] = await Promise.all([store.ask(call), model.ask(call)])
+    const told = `operation ${count} at ${world.now}: ${JSON.stringify(call)}`
+    assert.deepEqual(is.map(inMicros), should.map(inMicros), told)
+  }
+}
+
+function inMicros(grant: TimedGrant): TimedGrant {
+  return { ...grant, endsAtMs: Math.round(grant.endsAtMs * 1_000) }
+}
+
+describe('account slots in Redis', needs('redis'), () => {
+  const client = new Redis(url, { lazyConnect: true, enableAutoPipelining: true })
+  const other = createClient({ url })
+  after(() => {
+    client.disconnect()
+    if (other.isOpen) other.destroy()
+  })
+
+  it('answer over ioredis what memory answers', async (t) => {
+    t.diagnostic(`SLUICE_SEED=${seedOfRun()}`)
+    await compare(client, Number(process.env.SLUICE_OPERATIONS ?? 6_000))
+  })
+
+  it('answer over node-redis what memory answers', async () => {
+    await other.connect()
+    await compare(other, 1_500)
+  })
+
+  it('lease from the time of the server, and lose nothing when it forgets the script or everything', async () => {
+    const leases = createSlotLeases({ store: open(client), slotMs: 1_000 })
+    const asks = [{ account: 'a', windows: '10/min', want: 4 }]
+    const [first] = await leases.lease(asks)
+    assert.ok(first!.granted === 4 && first!.endsInMs > 0 && first!.endsInMs <= 1_000)
+    await client.script('FLUSH')
+    assert.equal((await leases.lease(asks))[0]!.granted, 4)
+    await client.flushall()
+    assert.equal((await leases.lease(asks))[0]!.granted, 4)
+  })
+
+  it('spread accounts over shards, answer in the order of the call, and expire by themselves', async () => {
+    const prefix = `${process.pid}:sharded:`
+    const leases = createSlotLeases({ store: open(client, { prefix, shards: 4 }), slotMs: 10_000 })
+    const asks = Array.from({ length: 300 }, (_, index) => ({
+      account: `account ${index}`,
+      windows: `${index}/min`,
+      want: 1_000,
+    }))
+    const granted = (await leases.lease(asks)).map((lease) => lease.granted)
+    assert.deepEqual(
+      granted,
+      asks.map((_, index) => index),
+    )
+    await leases.block('account 7', Date.now() + 60_000)
+    const again = await leases.lease(asks.toReversed())
+    assert.ok(again.every((lease) => lease.granted === 0))
+    assert.deepEqual(
+      again.filter(({ blockedUntil }) => blockedUntil !== undefined).map(({ account }) => account),
+      ['account 7'],
+    )
+    for (let shard = 0; shard < 4; shard += 1)
+      assert.ok((await client.pttl(`${prefix}{10000:${shard}}`)) > 0, `shard ${shard} lives for ever`)
+  })
+
+  it('take as many accounts as a shard may have, and start their list anew when accounts have gone', async () => {
+    const leases = createSlotLeases({ store: open(client) })
+    const asks = (count: number, name: string) =>
+      Array.from({ length: count }, (_, index) => ({ account: `${name}${index}`, windows: '5/min', want: 9 }))
+    for (const name of ['old', 'new']) {
+      const all = await leases.lease(asks(2_000, name))
+      assert.ok(all.every(({ granted }) => granted === 5))
+    }
+    await assert.rejects(
+      leases.lease(asks(2_001, 'many')),
+      (error) =>
+        error instanceof LimitsError && error.code === 'INVALID_ARGUMENT' && /shards/.test(error.message),
+    )
+  })
+
+  it('end by their deadline with a typed error when Redis does not answer', async () => {
+    const heard: LimitsError[] = []
+    const stuck = new Redis(url, { lazyConnect: true })
+    await stuck.connect()
+    const leases = createSlotLeases({
+      store: open(stuck, { deadlineMs: 30, onError: (error) => heard.push(error) }),
+    })
+    // This connection alone waits for a list that nobody fills.
+    const waiting = stuck.blpop(`${process.pid}:nobody`, 2)
+    await assert.rejects(
+      leases.lease([{ account: 'a', windows: '5/s', want: 1 }]),
+      (error) => error instanceof LimitsError && error.code === 'STORE_UNAVAILABLE',
+    )
+    assert.equal(heard.length, 1)
+    stuck.disconnect()
+    await waiting.catch(() => {})
+  })
+
+  it('refuse what makes no sense', () => {
+    for (const options of [{ shards: 0 }, { shards: 1.5 }, { deadlineMs: 0 }, { prefix: 1 }, { now: 1 }]) {
+      assert.throws(
+        () => redisSlots(client, options as RedisSlotsOptions),
+        (error) => error instanceof LimitsError && error.code === 'INVALID_ARGUMENT',
+        JSON.stringify(options),
+      )
+    }
+  })
+})
+
+describe('account slots on a cluster of three', needs('redis-cluster'), () => {
+  const at = nodes.map((node) => ({ host: new URL(node).hostname, port: Number(new URL(node).port) }))
+  const client = new Cluster(at, { lazyConnect: true, enableAutoPipelining: true })
+  after(() => client.disconnect())
+
+  it('lie on all nodes, and answer what memory answers', async () => {
+    await compare(client, 300)
+    const leases = createSlotLeases({ store: open(client, { shards: 16 }), slotMs: 10_000 })
+    const asks = Array.from({ length: 64 }, (_, index) => ({
+      account: `${index}`,
+      windows: '3/min',
+      want: 9,
+    }))
+    assert.ok((await leases.lease(asks)).every(({ granted }) => granted === 3))
+    const sizes = await Promise.all(client.nodes('master').map((node) => node.dbsize()))
+    assert.ok(
+      sizes.every((size) => size > 0),
+      `${sizes}`,
+    )
+  })
+})
