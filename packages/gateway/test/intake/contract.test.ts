@@ -182,3 +182,77 @@ test('an opt-out by PUT stops what waits; a person’s id belongs to one tenant'
   assert.equal((await call('GET', '/api/v1/recipients/user-42', undefined, other)).status, 404)
   assert.equal((await call('POST', path, later())).body.decision.reason, 'opted_out')
 })
+
+interface Job {
+  readonly status: string
+  readonly total: number
+  readonly counts: Readonly<Record<string, number>>
+  readonly refused?: readonly { readonly recipient: string; readonly code: string }[]
+}
+
+type Call = Awaited<ReturnType<typeof client>>
+
+async function until(call: Call, jobId: string, isIt: (job: Job) => boolean): Promise<Job> {
+  for (let tries = 0; tries < 500; tries += 1) {
+    const { status, body } = await call('GET', `/api/v1/jobs/${jobId}`)
+    assert.equal(status, 200)
+    if (isIt(body)) return body
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  throw new Error(`job ${jobId} did not come so far`)
+}
+
+const batchOf = (count: number, more: readonly object[] = []): object => ({
+  ...mail(),
+  recipient: undefined,
+  recipients: [
+    ...Array.from({ length: count - more.length }, (_, index) => ({
+      id: `r${index}`,
+      email: `r${index}@example.com`,
+    })),
+    ...more,
+  ],
+})
+
+test('a batch of 500 is a job: done when all are accepted, its counts go on, DELETE ends what waits', async (t) => {
+  const call = await client(t, 'tenants: { default: { rate: 100/min, modules: unlimited } }\n')
+  const body = batchOf(500, [{ id: 'misspelt', email: 'nobody' }])
+  const key = { 'idempotency-key': 'campaign' }
+  const opened = await call('POST', `${path}/batch`, body, key)
+  assert.deepEqual([opened.status, Object.keys(opened.body)], [202, ['jobId']])
+  const { jobId } = opened.body
+  assert.deepEqual((await call('POST', `${path}/batch`, body, key)).body, { jobId })
+  const done = await until(call, jobId, ({ status }) => status === 'done')
+  assert.equal(done.total, 500)
+  assert.deepEqual(
+    done.refused?.map(({ recipient, code }) => [recipient, code]),
+    [['misspelt', 'INVALID_REQUEST']],
+  )
+  const sent = await until(call, jobId, ({ counts }) => counts.delivered === 100)
+  assert.deepEqual(sent.counts, { delivered: 100, scheduled: 399 })
+  const { body: page } = await call('GET', `${path}?job=${jobId}&limit=500`)
+  assert.deepEqual([page.items.length, page.items[0].jobId], [499, jobId])
+  assert.equal(opened.headers.get('x-ratelimit-limit-tenant'), '100')
+
+  const other = { 'x-tenant-id': 'other' }
+  for (const method of ['GET', 'DELETE'])
+    assert.equal((await call(method, `/api/v1/jobs/${jobId}`, undefined, other)).status, 404)
+  assert.equal((await call('DELETE', `/api/v1/jobs/${jobId}`)).status, 204)
+  assert.equal((await call('DELETE', `/api/v1/jobs/${jobId}`)).status, 204)
+  const ended = await until(call, jobId, () => true)
+  assert.deepEqual([ended.status, ended.counts], ['cancelled', { delivered: 100, cancelled: 399 }])
+})
+
+test('a job of which nothing waits cannot be cancelled; one too large or too many is refused as a whole', async (t) => {
+  const call = await client(t, 'tenants: { default: { rate: unlimited, modules: unlimited, queue: 300 } }\n')
+  const { body } = await call('POST', `${path}/batch`, batchOf(101))
+  await until(call, body.jobId, ({ counts }) => counts.delivered === 101)
+  const late = await call('DELETE', `/api/v1/jobs/${body.jobId}`)
+  assert.deepEqual([late.status, late.body.code], [409, 'NOT_CANCELLABLE'])
+  const full = await call('POST', `${path}/batch`, batchOf(500))
+  assert.deepEqual([full.status, full.body.code], [503, 'QUEUE_FULL'])
+  assert.ok(Number(full.headers.get('retry-after')) > 0)
+  const large = await call('POST', `${path}/batch`, batchOf(501))
+  assert.deepEqual([large.status, large.body.code], [400, 'BATCH_LIMIT_EXCEEDED'])
+  assert.equal((await call('GET', `${path}?limit=500`)).body.items.length, 101)
+})

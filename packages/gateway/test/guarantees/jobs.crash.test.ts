@@ -1,0 +1,129 @@
+/**
+ * A batch in the background is accepted once and as a whole, whatever happens to the process: jobs are posted while
+ * the gateway is killed again and again, in the middle of their steps. The client and the provider outlive every kill.
+ */
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createSite, type Site, startSink } from '../child.ts'
+import { seeded, testSeed } from '../harness.ts'
+
+const jobs = Number(process.env.SLUICE_CRASH_JOBS ?? 8)
+const kills = Number(process.env.SLUICE_CRASH_KILLS ?? 4)
+const recipients = 500
+/** Calls under way to the provider at most, and so the doubles that one kill can make. */
+const concurrency = 64
+
+const nameOf = (job: number, index: number): string => `job-${job}-person-${index}`
+
+function bodyOf(job: number): object {
+  return {
+    recipients: Array.from({ length: recipients }, (_, index) => ({
+      id: nameOf(job, index),
+      email: `${nameOf(job, index)}@example.com`,
+    })),
+    channel: 'email',
+    content: { subject: `Job ${job}`, text: 'Hello' },
+  }
+}
+
+/** Posts it under one key until it is answered; every answer of acceptance is the same. */
+async function post(site: Site, job: number): Promise<string> {
+  const headers = { 'idempotency-key': `job-${job}`, 'x-module-id': `module-${job % 3}` }
+  for (;;) {
+    const answer = await site
+      .call('POST', '/api/v1/notifications/batch', bodyOf(job), headers)
+      .catch(() => undefined)
+    if (answer?.status === 202) return answer.json<{ jobId: string }>().jobId
+    assert.ok(answer === undefined || [409, 503].includes(answer.status), answer?.text)
+    await sleep(20)
+  }
+}
+
+/** Jobs that stand in the middle on the disk of a gateway that is not running. */
+function brokenOff(site: Site): number {
+  const db = new DatabaseSync(join(site.folder, 'data', 'sluice.db'))
+  try {
+    const some = db.prepare(
+      "SELECT count(*) AS n FROM jobs WHERE status = 'running' AND taken > 0 AND taken < total",
+    )
+    return Number(some.get()?.n)
+  } finally {
+    db.close()
+  }
+}
+
+interface Progress {
+  readonly status: string
+  readonly total: number
+  readonly counts: Readonly<Record<string, number>>
+}
+
+const progress = async (site: Site, id: string): Promise<Progress> =>
+  (await site.call('GET', `/api/v1/jobs/${id}`)).json<Progress>()
+
+async function delivered(site: Site, ids: readonly string[]): Promise<void> {
+  const until = performance.now() + 40_000
+  while (performance.now() < until) {
+    const all = await Promise.all(ids.map((id) => progress(site, id)))
+    if (all.every(({ counts }) => counts.delivered === recipients)) return
+    await sleep(100)
+  }
+}
+
+async function membersOf(site: Site, id: string): Promise<readonly string[]> {
+  const page = (await site.call('GET', `/api/v1/notifications?limit=500&job=${id}`)).json<{
+    items: { recipient: string; jobId: string }[]
+    nextCursor: string | null
+  }>()
+  assert.equal(page.nextCursor, null)
+  assert.ok(page.items.every(({ jobId }) => jobId === id))
+  return page.items.map(({ recipient }) => recipient)
+}
+
+test(`of ${jobs} jobs of ${recipients} none loses or doubles anybody through ${kills} kills`, async (t: TestContext) => {
+  t.diagnostic(`seed ${testSeed}`)
+  const chance = seeded(testSeed)
+  const sink = await startSink(t, 'http')
+  const account = { id: 'hook', url: `${sink.url}/in`, rate: 'unlimited', concurrency }
+  const pools = { email: { provider: 'webhook', accounts: [account] } }
+  const site = await createSite(t, { policy: { version: 1, limits: [] }, config: { pools } })
+  await site.start()
+
+  let broken = 0
+  const posted: Promise<string>[] = []
+  for (let kill = 0; kill < kills; kill += 1) {
+    const upTo = Math.ceil(((kill + 1) / kills) * jobs)
+    while (posted.length < upTo) posted.push(post(site, posted.length))
+    await sleep(50 + chance() * 250)
+    await site.kill()
+    broken += brokenOff(site)
+    await site.start()
+  }
+  const ids = await Promise.all(posted)
+  await delivered(site, ids)
+
+  const { requests } = await sink.dump()
+  const arrived = requests.map(({ headers }) => headers['webhook-id'] as string)
+  const doubles = arrived.length - new Set(arrived).size
+  t.diagnostic(
+    `${broken} jobs were broken off in the middle; ${doubles} calls repeated of at most ${kills * concurrency}`,
+  )
+  assert.ok(broken > 0, 'no kill met a job in the middle')
+  assert.equal(new Set(ids).size, jobs)
+  for (const [job, id] of ids.entries()) {
+    assert.deepEqual(await progress(site, id), {
+      jobId: id,
+      status: 'done',
+      total: recipients,
+      counts: { delivered: recipients },
+    })
+    const expected = Array.from({ length: recipients }, (_, index) => nameOf(job, index))
+    assert.deepEqual([...(await membersOf(site, id))].sort(), expected.sort(), 'each has one notification')
+    assert.equal(await post(site, job), id, 'a repetition is answered with the same job')
+  }
+  assert.equal(new Set(arrived).size, jobs * recipients, 'each has arrived, and nothing else')
+  assert.ok(doubles <= kills * concurrency, `${doubles} doubles`)
+})
