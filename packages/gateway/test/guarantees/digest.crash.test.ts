@@ -4,12 +4,13 @@
  * reaches its person in exactly one notification.
  */
 import assert from 'node:assert/strict'
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { Store } from '../../src/ports.ts'
 import { createHarness, densest, type Harness, hour, minute, type Sent, second } from '../harness.ts'
+import { type Mortal, mortal } from './mortal.ts'
 
 const policy = {
   version: 1,
@@ -27,46 +28,6 @@ const policy = {
       template: 'activity-digest',
     },
   ],
-}
-
-/** A store that dies with its process at one commit: nothing is written after it, and nothing is answered. */
-function mortal(store: Store, file: string, copy: string) {
-  let countdown = Number.POSITIVE_INFINITY
-  let after = false
-  let dead = false
-  let onDeath: () => void = () => {}
-  const never = new Promise<never>(() => {})
-
-  function die(): Promise<never> {
-    dead = true
-    onDeath()
-    for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end)
-    return never
-  }
-
-  return {
-    /** Dies at the n-th commit from here, before it reaches the disk or just after. */
-    arm(commits: number, how: 'before' | 'after', callback: () => void) {
-      countdown = commits
-      after = how === 'after'
-      onDeath = callback
-    },
-    get dead() {
-      return dead
-    },
-    store: {
-      ...store,
-      async commit(change) {
-        if (dead) return never
-        countdown -= 1
-        const last = countdown === 0
-        if (last && !after) return die()
-        const result = await store.commit(change)
-        if (dead) return never
-        return last ? die() : result
-      },
-    } satisfies Store,
-  }
 }
 
 const item = (recipient: string, actor: string, index: number) => ({
@@ -108,7 +69,7 @@ async function live(
   commits: number,
   how: 'before' | 'after',
 ): Promise<Ended | undefined> {
-  let life: ReturnType<typeof mortal> | undefined
+  let life: Mortal | undefined
   const wrap = (store: Store): Store => {
     life = mortal(store, file, copy)
     return life.store

@@ -1,14 +1,19 @@
 /**
- * A batch in the background is accepted once and as a whole, whatever happens to the process: jobs are posted while
- * the gateway is killed again and again, in the middle of their steps. The client and the provider outlive every kill.
+ * A batch in the background is accepted once and as a whole, whatever happens to the process. First in virtual time,
+ * cut off at every one of its commits in turn; then with real processes: jobs are posted while the gateway is killed
+ * again and again, in the middle of their steps, and the client and the provider outlive every kill.
  */
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { JobWork } from '../../src/ports.ts'
 import { createSite, type Site, startSink } from '../child.ts'
-import { seeded, testSeed } from '../harness.ts'
+import { createHarness, minute, second, seeded, testSeed } from '../harness.ts'
+import { type Mortal, mortal } from './mortal.ts'
 
 const jobs = Number(process.env.SLUICE_CRASH_JOBS ?? 8)
 const kills = Number(process.env.SLUICE_CRASH_KILLS ?? 4)
@@ -42,14 +47,18 @@ async function post(site: Site, job: number): Promise<string> {
   }
 }
 
-/** Jobs that stand in the middle on the disk of a gateway that is not running. */
+/** How many jobs stand in the middle on the disk of a gateway that was killed; each has what its progress says. */
 function brokenOff(site: Site): number {
   const db = new DatabaseSync(join(site.folder, 'data', 'sluice.db'))
   try {
-    const some = db.prepare(
-      "SELECT count(*) AS n FROM jobs WHERE status = 'running' AND taken > 0 AND taken < total",
-    )
-    return Number(some.get()?.n)
+    const rows = db
+      .prepare(
+        'SELECT taken, total, (SELECT count(*) FROM notifications n WHERE n.job = j.id) AS accepted FROM jobs j',
+      )
+      .all()
+    for (const { taken, accepted } of rows)
+      assert.equal(accepted, taken, 'the job and what it accepted agree')
+    return rows.filter(({ taken, total }) => Number(taken) > 0 && Number(taken) < Number(total)).length
   } finally {
     db.close()
   }
@@ -83,13 +92,89 @@ async function membersOf(site: Site, id: string): Promise<readonly string[]> {
   return page.items.map(({ recipient }) => recipient)
 }
 
+const policy = { version: 1, limits: [] }
+const startAt = Date.UTC(2026, 10, 21, 12)
+/** Six steps. */
+const few = 105
+const work: JobWork = {
+  message: {
+    channel: 'email',
+    category: 'product',
+    priority: 'normal',
+    content: { text: 'Hello' },
+    // So that every commit of the first life is one of the job.
+    sendAt: startAt + 5 * minute,
+  },
+  recipients: Array.from({ length: few }, (_, index) => ({
+    id: nameOf(0, index),
+    email: `${nameOf(0, index)}@example.com`,
+  })),
+}
+
+/** A life up to its n-th commit; false where it has not as many. */
+async function live(file: string, copy: string, commits: number, how: 'before' | 'after'): Promise<boolean> {
+  let life: Mortal | undefined
+  const harness = await createHarness({
+    policy,
+    file,
+    start: startAt,
+    wrap: (store) => {
+      life = mortal(store, file, copy)
+      return life.store
+    },
+  })
+  life!.arm(commits, how, () => {})
+  const caller = { tenant: 'default', module: 'default' }
+  void harness.gateway.jobs.open({ caller, work, refused: [] })
+  await harness.runFor(minute)
+  if (life!.dead) return true
+  await harness.stop()
+  return false
+}
+
+/** The life after: everybody of a job that is on disk has one notification, and each has arrived. */
+async function goOn(copy: string): Promise<void> {
+  const harness = await createHarness({ policy, file: copy, start: startAt + minute + second })
+  await harness.runFor(5 * minute)
+  const { items } = await harness.gateway.store.list({ tenant: 'default', limit: 1_000 })
+  const [job] = items
+  if (job !== undefined) {
+    const names = items.map(({ to }) => to.id)
+    assert.equal(new Set(names).size, few, 'everybody has a notification')
+    assert.equal(names.length, few, 'nobody has two')
+    assert.ok(items.every((each) => each.status === 'delivered' && each.job === job.job))
+    assert.equal((await harness.gateway.store.job('default', job.job!))?.status, 'done')
+    assert.equal(harness.sent().length, few)
+  }
+  assert.deepEqual(await harness.gateway.store.runningJobs(), [])
+  assert.deepEqual(harness.gateway.ledger.occupancy('default'), { queue: 0, waiting: 0 })
+  await harness.check()
+  await harness.stop()
+}
+
+test('cut off before and after each of its commits, a job goes on where it was: nobody is lost, nobody gets it twice', async (t: TestContext) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  let ends = 0
+  for (const how of ['before', 'after'] as const) {
+    for (let commits = 1; ; commits += 1) {
+      const [file, copy] = ['life', 'copy'].map((name) => join(folder, `${name}-${how}-${commits}.db`))
+      if (!(await live(file!, copy!, commits, how))) break
+      await goOn(copy!)
+      ends += 1
+    }
+  }
+  t.diagnostic(`${ends} ends`)
+  assert.equal(ends, 2 * (1 + Math.ceil(few / 20)))
+})
+
 test(`of ${jobs} jobs of ${recipients} none loses or doubles anybody through ${kills} kills`, async (t: TestContext) => {
   t.diagnostic(`seed ${testSeed}`)
   const chance = seeded(testSeed)
   const sink = await startSink(t, 'http')
   const account = { id: 'hook', url: `${sink.url}/in`, rate: 'unlimited', concurrency }
   const pools = { email: { provider: 'webhook', accounts: [account] } }
-  const site = await createSite(t, { policy: { version: 1, limits: [] }, config: { pools } })
+  const site = await createSite(t, { policy, config: { pools } })
   await site.start()
 
   let broken = 0
