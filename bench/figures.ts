@@ -30,6 +30,8 @@ export interface Result {
   readonly comparisons: readonly Comparison[]
   /** What the figures depend on. */
   readonly notes: readonly string[]
+  /** What else was measured, for pages of the benchmark's own. */
+  readonly detail?: unknown
 }
 
 export function median(values: readonly number[]): number {
@@ -68,7 +70,7 @@ export function options<const T extends Record<string, number>>(defaults: T): { 
 const resultsFolder = join(import.meta.dirname, 'results')
 const loadAtStart = loadavg()[0]!
 
-export function save(found: Pick<Result, 'name' | 'title' | 'rounds' | 'comparisons' | 'notes'>): void {
+export function save(found: Omit<Result, 'date' | 'node' | 'cpus' | 'load'>): void {
   const result: Result = {
     ...found,
     date: new Date().toISOString(),

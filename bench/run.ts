@@ -11,11 +11,11 @@ import { median, meetsGoal, type Result, ratioOf } from './figures.ts'
 import { writePage } from './page.ts'
 
 /** Those that the page shows, in the order of their length. */
-const benchmarks = ['limiter-memory', 'accept-http', 'accept-batch', 'end-to-end', 'scheduled']
+const benchmarks = ['limiter-memory', 'limits', 'accept-http', 'accept-batch', 'end-to-end', 'scheduled']
 /** Studies of one part, which print their figures; run by name. */
 const studies = ['http-route', 'store', 'store-thread', 'store-full', 'quiet-hours']
 /** What these are compared with is no dependency of the project. */
-const withRivals = new Set(['limiter-memory', 'end-to-end'])
+const withRivals = new Set(['limiter-memory', 'limits', 'end-to-end'])
 
 const here = import.meta.dirname
 const known = [...benchmarks, ...studies].filter((name) => existsSync(join(here, `${name}.ts`)))
@@ -25,7 +25,8 @@ const names = firstOption < 0 ? args : args.slice(0, firstOption)
 const passed = firstOption < 0 ? [] : args.slice(firstOption)
 
 function installRivals(): void {
-  if (existsSync(join(here, 'node_modules/bullmq'))) return
+  const { dependencies } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
+  if (Object.keys(dependencies).every((name) => existsSync(join(here, 'node_modules', name)))) return
   console.log('installing what ours is compared with (bench/package.json)')
   const { status } = spawnSync('npm', ['ci', '--no-audit', '--no-fund'], {
     cwd: here,
