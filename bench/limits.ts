@@ -63,7 +63,9 @@ async function weigh(server: Server, name: string, peer: Peer): Promise<void> {
     await peer.ask('open', { port: server.port, prefix, set, keys: subjects })
     const at: number[] = []
     for (const times of [10, 90]) {
-      await peer.ask('fill', { times })
+      const admitted = await peer.ask<number>('fill', { times })
+      if (admitted < times * subjects)
+        throw new Error(`${name}, ${set}: ${admitted} events are not ${times} each`)
       at.push((await server.bytes(prefix)) / subjects)
     }
     found.bytes[name] = { ...found.bytes[name], [set]: { at10: at[0]!, at100: at[1]! } }

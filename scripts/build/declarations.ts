@@ -11,6 +11,7 @@ export interface Declaration {
   /** Path within the folder: `stores/redis.d.ts`. */
   readonly file: string
   readonly kind: 'function' | 'interface' | 'type' | 'const' | 'class'
+  readonly exported: boolean
   /** The comment before it, as it stands; '' where there is none. */
   readonly comment: string
   /** Without `export` and `declare`. Overloads of a function are one declaration. */
@@ -63,7 +64,8 @@ export function readDeclarations(folder: string): Declarations {
       if (found === undefined) throw new Error(`${file} exports ${name}, which is nowhere declared`)
       return found
     })
-    return [...names, ...all.flatMap(exportsOf), ...declared.values()]
+    const own = [...declared.values()].filter(({ exported }) => exported)
+    return [...names, ...all.flatMap(exportsOf), ...own]
   }
   return {
     exportsOf,
@@ -147,6 +149,7 @@ function readStatement(module: Module, file: string, comment: string, code: stri
     name: name!,
     file,
     kind: kind as Declaration['kind'],
+    exported: code.startsWith('export '),
     comment: before?.comment ?? comment,
     text,
   })
