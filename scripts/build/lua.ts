@@ -9,7 +9,14 @@ import { fileURLToPath } from 'node:url'
 const folder = fileURLToPath(new URL('../../packages/limits/src/stores/', import.meta.url))
 /** Each module and the files that make its script, in this order. */
 export const luaModules = {
-  'redis-script.ts': ['redis-quick.lua', 'redis-general.lua', 'redis-decide.lua'],
+  'redis-script.ts': [
+    'redis-quick.lua',
+    'redis-book.lua',
+    'redis-state.lua',
+    'redis-write.lua',
+    'redis-decide.lua',
+    'redis-rows.lua',
+  ],
   'redis-slots-script.ts': ['redis-slots.lua'],
 } as const
 export type LuaModule = keyof typeof luaModules
@@ -23,6 +30,12 @@ export function luaScript(module: LuaModule): string {
     .join('\n')
 }
 
+/** As the formatter would have it. */
+function listOf(parts: readonly string[]): string {
+  const quoted = parts.map((part) => `'${part}'`)
+  return parts.length < 4 ? `[${quoted.join(', ')}]` : `[\n${quoted.map((part) => `  ${part},\n`).join('')}]`
+}
+
 export function luaModule(module: LuaModule): string {
   const parts = luaModules[module]
   const script = luaScript(module)
@@ -33,7 +46,7 @@ export function luaModule(module: LuaModule): string {
     .replaceAll('${', '\\${')
     .replaceAll('\n', '\\n')
   return `/** Made of ${parts.join(', ')} by scripts/build/lua.ts; change those, not this. */
-export const scriptParts = [${parts.map((part) => `'${part}'`).join(', ')}] as const
+export const scriptParts = ${listOf(parts)} as const
 export const scriptSha = '${sha}'
 export const script = \`${quoted}\`
 `

@@ -49,9 +49,17 @@ const gateway: readonly ImportRow[] = [
   { module: 'config/', values: core, packages: 'any', node: 'any', impure: true },
   {
     module: 'adapters/',
-    values: ['ports.ts', 'model.ts', 'errors.ts', 'heap.ts'],
+    values: ['ports.ts', 'model.ts', 'errors.ts', 'heap.ts', 'sandbox/'],
     types: ['policy/'],
     packages: 'any',
+    node: 'any',
+    impure: true,
+  },
+  {
+    module: 'sandbox/',
+    values: ['model.ts'],
+    types: ['ports.ts'],
+    packages: limits,
     node: 'any',
     impure: true,
   },
@@ -61,7 +69,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'main.ts', values: ['cli/', 'config/', 'gateway.ts', 'errors.ts'], node: 'any', impure: true },
   {
     module: 'cli/',
-    values: ['gateway.ts', 'simulation/', 'config/', 'log.ts', ...core],
+    values: ['gateway.ts', 'simulation/', 'sandbox/', 'config/', 'log.ts', ...core],
     packages: 'any',
     node: 'any',
     impure: true,

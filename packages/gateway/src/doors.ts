@@ -13,6 +13,7 @@ import type {
   Priority,
   Recipient,
   RecipientFields,
+  Refusal,
   Status,
   TimelineEvent,
 } from './model.ts'
@@ -22,6 +23,7 @@ import type {
   CommitResult,
   Countable,
   DeadLetterQuery,
+  JobWork,
   SendResult,
   StoredAnswer,
 } from './ports.ts'
@@ -82,6 +84,24 @@ export interface Gate {
   closeDigest(digest: Digest): Promise<void>
   /** Sends dead letters on their way again; returns how many. */
   redrive(query: Omit<DeadLetterQuery, 'limit' | 'cursor'>): Promise<number>
+}
+
+/** A batch for the background: its message, who is to get it, and who is refused already. */
+export interface OpenJob {
+  readonly caller: Caller
+  readonly work: JobWork
+  readonly refused: readonly Refusal[]
+  /** Builds what a repetition is answered; stored in the commit that opens the job. */
+  readonly answer?: (job: Job) => StoredAnswer
+}
+
+export interface Jobs {
+  /** Resolves when the job is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE, and IDEMPOTENCY_IN_PROGRESS where its answer is. */
+  open(request: OpenJob): Promise<Job>
+  /** Accepts nothing more of it and cancels what still waits. Throws NOT_CANCELLABLE where all of it has left or ended. */
+  cancel(job: Job): Promise<void>
+  /** How many are not done yet. */
+  running(): number
 }
 
 /** One window of the limits of a tenant and its module. */

@@ -25,8 +25,9 @@ import { settle } from './delivery/outcome.ts'
 import { startRetention } from './delivery/retention.ts'
 import { createDispatcher } from './dispatch/dispatcher.ts'
 import { Pool } from './dispatch/pool.ts'
-import type { Gate, Ledger, PoolReport } from './doors.ts'
+import type { Gate, Jobs, Ledger, PoolReport } from './doors.ts'
 import type { Authenticate } from './intake/identity.ts'
+import { createJobs } from './intake/jobs.ts'
 import type { HttpServer } from './intake/server.ts'
 import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
 import { createLog } from './log.ts'
@@ -42,6 +43,7 @@ export interface Gateway {
   /** Takes nothing new, lets what is in flight settle, and closes the store. */
   stop(): Promise<void>
   readonly gate: Gate
+  readonly jobs: Jobs
   readonly store: Store
   readonly ledger: Ledger
   readonly pools: () => readonly PoolReport[]
@@ -138,6 +140,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     random,
   })
 
+  // Intake: batches that are accepted in the background.
+  const jobs = createJobs({ gate, store, ledger, clock, random, onTrouble: trouble })
+
   // Dispatch: accounts, leases, providers.
   const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
   const templates = parts.templates ?? createTemplates({ folders })
@@ -183,10 +188,12 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     dispatcher.start()
     stopRetention = startRetention({ store, clock, ...config.retention, onTrouble: trouble })
     await schedule.start()
+    await jobs.start()
   }
 
   return {
     gate,
+    jobs,
     store,
     ledger,
     sandbox,
@@ -203,6 +210,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         ...(authenticate === undefined ? {} : { authenticate }),
         config: config.http,
         gate,
+        jobs,
         store,
         ledger,
         policy,
@@ -223,6 +231,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     async stop() {
       await server?.close()
       tokens?.close()
+      await jobs.stop()
       stopRetention?.()
       await schedule.stop()
       await dispatcher.drain()

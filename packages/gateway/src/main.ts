@@ -34,13 +34,17 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'What waits outside the normal flow; redrive it',
     load: () => import('./cli/dead-letters.ts'),
   },
+  sandbox: {
+    summary: 'Run a server that speaks the providers’ shapes and carries nothing',
+    load: () => import('./cli/sandbox.ts'),
+  },
   schema: {
     summary: 'The JSON Schema of sluice.yaml or of a policy, for editors',
     load: () => import('./cli/schema.ts'),
   },
 }
 
-const later = ['advise', 'sandbox']
+const later = ['advise']
 
 export async function main(args: readonly string[], io: Io): Promise<number> {
   const [name, ...rest] = args

@@ -36,7 +36,6 @@ export type { Plan, PlanRule } from './plan.ts'
 export * from './quiet-hours.ts'
 export {
   createSlotLeases,
-  type LeasesOf,
   type SlotAsk,
   type SlotCall,
   type SlotLease,

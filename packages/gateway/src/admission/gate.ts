@@ -126,15 +126,22 @@ export function createGate(options: GateOptions): Gate {
       return { ok: true, notification, ...(queuedBehind === undefined ? {} : { queuedBehind }) }
     })
     const notifications = results.map((result) => result.notification)
-    const giveRoomBack = ledger.claimRoom(request.caller.tenant, roomFor(notifications))
+    const room = roomFor(notifications)
+    const { job } = request
+    const held = job === undefined ? {} : { queue: 0, critical: 0 }
+    const giveRoomBack = ledger.claimRoom(request.caller.tenant, { ...room, ...held })
     try {
       const answer = request.answer?.(results)
       const result = await ledger.commit({
         accept: notifications,
         ...digestWrites(cases),
         ...(answer === undefined ? {} : { answer }),
+        ...(job === undefined ? {} : { jobs: [{ kind: 'move' as const, ...job }] }),
       })
       if (!result.applied) {
+        if (job !== undefined && result.conflicts.includes(job.before.id)) {
+          throw new SluiceError('STORE_UNAVAILABLE', `Job ${job.before.id} has moved on meanwhile.`)
+        }
         if (answer !== undefined && (await store.answer(answer)) !== undefined) {
           throw new SluiceError(
             'IDEMPOTENCY_IN_PROGRESS',

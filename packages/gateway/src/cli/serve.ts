@@ -8,6 +8,7 @@ import { didYouMean } from '../config/suggestion.ts'
 import { SluiceError } from '../errors.ts'
 import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
+import { type Stopping, stopSignal } from './stop-signal.ts'
 import { version } from './version.ts'
 
 const roles = ['http', 'websocket', 'intake', 'schedule', 'dispatch'] as const
@@ -72,35 +73,6 @@ function checkRoles(written: string | undefined): void {
       form,
       `a gateway without ${missing.join(', ')} is not carried by this version yet; leave --roles out`,
     )
-}
-
-/** npm and a terminal both pass on one Ctrl-C: what comes this soon after the first signal is the same one. */
-const sameSignalMs = 500
-const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
-
-interface Stopping {
-  readonly requested: Promise<void>
-  readonly requestedAgain: Promise<void>
-  forget(): void
-}
-
-function stopSignal(): Stopping {
-  const requested = Promise.withResolvers<void>()
-  const again = Promise.withResolvers<void>()
-  let firstAt: number | undefined
-  const onSignal = (): void => {
-    firstAt ??= performance.now()
-    requested.resolve()
-    if (performance.now() - firstAt > sameSignalMs) again.resolve()
-  }
-  for (const signal of signals) process.on(signal, onSignal)
-  return {
-    requested: requested.promise,
-    requestedAgain: again.promise,
-    forget: () => {
-      for (const signal of signals) process.off(signal, onSignal)
-    },
-  }
 }
 
 /** The waiting ends a little before the time is over, so that the process has ended by then. */

@@ -8,11 +8,11 @@
 import type { Happening, Ledger, Live, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Notification, Status, TimelineEvent } from '../model.ts'
-import { isFinal, statuses, waitingLine } from '../model.ts'
+import { isFinal, pendingOf, statuses, waitingLine } from '../model.ts'
 import type { Change, Clock, Store } from '../ports.ts'
 
 export interface TenantBounds {
-  /** Queued, delayed by a tenant or module limit, and dead letters, at most. */
+  /** Queued, delayed by a tenant or module limit, dead letters, and what jobs still have to accept, at most. */
   readonly queueMax: number
   /** Scheduled, collecting, or delayed by a recipient's limit, at most. */
   readonly waitingMax: number
@@ -68,6 +68,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     if (line !== undefined) of[line] += tally.count
   }
 
+  // Whom a job still has to accept waits in the queue line of its tenant.
+  for (const job of await store.runningJobs()) account(job.tenant).queue += pendingOf(job)
+
   function count(notification: Notification, by: 1 | -1): void {
     const of = account(notification.tenant)
     of.counts[notification.status] += by
@@ -90,6 +93,10 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       count(move.after, 1)
       held.delete(move.after.id)
       if (listeners.size > 0) publish(move.after, move.events)
+    }
+    for (const write of change.jobs ?? []) {
+      const job = write.kind === 'open' ? write.job : write.after
+      account(job.tenant).queue += pendingOf(job) - (write.kind === 'open' ? 0 : pendingOf(write.before))
     }
   }
 

@@ -1,6 +1,7 @@
 /** What answers look like, for the published document; the tests hold every answer against it. */
 import { Type } from '@sinclair/typebox'
-import { channels, priorities, statuses } from '../model.ts'
+import type { Status } from '../model.ts'
+import { channels, jobStatuses, priorities, statuses } from '../model.ts'
 import { oneOf } from './schema.ts'
 
 const moment = Type.String({ format: 'date-time' })
@@ -51,7 +52,26 @@ const batchResult = Type.Object({
   code: optionalText,
   detail: optionalText,
 })
-export const batchSchema = Type.Object({ results: Type.Array(batchResult) }, { $id: 'BatchAnswer' })
+const batchResults = Type.Object({ results: Type.Array(batchResult) }, { $id: 'BatchResults' })
+const jobOpened = Type.Object({ jobId: Type.String() }, { $id: 'JobOpened' })
+export const batchSchema = Type.Union([batchResults, jobOpened], { $id: 'BatchAnswer' })
+
+export const jobSchema = Type.Object(
+  {
+    jobId: Type.String(),
+    status: oneOf(jobStatuses, 'Done when of everybody a notification is decided and accepted, or refused.'),
+    total: Type.Integer(),
+    counts: Type.Unsafe<Partial<Record<Status, number>>>(
+      Type.Object(Object.fromEntries(statuses.map((status) => [status, Type.Optional(Type.Integer())])), {
+        description: 'Its notifications by state, as it is now.',
+      }),
+    ),
+    refused: Type.Optional(
+      Type.Array(Type.Object({ recipient: Type.String(), code: Type.String(), detail: Type.String() })),
+    ),
+  },
+  { $id: 'Job' },
+)
 
 const eventSchema = Type.Object({
   at: moment,
@@ -68,6 +88,7 @@ export const notificationSchema = Type.Object(
     notificationId: Type.String(),
     tenant: Type.String(),
     module: Type.String(),
+    jobId: optionalText,
     recipient: Type.String(),
     channel: oneOf(channels),
     requestedChannel: Type.Optional(oneOf(channels)),

@@ -1,8 +1,8 @@
 /** What clients read: instants as ISO 8601 in UTC with milliseconds, what is absent left out. */
 
 import type { Ledger, LimitUsage, PoolReport } from '../doors.ts'
-import type { Decision, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
-import { isFinal } from '../model.ts'
+import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
+import { isFinal, statuses } from '../model.ts'
 
 export const iso = (instant: number): string => new Date(instant).toISOString()
 /** `null` stays: never, or nothing of the kind. Instants beyond what a date can hold mean never too. */
@@ -39,12 +39,13 @@ export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Not
 
 export function notificationAnswer(notification: Notification) {
   const { id, to, decision, sendAt: _asked, dueAt, createdAt, expiresAt, timeline, status } = notification
-  const { tenant, module, channel, requestedChannel, category, template, priority, actor, digestId } =
+  const { tenant, module, job, channel, requestedChannel, category, template, priority, actor, digestId } =
     notification
   return {
     notificationId: id,
     tenant,
     module,
+    jobId: job,
     recipient: to.id,
     channel,
     requestedChannel,
@@ -73,6 +74,18 @@ export function eventAnswer({ at, status, reason, provider, account, attempt, de
 
 export function recipientAnswer({ tenant: _, ...fields }: Recipient) {
   return fields
+}
+
+/** States that none of its notifications is in are left out, and so are those whom it has not come to yet. */
+export function jobAnswer({ id, status, total, refused }: Job, members: readonly Status[]) {
+  const counts = statuses.map((each) => [each, members.filter((member) => member === each).length] as const)
+  return {
+    jobId: id,
+    status,
+    total,
+    counts: Object.fromEntries(counts.filter(([, count]) => count > 0)),
+    refused: refused.length === 0 ? undefined : refused,
+  }
 }
 
 export function limitsAnswer(usage: readonly LimitUsage[]) {

@@ -39,7 +39,7 @@ const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof C
 }
 
 /** A notification without its recipient: what all recipients of a batch have in common. */
-export type Common = Omit<Draft, 'to'>
+export type Common = Omit<Draft, 'to' | 'job'>
 
 /** Throws INVALID_REQUEST with every fault. */
 export function readMessage(body: Message, now: number, offer: Offer): Common {

@@ -4,7 +4,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { Happening, Ledger, PoolReport } from '../doors.ts'
+import type { Happening, Jobs, Ledger, PoolReport } from '../doors.ts'
 import type { Channel, Status, TimelineEvent } from '../model.ts'
 import { channels, statuses } from '../model.ts'
 import type { Queue } from '../ports.ts'
@@ -12,6 +12,7 @@ import type { Queue } from '../ports.ts'
 export interface MetricsOptions {
   readonly ledger: Pick<Ledger, 'counts' | 'subscribe'>
   readonly queue?: Pick<Queue, 'size'>
+  readonly jobs: Pick<Jobs, 'running'>
   readonly pools: () => readonly PoolReport[]
 }
 
@@ -86,6 +87,9 @@ export function createMetrics(options: MetricsOptions): Metrics {
     if (options.queue !== undefined)
       for (const channel of channels) set([channel], options.queue.size(channel))
   })
+  gauge('sluice_jobs_running', 'Batches in the background that are not done.', [], (set) =>
+    set([], options.jobs.running()),
+  )
   gauge('sluice_accounts', 'Provider accounts.', ['channel', 'provider', 'status'], (set) => {
     for (const { channel, provider, accounts } of options.pools()) {
       const healths = Map.groupBy(accounts, (account) => account.status)

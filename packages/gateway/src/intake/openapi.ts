@@ -152,13 +152,15 @@ function reference(schema: TSchema, schemas: JsonRecord): Json {
 }
 
 function inner(value: unknown, schemas: JsonRecord): Json {
-  if (Array.isArray(value)) return value.map((each) => inner(each, schemas))
+  if (Array.isArray(value)) return value.map((each) => nested(each, schemas))
   if (typeof value !== 'object' || value === null) return value as Json
   const plain: JsonRecord = {}
-  for (const [key, each] of Object.entries(value)) {
-    plain[key] = isNamed(each) ? reference(each, schemas) : inner(each, schemas)
-  }
+  for (const [key, each] of Object.entries(value)) plain[key] = nested(each, schemas)
   return plain
+}
+
+function nested(value: unknown, schemas: JsonRecord): Json {
+  return isNamed(value) ? reference(value, schemas) : inner(value, schemas)
 }
 
 function isNamed(value: unknown): value is TSchema {

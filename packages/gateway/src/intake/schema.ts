@@ -96,11 +96,16 @@ export type NotificationBody = Static<typeof notificationBody>
 
 export type BatchRecipient = RecipientFields & { readonly data?: JsonObject }
 
+/** Of one batch, at most. */
+export const recipientsMax = 500
+
 export const batchBody = Type.Object(
   {
     recipients: Type.Array(idOrObject<BatchRecipient>({ ...addresses, data: Type.Optional(data) }), {
       minItems: 1,
-      description: "At most 100. The keys of a recipient's own `data` go before those of the common one.",
+      maxItems: recipientsMax,
+      description:
+        "Above 100 they are accepted in the background. The keys of a recipient's own `data` go before those of the common one.",
     }),
     ...message,
   },
@@ -171,6 +176,9 @@ export const listQuery = Type.Object(
     status: statusFilter,
     category: Type.Optional(categoryName),
     channel: Type.Optional(channelName),
+    job: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 64, description: 'Of this batch in the background.' }),
+    ),
     from: Type.Optional(instant('Created at this instant or later.')),
     to: Type.Optional(instant('Created before this instant.')),
     ...paging,

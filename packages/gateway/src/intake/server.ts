@@ -5,7 +5,7 @@
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Caller, Gate, Ledger, People, PoolReport } from '../doors.ts'
+import type { Caller, Gate, Jobs, Ledger, People, PoolReport } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -21,6 +21,7 @@ import { createRecipientEditor } from './recipient-editor.ts'
 import { basePath, type Route } from './route.ts'
 import { batchRoutes } from './routes/batch.ts'
 import { createEventRoutes } from './routes/events.ts'
+import { jobRoutes } from './routes/jobs.ts'
 import { notificationRoutes } from './routes/notifications.ts'
 import { operationRoutes } from './routes/operations.ts'
 import { probeRoutes } from './routes/probes.ts'
@@ -57,6 +58,7 @@ export interface HttpLog {
 export interface HttpServerOptions {
   readonly config: HttpServerConfig
   readonly gate: Gate
+  readonly jobs: Jobs
   readonly store: Store
   readonly ledger: Ledger
   readonly policy: Policy
@@ -146,6 +148,7 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
       onAccepted,
     }),
     ...batchRoutes({ ...options, offer, idempotency, bodyMaxBytes: config.batchBodyMaxBytes }),
+    ...jobRoutes(options),
     ...recipientRoutes({ ...options, editor }),
     ...operationRoutes({ ...options, idempotency, now: () => clock.now() }),
     ...probeRoutes({ store, isClosing, metrics }),

@@ -9,6 +9,7 @@ const none = Object.fromEntries(statuses.map((status) => [status, 0])) as Record
 const metrics = createMetrics({
   ledger: { counts: () => none, subscribe: () => () => {} },
   queue: { size: (channel) => (channel === 'sms' ? 7 : 0) },
+  jobs: { running: () => 3 },
   pools: () => [],
 })
 after(() => metrics.close())
@@ -24,6 +25,10 @@ test('commits are timed', async () => {
   assert.equal(await value('sluice_commit_seconds_count'), 3)
   assert.equal(await value('sluice_commit_seconds_bucket{le="0.005"}'), 2)
   assert.equal((await value('sluice_commit_seconds_sum')).toFixed(4), '0.7035')
+})
+
+test('batches in the background are counted while they run', async () => {
+  assert.equal(await value('sluice_jobs_running'), 3)
 })
 
 test('queues are measured by channel', async () => {

@@ -36,10 +36,12 @@ test('every route of the contract that this version carries is there', () => {
   const base = '/api/v1'
   assert.equal(document.openapi, '3.1.0')
   assert.deepEqual(operations.map(({ name }) => name.replace(base, '')).sort(), [
+    'DELETE /jobs/{id}',
     'DELETE /notifications/{id}',
     'GET /dead-letters',
     'GET /events',
     'GET /healthz',
+    'GET /jobs/{id}',
     'GET /metrics',
     'GET /notifications',
     'GET /notifications/{id}',

@@ -145,7 +145,18 @@ const segment = word.map((text) => encodeURIComponent(text.toWellFormed()))
 const query = fc
   .array(
     fc.tuple(
-      fc.constantFrom('limit', 'cursor', 'status', 'from', 'to', 'channel', 'recipient', 'tenant', 'x'),
+      fc.constantFrom(
+        'limit',
+        'cursor',
+        'status',
+        'from',
+        'to',
+        'channel',
+        'recipient',
+        'job',
+        'tenant',
+        'x',
+      ),
       segment,
     ),
     { maxLength: 3 },
@@ -165,12 +176,13 @@ const paths = fc.tuple(
     ),
     fc
       .tuple(
-        fc.constantFrom('/notifications/', '/recipients/'),
+        fc.constantFrom('/notifications/', '/recipients/', '/jobs/'),
         segment,
         fc.constantFrom('', '', '/limits', '/timeline'),
       )
       .map((parts) => parts.join('')),
     segment.map((text) => `/${text}`),
+    fc.nat(40).map((number) => `/jobs/j${number}`),
   ),
   query,
 )
@@ -205,7 +217,7 @@ const place = fc.oneof(
     ),
   },
 )
-const requests: fc.Arbitrary<Sent> = fc
+const singles: fc.Arbitrary<Sent> = fc
   .record({
     place,
     headers: fc
@@ -224,6 +236,23 @@ const requests: fc.Arbitrary<Sent> = fc
     body: bodies,
   })
   .map(({ place: [method, path], headers, body }) => ({ method, path, headers, body }))
+
+/** A good batch of any size up to one too many, with one of its recipients replaced. */
+const batches: fc.Arbitrary<Sent> = fc
+  .tuple(fc.integer({ min: 1, max: 501 }), fc.nat(600), fc.oneof(value, fc.record({ id: word })))
+  .map(([count, index, change]) => {
+    const { recipient, ...rest } = message
+    const recipients = Array.from({ length: count }, (_, at) =>
+      at === index ? change : { ...recipient, id: `u${at}` },
+    )
+    return {
+      method: 'POST',
+      path: '/api/v1/notifications/batch',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...rest, recipients }),
+    }
+  })
+const requests = fc.oneof({ weight: 60, arbitrary: singles }, { weight: 1, arbitrary: batches })
 
 const declared = new Set([200, 202, 204, 400, 404, 405, 409, 413, 415, 422, 429])
 
@@ -253,11 +282,17 @@ test('ten thousand generated requests are answered as declared', { timeout: 120_
   assert.ok((seen.get(400) ?? 0) > 1_000, `too few bad ones: ${JSON.stringify([...seen])}`)
 })
 
+test('jobs were opened on the way, as large as a batch may be', () => {
+  const sizes = stub.opened.map(({ work, refused }) => work.recipients.length + refused.length)
+  assert.ok(sizes.length > 20, `${sizes.length} jobs`)
+  assert.ok(sizes.every((size) => size > 100 && size <= 500))
+})
+
 test('nothing harmful came through', () => {
-  for (const draft of stub.drafts) {
+  for (const draft of [...stub.drafts, ...stub.opened.map(({ work }) => work)]) {
     const text = JSON.stringify(draft)
     assert.equal(
-      /\\u0000|\\ud[89a-f]|"__proto__"|"constructor"/.test(text.replaceAll('\\\\', '')),
+      /\\u0000|\\ud[89a-f]|"__proto__":|"constructor":/.test(text.replaceAll('\\\\', '')),
       false,
       text,
     )

@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
 import { Ajv, type ValidateFunction } from 'ajv'
-import type { Admit, Admitted, Draft, Gate, Happening, Ledger, Live } from '../../src/doors.ts'
+import type { Admit, Admitted, Draft, Gate, Happening, Jobs, Ledger, Live, OpenJob } from '../../src/doors.ts'
 import { type ErrorCode, SluiceError } from '../../src/errors.ts'
 import { createHttpServer, type HttpServerConfig, type HttpServerOptions } from '../../src/intake/server.ts'
-import type { Decision, Notification, Recipient, Status } from '../../src/model.ts'
+import type { Decision, Job, Notification, Recipient, Status } from '../../src/model.ts'
 import { channels, isFinal, statuses } from '../../src/model.ts'
 import { compilePolicy } from '../../src/policy/compile.ts'
 import type { Clock, DeadLetterQuery, ListQuery, Store, StoredAnswer } from '../../src/ports.ts'
@@ -17,6 +17,9 @@ export interface Stub {
   readonly url: string
   readonly notifications: Map<string, Notification>
   readonly people: Map<string, Recipient>
+  readonly jobs: Map<string, Job>
+  /** What was asked to be done in the background. */
+  readonly opened: OpenJob[]
   readonly answers: StoredAnswer[]
   readonly live: Map<string, Live>
   /** What the gate was asked. */
@@ -138,7 +141,7 @@ function once(work: () => Promise<void>): () => Promise<void> {
   }
 }
 
-type Part = 'gate' | 'store' | 'ledger' | 'people' | 'clock'
+type Part = 'gate' | 'jobs' | 'store' | 'ledger' | 'people' | 'clock'
 
 function createMemory() {
   const listeners = new Set<(happening: Happening) => void>()
@@ -146,6 +149,8 @@ function createMemory() {
   const stub = {
     notifications: new Map<string, Notification>(),
     people: new Map<string, Recipient>(),
+    jobs: new Map<string, Job>(),
+    opened: [] as OpenJob[],
     answers: [] as StoredAnswer[],
     live: new Map<string, Live>(),
     drafts: [] as Draft[],
@@ -238,7 +243,35 @@ function createMemory() {
     },
   }
 
+  /** Opens them, and leaves them to the test. */
+  const jobs: Jobs = {
+    async open(request) {
+      await stub.before()
+      stub.opened.push(request)
+      const { work, refused, caller } = request
+      const total = work.recipients.length + refused.length
+      const progress = { total, taken: refused.length, refused }
+      const job: Job = { ...caller, id: `j${++count}`, createdAt: stub.now(), status: 'running', ...progress }
+      stub.jobs.set(job.id, job)
+      const answer = request.answer?.(job)
+      if (answer !== undefined) stub.answers.push(answer)
+      return job
+    },
+    async cancel(job) {
+      if (job.status === 'done') throw new SluiceError('NOT_CANCELLABLE', 'It is done.')
+      stub.jobs.set(job.id, { ...job, status: 'cancelled' })
+    },
+    running: () => stub.jobs.size,
+  }
+
   const store = {
+    async job(tenant: string, id: string) {
+      const found = stub.jobs.get(id)
+      return found?.tenant === tenant ? found : undefined
+    },
+    async jobMembers({ id }: Job) {
+      return [...stub.notifications.values()].filter(({ job }) => job === id)
+    },
     async commit() {
       return { applied: true as const }
     },
@@ -312,7 +345,7 @@ function createMemory() {
     cached: (tenant, id) => stub.people.get(`${tenant}/${id}`),
     find: async (tenant, id) => stub.people.get(`${tenant}/${id}`) ?? null,
   }
-  const ports: Pick<HttpServerOptions, Part> = { gate, store, ledger, people, clock }
+  const ports: Pick<HttpServerOptions, Part> = { gate, jobs, store, ledger, people, clock }
   return { stub, ports }
 }
 

@@ -261,6 +261,19 @@ export function exerciseBooking(open: Open): void {
       assert.deepEqual([later.rules[0]!.used, later.rules[0]!.reserved], [1, 0])
     })
 
+    it('keeps a line of firm bookings in order, however far ahead it reaches', async (t) => {
+      const { limits, world } = await open(t)
+      const max = 40
+      const rules = [limit('many', `${max}/min`)]
+      const ids = Array.from({ length: 12 * max }, (_, index) => `firm${index}`)
+      const instants = []
+      for (const id of ids) instants.push((await limits.reserve('tenant', rules, { id, firm: true })).at)
+      assert.deepEqual(
+        instants.map((at) => at - world.now),
+        ids.map((_, index) => Math.floor(index / max) * minute),
+      )
+    })
+
     it('lets a high reservation take the places of low ones that are in its way, and of no others', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('one', '1/min')]

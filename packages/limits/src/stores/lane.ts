@@ -108,18 +108,18 @@ export class Lane {
     if (windowMs > this.windowMsMax) this.windowMsMax = windowMs
   }
 
-  /** `at` is not before anything that counts already. */
-  append(at: number, weight: number): void {
+  /** `at` is not before anything that counts already; what counts by itself may lie in the future. */
+  append(at: number, weight: number, now = at): void {
     for (let copy = 0; copy < weight; copy += 1) this.fired.push(at)
     const line = this.#ahead?.line
     if (line !== undefined) insert(line, at, weight)
-    if (this.fired.length > 2 * this.retained) this.#trim(at)
+    if (this.fired.length > 2 * this.retained) this.#trim(now)
   }
 
   insertFired(at: number, weight: number, now: number): void {
     const { fired } = this
     if (fired.length === 0 || fired[fired.length - 1]! <= at) {
-      this.append(at, weight)
+      this.append(at, weight, now)
       return
     }
     this.fired = [...fired]

@@ -3,7 +3,7 @@
  * and get bytes. A single node, Sentinel and Cluster look the same from here, because a call names one key.
  */
 import { LimitsError } from '../errors.ts'
-import type { Bytes } from './redis-wire.ts'
+import type { Bytes } from './redis-reply.ts'
 
 // The two clients are recognised by what only they have; their own types of it differ from version to version.
 

@@ -1,26 +1,26 @@
--- What each question does to the state that redis-general.lua has read: cancel, restore, drop, has, and the questions
--- of a limiter as stores/weigh.ts works them. Third and last part of the script. No rows, names or reasons are made
--- here: the caller works them out from the state before, and holds `at` and what was done against its own result.
+-- What each question does to the state: cancel, restore, drop, has, and the questions of a limiter as stores/weigh.ts
+-- works them. A short state goes back to the caller as it was before, and the caller works out rows, names and reasons
+-- from it and holds `at` and what was done against its own result. Of a long one redis-rows.lua makes the rows here.
 if kind == 104 then return blob and '1' or '0' end
 if kind == 100 then return redis.call('DEL', KEYS[1]) == 1 and '1' or '0' end
-if blob then readState() end
+if long then readLong() elseif blob then readState() end
 local id = ARGV[6] ~= '' and ARGV[6] or nil
 
 if kind == 120 then
-  local entry = ids[id]
+  local entry = entryOf(id)
   if not entry then return '0' end
   takeOut(entry)
-  ids[id] = nil
+  setEntry(id, nil)
   writeState()
   return '1'
 end
 
 if kind == 115 then
   for _, one in ipairs(cjson.decode(ARGV[7])) do
-    if not ids[one[1]] then
+    if not entryOf(one[1]) then
       local entry = { at = one[2], fired = one[3], weight = one[4], low = false, lanes = cover(one[5]) }
       putBack(entry)
-      ids[one[1]] = entry
+      setEntry(one[1], entry)
     end
   end
   writeState()
@@ -29,63 +29,79 @@ end
 
 -- A block is an id that no stream counts: it is kept, written and dropped like one.
 if kind == 98 then
-  local before, ms = ids[''], ARGV[7] + 0
-  ids[''] = ms > 0 and { at = now + ms, weight = 1, fired = true, low = false, lanes = {} } or nil
+  local before, ms = entryOf(''), ARGV[7] + 0
+  setEntry('', ms > 0 and { at = now + ms, weight = 1, fired = true, low = false, lanes = {} } or nil)
   writeState()
   return (before and before.at > now and '1' or '0') .. pack('>I7', now + ms)
 end
 
 -- The plan: its streams, the lane of each, its rules.
-local plan, streams = ARGV[3], readNames(header, 13, #header - 12)
+local plan, rules, refused = ARGV[3], {}, {}
 local pos = 5 + 8 * digits(plan, 2, 3)
-local rules, refused = {}, {}
 for index = 1, digits(plan, pos, 3) do
   local from = pos + 3 + 12 * (index - 1)
-  local flags = byte(plan, from + 11)
-  local rule = { stream = digits(plan, from, 3) + 1, written = digits(plan, from + 3, 3) }
+  local s1, s2, s3, m1, m2, m3, w1, w2, w3, w4, w5, flags = byte(plan, from, from + 11)
+  local rule = { stream = (s1 * 128 + s2) * 128 + s3 + 1, written = (m1 * 128 + m2) * 128 + m3 }
   rule.max = flags >= 2 and never or rule.written
-  rule.window, rule.refuse = digits(plan, from + 6, 5), flags % 2 == 1
+  rule.window, rule.refuse = (((w1 * 128 + w2) * 128 + w3) * 128 + w4) * 128 + w5, flags % 2 == 1
   rules[index] = rule
 end
 pos = pos + 3 + 12 * #rules
 for index = 1, digits(plan, pos, 3) do refused[index] = digits(plan, pos + 3 * index, 3) + 1 end
 
-if #refused > 0 and #refused < #streams then
-  local names = {}
-  for index, stream in ipairs(refused) do names[index] = streams[stream] end
-  cover(names)
-end
-local chosen, seats = cover(streams), {}
-for index, name in ipairs(streams) do
-  for _, lane in ipairs(chosen) do if holds(lane.names, name) then seats[index] = lane end end
+local chosen, seats = lanes, {}
+local text = sub(header, 13)
+if #lanes == 1 and lanes[1].text == text and #refused == 0 then
+  for index = 1, #rules do seats[rules[index].stream] = lanes[1] end
+else
+  local streams = readNames(text)
+  if #refused > 0 and #refused < #streams then
+    local names = {}
+    for index, stream in ipairs(refused) do names[index] = streams[stream] end
+    cover(names)
+  end
+  chosen = cover(streams)
+  for index, name in ipairs(streams) do
+    for _, lane in ipairs(chosen) do if holds(namesOf(lane), name) then seats[index] = lane end end
+  end
 end
 for _, rule in ipairs(rules) do
   local lane = seats[rule.stream]
-  lane.longest = math.max(lane.longest, rule.window)
-  lane.retained = math.max(lane.retained, 2 * rule.written)
+  if rule.window > lane.longest then lane.longest = rule.window end
+  if 2 * rule.written > lane.retained then lane.retained = 2 * rule.written end
 end
 
-local terms = ARGV[7] and ARGV[7] ~= '' and cjson.decode(ARGV[7]) or { 0, 2e16, 'n', false }
-local notBefore, horizon, priority, firm = terms[1], terms[2], terms[3], terms[4]
-local block = ids['']
-if block and block.at > now then
-  local last = #terms
-  terms[last + 1], terms[last + 2], terms[last + 3] = 0, block.at, block.at
+local notBefore, horizon, priority, firm, intervals = 0, 2e16, 0, false, {}
+local terms = ARGV[7]
+if terms and terms ~= '' then
+  notBefore, horizon = digits(terms, 1, 7), digits(terms, 8, 7)
+  if horizon > 2 * unlimited then horizon = 2e16 end
+  firm, priority = byte(terms, 15) % 2 == 1, math.floor(byte(terms, 15) / 2)
+  if #terms > 15 then intervals = cjson.decode(sub(terms, 16)) end
+end
+
+local block = entryOf('')
+local blockedUntil = block and block.at > now and block.at or 0
+if blockedUntil > 0 then
+  local last = #intervals
+  intervals[last + 1], intervals[last + 2], intervals[last + 3] = 0, blockedUntil, blockedUntil
 end
 
 -- The first instant ≥ t in no forbidden interval.
 local function leave(t)
   while true do
     local next = t
-    for index = 5, #terms, 3 do
-      if terms[index] <= t and t < terms[index + 1] and terms[index + 2] > next then next = terms[index + 2] end
+    for index = 1, #intervals, 3 do
+      if intervals[index] <= t and t < intervals[index + 1] and intervals[index + 2] > next then
+        next = intervals[index + 2]
+      end
     end
     if next == t then return t end
     t = next
   end
 end
 
-local own = id and ids[id]
+local own = id and entryOf(id) or nil
 if own then takeOut(own) end
 local isTake, isFire, isForce = kind == 116, kind == 102, kind == 70
 local books = kind == 114 or kind == 112
@@ -94,29 +110,55 @@ local weight = own and own.weight or digits(question, 2, 3)
 local start = math.max(now, notBefore)
 local firstAt = leave(start)
 
+local told, used, wasLong = '', {}, long
+if long then
+  for index, rule in ipairs(rules) do
+    local log = seats[rule.stream].fired
+    used[index] = countUntil(log, now) - countUntil(log, now - rule.window)
+  end
+else
+  -- The ids that the caller needs besides the lanes.
+  if own then told = '\255' .. id .. '\254' .. writeEntry(own) end
+  if blockedUntil > 0 then told = told .. '\255\254' .. writeEntry(block) end
+  if books and priority == 2 then
+    readAll()
+    for name, entry in pairs(ids) do
+      if entry and entry ~= own and entry.low and not entry.fired then
+        told = told .. '\255' .. name .. '\254' .. writeEntry(entry)
+      end
+    end
+  end
+  told = (blob and sub(blob, 1, #blob - #known) or '') .. told
+end
+
 local logs
 local function look()
   local seen = {}
   logs = {}
-  for index, lane in ipairs(seats) do
+  for _, rule in ipairs(rules) do
+    local lane = seats[rule.stream]
     seen[lane] = seen[lane] or (isFire and lane.fired or merged(lane))
-    logs[index] = seen[lane]
+    logs[rule.stream] = seen[lane]
   end
 end
 
--- The earliest instant ≥ t at which one rule admits: see rolling-window.ts.
-local function freeAt(rule, t)
-  local log, places, window = logs[rule.stream], rule.max - weight + 1, rule.window
+-- The earliest instant ≥ t at which a rule admits so many in a log: see rolling-window.ts.
+local function freeIn(log, rule, many, t)
+  local places, window = rule.max - many + 1, rule.window
   if places < 1 then return never end
-  local first = #log < places and #log or countUntil(log, t - window)
-  while first + places <= #log do
-    local head, tail = log[first + 1], log[first + places]
+  if log.n < places then return t end
+  local first = countUntil(log, t - window)
+  while first + places <= log.n do
+    local tail = instant(log, first + places)
     if tail - window >= t then break end
+    local head = instant(log, first + 1)
     if tail - head < window then t = head + window end
     first = first + 1
   end
   return t
 end
+
+local function freeAt(rule, t) return freeIn(logs[rule.stream], rule, weight, t) end
 
 local function verdict()
   local all, refuser = true, false
@@ -162,14 +204,16 @@ local function before(a, b)
   return #a.id < #b.id
 end
 
--- Low bookings give way to a high one, as in stores/eviction.ts. Answers the instant gained and who is out.
+-- Low bookings give way to a high one, as in stores/eviction.ts. Answers the instant gained.
+local evicted = {}
 local function makeRoom(without)
   local low = {}
+  readAll()
   for name, entry in pairs(ids) do
-    local near = false
-    for _, lane in ipairs(entry.lanes) do near = near or holds(chosen, lane) end
-    if near and entry.low and not entry.fired and entry ~= own then
-      low[#low + 1] = { id = name, at = entry.at, entry = entry }
+    if entry and entry.low and not entry.fired and entry ~= own then
+      local near = false
+      for _, lane in ipairs(entry.lanes) do near = near or holds(chosen, lane) end
+      if near then low[#low + 1] = { id = name, at = entry.at, entry = entry } end
     end
   end
   if #low == 0 then return end
@@ -188,7 +232,8 @@ local function makeRoom(without)
     local _, refuses = verdict()
     if refuses or not admitsAll(gained) then
       takeOut(one.entry)
-      ids[one.id] = nil
+      setEntry(one.id, nil)
+      evicted[#evicted + 1] = one.id
     end
   end
   return gained
@@ -204,12 +249,17 @@ elseif isForce then
   at = now
 elseif not all then
   at = earliest()
-  if books and priority == 'h' then
+  if books and priority == 2 then
     local gained = makeRoom(refuser and never or at)
     if gained then at, refuser = gained, false end
   end
 end
 
+local admits = {}
+if long then
+  look()
+  for index, rule in ipairs(rules) do admits[index] = freeAt(rule, firstAt) <= firstAt end
+end
 local countsNow = isForce or ((isTake or isFire) and not repeated and at == now)
 local booked = at <= unlimited
 if isFire then
@@ -223,6 +273,10 @@ if isTake and not countsNow and not repeated then
     if not seen[seats[stream]] then insert(seats[stream].fired, now, weight) end
     seen[seats[stream]] = true
   end
+  if long and #refused > 0 then
+    look()
+    at = earliest()
+  end
 end
 
 local entry = own
@@ -231,13 +285,8 @@ if countsNow then
 elseif isFire then
   entry = booked and { at = at, weight = weight, fired = false, low = own and own.low or false, lanes = chosen } or nil
 elseif booked and not repeated and kind == 114 then
-  entry = { at = at, weight = weight, fired = firm, low = priority == 'l', lanes = chosen }
+  entry = { at = at, weight = weight, fired = firm, low = priority == 1, lanes = chosen }
 end
-if entry then putBack(entry) end
-if id then ids[id] = entry end
 local writes = isForce or isFire or (kind == 114 and not repeated and booked)
   or (isTake and not repeated and (countsNow or #refused > 0))
-if writes then writeState() end
 local done = countsNow and '1' or (booked and not repeated) and '2' or '0'
-return 'g' .. now6 .. pack('>I7', at) .. done .. (blob or '')
-end)()

@@ -9,8 +9,8 @@ import { ringOf, type SlotBlock, type SlotGrant, type SlotQuestion } from '../sl
 import { msgpackReader } from './msgpack.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
+import type { Bytes } from './redis-reply.ts'
 import * as source from './redis-slots-script.ts'
-import type { Bytes } from './redis-wire.ts'
 
 export interface RedisSlotsOptions {
   /**

@@ -28,6 +28,19 @@ describe('over ioredis', needs('redis'), () => {
   })
 })
 
+describe('as a hash of segments', needs('redis'), () => {
+  const client = new Redis(url, { lazyConnect: true, enableAutoPipelining: true })
+  after(() => client.disconnect())
+  const open = (packedMaxBytes: number) => (world: { now: () => number }) => {
+    stores += 1
+    const prefix = `${process.pid}:h${stores}:`
+    return { store: redisStore(client, { ...world, deadlineMs, prefix, packedMaxBytes }) }
+  }
+  // Always one, with segments of a single instant; and there and back again, with segments of a few.
+  exerciseStore(open(64), { name: 'a long subject', operations: 2_000 })
+  exerciseStore(open(400), { name: 'a subject that grows and shrinks', operations: 2_000 })
+})
+
 describe('over node-redis', needs('redis'), () => {
   const client = createClient({ url })
   after(() => client.destroy())

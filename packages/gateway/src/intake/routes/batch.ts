@@ -1,33 +1,37 @@
 /**
  * Many recipients in one request. What is wrong with the message refuses the batch; what is wrong with one
- * recipient is that recipient's result, and the others go their way. They are accepted in one commit.
+ * recipient is that recipient's result, and the others go their way. Up to a hundred are accepted in one commit and
+ * answered one by one; more are a job in the background (jobs.ts), which is on disk when it is answered.
  */
 import type { FastifyRequest } from 'fastify'
-import type { Admitted, Draft, Gate, People } from '../../doors.ts'
+import type { Admitted, Draft, Gate, Jobs, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
-import type { Clock } from '../../ports.ts'
+import type { Refusal } from '../../model.ts'
+import type { Clock, JobWork } from '../../ports.ts'
 import { acceptedAnswer } from '../answer.ts'
 import { batchSchema } from '../answer-schema.ts'
 import {
+  type Common,
   checkData,
   hasAddress,
   missingAddress,
   type Offer,
   readBatchRecipient,
   readMessage,
+  readRecipient,
 } from '../draft.ts'
 import type { Answer, Idempotency, Keep } from '../idempotency.ts'
 import { basePath, type Route } from '../route.ts'
-import { type BatchBody, batchBody } from '../schema.ts'
+import { type BatchBody, type BatchRecipient, batchBody, recipientsMax } from '../schema.ts'
 import { compileCheck, invalidRequest } from '../validation.ts'
 import { sendAnswer } from './notifications.ts'
 
-/** The contract's bound; above `answeredMax` a batch is a job in the background. */
-const recipientsMax = 500
+/** Above it a batch is a job in the background. */
 const answeredMax = 100
 
 export interface BatchRoutesOptions {
   readonly gate: Pick<Gate, 'admit'>
+  readonly jobs: Pick<Jobs, 'open'>
   readonly people: People
   readonly offer: Offer
   readonly idempotency: Idempotency
@@ -38,31 +42,30 @@ export interface BatchRoutesOptions {
 const checkBatch = compileCheck(batchBody)
 const checkRecipient = compileCheck(batchBody.properties.recipients.items)
 
-interface Refusal {
-  readonly recipient: string
-  readonly code: string
-  readonly detail: string
+/** In the order sent: what is to be admitted, or why not. */
+type Entry =
+  | { readonly draft: Draft; readonly given: JobWork['recipients'][number] }
+  | { readonly refusal: Refusal }
+
+interface Batch {
+  readonly message: Common
+  readonly entries: readonly Entry[]
 }
 
-/** In the order sent: what is to be admitted, or why not. */
-type Entry = { readonly draft: Draft } | { readonly refusal: Refusal }
-
 export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
-  const { gate, people, offer, idempotency, clock } = options
+  const { gate, jobs, people, offer, idempotency, clock } = options
 
-  async function readEntries(request: FastifyRequest): Promise<readonly Entry[]> {
+  async function readBatch(request: FastifyRequest): Promise<Batch> {
     const { body, misspelt } = readBody(request.body)
-    const common = readMessage(body, clock.now(), offer)
-    checkData(common.data, request.bodyBytes?.length ?? 0, offer)
-    const entries: Entry[] = []
-    for (const [index, given] of body.recipients.entries()) {
-      const draft = readBatchRecipient(given, common)
-      const fault =
-        misspelt.get(index) ??
-        (await faultOf(request, draft, index, typeof given === 'object' && given.data !== undefined))
-      entries.push(fault === undefined ? { draft } : { refusal: refusalOf(draft.to.id, fault) })
+    const message = readMessage(body, clock.now(), offer)
+    checkData(message.data, request.bodyBytes?.length ?? 0, offer)
+    async function readEntry(recipient: BatchRecipient | string, index: number): Promise<Entry> {
+      const given: BatchRecipient = readRecipient(recipient)
+      const draft = readBatchRecipient(given, message)
+      const fault = misspelt.get(index) ?? (await faultOf(request, draft, index, given.data !== undefined))
+      return fault === undefined ? { draft, given } : { refusal: refusalOf(draft.to.id, fault) }
     }
-    return entries
+    return { message, entries: await Promise.all(body.recipients.map(readEntry)) }
   }
 
   async function faultOf(
@@ -83,11 +86,27 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     }
   }
 
-  async function accept(
-    request: FastifyRequest,
-    entries: readonly Entry[],
+  async function openJob(
+    { caller }: FastifyRequest,
+    { message, entries }: Batch,
     keep: Keep | undefined,
   ): Promise<Answer> {
+    const opened = (id: string): Answer => ({ status: 202, body: JSON.stringify({ jobId: id }) })
+    const job = await jobs.open({
+      caller,
+      work: {
+        message,
+        recipients: entries.flatMap((entry) => ('given' in entry ? [entry.given] : [])),
+      },
+      refused: entries.flatMap((entry) => ('refusal' in entry ? [entry.refusal] : [])),
+      ...(keep === undefined ? {} : { answer: ({ id }) => keep(opened(id)) }),
+    })
+    return opened(job.id)
+  }
+
+  async function accept(request: FastifyRequest, batch: Batch, keep: Keep | undefined): Promise<Answer> {
+    const { entries } = batch
+    if (entries.length > answeredMax) return openJob(request, batch, keep)
     const drafts = entries.flatMap((entry) => ('draft' in entry ? [entry.draft] : []))
     if (drafts.length === 0) return answerOf(entries, [])
     const results = await gate.admit({
@@ -110,7 +129,10 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
       bodyChecked: 'by handler',
       bodyMaxBytes: options.bodyMaxBytes,
       answers: {
-        202: { description: 'One result for each recipient, in the order sent', schema: batchSchema },
+        202: {
+          description: `One result for each recipient, in the order sent; above ${answeredMax} the job that accepts them`,
+          schema: batchSchema,
+        },
       },
       problems: [
         'BATCH_LIMIT_EXCEEDED',
@@ -123,7 +145,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
       async handle(request, reply) {
         refuseTooMany(request.body)
         const answer = await idempotency.once(request, async (keep) =>
-          accept(request, await readEntries(request), keep),
+          accept(request, await readBatch(request), keep),
         )
         return sendAnswer(reply, answer, clock.now())
       },
@@ -134,13 +156,10 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
 /** Before anything else is looked at: a list that is too long is not worth its checks. */
 function refuseTooMany(body: unknown): void {
   const recipients = (body as { recipients?: unknown } | null | undefined)?.recipients
-  if (!Array.isArray(recipients) || recipients.length <= answeredMax) return
-  const count = `The batch has ${recipients.length} recipients`
+  if (!Array.isArray(recipients) || recipients.length <= recipientsMax) return
   throw new SluiceError(
     'BATCH_LIMIT_EXCEEDED',
-    recipients.length > recipientsMax
-      ? `${count}; at most ${recipientsMax} are taken.`
-      : `${count}. More than ${answeredMax} need a job in the background, which this version does not carry yet: send them in batches of up to ${answeredMax}.`,
+    `The batch has ${recipients.length} recipients; at most ${recipientsMax} are taken.`,
   )
 }
 

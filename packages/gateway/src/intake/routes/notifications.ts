@@ -189,7 +189,7 @@ interface Listing {
 const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
 
 function readListQuery(tenant: string, filter: ListFilter & { limit: number }): Listing {
-  const { recipient, status, category, channel, from, to, cursor, limit } = filter
+  const { recipient, status, category, channel, job, from, to, cursor, limit } = filter
   const asked = status === undefined ? undefined : new Set(status.split(',') as Status[])
   const fromMemory = asked !== undefined && alikeOnRecord.some((each) => asked.has(each))
   const statuses =
@@ -201,6 +201,7 @@ function readListQuery(tenant: string, filter: ListFilter & { limit: number }): 
     ...(statuses === undefined ? {} : { statuses }),
     ...(category === undefined ? {} : { category }),
     ...(channel === undefined ? {} : { channel }),
+    ...(job === undefined ? {} : { job }),
     ...(from === undefined ? {} : { from: parseInstant(from) }),
     ...(to === undefined ? {} : { to: parseInstant(to) }),
     ...(cursor === undefined ? {} : { cursor }),

@@ -1,9 +1,10 @@
 /** The three providers against the one suite: mail and webhooks over real sockets, the sandbox in its own process. */
 import { createSystemClock } from '../../../src/adapters/clock.ts'
-import { createSandbox, type Fate } from '../../../src/adapters/providers/sandbox.ts'
+import { createSandbox } from '../../../src/adapters/providers/sandbox.ts'
 import { createSmtpProvider } from '../../../src/adapters/providers/smtp.ts'
 import { createWebhookProvider } from '../../../src/adapters/providers/webhook.ts'
 import { exerciseProvider, type OtherSide } from '../../../src/conformance/provider.ts'
+import type { Fate } from '../../../src/sandbox/behaviour.ts'
 import { createHttpSink, type HttpRule } from '../../sinks/http.ts'
 import { createSmtpSink, type SmtpRule } from '../../sinks/smtp.ts'
 

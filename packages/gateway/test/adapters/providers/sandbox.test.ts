@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createSandbox, type Mishap, type SandboxOptions } from '../../../src/adapters/providers/sandbox.ts'
+import { createSandbox, type SandboxOptions } from '../../../src/adapters/providers/sandbox.ts'
 import { someMessage } from '../../../src/conformance/provider.ts'
 import type { SendResult } from '../../../src/ports.ts'
+import type { Mishap } from '../../../src/sandbox/behaviour.ts'
 import { createVirtualClock } from '../../../src/simulation/clock.ts'
 
 const seed = Number(process.env.SLUICE_SEED ?? 20_261_121)

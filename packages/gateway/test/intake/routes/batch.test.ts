@@ -122,17 +122,68 @@ for (const [what, change, path] of refused) {
   })
 }
 
-test('above 500 recipients is too many; above 100 needs a job, which is not carried yet', async () => {
+test('up to 100 recipients are answered one by one, up to 500 by a job, more are too many', async () => {
   assert.equal((await post({ ...batch, recipients: people(100) })).body.results.length, 100)
-  for (const [count, detail] of [
-    [101, /job/],
-    [500, /job/],
-    [501, /at most 500/],
-  ] as const) {
+  for (const count of [101, 500]) {
+    const before = stub.drafts.length
     const { status, body } = await post({ ...batch, recipients: people(count) })
-    assert.deepEqual([status, body.code], [400, 'BATCH_LIMIT_EXCEEDED'])
-    assert.match(body.detail, detail)
+    assert.deepEqual([status, Object.keys(body)], [202, ['jobId']])
+    assert.equal(stub.opened.at(-1)?.work.recipients.length, count)
+    assert.equal(stub.drafts.length, before, 'nothing is admitted before the answer')
   }
+  const { status, body } = await post({ ...batch, recipients: people(501) })
+  assert.deepEqual([status, body.code], [400, 'BATCH_LIMIT_EXCEEDED'])
+  assert.match(body.detail, /at most 500/)
+})
+
+test('a job gets the message, those who are to get it, and those who are refused', async () => {
+  const own = { id: 'own', email: 'own@example.com', data: { post: 'own' } }
+  const lost = { id: 'nowhere' }
+  const misspelt = { id: 'misspelt', email: 'nobody' }
+  const recipients = [own, lost, ...people(100), misspelt]
+  await post({ ...batch, data: { site: 's' }, recipients }, { 'x-tenant-id': 'acme', 'x-module-id': 'shop' })
+  const { caller, work, refused } = stub.opened.at(-1)!
+  assert.deepEqual([caller.tenant, caller.module], ['acme', 'shop'])
+  assert.deepEqual(work.message, {
+    channel: 'email',
+    category: 'product',
+    priority: 'normal',
+    content,
+    data: { site: 's' },
+  })
+  assert.deepEqual(work.recipients, [own, ...people(100)])
+  assert.deepEqual(
+    refused.map(({ recipient, code }) => [recipient, code]),
+    [
+      ['nowhere', 'INVALID_REQUEST'],
+      ['misspelt', 'INVALID_REQUEST'],
+    ],
+  )
+  assert.match(refused[0]!.detail, /^\/recipients\/1\/email is required/)
+})
+
+test('what is wrong with the message refuses a job too, and so does a full queue', async () => {
+  const before = stub.opened.length
+  const large = { ...batch, recipients: people(200) }
+  assert.equal((await post({ ...large, channel: 'fax' })).status, 400)
+  assert.equal((await post({ ...large, recipients: [...people(200), { id: 'x', fax: '1' }] })).status, 400)
+  stub.before = () => {
+    throw new SluiceError('QUEUE_FULL', 'Full.', { retryAfterMs: 5_000 })
+  }
+  const { status, headers } = await post(large)
+  stub.before = () => {}
+  assert.deepEqual([status, headers.get('retry-after')], [503, '5'])
+  assert.equal(stub.opened.length, before)
+})
+
+test('a repeated job is the same job', async () => {
+  const large = { ...batch, recipients: people(101) }
+  const first = await post(large, { 'idempotency-key': 'job' })
+  const second = await post(large, { 'idempotency-key': 'job' })
+  assert.deepEqual(second.body, first.body)
+  assert.equal(second.headers.get('idempotency-replayed'), 'true')
+  const other = await post({ ...large, recipients: people(102) }, { 'idempotency-key': 'job' })
+  assert.deepEqual([other.status, other.body.code], [422, 'IDEMPOTENCY_MISMATCH'])
 })
 
 test('a full queue refuses the batch as a whole', async () => {

@@ -1,10 +1,7 @@
 /**
- * What a provider can do to a call, as data: how long it takes, how much it allows, how often it breaks. The sandbox
- * asks `fateOf` once for each call. Pure: time, chance and counts come in as arguments, so the same seed gives the
- * same run.
+ * What a provider can do to a call, as data: how long it takes, how much it allows, how often it breaks. Pure: time,
+ * chance and counts come in as arguments, so the same seed gives the same run.
  */
-import type { SendResult } from '../../ports.ts'
-
 /** At most `max` calls in any rolling `windowMs`. */
 export interface SandboxRate {
   readonly max: number
@@ -19,13 +16,15 @@ export const mishaps = [
   'fail',
   'reject',
   'reject_address',
+  'suspend',
   'reset',
   'reset_after_accept',
   'hang',
   'hang_after_accept',
 ] as const
 export type Mishap = (typeof mishaps)[number]
-export type Fate = 'deliver' | 'rate_limit' | Mishap
+export const fates = ['deliver', 'rate_limit', ...mishaps] as const
+export type Fate = (typeof fates)[number]
 
 export interface SandboxBehaviour {
   /**
@@ -73,33 +72,6 @@ export function latencyOf(latency: SandboxBehaviour['latency'], chance: number, 
   if (typeof latency === 'number') return latency
   const normal = Math.sqrt(-2 * Math.log(1 - chance)) * Math.cos(2 * Math.PI * other)
   return latency.p50Ms * Math.exp((Math.log(latency.p99Ms / latency.p50Ms) / z99) * normal)
-}
-
-/** What the caller is told; `undefined` where nothing is ever said. */
-export function answerTo(fate: Fate, retryAfter: string): SendResult | undefined {
-  switch (fate) {
-    case 'deliver':
-      return { outcome: 'delivered' }
-    case 'rate_limit':
-      return {
-        outcome: 'rate_limited',
-        ...(retryAfter === '' ? {} : { retryAfter }),
-        detail: '429 Too Many Requests',
-      }
-    case 'fail':
-      return { outcome: 'failed', detail: '503 Service Unavailable' }
-    case 'reject':
-      return { outcome: 'rejected', invalidAddress: false, detail: '422 refused' }
-    case 'reject_address':
-      return { outcome: 'rejected', invalidAddress: true, detail: '410 no such recipient' }
-    case 'reset':
-      return { outcome: 'failed', detail: 'connection reset before the request was read' }
-    case 'reset_after_accept':
-      return { outcome: 'unknown', detail: 'connection reset before the answer' }
-    case 'hang':
-    case 'hang_after_accept':
-      return undefined
-  }
 }
 
 /** Throws a TypeError that names the field which makes no sense. */

@@ -2,14 +2,17 @@
  * What the sandbox saw: counters for ever, and the last calls in a ring. It counts the rolling windows of an account
  * with code of its own, so that it can bear witness against the limits which it is there to check.
  */
-import type { Message } from '../../ports.ts'
-import type { Fate, SandboxRate } from './sandbox-behaviour.ts'
+import type { Message } from '../ports.ts'
+import type { Fate, SandboxRate } from './behaviour.ts'
 
-export interface SandboxCall {
+/** What a call says of its message; over a network no more may be known than an id and an address. */
+export type SandboxMessage = Pick<Message, 'id' | 'tenant' | 'channel' | 'to'>
+
+export interface SandboxCall<M extends SandboxMessage = SandboxMessage> {
   /** When it arrived, epoch ms. */
   readonly at: number
   readonly account: string
-  readonly message: Message
+  readonly message: M
   readonly fate: Fate
   /** Whether the recipient got it, whatever the caller was told. */
   readonly arrived: boolean
@@ -75,16 +78,16 @@ export class RollingCount {
 }
 
 /** The last `keep` calls, oldest first. */
-export class CallRing {
+export class CallRing<M extends SandboxMessage> {
   readonly #keep: number
-  #calls: SandboxCall[] = []
+  #calls: SandboxCall<M>[] = []
   #next = 0
 
   constructor(keep: number) {
     this.#keep = keep
   }
 
-  add(call: SandboxCall): void {
+  add(call: SandboxCall<M>): void {
     if (this.#calls.length < this.#keep) {
       this.#calls.push(call)
       return
@@ -94,8 +97,8 @@ export class CallRing {
     this.#next = this.#next + 1 === this.#keep ? 0 : this.#next + 1
   }
 
-  find(filter: SandboxFilter, arrivedOnly: boolean): readonly SandboxCall[] {
-    const found: SandboxCall[] = []
+  find(filter: SandboxFilter, arrivedOnly: boolean): readonly SandboxCall<M>[] {
+    const found: SandboxCall<M>[] = []
     for (let index = 0; index < this.#calls.length; index += 1) {
       const call = this.#calls[(this.#next + index) % this.#calls.length]!
       if ((!arrivedOnly || call.arrived) && fits(call, filter)) found.push(call)

@@ -1,0 +1,30 @@
+/** The wish of a person or a supervisor that a command end: the first time politely, the second time at once. */
+
+/** npm and a terminal both pass on one Ctrl-C: what comes this soon after the first signal is the same one. */
+const sameSignalMs = 500
+const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
+
+export interface Stopping {
+  readonly requested: Promise<void>
+  readonly requestedAgain: Promise<void>
+  forget(): void
+}
+
+export function stopSignal(): Stopping {
+  const requested = Promise.withResolvers<void>()
+  const again = Promise.withResolvers<void>()
+  let firstAt: number | undefined
+  const onSignal = (): void => {
+    firstAt ??= performance.now()
+    requested.resolve()
+    if (performance.now() - firstAt > sameSignalMs) again.resolve()
+  }
+  for (const signal of signals) process.on(signal, onSignal)
+  return {
+    requested: requested.promise,
+    requestedAgain: again.promise,
+    forget: () => {
+      for (const signal of signals) process.off(signal, onSignal)
+    },
+  }
+}

@@ -1,0 +1,199 @@
+/**
+ * The work of batches in the background, a few recipients at a time. Each module of each tenant has a lane in which
+ * its jobs stand in the order in which they came; lanes take turns, so that nobody's jobs hold up another's. What a
+ * step accepts and how far the job has come are one commit: whatever ends the process, the next one goes on behind
+ * the last step. A few jobs are in memory at once, the others are in the store only.
+ */
+import type { Draft, Gate, Ledger } from '../doors.ts'
+import { SluiceError } from '../errors.ts'
+import type { Job } from '../model.ts'
+import { pendingOf } from '../model.ts'
+import type { Clock, JobWork, Store } from '../ports.ts'
+import { readBatchRecipient } from './draft.ts'
+
+export interface JobRunnerOptions {
+  readonly gate: Pick<Gate, 'admit'>
+  readonly store: Pick<Store, 'job' | 'jobWork' | 'runningJobs'>
+  readonly ledger: Pick<Ledger, 'commit'>
+  readonly clock: Clock
+  readonly onTrouble: (what: string, error: unknown) => void
+}
+
+export type JobName = Pick<Job, 'id' | 'tenant' | 'module'>
+
+export interface JobRunner {
+  /** Puts a job that runs at the end of its lane. */
+  add(job: JobName): void
+  /** No further step of it begins. */
+  remove(job: JobName): void
+  /** How many are not done yet. */
+  size(): number
+  /** Takes up what an earlier process left. */
+  start(): Promise<void>
+  /** Resolves when the step under way is on record. */
+  stop(): Promise<void>
+}
+
+/** Recipients of one step: some 3 ms of the event loop, a share of a commit, and then it is the others' turn. */
+const stepMax = 20
+/** Lanes that take turns; the work of a job is up to some megabytes. */
+const lanesMax = 8
+/** Until a step that failed is tried again, where the error does not say. */
+const againMs = 1_000
+
+interface Lane {
+  readonly key: string
+  readonly jobs: JobName[]
+  /** The first of them, as far as it has come. */
+  loaded?: Loaded | undefined
+}
+
+interface Loaded {
+  readonly job: Job
+  readonly work: JobWork
+  /** Steps of one recipient that are still to be taken, to find the one that cannot be accepted. */
+  readonly single: number
+}
+
+export function createJobRunner(options: JobRunnerOptions): JobRunner {
+  const { gate, store, ledger, clock, onTrouble } = options
+  /** Every lane stands in `turns`, in `line`, waits after a failure, or is being worked on. */
+  const lanes = new Map<string, Lane>()
+  const turns: Lane[] = []
+  const line: Lane[] = []
+  let running = false
+  let working: Promise<void> | undefined
+
+  const keyOf = ({ tenant, module }: JobName): string => JSON.stringify([tenant, module])
+
+  function add(job: JobName): void {
+    const key = keyOf(job)
+    let lane = lanes.get(key)
+    if (lane === undefined) {
+      lane = { key, jobs: [] }
+      lanes.set(key, lane)
+      line.push(lane)
+    }
+    lane.jobs.push({ id: job.id, tenant: job.tenant, module: job.module })
+    wake()
+  }
+
+  function wake(): void {
+    if (!running || working !== undefined) return
+    working = work().finally(() => {
+      working = undefined
+    })
+  }
+
+  async function work(): Promise<void> {
+    while (running) {
+      while (turns.length < lanesMax && line.length > 0) turns.push(line.shift()!)
+      const lane = turns.shift()
+      if (lane === undefined) return
+      try {
+        await takeTurn(lane)
+      } catch (error) {
+        setAside(lane, error)
+      }
+      await new Promise<void>((resolve) => clock.soon(resolve))
+    }
+  }
+
+  async function takeTurn(lane: Lane): Promise<void> {
+    const [name] = lane.jobs
+    if (name !== undefined) {
+      const loaded = lane.loaded?.job.id === name.id ? lane.loaded : await load(name)
+      const next = loaded === undefined ? undefined : await step(loaded)
+      lane.loaded = undefined
+      // It may have been removed meanwhile.
+      if (lane.jobs[0] === name) {
+        if (next === undefined) lane.jobs.shift()
+        else lane.loaded = next
+      }
+    }
+    if (lane.jobs.length === 0) lanes.delete(lane.key)
+    else if (lane.loaded !== undefined) turns.push(lane)
+    else line.push(lane)
+  }
+
+  /** Nothing of it is lost: it is read from the record again, in its own time. */
+  function setAside(lane: Lane, error: unknown): void {
+    lane.loaded = undefined
+    const retryMs = (error instanceof SluiceError ? error.retryAfterMs : undefined) ?? againMs
+    clock.at(clock.now() + retryMs, () => {
+      line.push(lane)
+      wake()
+    })
+    onTrouble('accept a batch in the background', error)
+  }
+
+  async function load({ tenant, id }: JobName): Promise<Loaded | undefined> {
+    const job = await store.job(tenant, id)
+    if (job?.status !== 'running') return undefined
+    const work = await store.jobWork(job)
+    return work === undefined ? undefined : { job, work, single: 0 }
+  }
+
+  /** How far it is then; undefined at its end. */
+  async function step({ job, work, single }: Loaded): Promise<Loaded | undefined> {
+    const next = work.recipients.length - pendingOf(job)
+    const recipients = work.recipients.slice(next, next + (single > 0 ? 1 : stepMax))
+    const drafts = recipients.map(
+      (recipient): Draft => ({ ...readBatchRecipient(recipient, work.message), job: job.id }),
+    )
+    const after = movedOn(job, recipients.length)
+    try {
+      await gate.admit({
+        caller: { tenant: job.tenant, module: job.module },
+        drafts,
+        job: { before: job, after },
+      })
+      return goesOn(after, work, Math.max(0, single - 1))
+    } catch (error) {
+      if (error instanceof SluiceError && error.retryable) throw error
+      onTrouble(`accept ${recipients.length} of job ${job.id}`, error)
+      if (recipients.length > 1) return { job, work, single: recipients.length }
+      return goesOn(await refuse(job, after, recipients[0]!.id, error), work, Math.max(0, single - 1))
+    }
+  }
+
+  /** What cannot be accepted even alone is refused, and the others go their way. */
+  async function refuse(before: Job, moved: Job, recipient: string, error: unknown): Promise<Job> {
+    const known = error instanceof SluiceError
+    const code = known ? error.code : 'INTERNAL'
+    const detail = known
+      ? error.message
+      : 'Something went wrong that nobody foresaw; the log of the gateway has the cause.'
+    const after = { ...moved, refused: [...before.refused, { recipient, code, detail }] }
+    const result = await ledger.commit({ jobs: [{ kind: 'move', before, after }] })
+    if (!result.applied) throw new Error(`job ${before.id} has moved meanwhile`)
+    return after
+  }
+
+  return {
+    add,
+    remove(job) {
+      const jobs = lanes.get(keyOf(job))?.jobs ?? []
+      const index = jobs.findIndex(({ id }) => id === job.id)
+      if (index >= 0) jobs.splice(index, 1)
+    },
+    size: () => [...lanes.values()].reduce((sum, { jobs }) => sum + jobs.length, 0),
+    async start() {
+      for (const job of await store.runningJobs()) add(job)
+      running = true
+      wake()
+    },
+    async stop() {
+      running = false
+      await working
+    },
+  }
+}
+
+const goesOn = (job: Job, work: JobWork, single: number): Loaded | undefined =>
+  job.status === 'running' ? { job, work, single } : undefined
+
+function movedOn(job: Job, by: number): Job {
+  const taken = job.taken + by
+  return { ...job, taken, status: taken === job.total ? 'done' : 'running' }
+}

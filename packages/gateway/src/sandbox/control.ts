@@ -1,0 +1,68 @@
+/**
+ * The sandbox's own routes, under `/_sandbox`: what arrived, how full the windows were, and how accounts behave from
+ * now on. A test or a person scripts the other side here while the gateway runs.
+ */
+import { parseDuration } from '@sluice/limits'
+import { checkBehaviour, type SandboxBehaviour } from './behaviour.ts'
+import type { ProviderSide } from './provider-side.ts'
+import type { SandboxFilter, SandboxMessage } from './record.ts'
+import type { SeenRequest } from './server.ts'
+import { json, jsonBody, type SandboxRequest, type ShapeAnswer } from './shapes/shape.ts'
+import { fullestWindow } from './witness.ts'
+
+export interface ControlOptions {
+  readonly side: ProviderSide<SandboxMessage>
+  /** The last requests; emptied together with the calls. */
+  readonly seen: SeenRequest[]
+}
+
+const place = '/_sandbox'
+
+/** Undefined where the request is for a provider. */
+export function createControl({ side, seen }: ControlOptions) {
+  const routes: Readonly<Record<string, (request: SandboxRequest) => ShapeAnswer>> = {
+    'GET /': () =>
+      json(200, { routes: Object.keys(routes).map((route) => route.replace(' /', ` ${place}/`)) }),
+    'GET /calls': ({ query }) => json(200, { items: side.calls(Object.fromEntries(query) as SandboxFilter) }),
+    'GET /received': ({ query }) =>
+      json(200, { items: side.received(Object.fromEntries(query) as SandboxFilter) }),
+    'GET /requests': () => json(200, { items: seen }),
+    'GET /counters': ({ query }) => json(200, side.counters(query.get('account') ?? undefined)),
+    'GET /windows': ({ query }) => {
+      const windowMs = parseDuration(query.get('window') ?? '1s')
+      const wanted = query.get('account')
+      const accounts = side.accounts().filter((id) => wanted === null || id === wanted)
+      return json(200, {
+        items: accounts.map((account) =>
+          fullestWindow(
+            account,
+            side.calls({ account }).map(({ at }) => at),
+            windowMs,
+          ),
+        ),
+      })
+    },
+    'PUT /behaviour': (request) => {
+      const behaviour = jsonBody<SandboxBehaviour>(request)
+      if (behaviour === undefined) return json(400, { error: 'a JSON object is expected' })
+      side.behave(checkBehaviour(behaviour, 'behaviour'), request.query.get('account') ?? undefined)
+      return { status: 204 }
+    },
+    'DELETE /calls': () => {
+      side.clear()
+      seen.length = 0
+      return { status: 204 }
+    },
+  }
+
+  return (request: SandboxRequest): ShapeAnswer | undefined => {
+    if (request.path !== place && !request.path.startsWith(`${place}/`)) return undefined
+    const route = routes[`${request.method} ${request.path.slice(place.length) || '/'}`]
+    if (route === undefined) return json(404, { error: `see GET ${place}` })
+    try {
+      return route(request)
+    } catch (error) {
+      return json(400, { error: (error as Error).message })
+    }
+  }
+}

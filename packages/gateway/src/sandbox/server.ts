@@ -1,0 +1,183 @@
+/**
+ * The sandbox as a server: one port that speaks HTTP/1.1 and HTTP/2 in the shapes of the providers (shapes/), and one
+ * that speaks SMTP. What becomes of a call is decided by the same provider side as in the process (provider-side.ts);
+ * here it is told over a real socket: words, delays, resets, and silence.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer as createHttp2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+} from 'node:http2'
+import { type AddressInfo, createServer as createPort, type Socket } from 'node:net'
+import { createControl } from './control.ts'
+import { createProviderSide, type ProviderSide, type ProviderSideOptions } from './provider-side.ts'
+import type { SandboxMessage } from './record.ts'
+import type { SandboxRequest, ShapeAnswer, Told } from './shapes/shape.ts'
+import { shapes } from './shapes/table.ts'
+import { createSmtpDoor } from './smtp.ts'
+
+export interface SandboxServerOptions extends Partial<ProviderSideOptions<SandboxMessage>> {
+  /** @defaultValue 127.0.0.1 */
+  readonly host?: string
+  /** Of HTTP. @defaultValue 0: any free port */
+  readonly port?: number
+  /** @defaultValue 0: any free port */
+  readonly smtpPort?: number
+}
+
+/** A request as it came, for tests of what exactly was sent. */
+export interface SeenRequest {
+  readonly at: number
+  readonly shape: string
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly body: string
+}
+
+export interface SandboxServer extends Omit<ProviderSide<SandboxMessage>, 'receive'> {
+  /** Such as `http://127.0.0.1:9100`. */
+  readonly url: string
+  /** Such as `smtp://127.0.0.1:2525`. */
+  readonly smtpUrl: string
+  /** HTTP/2 sessions and HTTP/1.1 connections that are open. */
+  connections(): number
+  /** The last requests, oldest first. */
+  requests(): readonly SeenRequest[]
+  /** Ends every open connection, as a server does that is restarted. */
+  hangUp(): void
+  close(): Promise<void>
+}
+
+const seenMax = 1_000
+const bodyBytesMax = 8_388_608
+
+/** Arrivals with fractions of a millisecond, so that windows can be counted to the letter. */
+const machineClock = { now: (): number => performance.timeOrigin + performance.now() }
+
+type Request = IncomingMessage | Http2ServerRequest
+type Response = ServerResponse | Http2ServerResponse
+
+export async function createSandboxServer(options: SandboxServerOptions = {}): Promise<SandboxServer> {
+  const { host = '127.0.0.1', clock = machineClock } = options
+  const side = createProviderSide<SandboxMessage>({ keep: 200_000, ...options, clock })
+  const sockets = new Set<Socket>()
+  const seen: SeenRequest[] = []
+  let number = 0
+  let url = ''
+  const control = createControl({ side, seen })
+
+  function note(shape: string, { method, path, headers, body }: SandboxRequest): void {
+    if (seen.length >= seenMax) seen.shift()
+    seen.push({ at: clock.now(), shape, method, path, headers: { ...headers }, body: body.toString('utf8') })
+  }
+
+  async function serve(request: Request, response: Response): Promise<void> {
+    const asked = await readRequest(request, url)
+    if (asked === undefined) return answer(response, { status: 413 })
+    const own = control(asked)
+    if (own !== undefined) return answer(response, own)
+    for (const shape of shapes) {
+      const read = shape.read(asked)
+      if (read === undefined) continue
+      note(shape.name, asked)
+      if (read.asked !== true) return answer(response, read)
+      const { fate, retryAfter, delayMs } = side.receive(read.message, read.account)
+      number += 1
+      const telling = { asked: read, retryAfter, number, now: clock.now() }
+      if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs))
+      if (fate === 'hang' || fate === 'hang_after_accept') return
+      if (fate === 'reset' || fate === 'reset_after_accept') return reset(request)
+      return answer(response, shape.tell({ ...telling, fate: fate satisfies Told }))
+    }
+    answer(response, { status: 404, body: 'no provider has such a route' })
+  }
+
+  const handle = (request: Request, response: Response): void => {
+    serve(request, response).catch(() => reset(request))
+  }
+  const http1: Server = createServer({ keepAliveTimeout: 75_000 }, handle)
+  const http2 = createHttp2Server(handle)
+  http2.on('sessionError', () => {})
+  const port = createPort({ noDelay: true }, (socket) => {
+    sockets.add(socket)
+    socket.on('close', () => sockets.delete(socket))
+    socket.on('error', () => {})
+    // The first bytes tell HTTP/2 (RFC 9113, 3.4) from HTTP/1.1.
+    socket.once('data', (bytes: Buffer) => {
+      socket.pause()
+      socket.unshift(bytes)
+      if (bytes.toString('latin1', 0, 3) === 'PRI') http2.emit('connection', socket)
+      else {
+        http1.emit('connection', socket)
+        socket.resume()
+      }
+    })
+  })
+  const smtp = createSmtpDoor({ side })
+  await Promise.all([listen(port, host, options.port ?? 0), smtp.listen(host, options.smtpPort ?? 0)])
+  url = `http://${host}:${(port.address() as AddressInfo).port}`
+
+  const { receive: _, ...record } = side
+  return {
+    ...record,
+    url,
+    smtpUrl: `smtp://${host}:${smtp.port()}`,
+    connections: () => sockets.size,
+    requests: () => seen,
+    hangUp() {
+      for (const socket of sockets) socket.destroy()
+    },
+    async close() {
+      for (const socket of sockets) socket.destroy()
+      http1.close()
+      http2.close()
+      await Promise.all([new Promise((resolve) => port.close(resolve)), smtp.close()])
+    },
+  }
+}
+
+function listen(
+  server: { listen(port: number, host: string, done: () => void): unknown } & NodeJS.EventEmitter,
+  host: string,
+  port: number,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(port, host, resolve)
+  })
+}
+
+/** Undefined where the body is larger than any provider takes. */
+async function readRequest(request: Request, origin: string): Promise<SandboxRequest | undefined> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > bodyBytesMax) return undefined
+    chunks.push(chunk)
+  }
+  const target = new URL(request.url ?? '/', origin)
+  return {
+    method: request.method ?? 'GET',
+    path: target.pathname,
+    query: target.searchParams,
+    headers: request.headers,
+    body: Buffer.concat(chunks),
+    http2: request.httpVersionMajor === 2,
+    origin,
+  }
+}
+
+function answer(response: Response, { status, headers = {}, body = '' }: ShapeAnswer): void {
+  const bare = response as ServerResponse
+  bare.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) })
+  bare.end(body)
+}
+
+function reset(request: Request): void {
+  if ('stream' in request && request.httpVersionMajor === 2) request.stream.session?.destroy()
+  const { socket } = request
+  if (!socket.destroyed) socket.resetAndDestroy?.()
+}

@@ -1,0 +1,5 @@
+/** Every shape that the server speaks; a request goes to the first that knows it. */
+import type { Shape } from './shape.ts'
+import { webhook } from './webhook.ts'
+
+export const shapes: readonly Shape[] = [webhook]

@@ -1,0 +1,211 @@
+/**
+ * What the script answers, made a decision. Of a subject that is one string it answers the state as it was before, and
+ * the decision is drawn up here by the code that serves the memory store, so that both say the same and the script
+ * makes no rows. A subject that is too long to be sent has its rows made there.
+ */
+import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
+import { LimitsError } from '../errors.ts'
+import { leave } from '../forbidden.ts'
+import type { BlockChange, Kind, Question } from '../store.ts'
+import { refusingLimits } from '../verdict.ts'
+import { Entry } from './entry.ts'
+import { Lane } from './lane.ts'
+import { admitted, answered } from './quick.ts'
+import { never } from './redis-wire.ts'
+import { Subject } from './subject.ts'
+
+/** An answer in bytes, as both clients give it. */
+export type Bytes = Uint8Array & { toString(encoding: 'utf8', start: number, end: number): string }
+
+/** The answer to a block. */
+export function readBlock(reply: Bytes): BlockChange {
+  return { stood: reply[0] === 0x31, until: int(reply, 1, 7) }
+}
+
+/** The decision on a question, from the answer of the script. */
+export function readDecision(question: Question, reply: Bytes): Decision {
+  if (reply[0] === laneSign) return admittedDecision(question, reply)
+  const now = int(reply, 1, 6)
+  const at = int(reply, 7, 7)
+  if (reply[0] === 0x71) return answeredDecision(question, reply, now, at)
+  if (reply[0] === 0x72) return longDecision(question, reply, now, at)
+  return generalDecision(question, reply, now, at, reply[stateStart - 1]! - 0x30)
+}
+
+const laneSign = 0x41
+const stateStart = 15
+const unnamed: readonly string[] = []
+
+/** The state as it is now: what this call counted stands last. */
+function admittedDecision({ plan, terms }: Question, reply: Bytes): Decision {
+  const { weight } = terms
+  const lane = new Lane(unnamed)
+  lane.fired = log(reply, namesEnd(reply, 0), reply.length - 6 * weight)
+  const now = int(reply, reply.length - 6, 6)
+  return admitted(now, true, plan, weight, { lane, seats: noSeats })
+}
+
+const noSeats: readonly Lane[] = []
+
+function answeredDecision({ plan, terms }: Question, reply: Bytes, now: number, at: number): Decision {
+  const lane = new Lane(unnamed)
+  if (reply.length > stateStart) lane.fired = log(reply, namesEnd(reply, stateStart), reply.length)
+  const instant = at >= never ? Number.POSITIVE_INFINITY : at
+  return answered(instant, plan, terms.weight, { lane, seats: noSeats }, now)
+}
+
+function generalDecision(question: Question, reply: Bytes, now: number, at: number, done: number): Decision {
+  const { kind, plan } = question
+  const decision = ask(readSubject(reply), question, now)
+  // A refused attempt that counts moves the instant that is answered, and the script knows nothing of it.
+  const moved = kind === 'take' && done === 0 && plan.countRefused.length > 0
+  const agrees = moved || decision.at === (at >= never ? Number.POSITIVE_INFINITY : at)
+  const same = done === 0 || (decision.held && (done === 1) === (countsNow(kind) && decision.fired))
+  if (agrees && same) return decision
+  const found = `${kind} at ${decision.at}, and the script at ${at} (${done})`
+  throw new LimitsError('STORE_UNAVAILABLE', `the script and this library disagree: ${found}`)
+}
+
+function countsNow(kind: Kind): boolean {
+  return kind !== 'reserve' && kind !== 'preview'
+}
+
+/** By the subject's own quick ways, which answer the same. */
+function ask(subject: Subject, { kind, plan, id, terms }: Question, now: number): Decision {
+  if (kind === 'take') return subject.take(plan, id, terms, now)
+  if (kind === 'check') return subject.check(plan, terms, now)
+  if (kind === 'reserve') return subject.reserve(plan, id!, terms, now)
+  if (kind === 'fire') return subject.fire(plan, id!, terms, now)
+  return subject.decide(kind, plan, id, terms, now)
+}
+
+/** The decision on a subject that is too long to be sent: the script made its rows. */
+function longDecision({ kind, plan, terms }: Question, reply: Bytes, now: number, instant: number): Decision {
+  const countsNow = reply[stateStart - 1] === 0x31
+  const flags = reply[stateStart]!
+  const repeated = (flags & 1) === 1
+  const decider = int(reply, stateStart + 1, 2)
+  const block = int(reply, stateStart + 3, 7)
+  const blocks = block === 0 ? [] : [{ from: 0, to: block }]
+  const at = instant >= never ? Number.POSITIVE_INFINITY : instant
+  const admits: boolean[] = []
+  const rows = plan.rules.map(({ limit, text, maxWritten }, index): RuleRow => {
+    const from = rowsStart + rowSize * index
+    const freesAt = int(reply, from + 12, 7)
+    admits.push(reply[from + rowSize - 1] === 1)
+    return {
+      limit,
+      window: text,
+      used: int(reply, from, 4),
+      max: maxWritten,
+      remaining: int(reply, from + 4, 4),
+      reserved: int(reply, from + 8, 4),
+      freesAt: freesAt >= never ? Number.POSITIVE_INFINITY : freesAt,
+      resetAt: int(reply, from + 19, 7),
+      admits: admits[index]!,
+    }
+  })
+  const books = kind === 'reserve' || kind === 'preview'
+  const held = kind !== 'check' && (repeated || countsNow || (flags & 4) === 4)
+  const allowed = books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow
+  const facts = {
+    allowed,
+    held,
+    fired: held && (countsNow || (repeated ? (flags & 2) === 2 : books && terms.firm)),
+    at,
+    now,
+    limit: decider === 0 ? undefined : plan.rules[decider - 1]!.limit,
+    firstAt: leave([...terms.forbidden, ...blocks], Math.max(now, terms.notBefore)),
+    refusedBy: refusingLimits(plan, admits),
+    evicted: [...readIds(reply, rowsStart + rowSize * rows.length)].map(([id]) => id),
+    blockedUntil: block === 0 ? undefined : block,
+  }
+  return decisionOf(facts, rows)
+}
+
+const rowsStart = stateStart + 10
+const rowSize = 27
+
+function readSubject(reply: Bytes): Subject {
+  if (reply.length === stateStart) return new Subject()
+  if (reply[stateStart] === laneSign) return new Subject([readLane(reply, stateStart, reply.length)])
+  const lanes: Lane[] = []
+  const byNumber = new Map<number, Lane>()
+  let at = stateStart + 6
+  for (let left = int(reply, stateStart + 1, 3); left > 0; left -= 1) {
+    const body = namesEnd(reply, at) + 10
+    const booked = body + 6 * int(reply, body - 8, 4)
+    const lane = readLane(reply, at, booked, body)
+    byNumber.set(int(reply, body - 10, 2), lane)
+    at = booked + 6 * int(reply, body - 4, 4)
+    for (const instant of log(reply, booked, at)) lane.insertBooked(instant, 1)
+    lanes.push(lane)
+  }
+  const subject = new Subject(lanes)
+  for (const [id, from] of readIds(reply, at)) {
+    const homes = Array.from({ length: int(reply, from + 11, 2, 128) }, (_, index) =>
+      byNumber.get(int(reply, from + 13 + 2 * index, 2, 128)),
+    )
+    const flags = reply[from + 10]!
+    const own = homes.filter((lane) => lane !== undefined)
+    const weight = int(reply, from + 7, 3, 128)
+    subject.ids ??= new Map()
+    subject.ids.set(id, new Entry(int(reply, from, 7, 128), weight, (flags & 1) === 1, flags >= 2, own))
+  }
+  return subject
+}
+
+function readLane(reply: Bytes, at: number, end: number, body = namesEnd(reply, at)): Lane {
+  const names: string[] = []
+  const stop = namesEnd(reply, at)
+  for (let pos = at + 12; pos < stop; ) {
+    const length = reply[pos]! * 128 + reply[pos + 1]!
+    names.push(reply.toString('utf8', pos + 2, pos + 2 + length))
+    pos += 2 + length
+  }
+  const lane = new Lane(names)
+  lane.retained = int(reply, at + 1, 3, 128)
+  lane.windowMsMax = int(reply, at + 4, 5, 128)
+  lane.fired = log(reply, body, end)
+  return lane
+}
+
+/** Where the names of a lane end whose header begins here. */
+function namesEnd(reply: Bytes, at: number): number {
+  return at + 12 + int(reply, at + 9, 3, 128)
+}
+
+/** Before an id, which is UTF-8 and does not hold it, and behind it. */
+const idSign = 0xff
+const idEnd = 0xfe
+
+/** Ids from here to the end, and where what is known by each begins. */
+function* readIds(reply: Bytes, start: number): Generator<readonly [id: string, from: number]> {
+  for (let at = start; at < reply.length; at = find(reply, idSign, at + 1)) {
+    const end = find(reply, idEnd, at)
+    yield [reply.toString('utf8', at + 1, end), end + 1]
+  }
+}
+
+function find(reply: Bytes, sign: number, from: number): number {
+  const at = reply.indexOf(sign, from)
+  return at < 0 ? reply.length : at
+}
+
+function log(reply: Bytes, from: number, to: number): number[] {
+  const instants: number[] = []
+  for (let at = from; at < to; at += 6) {
+    const high = reply[at]! * 256 + reply[at + 1]!
+    const low =
+      ((reply[at + 2]! << 24) | (reply[at + 3]! << 16) | (reply[at + 4]! << 8) | reply[at + 5]!) >>> 0
+    instants.push(high * 4_294_967_296 + low)
+  }
+  return instants
+}
+
+/** Big endian. */
+function int(reply: Bytes, from: number, length: number, base = 256): number {
+  let value = 0
+  for (let at = from; at < from + length; at += 1) value = value * base + reply[at]!
+  return value
+}

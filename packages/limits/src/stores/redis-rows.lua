@@ -1,0 +1,56 @@
+-- The end of the general way: what came of the question is written and answered. The caller makes the rows of a short
+-- state himself (see redis-reply.ts). A long one stays here, and its rows are made by the same rules as in
+-- stores/weigh.ts: 'r'; now (6 bytes), the instant (7), what was done (a digit), flags (1: 1 known before, 2 and
+-- counted then, 4 booked), which rule decided (2; 0 none), the end of a block (7; 0 none), each rule used (4), remaining (4), reserved (4), freesAt (7),
+-- resetAt (7), admits (1); then the ids that were evicted, as in the state but with nothing behind them.
+if not wasLong then
+  if writes then
+    if entry then putBack(entry) end
+    if id then setEntry(id, entry) end
+    writeState()
+  end
+  return 'g' .. now6 .. pack('>I7', at) .. done .. told
+end
+
+-- The first rule that refuses just before the instant and admits at it: givesWayAt of rolling-window.ts.
+local function decider()
+  for index, rule in ipairs(rules) do
+    local log, places, window = logs[rule.stream], rule.max - weight + 1, rule.window
+    if places < 1 then
+      if at >= never then return index end
+    elseif at < never and freeAt(rule, at) == at then
+      local first = countUntil(log, at - window - 1)
+      if first + places <= log.n then
+        local head = instant(log, first + 1)
+        if head + window == at and instant(log, first + places) - head < window then return index end
+      end
+    end
+  end
+  return 0
+end
+
+local deciding = 0
+if refuser then
+  for index = #rules, 1, -1 do if rules[index].refuse and not admits[index] then deciding = index end end
+elseif at > (repeated and now or firstAt) then
+  deciding = decider()
+end
+local counted = entry and entry.fired and entry.at <= now
+if counted then putBack(entry) end
+local parts, everything = {}, {}
+for index, rule in ipairs(rules) do
+  local lane = seats[rule.stream]
+  local fired, waiting = lane.fired, lane.booked
+  local gone, past = countUntil(fired, now - rule.window), countUntil(fired, now)
+  everything[lane] = everything[lane] or merged(lane)
+  parts[index] = pack('>I4I4I4I7I7I1', used[index], math.max(0, rule.written - past + gone),
+    waiting.n - countUntil(waiting, now - rule.window) + fired.n - past, freeIn(everything[lane], rule, 1, now),
+    gone < past and instant(fired, gone + 1) + rule.window or now, admits[index] and 1 or 0)
+end
+if entry and not counted then putBack(entry) end
+for index = 1, #evicted do parts[#parts + 1] = '\255' .. evicted[index] .. '\254' end
+if id then setEntry(id, entry) end
+local flags = (repeated and 1 or 0) + (repeated and own.fired and 2 or 0) + (booked and 4 or 0)
+if writes then writeState() end
+return 'r' .. now6 .. pack('>I7', at) .. done .. pack('>I1I2I7', flags, deciding, blockedUntil) .. table.concat(parts)
+end)()

@@ -1,0 +1,306 @@
+-- The general way: the state is read, the question is worked as stores/weigh.ts works it, and what came of it is written
+-- back. Goes on with the locals and arguments of the parts before. A log is a table: `n` instants, the newest of them
+-- packed in `s`, the `old` ones before them in segments of a hash (redis-long.lua), which a short state has not.
+--
+-- State in this form: 'B'; number of lanes (3 bytes); number of the next lane (2); each lane: header as in redis-quick.lua
+-- with an 'L', its own number (2), how many count (4), how many are booked (4), their instants; then the ids to the end.
+-- Each id: byte 255, id, byte 254, then in digits of base 128 instant (7), weight (3), flags (1: 1 counts, 2 low), how
+-- many lanes (2), their numbers (2 each). Neither UTF-8 nor digits hold these bytes: so an id is found without reading on.
+--
+-- All of it is in a function, because a call on the quick way would pay for the stack that these locals take.
+return (function()
+local never, unlimited = 9e15, 281474976710655
+local dayMs, overdueMs, segment = 86400000, 31 * 86400000, math.ceil(longMin / 64)
+local lanes, ids, stored, changed, known, coming = {}, {}, {}, {}, '', 1
+local allRead, dropped = false, false
+
+local function digits(text, pos, count)
+  local value = 0
+  for index = pos, pos + count - 1 do value = value * 128 + byte(text, index) end
+  return value
+end
+
+local function newLog(text)
+  return { s = text, n = #text / 6, old = 0, first = 0 }
+end
+
+local function segmentOf(log, index)
+  local text = log.cache[index]
+  if not text then
+    text = redis.call('HGET', KEYS[1], log.field .. log.first + index)
+    log.cache[index] = text
+  end
+  return text
+end
+
+local function instant(log, index)
+  local place = index - log.old
+  if place > 0 then return (unpack('>I6', log.s, 6 * place - 5)) end
+  local rest = (index - 1) % segment
+  return (unpack('>I6', segmentOf(log, (index - 1 - rest) / segment), 6 * rest + 1))
+end
+
+-- The first instant of each segment.
+local function directory(log)
+  if not log.directory then log.directory = redis.call('HGET', KEYS[1], log.field) end
+  return log.directory
+end
+
+local function firstOf(log)
+  if log.old > 0 then return (unpack('>I6', directory(log))) end
+  return log.n > 0 and (unpack('>I6', log.s)) or nil
+end
+
+-- Logs are sorted; an instant may stand in them several times.
+local function countUntil(log, t)
+  local low, high = 0, log.n
+  if high == 0 or instant(log, high) <= t then return high end
+  if log.old > 0 and (log.s == '' or unpack('>I6', log.s) > t) then
+    local text, from, to = directory(log), 0, log.old / segment
+    while from < to do
+      local sum = from + to
+      local middle = (sum - sum % 2) / 2
+      if unpack('>I6', text, 6 * middle + 1) <= t then from = middle + 1 else to = middle end
+    end
+    if from == 0 then return 0 end
+    low, high = segment * (from - 1) + 1, segment * from
+  else
+    low = log.old
+  end
+  while low < high do
+    local sum = low + high
+    local middle = (sum - sum % 2) / 2
+    if instant(log, middle + 1) <= t then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
+-- Takes what is in segments back, so that it can be changed anywhere.
+local function thaw(log)
+  local parts = {}
+  for index = 0, log.old / segment - 1 do
+    parts[#parts + 1] = segmentOf(log, index)
+    log.gone[#log.gone + 1] = log.field .. log.first + index
+  end
+  parts[#parts + 1] = log.s
+  log.first, log.old, log.directory, log.cache = log.first + log.old / segment, 0, '', {}
+  log.s = table.concat(parts)
+end
+
+local function insert(log, at, weight)
+  local index, added = countUntil(log, at), pack('>I6', at)
+  if weight > 1 then added = string.rep(added, weight) end
+  if index == log.n then
+    log.s = log.s .. added
+  else
+    if index < log.old then thaw(log) end
+    local place = 6 * (index - log.old)
+    log.s = sub(log.s, 1, place) .. added .. sub(log.s, place + 1)
+  end
+  log.n = log.n + weight
+end
+
+local function remove(log, at, weight)
+  local last = countUntil(log, at)
+  local first = last
+  while first > 0 and last - first < weight and instant(log, first) == at do first = first - 1 end
+  if first == last then return end
+  if first < log.old then thaw(log) end
+  log.s = sub(log.s, 1, 6 * (first - log.old)) .. sub(log.s, 6 * (last - log.old) + 1)
+  log.n = log.n - (last - first)
+end
+
+-- Whole segments only, where there are any.
+local function drop(log, count)
+  if count <= 0 then return end
+  dropped = true
+  local whole = math.floor(math.min(count, log.old) / segment)
+  if whole > 0 then
+    log.directory = sub(directory(log), 6 * whole + 1)
+    for index = 0, whole - 1 do log.gone[#log.gone + 1] = log.field .. log.first + index end
+    log.first, log.old, log.n, log.cache = log.first + whole, log.old - whole * segment, log.n - whole * segment, {}
+    count = count - whole * segment
+  end
+  if log.old == 0 then log.s, log.n = sub(log.s, 6 * count + 1), log.n - count end
+end
+
+local function copy(log)
+  if log.old > 0 then thaw(log) end
+  return newLog(log.s)
+end
+
+local function merged(lane)
+  local a, b = lane.fired, lane.booked
+  if b.n == 0 then return a end
+  local all = { s = a.s, n = a.n, old = a.old, first = a.first, field = a.field, cache = a.cache }
+  all.directory, all.gone = a.directory, {}
+  local among = a.n == 0 and 0 or countUntil(b, instant(a, a.n))
+  for index = 1, among do insert(all, instant(b, index), 1) end
+  all.s, all.n = all.s .. sub(b.s, 6 * among + 1), all.n + b.n - among
+  return all
+end
+
+local function takeOut(entry)
+  for _, lane in ipairs(entry.lanes) do remove(entry.fired and lane.fired or lane.booked, entry.at, entry.weight) end
+end
+
+local function putBack(entry)
+  for _, lane in ipairs(entry.lanes) do insert(entry.fired and lane.fired or lane.booked, entry.at, entry.weight) end
+end
+
+local function holds(list, item)
+  for index = 1, #list do if list[index] == item then return true end end
+  return false
+end
+
+local function readNames(text)
+  local names, pos = {}, 1
+  while pos < #text do
+    local length = digits(text, pos, 2)
+    names[#names + 1] = sub(text, pos + 2, pos + 1 + length)
+    pos = pos + 2 + length
+  end
+  return names
+end
+
+local function namesOf(lane)
+  if not lane.names then lane.names = readNames(lane.text) end
+  return lane.names
+end
+
+local function readHeader(text, pos)
+  local stop = pos + 12 + digits(text, pos + 9, 3)
+  local lane = { retained = digits(text, pos + 1, 3), longest = digits(text, pos + 4, 5) }
+  lane.text = sub(text, pos + 12, stop - 1)
+  return lane, stop
+end
+
+local function readState()
+  if byte(blob) == 65 then
+    local lane, from = readHeader(blob, 1)
+    lane.fired, lane.booked, lane.number = newLog(sub(blob, from)), newLog(''), 0
+    lanes[1] = lane
+    return
+  end
+  local total, pos = unpack('>I3', blob, 2), 7
+  coming = unpack('>I2', blob, 5)
+  for index = 1, total do
+    local lane, from = readHeader(blob, pos)
+    local number, counts, books, at = unpack('>I2I4I4', blob, from)
+    local stop = at + 6 * counts
+    pos = stop + 6 * books
+    lane.fired, lane.booked, lane.number = newLog(sub(blob, at, stop - 1)), newLog(sub(blob, stop, pos - 1)), number
+    lanes[index] = lane
+  end
+  known = sub(blob, pos)
+end
+
+-- Whether nobody can ask for it any more: what it counted is not retained, or it is overdue.
+local function isOver(entry)
+  if (entry.homes or #entry.lanes) == 0 then return entry.at <= now - dayMs end
+  if not entry.fired then return entry.at <= now - overdueMs end
+  for _, lane in ipairs(entry.lanes) do
+    local first = firstOf(lane.fired)
+    if first and first <= entry.at then return false end
+  end
+  return true
+end
+
+local function readEntry(text)
+  local flags = byte(text, 11)
+  local entry = { at = digits(text, 1, 7), weight = digits(text, 8, 3), fired = flags % 2 == 1, low = flags >= 2 }
+  entry.lanes, entry.homes = {}, digits(text, 12, 2)
+  for index = 1, entry.homes do
+    local number = digits(text, 12 + 2 * index, 2)
+    for _, lane in ipairs(lanes) do
+      if lane.number == number then entry.lanes[#entry.lanes + 1] = lane end
+    end
+  end
+  return entry
+end
+
+-- What is known by an id. False stands where nothing is, once it was asked for.
+local function entryOf(id)
+  if ids[id] ~= nil then return ids[id] end
+  local text
+  if long then
+    text = redis.call('HGET', KEYS[1], 'i' .. id)
+  else
+    local _, from = string.find(known, '\255' .. id .. '\254', 1, true)
+    local stop = from and string.find(known, '\255', from, true) or 0
+    text = from and sub(known, from + 1, stop - 1)
+  end
+  local entry = text and readEntry(text)
+  stored[id] = entry ~= nil
+  ids[id] = entry and not isOver(entry) and entry or false
+  return ids[id]
+end
+
+local function setEntry(id, entry)
+  ids[id], changed[id] = entry or false, true
+end
+
+local function readAll()
+  if allRead then return end
+  allRead = true
+  local function learn(id, text)
+    if ids[id] == nil then
+      local entry = readEntry(text)
+      stored[id] = true
+      ids[id] = not isOver(entry) and entry or false
+      if not ids[id] then changed[id] = true end
+    end
+  end
+  if long then
+    local fields = redis.call('HGETALL', KEYS[1])
+    for index = 1, #fields, 2 do
+      if byte(fields[index]) == 105 then learn(sub(fields[index], 2), fields[index + 1]) end
+    end
+  else
+    for id, text in string.gmatch(known, '\255([^\254]*)\254([^\255]*)') do learn(id, text) end
+  end
+end
+
+-- The lanes that hold these streams and no others, each once; a lane of which only some are meant goes on as two.
+local function cover(names)
+  local found, unknown, meant = {}, {}, {}
+  for _, name in ipairs(names) do
+    local home
+    for _, lane in ipairs(lanes) do if holds(namesOf(lane), name) then home = lane end end
+    if not home then
+      unknown[#unknown + 1] = name
+    elseif meant[home] then
+      table.insert(meant[home], name)
+    else
+      meant[home] = { name }
+      found[#found + 1] = home
+    end
+  end
+  local function add(lane)
+    lane.number, coming = coming, (coming + 1) % 16384
+    lanes[#lanes + 1] = lane
+  end
+  for index, lane in ipairs(found) do
+    if #meant[lane] < #lane.names then
+      readAll()
+      local twin = { names = meant[lane], retained = lane.retained, longest = lane.longest }
+      twin.fired, twin.booked = copy(lane.fired), copy(lane.booked)
+      local rest = {}
+      for _, name in ipairs(lane.names) do if not holds(twin.names, name) then rest[#rest + 1] = name end end
+      lane.names, lane.text = rest, nil
+      for id, entry in pairs(ids) do
+        if entry and holds(entry.lanes, lane) then
+          table.insert(entry.lanes, twin)
+          entry.homes, changed[id] = #entry.lanes, true
+        end
+      end
+      add(twin)
+      found[index] = twin
+    end
+  end
+  if #unknown > 0 then
+    add({ names = unknown, retained = 128, longest = 0, fired = newLog(''), booked = newLog('') })
+    found[#found + 1] = lanes[#lanes]
+  end
+  return found
+end
