@@ -26,8 +26,9 @@ export function readAccount(
   const url =
     'url' in account || 'urlFile' in account
       ? source.secret([...path, 'url'], account.url, account.urlFile)
-      : undefined
+      : provider.url
   checkUrl(url, provider, place)
+  checkRequired(account, provider, place)
   const secret =
     'secret' in account || 'secretFile' in account
       ? source.secret([...path, 'secret'], account.secret, account.secretFile)
@@ -40,7 +41,8 @@ export function readAccount(
   ) {
     source.fault([...path, 'secretFile'], `names a file that holds no ${secretPattern.expects}`)
   }
-  const usual = provider.schemes.length === 0 ? unlimited : (usualRates[channel] ?? unlimited)
+  const usual =
+    provider.rate ?? (provider.schemes.length === 0 ? unlimited : (usualRates[channel] ?? unlimited))
   return {
     account: {
       id: account.id,
@@ -65,5 +67,18 @@ function checkUrl(
     if (addressedBy !== channel) source.fault(at, `is missing; ${expected}`)
   } else if (!URL.canParse(url) || !schemes.includes(new URL(url).protocol) || new URL(url).hostname === '') {
     source.fault(at, expected)
+  }
+}
+
+function checkRequired(
+  account: AccountDocument,
+  { requires = [] }: ProviderDefinition,
+  { path, source }: AccountPlace,
+): void {
+  for (const name of requires) {
+    const clean = source.isClean([...path, name]) && source.isClean([...path, `${name}File`])
+    if (clean && !(name in account) && !(`${name}File` in account)) {
+      source.fault([...path, name], `is missing; expected it or ${name}File`)
+    }
   }
 }

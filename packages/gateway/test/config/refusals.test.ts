@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { loadConfig } from '../../src/config/load.ts'
+import { providerNames } from '../../src/config/providers/table.ts'
 import { temporaryFolder } from './folder.ts'
 import { later, type Refusal, rate, testRefusals } from './refusal.ts'
 
@@ -112,13 +113,13 @@ const refusals: readonly Refusal[] = [
     name: 'a provider that is misspelt',
     yaml: 'pools: { email: { provider: stmp } }',
     says: [
-      'sluice.yaml:1: pools.email.provider: expected one of smtp, webhook, sandbox; this is "stmp": did you mean "smtp"?',
+      `sluice.yaml:1: pools.email.provider: expected one of ${providerNames.join(', ')}; this is "stmp": did you mean "smtp"?`,
     ],
   },
   {
     name: 'a pool without a provider',
     yaml: 'pools: { email: { accounts: [] } }',
-    says: ['sluice.yaml:1: pools.email.provider: is missing; expected one of smtp, webhook, sandbox'],
+    says: [`sluice.yaml:1: pools.email.provider: is missing; expected one of ${providerNames.join(', ')}`],
   },
   {
     name: 'a pool that is a text',

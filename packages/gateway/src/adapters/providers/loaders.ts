@@ -8,6 +8,10 @@ export interface ProviderSurroundings {
 }
 
 const loaders = {
+  async sendgrid() {
+    const { createSendgridProvider } = await import('./sendgrid.ts')
+    return createSendgridProvider()
+  },
   async smtp() {
     const { createSmtpProvider } = await import('./smtp.ts')
     return createSmtpProvider()

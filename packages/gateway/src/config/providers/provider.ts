@@ -4,6 +4,7 @@
  */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
 import type { Channel, JsonObject } from '../../model.ts'
+import type { Rate } from '../config.ts'
 import { count, rate, text } from '../schema-terms.ts'
 import type { Source } from '../source.ts'
 import type { Path } from '../yaml-file.ts'
@@ -26,15 +27,24 @@ export const accountTerms = {
   concurrency: Type.Optional(count(1, 100_000, 'Calls under way at most.')),
 }
 
-const urlTerms = {
+/** Where it calls, and a secret, each in the file or in one of its own. */
+export const callTerms = {
   url: Type.Optional(text('a URL', { secret: true })),
   urlFile: Type.Optional(text('the path of a file that holds the URL')),
   secret: Type.Optional(text('a secret', { secret: true })),
   secretFile: Type.Optional(text('the path of a file that holds the secret')),
 }
 
+export const senderTerm = Type.Optional(
+  text('an address such as Shop <shop@example.com>', {
+    description: 'The sender.',
+    pattern: '^[^\\u0000-\\u001f\\u007f@]+@[^\\u0000-\\u001f\\u007f@]+$',
+  }),
+)
+
 /** An account as the file has it; what else it says is its provider's. */
-export type AccountDocument = Static<TObject<typeof accountTerms>> & Partial<Static<TObject<typeof urlTerms>>>
+export type AccountDocument = Static<TObject<typeof accountTerms>> &
+  Partial<Static<TObject<typeof callTerms>>>
 
 interface Definition<Terms extends TProperties> {
   readonly channels: readonly Channel[]
@@ -42,6 +52,12 @@ interface Definition<Terms extends TProperties> {
   readonly concurrencyMax: number
   /** Of the account's URL; empty where there is none. */
   readonly schemes: readonly string[]
+  /** Where an account calls that names no URL. @defaultValue it has to name one */
+  readonly url?: string
+  /** Fields of an account without which it cannot work; a file may hold them (`secretFile`). */
+  readonly requires?: readonly string[]
+  /** What the provider allows an account that names no rate, as it documents it. @defaultValue by channel */
+  readonly rate?: Rate
   /** Whether a pool may leave its accounts out: there is then one, named after the provider. */
   readonly accountsOptional?: boolean
   /** The channel on which an account without a URL finds its address with the recipient. */

@@ -1,7 +1,7 @@
 /** What an account at a mail server may say. */
 import { Type } from '@sinclair/typebox'
 import { count, text } from '../schema-terms.ts'
-import { defineProvider } from './provider.ts'
+import { defineProvider, senderTerm } from './provider.ts'
 
 const tlsModes = ['auto', 'required', 'unverified', 'off'] as const
 const concurrencyMax = 16
@@ -29,12 +29,7 @@ export const smtp = defineProvider({
       }),
     ),
     urlFile: Type.Optional(text('the path of a file that holds the URL')),
-    from: Type.Optional(
-      text('an address such as Shop <shop@example.com>', {
-        description: 'The sender.',
-        pattern: '^[^\\u0000-\\u001f\\u007f@]+@[^\\u0000-\\u001f\\u007f@]+$',
-      }),
-    ),
+    from: senderTerm,
     connections: Type.Optional(
       count(
         1,

@@ -1,10 +1,14 @@
 /** Every provider that a pool may name. A new one is a file beside this, a line here, and its adapter. */
 import type { ProviderDefinition } from './provider.ts'
 import { sandbox } from './sandbox.ts'
+import { sendgrid } from './sendgrid.ts'
 import { smtp } from './smtp.ts'
 import { webhook } from './webhook.ts'
 
-export const providers = { smtp, webhook, sandbox } as const satisfies Record<string, ProviderDefinition>
+export const providers = { smtp, sendgrid, webhook, sandbox } as const satisfies Record<
+  string,
+  ProviderDefinition
+>
 
 export type ProviderName = keyof typeof providers
 

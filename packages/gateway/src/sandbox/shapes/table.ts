@@ -1,5 +1,6 @@
 /** Every shape that the server speaks; a request goes to the first that knows it. */
+import { sendgrid } from './sendgrid.ts'
 import type { Shape } from './shape.ts'
 import { webhook } from './webhook.ts'
 
-export const shapes: readonly Shape[] = [webhook]
+export const shapes: readonly Shape[] = [sendgrid, webhook]

@@ -1,0 +1,112 @@
+/**
+ * What all providers with an HTTP API have in common: a message becomes one request, its answer a result, and the
+ * rest (deadlines, connections that are kept, answers that never come) is the same for all. A provider's own file
+ * says how its requests look and what its answers mean.
+ */
+import { SluiceError } from '../../errors.ts'
+import type { Channel } from '../../model.ts'
+import type { Account, Message, Provider, SendResult } from '../../ports.ts'
+import { createHttpCaller, detailOf, failureOf, type HttpAnswer } from './http-call.ts'
+
+export interface HttpProviderOptions {
+  /** From the call to the end of the answer, ms. @defaultValue 10_000 */
+  readonly deadlineMs?: number
+}
+
+export interface Composed {
+  readonly url: URL
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+}
+
+export interface HttpProviderDefinition {
+  readonly name: string
+  readonly channels: readonly Channel[]
+  /** Whether the provider drops a repetition with the same notification id. */
+  readonly idempotent: boolean
+  /** The request, or why there is none. What it throws is the account's failure. */
+  compose(message: Message, account: Account): Composed | SendResult | Promise<Composed | SendResult>
+  judge(answer: HttpAnswer, account: Account): SendResult
+  /** Throws what keeps the account from ever working. */
+  check?(account: Account): void | Promise<void>
+}
+
+const idle = { idleMax: 1_024, idleMs: 55_000 } as const
+
+export function createHttpProvider(
+  definition: HttpProviderDefinition,
+  { deadlineMs = 10_000 }: HttpProviderOptions = {},
+): Provider {
+  const { name, channels, idempotent } = definition
+  const caller = createHttpCaller({ deadlineMs, ...idle })
+  let closed = false
+
+  return {
+    name,
+    idempotent,
+    channels,
+    tellsLeaving: true,
+    async send(message, account, signal, leaving) {
+      if (closed) return { outcome: 'failed', detail: 'the provider is closed' }
+      if (signal.aborted) return { outcome: 'failed', detail: 'no time left' }
+      try {
+        const composed = await definition.compose(message, account)
+        if ('outcome' in composed) return composed
+        const answer = await caller.call({ ...composed, signal, leaving })
+        if (answer.answered) return definition.judge(answer, account)
+        // What left and was never answered may have been carried out.
+        const failure = failureOf(answer)
+        return answer.sent ? { outcome: 'unknown', detail: detailIn(failure) } : failure
+      } catch (error) {
+        return { outcome: 'failed', detail: (error as Error).message }
+      }
+    },
+    async warm(account) {
+      try {
+        await definition.check?.(account)
+      } catch (error) {
+        throw new SluiceError('INVALID_CONFIG', `${name} account ${account.id}: ${(error as Error).message}`)
+      }
+    },
+    async close() {
+      closed = true
+      caller.close()
+    },
+  }
+}
+
+function detailIn(result: SendResult): string {
+  return ('detail' in result ? result.detail : undefined) ?? ''
+}
+
+/** The body as a JSON object of whatever form; empty where it is none. */
+export function jsonOf<Form extends object>({ text }: HttpAnswer): Partial<Form> {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? (value as Partial<Form>) : {}
+  } catch {
+    return {}
+  }
+}
+
+export function rateLimited(answer: HttpAnswer, retryAfter = answer.headers['retry-after']): SendResult {
+  return {
+    outcome: 'rate_limited',
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+    detail: detailOf(answer),
+  }
+}
+
+export function rejected(answer: HttpAnswer, invalidAddress = false): SendResult {
+  return { outcome: 'rejected', invalidAddress, detail: detailOf(answer) }
+}
+
+export function failed(answer: HttpAnswer): SendResult {
+  return { outcome: 'failed', detail: detailOf(answer) }
+}
+
+/** An option of an account that has been checked to be a text. */
+export function textOption(account: Account, name: string): string | undefined {
+  const value = account.options[name]
+  return typeof value === 'string' ? value : undefined
+}

@@ -1,0 +1,103 @@
+/**
+ * Mail over SendGrid's Web API v3: one personalization with one recipient a call. SendGrid knows no key that would
+ * drop a repetition. Source: https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send
+ */
+import type { Account, Message, Provider, SendResult } from '../../ports.ts'
+import type { HttpAnswer } from './http-call.ts'
+import {
+  type Composed,
+  createHttpProvider,
+  failed,
+  type HttpProviderOptions,
+  jsonOf,
+  rateLimited,
+  rejected,
+  textOption,
+} from './http-provider.ts'
+import { isHeaderSafe, parseMailbox } from './smtp-address.ts'
+
+interface Refusal {
+  readonly errors: readonly { readonly message?: string; readonly field?: string | null }[]
+}
+
+const usualUrl = 'https://api.sendgrid.com'
+
+export function createSendgridProvider(options: HttpProviderOptions = {}): Provider {
+  return createHttpProvider(
+    { name: 'sendgrid', channels: ['email'], idempotent: false, compose, judge, check },
+    options,
+  )
+}
+
+function check(account: Account): void {
+  if (account.secret === undefined) throw new Error('an API key (secret) is expected')
+  senderOf(account)
+}
+
+/** `Shop <shop@example.com>`, or the address alone. */
+function senderOf(account: Account): { readonly email: string; readonly name?: string } {
+  const text = textOption(account, 'from') ?? ''
+  const [, name = '', address] = /^(.*?)\s*<([^<>]*)>$/.exec(text) ?? [undefined, '', text]
+  const mailbox = parseMailbox(address ?? '')
+  if ('fault' in mailbox) throw new Error(`from: ${mailbox.fault}`)
+  return { email: mailbox.address, ...(name === '' ? {} : { name }) }
+}
+
+function compose(message: Message, account: Account): Composed | SendResult {
+  const to = parseMailbox(message.to.email ?? '')
+  if ('fault' in to) return { outcome: 'rejected', invalidAddress: true, detail: to.fault }
+  const { id, content, unsubscribeUrl } = message
+  const subject = content.subject ?? content.title ?? ''
+  if (!isHeaderSafe(subject))
+    return { outcome: 'rejected', invalidAddress: false, detail: 'the subject holds a control character' }
+  const parts = [
+    ...(content.text === undefined ? [] : [{ type: 'text/plain', value: content.text }]),
+    ...(content.html === undefined ? [] : [{ type: 'text/html', value: content.html }]),
+  ]
+  return {
+    url: new URL('/v3/mail/send', account.url ?? usualUrl),
+    headers: { authorization: `Bearer ${account.secret}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      personalizations: [{ to: [{ email: to.address }], custom_args: { notification_id: id } }],
+      from: senderOf(account),
+      subject,
+      content: parts,
+      headers: {
+        'X-Notification-Id': id,
+        ...(unsubscribeUrl === undefined
+          ? {}
+          : {
+              'List-Unsubscribe': `<${unsubscribeUrl}>`,
+              'List-Unsubscribe-Post': 'List-Unsubscribe=One-Click',
+            }),
+      },
+    }),
+  }
+}
+
+function judge(answer: HttpAnswer): SendResult {
+  const { status, headers } = answer
+  if (status >= 200 && status < 300) {
+    const messageId = headers['x-message-id']
+    return {
+      outcome: 'delivered',
+      ...(typeof messageId === 'string' ? { providerMessageId: messageId } : {}),
+    }
+  }
+  if (status === 429)
+    return rateLimited(answer, headers['retry-after'] ?? resetOf(headers['x-ratelimit-reset']))
+  // A key that is wrong, a sender that is not verified, an account that is suspended: none is the message's fault.
+  if (status === 401 || status === 403 || status >= 500) return failed(answer)
+  const { errors = [] } = jsonOf<Refusal>(answer)
+  return rejected(
+    answer,
+    errors.some(({ field }) => /^personalizations\.\d+\.to/.test(field ?? '')),
+  )
+}
+
+/** `X-RateLimit-Reset` is an instant in Unix seconds; what it says as `Retry-After` would. */
+function resetOf(header: string | string[] | undefined): string | undefined {
+  return typeof header === 'string' && /^\d{1,12}$/.test(header)
+    ? new Date(Number(header) * 1_000).toUTCString()
+    : undefined
+}

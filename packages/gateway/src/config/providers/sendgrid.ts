@@ -1,0 +1,18 @@
+/** What an account at SendGrid may say. */
+import { Type } from '@sinclair/typebox'
+import { text } from '../schema-terms.ts'
+import { callTerms, defineProvider, senderTerm } from './provider.ts'
+
+export const sendgrid = defineProvider({
+  channels: ['email'],
+  concurrencyMax: 64,
+  schemes: ['https:', 'http:'],
+  url: 'https://api.sendgrid.com',
+  requires: ['secret', 'from'],
+  terms: {
+    ...callTerms,
+    secret: Type.Optional(text('an API key', { secret: true, description: 'The API key.' })),
+    from: senderTerm,
+  },
+  options: ({ from }) => (from === undefined ? {} : { from }),
+})
