@@ -30,6 +30,7 @@ import type { Authenticate } from './intake/identity.ts'
 import { createJobs } from './intake/jobs.ts'
 import type { HttpServer } from './intake/server.ts'
 import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
+import { createWebSocketHub } from './intake/websocket/hub.ts'
 import { createLog } from './log.ts'
 import { optedOut } from './policy/preferences.ts'
 import type { Clock, Provider, Random, Store, Templates, Tokens } from './ports.ts'
@@ -143,6 +144,14 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // Intake: batches that are accepted in the background.
   const jobs = createJobs({ gate, store, ledger, clock, random, onTrouble: trouble })
 
+  // Who is connected over WebSockets; the door to it opens with HTTP.
+  const hub = createWebSocketHub({
+    clock,
+    marginMs: config.limits.marginMs,
+    waitingMax: config.webSocket.waitingMax,
+    windowsOf: (tenant) => tenantOf(config.tenants, tenant).webSocketRate.windows,
+  })
+
   // Dispatch: accounts, leases, providers.
   const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
   const templates = parts.templates ?? createTemplates({ folders })
@@ -222,6 +231,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         people,
         clock,
         log,
+        webSocket: {
+          config: config.webSocket,
+          hub,
+          connectionsMaxOf: (tenant) => tenantOf(config.tenants, tenant).webSocketsMax,
+        },
         limitHeaders: async (caller) => limitHeaders(await platform.usage(caller), clock.now()),
       })
       const url = await server.listen()

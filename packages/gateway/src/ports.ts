@@ -357,6 +357,20 @@ export interface Provider {
   close(): Promise<void>
 }
 
+// ---- who is connected
+
+/** `written`: a socket took it. `absent`: nobody is connected (any more). `unread`: nobody had taken it in time. */
+export type Delivery = 'written' | 'absent' | 'unread'
+
+/** The open WebSocket connections, as whoever has something for a person sees them. */
+export interface Hub {
+  isConnected(tenant: string, recipient: string): boolean
+  /** Sends to every connection of the person; resolves with the first socket that took it, or at the signal. */
+  deliver(tenant: string, recipient: string, data: JsonObject, signal: AbortSignal): Promise<Delivery>
+  /** Calls back when somebody is there who was not. */
+  onArrival(listener: (tenant: string, recipient: string) => void): () => void
+}
+
 export interface Templates {
   has(name: string): boolean
   /** Throws INVALID_REQUEST where the template cannot be rendered for this channel and data. */

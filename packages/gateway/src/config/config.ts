@@ -25,6 +25,7 @@ export interface Config {
   /** The operator's folder of templates, which come before the built-in ones. */
   readonly templates: string | undefined
   readonly tenants: TenantsConfig
+  readonly webSocket: WebSocketConfig
   /** One for each channel that is served, in the order of model.ts. */
   readonly pools: readonly PoolConfig[]
   readonly limits: LimitsConfig
@@ -116,6 +117,10 @@ export interface TenantConfig {
   readonly waitingMax: number
   /** Its share of the sending, against the others'. @defaultValue 1 */
   readonly weight: number
+  /** What it publishes over its WebSockets. @defaultValue 200/s */
+  readonly webSocketRate: Rate
+  /** Its WebSockets. @defaultValue 1_000 */
+  readonly webSocketsMax: number
 }
 
 export interface TenantsConfig {
@@ -123,6 +128,23 @@ export interface TenantsConfig {
   readonly default: TenantConfig
   /** Complete: what an entry leaves out was taken from the default. */
   readonly byId: ReadonlyMap<string, TenantConfig>
+}
+
+export interface WebSocketConfig {
+  /** Of one frame or message of a client. @defaultValue 65_536 bytes */
+  readonly messageMaxBytes: number
+  /** Of one connection. @defaultValue 50 */
+  readonly subscriptionsMax: number
+  /** That one connection may send; what is above is read later. @defaultValue 1_000 */
+  readonly framesPerSecond: number
+  /** Published messages of one tenant that wait for its rate. @defaultValue 1_000 */
+  readonly waitingMax: number
+  /** What may wait for a client that does not read. @defaultValue 1_048_576 bytes */
+  readonly unreadMaxBytes: number
+  /** Between two signs of life; a peer that answers none is cut off at the next. @defaultValue 30_000 ms */
+  readonly heartbeatMs: number
+  /** Of all tenants together. @defaultValue 10_000 */
+  readonly connectionsMax: number
 }
 
 export interface PoolConfig {

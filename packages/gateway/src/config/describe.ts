@@ -11,7 +11,20 @@ import { sizeText } from './quantity.ts'
 export const masked = '(secret)'
 
 export function describeConfig(config: Config): JsonObject {
-  const { http, auth, store, policy, tenants, pools, limits, network, unsubscribe, retention, log } = config
+  const {
+    http,
+    auth,
+    store,
+    policy,
+    tenants,
+    webSocket,
+    pools,
+    limits,
+    network,
+    unsubscribe,
+    retention,
+    log,
+  } = config
   return {
     http: {
       host: http.host,
@@ -36,6 +49,15 @@ export function describeConfig(config: Config): JsonObject {
     tenants: {
       default: tenantOf(tenants.default),
       ...Object.fromEntries([...tenants.byId].map(([id, tenant]) => [id, tenantOf(tenant)])),
+    },
+    websocket: {
+      messageMax: sizeText(webSocket.messageMaxBytes),
+      subscriptions: webSocket.subscriptionsMax,
+      frames: webSocket.framesPerSecond,
+      waiting: webSocket.waitingMax,
+      unread: sizeText(webSocket.unreadMaxBytes),
+      heartbeat: formatDuration(webSocket.heartbeatMs),
+      connections: webSocket.connectionsMax,
     },
     pools: Object.fromEntries(pools.map((pool) => [pool.channel, poolOf(pool)])),
     limits: { margin: formatDuration(limits.marginMs) },
@@ -88,6 +110,7 @@ function tenantOf(tenant: TenantConfig): JsonObject {
     queue: tenant.queueMax,
     waiting: tenant.waitingMax,
     weight: tenant.weight,
+    websocket: { rate: rateOf(tenant.webSocketRate), connections: tenant.webSocketsMax },
   }
 }
 

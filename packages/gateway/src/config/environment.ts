@@ -18,6 +18,7 @@ const asText = (text: string): string => text
 const asCount = (text: string): unknown => (/^\d{1,15}$/.test(text) ? Number(text) : text)
 const asList = (text: string): unknown => text.split(/[\s,]+/).filter((word) => word !== '')
 const perMinute = (text: string): unknown => (/^\d{1,15}$/.test(text) ? `${text}/min` : text)
+const perSecond = (text: string): unknown => (/^\d{1,15}$/.test(text) ? `${text}/s` : text)
 
 const variables = {
   SLUICE_HTTP_HOST: { path: ['http', 'host'], read: asText },
@@ -40,11 +41,13 @@ const variables = {
   SLUICE_UNSUBSCRIBE_SECRET_FILE: { path: ['unsubscribe', 'secretFile'], read: asText },
   NOTIFY_RATE_LIMIT_PER_TENANT: { path: ['tenants', 'default', 'rate'], read: perMinute },
   NOTIFY_RATE_LIMIT_PER_MODULE: { path: ['tenants', 'default', 'modules'], read: perMinute },
+  NOTIFY_WS_RATE_PER_TENANT: { path: ['tenants', 'default', 'websocket', 'rate'], read: perSecond },
+  NOTIFY_WS_MAX_CONNECTIONS_PER_TENANT: {
+    path: ['tenants', 'default', 'websocket', 'connections'],
+    read: asCount,
+  },
   NOTIFY_RABBITMQ_MAX_QUEUE_LENGTH: { path: ['tenants', 'default', 'queue'], read: asCount },
 } as const satisfies Record<string, Variable>
-
-/** Of later versions: to pass over a setting in silence would leave its owner in error. */
-const laterVariables = ['NOTIFY_WS_RATE_PER_TENANT', 'NOTIFY_WS_MAX_CONNECTIONS_PER_TENANT']
 
 /** Read elsewhere: by the command line and the tests. */
 const otherVariables = ['SLUICE_CONFIG', 'SLUICE_URL', 'SLUICE_TOKEN', 'SLUICE_TOKEN_FILE', 'SLUICE_SEED']
@@ -65,14 +68,12 @@ export interface Overrides {
 export function readEnvironment(env: Environment): Overrides {
   const overrides: Override[] = []
   const faults: { variable: string; message: string }[] = []
-  const known = [...Object.keys(variables), ...laterVariables, ...otherVariables]
+  const known = [...Object.keys(variables), ...otherVariables]
   for (const [name, text] of Object.entries(env)) {
     if (text === undefined || text === '' || !/^(SLUICE|NOTIFY)_/.test(name)) continue
     if (Object.hasOwn(variables, name)) {
       const { path, read }: Variable = variables[name as keyof typeof variables]
       overrides.push({ variable: name, path, value: read(text.trim()) })
-    } else if (laterVariables.includes(name)) {
-      faults.push({ variable: name, message: notCarriedYet })
     } else if (!known.includes(name) && isMisspelt(name, known)) {
       faults.push({ variable: name, message: `is not known${didYouMean(name, known)}` })
     }

@@ -17,6 +17,7 @@ import type {
   StoreConfig,
   TenantConfig,
   TenantsConfig,
+  WebSocketConfig,
 } from './config.ts'
 import { notCarriedYet } from './environment.ts'
 import { loadPolicy } from './policy-file.ts'
@@ -30,9 +31,7 @@ export type { LoadOptions } from './source.ts'
 const dayMs = 86_400_000
 
 const notCarried = new Map<string, string>([
-  ...['roles', 'websocket', 'webSocket', 'kafka', 'callbacks', 'cluster'].map(
-    (key) => [key, notCarriedYet] as const,
-  ),
+  ...['roles', 'kafka', 'callbacks', 'cluster'].map((key) => [key, notCarriedYet] as const),
   ...['breaker', 'shedAfter', 'fallback', 'retryBudget', 'latency', 'critical'].map(
     (key) => [`pools.*.${key}`, notCarriedYet] as const,
   ),
@@ -70,6 +69,7 @@ export function loadConfig(options: LoadOptions): Config {
   const auth = readAuth(part('auth'), source)
   const http = readHttp(source.sound(['http'], document.http), document.auth !== undefined, source)
   const tenants = readTenants(part('tenants') ?? {})
+  const webSocket = readWebSocket(source.sound(['websocket'], document.websocket), source)
   const pools = readPools(document.pools, source)
   const templates = readFolder(part('templates'), source)
   const unsubscribe = source.sound(['unsubscribe'], document.unsubscribe)
@@ -95,6 +95,7 @@ export function loadConfig(options: LoadOptions): Config {
     policy: policy!,
     templates,
     tenants,
+    webSocket,
     pools,
     limits: { marginMs },
     network: { allowPrivate: document.network?.allowPrivate ?? false },
@@ -185,6 +186,8 @@ function readTenants(written: NonNullable<ConfigDocument['tenants']>): TenantsCo
     queueMax: 10_000,
     waitingMax: 1_000_000,
     weight: 1,
+    webSocketRate: readRate('200/s'),
+    webSocketsMax: 1_000,
   }
   const over = (base: TenantConfig, entry: NonNullable<ConfigDocument['tenants']>[string]): TenantConfig => ({
     rate: entry.rate === undefined ? base.rate : readRate(entry.rate),
@@ -192,12 +195,28 @@ function readTenants(written: NonNullable<ConfigDocument['tenants']>): TenantsCo
     queueMax: entry.queue ?? base.queueMax,
     waitingMax: entry.waiting ?? base.waitingMax,
     weight: entry.weight ?? base.weight,
+    webSocketRate: entry.websocket?.rate === undefined ? base.webSocketRate : readRate(entry.websocket.rate),
+    webSocketsMax: entry.websocket?.connections ?? base.webSocketsMax,
   })
   const { default: entry = {}, ...others } = written
   const byDefault = over(shipped, entry)
   return {
     default: byDefault,
     byId: new Map(Object.entries(others).map(([id, other]) => [id, over(byDefault, other)])),
+  }
+}
+
+function readWebSocket(written: NonNullable<ConfigDocument['websocket']>, source: Source): WebSocketConfig {
+  const heartbeatMs = durationOr(30_000, written.heartbeat)
+  if (heartbeatMs < 100) source.fault(['websocket', 'heartbeat'], 'expected at least 100ms')
+  return {
+    messageMaxBytes: written.messageMax === undefined ? 65_536 : readSize(written.messageMax),
+    subscriptionsMax: written.subscriptions ?? 50,
+    framesPerSecond: written.frames ?? 1_000,
+    waitingMax: written.waiting ?? 1_000,
+    unreadMaxBytes: written.unread === undefined ? 1_048_576 : readSize(written.unread),
+    heartbeatMs,
+    connectionsMax: written.connections ?? 10_000,
   }
 }
 

@@ -60,8 +60,46 @@ const tenantSchema = Type.Object(
       count(1, 1_000_000_000, 'Places for what is scheduled, in quiet hours or collecting. Default 1000000.'),
     ),
     weight: Type.Optional(count(1, 1_000, 'Its share of the sending, against the others’. Default 1.')),
+    websocket: Type.Optional(
+      Type.Object(
+        {
+          rate: Type.Optional(rate('What its clients publish; above it messages wait. Default 200/s.')),
+          connections: Type.Optional(
+            count(0, 1_000_000, 'Open at once; one more is closed with 4429. Default 1000.'),
+          ),
+        },
+        { ...closed, description: 'Its WebSockets.' },
+      ),
+    ),
   },
   closed,
+)
+
+const webSocketSchema = Type.Object(
+  {
+    messageMax: Type.Optional(
+      size('Of a client’s frame or message; a larger one ends with 1009. Default 64KiB.'),
+    ),
+    subscriptions: Type.Optional(count(1, 100_000, 'Of one connection. Default 50.')),
+    frames: Type.Optional(
+      count(
+        1,
+        1_000_000,
+        'That one connection may send in a second; what is above is read later. Default 1000.',
+      ),
+    ),
+    waiting: Type.Optional(
+      count(0, 1_000_000, 'Messages of one tenant that wait for its rate. Default 1000.'),
+    ),
+    unread: Type.Optional(
+      size('What may wait for a client that does not read before it ends with 4408. Default 1MiB.'),
+    ),
+    heartbeat: Type.Optional(
+      duration('Between two pings; who answers none is cut off at the next. Default 30s.'),
+    ),
+    connections: Type.Optional(count(1, 1_000_000, 'Of all tenants together. Default 10000.')),
+  },
+  { ...closed, description: 'The WebSocket at /ws.' },
 )
 
 const poolOfChannel = Type.Optional(poolsSchema)
@@ -95,6 +133,7 @@ export const configSchema = Type.Object(
         description: 'By tenant; `default` holds for every tenant without an entry of its own.',
       }),
     ),
+    websocket: Type.Optional(webSocketSchema),
     pools: Type.Optional(
       Type.Object(
         Object.fromEntries(channels.map((channel) => [channel, poolOfChannel])) as Record<

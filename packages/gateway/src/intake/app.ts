@@ -11,7 +11,8 @@ import Fastify, {
 } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import { parseJson } from './json.ts'
-import { asSluiceError, problemBody, problemType, sendProblem, unsupportedMediaType } from './problem.ts'
+import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
+import { isWebSocketUpgrade } from './websocket/request.ts'
 
 /** How often connections are held against their deadlines. */
 const deadlineCheckMs = 1_000
@@ -45,6 +46,8 @@ export function createApp(config: AppOptions): FastifyInstance {
       headersTimeout: config.requestTimeoutMs,
       connectionsCheckingInterval: deadlineCheckMs,
       requireHostHeader: false,
+      // Who asks for another protocol elsewhere, or for one that nobody speaks, is answered in HTTP.
+      shouldUpgradeCallback: isWebSocketUpgrade,
     },
     // While it closes, what has arrived is still answered.
     return503OnClosing: false,
@@ -97,13 +100,7 @@ function clientErrorHandler(error: Error & { code?: string }, socket: Socket): v
     socket.destroy()
     return
   }
-  const body = problemBody(clientErrorOf(error.code))
-  const { status } = clientErrorOf(error.code)
-  const line = status === 408 ? '408 Request Timeout' : '400 Bad Request'
-  const head = `HTTP/1.1 ${line}\r\ncontent-type: ${problemType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n`
-  socket.end(head + body)
-  // Half-closed is not gone: a client that goes on sending would keep it.
-  socket.destroySoon()
+  refuseSocket(socket, clientErrorOf(error.code))
 }
 
 function clientErrorOf(code: string | undefined): SluiceError {

@@ -13,27 +13,30 @@ const suspicious = /\\u(?:0000|[dD][89a-fA-F]|00[567])|__proto__|"constructor"/
 const faultsMax = 20
 
 /** Throws INVALID_JSON, or INVALID_REQUEST where the JSON is valid but holds what no request may. */
-export function parseJson(bytes: Buffer): unknown {
-  if (!isUtf8(bytes)) throw new SluiceError('INVALID_JSON', 'The body is not valid UTF-8.')
+export function parseJson(bytes: Buffer, what: 'body' | 'message' = 'body'): unknown {
+  if (!isUtf8(bytes)) throw new SluiceError('INVALID_JSON', `The ${what} is not valid UTF-8.`)
   const text = bytes.toString('utf8')
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch (error) {
-    throw new SluiceError('INVALID_JSON', bytes.length === 0 ? 'The body is empty.' : reasonOf(error))
+    throw new SluiceError(
+      'INVALID_JSON',
+      bytes.length === 0 ? `The ${what} is empty.` : reasonOf(error, what),
+    )
   }
   if (suspicious.test(text)) refuseHarmful(value)
   return value
 }
 
 /** Says where it is broken as far as V8 tells, without repeating what the client wrote. */
-function reasonOf(error: unknown): string {
+function reasonOf(error: unknown, what: string): string {
   const message = error instanceof Error ? error.message : ''
-  if (message.startsWith('Unexpected end')) return 'The body is not valid JSON: it ends too early.'
+  if (message.startsWith('Unexpected end')) return `The ${what} is not valid JSON: it ends too early.`
   const position = /at position (\d+)/.exec(message)?.[1]
   return position === undefined
-    ? 'The body is not valid JSON.'
-    : `The body is not valid JSON at position ${position}.`
+    ? `The ${what} is not valid JSON.`
+    : `The ${what} is not valid JSON at position ${position}.`
 }
 
 interface Place {

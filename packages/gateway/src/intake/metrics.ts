@@ -8,12 +8,14 @@ import type { Happening, Jobs, Ledger, PoolReport } from '../doors.ts'
 import type { Channel, Status, TimelineEvent } from '../model.ts'
 import { channels, statuses } from '../model.ts'
 import type { Queue } from '../ports.ts'
+import type { WebSocketHub } from './websocket/hub.ts'
 
 export interface MetricsOptions {
   readonly ledger: Pick<Ledger, 'counts' | 'subscribe'>
   readonly queue?: Pick<Queue, 'size'>
   readonly jobs: Pick<Jobs, 'running'>
   readonly pools: () => readonly PoolReport[]
+  readonly webSocket?: { readonly hub: Pick<WebSocketHub, 'report'> }
 }
 
 export interface Metrics {
@@ -96,6 +98,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       for (const [health, those] of healths) set([channel, provider, health], those.length)
     }
   })
+  if (options.webSocket !== undefined) webSocketMetrics(options.webSocket.hub)
   const loopDelay = processGauges()
 
   type Set = (labels: readonly string[], value: number) => void
@@ -128,6 +131,29 @@ export function createMetrics(options: MetricsOptions): Metrics {
         this.reset()
         fill((labels, value) => this.inc(labelled(labelNames, labels), value))
       },
+    })
+  }
+
+  function webSocketMetrics(hub: Pick<WebSocketHub, 'report'>): void {
+    const name = (what: string): string => `sluice_websocket_${what}`
+    gauge(name('connections'), 'Open WebSockets.', [], (set) => set([], hub.report().connections))
+    gauge(name('waiting'), 'Published messages that wait for the rate of their tenant.', [], (set) =>
+      set([], hub.report().waiting),
+    )
+    counter(name('published_total'), 'Published messages, by what became of them.', ['outcome'], (set) => {
+      for (const [outcome, count] of Object.entries(hub.report().published)) set([outcome], count)
+    })
+    counter(
+      name('passed_on_total'),
+      'Messages for subscribers, each as often as it was passed on.',
+      [],
+      (set) => set([], hub.report().passedOn),
+    )
+    counter(name('refused_total'), 'Messages and upgrades that were refused.', ['code'], (set) => {
+      for (const [code, count] of hub.report().refused) set([code], count)
+    })
+    counter(name('closed_total'), 'Connections that have ended, by close code.', ['code'], (set) => {
+      for (const [code, count] of hub.report().closed) set([code], count)
     })
   }
 

@@ -8,7 +8,7 @@ import type { Route, RouteAnswer } from './route.ts'
 type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 type JsonRecord = { [key: string]: Json }
 
-const version = '0.1.0'
+export const version = '0.1.0'
 
 /** What can go wrong with any request, and with any that has a body. */
 const always: readonly ErrorCode[] = ['INVALID_REQUEST', 'INTERNAL']

@@ -1,4 +1,6 @@
 /** Errors as clients see them: RFC 9457, one form for everything that can go wrong on the way in. */
+import { STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply } from 'fastify'
 import { type ErrorCode, errors, SluiceError } from '../errors.ts'
@@ -46,6 +48,30 @@ export function sendProblem(reply: FastifyReply, error: SluiceError): FastifyRep
 /** The `WWW-Authenticate` of a refusal (RFC 6750, section 3). */
 export function challengeOf({ status, challenge }: SluiceError): string | undefined {
   return challenge ?? (status === 401 ? 'Bearer' : undefined)
+}
+
+/** The same where there is no reply to send it with: what is no HTTP, came too late, or asked for another protocol. */
+export function refuseSocket(socket: Duplex, error: SluiceError): void {
+  if (!socket.writable) {
+    socket.destroy()
+    return
+  }
+  const { status } = error
+  const challenge = challengeOf(error)
+  const body = problemBody(error)
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    `content-type: ${problemType}`,
+    `content-length: ${Buffer.byteLength(body)}`,
+    ...(challenge === undefined ? [] : [`www-authenticate: ${challenge}`]),
+    ...(status === 503
+      ? [`retry-after: ${retryAfterSeconds(error.retryAfterMs ?? retryAfterMsDefault)}`]
+      : []),
+    'connection: close',
+  ]
+  socket.on('error', () => {})
+  // Half-closed is not gone: a client that goes on sending would keep it.
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
 }
 
 /** Fastify's own refusals in the words of the contract; what nobody foresaw is INTERNAL. */

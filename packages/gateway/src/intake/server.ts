@@ -27,8 +27,11 @@ import { operationRoutes } from './routes/operations.ts'
 import { probeRoutes } from './routes/probes.ts'
 import { recipientRoutes } from './routes/recipients.ts'
 import { unsubscribeRoutes } from './routes/unsubscribe.ts'
+import { webSocketRoutes } from './routes/websocket.ts'
 import type { UnsubscribeLinks } from './unsubscribe.ts'
 import { compileCheck, invalidRequest } from './validation.ts'
+import type { WebSocketHub } from './websocket/hub.ts'
+import { createWebSockets, type WebSocketConfig } from './websocket/upgrade.ts'
 
 export interface HttpServerConfig {
   /** @defaultValue 127.0.0.1 */
@@ -75,6 +78,15 @@ export interface HttpServerOptions {
   readonly authenticate?: Authenticate
   /** Headers for every answer about notifications: what the limits of the caller leave. @defaultValue none */
   readonly limitHeaders?: LimitHeaders
+  /** @defaultValue there is no WebSocket */
+  readonly webSocket?: WebSocketOptions
+}
+
+export interface WebSocketOptions {
+  readonly config: WebSocketConfig
+  readonly hub: WebSocketHub
+  /** Connections of one tenant. */
+  readonly connectionsMaxOf: (tenant: string) => number
 }
 
 export type LimitHeaders = (caller: Caller) => Promise<Readonly<Record<string, string>>>
@@ -105,8 +117,21 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   addRoutes(app, routes, options.authenticate ?? loopbackIdentity)
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders)
   answerTheRest(app, routes, options.log)
+  const sockets =
+    options.webSocket === undefined
+      ? undefined
+      : createWebSockets({
+          ...options.webSocket,
+          ...(options.authenticate === undefined ? {} : { authenticate: options.authenticate }),
+          clock: options.clock,
+          onTrouble: (error) => options.log.error({ err: error }, 'websocket'),
+        })
+  sockets?.attach(app.server)
   // Streams have no end of their own, and the server waits for all ends.
-  app.addHook('preClose', async () => events.close())
+  app.addHook('preClose', async () => {
+    events.close()
+    await sockets?.close(config.drainMs)
+  })
 
   return {
     metrics,
@@ -153,6 +178,7 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
     ...operationRoutes({ ...options, idempotency, now: () => clock.now() }),
     ...probeRoutes({ store, isClosing, metrics }),
     ...(links?.urlFor === undefined ? [] : unsubscribeRoutes({ links, editor })),
+    ...(options.webSocket === undefined ? [] : webSocketRoutes()),
   ]
 }
 

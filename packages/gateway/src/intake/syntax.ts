@@ -110,6 +110,11 @@ export const forms = {
     expects: 'a name of letters, digits, and . _ : - such as product',
     check: (text: string) => /^[A-Za-z0-9][A-Za-z0-9._:-]*$/.test(text),
   },
+  'channel-name': {
+    expects:
+      'a name of printable characters without a blank at either end, and none of __proto__, constructor',
+    check: (text: string) => isPrintable(text) && text !== '__proto__' && text !== 'constructor',
+  },
 } as const satisfies Record<string, Form>
 
 export type FormName = keyof typeof forms

@@ -38,6 +38,15 @@ test('without a file everything has its default', (t) => {
     queue: { kind: 'embedded' },
     deliveryLog: { kind: 'store' },
     templates: undefined,
+    webSocket: {
+      messageMaxBytes: 65_536,
+      subscriptionsMax: 50,
+      framesPerSecond: 1_000,
+      waitingMax: 1_000,
+      unreadMaxBytes: 1_048_576,
+      heartbeatMs: 30_000,
+      connectionsMax: 10_000,
+    },
     limits: { marginMs: 20 },
     network: { allowPrivate: false },
     unsubscribe: { secret: undefined, keyFile: join(cwd, 'data/unsubscribe.key') },
@@ -52,6 +61,8 @@ test('without a file everything has its default', (t) => {
     queueMax: 10_000,
     waitingMax: 1_000_000,
     weight: 1,
+    webSocketRate: { text: '200/s', windows: [{ max: 200, windowMs: 1_000, text: '200/s' }] },
+    webSocketsMax: 1_000,
   })
   assert.deepEqual(
     pools.map(({ channel, provider, accounts }) => [channel, provider, accounts[0]?.rate.text]),
@@ -180,6 +191,8 @@ test('variables override the file, and relative paths in them mean the working f
       NOTIFY_RATE_LIMIT_PER_TENANT: '300',
       NOTIFY_RATE_LIMIT_PER_MODULE: 'unlimited',
       NOTIFY_RABBITMQ_MAX_QUEUE_LENGTH: '77',
+      NOTIFY_WS_RATE_PER_TENANT: '20',
+      NOTIFY_WS_MAX_CONNECTIONS_PER_TENANT: '3',
       SLUICE_SERVICE_HOST: '10.0.0.1',
       SLUICE_PORT: 'tcp://10.0.0.1:80',
     },
@@ -191,8 +204,9 @@ test('variables override the file, and relative paths in them mean the working f
   assert.equal(config.store.path, join(cwd, 'other.db'))
   assert.equal(config.policy.file, join(cwd, 'p.yaml'))
   assert.equal(config.log.level, 'warn')
-  const { rate, modules, queueMax } = config.tenants.default
+  const { rate, modules, queueMax, webSocketRate, webSocketsMax } = config.tenants.default
   assert.deepEqual([rate.text, modules.windows.length, queueMax], ['300/min', 0, 77])
+  assert.deepEqual([webSocketRate.text, webSocketsMax], ['20/s', 3])
   assert.deepEqual(
     tenantOf(config.tenants, 'own').rate.text,
     '7/s',

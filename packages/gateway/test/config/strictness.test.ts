@@ -113,8 +113,11 @@ const refusals: readonly Refusal[] = [
   },
   {
     name: 'limits of WebSockets in variables',
-    env: { NOTIFY_WS_RATE_PER_TENANT: '5' },
-    says: [`NOTIFY_WS_RATE_PER_TENANT: ${later}`],
+    env: { NOTIFY_WS_RATE_PER_TENANT: 'five', NOTIFY_WS_MAX_CONNECTIONS_PER_TENANT: '-1' },
+    says: [
+      'NOTIFY_WS_RATE_PER_TENANT: expected a rate such as 100/s, [100/s, 50000/h] or unlimited; this is "five"',
+      'NOTIFY_WS_MAX_CONNECTIONS_PER_TENANT: expected a whole number from 0 to 1000000; this is "-1"',
+    ],
   },
   {
     name: 'a variable that is misspelt',

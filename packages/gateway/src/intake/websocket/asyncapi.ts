@@ -1,0 +1,83 @@
+/**
+ * The published description of the WebSocket (AsyncAPI 3.0), made of the schemas that check the messages. The
+ * application that it describes is the gateway: it receives what clients send, and sends the rest.
+ */
+import type { TSchema } from '@sinclair/typebox'
+import { clientMessages, closeCodes, serverMessages } from './messages.ts'
+import { subprotocol, webSocketPath } from './request.ts'
+
+type Schemas = Readonly<Record<string, TSchema>>
+
+export function asyncApiDocument(version: string): object {
+  const client: Schemas = clientMessages
+  const server: Schemas = serverMessages
+  const all = { ...client, ...server }
+  return {
+    asyncapi: '3.0.0',
+    info: {
+      title: 'Sluice',
+      version,
+      description: [
+        'Channels of a tenant, and the notifications of the channel `websocket`.',
+        `The token goes in the header Authorization, or as the second subprotocol: new WebSocket(url, ['${subprotocol}', token]).`,
+        `Close codes: ${closeCodes.shutdown} shutdown, ${closeCodes.tooLarge} message too large, ${closeCodes.expired} token expired, ${closeCodes.unread} does not read, ${closeCodes.tooMany} too many connections of the tenant.`,
+      ].join('\n\n'),
+      license: { name: 'Apache-2.0' },
+    },
+    defaultContentType: 'application/json',
+    channels: {
+      socket: {
+        address: webSocketPath,
+        title: 'One connection',
+        messages: Object.fromEntries(
+          Object.keys(all).map((name) => [name, { $ref: `#/components/messages/${name}` }]),
+        ),
+        bindings: {
+          ws: {
+            method: 'GET',
+            headers: {
+              type: 'object',
+              properties: {
+                Authorization: { type: 'string', description: 'Bearer, and a JWT.' },
+                'Sec-WebSocket-Protocol': { type: 'string', description: `${subprotocol}, and a JWT.` },
+              },
+            },
+          },
+        },
+      },
+    },
+    operations: {
+      hear: operation('receive', 'What clients send', client),
+      say: operation('send', 'What clients get', server),
+    },
+    components: {
+      messages: Object.fromEntries(
+        Object.entries(all).map(([name, schema]) => [
+          name,
+          {
+            name,
+            contentType: 'application/json',
+            ...(schema.description === undefined ? {} : { summary: schema.description }),
+            payload: { $ref: `#/components/schemas/${name}` },
+          },
+        ]),
+      ),
+      schemas: plain(all),
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' } },
+    },
+  }
+}
+
+function operation(action: 'receive' | 'send', summary: string, messages: Schemas): object {
+  return {
+    action,
+    summary,
+    channel: { $ref: '#/channels/socket' },
+    messages: Object.keys(messages).map((name) => ({ $ref: `#/channels/socket/messages/${name}` })),
+  }
+}
+
+/** As JSON, without what TypeBox keeps beside it, and without forms that only this program knows. */
+function plain(schemas: Schemas): object {
+  return JSON.parse(JSON.stringify(schemas, (key, value) => (key === 'format' ? undefined : value)))
+}
