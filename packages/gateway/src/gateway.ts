@@ -5,6 +5,7 @@
 import { createSystemClock } from './adapters/clock.ts'
 import { loadProvider } from './adapters/providers/loaders.ts'
 import { createSandbox, type Sandbox } from './adapters/providers/sandbox.ts'
+import { heardByTheConnected } from './adapters/providers/websocket.ts'
 import { createEmbeddedQueue } from './adapters/queue/embedded.ts'
 import { createRandom } from './adapters/random.ts'
 import { createMemoryState } from './adapters/state/memory.ts'
@@ -23,7 +24,8 @@ import { sandboxBehaviours } from './config/pools.ts'
 import { createLedger } from './delivery/ledger.ts'
 import { settle } from './delivery/outcome.ts'
 import { startRetention } from './delivery/retention.ts'
-import { createDispatcher } from './dispatch/dispatcher.ts'
+import { away } from './dispatch/absence.ts'
+import { createDispatcher, type DispatcherOptions } from './dispatch/dispatcher.ts'
 import { Pool } from './dispatch/pool.ts'
 import type { Gate, Jobs, Ledger, PoolReport } from './doors.ts'
 import type { Authenticate } from './intake/identity.ts'
@@ -33,8 +35,9 @@ import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
 import { createWebSocketHub } from './intake/websocket/hub.ts'
 import { createLog } from './log.ts'
 import { optedOut } from './policy/preferences.ts'
-import type { Clock, Provider, Random, Store, Templates, Tokens } from './ports.ts'
+import type { Clock, Hub, Provider, Random, Store, Templates, Tokens } from './ports.ts'
 import { createSchedule } from './schedule/agenda.ts'
+import { createArrivals } from './schedule/arrival.ts'
 
 export interface Gateway {
   /** Opens the doors; resolves when requests are answered. */
@@ -157,9 +160,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const templates = parts.templates ?? createTemplates({ folders })
   const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
   const sandbox = createSandbox({ clock, random, accounts: sandboxBehaviours(config.pools) })
-  const providers = parts.providers ?? (await createProviders(config, clock, sandbox))
-  const pools = config.pools.map((pool) => createPool(pool, providers, config.limits.marginMs))
+  const providers = parts.providers ?? (await createProviders(config, { clock, hub, sandbox }))
+  const pools = config.pools.map((pool) => createPool(pool, { providers, hub, ...config.limits }))
+  const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({
+    ...(ownSockets ? { away: createAway(config, hub) } : {}),
     pools,
     queue,
     ledger,
@@ -196,6 +201,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await Promise.all(pools.map((pool) => pool.warm()))
     dispatcher.start()
     stopRetention = startRetention({ store, clock, ...config.retention, onTrouble: trouble })
+    hub.onArrival(createArrivals({ store, ledger, agenda: schedule, clock, onTrouble: trouble }))
     await schedule.start()
     await jobs.start()
   }
@@ -257,21 +263,43 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 }
 
 /** Only what the configuration names is loaded. */
-async function createProviders(config: Config, clock: Clock, sandbox: Sandbox): Promise<readonly Provider[]> {
+async function createProviders(
+  config: Config,
+  { clock, hub, sandbox }: { readonly clock: Clock; readonly hub: Hub; readonly sandbox: Sandbox },
+): Promise<readonly Provider[]> {
   const { allowPrivate } = config.network
   const named = new Set(config.pools.map((pool) => pool.provider))
   const loaded = [...named].map((name) =>
-    name === 'sandbox' ? sandbox : loadProvider(name, { clock, allowPrivate }),
+    name === 'sandbox' ? sandbox : loadProvider(name, { clock, allowPrivate, hub }),
   )
   return await Promise.all([sandbox, ...loaded.filter((each) => each !== sandbox)])
 }
 
-function createPool(config: PoolConfig, providers: readonly Provider[], marginMs: number): Pool {
+/** Whether somebody is connected, and what the configuration says for when not. */
+function createAway({ webSocket: { absent } }: Config, hub: Hub): NonNullable<DispatcherOptions['away']> {
+  return (notification, events, now) => {
+    const { tenant, to, channel, category } = notification
+    if (channel !== 'websocket' || hub.isConnected(tenant, to.id)) return undefined
+    const rule = absent.byCategory.get(category) ?? absent.default
+    return away({ notification, events, now, absent: { ...rule, forMs: absent.waitMaxMs } })
+  }
+}
+
+interface PoolParts {
+  readonly providers: readonly Provider[]
+  readonly hub: Hub
+  readonly marginMs: number
+}
+
+function createPool(config: PoolConfig, { providers, hub, marginMs }: PoolParts): Pool {
   const provider = providers.find((each) => each.name === config.provider)
   if (provider === undefined) throw new TypeError(`no provider is called ${config.provider}`)
   return new Pool({
     channel: config.channel,
-    provider,
+    provider:
+      config.channel === 'websocket' && provider.name === 'sandbox'
+        ? heardByTheConnected(provider, hub)
+        : provider,
     marginMs,
     retry: config.retry,
     timeoutMs: config.timeoutMs,

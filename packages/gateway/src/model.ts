@@ -308,6 +308,14 @@ export function advance(before: Notification, events: readonly TimelineEvent[], 
   return { before, after: { ...before, ...patch, status, timeline: [...before.timeline, ...events] }, events }
 }
 
+/** Of the event that says that its recipient was not connected when it would have left. */
+export const awayDetail = 'not connected'
+
+/** Whether it waits for its recipient to connect. */
+export function awaitsConnection({ status, channel, timeline }: Notification): boolean {
+  return status === 'scheduled' && channel === 'websocket' && timeline.at(-1)?.detail === awayDetail
+}
+
 /** Lines of the queue bound (architecture, invariant 7) in which a notification can wait. */
 export function waitingLine(status: Status, reason: Reason | undefined): 'queue' | 'waiting' | undefined {
   switch (status) {

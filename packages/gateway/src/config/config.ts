@@ -145,7 +145,21 @@ export interface WebSocketConfig {
   readonly heartbeatMs: number
   /** Of all tenants together. @defaultValue 10_000 */
   readonly connectionsMax: number
+  readonly absent: AbsentConfig
 }
+
+/** What becomes of a notification of the channel `websocket` for somebody who is not connected. */
+export interface AbsentConfig {
+  /** @defaultValue wait */
+  readonly default: AbsentRule
+  readonly byCategory: ReadonlyMap<string, AbsentRule>
+  /** How long it waits at most for the person to connect; then it ends as expired. @defaultValue 86_400_000 ms */
+  readonly waitMaxMs: number
+}
+
+export type AbsentRule =
+  | { readonly kind: 'wait' | 'drop' }
+  | { readonly kind: 'fallback'; readonly channel: Channel }
 
 export interface PoolConfig {
   readonly channel: Channel

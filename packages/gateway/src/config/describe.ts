@@ -5,7 +5,16 @@
 import { formatDuration } from '@sluice/limits'
 import { Document, isMap, isScalar, isSeq, visit } from 'yaml'
 import type { JsonObject, JsonValue } from '../model.ts'
-import type { AccountConfig, AuthConfig, Config, JwtKeys, PoolConfig, Rate, TenantConfig } from './config.ts'
+import type {
+  AbsentRule,
+  AccountConfig,
+  AuthConfig,
+  Config,
+  JwtKeys,
+  PoolConfig,
+  Rate,
+  TenantConfig,
+} from './config.ts'
 import { sizeText } from './quantity.ts'
 
 export const masked = '(secret)'
@@ -58,6 +67,12 @@ export function describeConfig(config: Config): JsonObject {
       unread: sizeText(webSocket.unreadMaxBytes),
       heartbeat: formatDuration(webSocket.heartbeatMs),
       connections: webSocket.connectionsMax,
+      absent: Object.fromEntries(
+        [['default', webSocket.absent.default] as const, ...webSocket.absent.byCategory].map(
+          ([category, rule]) => [category, absentText(rule)],
+        ),
+      ),
+      waitMax: formatDuration(webSocket.absent.waitMaxMs),
     },
     pools: Object.fromEntries(pools.map((pool) => [pool.channel, poolOf(pool)])),
     limits: { margin: formatDuration(limits.marginMs) },
@@ -112,6 +127,10 @@ function tenantOf(tenant: TenantConfig): JsonObject {
     weight: tenant.weight,
     websocket: { rate: rateOf(tenant.webSocketRate), connections: tenant.webSocketsMax },
   }
+}
+
+function absentText(rule: AbsentRule): string {
+  return rule.kind === 'fallback' ? `fallback:${rule.channel}` : rule.kind
 }
 
 function rateOf(rate: Rate): JsonValue {

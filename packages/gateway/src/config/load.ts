@@ -17,7 +17,6 @@ import type {
   StoreConfig,
   TenantConfig,
   TenantsConfig,
-  WebSocketConfig,
 } from './config.ts'
 import { notCarriedYet } from './environment.ts'
 import { loadPolicy } from './policy-file.ts'
@@ -25,6 +24,7 @@ import { readPools } from './pools.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
 import { type ConfigDocument, configSchema, secretMin } from './schema.ts'
 import { type LoadOptions, Source } from './source.ts'
+import { checkAbsent, readWebSocket } from './websocket.ts'
 
 export type { LoadOptions } from './source.ts'
 
@@ -71,6 +71,7 @@ export function loadConfig(options: LoadOptions): Config {
   const tenants = readTenants(part('tenants') ?? {})
   const webSocket = readWebSocket(source.sound(['websocket'], document.websocket), source)
   const pools = readPools(document.pools, source)
+  checkAbsent(webSocket.absent, pools, source)
   const templates = readFolder(part('templates'), source)
   const unsubscribe = source.sound(['unsubscribe'], document.unsubscribe)
   const secret = source.secret(['unsubscribe', 'secret'], unsubscribe.secret, unsubscribe.secretFile)
@@ -203,20 +204,6 @@ function readTenants(written: NonNullable<ConfigDocument['tenants']>): TenantsCo
   return {
     default: byDefault,
     byId: new Map(Object.entries(others).map(([id, other]) => [id, over(byDefault, other)])),
-  }
-}
-
-function readWebSocket(written: NonNullable<ConfigDocument['websocket']>, source: Source): WebSocketConfig {
-  const heartbeatMs = durationOr(30_000, written.heartbeat)
-  if (heartbeatMs < 100) source.fault(['websocket', 'heartbeat'], 'expected at least 100ms')
-  return {
-    messageMaxBytes: written.messageMax === undefined ? 65_536 : readSize(written.messageMax),
-    subscriptionsMax: written.subscriptions ?? 50,
-    framesPerSecond: written.frames ?? 1_000,
-    waitingMax: written.waiting ?? 1_000,
-    unreadMaxBytes: written.unread === undefined ? 1_048_576 : readSize(written.unread),
-    heartbeatMs,
-    connectionsMax: written.connections ?? 10_000,
   }
 }
 

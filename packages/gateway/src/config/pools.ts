@@ -1,6 +1,7 @@
 /**
  * From the `pools` of the file to pools that can be opened: every channel that is served, its provider, and its
- * accounts with their rates. Without any `pools` the sandbox serves every channel; with some, only what they name.
+ * accounts with their rates. Without any `pools` the sandbox serves every channel; with some, only what they name,
+ * and `websocket`, which needs nobody else.
  */
 import { type Channel, channels, type JsonObject } from '../model.ts'
 import { readAccount } from './accounts.ts'
@@ -25,8 +26,12 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
   const pools: PoolConfig[] = []
   for (const channel of channels) {
     const written = document[channel]
-    if (written === undefined) continue
     const path = ['pools', channel]
+    if (written === undefined) {
+      // The gateway's own door: there is no service that would have to be named first.
+      if (channel === 'websocket') pools.push(readPool(channel, { provider: 'websocket' }, path, source))
+      continue
+    }
     const list = Array.isArray(written) ? (written as readonly PoolDocument[]) : undefined
     if (list !== undefined && list.length > 1)
       source.fault([...path, 1], `a second pool for a channel ${notCarriedYet}`)

@@ -75,6 +75,11 @@ const tenantSchema = Type.Object(
   closed,
 )
 
+const absentRule = text('wait, drop, or fallback: and a channel, as in fallback:push', {
+  pattern: `^(wait|drop|fallback:(${channels.filter((channel) => channel !== 'websocket').join('|')}))$`,
+  define: 'absent',
+})
+
 const webSocketSchema = Type.Object(
   {
     messageMax: Type.Optional(
@@ -98,6 +103,15 @@ const webSocketSchema = Type.Object(
       duration('Between two pings; who answers none is cut off at the next. Default 30s.'),
     ),
     connections: Type.Optional(count(1, 1_000_000, 'Of all tenants together. Default 10000.')),
+    absent: Type.Optional(
+      Type.Record(Type.String({ minLength: 1, maxLength: 64 }), absentRule, {
+        description:
+          'By category, and `default` for the others: what becomes of a notification for somebody who is not connected. Default wait.',
+      }),
+    ),
+    waitMax: Type.Optional(
+      duration('How long a notification waits for its recipient to connect. Default 24h.'),
+    ),
   },
   { ...closed, description: 'The WebSocket at /ws.' },
 )

@@ -6,7 +6,7 @@
 
 import type { Agenda, Attempted, Book, Ledger, People } from '../doors.ts'
 import type { SluiceError } from '../errors.ts'
-import type { Move, Notification, Recipient } from '../model.ts'
+import type { Move, Notification, Recipient, TimelineEvent } from '../model.ts'
 import { advance } from '../model.ts'
 import type { Clock, Message, Queue, Random, SendResult } from '../ports.ts'
 import { createDepartures, type Departure } from './departures.ts'
@@ -34,6 +34,12 @@ export interface DispatcherOptions {
     person: Recipient | null,
     instant: number,
   ) => 'quiet_hours' | 'legal_hours' | undefined
+  /** Where the person must be there to get it and is not: what becomes of it instead of being sent. */
+  readonly away?: (
+    notification: Notification,
+    events: readonly TimelineEvent[],
+    now: number,
+  ) => Move | undefined
   /** What ends without having been delivered gives back what it holds. */
   readonly giveBack: (held: Notification, ended: Notification['status']) => Promise<void>
   readonly onResult?: (pool: Pool, result: SendResult, durationMs: number) => void
@@ -96,6 +102,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   async function release(channel: Channel, pulled: readonly Notification[], leases: Lease[]): Promise<void> {
     const moves: Move[] = []
     const ready: { notification: Notification; person: Recipient | null }[] = []
+    const staying: typeof ready = []
     const now = clock.now()
     for (const notification of pulled) {
       if (!ledger.isCurrent(notification)) continue
@@ -108,12 +115,16 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         const event = { at: now, status: 'suppressed', reason: 'opted_out' } as const
         moves.push(advance(notification, [...eventsOf(notification), event]))
       } else {
-        ready.push({ notification, person })
+        const move = options.away?.(notification, eventsOf(notification), now)
+        if (move !== undefined) moves.push(move)
+        const those = move === undefined ? ready : staying
+        those.push({ notification, person })
       }
     }
     let fired: Awaited<ReturnType<Book['fire']>>
     let firedAt: number
     try {
+      if (staying.length > 0) await book.cancel(staying)
       await departures.recount(ready)
       firedAt = clock.now()
       fired = ready.length === 0 ? [] : await book.fire(ready)

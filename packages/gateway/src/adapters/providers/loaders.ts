@@ -1,10 +1,12 @@
 /** Every provider that calls somebody. Each brings a client of its own, so only what is asked for is loaded. */
-import type { Clock, Provider } from '../../ports.ts'
+import type { Clock, Hub, Provider } from '../../ports.ts'
 
 export interface ProviderSurroundings {
   readonly clock: Clock
   /** Whether an address that came with a request may lead into a private network. */
   readonly allowPrivate: boolean
+  /** Who is connected. */
+  readonly hub: Hub
 }
 
 const loaders = {
@@ -19,6 +21,10 @@ const loaders = {
   async webhook(surroundings) {
     const { createWebhookProvider } = await import('./webhook.ts')
     return createWebhookProvider(surroundings)
+  },
+  async websocket(surroundings) {
+    const { createWebSocketProvider } = await import('./websocket.ts')
+    return createWebSocketProvider(surroundings)
   },
 } as const satisfies Readonly<Record<string, (surroundings: ProviderSurroundings) => Promise<Provider>>>
 

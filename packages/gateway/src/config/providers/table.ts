@@ -4,8 +4,9 @@ import { sandbox } from './sandbox.ts'
 import { sendgrid } from './sendgrid.ts'
 import { smtp } from './smtp.ts'
 import { webhook } from './webhook.ts'
+import { websocket } from './websocket.ts'
 
-export const providers = { smtp, sendgrid, webhook, sandbox } as const satisfies Record<
+export const providers = { smtp, sendgrid, webhook, websocket, sandbox } as const satisfies Record<
   string,
   ProviderDefinition
 >
