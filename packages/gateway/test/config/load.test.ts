@@ -46,6 +46,7 @@ test('without a file everything has its default', (t) => {
       unreadMaxBytes: 1_048_576,
       heartbeatMs: 30_000,
       connectionsMax: 10_000,
+      absent: { default: { kind: 'wait' }, byCategory: new Map(), waitMaxMs: 86_400_000 },
     },
     limits: { marginMs: 20 },
     network: { allowPrivate: false },
@@ -150,8 +151,19 @@ pools:
           },
         ],
       ],
+      [
+        'websocket',
+        'websocket',
+        [
+          {
+            account: { id: 'websocket', options: {} },
+            rate: { text: 'unlimited', windows: [] },
+            concurrencyMax: 1_024,
+          },
+        ],
+      ],
     ],
-    'with pools only what they name is served',
+    'with pools only what they name is served, and the gateway’s own door',
   )
 })
 
@@ -290,6 +302,7 @@ pools:
       ['push', 'a 500/s', 'b unlimited'],
       ['slack', 'sandbox unlimited'],
       ['webhook', 'webhook unlimited'],
+      ['websocket', 'websocket unlimited'],
     ],
   )
 })
@@ -365,5 +378,19 @@ pools: { push: { provider: sandbox, timeout: 3s, retry: { base: 10min, attempts:
   assert.deepEqual(
     [pools[0]?.timeoutMs, pools[0]?.retry],
     [3_000, { baseMs: 600_000, capMs: 600_000, attemptsMax: 2 }],
+  )
+})
+
+test('what becomes of notifications for people who are not connected is said by category', (t) => {
+  const { config } = load(t, {
+    'sluice.yaml': `
+pools: { sms: { provider: sandbox } }
+websocket: { absent: { default: drop, security: "fallback:sms" }, waitMax: 2h }
+`,
+  })
+  const { default: usual, byCategory, waitMaxMs } = config.webSocket.absent
+  assert.deepEqual(
+    [usual, byCategory.get('security'), waitMaxMs],
+    [{ kind: 'drop' }, { kind: 'fallback', channel: 'sms' }, 7_200_000],
   )
 })

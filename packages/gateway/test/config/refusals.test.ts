@@ -110,6 +110,21 @@ const refusals: readonly Refusal[] = [
     says: [`sluice.yaml:1: pools.sms.provider: twilio ${later}`],
   },
   {
+    name: 'a fallback for the absent to the channel itself',
+    yaml: 'pools: { email: { provider: sandbox } }\nwebsocket: { absent: { security: "fallback:websocket" } }',
+    says: [
+      'sluice.yaml:2: websocket.absent.security: expected wait, drop, or fallback: and a channel, as in fallback:push; this is "fallback:websocket"',
+    ],
+  },
+  {
+    name: 'a fallback for the absent to a channel that nobody serves',
+    yaml: 'pools: { email: { provider: sandbox } }\nwebsocket: { absent: { default: "fallback:sms" }, heartbeat: 1ms }',
+    says: [
+      'sluice.yaml:2: websocket.heartbeat: expected at least 100ms',
+      'sluice.yaml:2: websocket.absent.default: no pool serves sms',
+    ],
+  },
+  {
     name: 'a provider that is misspelt',
     yaml: 'pools: { email: { provider: stmp } }',
     says: [
