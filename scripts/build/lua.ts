@@ -18,6 +18,7 @@ export const luaModules = {
     'redis-rows.lua',
   ],
   'redis-slots-script.ts': ['redis-slots.lua'],
+  'redis-bucket-script.ts': ['redis-bucket.lua'],
 } as const
 export type LuaModule = keyof typeof luaModules
 

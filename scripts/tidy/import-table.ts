@@ -88,6 +88,7 @@ const library: readonly ImportRow[] = [
   { module: '', values: [''] },
   { module: 'index.ts', values: 'any' },
   { module: 'limits.ts', values: ['', 'stores/'] },
+  { module: 'token-bucket.ts', values: ['', 'stores/'] },
   { module: 'stores/', values: [''], impure: true },
   { module: 'stores/redis', values: ['', 'stores/'], node: 'any', impure: true },
   {

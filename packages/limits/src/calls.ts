@@ -126,8 +126,10 @@ export function checkBlock(ms: number): number {
   refuse(`a block lasts a whole number of milliseconds, from 1 to 100 years, not ${ms}`)
 }
 
+type Key = 'subject' | 'id' | 'account' | 'key' | 'userId' | 'channel' | 'category'
+
 /** @throws LimitsError `INVALID_ARGUMENT` */
-export function checkKey(what: 'subject' | 'id' | 'account', key: string): void {
+export function checkKey(what: Key, key: string): void {
   if (typeof key === 'string' && key.length > 0 && key.length <= keyMax) return
   const given = typeof key === 'string' ? `${key.length} characters long` : String(key)
   refuse(`${what} is a text of 1 to ${keyMax} characters; this is ${given}`)

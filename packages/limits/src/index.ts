@@ -2,6 +2,8 @@
  * The public door of @sluice/limits. What is not named here is not for users and may change at any time; the port
  * for those who write a store is store.ts, with the suite that every store must pass in `@sluice/limits/conformance`.
  */
+
+export type { BucketDecision, BucketRate } from './buckets.ts'
 export type {
   CheckOptions,
   FireCall,
@@ -32,8 +34,16 @@ export {
   type MemoryLimits,
   type SyncLimits,
 } from './limits.ts'
+export {
+  type NotificationAsk,
+  NotificationRateLimiter,
+  type NotificationRateLimiterOptions,
+  type NotificationResult,
+} from './notification-rate-limiter.ts'
+export { defaultNotificationTable, type NotificationRule } from './notification-table.ts'
 export type { Plan, PlanRule } from './plan.ts'
 export * from './quiet-hours.ts'
+export { fromRollingRateLimiter, type RollingRateLimiterOptions } from './rolling-rate-limiter.ts'
 export {
   createSlotLeases,
   type SlotAsk,
@@ -47,11 +57,14 @@ export {
 export type { SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
 export type { Kind, Priority, Question, RestoredEntry, Store, SyncStore, Terms } from './store.ts'
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './stores/memory.ts'
+export { type MemoryBucketsOptions, memoryBuckets } from './stores/memory-buckets.ts'
 export { type MemorySlotsOptions, memorySlots } from './stores/memory-slots.ts'
 export { type RedisStoreOptions, redisStore } from './stores/redis.ts'
+export { type RedisBucketsOptions, redisBuckets } from './stores/redis-buckets.ts'
 export type { IoredisClient, NodeRedisClient, RedisClient } from './stores/redis-client.ts'
 export type { OnUnavailable } from './stores/redis-fallback.ts'
 export { type RedisSlotsOptions, redisSlots } from './stores/redis-slots.ts'
+export { type BucketStore, type TokenBucket, type TokenBucketOptions, tokenBucket } from './token-bucket.ts'
 export {
   formatDuration,
   formatWindow,

@@ -79,6 +79,9 @@ export interface SlotLease {
   use(count?: number): boolean
 }
 
+/** As many leases as there were asks. */
+export type LeasesOf<Asks extends readonly SlotAsk[]> = { readonly [Index in keyof Asks]: SlotLease }
+
 export interface SlotLeases {
   /**
    * Leases tokens of the slot at hand, for all accounts in one call. Less than what is wanted may be granted; what is
@@ -86,7 +89,7 @@ export interface SlotLeases {
    *
    * @throws LimitsError `INVALID_ARGUMENT`, `INVALID_WINDOW` for what was asked; `STORE_UNAVAILABLE`
    */
-  lease(asks: readonly SlotAsk[]): Promise<readonly SlotLease[]>
+  lease<const Asks extends readonly SlotAsk[]>(asks: Asks): Promise<LeasesOf<Asks>>
   /**
    * Asks for the one token by which a half-open account is tried. Exactly one process of all gets it, and settles it
    * by `unblock` or another `block`; for everybody else, and for an account that is not half open, `granted` is 0.
@@ -157,7 +160,8 @@ export function createSlotLeases(options: SlotLeasesOptions): SlotLeases {
   }
 
   return {
-    lease: (asks) => ask(asks, undefined),
+    lease: async <const Asks extends readonly SlotAsk[]>(asks: Asks) =>
+      (await ask(asks, undefined)) as LeasesOf<Asks>,
     probe: async (one) => (await ask([{ ...one, want: 1 }], probeMs))[0]!,
     async block(account, untilMs, { halfOpen = false } = {}) {
       if (typeof untilMs !== 'number' || !(untilMs >= 0 && untilMs <= instantMax))

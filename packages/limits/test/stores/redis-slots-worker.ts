@@ -34,10 +34,10 @@ for (let round = 0; performance.now() < endMs; round += 1) {
     use(lease, round % 8 === 0 ? Math.ceil((3 * lease.granted) / 4) : lease.granted)
   }
   if (round % 8 === 0) {
-    await wait(all[0]!.endsInMs / 2)
+    await wait(all[0].endsInMs / 2)
     for (const lease of all) use(lease, lease.left)
   }
-  await wait(all[0]!.endsInMs)
+  await wait(all[0].endsInMs)
 }
 process.stdout.write(JSON.stringify(Object.fromEntries(logs)))
 client.disconnect()

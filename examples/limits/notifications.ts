@@ -1,0 +1,28 @@
+/** Notifications per user, channel and category over the default table: marketing by email is 2 a day. */
+import { limit, memoryStore, NotificationRateLimiter } from '@sluice/limits'
+
+const store = memoryStore({ now: () => Date.UTC(2026, 10, 21, 12) })
+const limiter = new NotificationRateLimiter({
+  store,
+  everything: [limit('everything', '100/30min')], // above all rows, if you like
+})
+
+async function send(channel: string, category: string, actor = ''): Promise<void> {
+  const { allowed, remaining, resetAt, rule } = await limiter.checkAndConsume({
+    userId: 'user-42',
+    channel,
+    category,
+    actor,
+  })
+  const told = allowed
+    ? `goes, ${remaining} more by ${rule}`
+    : `waits until ${resetAt.toISOString()} for ${rule}`
+  console.log(`${category} by ${channel}: ${told}`)
+}
+
+for (let count = 0; count < 3; count += 1) await send('email', 'marketing')
+await send('email', 'security')
+for (let count = 0; count < 4; count += 1) await send('push', 'activity', 'author-7')
+
+/* prints
+ */
