@@ -25,4 +25,12 @@ await send('email', 'security')
 for (let count = 0; count < 4; count += 1) await send('push', 'activity', 'author-7')
 
 /* prints
- */
+marketing by email: goes, 1 more by marketing-email
+marketing by email: goes, 0 more by marketing-email
+marketing by email: waits until 2026-11-22T12:00:00.000Z for marketing-email
+security by email: goes, 9 more by security-email
+activity by push: goes, 2 more by activity-per-author
+activity by push: goes, 1 more by activity-per-author
+activity by push: goes, 0 more by activity-per-author
+activity by push: waits until 2026-11-22T12:00:00.000Z for activity-per-author
+*/
