@@ -80,6 +80,8 @@ export interface Gate {
   usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]>
   /** Decides what was accepted undecided and is now due. */
   resume(notifications: readonly Notification[]): Promise<void>
+  /** The same for those whose turn in the line of a tenant has come before the instant on record. */
+  callUp(tenant: string, ids: readonly string[]): Promise<void>
   /** Ends the collecting of a digest: sends it, its items one by one, or leaves it open until a limit admits it. */
   closeDigest(digest: Digest): Promise<void>
   /** Sends dead letters on their way again; returns how many. */

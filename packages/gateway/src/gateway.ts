@@ -87,32 +87,23 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const people = createPeople({ store })
 
   // The limits: a cache of facts in the store.
-  const tenants = [config.tenants.default, ...config.tenants.byId.values()]
-  const platformWindows = tenants.flatMap((tenant) => [...tenant.rate.windows, ...tenant.modules.windows])
-  const factsOf = createFacts({
-    store,
-    policy,
-    ledger,
-    people,
-    clock,
-    platformWindowMs: Math.max(0, ...platformWindows.map((window) => window.windowMs)),
-    platformMax:
-      Math.max(0, ...platformWindows.map((window) => window.max)) +
-      Math.max(...tenants.map((tenant) => tenant.queueMax)),
-  })
+  const factsOf = createFacts({ store, policy, ledger, people, clock })
   const state = createMemoryState({ clock, marginMs: config.limits.marginMs, factsOf })
   const hours = createHours(policy)
   const book = createBook({ state, policy, hours, clock })
 
   // The limits of tenants and modules, and the way back for what anybody held in any limit.
   const platform = createPlatformLine({
-    state,
+    store,
     clock,
+    marginMs: config.limits.marginMs,
     policyVersion: policy.version,
     ratesOf: (tenant) => {
       const { rate, modules } = tenantOf(config.tenants, tenant)
       return { tenant: rate.windows, module: modules.windows }
     },
+    callUp: (tenant, ids) => gate.callUp(tenant, ids),
+    onTrouble: trouble,
   })
   const giveBack = createGivingBack({ book, state, people, policy, platform })
 
@@ -202,6 +193,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     dispatcher.start()
     stopRetention = startRetention({ store, clock, ...config.retention, onTrouble: trouble })
     hub.onArrival(createArrivals({ store, ledger, agenda: schedule, clock, onTrouble: trouble }))
+    await platform.start()
     await schedule.start()
     await jobs.start()
   }
@@ -253,6 +245,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       tokens?.close()
       await jobs.stop()
       stopRetention?.()
+      await platform.stop()
       await schedule.stop()
       await dispatcher.drain()
       await Promise.all(providers.map((provider) => provider.close()))

@@ -221,6 +221,11 @@ export interface Notification {
   readonly undecided?: boolean
   /** Calls to a provider so far. */
   readonly attempts: number
+  /**
+   * When its turn came in the line before its tenant's and module's limits, where it counts for them. Absent for what
+   * never stood there, which counts at its acceptance. Epoch ms.
+   */
+  readonly turnedAt?: number
   /** When it was last handed to a provider, epoch ms. */
   readonly firedAt?: number
   /** A crash found it unsettled after its booked instant: it may have been sent once by then. Epoch ms. */
@@ -286,6 +291,7 @@ export type Patch = Partial<
     | 'single'
     | 'undecided'
     | 'attempts'
+    | 'turnedAt'
     | 'firedAt'
     | 'suspectAt'
   >
@@ -314,6 +320,26 @@ export const awayDetail = 'not connected'
 /** Whether it waits for its recipient to connect. */
 export function awaitsConnection({ status, channel, timeline }: Notification): boolean {
   return status === 'scheduled' && channel === 'websocket' && timeline.at(-1)?.detail === awayDetail
+}
+
+/** The limit of tenant or module behind which it stands in the line. */
+export function delayingLimit({
+  status,
+  decision,
+}: Pick<Notification, 'status' | 'decision'>): 'tenant' | 'module' | undefined {
+  if (status !== 'scheduled') return undefined
+  if (decision.reason === 'tenant_limit') return 'tenant'
+  return decision.reason === 'module_limit' ? 'module' : undefined
+}
+
+/** When it counted for its tenant's and module's limits; undefined while it stands in the line, and if it ended there. */
+export function countedAt({
+  turnedAt,
+  createdAt,
+  timeline,
+}: Pick<Notification, 'turnedAt' | 'createdAt' | 'timeline'>): number | undefined {
+  const first = timeline[1]?.reason
+  return first === 'tenant_limit' || first === 'module_limit' ? turnedAt : createdAt
 }
 
 /** Lines of the queue bound (architecture, invariant 7) in which a notification can wait. */

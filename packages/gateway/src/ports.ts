@@ -158,13 +158,18 @@ export type Admission = Pick<
   | 'suspectAt'
   | 'fingerprint'
   | 'undecided'
->
+> & {
+  /** When it counted for the limits of its tenant and module, where it did: see `countedAt` in model.ts. */
+  readonly countedAt?: number
+  /** The place in the line before these limits that it was promised, while it stands there. */
+  readonly promisedAt?: number
+}
 
 export interface AdmissionQuery {
   readonly tenant: string
-  /** Absent: of the whole tenant. */
+  /** Absent: of the whole tenant, but for those that stand in a line (`inLine`). */
   readonly recipient?: string
-  /** Those created, sent or due at this instant or later. */
+  /** Those created, sent or due at this instant or later; of a tenant those created or let through its limits since. */
   readonly since: number
   /** The newest so many. */
   readonly limit: number
@@ -190,6 +195,8 @@ export interface Store {
   /** Everything of a person that has not left: scheduled, digesting, queued. */
   waiting(tenant: string, recipient: string): Promise<readonly Notification[]>
   admissions(query: AdmissionQuery): Promise<readonly Admission[]>
+  /** Of all tenants what stands in the line before a tenant or module limit, in the order of acceptance. */
+  inLine(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>
   /**
    * What is scheduled, queued or dead and due by `until`, earliest first, at most `limit`, and is not already held
    * by a live process: from here on this process holds it, until a move changes its dueAt or ends it.
@@ -236,7 +243,7 @@ export interface Store {
 
 // ---- the limiter's state, a cache of facts in the store
 
-/** Whose count: the person, the tenant with its modules, or another key that a limit names in `per`. */
+/** Whose count: the person, or another key that a limit names in `per`. */
 export interface Subject {
   readonly key: string
   readonly tenant: string
@@ -250,8 +257,6 @@ export interface LimitRequest {
   readonly notBefore?: number
   readonly forbidden?: readonly ForbiddenInterval[]
   readonly horizonMs?: number
-  /** Counts at its instant without being fired: what limits acceptances. @defaultValue false */
-  readonly firm?: boolean
 }
 
 /** Deduplication: one notification with this fingerprint within the window. */

@@ -44,6 +44,7 @@ export { defaultNotificationTable, type NotificationRule } from './notification-
 export type { Plan, PlanRule } from './plan.ts'
 export * from './quiet-hours.ts'
 export { fromRollingRateLimiter, type RollingRateLimiterOptions } from './rolling-rate-limiter.ts'
+export { freeAt, type Log } from './rolling-window.ts'
 export {
   createSlotLeases,
   type SlotAsk,

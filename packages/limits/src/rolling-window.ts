@@ -47,7 +47,7 @@ export function countUntil(log: Log, t: number): number {
   return low
 }
 
-/** The earliest instant ≥ from at which this one rule admits `weight` more. Infinity where it never does. */
+/** The earliest instant ≥ from at which one rule over a sorted log of instants admits `weight` more. Infinity where it never does. */
 export function freeAt(log: Log, max: number, windowMs: number, weight: number, from: number): number {
   const places = max - weight + 1
   if (places < 1) return Number.POSITIVE_INFINITY

@@ -7,7 +7,6 @@ import type { Ledger, People } from '../doors.ts'
 import type { Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Admission, Clock, Store, Subject } from '../ports.ts'
-import { moduleStream, tenantStream, tenantSubject } from './platform.ts'
 
 export interface FactsOptions {
   readonly store: Pick<Store, 'admissions'>
@@ -15,10 +14,6 @@ export interface FactsOptions {
   readonly ledger: Pick<Ledger, 'live'>
   readonly people: People
   readonly clock: Clock
-  /** The longest window of tenants and modules, ms. */
-  readonly platformWindowMs: number
-  /** What a tenant can have within it at most: the largest count of a window, and the longest line before it. */
-  readonly platformMax: number
 }
 
 interface Entry {
@@ -56,34 +51,18 @@ export function createFacts(options: FactsOptions) {
     return entries
   }
 
-  /** A tenant's limits count acceptances, and what waits for them at the instant it was promised. */
-  function platformEntry(admission: Admission): Entry[] {
-    // The items of a digest were counted when they were accepted.
-    if (admission.actors !== undefined) return []
-    // What ended before the instant that it was promised never passed.
-    const ended = admission.status === 'cancelled' || admission.status === 'expired'
-    if (admission.undecided === true && ended) return []
-    const at = admission.undecided === true ? admission.dueAt : admission.createdAt
-    const streams = [tenantStream, moduleStream(admission.module)]
-    return [{ id: admission.id, at, fired: true, streams }]
-  }
-
   return async function factsOf(subject: Subject) {
     const now = clock.now()
-    const platform = subject.recipient === undefined && subject.key === tenantSubject(subject.tenant).key
-    const personalMs = Math.max(policy.longestWindowMs, policy.deduplicationWindowMs ?? 0)
-    const windowMs = platform ? options.platformWindowMs : personalMs
+    const windowMs = Math.max(policy.longestWindowMs, policy.deduplicationWindowMs ?? 0)
     const admissions = await store.admissions({
       tenant: subject.tenant,
       ...(subject.recipient === undefined ? {} : { recipient: subject.recipient }),
       since: now - windowMs,
-      limit: platform ? Math.max(admissionsMax, options.platformMax) : admissionsMax,
+      limit: admissionsMax,
     })
     const entries: Entry[] = []
     for (const admission of admissions) {
-      if (platform) entries.push(...platformEntry(admission))
-      else
-        entries.push(...entriesOf(admission, subject, await people.find(admission.tenant, admission.to.id)))
+      entries.push(...entriesOf(admission, subject, await people.find(admission.tenant, admission.to.id)))
     }
     const dedup = policy.deduplicationWindowMs
     const fingerprints =

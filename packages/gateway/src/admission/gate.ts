@@ -6,7 +6,7 @@
 
 import type { Admit, Admitted, Agenda, Book, Caller, Draft, Gate, Ledger, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
-import type { Decision, Digest, Notification, Recipient } from '../model.ts'
+import type { Decision, Digest, Notification, Patch, Recipient } from '../model.ts'
 import { advance, isFinal } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, DigestWrite, LimitState, Random, Store } from '../ports.ts'
@@ -39,6 +39,8 @@ export interface GateOptions {
 /** A change that met another one is decided anew; more often than this is a defect. */
 const triesMax = 8
 const redrivePage = 200
+/** A raised limit may let thousands pass in one instant. */
+const calledAtOnce = 100
 /** Until what was due and could not be decided is tried again. */
 const againMs = 500
 
@@ -62,6 +64,8 @@ export function createGate(options: GateOptions): Gate {
     random,
   })
   const usage = createUsage({ state, policy, store, clock })
+  /** Those whose turn is being taken: the agenda and the line may both name them. */
+  const turning = new Set<string>()
 
   async function personOf(tenant: string, recipient: string): Promise<Recipient | null> {
     const cached = people.cached(tenant, recipient)
@@ -171,17 +175,34 @@ export function createGate(options: GateOptions): Gate {
     }
   }
 
+  /** What is due and undecided. What stood in the line before its tenant's limits passes now, or has a later place. */
+  async function resume(notification: Notification): Promise<void> {
+    if (platform.behind(notification) === undefined) {
+      await redecide(notification, {})
+      return
+    }
+    if (turning.has(notification.id)) return
+    turning.add(notification.id)
+    try {
+      const { passed, at } = await platform.turn(notification)
+      await redecide(notification, passed ? {} : { waitsUntil: at }, passed ? { turnedAt: at } : {})
+    } finally {
+      turning.delete(notification.id)
+    }
+  }
+
   /** Decides anew what is on record and writes the move; tries again where the record has moved meanwhile. */
   async function redecide(
     before: Notification,
-    how: Deciding,
-    patch: Partial<Notification> = {},
+    { waitsUntil, ...how }: Deciding & { readonly waitsUntil?: number },
+    patch: Patch = {},
   ): Promise<boolean> {
     const person = await personOf(before.tenant, before.to.id)
     const path = ledger.live(before.id)?.events ?? []
     ledger.release(before)
     const each: Case = { notification: { ...before, ...patch }, person }
     try {
+      if (waitsUntil !== undefined) platform.wait(each, waitsUntil)
       await decider.decide([each], { ...how, again: true })
       const verdict = each.verdict!
       const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
@@ -278,7 +299,17 @@ export function createGate(options: GateOptions): Gate {
     },
 
     async resume(notifications) {
-      await Promise.all(notifications.map((notification) => redecide(notification, {})))
+      await Promise.all(notifications.map(resume))
+    },
+
+    async callUp(tenant, ids) {
+      const callOne = async (id: string): Promise<void> => {
+        const notification = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
+        if (notification !== undefined && platform.behind(notification) !== undefined)
+          await resume(notification)
+      }
+      for (let from = 0; from < ids.length; from += calledAtOnce)
+        await Promise.all(ids.slice(from, from + calledAtOnce).map(callOne))
     },
 
     async redrive(query) {

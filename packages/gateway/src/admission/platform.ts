@@ -1,12 +1,16 @@
 /**
  * The limits of a tenant and of its modules. They count acceptances: what they do not admit now is accepted all the
- * same, waits for the instant that they promise, and is decided for its recipient only then.
+ * same, stands in the line of its module (line.ts), and is decided for its recipient only when its turn comes. This is
+ * the shell around that line: it rebuilds it from the record, writes verdicts, and wakes whoever moves up to an
+ * instant before the one on record. Everybody else comes up by the agenda, at the instant that was promised.
  */
-import { type Limit, limit, type Window } from '@sluice/limits'
+import type { Window } from '@sluice/limits'
 import type { Caller, PlatformUsage } from '../doors.ts'
-import type { Notification } from '../model.ts'
-import type { Booking, Clock, LimitRequest, LimitState, Subject } from '../ports.ts'
-import { type Case, ruleReports, undecidedVerdict } from './case.ts'
+import { delayingLimit, type Notification, type RuleReport } from '../model.ts'
+import type { Clock, Store } from '../ports.ts'
+import { type Case, undecidedVerdict } from './case.ts'
+import { type Counted, Line, type Place, type Stood } from './line.ts'
+import type { WindowUse } from './windows.ts'
 
 export interface PlatformRates {
   /** All modules of a tenant together; none: unlimited. */
@@ -16,10 +20,15 @@ export interface PlatformRates {
 }
 
 export interface PlatformOptions {
-  readonly state: LimitState
+  readonly store: Pick<Store, 'admissions' | 'inLine'>
   readonly clock: Clock
   readonly ratesOf: (tenant: string) => PlatformRates
+  /** Every window is kept this much longer, ms. */
+  readonly marginMs: number
   readonly policyVersion: string
+  /** Brings those to their decision whose turn has come before the instant on record. */
+  readonly callUp: (tenant: string, ids: readonly string[]) => Promise<void>
+  readonly onTrouble?: (what: string, error: unknown) => void
 }
 
 export interface Passed {
@@ -27,124 +36,258 @@ export interface Passed {
   takeBack(of?: readonly Case[]): Promise<void>
 }
 
+/** Whether it has passed, counted at this instant, or stands in the line until then. */
+export interface Turn {
+  readonly passed: boolean
+  readonly at: number
+}
+
 export interface PlatformLine {
-  /** Counts those that may pass now; gives the others the verdict that they wait. */
+  /** Counts those that may pass now; gives the others the verdict that they wait. All of one tenant. */
   pass(cases: readonly Case[]): Promise<Passed>
-  /** Frees the places of those that end while they still wait for theirs; what has passed stays counted. */
+  /** For what is due and stood in the line. */
+  turn(notification: Notification): Promise<Turn>
+  /** Takes those out that end while they still stand in the line; what has passed stays counted. */
   giveBack(notifications: readonly Notification[]): Promise<void>
   preview(each: Case): Promise<void>
+  /** The verdict on what stands in the line until then. */
+  wait(each: Case, at: number): void
   /** What the limits leave. Empty where there are none. */
   usage(caller: Caller): Promise<readonly PlatformUsage[]>
   /** Which of the two makes it wait. */
   behind(notification: Notification): 'tenant' | 'module' | undefined
+  /** Rebuilds the lines in which somebody stands. */
+  start(): Promise<void>
+  stop(): Promise<void>
 }
 
-export const tenantSubject = (tenant: string): Subject => ({
-  key: `platform:${encodeURIComponent(tenant)}`,
-  tenant,
-})
-export const moduleStream = (module: string): string => `module=${module}`
-export const tenantStream = 'tenant'
-const textOf = (window: Window): string => window.text
+interface Entry {
+  readonly line: Line
+  armedFor: number | undefined
+  disarm: (() => void) | undefined
+}
+
+/** Rows of the record read at once. */
+const pageMax = 1_000
+/** Of one tenant's acceptances within the widest window so many are counted after a restart: 100 MB while they are read. */
+const admissionsMax = 100_000
+/** Above so many tenants those are forgotten of whom nothing is counted any more. */
+const tenantsMax = 10_000
 
 export function createPlatformLine(options: PlatformOptions): PlatformLine {
-  const { state, clock, ratesOf, policyVersion } = options
-  const rules = new Map<string, readonly Limit[]>()
+  const { store, clock, ratesOf, marginMs, policyVersion } = options
+  const entries = new Map<string, Entry>()
+  const loading = new Map<string, Promise<Entry>>()
+  const working = new Set<Promise<void>>()
+  let sweepAt = tenantsMax
+  let begun: Promise<void> | undefined
+  let ready = false
+  let stopped = false
 
-  function rulesOf(tenant: string, module: string): readonly Limit[] {
-    const key = `${tenant}\n${module}`
-    let known = rules.get(key)
-    if (known === undefined) {
-      const rates = ratesOf(tenant)
-      known = [
-        ...(rates.tenant.length === 0
-          ? []
-          : [limit('tenant', rates.tenant.map(textOf), { stream: tenantStream })]),
-        ...(rates.module.length === 0
-          ? []
-          : [limit('module', rates.module.map(textOf), { stream: moduleStream(module) })]),
-      ]
-      if (rules.size > 10_000) rules.clear()
-      rules.set(key, known)
+  // ---- from the record
+
+  /** The lines in which somebody stands, of all tenants. */
+  async function begin(): Promise<void> {
+    const byTenant = new Map<string, Stood[]>()
+    let after: string | undefined
+    do {
+      const page = await store.inLine({ limit: pageMax, ...(after === undefined ? {} : { after }) })
+      for (const { id, tenant, module, dueAt, promisedAt = dueAt } of page) {
+        const stood = byTenant.get(tenant) ?? []
+        stood.push({ id, module, at: promisedAt, dueAt })
+        byTenant.set(tenant, stood)
+      }
+      after = page.length < pageMax ? undefined : page.at(-1)!.id
+    } while (after !== undefined)
+    for (const [tenant, stood] of byTenant) await load(tenant, stood)
+    ready = true
+  }
+
+  async function load(tenant: string, stood: readonly Stood[] = []): Promise<Entry> {
+    const rates = ratesOf(tenant)
+    const line = new Line({ ...rates, marginMs })
+    const windowMs = Math.max(0, ...[...rates.tenant, ...rates.module].map((window) => window.windowMs))
+    const since = clock.now() - windowMs - marginMs
+    const admissions = await store.admissions({ tenant, since, limit: admissionsMax })
+    const urgent: Counted[] = []
+    for (const { module, priority, actors, countedAt: at } of admissions) {
+      // The items of a digest were counted when they were accepted.
+      if (at === undefined || at < since || actors !== undefined) continue
+      if (priority === 'critical') urgent.push({ module, at })
+      else line.count(module, at)
     }
-    return known
+    line.restore(stood, urgent, clock.now())
+    const entry: Entry = { line, armedFor: undefined, disarm: undefined }
+    if (entries.size >= sweepAt) sweep()
+    entries.set(tenant, entry)
+    tend(tenant, entry)
+    return entry
   }
 
-  function requestOf({ notification: { id, tenant, module } }: Case): LimitRequest | undefined {
-    const of = rulesOf(tenant, module)
-    return of.length === 0 ? undefined : { subject: tenantSubject(tenant), id, rules: of, firm: true }
+  function sweep(): void {
+    const now = clock.now()
+    for (const [tenant, { line }] of entries) if (line.isIdle(now)) entries.delete(tenant)
+    sweepAt = Math.max(tenantsMax, 2 * entries.size)
   }
 
-  function conclude(each: Case, booking: Booking, now: number): void {
-    if (booking.at <= now) return
-    const by = booking.limit === 'tenant' ? 'tenant' : 'module'
+  const isLimited = (tenant: string): boolean => {
+    const { tenant: together, module } = ratesOf(tenant)
+    return together.length > 0 || module.length > 0
+  }
+
+  /** Undefined where there are no limits and nobody waits since there were some. */
+  async function entryOf(tenant: string): Promise<Entry | undefined> {
+    if (!ready) {
+      begun ??= begin().catch((error: unknown) => {
+        begun = undefined
+        throw error
+      })
+      await begun
+    }
+    const known = entries.get(tenant)
+    if (known !== undefined || !isLimited(tenant)) return known
+    let entry = loading.get(tenant)
+    if (entry === undefined) {
+      entry = load(tenant).finally(() => loading.delete(tenant))
+      loading.set(tenant, entry)
+    }
+    return entry
+  }
+
+  // ---- those who move up
+
+  function tend(tenant: string, entry: Entry): void {
+    const next = stopped ? undefined : entry.line.nextEarly()
+    if (next === entry.armedFor) return
+    entry.disarm?.()
+    entry.armedFor = next
+    entry.disarm = next === undefined ? undefined : clock.at(next, () => call(tenant, entry))
+  }
+
+  function call(tenant: string, entry: Entry): void {
+    entry.armedFor = undefined
+    entry.disarm = undefined
+    const ids = entry.line.callEarly(clock.now())
+    if (ids.length > 0) {
+      const work = options
+        .callUp(tenant, ids)
+        .catch((error: unknown) => options.onTrouble?.('call up who stands in a line', error))
+        .finally(() => working.delete(work))
+      working.add(work)
+    }
+    tend(tenant, entry)
+  }
+
+  // ---- verdicts
+
+  function delay(
+    each: Case,
+    { at, behind }: Pick<Place, 'at' | 'behind'>,
+    rules: readonly RuleReport[],
+  ): void {
+    const { expiresAt = at } = each.notification
     // What is of no use by then waits for its end only.
-    const dueAt = Math.min(booking.at, each.notification.expiresAt ?? booking.at)
-    each.verdict = undecidedVerdict(policyVersion, dueAt, `${by}_limit`, {
-      at: booking.at,
-      limit: by,
-      rules: ruleReports(booking),
+    each.verdict = undecidedVerdict(policyVersion, Math.min(at, expiresAt), `${behind}_limit`, {
+      at,
+      limit: behind,
+      rules,
     })
   }
 
-  function behind({ status, decision }: Notification): 'tenant' | 'module' | undefined {
-    if (status !== 'scheduled') return undefined
-    if (decision.reason === 'tenant_limit') return 'tenant'
-    return decision.reason === 'module_limit' ? 'module' : undefined
-  }
+  const isCritical = ({ notification }: Case): boolean => notification.priority === 'critical'
 
   return {
     async pass(cases) {
-      const counted: { readonly each: Case; readonly request: LimitRequest }[] = []
+      const tenant = cases[0]?.notification.tenant
+      const entry = tenant === undefined ? undefined : await entryOf(tenant)
+      if (tenant === undefined || entry === undefined) return { takeBack: async () => {} }
+      const { line } = entry
+      const now = clock.now()
+      const places = new Map<Case, Place>()
+      let rules: readonly RuleReport[] | undefined
       for (const each of cases) {
-        const request = requestOf(each)
-        if (request !== undefined) counted.push({ each, request })
-      }
-      // What is critical passes, and counts all the same.
-      const [urgent, asking] = [counted.filter(isCritical), counted.filter((one) => !isCritical(one))]
-      if (urgent.length > 0) await state.force(urgent.map(({ request }) => request))
-      if (asking.length > 0) {
-        const bookings = await state.reserve(asking.map(({ request }) => request))
-        const now = clock.now()
-        for (const [index, { each }] of asking.entries()) conclude(each, bookings[index]!, now)
+        const { id, module, expiresAt } = each.notification
+        // What is critical passes, and counts all the same.
+        if (isCritical(each)) {
+          line.count(module, now)
+          places.set(each, { at: now, waits: false, behind: 'tenant' })
+          continue
+        }
+        const use = rules === undefined && line.peek(module, now).waits ? line.use(module, now) : undefined
+        if (use !== undefined) rules = use.map((row) => ruleReport(row, now))
+        const place = line.join(module, id, now, expiresAt)
+        places.set(each, place)
+        if (place.waits) delay(each, place, rules ?? [])
       }
       return {
-        async takeBack(of) {
-          const back = of === undefined ? counted : counted.filter(({ each }) => of.includes(each))
-          if (back.length > 0) await state.cancel(back.map(({ request }) => request))
+        async takeBack(of = cases) {
+          for (const each of of.toReversed()) {
+            const place = places.get(each)
+            if (place === undefined || !places.delete(each)) continue
+            const { id, module } = each.notification
+            if (place.waits) line.leave(module, id, clock.now())
+            else line.uncount(module, place.at, clock.now())
+          }
+          tend(tenant, entry)
         },
       }
     },
-    async preview(each) {
-      const request = requestOf(each)
-      if (request === undefined || isCritical({ each })) return
-      const [booking] = await state.preview([request])
-      conclude(each, booking!, clock.now())
+    async turn({ id, tenant, module }) {
+      const now = clock.now()
+      const entry = await entryOf(tenant)
+      const turn = entry?.line.turn(module, id, clock.now())
+      if (entry === undefined || turn === undefined) return { passed: true, at: now }
+      tend(tenant, entry)
+      return turn
     },
     async giveBack(notifications) {
+      for (const { id, tenant, module } of notifications.filter(
+        (each) => delayingLimit(each) !== undefined,
+      )) {
+        const entry = await entryOf(tenant)
+        if (entry?.line.leave(module, id, clock.now()) === true) tend(tenant, entry)
+      }
+    },
+    async preview(each) {
+      const { tenant, module } = each.notification
+      const line = isCritical(each) ? undefined : (await entryOf(tenant))?.line
       const now = clock.now()
-      const waiting = notifications.filter(
-        (each) => behind(each) !== undefined && (each.decision.at ?? each.dueAt) > now,
+      const place = line?.peek(module, now)
+      if (line === undefined || place?.waits !== true) return
+      delay(
+        each,
+        place,
+        line.use(module, now).map((row) => ruleReport(row, now)),
       )
-      if (waiting.length === 0) return
-      await state.cancel(waiting.map(({ id, tenant }) => ({ subject: tenantSubject(tenant), id })))
+    },
+    wait(each, at) {
+      const { decision } = each.notification
+      delay(each, { at, behind: delayingLimit(each.notification) ?? 'tenant' }, decision.rules)
     },
     async usage({ tenant, module }) {
-      const of = rulesOf(tenant, module)
-      if (of.length === 0) return []
-      const [booking] = await state.preview([{ subject: tenantSubject(tenant), id: 'usage', rules: of }])
-      const windows = of.flatMap((rule) => rule.windows)
-      return booking!.rules.map(({ limit: name, window, max, remaining, resetAt }, index) => ({
-        of: name === 'tenant' ? 'tenant' : 'module',
-        window,
-        windowMs: windows[index]!.windowMs,
-        max,
-        remaining,
-        resetAt,
-      }))
+      if (!isLimited(tenant)) return []
+      return (await entryOf(tenant))?.line.use(module, clock.now()) ?? []
     },
-    behind,
+    behind: delayingLimit,
+    async start() {
+      await entryOf('')
+    },
+    async stop() {
+      stopped = true
+      for (const [tenant, entry] of entries) tend(tenant, entry)
+      while (working.size > 0) await Promise.all(working)
+    },
   }
 }
 
-const isCritical = ({ each }: { readonly each: Case }): boolean => each.notification.priority === 'critical'
+function ruleReport({ of, window, used, max, remaining, freesAt }: WindowUse, now: number): RuleReport {
+  return {
+    limit: of,
+    window,
+    used,
+    max,
+    remaining,
+    freesAt: Number.isFinite(freesAt) ? freesAt : null,
+    admits: freesAt <= now,
+  }
+}

@@ -236,6 +236,7 @@ function createMemory() {
       return [never, { ...never, limit: 'all', freesAt: 1_800_000_000_000 }]
     },
     resume: async () => {},
+    callUp: async () => {},
     closeDigest: async () => {},
     async redrive(query) {
       stub.redrives.push(query)

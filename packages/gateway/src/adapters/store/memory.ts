@@ -7,6 +7,7 @@ import { SluiceError } from '../../errors.ts'
 import { Heap } from '../../heap.ts'
 import {
   type Digest,
+  delayingLimit,
   isLegalPath,
   type Job,
   type Notification,
@@ -26,6 +27,7 @@ import type {
   StoredAnswer,
   Tally,
 } from '../../ports.ts'
+import { admissionOf } from './admission.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 
 type Group = Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>
@@ -214,9 +216,16 @@ class MemoryStore implements Store {
     return rows
       .filter((row) => counts(row, since))
       .reverse()
-      .sort((a, b) => countedAt(b) - countedAt(a))
+      .sort((a, b) => orderOf(b) - orderOf(a))
       .slice(0, limit)
       .map(admissionOf)
+  }
+
+  async inLine({ after = '', limit }: { readonly after?: string; readonly limit: number }) {
+    const found = [...this.#tenants.values()]
+      .flatMap((rows) => [...rows.values()])
+      .filter((row) => delayingLimit(row) !== undefined && row.id > after)
+    return found.sort(byId).slice(0, limit).map(admissionOf)
   }
 
   async claimDue(until: number, limit: number): Promise<readonly Notification[]> {
@@ -363,7 +372,7 @@ function sameVersion(now: Notification, before: Notification): boolean {
   )
 }
 
-const countedAt = (row: Notification): number => row.firedAt ?? row.suspectAt ?? row.dueAt
+const orderOf = (row: Notification): number => row.firedAt ?? row.suspectAt ?? row.dueAt
 
 function ofPerson(row: Notification, since: number): boolean {
   const held = waits.has(row.status)
@@ -377,14 +386,7 @@ function ofPerson(row: Notification, since: number): boolean {
 }
 
 function ofTenant(row: Notification, since: number): boolean {
-  const { reason } = row.decision
-  const promised = row.status === 'scheduled' && (reason === 'tenant_limit' || reason === 'module_limit')
-  return row.createdAt >= since || (promised && row.dueAt >= since)
-}
-
-function admissionOf(row: Notification): Admission {
-  const { content: _, data: _data, timeline: _timeline, decision: _decision, job: _job, ...admission } = row
-  return admission
+  return row.createdAt >= since || (row.turnedAt ?? Number.NEGATIVE_INFINITY) >= since
 }
 
 function page(rows: readonly Notification[], cursor: string | undefined, limit: number): Page<Notification> {

@@ -27,6 +27,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       single: true,
       undecided: true,
       attempts: 3,
+      turnedAt: epoch - 6,
       firedAt: epoch - 5,
       suspectAt: epoch - 4,
       decision: {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { Notification } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Store, StoredAnswer } from '../../ports.ts'
-import { epoch, seeded, settled, someNotification } from './sample.ts'
+import { epoch, inLine, seeded, settled, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
 import { agree, ids, must } from './suite.ts'
 
@@ -159,36 +159,56 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.admissions({ ...of, recipient: 'nobody', since: 0 }), [])
   })
 
-  test("tells a tenant's admissions: everything accepted, and what a 429 promised for later", async (store) => {
+  test("tells a tenant's admissions: everything accepted, and what its limits let through since", async (store) => {
+    const old = { createdAt: epoch - 90_000 }
     const suppressed = someNotification({ status: 'suppressed' })
     const sent = someNotification({ to: { id: 'user-2' } })
-    const promised = someNotification({
-      status: 'scheduled',
-      createdAt: epoch - 90_000,
-      dueAt: epoch + 5,
-      decision: {
-        outcome: 'delay',
-        reason: 'module_limit',
-        at: epoch + 5,
-        policyVersion: 'p1',
-        rules: [],
-      },
-    })
-    const booked = someNotification({
-      status: 'scheduled',
-      createdAt: epoch - 90_000,
-      dueAt: epoch + 6,
-    })
+    const stands = inLine(old)
+    const late = inLine(old)
+    const turned = inLine(old)
+    const ended = inLine({ createdAt: epoch })
+    const booked = someNotification({ ...old, status: 'scheduled', dueAt: epoch + 6 })
     await must(store, {
-      accept: [suppressed, sent, promised, booked, someNotification({ tenant: 'other' })],
+      accept: [suppressed, sent, stands, late, turned, ended, booked, someNotification({ tenant: 'other' })],
     })
-    await must(store, { moves: [settled(sent, epoch + 1)] })
-    const found = await store.admissions({
-      tenant: 'acme',
-      since: epoch - 60_000,
-      limit: 10,
+    const { decision } = sent
+    const turn = (of: Notification, turnedAt: number) =>
+      advance(of, [{ at: turnedAt, status: 'queued' }], { decision, turnedAt })
+    await must(store, {
+      moves: [
+        settled(sent, epoch + 1),
+        turn(late, epoch - 60_001),
+        turn(turned, epoch - 60_000),
+        advance(ended, [{ at: epoch, status: 'cancelled' }]),
+      ],
     })
-    assert.deepEqual([...ids(found)].sort(), [...ids([suppressed, sent, promised])].sort())
+    const found = await store.admissions({ tenant: 'acme', since: epoch - 60_000, limit: 10 })
+    assert.deepEqual([...ids(found)].sort(), [...ids([suppressed, sent, turned, ended])].sort())
+    const countedAt = new Map(found.map((each) => [each.id, each.countedAt]))
+    assert.deepEqual(
+      [suppressed, sent, turned, ended].map(({ id }) => countedAt.get(id)),
+      [epoch, epoch, epoch - 60_000, undefined],
+    )
+  })
+
+  test('tells who stands in the line before a tenant or module limit, in the order of acceptance, by pages', async (store) => {
+    const first = inLine({ tenant: 'zeta' })
+    const second = inLine()
+    const third = inLine({ expiresAt: epoch + 1, dueAt: epoch + 1 })
+    const gone = inLine()
+    const passed = inLine()
+    await must(store, { accept: [first, someNotification(), second, gone, third, passed] })
+    await must(store, {
+      moves: [
+        advance(gone, [{ at: epoch, status: 'cancelled' }]),
+        advance(passed, [{ at: epoch, status: 'queued' }], { decision: someNotification().decision }),
+      ],
+    })
+    const page = await store.inLine({ limit: 2 })
+    assert.deepEqual(ids(page), ids([first, second]))
+    const [last, ...none] = await store.inLine({ after: second.id, limit: 2 })
+    assert.deepEqual([last?.id, last?.promisedAt, last?.dueAt], [third.id, epoch + 5, epoch + 1])
+    assert.deepEqual([last?.countedAt, none], [undefined, []])
   })
 
   test('tallies every state of every tenant, and the platform-delayed apart', async (store) => {

@@ -58,6 +58,23 @@ export function someNotification(patch: Partial<Notification> = {}): Notificatio
   }
 }
 
+/** One that a module's limit lets through only later. */
+export function inLine(patch: Partial<Notification> = {}): Notification {
+  const { createdAt = epoch } = patch
+  const at = epoch + 5
+  return someNotification({
+    status: 'scheduled',
+    dueAt: at,
+    undecided: true,
+    decision: { outcome: 'delay', reason: 'module_limit', at, policyVersion: 'p1', rules: [] },
+    timeline: [
+      { at: createdAt, status: 'accepted' },
+      { at: createdAt, status: 'scheduled', reason: 'module_limit' },
+    ],
+    ...patch,
+  })
+}
+
 export function someDigest(patch: Partial<Digest> = {}): Digest {
   made += 1
   return {

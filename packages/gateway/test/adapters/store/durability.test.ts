@@ -153,7 +153,7 @@ describe('the one owner', () => {
     })
   })
 
-  it('takes over a file that was written before there were jobs', async () => {
+  it('takes over a file that was written before there were jobs, and turns in a line', async () => {
     const path = join(folder, 'older.db')
     const store = open(path)
     const notification = someNotification()
@@ -161,6 +161,8 @@ describe('the one owner', () => {
     await store.close()
     const db = new DatabaseSync(path)
     db.exec(`DROP INDEX by_job; ALTER TABLE notifications DROP COLUMN job; DROP TABLE jobs; DROP TABLE job_work;
+      DROP INDEX turned; DROP INDEX in_line; ALTER TABLE states DROP COLUMN turned_at;
+      CREATE INDEX promised ON states (due_at) WHERE platform = 1;
       PRAGMA user_version = 1`)
     db.close()
     const again = open(path)

@@ -123,6 +123,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const questions = {
     ...listing,
     admissions: admissions.read,
+    inLine: admissions.inLine,
     recipient: recipients.find,
     answer: answers.find,
     job: jobs.find,

@@ -5,6 +5,7 @@
 import type { SQLOutputValue } from 'node:sqlite'
 import type { Channel, Decision, Notification, TimelineEvent } from '../../../model.ts'
 import type { Admission } from '../../../ports.ts'
+import { admissionOf } from '../admission.ts'
 import { isPlatformDelayed, statusCodes, statusOf } from './codes.ts'
 import { checkSum, sumOf } from './sum.ts'
 
@@ -55,14 +56,15 @@ export type ShortRow = readonly [
   cause: string | null,
   timeline: string,
   sum: number,
+  turnedAt: number | null,
 ]
 
-export const shortRowLength = 13
+export const shortRowLength = 14
 
 const longColumns =
   'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum, n.job'
 const shortColumns =
-  's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum'
+  's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum, s.turned_at'
 
 /** What `readNotification` takes, from `notifications n` and `states s`. */
 export const columns = `s.seq, ${longColumns}, ${shortColumns}`
@@ -85,7 +87,7 @@ export function shortRow(notification: Notification): ShortRow {
   const n = notification
   const status = statusCodes[n.status]
   const revision = n.timeline.length
-  const { dueAt, attempts, firedAt = null, suspectAt = null, digestId = null } = n
+  const { dueAt, attempts, firedAt = null, suspectAt = null, digestId = null, turnedAt = null } = n
   const single = n.single ? 1 : 0
   const undecided = n.undecided ? 1 : 0
   const platform = isPlatformDelayed(n) ? 1 : 0
@@ -94,7 +96,19 @@ export function shortRow(notification: Notification): ShortRow {
   const timeline = JSON.stringify(n.timeline)
   const flags = single + 2 * undecided + 4 * platform
   const sum = sumOf(
-    shortText(status, revision, dueAt, attempts, firedAt, suspectAt, digestId, flags, cause, timeline),
+    shortText(
+      status,
+      revision,
+      dueAt,
+      attempts,
+      firedAt,
+      suspectAt,
+      digestId,
+      flags,
+      cause,
+      timeline,
+      turnedAt,
+    ),
   )
   return [
     status,
@@ -110,6 +124,7 @@ export function shortRow(notification: Notification): ShortRow {
     cause,
     timeline,
     sum,
+    turnedAt,
   ]
 }
 
@@ -159,8 +174,11 @@ function shortText(
   flags: number,
   cause: string | null,
   timeline: string,
+  turnedAt: number | null,
 ): string {
-  return `${status} ${revision} ${dueAt} ${attempts} ${firedAt} ${digestId} ${flags} ${cause} ${timeline}`
+  // Rows of before there were turns have none in their sum.
+  const turned = turnedAt === null ? '' : ` ${turnedAt}`
+  return `${status} ${revision} ${dueAt} ${attempts} ${firedAt} ${digestId} ${flags} ${cause} ${timeline}${turned}`
 }
 
 export function seqOf(row: Row): number {
@@ -193,6 +211,7 @@ export function readNotification(row: Row): Notification {
     cause,
     timeline,
     shortSum,
+    turnedAt,
   ] = row.slice(shortAt) as unknown as ShortRow
   const flags = single + 2 * undecided + 4 * platform
   checkSum(
@@ -201,7 +220,19 @@ export function readNotification(row: Row): Notification {
     `notification ${id}`,
   )
   checkSum(
-    shortText(status, revision, dueAt, attempts, firedAt, suspectAt, digestId, flags, cause, timeline),
+    shortText(
+      status,
+      revision,
+      dueAt,
+      attempts,
+      firedAt,
+      suspectAt,
+      digestId,
+      flags,
+      cause,
+      timeline,
+      turnedAt,
+    ),
     shortSum,
     `the state of notification ${id}`,
   )
@@ -221,32 +252,11 @@ export function readNotification(row: Row): Notification {
     ...(single === 1 ? { single: true } : {}),
     ...(undecided === 1 ? { undecided: true } : {}),
     attempts,
+    ...(turnedAt === null ? {} : { turnedAt }),
     ...(firedAt === null ? {} : { firedAt }),
     ...(suspectAt === null ? {} : { suspectAt }),
     timeline: JSON.parse(timeline) as readonly TimelineEvent[],
   }
 }
 
-/** What limits ask for. */
-export function readAdmission(row: Row): Admission {
-  const n = readNotification(row)
-  return {
-    id: n.id,
-    tenant: n.tenant,
-    module: n.module,
-    to: n.to,
-    channel: n.channel,
-    category: n.category,
-    priority: n.priority,
-    ...(n.template === undefined ? {} : { template: n.template }),
-    ...(n.actor === undefined ? {} : { actor: n.actor }),
-    ...(n.actors === undefined ? {} : { actors: n.actors }),
-    status: n.status,
-    dueAt: n.dueAt,
-    createdAt: n.createdAt,
-    ...(n.firedAt === undefined ? {} : { firedAt: n.firedAt }),
-    ...(n.suspectAt === undefined ? {} : { suspectAt: n.suspectAt }),
-    fingerprint: n.fingerprint,
-    ...(n.undecided === undefined ? {} : { undecided: n.undecided }),
-  }
-}
+export const readAdmission = (row: Row): Admission => admissionOf(readNotification(row))

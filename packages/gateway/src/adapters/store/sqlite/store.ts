@@ -109,6 +109,7 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     },
     waiting: async (tenant, recipient) => notifications(await ask('waiting', tenant, recipient)),
     admissions: async (query) => read(await ask('admissions', query), readAdmission),
+    inLine: async (query) => read(await ask('inLine', query), readAdmission),
     claimDue: async (until, limit) => notifications(await ask('claimDue', until, limit)),
     claimedUntil: link.claimedUntil,
     unclaim: (given) =>
