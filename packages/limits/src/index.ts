@@ -65,6 +65,7 @@ export { type RedisBucketsOptions, redisBuckets } from './stores/redis-buckets.t
 export type { IoredisClient, NodeRedisClient, RedisClient } from './stores/redis-client.ts'
 export type { OnUnavailable } from './stores/redis-fallback.ts'
 export { type RedisSlotsOptions, redisSlots } from './stores/redis-slots.ts'
+export { isTimeZone } from './time-zone.ts'
 export { type BucketStore, type TokenBucket, type TokenBucketOptions, tokenBucket } from './token-bucket.ts'
 export {
   formatDuration,

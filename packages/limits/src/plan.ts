@@ -80,6 +80,7 @@ function checkLimit(limits: readonly Limit[], index: number): void {
     typeof limit !== 'object' ||
     limit === null ||
     !Array.isArray(limit.windows) ||
+    limit.windows.length === 0 ||
     typeof limit.stream !== 'string'
   ) {
     throw new LimitsError(

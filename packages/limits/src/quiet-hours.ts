@@ -4,6 +4,7 @@
  * that everything is arithmetic. Daylight saving is nothing but the seam between two segments: a gap can swallow
  * the start or the end of quiet hours, and an hour that is repeated can be quiet twice.
  */
+import { dropOldest, isTimeZone, wallClockOf } from './time-zone.ts'
 
 /** Wall times of one day. `from` is quiet, `to` no longer is; `from` after `to` wraps over midnight. */
 export interface QuietHours {
@@ -76,12 +77,6 @@ const CHUNKS_MAX = 32
 /** The IANA database has about 600 names, links included; the zone that was added first goes first. */
 const ZONES_MAX = 600
 
-/**
- * Names that ICU knows and the IANA database does not. They mislead (`BST` is Dhaka there, `IST` Calcutta), and
- * whether they are accepted depends on the engine.
- */
-const ICU_ONLY = /^(A[CEGRS]T|B[ES]T|C[ANST]T|E[AC]T|I[ES]T|JST|MIT|N[ES]T|P[LNRS]T|SST|VST|SystemV\/.*)$/i
-
 /** A stretch [from, to) of instants in which a zone keeps one offset from UTC, 0 ≤ offset < 24 h. */
 interface Segment {
   readonly from: number
@@ -136,28 +131,6 @@ function zoneOf(name: string): Zone {
   dropOldest(zones, ZONES_MAX)
   zones.set(name, zone)
   return zone
-}
-
-/** Makes room for one more. A map keeps its keys in the order in which they came. */
-function dropOldest<K>(map: Map<K, unknown>, max: number): void {
-  if (map.size < max) return
-  for (const key of map.keys()) {
-    map.delete(key)
-    return
-  }
-}
-
-/** Not kept: a formatter holds 45 KB, far more than the offsets, and a new one costs 0.1 ms. */
-function wallClockOf(timeZone: string): Intl.DateTimeFormat {
-  return new Intl.DateTimeFormat('en-US', {
-    timeZone,
-    calendar: 'gregory',
-    numberingSystem: 'latn',
-    hourCycle: 'h23',
-    hour: '2-digit',
-    minute: '2-digit',
-    second: '2-digit',
-  })
 }
 
 /**
@@ -353,22 +326,6 @@ export function allowedToQuiet(allowed: string): QuietHours {
     )
   }
   return { from: end, to: start }
-}
-
-/**
- * Whether this is the name of a time zone in the IANA database, links and lower case included (`UTC`,
- * `Europe/Rome`, `Asia/Calcutta`). Offsets such as `+02:00` are refused: they know no daylight saving, and a
- * person does not live in one. So are ICU's own abbreviations, whose meaning surprises.
- */
-export function isTimeZone(name: string): boolean {
-  if (zones.has(name)) return true
-  if (typeof name !== 'string' || !/^[A-Z]/i.test(name) || ICU_ONLY.test(name)) return false
-  try {
-    wallClockOf(name)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /**

@@ -99,8 +99,43 @@ describe('createLimits', () => {
       countRefused: false,
     } as const
     await assert.rejects(limits.take('a', [unmade]), refusing('INVALID_WINDOW', /-1/))
+    const day = 86_400_000
+    const windows: [max: number, windowMs: number][] = [
+      [Number.NaN, day],
+      [1.5, day],
+      [Number.POSITIVE_INFINITY, day],
+      [1_000_001, day],
+      [1, 0],
+      [1, -1],
+      [1, 1.5],
+      [1, Number.NaN],
+      [1, 31 * day + 1],
+    ]
+    for (const [max, windowMs] of windows) {
+      const rule = { ...unmade, windows: [{ max, windowMs, text: `${max}/${windowMs}ms` }] }
+      await assert.rejects(limits.take('a', [rule]), refusing('INVALID_WINDOW', /is needed|is possible/))
+    }
+    await assert.rejects(
+      limits.take('a', [{ ...unmade, windows: [] }]),
+      refusing('INVALID_RULES', /rules\[0\]/),
+    )
     await assert.rejects(limits.take('a', [{}] as never), refusing('INVALID_RULES', /rules\[0\]/))
     await assert.rejects(limits.take('a', undefined as never), refusing('INVALID_RULES', /list/))
+  })
+
+  it('lets a maximum of 0 refuse everything, in every kind of call', async () => {
+    const limits = createLimits({ store: memoryStore({ now: () => start }) })
+    const never = [limit('never', '0/day'), limit('two', '2/day')]
+    const decisions = [
+      await limits.take('a', never),
+      await limits.check('a', never),
+      await limits.reserve('a', never, { id: 'n' }),
+      await limits.fire('a', 'n', never),
+    ]
+    for (const { allowed, held, at, limit: name } of decisions)
+      assert.deepEqual([allowed, held, at, name], [false, false, Number.POSITIVE_INFINITY, 'never'])
+    assert.equal(await limits.remaining('a', never), 0)
+    assert.equal(await limits.remaining('a', [never[1]!]), 2)
   })
 
   it("refuses a margin and a store's options that make no sense", () => {

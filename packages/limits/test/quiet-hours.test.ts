@@ -10,12 +10,12 @@ import {
   allowedToQuiet,
   forbiddenIntervals,
   isQuiet,
-  isTimeZone,
   nextAllowed,
   parseWallTime,
   QuietHoursError,
   type QuietSpec,
 } from '../src/quiet-hours.ts'
+import { isTimeZone } from '../src/time-zone.ts'
 
 const SEED = Number(process.env.SLUICE_SEED ?? 20_261_121)
 const SEEDS = [SEED, SEED + 1, SEED + 2]
@@ -387,6 +387,16 @@ describe('values', () => {
       assert.equal(isTimeZone(timeZone), false, timeZone)
       refused('INVALID_TIME_ZONE', () => isQuiet(0, { from: '22:00', to: '08:00', timeZone }))
     }
+  })
+
+  test('time zones are told from other names also when more were asked for than are remembered', () => {
+    for (let count = 0; count < 3_000; count += 1) assert.equal(isTimeZone(`Nowhere/${count}`), false)
+    for (const again of [1, 2]) {
+      assert.equal(isTimeZone('Europe/Rome'), true, `${again}`)
+      assert.equal(isTimeZone('Nowhere/1'), false, `${again}`)
+    }
+    assert.equal(isTimeZone(`Europe/${'R'.repeat(100_000)}ome`), false)
+    assert.equal(isTimeZone(7 as unknown as string), false)
   })
 
   test('instants are finite epoch milliseconds that a date can hold', () => {

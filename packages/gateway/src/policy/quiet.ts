@@ -4,7 +4,6 @@
  */
 import { isTimeZone } from '@sluice/limits'
 import type { Channel, Priority, QuietWindow, Recipient } from '../model.ts'
-import { Generations } from './cache.ts'
 import type { QuietEntry } from './document.ts'
 import type { QuietRule } from './policy.ts'
 
@@ -16,17 +15,9 @@ export function createQuietHours(section: QuietEntry | undefined) {
   const legal = section?.legal ?? []
   const unknownTimeZone = section?.unknownTimeZone ?? 'UTC'
   const except = new Set(byDefault?.except)
-  const zones = new Generations<string>(1_000)
 
-  /** The zone that counts. Remembered, since asking Intl about a name costs 50 µs. */
   function zoneFor(given: string | undefined): string {
-    if (given === undefined) return unknownTimeZone
-    let zone = zones.get(given)
-    if (zone === undefined) {
-      zone = isTimeZone(given) ? given : unknownTimeZone
-      zones.set(given, zone)
-    }
-    return zone
+    return given !== undefined && isTimeZone(given) ? given : unknownTimeZone
   }
 
   /** The person's word for the channel goes before their word for all, and that before the policy's. */
