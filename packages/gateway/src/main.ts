@@ -38,6 +38,10 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'Run a server that speaks the providers’ shapes and carries nothing',
     load: () => import('./cli/sandbox.ts'),
   },
+  token: {
+    summary: 'A token for trying out, signed with the secret of the configuration',
+    load: () => import('./cli/token.ts'),
+  },
   schema: {
     summary: 'The JSON Schema of sluice.yaml or of a policy, for editors',
     load: () => import('./cli/schema.ts'),

@@ -39,8 +39,8 @@ export const configOption: OptionForm = {
 /** The options of every command that asks a running gateway. */
 export const gatewayOptions = {
   url: { value: '<url>', text: 'The gateway; else SLUICE_URL, else host and port of the configuration' },
-  tenant: { value: '<id>', text: 'On whose behalf' },
-  token: { value: '<jwt>', text: 'Sent as bearer token; else SLUICE_TOKEN' },
+  tenant: { value: '<id>', text: 'On whose behalf; with keys the token says that' },
+  token: { value: '<jwt>', text: 'Sent as bearer token; else SLUICE_TOKEN, or the file SLUICE_TOKEN_FILE' },
   config: configOption,
   json: jsonOption,
 } as const satisfies Record<string, OptionForm>
