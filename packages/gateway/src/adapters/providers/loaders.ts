@@ -1,5 +1,6 @@
 /** Every provider that calls somebody. Each brings a client of its own, so only what is asked for is loaded. */
 import type { Clock, Hub, Provider } from '../../ports.ts'
+import { discreet } from './discreet.ts'
 
 export interface ProviderSurroundings {
   readonly clock: Clock
@@ -30,6 +31,9 @@ const loaders = {
 
 export type LoadedProvider = keyof typeof loaders
 
-export function loadProvider(name: LoadedProvider, surroundings: ProviderSurroundings): Promise<Provider> {
-  return loaders[name](surroundings)
+export async function loadProvider(
+  name: LoadedProvider,
+  surroundings: ProviderSurroundings,
+): Promise<Provider> {
+  return discreet(await loaders[name](surroundings))
 }
