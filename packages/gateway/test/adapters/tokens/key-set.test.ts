@@ -159,7 +159,9 @@ for (const [name, answer] of Object.entries<(response: ServerResponse) => void>(
   'sends no list': (response) => void response.end('{"keys":{}}'),
   'sends more than anybody publishes': (response) => void response.end(`"${'a'.repeat(2_000_000)}"`),
   'sends the reader elsewhere': (response) =>
-    void response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end(),
+    response.req.url === '/elsewhere'
+      ? set({ a: createSigner('EdDSA') })(response)
+      : void response.writeHead(302, { location: '/elsewhere' }).end(),
 })) {
   test(`an issuer that ${name} gives no keys, in time`, async (t) => {
     const { issuing, verify, troubles } = await setUp(t, 200)
