@@ -53,7 +53,7 @@ export function openApiDocument(routes: readonly Route[], { withKeys }: Document
 function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRecord {
   const { body } = route
   return {
-    operationId: operationId(route),
+    operationId: operationIdOf(route),
     summary: route.summary,
     ...(route.access === 'open' ? {} : { security: security(route, withKeys) }),
     parameters: [
@@ -92,7 +92,7 @@ const idempotencyKey: JsonRecord = {
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 }
 
-function operationId({ method, path }: Route): string {
+function operationIdOf({ method, path }: Pick<Route, 'method' | 'path'>): string {
   const words = path.replace('/api/v1', '').split(/[/.-]/).filter(Boolean)
   const name = words.map((word) => (word.startsWith(':') ? `by-${word.slice(1)}` : word)).join('-')
   return `${method.toLowerCase()}-${name}`
@@ -110,12 +110,18 @@ function parameters(schema: TSchema | undefined, place: 'path' | 'query', schema
 }
 
 function response(answer: RouteAnswer, schemas: JsonRecord): JsonRecord {
-  const { description, schema, type = 'application/json' } = answer
+  const { description, schema, type = 'application/json', links } = answer
   if (schema === undefined && answer.type === undefined) return { description }
   return {
     description,
+    ...(links === undefined ? {} : { links: Object.fromEntries(links.map(link)) }),
     content: { [type]: { schema: schema === undefined ? { type: 'string' } : reference(schema, schemas) } },
   }
+}
+
+function link({ id, ...route }: NonNullable<RouteAnswer['links']>[number]): [string, JsonRecord] {
+  const operationId = operationIdOf(route)
+  return [operationId, { operationId, parameters: { id: `$response.body#${id}` } }]
 }
 
 /** One response for each status, which names the codes that it can carry. */

@@ -50,4 +50,6 @@ export interface RouteAnswer {
   readonly schema?: TSchema
   /** @defaultValue application/json */
   readonly type?: string
+  /** Routes that take what the answer names, and where in it their `id` stands (JSON Pointer). */
+  readonly links?: readonly (Pick<Route, 'method' | 'path'> & { readonly id: string })[]
 }

@@ -290,9 +290,11 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
 
   function notFound(request: FastifyRequest, reply: FastifyReply): void {
     const path = request.url.split('?', 1)[0]!
-    const methods = new Set(
-      [...places.values()].filter(({ pattern }) => pattern.test(path)).flatMap((place) => [...place.methods]),
-    )
+    // Of `/notifications/batch` and `/notifications/:id` the first is meant, where it is spelt out.
+    const meant = places.get(path)
+    const fitting =
+      meant === undefined ? [...places.values()].filter(({ pattern }) => pattern.test(path)) : [meant]
+    const methods = new Set(fitting.flatMap((place) => [...place.methods]))
     if (methods.size === 0) {
       sendProblem(reply, new SluiceError('NOT_FOUND', 'There is nothing at this path.'))
       return

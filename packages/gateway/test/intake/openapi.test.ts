@@ -15,7 +15,17 @@ interface Operation {
   readonly operationId: string
   readonly parameters: readonly { readonly name: string; readonly in: string }[]
   readonly requestBody?: { readonly required: boolean; readonly content: object }
-  readonly responses: Readonly<Record<string, { readonly description: string }>>
+  readonly responses: Readonly<
+    Record<
+      string,
+      {
+        readonly description: string
+        readonly links?: Readonly<
+          Record<string, { readonly operationId: string; readonly parameters: object }>
+        >
+      }
+    >
+  >
 }
 interface Document {
   readonly openapi: string
@@ -71,6 +81,25 @@ test('every reference leads somewhere, and every schema is referred to', () => {
   )
   assert.deepEqual([...used].sort(), Object.keys(document.components.schemas).sort())
   assert.equal(text.includes('"$id"'), false)
+})
+
+test('every link leads to an operation and gives it what it asks for', () => {
+  const byId = new Map(operations.map(({ operation }) => [operation.operationId, operation]))
+  let links = 0
+  for (const { operation } of operations) {
+    for (const { links: those = {} } of Object.values(operation.responses)) {
+      for (const { operationId, parameters } of Object.values(those)) {
+        const named = byId.get(operationId)?.parameters.filter((parameter) => parameter.in === 'path')
+        assert.deepEqual(
+          Object.keys(parameters),
+          named?.map(({ name }) => name),
+          operationId,
+        )
+        links += 1
+      }
+    }
+  }
+  assert.equal(links, 4)
 })
 
 test('operations have names of their own, their parameters, and the key of POSTs', () => {

@@ -61,6 +61,7 @@ test('a method that a path does not take is 405 with those that it takes', async
     ['PUT', '/notifications', 'POST, GET, HEAD'],
     ['POST', '/notifications/n1', 'GET, HEAD, DELETE'],
     ['DELETE', '/recipients/x', 'GET, HEAD, PUT, PATCH'],
+    ['PUT', '/notifications/batch', 'POST'],
     ['GET', '/decisions', 'POST'],
     ['OPTIONS', '/pools', 'GET, HEAD'],
     ['PROPFIND', '/policy', 'GET, HEAD'],

@@ -132,6 +132,11 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
         202: {
           description: `One result for each recipient, in the order sent; above ${answeredMax} the job that accepts them`,
           schema: batchSchema,
+          links: (['GET', 'DELETE'] as const).map((method) => ({
+            method,
+            path: `${basePath}/jobs/:id`,
+            id: '/jobId',
+          })),
         },
       },
       problems: [

@@ -69,7 +69,17 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       summary: 'Accept one notification',
       access: 'caller',
       body: notificationBody,
-      answers: { 202: { description: 'Accepted and on disk', schema: acceptedSchema } },
+      answers: {
+        202: {
+          description: 'Accepted and on disk',
+          schema: acceptedSchema,
+          links: (['GET', 'DELETE'] as const).map((method) => ({
+            method,
+            path: `${basePath}/notifications/:id`,
+            id: '/notificationId',
+          })),
+        },
+      },
       problems: [
         'IDEMPOTENCY_IN_PROGRESS',
         'IDEMPOTENCY_MISMATCH',

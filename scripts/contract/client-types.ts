@@ -1,0 +1,56 @@
+/** Types that openapi-typescript (MIT) makes of the document, used as a client would, and compiled. */
+import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const generator = 'openapi-typescript@7.13.0'
+const tsc = fileURLToPath(new URL('../../node_modules/.bin/tsc', import.meta.url))
+
+/** What is wrong in it must not compile: else the types say nothing. */
+const client = `import type { components, paths } from './types.ts'
+
+type Send = paths['/api/v1/notifications']['post']
+export const body: Send['requestBody']['content']['application/json'] = {
+  recipient: { id: 'user-42', email: 'ada@example.com' },
+  channel: 'email',
+  content: { subject: 'Hello', text: 'World' },
+}
+export const byId: Send['requestBody']['content']['application/json']['recipient'] = 'user-42'
+// @ts-expect-error there is no such channel
+export const wrong: Send['requestBody']['content']['application/json'] = { ...body, channel: 'fax' }
+
+export function idOf(answer: Send['responses']['202']['content']['application/json']): string {
+  return answer.notificationId
+}
+export function detailOf(problem: Send['responses']['429']['content']['application/problem+json']): string {
+  return problem.detail
+}
+type BatchAnswer = paths['/api/v1/notifications/batch']['post']['responses']['202']['content']['application/json']
+export function howMany(answer: BatchAnswer): number | string {
+  return 'jobId' in answer ? answer.jobId : answer.results.length
+}
+export function delivered(job: components['schemas']['Job']): number {
+  return job.status === 'running' ? 0 : (job.counts.delivered ?? 0)
+}
+export function states(page: components['schemas']['NotificationPage']): readonly string[] {
+  return page.items.flatMap((item) => item.timeline.map(({ status }) => status))
+}
+`
+
+/** What does not hold; empty where the types compile. */
+export function checkTypes(document: string, folder: string): string[] {
+  const types = join(folder, 'types.ts')
+  const made = spawnSync('npx', ['--yes', generator, document, '--output', types], { encoding: 'utf8' })
+  if (made.status !== 0) return [`${generator} made no types: ${made.error?.message ?? made.stderr.trim()}`]
+  writeFileSync(join(folder, 'client.ts'), client)
+  const compilerOptions = {
+    ...{ noEmit: true, strict: true, skipLibCheck: false, types: [], target: 'esnext' },
+    ...{ module: 'nodenext', allowImportingTsExtensions: true },
+  }
+  writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['client.ts'] }))
+  const compiled = spawnSync(tsc, ['-p', folder], { encoding: 'utf8' })
+  if (compiled.status !== 0) return [`the types of ${generator} do not compile:\n${compiled.stdout.trim()}`]
+  console.log(`✔ ${generator} makes types that compile`)
+  return []
+}
