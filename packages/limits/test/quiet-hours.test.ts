@@ -15,7 +15,6 @@ import {
   QuietHoursError,
   type QuietSpec,
 } from '../src/quiet-hours.ts'
-import { isTimeZone } from '../src/time-zone.ts'
 
 const SEED = Number(process.env.SLUICE_SEED ?? 20_261_121)
 const SEEDS = [SEED, SEED + 1, SEED + 2]
@@ -379,24 +378,9 @@ describe('values', () => {
     for (const text of others.split('|')) refused('INVALID_ALLOWED_HOURS', () => allowedToQuiet(text))
   })
 
-  test('time zones are names of the IANA database', () => {
-    const links = 'utc EST PRC Etc/GMT+5 US/Pacific Asia/Calcutta Europe/Kyiv europe/rome'.split(' ')
-    for (const name of [...ZONES, ...links]) assert.equal(isTimeZone(name), true, name)
-    const others = '|+02:00|-0500|+02|UTC+2|GMT+2|Z|PST|BST|ist|SystemV/EST5|Europe/Nowhere| Europe/Rome'
-    for (const timeZone of others.split('|')) {
-      assert.equal(isTimeZone(timeZone), false, timeZone)
+  test('specs name a time zone of the IANA database', () => {
+    for (const timeZone of ['', '+02:00', 'PST', 'Europe/Nowhere'])
       refused('INVALID_TIME_ZONE', () => isQuiet(0, { from: '22:00', to: '08:00', timeZone }))
-    }
-  })
-
-  test('time zones are told from other names also when more were asked for than are remembered', () => {
-    for (let count = 0; count < 3_000; count += 1) assert.equal(isTimeZone(`Nowhere/${count}`), false)
-    for (const again of [1, 2]) {
-      assert.equal(isTimeZone('Europe/Rome'), true, `${again}`)
-      assert.equal(isTimeZone('Nowhere/1'), false, `${again}`)
-    }
-    assert.equal(isTimeZone(`Europe/${'R'.repeat(100_000)}ome`), false)
-    assert.equal(isTimeZone(7 as unknown as string), false)
   })
 
   test('instants are finite epoch milliseconds that a date can hold', () => {
