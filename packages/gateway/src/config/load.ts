@@ -38,7 +38,7 @@ const notCarried = new Map<string, string>([
   ...['breaker', 'shedAfter', 'fallback', 'retryBudget', 'latency', 'critical'].map(
     (key) => [`pools.*.*.${key}`, notCarriedYet] as const,
   ),
-  ...['sendgrid', 'ses', 'mailgun', 'twilio', 'apns', 'fcm', 'telegram', 'slack'].map(
+  ...['ses', 'mailgun', 'apns', 'fcm', 'webpush'].map(
     (name) => [`provider=${name}`, `${name} ${notCarriedYet}`] as const,
   ),
 ])

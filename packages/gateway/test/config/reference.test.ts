@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { CommandForm } from '../../src/cli/command.ts'
@@ -38,12 +38,20 @@ function fieldsOf(schema: Node, root: Node = schema): ReadonlySet<string> {
   return found
 }
 
+/** What only accounts of one provider may say stands on its page. */
+function providerPages(): string {
+  const folder = fileURLToPath(new URL('../../../../docs/reference/providers/', import.meta.url))
+  return readdirSync(folder)
+    .map((page) => readFileSync(`${folder}${page}`, 'utf8'))
+    .join('\n')
+}
+
 for (const [name, page] of [
   ['config', 'configuration.md'],
   ['policy', 'policy.md'],
 ] as const) {
-  test(`every field of the ${name} is in ${page}`, () => {
-    const text = read(page)
+  test(`every field of the ${name} is in ${page}${name === 'config' ? ' or the page of its provider' : ''}`, () => {
+    const text = name === 'config' ? `${read(page)}${providerPages()}` : read(page)
     const fields = fieldsOf(JSON.parse(jsonSchemaText(name)))
     assert.ok(fields.size > 20)
     for (const field of fields) assert.ok(new RegExp(`[\`.]${field}[\`.]`).test(text), field)

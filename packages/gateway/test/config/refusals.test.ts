@@ -106,8 +106,8 @@ const refusals: readonly Refusal[] = [
   },
   {
     name: 'a provider of later',
-    yaml: 'pools: { sms: { provider: twilio } }',
-    says: [`sluice.yaml:1: pools.sms.provider: twilio ${later}`],
+    yaml: 'pools: { sms: { provider: mailgun } }',
+    says: [`sluice.yaml:1: pools.sms.provider: mailgun ${later}`],
   },
   {
     name: 'a fallback for the absent to the channel itself',

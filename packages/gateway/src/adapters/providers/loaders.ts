@@ -19,6 +19,18 @@ const loaders = {
     const { createSmtpProvider } = await import('./smtp.ts')
     return createSmtpProvider()
   },
+  async slack() {
+    const { createSlackProvider } = await import('./slack.ts')
+    return createSlackProvider()
+  },
+  async telegram() {
+    const { createTelegramProvider } = await import('./telegram.ts')
+    return createTelegramProvider()
+  },
+  async twilio() {
+    const { createTwilioProvider } = await import('./twilio.ts')
+    return createTwilioProvider()
+  },
   async webhook(surroundings) {
     const { createWebhookProvider } = await import('./webhook.ts')
     return createWebhookProvider(surroundings)

@@ -2,14 +2,23 @@
 import type { ProviderDefinition } from './provider.ts'
 import { sandbox } from './sandbox.ts'
 import { sendgrid } from './sendgrid.ts'
+import { slack } from './slack.ts'
 import { smtp } from './smtp.ts'
+import { telegram } from './telegram.ts'
+import { twilio } from './twilio.ts'
 import { webhook } from './webhook.ts'
 import { websocket } from './websocket.ts'
 
-export const providers = { smtp, sendgrid, webhook, websocket, sandbox } as const satisfies Record<
-  string,
-  ProviderDefinition
->
+export const providers = {
+  smtp,
+  sendgrid,
+  twilio,
+  telegram,
+  slack,
+  webhook,
+  websocket,
+  sandbox,
+} as const satisfies Record<string, ProviderDefinition>
 
 export type ProviderName = keyof typeof providers
 

@@ -50,7 +50,7 @@ describe('sendgrid', () => {
     assert.match((result as { providerMessageId: string }).providerMessageId, /^sandbox-/)
     const { headers, body, path } = server.requests().at(-1)!
     assert.equal(path, '/v3/mail/send')
-    assert.equal(headers['authorization'], `Bearer ${key}-2`)
+    assert.equal(headers.authorization, `Bearer ${key}-2`)
     assert.deepEqual(JSON.parse(body), {
       personalizations: [{ to: [{ email: 'ada@example.com' }], custom_args: { notification_id: 'n-1' } }],
       from: { email: 'shop@example.com', name: 'Shop' },

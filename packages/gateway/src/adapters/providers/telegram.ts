@@ -1,0 +1,79 @@
+/**
+ * Messages of a bot over Telegram's Bot API. The token is part of the address, so no address is ever put into a
+ * detail. Sources: https://core.telegram.org/bots/api#sendmessage,
+ * https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+ */
+import type { Account, Message, Provider, SendResult } from '../../ports.ts'
+import type { HttpAnswer } from './http-call.ts'
+import {
+  type Composed,
+  createHttpProvider,
+  failed,
+  type HttpProviderOptions,
+  jsonOf,
+  rateLimited,
+  rejected,
+} from './http-provider.ts'
+
+interface TelegramAnswer {
+  readonly ok: boolean
+  readonly result: { readonly message_id: number }
+  readonly description: string
+  readonly parameters: { readonly retry_after?: number; readonly migrate_to_chat_id?: number }
+}
+
+const usualUrl = 'https://api.telegram.org'
+const textMax = 4_096
+const botToken = /^\d{1,20}:[A-Za-z0-9_-]{20,100}$/
+/** A number, or the public name of a channel. */
+const chatId = /^(?:-?\d{1,20}|@[A-Za-z0-9_]{4,64})$/
+/** What Telegram says of chats that can no longer be written to, besides 403. */
+const deadChat =
+  /chat not found|user is deactivated|group chat was upgraded|PEER_ID_INVALID|chat_id is empty/i
+
+export function createTelegramProvider(options: HttpProviderOptions = {}): Provider {
+  return createHttpProvider(
+    { name: 'telegram', channels: ['telegram'], idempotent: false, compose, judge, check },
+    options,
+  )
+}
+
+function check(account: Account): void {
+  if (!botToken.test(account.secret ?? '')) throw new Error('a bot token (secret) is expected')
+}
+
+function compose(message: Message, account: Account): Composed | SendResult {
+  const chat = message.to.telegramChatId ?? ''
+  if (!chatId.test(chat))
+    return { outcome: 'rejected', invalidAddress: true, detail: 'the chat is neither a number nor a @name' }
+  const { content } = message
+  const text = content.text ?? content.title ?? content.subject ?? ''
+  if (text === '' || text.length > textMax)
+    return {
+      outcome: 'rejected',
+      invalidAddress: false,
+      detail: `the text has ${text.length} of 1 to ${textMax} letters`,
+    }
+  return {
+    url: new URL(`/bot${account.secret}/sendMessage`, account.url ?? usualUrl),
+    headers: { 'content-type': 'application/json', 'x-notification-id': message.id },
+    body: JSON.stringify({ chat_id: chat, text }),
+  }
+}
+
+function judge(answer: HttpAnswer): SendResult {
+  const { status } = answer
+  const { ok, result, description = '', parameters } = jsonOf<TelegramAnswer>(answer)
+  if (status === 200 && ok === true) {
+    const id = result?.message_id
+    return { outcome: 'delivered', ...(id === undefined ? {} : { providerMessageId: String(id) }) }
+  }
+  if (status === 429) {
+    const seconds = parameters?.retry_after
+    return rateLimited(answer, seconds === undefined ? answer.headers['retry-after'] : String(seconds))
+  }
+  // 401 and 404 are what a token that is wrong or withdrawn is answered.
+  if (status === 401 || status === 404 || status >= 500) return failed(answer)
+  // 403: the person has blocked the bot, or it was thrown out of the group.
+  return rejected(answer, status === 403 || deadChat.test(description))
+}

@@ -1,0 +1,55 @@
+/** Twilio's `POST /2010-04-01/Accounts/{sid}/Messages.json`; the account's sid names the account. */
+import { json, retryAfterHeader, type Shape } from './shape.ts'
+
+const refusal = (status: number, code: number, message: string, headers = {}) =>
+  json(status, { code, message, more_info: `https://www.twilio.com/docs/errors/${code}`, status }, headers)
+
+export const twilio: Shape = {
+  name: 'twilio',
+  read(request) {
+    const sid = /^\/2010-04-01\/Accounts\/([^/]+)\/Messages\.json$/.exec(request.path)?.[1]
+    if (sid === undefined) return undefined
+    const credentials = /^Basic (\S+)$/.exec(request.headers.authorization ?? '')?.[1]
+    const [user, password] = Buffer.from(credentials ?? '', 'base64')
+      .toString()
+      .split(':')
+    if (!user || !password) return refusal(401, 20003, 'Authenticate')
+    const form = new URLSearchParams(request.body.toString())
+    const to = form.get('To')
+    if (!to) return refusal(400, 21604, "A 'To' phone number is required")
+    if (!form.get('From') && !form.get('MessagingServiceSid'))
+      return refusal(400, 21603, "A 'From' phone number is required")
+    if (!form.get('Body')) return refusal(400, 21602, 'Message body is required')
+    return {
+      asked: true,
+      account: sid,
+      message: {
+        id: String(request.headers['x-notification-id'] ?? ''),
+        tenant: '',
+        channel: 'sms',
+        to: { id: to, phone: to },
+      },
+    }
+  },
+  tell({ fate, asked, retryAfter, number }) {
+    switch (fate) {
+      case 'deliver':
+        return json(201, {
+          sid: `SM${number.toString(16).padStart(32, '0')}`,
+          account_sid: asked.account,
+          to: asked.message.to.phone,
+          status: 'queued',
+        })
+      case 'rate_limit':
+        return refusal(429, 20429, 'Too Many Requests', retryAfterHeader(retryAfter))
+      case 'fail':
+        return refusal(503, 20503, 'Service unavailable')
+      case 'reject':
+        return refusal(400, 21602, 'Message body is required')
+      case 'reject_address':
+        return refusal(400, 21211, "The 'To' number is not a valid phone number")
+      case 'suspend':
+        return refusal(400, 90010, 'Account is not active')
+    }
+  },
+}

@@ -1,0 +1,63 @@
+/** What accounts of the providers may say, and what is told about those that could never work. */
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { loadConfig } from '../../src/config/load.ts'
+import { temporaryFolder } from './folder.ts'
+
+const sid = `AC${'0'.repeat(32)}`
+
+const good: readonly (readonly [string, string])[] = [
+  ['sendgrid', 'email: { provider: sendgrid, accounts: [{ id: a, secret: SG.x, from: s@example.com }] }'],
+  [
+    'twilio',
+    `sms: { provider: twilio, accounts: [{ id: a, sid: ${sid}, secret: t, from: "+15550100200" }] }`,
+  ],
+  [
+    'telegram',
+    'telegram: { provider: telegram, accounts: [{ id: a, secret: "123456:abcdefghijklmnopqrstuvwxyz" }] }',
+  ],
+  ['slack', 'slack: { provider: slack, accounts: [{ id: a, secret: xoxb-1 }] }'],
+  ['slack', 'slack: { provider: slack, accounts: [{ id: a, url: https://hooks.slack.com/services/T/B/K }] }'],
+]
+for (const [provider, pool] of good) {
+  it(`an account of ${provider} has the provider’s own address unless it names another: ${pool}`, (t) => {
+    const cwd = temporaryFolder(t, { 'sluice.yaml': `pools:\n  ${pool}\n` })
+    const config = loadConfig({ env: {}, cwd })
+    assert.equal(config.pools[0]!.provider, provider)
+    assert.match(config.pools[0]!.accounts[0]!.account.url ?? '', /^https:/)
+  })
+}
+
+const wrong: readonly (readonly [string, RegExp])[] = [
+  [
+    'email: { provider: sendgrid, accounts: [{ id: a, from: s@example.com }] }',
+    /accounts\[0\]\.secret: is missing/,
+  ],
+  ['email: { provider: sendgrid, accounts: [{ id: a, secret: x }] }', /accounts\[0\]\.from: is missing/],
+  [
+    'sms: { provider: twilio, accounts: [{ id: a, sid: AC1, secret: x, from: "+1555" }] }',
+    /accounts\[0\]\.sid: expected an account SID/,
+  ],
+  [
+    `sms: { provider: twilio, accounts: [{ id: a, sid: ${sid}, secret: x }] }`,
+    /accounts\[0\]\.from: is missing; expected it or messagingService/,
+  ],
+  [
+    'telegram: { provider: telegram, accounts: [{ id: a, secret: canary }] }',
+    /accounts\[0\]\.secret: expected a bot token/,
+  ],
+  ['slack: { provider: slack, accounts: [{ id: a }] }', /accounts\[0\]\.secret: is missing/],
+  [
+    'sms: { provider: telegram, accounts: [{ id: a, secret: "123456:abcdefghijklmnopqrstuvwxyz" }] }',
+    /telegram carries telegram, not sms/,
+  ],
+]
+for (const [pool, says] of wrong) {
+  it(`is refused: ${pool}`, (t) => {
+    const cwd = temporaryFolder(t, { 'sluice.yaml': `pools:\n  ${pool}\n` })
+    assert.throws(
+      () => loadConfig({ env: {}, cwd }),
+      ({ message }: Error) => says.test(message) && !/canary/.test(message),
+    )
+  })
+}
