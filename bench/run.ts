@@ -13,7 +13,7 @@ import { writePage } from './page.ts'
 /** Those that the page shows, in the order of their length. */
 const benchmarks = ['limiter-memory', 'limits', 'accept-http', 'accept-batch', 'end-to-end', 'scheduled']
 /** Studies of one part, which print their figures; run by name. */
-const studies = ['http-route', 'store', 'store-thread', 'store-full', 'quiet-hours', 'line']
+const studies = ['http-route', 'store', 'store-thread', 'store-full', 'quiet-hours', 'line', 'websocket']
 /** What these are compared with is no dependency of the project. */
 const withRivals = new Set(['limiter-memory', 'limits', 'end-to-end'])
 

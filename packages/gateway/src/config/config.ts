@@ -143,7 +143,7 @@ export interface WebSocketConfig {
   readonly unreadMaxBytes: number
   /** Between two signs of life; a peer that answers none is cut off at the next. @defaultValue 30_000 ms */
   readonly heartbeatMs: number
-  /** Of all tenants together. @defaultValue 10_000 */
+  /** Of all tenants together. @defaultValue 8_000 */
   readonly connectionsMax: number
   readonly absent: AbsentConfig
 }

@@ -102,7 +102,13 @@ const webSocketSchema = Type.Object(
     heartbeat: Type.Optional(
       duration('Between two pings; who answers none is cut off at the next. Default 30s.'),
     ),
-    connections: Type.Optional(count(1, 1_000_000, 'Of all tenants together. Default 10000.')),
+    connections: Type.Optional(
+      count(
+        1,
+        1_000_000,
+        'Of all tenants together; fewer than http.connectionsMax, so that HTTP keeps some. Default 8000.',
+      ),
+    ),
     absent: Type.Optional(
       Type.Record(Type.String({ minLength: 1, maxLength: 64 }), absentRule, {
         description:

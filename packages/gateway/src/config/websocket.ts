@@ -23,7 +23,7 @@ export function readWebSocket(
     waitingMax: written.waiting ?? 1_000,
     unreadMaxBytes: written.unread === undefined ? 1_048_576 : readSize(written.unread),
     heartbeatMs,
-    connectionsMax: written.connections ?? 10_000,
+    connectionsMax: written.connections ?? 8_000,
     absent: readAbsent(written),
   }
 }

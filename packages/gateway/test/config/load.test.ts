@@ -45,7 +45,7 @@ test('without a file everything has its default', (t) => {
       waitingMax: 1_000,
       unreadMaxBytes: 1_048_576,
       heartbeatMs: 30_000,
-      connectionsMax: 10_000,
+      connectionsMax: 8_000,
       absent: { default: { kind: 'wait' }, byCategory: new Map(), waitMaxMs: 86_400_000 },
     },
     limits: { marginMs: 20 },

@@ -14,8 +14,8 @@ export interface Writer {
 
 /** Connections of one tenant before the next one's turn. */
 const turnMax = 16
-/** Connections before the event loop's turn: about a millisecond. */
-const roundMax = 128
+/** Connections before the turn of the event loop: half a millisecond. */
+const roundMax = 64
 
 export class Flusher {
   readonly #soon: Clock['soon']
