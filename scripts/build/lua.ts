@@ -10,6 +10,7 @@ const folder = fileURLToPath(new URL('../../packages/limits/src/stores/', import
 /** Each module and the files that make its script, in this order. */
 export const luaModules = {
   'redis-script.ts': [
+    'redis-long.lua',
     'redis-quick.lua',
     'redis-book.lua',
     'redis-state.lua',

@@ -4,8 +4,8 @@
 --
 -- KEYS[1]  the subject
 -- ARGV[1]  question: kind (t take, c check, f fire, F force, r reserve, p preview; x cancel, s restore, d drop,
---          h has, b block), then the weight in 3 digits; one more byte where it is not for this part: '+', or '*'
---          where a reservation may be refused
+--          h has, b block), then the weight in 3 digits; one more byte: '~' where the subject may be long
+--          (redis-long.lua comes first), '+' where there is an id, '*' where a reservation may be refused
 -- ARGV[2]  header: how a subject that knows this plan only begins in the store
 -- ARGV[3]  the plan's rules, as written by redis-wire.ts
 -- ARGV[4]  how long what counted is kept at least, ms
@@ -27,18 +27,7 @@
 -- this with SET … PX by each call 4.3, with KEEPTTL 3.8, with APPEND 3.3. APPEND leaves room behind the value: 264
 -- bytes a subject at 10 events under six rules, and 230 with SET. One ARGV in struct's own form instead of a header
 -- that is compared whole, and an answer of its own beside the state, took 7.5 µs of the server where this takes 6.
-local question, header, blob = ARGV[1], ARGV[2], redis.pcall('GET', KEYS[1])
-local byte, sub, pack, unpack = string.byte, string.sub, struct.pack, struct.unpack
-local now = ARGV[5]
-if now == '' or not now then
-  local time = redis.call('TIME')
-  local micros = time[2] + 0
-  now = time[1] * 1000 + (micros - micros % 1000) / 1000
-else
-  now = now + 0
-end
-local now6, longMin = pack('>I6', now), (ARGV[8] or 8192) + 0
-local kind, d1, d2, d3, slow = byte(question, 1, 5)
+blob = redis.pcall('GET', KEYS[1])
 local long = type(blob) == 'table'
 if long then
   -- GET refuses a hash, which is how long a subject is kept that has grown; another error is the caller's to know.

@@ -21,7 +21,7 @@ local function digits(text, pos, count)
 end
 
 local function newLog(text)
-  return { s = text, n = #text / 6, old = 0, first = 0 }
+  return { s = text, n = #text / 6, old = 0, first = 0, counts = {} }
 end
 
 local function segmentOf(log, index)
@@ -51,10 +51,13 @@ local function firstOf(log)
   return log.n > 0 and (unpack('>I6', log.s)) or nil
 end
 
--- Logs are sorted; an instant may stand in them several times.
+-- Logs are sorted; an instant may stand in them several times. The same is asked again and again: what was found is
+-- kept in `counts` until something is taken out or put between; what is appended lies behind all that stands there.
 local function countUntil(log, t)
   local low, high = 0, log.n
   if high == 0 or instant(log, high) <= t then return high end
+  local counted = log.counts[t]
+  if counted then return counted end
   if log.old > 0 and (log.s == '' or unpack('>I6', log.s) > t) then
     local text, from, to = directory(log), 0, log.old / segment
     while from < to do
@@ -62,7 +65,10 @@ local function countUntil(log, t)
       local middle = (sum - sum % 2) / 2
       if unpack('>I6', text, 6 * middle + 1) <= t then from = middle + 1 else to = middle end
     end
-    if from == 0 then return 0 end
+    if from == 0 then
+      log.counts[t] = 0
+      return 0
+    end
     low, high = segment * (from - 1) + 1, segment * from
   else
     low = log.old
@@ -72,6 +78,7 @@ local function countUntil(log, t)
     local middle = (sum - sum % 2) / 2
     if instant(log, middle + 1) <= t then low = middle + 1 else high = middle end
   end
+  log.counts[t] = low
   return low
 end
 
@@ -95,7 +102,7 @@ local function insert(log, at, weight)
   else
     if index < log.old then thaw(log) end
     local place = 6 * (index - log.old)
-    log.s = sub(log.s, 1, place) .. added .. sub(log.s, place + 1)
+    log.s, log.counts = sub(log.s, 1, place) .. added .. sub(log.s, place + 1), {}
   end
   log.n = log.n + weight
 end
@@ -107,13 +114,13 @@ local function remove(log, at, weight)
   if first == last then return end
   if first < log.old then thaw(log) end
   log.s = sub(log.s, 1, 6 * (first - log.old)) .. sub(log.s, 6 * (last - log.old) + 1)
-  log.n = log.n - (last - first)
+  log.n, log.counts = log.n - (last - first), {}
 end
 
 -- Whole segments only, where there are any.
 local function drop(log, count)
   if count <= 0 then return end
-  dropped = true
+  dropped, log.counts = true, {}
   local whole = math.floor(math.min(count, log.old) / segment)
   if whole > 0 then
     log.directory = sub(directory(log), 6 * whole + 1)
@@ -133,10 +140,23 @@ local function merged(lane)
   local a, b = lane.fired, lane.booked
   if b.n == 0 then return a end
   local all = { s = a.s, n = a.n, old = a.old, first = a.first, field = a.field, cache = a.cache }
-  all.directory, all.gone = a.directory, {}
-  local among = a.n == 0 and 0 or countUntil(b, instant(a, a.n))
-  for index = 1, among do insert(all, instant(b, index), 1) end
-  all.s, all.n = all.s .. sub(b.s, 6 * among + 1), all.n + b.n - among
+  all.directory, all.gone, all.counts = a.directory, {}, {}
+  local kept = countUntil(a, (unpack('>I6', b.s)))
+  if kept < all.old then thaw(all) end
+  local from, parts = 6 * (kept - all.old) + 1, { sub(all.s, 1, 6 * (kept - all.old)) }
+  if from <= #all.s then
+    for index = 1, b.n do
+      local t, to = instant(b, index), from
+      while to <= #all.s and unpack('>I6', all.s, to) <= t do to = to + 6 end
+      parts[#parts + 1] = sub(all.s, from, to - 1)
+      parts[#parts + 1] = sub(b.s, 6 * index - 5, 6 * index)
+      from = to
+    end
+    parts[#parts + 1] = sub(all.s, from)
+  else
+    parts[2] = b.s
+  end
+  all.s, all.n = table.concat(parts), a.n + b.n
   return all
 end
 

@@ -45,6 +45,8 @@ export interface WrittenPlan {
   readonly rules: string
   /** The longest window, ms. */
   readonly longestMs: number
+  /** The most bytes that the instants of these rules take: a stream is cut when it has twice what it retains. */
+  readonly bytesMax: number
 }
 
 /**
@@ -60,7 +62,7 @@ export function writePlan(plan: Plan): WrittenPlan {
   const retained = Math.max(retainedMin, ...plan.rules.map(({ maxWritten }) => 2 * maxWritten))
   const longestMs = Math.max(0, ...plan.rules.map(({ windowMs }) => windowMs))
   const header = `A${digits(retained, 3)}${digits(longestMs, 5)}${digits(utf8.encode(names).length, 3)}${names}`
-  const made = { header, rules: writeRules(plan, streams), longestMs }
+  const made = { header, rules: writeRules(plan, streams), longestMs, bytesMax: 12 * retained }
   written.set(plan, made)
   return made
 }
@@ -82,15 +84,16 @@ function writeRules({ rules, streams, countRefused }: Plan, sorted: readonly str
   ].join('')
 }
 
-/** Kind and weight; a sign behind them where there is an id, another where a reservation may be refused. */
-export function writeQuestion({ kind, id, plan, terms }: Question): string {
-  if (kind === 'take' && id === undefined && terms.weight === 1) return takeOne
+/** Kind and weight; then a sign for an id, for a reservation that may be refused, or for what may be long. */
+export function writeQuestion({ kind, id, plan, terms }: Question, mayBeLong: boolean): string {
+  if (kind === 'take' && id === undefined && terms.weight === 1) return mayBeLong ? takeLong : takeOne
   const isBare = (kind === 'take' || kind === 'check') && id === undefined
   const sign = kind === 'reserve' && plan.refuses ? '*' : '+'
-  return letters[kind] + digits(terms.weight, 3) + (isBare ? '' : sign)
+  return letters[kind] + digits(terms.weight, 3) + (isBare ? (mayBeLong ? '~' : '') : sign)
 }
 
 const takeOne = letters.take + digits(1, 3)
+const takeLong = `${takeOne}~`
 
 /** Whatever is beyond the last instant that can be kept is never. @throws LimitsError `INVALID_ARGUMENT` */
 export function boundedTerms(terms: Terms): Terms {

@@ -15,7 +15,7 @@ local function readLong()
     local stop = at + 6 * counts
     pos = stop + 6 * books
     local old = segments * segment
-    lane.fired = { s = sub(main, at, stop - 1), n = old + counts, old = old, first = first, cache = {}, gone = {} }
+    lane.fired = { s = sub(main, at, stop - 1), n = old + counts, old = old, first = first, cache = {}, gone = {}, counts = {} }
     lane.fired.field, lane.fired.directory = 'f' .. number .. ':', segments == 0 and '' or nil
     lane.booked, lane.number = newLog(sub(main, stop, pos - 1)), number
     lanes[index] = lane
@@ -25,8 +25,9 @@ end
 -- Drops what is over: of what counted all but the newest, and bookings nobody came for.
 local function tend(keep)
   for _, lane in ipairs(lanes) do
-    drop(lane.fired, countUntil(lane.fired, now - math.max(keep, lane.longest)))
-    drop(lane.booked, countUntil(lane.booked, now - overdueMs))
+    local until_, first = now - math.max(keep, lane.longest), firstOf(lane.fired)
+    if first and first <= until_ then drop(lane.fired, countUntil(lane.fired, until_)) end
+    if lane.booked.n > 0 then drop(lane.booked, countUntil(lane.booked, now - overdueMs)) end
     if lane.longest > 0 and lane.fired.n > 2 * lane.retained then
       drop(lane.fired, countUntil(lane.fired, now) - lane.retained)
     end

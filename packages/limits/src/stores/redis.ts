@@ -58,6 +58,9 @@ export interface RedisStoreOptions {
   readonly now?: () => number
 }
 
+/** As in the script. */
+const packedMaxBytesDefault = 8_192
+
 /**
  * State in Redis 6.2 or later, or Valkey, over the user's own client, which stays the user's to close.
  *
@@ -83,6 +86,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   const key = (subject: string): string => `${prefix}{${subject}}`
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now())))
 
+  const longBytes = packedMaxBytes ?? packedMaxBytesDefault
   const packed = packedMaxBytes === undefined ? [] : [String(packedMaxBytes)]
 
   function ask<T>(subject: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
@@ -113,24 +117,16 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
 
   function decide(question: Question): Promise<Decision> {
     const { kind, plan, id = '', subject } = question
-    const { header, rules, longestMs } = writePlan(plan)
+    const { header, rules, longestMs, bytesMax } = writePlan(plan)
+    const text = writeQuestion(question, bytesMax > longBytes)
     const kept = longestMs > retentionMs ? String(longestMs) : keep
     if (id === '' && (kind === 'take' || kind === 'check') && packed.length === 0) {
-      const args = [writeQuestion(question), header, rules, kept]
+      const args = [text, header, rules, kept]
       if (now !== undefined) args.push(clock())
       return ask(subject, args, (reply) => readDecision(question, reply))
     }
     const bounded = { ...question, terms: boundedTerms(question.terms) }
-    const args = [
-      writeQuestion(question),
-      header,
-      rules,
-      kept,
-      clock(),
-      id,
-      writeTerms(bounded.terms),
-      ...packed,
-    ]
+    const args = [text, header, rules, kept, clock(), id, writeTerms(bounded.terms), ...packed]
     return ask(subject, args, (reply) => readDecision(bounded, reply))
   }
 

@@ -78,6 +78,8 @@ const addressOf = (url: string) => ({ host: new URL(url).hostname, port: Number(
 
 /** Ends the process of the server behind this connection, once a replica has everything. */
 async function killBehind(server: Redis): Promise<void> {
+  // WAIT waits for this connection's own writes, and what was written before them is there with them.
+  await server.set('last', '1')
   assert.equal(await server.wait(1, 10_000), 1)
   const pid = Number(/process_id:(\d+)/.exec(await server.info('server'))![1])
   process.kill(pid, 'SIGKILL')
