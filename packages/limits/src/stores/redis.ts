@@ -44,10 +44,11 @@ export interface RedisStoreOptions {
    */
   readonly retentionMs?: number
   /**
-   * Up to how many bytes a subject is one packed string, 64 or more; above it is a hash of segments, of which a call
-   * reads and writes only what it needs. The same for everybody who shares the subjects.
+   * Up to how many bytes a subject with bookings or ids is one packed string, 64 or more; above it is a hash of
+   * segments, of which a call reads and writes only what it needs. What is only taken from stays a string at any
+   * length. The same for everybody who shares the subjects.
    *
-   * @defaultValue 8192, about where both cost the same (docs/decisions/0007-long-subjects.md)
+   * @defaultValue 8192, about where both cost the same
    */
   readonly packedMaxBytes?: number
   /**

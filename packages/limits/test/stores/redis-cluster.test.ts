@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import process from 'node:process'
 import { after, describe, it } from 'node:test'
 import { Cluster } from 'ioredis'
+import { createCluster } from 'redis'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { exerciseStore } from '../../src/conformance/index.ts'
 import { createLimits, limit, redisStore } from '../../src/index.ts'
@@ -37,5 +38,19 @@ describe('on a cluster of three', needs('redis-cluster'), () => {
       sizes.every((size) => size > 0),
       `keys lie on all nodes: ${sizes}`,
     )
+  })
+
+  it('answers over node-redis as over ioredis', async (t) => {
+    const other = createCluster({ rootNodes: nodes.map((url) => ({ url })) })
+    await other.connect()
+    t.after(() => other.destroy())
+    const limits = createLimits({
+      store: redisStore(other, { deadlineMs: 20_000, prefix: `${process.pid}:node-redis:` }),
+    })
+    const rules = [limit('two', '2/day')]
+    const subjects = Array.from({ length: 30 }, (_, index) => `user:${index}`)
+    await limits.reserveMany(subjects.map((subject) => ({ subject, rules, id: 'n' })))
+    const fired = await limits.fireMany(subjects.map((subject) => ({ subject, rules, id: 'n' })))
+    assert.ok(fired.every((decision) => decision.fired && decision.rules[0]!.remaining === 1))
   })
 })
