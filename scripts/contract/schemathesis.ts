@@ -24,7 +24,7 @@ const checks = [
 /** A stream has no end, and each of its answers would wait for the time-out. */
 const endless = '/api/v1/events'
 /** Of the cases asked for, the share that each operation is to try: many have fewer different ones. */
-const operations = 12
+const operations = 20
 
 export interface SchemathesisRun {
   readonly document: string

@@ -74,6 +74,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       lanes.set(key, lane)
       line.push(lane)
     }
+    // One that is opened while the process starts is found on record too.
+    if (lane.jobs.some(({ id }) => id === job.id)) return
     lane.jobs.push({ id: job.id, tenant: job.tenant, module: job.module })
     wake()
   }

@@ -354,6 +354,20 @@ test('what fails for a while is tried again, and what cannot be accepted even al
   rmSync(folder, { recursive: true })
 })
 
+test('a job that is opened while the process starts stands in its lane once', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
+  const harness = await createHarness({
+    file: join(folder, 'sluice.db'),
+    policy,
+    wrap: (store) => failing(store, ({ accept }) => accept !== undefined),
+  })
+  await open(harness, workFor(150))
+  await harness.done(harness.gateway.startStages())
+  assert.equal(harness.gateway.jobs.running(), 1)
+  await harness.stop()
+  rmSync(folder, { recursive: true })
+})
+
 test('a job of which everybody is refused is done at once', async () => {
   const harness = await createHarness({ policy })
   const refused = [{ recipient: 'eve', code: 'INVALID_REQUEST', detail: 'no address' }]
