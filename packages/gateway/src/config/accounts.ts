@@ -57,14 +57,14 @@ export function readAccount(
 
 function checkUrl(
   url: string | undefined,
-  { schemes, addressedBy }: ProviderDefinition,
+  { schemes, addressedBy, urlOptional }: ProviderDefinition,
   { channel, path, source }: AccountPlace,
 ): void {
   const at = [...path, 'url']
   if (schemes.length === 0 || !source.isClean(at) || !source.isClean([...path, 'urlFile'])) return
   const expected = `expected a URL with ${schemes.map((scheme) => `${scheme}//`).join(' or ')}`
   if (url === undefined) {
-    if (addressedBy !== channel) source.fault(at, `is missing; ${expected}`)
+    if (urlOptional !== true && addressedBy !== channel) source.fault(at, `is missing; ${expected}`)
   } else if (!URL.canParse(url) || !schemes.includes(new URL(url).protocol) || new URL(url).hostname === '') {
     source.fault(at, expected)
   }
@@ -78,7 +78,8 @@ function checkRequired(
   for (const name of requires) {
     const clean = source.isClean([...path, name]) && source.isClean([...path, `${name}File`])
     if (clean && !(name in account) && !(`${name}File` in account)) {
-      source.fault([...path, name], `is missing; expected it or ${name}File`)
+      const or = name === 'secret' ? ' or secretFile' : ''
+      source.fault([...path, name], or === '' ? 'is missing' : `is missing; expected it${or}`)
     }
   }
 }

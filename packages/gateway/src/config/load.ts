@@ -38,7 +38,7 @@ const notCarried = new Map<string, string>([
   ...['breaker', 'shedAfter', 'fallback', 'retryBudget', 'latency', 'critical'].map(
     (key) => [`pools.*.*.${key}`, notCarriedYet] as const,
   ),
-  ...['ses', 'mailgun', 'apns', 'fcm', 'webpush'].map(
+  ...['mailgun', 'apns', 'fcm', 'webpush'].map(
     (name) => [`provider=${name}`, `${name} ${notCarriedYet}`] as const,
   ),
 ])

@@ -30,6 +30,10 @@ for (const [provider, pool] of good) {
 
 const wrong: readonly (readonly [string, RegExp])[] = [
   [
+    'email: { provider: ses, accounts: [{ id: a, accessKeyId: AKIDEXAMPLE, secret: x, from: s@example.com }] }',
+    /accounts\[0\]\.region: is missing/,
+  ],
+  [
     'email: { provider: sendgrid, accounts: [{ id: a, from: s@example.com }] }',
     /accounts\[0\]\.secret: is missing/,
   ],

@@ -19,6 +19,10 @@ const loaders = {
     const { createSmtpProvider } = await import('./smtp.ts')
     return createSmtpProvider()
   },
+  async ses(surroundings) {
+    const { createSesProvider } = await import('./ses.ts')
+    return createSesProvider(surroundings)
+  },
   async slack() {
     const { createSlackProvider } = await import('./slack.ts')
     return createSlackProvider()

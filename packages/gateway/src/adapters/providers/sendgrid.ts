@@ -14,7 +14,7 @@ import {
   rejected,
   textOption,
 } from './http-provider.ts'
-import { isHeaderSafe, parseMailbox } from './smtp-address.ts'
+import { isHeaderSafe, parseMailbox, parseSender } from './smtp-address.ts'
 
 interface Refusal {
   readonly errors: readonly { readonly message?: string; readonly field?: string | null }[]
@@ -34,13 +34,10 @@ function check(account: Account): void {
   senderOf(account)
 }
 
-/** `Shop <shop@example.com>`, or the address alone. */
 function senderOf(account: Account): { readonly email: string; readonly name?: string } {
-  const text = textOption(account, 'from') ?? ''
-  const [, name = '', address] = /^(.*?)\s*<([^<>]*)>$/.exec(text) ?? [undefined, '', text]
-  const mailbox = parseMailbox(address ?? '')
-  if ('fault' in mailbox) throw new Error(`from: ${mailbox.fault}`)
-  return { email: mailbox.address, ...(name === '' ? {} : { name }) }
+  const from = parseSender(textOption(account, 'from') ?? '')
+  if ('fault' in from) throw new Error(`from: ${from.fault}`)
+  return { email: from.address, ...(from.name === '' ? {} : { name: from.name }) }
 }
 
 function compose(message: Message, account: Account): Composed | SendResult {

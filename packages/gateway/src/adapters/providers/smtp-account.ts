@@ -4,11 +4,10 @@
  * provider's own options.
  */
 import { readFileSync } from 'node:fs'
-import addressparser from 'nodemailer/lib/addressparser'
 import { SluiceError } from '../../errors.ts'
 import type { JsonValue } from '../../model.ts'
 import type { Account } from '../../ports.ts'
-import { isHeaderSafe, parseMailbox } from './smtp-address.ts'
+import { parseSender, type Sender } from './smtp-address.ts'
 
 /**
  * `auto`: STARTTLS where the server offers it, needed where there is a password, left out on loopback.
@@ -44,7 +43,7 @@ export interface SmtpAccount {
   readonly loopback: boolean
   readonly user: string | undefined
   readonly password: string
-  readonly from: { readonly name: string; readonly address: string; readonly domain: string }
+  readonly from: Sender
   readonly connections: number
   readonly dkim:
     | { readonly domainName: string; readonly keySelector: string; readonly privateKey: string }
@@ -84,15 +83,6 @@ export function parseSmtpAccount(account: Account, defaults: SmtpDefaults): Smtp
     connections,
     dkim: parseDkim((account.options.dkim ?? defaults.dkim) as DkimOptions | undefined, refuse),
   }
-}
-
-function parseSender(text: string): SmtpAccount['from'] | { readonly fault: string } {
-  if (!isHeaderSafe(text)) return { fault: 'it holds a control character' }
-  const found = addressparser(text)
-  const only = found[0]
-  if (found.length !== 1 || only?.address === undefined) return { fault: 'it must be one address' }
-  const mailbox = parseMailbox(only.address)
-  return 'fault' in mailbox ? mailbox : { name: only.name, address: mailbox.address, domain: mailbox.domain }
 }
 
 function parseDkim(dkim: DkimOptions | undefined, refuse: (what: string) => never): SmtpAccount['dkim'] {

@@ -4,6 +4,7 @@
  * here. Pure.
  */
 import { domainToASCII } from 'node:url'
+import addressparser from 'nodemailer/lib/addressparser'
 
 /** Bytes: RFC 5321, 4.5.3.1. */
 const localBytesMax = 64
@@ -43,4 +44,21 @@ export function parseMailbox(text: string): Mailbox | { readonly fault: string }
 /** Whether a value can stand in a header without ending it. */
 export function isHeaderSafe(value: string): boolean {
   return !controls.test(value)
+}
+
+export interface Sender {
+  /** '' where there is only an address. */
+  readonly name: string
+  readonly address: string
+  readonly domain: string
+}
+
+/** `Shop <shop@example.com>`, or the address alone; or what is wrong with it. */
+export function parseSender(text: string): Sender | { readonly fault: string } {
+  if (!isHeaderSafe(text)) return { fault: 'it holds a control character' }
+  const found = addressparser(text)
+  const only = found[0]
+  if (found.length !== 1 || only?.address === undefined) return { fault: 'it must be one address' }
+  const mailbox = parseMailbox(only.address)
+  return 'fault' in mailbox ? mailbox : { name: only.name, address: mailbox.address, domain: mailbox.domain }
 }

@@ -54,6 +54,8 @@ interface Definition<Terms extends TProperties> {
   readonly schemes: readonly string[]
   /** Where an account calls that names no URL. @defaultValue it has to name one */
   readonly url?: string
+  /** Whether the address follows from what else an account says. @defaultValue false */
+  readonly urlOptional?: boolean
   /** Fields of an account without which it cannot work; a file may hold them (`secretFile`). */
   readonly requires?: readonly string[]
   /** What the provider allows an account that names no rate, as it documents it. @defaultValue by channel */

@@ -2,6 +2,7 @@
 import type { ProviderDefinition } from './provider.ts'
 import { sandbox } from './sandbox.ts'
 import { sendgrid } from './sendgrid.ts'
+import { ses } from './ses.ts'
 import { slack } from './slack.ts'
 import { smtp } from './smtp.ts'
 import { telegram } from './telegram.ts'
@@ -12,6 +13,7 @@ import { websocket } from './websocket.ts'
 export const providers = {
   smtp,
   sendgrid,
+  ses,
   twilio,
   telegram,
   slack,

@@ -1,9 +1,10 @@
 /** Every shape that the server speaks; a request goes to the first that knows it. */
 import { sendgrid } from './sendgrid.ts'
+import { ses } from './ses.ts'
 import type { Shape } from './shape.ts'
 import { slack, slackWebhook } from './slack.ts'
 import { telegram } from './telegram.ts'
 import { twilio } from './twilio.ts'
 import { webhook } from './webhook.ts'
 
-export const shapes: readonly Shape[] = [sendgrid, twilio, telegram, slack, slackWebhook, webhook]
+export const shapes: readonly Shape[] = [sendgrid, ses, twilio, telegram, slack, slackWebhook, webhook]
