@@ -11,7 +11,15 @@ import { median, meetsGoal, type Result, ratioOf } from './figures.ts'
 import { writePage } from './page.ts'
 
 /** Those that the page shows, in the order of their length. */
-const benchmarks = ['limiter-memory', 'limits', 'accept-http', 'accept-batch', 'end-to-end', 'scheduled', 'fairness']
+const benchmarks = [
+  'limiter-memory',
+  'limits',
+  'accept-http',
+  'accept-batch',
+  'end-to-end',
+  'scheduled',
+  'fairness',
+]
 /** Studies of one part, which print their figures; run by name. */
 const studies = ['http-route', 'store', 'store-thread', 'store-full', 'quiet-hours', 'line', 'websocket']
 /** What these are compared with is no dependency of the project. */
