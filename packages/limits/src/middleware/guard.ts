@@ -15,7 +15,10 @@ type OrPromise<T> = T | Promise<T>
 /** `onRefused` is the framework's: see its own file. */
 export interface GuardOptions<Request> {
   readonly limits: Limits
-  /** What a request must pass, all or nothing; a function may choose by request, an empty list passes. */
+  /**
+   * What a request must pass, all or nothing; an empty list passes. A function may choose by request, and answers
+   * one of a few lists that it has made before: a new list in each call is compiled in each call.
+   */
   readonly rules: readonly Limit[] | ((request: Request) => OrPromise<readonly Limit[]>)
   /**
    * Whom a request counts for: its `ip`, its `user`, or what a function answers. A request without user, or for which
