@@ -48,16 +48,20 @@ test('what is above the rate leaves at the first instant that the window admits,
   )
 })
 
-test('nobody passes those who wait', async () => {
+test('nobody passes those who wait, also not at the instant at which the next may leave', async () => {
   const { clock, sent, publish } = createTrial({ rate: '1/s' })
   publish(0)
+  // Before the line's own timer for that instant.
+  clock.at(start + 1_000, () => assert.equal(publish(2), 'throttled'))
   publish(1)
-  await clock.runUntil(start + 999)
-  assert.equal(publish(2), 'throttled')
   await clock.runUntil(start + 5_000)
   assert.deepEqual(
-    sent.map(({ n }) => n),
-    [0, 1, 2],
+    sent.map(({ n, at }) => [n, at - start]),
+    [
+      [0, 0],
+      [1, 1_000],
+      [2, 2_000],
+    ],
   )
 })
 
