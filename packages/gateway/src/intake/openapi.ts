@@ -115,9 +115,14 @@ function response(answer: RouteAnswer, schemas: JsonRecord): JsonRecord {
   return {
     description,
     ...(links === undefined ? {} : { links: Object.fromEntries(links.map(link)) }),
-    content: { [type]: { schema: schema === undefined ? { type: 'string' } : reference(schema, schemas) } },
+    content: { [type]: { schema: schema === undefined ? plainSchema(type) : reference(schema, schemas) } },
   }
 }
+
+/** Of what is not described here: another document, a page, metrics. */
+const plainSchema = (type: string): JsonRecord => ({
+  type: type === 'application/json' ? 'object' : 'string',
+})
 
 function link({ id, ...route }: NonNullable<RouteAnswer['links']>[number]): [string, JsonRecord] {
   const operationId = operationIdOf(route)

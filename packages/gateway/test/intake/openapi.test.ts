@@ -102,6 +102,17 @@ test('every link leads to an operation and gives it what it asks for', () => {
   assert.equal(links, 4)
 })
 
+test('a document that is answered is an object, a page or the metrics are text', () => {
+  const typeOf = (path: string): unknown => {
+    const { content } = document.paths[path]!.get!.responses[200] as {
+      content?: Record<string, { schema: object }>
+    }
+    return Object.values(content!)[0]!.schema
+  }
+  assert.deepEqual(typeOf('/openapi.json'), { type: 'object' })
+  for (const path of ['/metrics', '/u/{token}']) assert.deepEqual(typeOf(path), { type: 'string' })
+})
+
 test('operations have names of their own, their parameters, and the key of POSTs', () => {
   const ids = operations.map(({ operation }) => operation.operationId)
   assert.equal(new Set(ids).size, ids.length)
