@@ -5,7 +5,8 @@
 -- ARGV[6]  epoch ms in place of the server's TIME, or empty
 -- returns  in msgpack: now in epoch ms, and how much was missing before the call
 --
--- State in msgpack: missing, when, window. The key lives until the bucket is full again.
+-- State in msgpack: missing, when, window. The key lives until the bucket is full again; under a given clock
+-- for an hour, since keys end by the server's.
 if ARGV[5] == 'd' then return redis.call('DEL', KEYS[1]) end
 local capacity, refill, window, cost = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0
 local now, missing = ARGV[6], 0
@@ -24,6 +25,7 @@ if state then
 end
 local after = missing + cost * window
 if ARGV[5] == '1' and after <= capacity * window then
-  redis.call('SET', KEYS[1], cmsgpack.pack(after, now, window), 'PX', math.ceil(after / refill))
+  local keep = ARGV[6] == '' and math.ceil(after / refill) or 3600000
+  redis.call('SET', KEYS[1], cmsgpack.pack(after, now, window), 'PX', keep)
 end
 return cmsgpack.pack(now, missing)

@@ -79,11 +79,10 @@ local taken = known[3] and unpack(known[3])
 -- The next slot: what was taken goes into the rings, and what leaves their runs goes out of the sums.
 local now, fresh = floor(last / slotMicros), false
 if now ~= slot then
-  local windows, longest = column('windows'), 0
+  local windows = column('windows')
   for _, window in ipairs(windows) do
     local length, width, run, at = window[1], window[2], window[3], window[4]
     local to, sums = floor(now / width), nil
-    if length > longest then longest = length end
     if taken then
       local field = length .. ':' .. at % run
       local row = call('HGET', key, field)
@@ -112,9 +111,6 @@ if now ~= slot then
   slot, taken, fresh = now, nil, true
   call('HSET', key, 'windows', pack(windows))
   call('HDEL', key, 'taken')
-  local keep = 2 * longest + 60000
-  for _, block in pairs(closed or {}) do keep = math.max(keep, block[1] - micros / 1000 + 86400000) end
-  call('PEXPIRE', key, math.ceil(keep))
 end
 
 local rules
@@ -205,5 +201,11 @@ elseif changed then
 end
 if any then call('HSET', key, 'taken', pack(taken)) end
 call('HSET', key, 'head', pack({ last, ahead, slot, count }))
-if not head then call('PEXPIRE', key, 3600000) end
+if fresh or rules then
+  -- What is counted outlives every window, and a block its end by a day.
+  local keep = 0
+  for _, window in ipairs(column('windows')) do keep = math.max(keep, 2 * window[1] + 60000) end
+  for _, block in pairs(closed or {}) do keep = math.max(keep, block[1] - time + 86400000) end
+  call('PEXPIRE', key, keep)
+end
 return pack((slot + 1) * slotMicros - last, granted, news)

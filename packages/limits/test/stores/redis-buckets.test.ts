@@ -27,8 +27,7 @@ async function compare(client: RedisClient, operations: number): Promise<void> {
   const redis = redisBuckets(client, { now, deadlineMs, prefix: `${process.pid}:buckets:${stores}:` })
   const memory = memoryBuckets({ now })
   for (let count = 0; count < operations; count += 1) {
-    // Seldom and a little, since in Redis a bucket lives by real time.
-    if (random.once(50)) world.now -= random.between(1, 50)
+    if (random.once(15)) world.now -= random.between(1, 5_000)
     else world.now += random.pick([0, 0, 1, 7, 50, 900])
     const options = {
       capacity: random.pick([0, 5, 5, 5, 1_000_000]),

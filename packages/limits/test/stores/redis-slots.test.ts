@@ -156,6 +156,19 @@ describe('account slots in Redis', needs('redis'), () => {
       assert.ok((await client.pttl(`${prefix}{10000:${shard}}`)) > 0, `shard ${shard} lives for ever`)
   })
 
+  it('keep what was granted for as long as the longest window, and a block beyond its end', async () => {
+    const prefix = `${process.pid}:kept:`
+    const leases = createSlotLeases({ store: open(client, { prefix }) })
+    const day = 86_400_000
+    await leases.lease([{ account: 'a', windows: '5/s, 100/31d', want: 1 }])
+    assert.ok((await client.pttl(`${prefix}{20:0}`)) > 31 * day)
+    const short = createSlotLeases({ store: open(client, { prefix }), slotMs: 10 })
+    await short.block('a', Date.now() + 2 * day)
+    assert.ok((await client.pttl(`${prefix}{10:0}`)) > 2 * day)
+    await short.lease([{ account: 'a', windows: '5/s', want: 1 }])
+    assert.ok((await client.pttl(`${prefix}{10:0}`)) > 2 * day)
+  })
+
   it('take as many accounts as a shard may have, and start their list anew when accounts have gone', async () => {
     const leases = createSlotLeases({ store: open(client) })
     const asks = (count: number, name: string) =>
