@@ -77,9 +77,12 @@ async function weigh(server: Server, name: string, peer: Peer): Promise<void> {
   }
 }
 
+/** It sets a timer a call and one a subject, and would take most of the time there is. */
+const keysFor = (name: string): number => (name === 'bottleneck' ? Math.min(keys, 200) : keys)
+
 async function measureInMemory(set: SetName, name: string): Promise<void> {
   const peer = start('limits/contestant.ts', name)
-  await peer.ask('open', { prefix: '', set, keys })
+  await peer.ask('open', { prefix: '', set, keys: keysFor(name) })
   await peer.ask('laps', { seconds: 0.05, set, events })
   const load = await peer.ask<Load>('laps', { seconds: seconds / 2, set, events })
   check(name, set, load)

@@ -73,6 +73,7 @@ export function notes({ redis }: Found, { seconds, keys, events, quick }: Run): 
     `Redis ${redis} without persistence; 64 calls in flight from one process over one ioredis connection with auto-pipelining; ${subjects} subjects with ${events} events each at the start; ${seconds} s a contestant and round.`,
     'R1: 100/min. R3: day, week, month on one stream. R6: R3, a category, everything, and a minimum distance, on four streams. Wide, so that nearly all is admitted.',
     'In memory, rate-limiter-flexible and rolling-rate-limiter are given 24 days in place of 30: a longer window overflows the timer that they set, and is none.',
+    'In memory, those that answer with promises have 64 calls under way; bottleneck, which sets a timer a call, has 200 subjects.',
     'Redis CPU is user and system time of the server during the load, by decision.',
   ]
 }
