@@ -36,9 +36,10 @@ const gateway: readonly ImportRow[] = [
   {
     module: 'ports.ts',
     values: [],
-    types: ['model.ts', 'errors.ts', 'policy/', 'doors.ts'],
+    types: ['model.ts', 'errors.ts', 'policy/', 'doors.ts', 'provider-ports.ts'],
     packages: limits,
   },
+  { module: 'provider-ports.ts', values: [], types: ['model.ts'] },
   { module: 'doors.ts', values: [], types: ['model.ts', 'ports.ts'], packages: limits },
   { module: 'policy/', values: ['model.ts', 'errors.ts'], types: ['ports.ts'], packages: limits },
   { module: 'intake/', ...stage, packages: 'any', node: 'any', impure: true },

@@ -171,16 +171,27 @@ export interface Attempted {
   /** When it was handed to the provider. */
   readonly firedAt: number
   readonly now: number
-  /** Where the same may be tried again: when. Absent when its attempts are used up. */
-  readonly retryAt?: number
+  /** What becomes of it where it was not delivered and is not refused for good. */
+  readonly retry: Retry
   /** Whether the provider recognises a repetition, so that an unknown outcome may be tried again. */
   readonly idempotent: boolean
 }
+
+export type Retry =
+  /** By another account, as soon as one is free. */
+  | { readonly kind: 'elsewhere' }
+  | { readonly kind: 'later'; readonly at: number }
+  /** Its attempts are used up. */
+  | { readonly kind: 'never' }
+  /** The pool has repeated as much as it may; it returns when there is room. */
+  | { readonly kind: 'no_budget' }
 
 /** What is to happen later. */
 export interface Agenda {
   /** Takes care of what has just been written: to the queue when due, in memory when due soon, else it is the store's. */
   place(notifications: readonly Notification[]): void
+  /** What left the queue and could not go, and is on record again: it stands before the others of its urgency. */
+  placeFirst(notification: Notification): void
   /** Brings what is held in memory to the queue again at an instant that is near; the record stays as it is. */
   postpone(notification: Notification, at: number): void
   /** A digest closes at this instant. */
@@ -234,12 +245,25 @@ export interface PoolReport {
   readonly accounts: readonly AccountReport[]
 }
 
+/** For the metrics of a pool: since the start of this process. */
+export interface PoolCounts {
+  readonly channel: Channel
+  readonly provider: string
+  /** Of its accounts: blocked by a 429, breaker opened or closed, calls at once changed. */
+  readonly changes: Readonly<Record<'blocked' | 'opened' | 'closed' | 'resized', number>>
+  /** How many repetitions the pool may make now. */
+  readonly retryBudget: number
+}
+
+/** Blocked by a 429, or out by its breaker: open, or half open while one probe is under way. */
+export type AccountStatus = 'healthy' | 'blocked' | 'open' | 'half_open'
+
 export interface AccountReport {
   readonly id: string
   readonly rate: string
   /** Calls in the narrowest window ending now. */
   readonly used: number
-  readonly status: 'healthy' | 'blocked' | 'open' | 'half_open'
+  readonly status: AccountStatus
   readonly blockedUntil: number | null
   /** Calls per second that the provider was last seen to allow. */
   readonly learnedRate: number | null

@@ -2,6 +2,7 @@
  * The composition: configuration → adapters → stages, in the order in which a notification meets them. The only
  * file that knows both the engines and the stages. Read it first: everything that Sluice is made of stands here.
  */
+import { createAlertWebhook } from './adapters/alert-webhook.ts'
 import { createSystemClock } from './adapters/clock.ts'
 import { loadProvider } from './adapters/providers/loaders.ts'
 import { createSandbox, type Sandbox } from './adapters/providers/sandbox.ts'
@@ -25,8 +26,11 @@ import { createLedger } from './delivery/ledger.ts'
 import { settle } from './delivery/outcome.ts'
 import { startRetention } from './delivery/retention.ts'
 import { away } from './dispatch/absence.ts'
+import { createAccountKeeper } from './dispatch/account-keeper.ts'
 import { createDispatcher, type DispatcherOptions } from './dispatch/dispatcher.ts'
-import { Pool } from './dispatch/pool.ts'
+import { Pool, type PoolOptions } from './dispatch/pool.ts'
+import { createPoolWatch } from './dispatch/pool-watch.ts'
+import { Route } from './dispatch/route.ts'
 import type { Gate, Jobs, Ledger, PoolReport } from './doors.ts'
 import type { Authenticate } from './intake/identity.ts'
 import { createJobs } from './intake/jobs.ts'
@@ -108,7 +112,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const giveBack = createGivingBack({ book, state, people, policy, platform })
 
   // Schedule: what is due goes to the queue.
-  const queue = createEmbeddedQueue({ weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
+  const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
   const schedule = createSchedule({
     store,
     ledger,
@@ -152,12 +156,24 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
   const sandbox = createSandbox({ clock, random, accounts: sandboxBehaviours(config.pools) })
   const providers = parts.providers ?? (await createProviders(config, { clock, hub, sandbox }))
-  const pools = config.pools.map((pool) => createPool(pool, { providers, hub, ...config.limits }))
+  const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onTrouble: trouble })
+  const keeper = createAccountKeeper({ ledger, clock, onTrouble: trouble })
+  const watch = createPoolWatch({ alerts, random, clock, log })
+  const onChange: PoolOptions['onChange'] = (pool, account, change) => {
+    if (change.kind !== 'resized') keeper.changed(pool, account)
+    watch.changed(pool, account, change)
+    dispatcher.changed(pool)
+  }
+  const { marginMs } = config.limits
+  const pools = config.pools.map((pool) =>
+    createPool(pool, { providers, hub }, { marginMs, now: clock.now(), onChange }),
+  )
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({
     ...(ownSockets ? { away: createAway(config, hub) } : {}),
-    pools,
+    routes: [...Map.groupBy(pools, (pool) => pool.channel).values()].map((those) => new Route(those)),
     queue,
+    store,
     ledger,
     book,
     people,
@@ -189,6 +205,8 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   }
 
   async function startStages(): Promise<void> {
+    const known = await store.accounts()
+    for (const pool of pools) pool.restore(clock.now(), known)
     await Promise.all(pools.map((pool) => pool.warm()))
     dispatcher.start()
     stopRetention = startRetention({ store, clock, ...config.retention, onTrouble: trouble })
@@ -223,8 +241,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         policy,
         templates,
         links,
-        channels: pools.map((pool) => pool.channel),
+        channels: [...new Set(pools.map((pool) => pool.channel))],
         pools: poolReports,
+        poolCounts: () => pools.map(watch.countsOf),
         queue,
         people,
         clock,
@@ -248,6 +267,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await platform.stop()
       await schedule.stop()
       await dispatcher.drain()
+      await Promise.all([keeper.close(), alerts?.close()])
       await Promise.all(providers.map((provider) => provider.close()))
       await Promise.all([queue.close(), state.close()])
       await store.close()
@@ -263,7 +283,9 @@ async function createProviders(
   const { allowPrivate } = config.network
   const named = new Set(config.pools.map((pool) => pool.provider))
   const loaded = [...named].map((name) =>
-    name === 'sandbox' ? sandbox : loadProvider(name, { clock, allowPrivate, hub }),
+    name === 'sandbox'
+      ? sandbox
+      : loadProvider(name, { clock, allowPrivate, hub, deadlineMs: longestOf(config, name) }),
   )
   return await Promise.all([sandbox, ...loaded.filter((each) => each !== sandbox)])
 }
@@ -278,29 +300,34 @@ function createAway({ webSocket: { absent } }: Config, hub: Hub): NonNullable<Di
   }
 }
 
+/** The pool ends a call in time; an adapter's own deadline must not come before the longest of them. */
+function longestOf({ pools }: Config, provider: string): number {
+  return Math.max(...pools.filter((pool) => pool.provider === provider).map((pool) => pool.timeoutMs))
+}
+
 interface PoolParts {
   readonly providers: readonly Provider[]
   readonly hub: Hub
-  readonly marginMs: number
 }
 
-function createPool(config: PoolConfig, { providers, hub, marginMs }: PoolParts): Pool {
+function createPool(
+  config: PoolConfig,
+  { providers, hub }: PoolParts,
+  surroundings: Pick<PoolOptions, 'marginMs' | 'now' | 'onChange'>,
+): Pool {
   const provider = providers.find((each) => each.name === config.provider)
   if (provider === undefined) throw new TypeError(`no provider is called ${config.provider}`)
+  const ownSockets = config.channel === 'websocket' && provider.name === 'sandbox'
   return new Pool({
-    channel: config.channel,
-    provider:
-      config.channel === 'websocket' && provider.name === 'sandbox'
-        ? heardByTheConnected(provider, hub)
-        : provider,
-    marginMs,
-    retry: config.retry,
-    timeoutMs: config.timeoutMs,
-    accounts: config.accounts.map(({ account, rate, concurrencyMax }) => ({
+    ...surroundings,
+    ...config,
+    provider: ownSockets ? heardByTheConnected(provider, hub) : provider,
+    accounts: config.accounts.map(({ account, rate, concurrencyMax, marginMs }) => ({
       account,
       windows: rate.windows,
       rate: rate.text,
       concurrencyMax,
+      ...(marginMs === undefined ? {} : { marginMs }),
     })),
   })
 }

@@ -228,8 +228,11 @@ export interface Notification {
   readonly turnedAt?: number
   /** When it was last handed to a provider, epoch ms. */
   readonly firedAt?: number
-  /** A crash found it unsettled after its booked instant: it may have been sent once by then. Epoch ms. */
-  readonly suspectAt?: number
+  /**
+   * When it may have been sent without our knowing: calls that were never answered, and crashes that found it
+   * unsettled after its booked instant. Each counts. Epoch ms, in order.
+   */
+  readonly suspects?: readonly number[]
   readonly timeline: readonly TimelineEvent[]
 }
 
@@ -293,7 +296,7 @@ export type Patch = Partial<
     | 'attempts'
     | 'turnedAt'
     | 'firedAt'
-    | 'suspectAt'
+    | 'suspects'
   >
 >
 

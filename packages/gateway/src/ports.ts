@@ -15,10 +15,23 @@ import type {
   JsonObject,
   Move,
   Notification,
+  Priority,
   Recipient,
   RecipientFields,
   Status,
 } from './model.ts'
+
+import type { AccountRecord } from './provider-ports.ts'
+
+export type {
+  Account,
+  AccountRecord,
+  Alert,
+  Alerts,
+  Message,
+  Provider,
+  SendResult,
+} from './provider-ports.ts'
 
 // ---- time and chance
 
@@ -97,6 +110,7 @@ export interface Change {
   readonly recipients?: readonly Recipient[]
   readonly answer?: StoredAnswer
   readonly jobs?: readonly JobWrite[]
+  readonly accounts?: readonly AccountRecord[]
 }
 
 export type CommitResult =
@@ -127,6 +141,9 @@ export interface DeadLetterQuery {
   readonly tenant?: string
   readonly channel?: Channel
   readonly cause?: DeadCause
+  /** Any of these. */
+  readonly causes?: readonly DeadCause[]
+  readonly priority?: Priority
   readonly ids?: readonly string[]
   readonly cursor?: string
   readonly limit: number
@@ -155,7 +172,7 @@ export type Admission = Pick<
   | 'dueAt'
   | 'createdAt'
   | 'firedAt'
-  | 'suspectAt'
+  | 'suspects'
   | 'fingerprint'
   | 'undecided'
 > & {
@@ -228,6 +245,8 @@ export interface Store {
   runningJobs(): Promise<readonly Job[]>
   /** The notifications of a job, as they are on record. */
   jobMembers(job: Pick<Job, 'tenant' | 'id'>): Promise<readonly Pick<Notification, 'id' | 'status'>[]>
+  /** What was written of accounts that are not healthy. */
+  accounts(): Promise<readonly AccountRecord[]>
   /** How many notifications are in each state: kept up with every commit. */
   tallies(): Promise<readonly Tally[]>
   /** Whether it can be read and written now; throws what is wrong. */
@@ -299,66 +318,15 @@ export interface Queue {
   giveBack(notifications: readonly Notification[]): void
   /** Takes up to `max` for a channel, fair among tenants, urgent first. Empty when there are none. */
   pull(channel: Channel, max: number): readonly Notification[]
-  /** Calls `wake` whenever something for the channel arrives. */
-  subscribe(channel: Channel, wake: () => void): void
+  /** Calls `wake` whenever something for the channel arrives, and says how many. */
+  subscribe(channel: Channel, wake: (arrived: number) => void): void
   size(channel?: Channel): number
-  close(): Promise<void>
-}
-
-// ---- providers
-
-export interface Account {
-  readonly id: string
-  readonly url?: string
-  /** Never logged, never answered. */
-  readonly secret?: string
-  readonly options: JsonObject
-}
-
-/** What a provider is asked to carry: rendered, addressed, and ready. */
-export interface Message {
-  readonly id: string
-  readonly tenant: string
-  readonly channel: Channel
-  readonly category: string
-  readonly to: RecipientFields
-  readonly content: Content
-  readonly data?: JsonObject
-  readonly attempt: number
-  /** Where one click ends such mail, where the gateway has a public address (RFC 8058). */
-  readonly unsubscribeUrl?: string
-}
-
-export type SendResult =
-  | { readonly outcome: 'delivered'; readonly providerMessageId?: string; readonly detail?: string }
-  /** The account is over its rate. `retryAfter` as the provider wrote it: seconds or an HTTP date. */
-  | { readonly outcome: 'rate_limited'; readonly retryAfter?: string; readonly detail: string }
-  /** The notification's own fault; says nothing about the account. */
-  | { readonly outcome: 'rejected'; readonly invalidAddress: boolean; readonly detail: string }
-  /** The account's fault (5xx, time-out before an answer, no connection); nothing was delivered, unless `unheard`. */
-  | {
-      readonly outcome: 'failed'
-      readonly detail: string
-      /** The call had left and no answer came: the person may have got it, and it counts besides its repetition. */
-      readonly unheard?: boolean
-    }
-  /** It may or may not have been delivered. */
-  | { readonly outcome: 'unknown'; readonly detail: string }
-
-export interface Provider {
-  readonly name: string
-  /** Whether the provider drops a repetition with the same notification id. */
-  readonly idempotent: boolean
-  readonly channels: readonly Channel[]
-  /** Whether `send` calls `leaving`. @defaultValue false: a call leaves as it is made */
-  readonly tellsLeaving?: boolean
-  /**
-   * Never rejects for what a provider may do; `signal` aborts at the deadline. `leaving` is called just before the
-   * last bytes are written, where the adapter knows that moment: before it the provider cannot have counted the call.
-   */
-  send(message: Message, account: Account, signal: AbortSignal, leaving?: () => void): Promise<SendResult>
-  /** Opens what a first message would wait for. */
-  warm?(account: Account): Promise<void>
+  /** How many critical ones are among them. */
+  critical(channel: Channel): number
+  /** Since when the one that has waited longest stands here. */
+  oldest(channel: Channel): number | undefined
+  /** Takes out what has stood here since the instant or longer, least urgent first. */
+  takeOverdue(channel: Channel, since: number, max: number): readonly Notification[]
   close(): Promise<void>
 }
 

@@ -14,7 +14,7 @@ import { loadConfig } from '../src/config/load.ts'
 import type { Admitted, Caller, Draft } from '../src/doors.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../src/gateway.ts'
 import { type Notification, type Status, statuses } from '../src/model.ts'
-import type { Store } from '../src/ports.ts'
+import type { Provider, Store } from '../src/ports.ts'
 import { createVirtualClock, type VirtualClock } from '../src/simulation/clock.ts'
 
 export const second = 1_000
@@ -36,6 +36,8 @@ export interface HarnessOptions {
   /** Stands between the gateway and that file. */
   readonly wrap?: (store: Store) => Store
   readonly parts?: Partial<GatewayParts>
+  /** In the sandbox's place, on the clock of the harness. */
+  readonly providers?: (clock: VirtualClock) => readonly Provider[]
 }
 
 export interface Sent {
@@ -102,7 +104,13 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
     return watched
   }
 
-  const gateway = await createGateway(config, { clock, random, ...store, ...options.parts })
+  const gateway = await createGateway(config, {
+    clock,
+    random,
+    ...store,
+    ...(options.providers === undefined ? {} : { providers: options.providers(clock) }),
+    ...options.parts,
+  })
   await done(gateway.startStages())
   let serial = 0
   const mine: Caller = { tenant: 'default', module: 'default' }

@@ -37,14 +37,16 @@ export function createFacts(options: FactsOptions) {
       .flatMap((each) => each.rules.map((rule) => rule.stream))
     if (streams.length === 0) return []
     const entries: Entry[] = []
-    // It may have been sent before the crash: that counts besides what is still to come.
-    if (admission.suspectAt !== undefined) {
-      entries.push({ id: `${admission.id}?`, at: admission.suspectAt, fired: true, streams })
+    // It may have been sent then: that counts besides what is still to come.
+    const { suspects = [] } = admission
+    for (const [index, at] of suspects.entries()) {
+      entries.push({ id: `${admission.id}?${index}`, at, fired: true, streams })
     }
     const live = ledger.live(admission.id)
     const handedOver = live?.status === 'sending' ? live.events.at(-1)?.at : undefined
     const firedAt = handedOver ?? admission.firedAt
-    if (firedAt !== undefined) entries.push({ id: admission.id, at: firedAt, fired: true, streams })
+    if (firedAt !== undefined && !suspects.includes(firedAt))
+      entries.push({ id: admission.id, at: firedAt, fired: true, streams })
     else if (admission.status === 'queued' || admission.status === 'scheduled') {
       entries.push({ id: admission.id, at: admission.dueAt, fired: false, streams })
     }

@@ -5,7 +5,10 @@
 import type { Channel } from '../model.ts'
 import type { AccountConfig, Rate } from './config.ts'
 import type { AccountDocument, AccountPlace, ProviderDefinition } from './providers/provider.ts'
-import { readRate } from './quantity.ts'
+import { readDuration, readRate } from './quantity.ts'
+
+/** Beyond this a margin is no jitter on the way. */
+export const marginMaxMs = 1_000
 
 const unlimited: Rate = { text: 'unlimited', windows: [] }
 
@@ -52,7 +55,18 @@ export function readAccount(
     },
     rate: account.rate === undefined ? usual : readRate(account.rate),
     concurrencyMax: provider.concurrency(account),
+    ...marginOf(account, place),
   }
+}
+
+function marginOf(
+  { margin }: AccountDocument,
+  { path, source }: AccountPlace,
+): Pick<AccountConfig, 'marginMs'> {
+  if (margin === undefined) return {}
+  const marginMs = readDuration(margin)
+  if (marginMs > marginMaxMs) source.fault([...path, 'margin'], 'expected at most 1s')
+  return { marginMs }
 }
 
 function checkUrl(

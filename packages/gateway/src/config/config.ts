@@ -30,6 +30,8 @@ export interface Config {
   readonly pools: readonly PoolConfig[]
   readonly limits: LimitsConfig
   readonly network: NetworkConfig
+  /** Who is told of accounts that fail; absent: the log alone. */
+  readonly alerts: AlertsConfig | undefined
   readonly unsubscribe: UnsubscribeConfig
   readonly retention: RetentionConfig
   readonly log: { readonly level: LogLevel }
@@ -169,6 +171,40 @@ export interface PoolConfig {
   /** How long one call to the provider may take. @defaultValue 15_000 ms */
   readonly timeoutMs: number
   readonly retry: RetryConfig
+  readonly breaker: BreakerConfig
+  /** Whether a pool admits less while accounts are out. @defaultValue true */
+  readonly shedding: boolean
+  /** How long what cannot leave then waits until it is a dead letter. @defaultValue 5_000 ms */
+  readonly shedAfterMs: number
+  /** The share of each account's places kept for `critical` while there are any. @defaultValue 0.1 */
+  readonly criticalShare: number
+  /** Fewer calls at once while an account is slow; absent: always as many as configured. */
+  readonly adaptive: AdaptiveConfig | undefined
+}
+
+export interface BreakerConfig {
+  /** The share of failed calls that opens it. @defaultValue 0.5 */
+  readonly failures: number
+  /** Calls within the window before their share counts. @defaultValue 10 */
+  readonly of: number
+  /** @defaultValue 10_000 ms */
+  readonly withinMs: number
+  /** How long it stays open the first time; doubles with each failed probe. @defaultValue 5_000 ms */
+  readonly coolDownMs: number
+  /** @defaultValue 60_000 ms */
+  readonly coolDownMaxMs: number
+}
+
+export interface AdaptiveConfig {
+  /** Calls at once, never fewer. @defaultValue 1 */
+  readonly min: number
+  /** How many times the usual 99th percentile is too slow. @defaultValue 2 */
+  readonly slowdown: number
+}
+
+export interface AlertsConfig {
+  readonly url: string
+  readonly secret: string | undefined
 }
 
 export interface AccountConfig {
@@ -177,6 +213,8 @@ export interface AccountConfig {
   readonly rate: Rate
   /** Calls under way at most. */
   readonly concurrencyMax: number
+  /** Each window of its rate is kept this much longer. @defaultValue that of `limits` */
+  readonly marginMs?: number
 }
 
 export interface RetryConfig {
@@ -186,6 +224,8 @@ export interface RetryConfig {
   readonly capMs: number
   /** Calls to a provider before a notification becomes a dead letter. @defaultValue 6 */
   readonly attemptsMax: number
+  /** How many repetitions a pool may make, as a share of its first calls. @defaultValue 0.2 */
+  readonly budget: number
 }
 
 export interface LimitsConfig {

@@ -8,6 +8,7 @@ import type { JsonObject, JsonValue } from '../model.ts'
 import type {
   AbsentRule,
   AccountConfig,
+  AlertsConfig,
   AuthConfig,
   Config,
   JwtKeys,
@@ -74,8 +75,9 @@ export function describeConfig(config: Config): JsonObject {
       ),
       waitMax: formatDuration(webSocket.absent.waitMaxMs),
     },
-    pools: Object.fromEntries(pools.map((pool) => [pool.channel, poolOf(pool)])),
+    pools: poolsOf(pools),
     limits: { margin: formatDuration(limits.marginMs) },
+    ...(config.alerts === undefined ? {} : { alerts: alertsOf(config.alerts) }),
     network: { allowPrivate: network.allowPrivate },
     ...(unsubscribe.secret === undefined ? {} : { unsubscribe: { secret: masked } }),
     retention: {
@@ -137,6 +139,21 @@ function rateOf(rate: Rate): JsonValue {
   return rate.windows.length > 1 ? rate.windows.map((window) => window.text) : rate.text
 }
 
+/** A list where there is an order of fallback. */
+function poolsOf(pools: readonly PoolConfig[]): JsonObject {
+  const byChannel = Map.groupBy(pools, (pool) => pool.channel)
+  return Object.fromEntries(
+    [...byChannel].map(([channel, those]) => [
+      channel,
+      those.length === 1 ? poolOf(those[0]!) : those.map(poolOf),
+    ]),
+  )
+}
+
+function alertsOf({ url, secret }: AlertsConfig): JsonObject {
+  return { url: shownUrl(url), ...(secret === undefined ? {} : { secret: masked }) }
+}
+
 function poolOf(pool: PoolConfig): JsonObject {
   return {
     provider: pool.provider,
@@ -145,12 +162,24 @@ function poolOf(pool: PoolConfig): JsonObject {
       base: formatDuration(pool.retry.baseMs),
       cap: formatDuration(pool.retry.capMs),
       attempts: pool.retry.attemptsMax,
+      budget: pool.retry.budget,
     },
+    breaker: {
+      failures: pool.breaker.failures,
+      of: pool.breaker.of,
+      within: formatDuration(pool.breaker.withinMs),
+      coolDown: formatDuration(pool.breaker.coolDownMs),
+      coolDownMax: formatDuration(pool.breaker.coolDownMaxMs),
+    },
+    shedding: pool.shedding,
+    shedAfter: formatDuration(pool.shedAfterMs),
+    critical: pool.criticalShare,
+    adaptive: pool.adaptive === undefined ? false : { ...pool.adaptive },
     accounts: pool.accounts.map(accountOf),
   }
 }
 
-function accountOf({ account, rate, concurrencyMax }: AccountConfig): JsonObject {
+function accountOf({ account, rate, concurrencyMax, marginMs }: AccountConfig): JsonObject {
   const { dkim, rates, ...options } = account.options
   return {
     id: account.id,
@@ -167,6 +196,7 @@ function accountOf({ account, rate, concurrencyMax }: AccountConfig): JsonObject
     ...(dkim === undefined ? {} : { dkim: { ...(dkim as JsonObject), privateKey: masked } }),
     rate: rateOf(rate),
     concurrency: concurrencyMax,
+    ...(marginMs === undefined ? {} : { margin: formatDuration(marginMs) }),
   }
 }
 

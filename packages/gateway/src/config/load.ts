@@ -6,7 +6,9 @@
 import { statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { SluiceError } from '../errors.ts'
+import { marginMaxMs } from './accounts.ts'
 import { isLoopback } from './address.ts'
+import { readAlerts } from './alerts.ts'
 import { readAuth } from './auth.ts'
 import { misfits } from './check.ts'
 import type {
@@ -32,12 +34,6 @@ const dayMs = 86_400_000
 
 const notCarried = new Map<string, string>([
   ...['roles', 'kafka', 'callbacks', 'cluster'].map((key) => [key, notCarriedYet] as const),
-  ...['breaker', 'shedAfter', 'fallback', 'retryBudget', 'latency', 'critical'].map(
-    (key) => [`pools.*.${key}`, notCarriedYet] as const,
-  ),
-  ...['breaker', 'shedAfter', 'fallback', 'retryBudget', 'latency', 'critical'].map(
-    (key) => [`pools.*.*.${key}`, notCarriedYet] as const,
-  ),
   ...['mailgun', 'apns', 'fcm', 'webpush'].map(
     (name) => [`provider=${name}`, `${name} ${notCarriedYet}`] as const,
   ),
@@ -72,6 +68,7 @@ export function loadConfig(options: LoadOptions): Config {
   const webSocket = readWebSocket(source.sound(['websocket'], document.websocket), source)
   const pools = readPools(document.pools, source)
   checkAbsent(webSocket.absent, pools, source)
+  const alerts = readAlerts(document.alerts, source)
   const templates = readFolder(part('templates'), source)
   const unsubscribe = source.sound(['unsubscribe'], document.unsubscribe)
   const secret = source.secret(['unsubscribe', 'secret'], unsubscribe.secret, unsubscribe.secretFile)
@@ -79,7 +76,7 @@ export function loadConfig(options: LoadOptions): Config {
     source.fault(['unsubscribe', 'secretFile'], `names a file with less than ${secretMin} characters in it`)
   }
   const marginMs = durationOr(20, source.sound(['limits'], document.limits).margin)
-  if (marginMs > 1_000) source.fault(['limits', 'margin'], 'expected at most 1s')
+  if (marginMs > marginMaxMs) source.fault(['limits', 'margin'], 'expected at most 1s')
   const retention = readRetention(source.sound(['retention'], document.retention), source)
 
   const policy = readPolicy(part('policy'), source, options.cwd)
@@ -99,6 +96,7 @@ export function loadConfig(options: LoadOptions): Config {
     webSocket,
     pools,
     limits: { marginMs },
+    alerts,
     network: { allowPrivate: document.network?.allowPrivate ?? false },
     unsubscribe: {
       secret,

@@ -5,7 +5,7 @@
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import type { AccountDocument, ProviderDefinition } from './providers/provider.ts'
 import { type ProviderName, providers } from './providers/table.ts'
-import { count, duration } from './schema-terms.ts'
+import { count, duration, flag, share } from './schema-terms.ts'
 
 const closed = { additionalProperties: false } as const
 
@@ -22,8 +22,57 @@ const poolTerms = {
         attempts: Type.Optional(
           count(1, 100, 'Calls before a notification becomes a dead letter. Default 6.'),
         ),
+        budget: Type.Optional(
+          share('How many repetitions the pool may make, as a share of its first calls. Default 20%.'),
+        ),
       },
       closed,
+    ),
+  ),
+  breaker: Type.Optional(
+    Type.Object(
+      {
+        failures: Type.Optional(share('The share of failed calls that opens it. Default 50%.')),
+        of: Type.Optional(count(1, 10_000, 'Calls within the window before their share counts. Default 10.')),
+        within: Type.Optional(duration('The window. Default 10s.')),
+        coolDown: Type.Optional(duration('How long it stays open the first time. Default 5s.')),
+        coolDownMax: Type.Optional(duration('The longest; it doubles with each failed probe. Default 60s.')),
+      },
+      { ...closed, description: 'When an account that fails is left alone.' },
+    ),
+  ),
+  shedding: Type.Optional(
+    flag('Whether less is admitted while accounts are blocked or broken. Default true.'),
+  ),
+  shedAfter: Type.Optional(
+    duration('How long what cannot leave then waits until it is a dead letter. Default 5s.'),
+  ),
+  critical: Type.Optional(
+    share('The share of each account’s places kept for critical while there are any. Default 10%.'),
+  ),
+  adaptive: Type.Optional(
+    Type.Union(
+      [
+        Type.Boolean(),
+        Type.Object(
+          {
+            min: Type.Optional(count(1, 100_000, 'Calls at once, never fewer. Default 1.')),
+            slowdown: Type.Optional(
+              Type.Number({
+                minimum: 1.1,
+                maximum: 100,
+                expects: 'a number from 1.1 to 100',
+                description: 'How many times the usual latency is too slow. Default 2.',
+              }),
+            ),
+          },
+          closed,
+        ),
+      ],
+      {
+        expects: 'true, false, or an object with min, slowdown',
+        description: 'Fewer calls at once while an account is slow. Default true.',
+      },
     ),
   ),
 }

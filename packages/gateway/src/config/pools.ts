@@ -5,19 +5,27 @@
  */
 import { type Channel, channels, type JsonObject } from '../model.ts'
 import { readAccount } from './accounts.ts'
-import type { PoolConfig, RetryConfig } from './config.ts'
-import { notCarriedYet } from './environment.ts'
+import type { AdaptiveConfig, BreakerConfig, PoolConfig, RetryConfig } from './config.ts'
 import type { PoolDocument } from './pool-schema.ts'
 import type { AccountDocument } from './providers/provider.ts'
 import { providers } from './providers/table.ts'
-import { readDuration } from './quantity.ts'
+import { readDuration, readShare } from './quantity.ts'
 import type { Source } from './source.ts'
 import type { Path } from './yaml-file.ts'
 
 export type PoolsDocument = Readonly<Partial<Record<Channel, PoolDocument | readonly PoolDocument[]>>>
 
 const timeoutMs = 15_000
-const usualRetry: RetryConfig = { baseMs: 1_000, capMs: 300_000, attemptsMax: 6 }
+const shedAfterMs = 5_000
+const criticalShare = 0.1
+const usualRetry: RetryConfig = { baseMs: 1_000, capMs: 300_000, attemptsMax: 6, budget: 0.2 }
+const usualBreaker: BreakerConfig = {
+  failures: 0.5,
+  of: 10,
+  withinMs: 10_000,
+  coolDownMs: 5_000,
+  coolDownMaxMs: 60_000,
+}
 
 export function readPools(document: PoolsDocument | undefined, source: Source): readonly PoolConfig[] {
   if (document === undefined || Object.keys(document).length === 0) {
@@ -32,16 +40,37 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
       if (channel === 'websocket') pools.push(readPool(channel, { provider: 'websocket' }, path, source))
       continue
     }
-    const list = Array.isArray(written) ? (written as readonly PoolDocument[]) : undefined
-    if (list !== undefined && list.length > 1)
-      source.fault([...path, 1], `a second pool for a channel ${notCarriedYet}`)
-    const [pool, at] = list === undefined ? [written as PoolDocument, path] : [list[0], [...path, 0]]
-    // What is wrong with its form has been told; the rest is still looked at, so that all is told at once.
-    if (pool !== undefined && Object.hasOwn(providers, pool.provider))
-      pools.push(readPool(channel, pool, at, source))
+    const places: readonly [PoolDocument, Path][] = Array.isArray(written)
+      ? (written as readonly PoolDocument[]).map((pool, index) => [pool, [...path, index]])
+      : [[written as PoolDocument, path]]
+    const ofChannel: PoolConfig[] = []
+    for (const [pool, at] of places) {
+      // What is wrong with its form has been told; the rest is still looked at, so that all is told at once.
+      if (typeof pool === 'object' && pool !== null && Object.hasOwn(providers, pool.provider))
+        ofChannel.push(readPool(channel, pool, at, source))
+    }
+    checkNames(ofChannel, path, source)
+    pools.push(...ofChannel)
   }
   checkSandboxIds(pools, source)
   return pools
+}
+
+/** The record and the timeline know an account by channel, provider and id. */
+function checkNames(pools: readonly PoolConfig[], path: Path, source: Source): void {
+  const seen = new Map<string, number>()
+  for (const [index, { provider, accounts }] of pools.entries()) {
+    for (const { account } of accounts) {
+      const name = `${provider} ${account.id}`
+      const other = seen.get(name)
+      if (other !== undefined && other !== index)
+        source.fault(
+          [...path, index, 'accounts'],
+          `"${account.id}" is the id of an account of the pool before`,
+        )
+      seen.set(name, index)
+    }
+  }
 }
 
 /** The sandbox is one for all channels and knows its accounts by id, so one id cannot behave in two ways. */
@@ -71,7 +100,10 @@ export function sandboxBehaviours(pools: readonly PoolConfig[]): Readonly<Record
 
 function readPool(channel: Channel, written: PoolDocument, path: Path, source: Source): PoolConfig {
   const { provider } = written
-  const { timeout, retry } = source.sound<PoolDocument>(path, written)
+  const { timeout, retry, breaker, shedding, shedAfter, critical, adaptive } = source.sound<PoolDocument>(
+    path,
+    written,
+  )
   const definition = providers[provider]
   const { channels: carried } = definition
   if (!carried.includes(channel))
@@ -91,6 +123,11 @@ function readPool(channel: Channel, written: PoolDocument, path: Path, source: S
     accounts,
     timeoutMs: timeout === undefined ? timeoutMs : readDuration(timeout),
     retry: readRetry(retry, [...path, 'retry'], source),
+    breaker: readBreaker(breaker, [...path, 'breaker'], source),
+    shedding: shedding ?? true,
+    shedAfterMs: shedAfter === undefined ? shedAfterMs : readDuration(shedAfter),
+    criticalShare: critical === undefined ? criticalShare : readShare(critical),
+    adaptive: readAdaptive(adaptive),
   }
 }
 
@@ -108,5 +145,25 @@ function readRetry(retry: PoolDocument['retry'], path: Path, source: Source): Re
   const baseMs = retry?.base === undefined ? usualRetry.baseMs : readDuration(retry.base)
   const capMs = retry?.cap === undefined ? Math.max(baseMs, usualRetry.capMs) : readDuration(retry.cap)
   if (capMs < baseMs) source.fault([...path, 'cap'], 'is shorter than base')
-  return { baseMs, capMs, attemptsMax: retry?.attempts ?? usualRetry.attemptsMax }
+  const budget = retry?.budget === undefined ? usualRetry.budget : readShare(retry.budget)
+  return { baseMs, capMs, attemptsMax: retry?.attempts ?? usualRetry.attemptsMax, budget }
+}
+
+function readBreaker(breaker: PoolDocument['breaker'], path: Path, source: Source): BreakerConfig {
+  const duration = (value: string | number | undefined, missingMs: number): number =>
+    value === undefined ? missingMs : readDuration(value)
+  const failures = breaker?.failures === undefined ? usualBreaker.failures : readShare(breaker.failures)
+  if (failures === 0) source.fault([...path, 'failures'], 'expected more than 0%: any call would open it')
+  const withinMs = duration(breaker?.within, usualBreaker.withinMs)
+  if (withinMs < 10) source.fault([...path, 'within'], 'expected at least 10ms')
+  const coolDownMs = duration(breaker?.coolDown, usualBreaker.coolDownMs)
+  const coolDownMaxMs = duration(breaker?.coolDownMax, Math.max(coolDownMs, usualBreaker.coolDownMaxMs))
+  if (coolDownMaxMs < coolDownMs) source.fault([...path, 'coolDownMax'], 'is shorter than coolDown')
+  return { failures, of: breaker?.of ?? usualBreaker.of, withinMs, coolDownMs, coolDownMaxMs }
+}
+
+function readAdaptive(adaptive: PoolDocument['adaptive']): AdaptiveConfig | undefined {
+  if (adaptive === false) return undefined
+  const { min = 1, slowdown = 2 } = adaptive === undefined || adaptive === true ? {} : adaptive
+  return { min, slowdown }
 }

@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { type Channel, channels } from '../model.ts'
+import { alertsSchema } from './alerts.ts'
 import { authSchema } from './auth-schema.ts'
 import { logLevels } from './config.ts'
 import { poolsSchema } from './pool-schema.ts'
@@ -172,6 +173,7 @@ export const configSchema = Type.Object(
         closed,
       ),
     ),
+    alerts: Type.Optional(alertsSchema),
     network: Type.Optional(
       Type.Object(
         {

@@ -4,7 +4,7 @@
  */
 
 import type { Attempted } from '../doors.ts'
-import type { Move, TimelineEvent } from '../model.ts'
+import type { DeadCause, Move, TimelineEvent } from '../model.ts'
 import { advance } from '../model.ts'
 import type { SendResult } from '../ports.ts'
 
@@ -40,31 +40,41 @@ export function settle(attempted: Attempted): Move {
         dueAt: now,
       })
     case 'unknown':
-      if (!attempted.idempotent) {
-        return advance(notification, [...path, event('dead', result.detail, 'outcome_unknown')], {
-          ...done,
-          dueAt: notification.expiresAt ?? Number.MAX_SAFE_INTEGER,
-        })
-      }
+      if (!attempted.idempotent) return dead('outcome_unknown', result.detail)
       return again()
     case 'failed':
       return again()
   }
 
+  function dead(cause: DeadCause, detail: string | undefined): Move {
+    const dueAt = notification.expiresAt ?? Number.MAX_SAFE_INTEGER
+    return advance(notification, [...path, event('dead', detail, cause)], { ...done, ...suspicion(), dueAt })
+  }
+
+  /** What may have arrived counts, whatever becomes of its repetition. */
+  function suspicion() {
+    if (!mayHaveArrived(result)) return {}
+    return { suspects: [...(notification.suspects ?? []), firedAt] }
+  }
+
   function again(): Move {
     const detail = 'detail' in result ? result.detail : undefined
-    if (attempted.retryAt === undefined) {
-      return advance(notification, [...path, event('dead', detail, 'attempts_exhausted')], {
-        ...done,
-        dueAt: notification.expiresAt ?? Number.MAX_SAFE_INTEGER,
-      })
+    const { retry } = attempted
+    switch (retry.kind) {
+      case 'never':
+        return dead('attempts_exhausted', detail)
+      case 'no_budget':
+        return dead('shed', `${detail ?? 'failed'}; the pool has repeated as much as it may`)
+      case 'elsewhere':
+        return advance(notification, [...path, event('queued', detail, 'retry')], { ...done, ...suspicion() })
+      case 'later':
+        return advance(notification, [...path, event('scheduled', detail, 'retry')], {
+          ...done,
+          ...suspicion(),
+          // What would be tried only after its end waits for its end.
+          dueAt: Math.min(retry.at, notification.expiresAt ?? retry.at),
+        })
     }
-    return advance(notification, [...path, event('scheduled', detail, 'retry')], {
-      ...done,
-      ...(mayHaveArrived(result) ? { suspectAt: now } : {}),
-      // What would be tried only after its end waits for its end.
-      dueAt: Math.min(attempted.retryAt, notification.expiresAt ?? attempted.retryAt),
-    })
   }
 }
 

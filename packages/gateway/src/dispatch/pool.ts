@@ -1,23 +1,18 @@
 /**
- * The accounts that serve a channel. A lease is the permission to make one call now: the account has a place in
- * every window of its rate, is not blocked, and has a call to spare. Accounts take turns.
+ * The accounts of one provider that serve a channel. A lease is the permission to make one call now: an account has a
+ * place in every window of its rate, is neither blocked nor broken, and has a call to spare; and the pool, where some
+ * of its accounts are out, still admits one. Accounts take turns.
  */
-import type { Window } from '@sluice/limits'
-import type { AccountReport, PoolReport } from '../doors.ts'
+import type { PoolReport } from '../doors.ts'
 import type { Channel } from '../model.ts'
-import type { Account, Provider } from '../ports.ts'
-import { createRollingRate, type RollingRate } from './rate.ts'
+import type { Account, AccountRecord, Provider, SendResult } from '../ports.ts'
+import { type AccountChange, type AccountOptions, PooledAccount } from './account.ts'
+import { type BreakerPolicy, defaultBreakerPolicy } from './breaker.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
-
-export interface AccountOptions {
-  readonly account: Account
-  /** Windows of its rate; none means unlimited. */
-  readonly windows: readonly Window[]
-  /** As the configuration writes it, for people. */
-  readonly rate: string
-  /** Calls under way at most. */
-  readonly concurrencyMax: number
-}
+import { RetryBudget } from './retry-budget.ts'
+import { Shedding } from './shedding.ts'
+import { SlicedCount } from './sliced-count.ts'
+import { Turns } from './turns.ts'
 
 export interface PoolOptions {
   readonly channel: Channel
@@ -28,101 +23,252 @@ export interface PoolOptions {
   readonly retry?: RetryPolicy
   /** How long a call may take. @defaultValue 15_000 ms */
   readonly timeoutMs?: number
+  readonly breaker?: BreakerPolicy
+  /** Whether less is admitted while accounts are out. @defaultValue true */
+  readonly shedding?: boolean
+  /** How long what cannot leave then waits. @defaultValue 5_000 ms */
+  readonly shedAfterMs?: number
+  /** The share of each account's places that is kept for `critical` where there are any. @defaultValue 0.1 */
+  readonly criticalShare?: number
+  /** Fewer calls at once while an account is slow. @defaultValue none: always as configured */
+  readonly adaptive?: { readonly min: number; readonly slowdown: number } | undefined
+  /** The instant of its making. */
+  readonly now: number
+  readonly onChange?: (pool: Pool, account: PooledAccount, change: AccountChange) => void
 }
 
 export interface Lease {
+  readonly pool: Pool
   readonly account: Account
   /** The call did not happen: its place in the rate is free again. */
   undo(): void
   /** The call has left only now: here it counts in the rate. */
   left(now: number): void
-  /** The call has ended. */
+  /** What the call came to, and how long it took. */
+  judge(now: number, result: SendResult, tookMs: number): void
+  /** Whether another account of the pool is healthy. */
+  hasOther(): boolean
+  /** The call is settled: another one may begin. */
   end(): void
-  block(until: number): void
 }
 
-class PooledAccount {
-  readonly options: AccountOptions
-  readonly rate: RollingRate
-  inFlight = 0
-  blockedUntil = 0
-
-  constructor(options: AccountOptions, marginMs: number) {
-    this.options = options
-    this.rate = createRollingRate(options.windows, marginMs)
-  }
-
-  /** When it may make a call; `undefined` while all its calls are under way. */
-  freeAt(now: number): number | undefined {
-    if (this.inFlight >= this.options.concurrencyMax) return undefined
-    return this.rate.freeAt(Math.max(now, this.blockedUntil))
-  }
-
-  report(now: number): AccountReport {
-    const blocked = this.blockedUntil > now
-    return {
-      id: this.options.account.id,
-      rate: this.options.rate,
-      used: this.rate.used(now),
-      status: blocked ? 'blocked' : 'healthy',
-      blockedUntil: blocked ? this.blockedUntil : null,
-      learnedRate: null,
-      concurrency: this.options.concurrencyMax,
-    }
-  }
-}
+/** For so long after the last critical one places are kept for the next. */
+const criticalMemoryMs = 10_000
 
 export class Pool {
   readonly channel: Channel
   readonly provider: Provider
   readonly retry: RetryPolicy
   readonly timeoutMs: number
+  readonly shedAfterMs: number
+  readonly sheds: boolean
+  readonly budget: RetryBudget
+  readonly shedding: Shedding
   readonly #accounts: readonly PooledAccount[]
-  #turn = 0
+  readonly #turns: Turns<PooledAccount>
+  /** The same without what is kept: for critical ones, when the others have no turn left. */
+  readonly #criticalTurns: Turns<PooledAccount>
+  readonly #criticalShare: number
+  readonly #criticals = new SlicedCount(criticalMemoryMs, 10)
+  readonly #onChange: PoolOptions['onChange']
+  readonly #weights: ReadonlyMap<PooledAccount, number>
+  readonly #weight: number
+  readonly #out = new Set<PooledAccount>()
+  /** When the first block is over. */
+  #backAt = Number.POSITIVE_INFINITY
+  /** When the first that is open may be probed. */
+  #probeAt = Number.POSITIVE_INFINITY
+  #kept = 0
 
   constructor(options: PoolOptions) {
     this.channel = options.channel
     this.provider = options.provider
     this.retry = options.retry ?? defaultRetryPolicy
     this.timeoutMs = options.timeoutMs ?? 15_000
-    this.#accounts = options.accounts.map((account) => new PooledAccount(account, options.marginMs))
+    this.shedAfterMs = options.shedAfterMs ?? 5_000
+    this.sheds = options.shedding ?? true
+    this.budget = new RetryBudget({ share: this.retry.budget })
+    this.#criticalShare = options.criticalShare ?? 0.1
+    this.#onChange = options.onChange
+    const policy = {
+      marginMs: options.marginMs,
+      breaker: options.breaker ?? defaultBreakerPolicy,
+      adaptive: options.adaptive,
+    }
+    const members = options.accounts.map((account) => new PooledAccount(account, policy))
+    this.#accounts = members
+    this.#turns = new Turns({ members, freeAt: (account, now) => account.freeAt(now, this.#kept) })
+    this.#criticalTurns = new Turns({ members, freeAt: (account, now) => account.freeAt(now, 0) })
+    // An account without a limit weighs as much as the largest that has one.
+    const largest = Math.max(0, ...members.map((account) => account.ratePerSecond ?? 0)) || 1
+    this.#weights = new Map(members.map((account) => [account, account.ratePerSecond ?? largest]))
+    this.#weight = sum(this.#weights.values())
+    this.shedding = new Shedding(
+      { ratePerSecond: this.ratePerSecond, demandMs: this.shedAfterMs, enabled: this.sheds },
+      options.now,
+    )
   }
 
-  /** Up to `max` permissions to call now. */
-  lease(now: number, max: number): Lease[] {
+  /** Of all accounts together; `undefined` where one has no limit. */
+  get ratePerSecond(): number | undefined {
+    if (this.#accounts.some((account) => account.ratePerSecond === undefined)) return undefined
+    return sum(this.#accounts.map((account) => account.ratePerSecond!))
+  }
+
+  /** Up to `max` permissions to call now, the first of which are for as many critical ones. */
+  lease(now: number, max: number, critical = 0): Lease[] {
+    this.#refresh(now)
+    if (critical > 0) this.#criticals.add(now, Math.min(critical, max))
+    this.#keep(this.#criticals.sum(now) > 0 ? this.#criticalShare : 0)
     const leases: Lease[] = []
-    for (let passed = 0; passed < this.#accounts.length && leases.length < max; ) {
-      const account = this.#accounts[this.#turn % this.#accounts.length]!
-      this.#turn = (this.#turn + 1) % this.#accounts.length
-      const free = account.freeAt(now)
-      if (free === undefined || free > now) {
-        passed += 1
-        continue
-      }
-      passed = 0
-      leases.push(leaseOf(account, account.rate.take(now)))
-      account.inFlight += 1
+    const room = Math.min(max, this.shedding.room(now))
+    while (leases.length < room) {
+      const urgent = this.#kept > 0 && leases.length < critical
+      const account = this.#turns.next(now) ?? (urgent ? this.#criticalTurns.next(now) : undefined)
+      if (account === undefined) break
+      leases.push(this.#leaseOf(account, now))
     }
+    if (now >= this.#probeAt && leases.length < max) this.#probe(now, leases, max)
     return leases
   }
 
-  /** The earliest instant at which a rate or block frees an account; `undefined` when only an ending call can. */
-  freeAt(now: number): number | undefined {
-    let earliest: number | undefined
-    for (const account of this.#accounts) {
-      const free = account.freeAt(now)
-      if (free !== undefined && (earliest === undefined || free < earliest)) earliest = free
+  /** A probe is no part of what the pool still admits: it is how an account comes back. */
+  #probe(now: number, leases: Lease[], max: number): void {
+    for (const account of this.#out) {
+      if (leases.length === max) break
+      const free = account.freeAt(now, 0)
+      if (free !== undefined && free <= now) leases.push(this.#leaseOf(account, now))
     }
-    return earliest
+    this.#weigh(now)
+  }
+
+  /** Another lease in place of this one, of another account if there is one that is free. */
+  exchange(lease: Lease, now: number): Lease {
+    const account = this.#turns.next(now)
+    if (account === undefined || account.account.id === lease.account.id) return lease
+    lease.undo()
+    return this.#leaseOf(account, now)
+  }
+
+  #keep(kept: number): void {
+    if (kept === this.#kept) return
+    this.#kept = kept
+    // What was kept is lent again: many may be free earlier than they thought.
+    if (kept === 0) for (const account of this.#accounts) this.#turns.changed(account)
+  }
+
+  #leaseOf(account: PooledAccount, now: number): Lease {
+    let takenAt = account.take(now)
+    const probe = account.breaker.begin()
+    this.shedding.carried(now, 1)
+    this.shedding.take()
+    return {
+      pool: this,
+      account: account.account,
+      undo: () => {
+        account.undo(takenAt)
+        if (probe) {
+          account.breaker.abandon()
+          this.#weigh(now)
+        }
+        this.shedding.carried(now, -1)
+        this.shedding.giveBack()
+        this.#changed(account)
+      },
+      left(later) {
+        if (later - takenAt > lateMsMax) takenAt = account.move(takenAt, later)
+      },
+      judge: (ended, result, tookMs) => {
+        // What was refused was not carried; it asks again.
+        if (result.outcome === 'rate_limited') this.shedding.carried(now, -1)
+        for (const change of account.judge(ended, result, tookMs, probe)) this.#apply(ended, account, change)
+      },
+      hasOther: () => this.#accounts.length - this.#out.size > (this.#out.has(account) ? 0 : 1),
+      end: () => {
+        account.inFlight -= 1
+        this.#turns.ended(account)
+        this.#criticalTurns.ended(account)
+      },
+    }
+  }
+
+  #changed(account: PooledAccount): void {
+    this.#turns.changed(account)
+    this.#criticalTurns.changed(account)
+  }
+
+  #apply(now: number, account: PooledAccount, change: AccountChange): void {
+    switch (change.kind) {
+      case 'blocked':
+      case 'opened':
+        this.#out.add(account)
+        this.#weigh(now)
+        break
+      case 'closed':
+        this.#weigh(now)
+        this.#changed(account)
+        break
+      case 'resized':
+        this.provider.resize?.(account.account, change.concurrency)
+        this.#changed(account)
+    }
+    this.#onChange?.(this, account, change)
+  }
+
+  /** Those whose block is over are back. */
+  #refresh(now: number): void {
+    if (now >= this.#backAt) this.#weigh(now)
+  }
+
+  #weigh(now: number): void {
+    let out = 0
+    this.#backAt = Number.POSITIVE_INFINITY
+    this.#probeAt = Number.POSITIVE_INFINITY
+    for (const account of this.#out) {
+      if (!account.isOut(now)) {
+        this.#out.delete(account)
+        this.#changed(account)
+        continue
+      }
+      out += this.#weights.get(account)!
+      const { blockedUntil, breaker } = account
+      if (blockedUntil > now) this.#backAt = Math.min(this.#backAt, blockedUntil)
+      if (breaker.status !== 'open') continue
+      this.#probeAt = Math.min(this.#probeAt, Math.max(breaker.openUntil, blockedUntil))
+    }
+    const accounts = this.#accounts.length - this.#out.size
+    this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight, accounts })
+  }
+
+  /** The earliest instant at which something frees an account; `undefined` when only an ending call can. */
+  freeAt(now: number): number | undefined {
+    this.#refresh(now)
+    const free = this.#turns.freeAt(now)
+    if (free === undefined || !this.shedding.isActive) return free
+    const admits = this.shedding.freeAt(now)
+    return Math.min(
+      admits === undefined ? Number.POSITIVE_INFINITY : Math.max(free, admits),
+      Math.max(now, this.#probeAt, free),
+      // Then one account more is there, and with it more is admitted.
+      Math.max(now, this.#backAt, free),
+    )
+  }
+
+  /** Whether all of its accounts are healthy, some are out, or none is left. */
+  condition(now: number): 'whole' | 'reduced' | 'blocked' | 'broken' {
+    this.#refresh(now)
+    if (this.#out.size === 0) return 'whole'
+    if (this.#out.size < this.#accounts.length) return 'reduced'
+    return [...this.#out].every((account) => account.isBroken) ? 'broken' : 'blocked'
   }
 
   get inFlight(): number {
-    return this.#accounts.reduce((sum, account) => sum + account.inFlight, 0)
+    return this.#accounts.reduce((total, account) => total + account.inFlight, 0)
   }
 
   async warm(): Promise<void> {
     const warmed = await Promise.allSettled(
-      this.#accounts.map((account) => this.provider.warm?.(account.options.account)),
+      this.#accounts.map((account) => this.provider.warm?.(account.account)),
     )
     for (const result of warmed) {
       // A server that is away now may be back at the first message; a key that cannot be read stays unreadable.
@@ -130,6 +276,24 @@ export class Pool {
         throw result.reason
       }
     }
+  }
+
+  /** What outlives a restart of one account. */
+  record(account: PooledAccount, now: number): AccountRecord {
+    const { channel, provider } = this
+    return { channel, provider: provider.name, account: account.account.id, ...account.record(now) }
+  }
+
+  /** What was on record when the process began. */
+  restore(now: number, records: readonly AccountRecord[]): void {
+    for (const record of records) {
+      if (record.channel !== this.channel || record.provider !== this.provider.name) continue
+      const account = this.#accounts.find((each) => each.account.id === record.account)
+      if (account === undefined) continue
+      account.restore(record)
+      if (account.isOut(now)) this.#out.add(account)
+    }
+    if (this.#out.size > 0) this.#weigh(now)
   }
 
   report(now: number): PoolReport {
@@ -146,22 +310,8 @@ export class Pool {
 /** What left later than it was counted by less than this is not counted again: a quarter of the usual margin. */
 export const lateMsMax = 5
 
-function leaseOf(account: PooledAccount, instant: number): Lease {
-  let takenAt = instant
-  return {
-    account: account.options.account,
-    undo() {
-      account.rate.undo(takenAt)
-      account.inFlight -= 1
-    },
-    left(now) {
-      if (now - takenAt > lateMsMax) takenAt = account.rate.move(takenAt, now)
-    },
-    end() {
-      account.inFlight -= 1
-    },
-    block(until) {
-      account.blockedUntil = Math.max(account.blockedUntil, until)
-    },
-  }
+function sum(numbers: Iterable<number>): number {
+  let total = 0
+  for (const each of numbers) total += each
+  return total
 }

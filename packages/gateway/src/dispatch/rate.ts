@@ -5,8 +5,11 @@
 import type { Window } from '@sluice/limits'
 
 export interface RollingRate {
-  /** The earliest instant ≥ now at which one more may go. */
-  freeAt(now: number): number
+  /**
+   * The earliest instant ≥ now at which one more may go, when only a share of each window's places may be used and
+   * of these a share is kept for others. At least one place is always there.
+   */
+  freeAt(now: number, share?: number, kept?: number): number
   /** Returns the instant noted. */
   take(now: number): number
   /** Takes back a `take` that led to nothing; where others followed it, its place is lost, which is safe. */
@@ -42,12 +45,13 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
   }
 
   return {
-    freeAt(now) {
+    freeAt(now, share = 1, kept = 0) {
       let free = now
       for (const window of windows) {
         if (window.max === 0) return Number.POSITIVE_INFINITY
-        if (count >= window.max) {
-          const next = at(window.max) + window.windowMs + marginMs
+        const max = share === 1 && kept === 0 ? window.max : placesOf(window.max, share, kept)
+        if (count >= max) {
+          const next = at(max) + window.windowMs + marginMs
           if (next > free) free = next
         }
       }
@@ -91,4 +95,11 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
       return used
     },
   }
+}
+
+/** What is kept is a place at least, but never the last one. */
+export function placesOf(max: number, share: number, kept: number): number {
+  const usable = Math.max(1, Math.floor(max * share))
+  if (kept === 0) return usable
+  return Math.max(1, usable - Math.max(1, Math.floor(usable * kept)))
 }

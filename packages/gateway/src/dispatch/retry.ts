@@ -7,9 +7,16 @@ export interface RetryPolicy {
   readonly capMs: number
   /** Calls to a provider before a notification becomes a dead letter. @defaultValue 6 */
   readonly attemptsMax: number
+  /** How many repetitions there may be, as a share of first calls. @defaultValue 0.2 */
+  readonly budget: number
 }
 
-export const defaultRetryPolicy: RetryPolicy = { baseMs: 1_000, capMs: 300_000, attemptsMax: 6 }
+export const defaultRetryPolicy: RetryPolicy = {
+  baseMs: 1_000,
+  capMs: 300_000,
+  attemptsMax: 6,
+  budget: 0.2,
+}
 
 /**
  * Full jitter: uniform between nothing and the exponential bound, which spreads the retries of many.

@@ -4,7 +4,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { Happening, Jobs, Ledger, PoolReport } from '../doors.ts'
+import type { Happening, Jobs, Ledger, PoolCounts, PoolReport } from '../doors.ts'
 import type { Channel, Status, TimelineEvent } from '../model.ts'
 import { channels, statuses } from '../model.ts'
 import type { Queue } from '../ports.ts'
@@ -16,6 +16,7 @@ export interface MetricsOptions {
   readonly jobs: Pick<Jobs, 'running'>
   readonly pools: () => readonly PoolReport[]
   readonly webSocket?: { readonly hub: Pick<WebSocketHub, 'report'> }
+  readonly poolCounts?: () => readonly PoolCounts[]
 }
 
 export interface Metrics {
@@ -45,6 +46,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const changes = new Tally()
   const calls = new Tally()
   const suppressions = new Tally()
+  const deaths = new Tally()
 
   const unsubscribe = ledger.subscribe(({ notification, events }: Happening) => {
     const { channel } = notification
@@ -52,6 +54,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
       changes.add(channel, event.status)
       if (event.status === 'accepted') accepted += 1
       else if (event.status === 'suppressed') suppressions.add(channel, event.reason ?? 'none')
+      else if (event.status === 'dead') deaths.add(channel, event.reason ?? 'none')
       const outcome = callOutcome(event)
       if (outcome !== undefined) calls.add(channel, event.provider ?? 'none', outcome)
     }
@@ -85,6 +88,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ['channel', 'provider', 'outcome'],
     calls.each,
   )
+  counter('sluice_dead_letters_total', 'Dead letters.', ['channel', 'cause'], deaths.each)
   gauge('sluice_queue_size', 'Ready to leave.', ['channel'], (set) => {
     if (options.queue !== undefined)
       for (const channel of channels) set([channel], options.queue.size(channel))
@@ -99,6 +103,20 @@ export function createMetrics(options: MetricsOptions): Metrics {
     }
   })
   if (options.webSocket !== undefined) webSocketMetrics(options.webSocket.hub)
+  const poolLabels = ['channel', 'provider']
+  counter(
+    'sluice_account_changes_total',
+    'Accounts that were blocked, whose breaker opened or closed, or whose calls at once changed.',
+    [...poolLabels, 'change'],
+    (set) => {
+      for (const { channel, provider, changes } of options.poolCounts?.() ?? [])
+        for (const [change, count] of Object.entries(changes)) set([channel, provider, change], count)
+    },
+  )
+  gauge('sluice_retry_budget', 'Repetitions that a pool may make now.', poolLabels, (set) => {
+    for (const { channel, provider, retryBudget } of options.poolCounts?.() ?? [])
+      set([channel, provider], retryBudget)
+  })
   const loopDelay = processGauges()
 
   type Set = (labels: readonly string[], value: number) => void
@@ -197,7 +215,7 @@ const labelled = (names: readonly string[], values: readonly string[]): Record<s
   Object.fromEntries(names.map((name, index) => [name, values[index]!]))
 
 /** What a call to a provider came to; undefined for what is no end of a call. */
-function callOutcome({ status, attempt }: TimelineEvent): string | undefined {
+function callOutcome({ status, reason, attempt }: TimelineEvent): string | undefined {
   if (attempt === undefined) return undefined
   switch (status) {
     case 'delivered':
@@ -207,7 +225,7 @@ function callOutcome({ status, attempt }: TimelineEvent): string | undefined {
     case 'scheduled':
       return 'retry'
     case 'queued':
-      return 'rate_limited'
+      return reason === 'retry' ? 'retry' : 'rate_limited'
     default:
       return undefined
   }

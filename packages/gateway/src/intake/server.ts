@@ -5,7 +5,7 @@
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Caller, Gate, Jobs, Ledger, People, PoolReport } from '../doors.ts'
+import type { Caller, Gate, Jobs, Ledger, People, PoolCounts, PoolReport } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -70,6 +70,7 @@ export interface HttpServerOptions {
   /** Those that a pool serves. */
   readonly channels: readonly Channel[]
   readonly pools: () => readonly PoolReport[]
+  readonly poolCounts?: () => readonly PoolCounts[]
   readonly queue?: Pick<Queue, 'size'>
   readonly links?: UnsubscribeLinks
   readonly clock: Clock

@@ -116,13 +116,16 @@ export function createSchedule(options: AgendaOptions): Schedule {
     push(notifications)
   }
 
-  /** Whatever keeps it in the queue, it ends in time. */
   function push(notifications: readonly Notification[]): void {
-    for (const notification of notifications) {
-      if (notification.expiresAt !== undefined) ends.push(notification.expiresAt, notification)
-    }
-    if (ends.size > endsMax) forgetEnds()
+    for (const notification of notifications) watchEnd(notification)
     track('queue', queue.push(notifications))
+  }
+
+  /** Whatever keeps it in the queue, it ends in time. */
+  function watchEnd(notification: Notification): void {
+    if (notification.expiresAt === undefined) return
+    ends.push(notification.expiresAt, notification)
+    if (ends.size > endsMax) forgetEnds()
   }
 
   function forgetEnds(): void {
@@ -243,6 +246,12 @@ export function createSchedule(options: AgendaOptions): Schedule {
         }
       }
       if (ready.length > 0) push(ready)
+      arm()
+    },
+    placeFirst(notification) {
+      ledger.hold(notification)
+      watchEnd(notification)
+      queue.giveBack([notification])
       arm()
     },
     postpone(notification, at) {

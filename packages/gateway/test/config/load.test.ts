@@ -49,6 +49,7 @@ test('without a file everything has its default', (t) => {
       absent: { default: { kind: 'wait' }, byCategory: new Map(), waitMaxMs: 86_400_000 },
     },
     limits: { marginMs: 20 },
+    alerts: undefined,
     network: { allowPrivate: false },
     unsubscribe: { secret: undefined, keyFile: join(cwd, 'data/unsubscribe.key') },
     retention: { answersMs: 86_400_000, notificationsMs: 31 * 86_400_000 },
@@ -377,7 +378,7 @@ pools: { push: { provider: sandbox, timeout: 3s, retry: { base: 10min, attempts:
   )
   assert.deepEqual(
     [pools[0]?.timeoutMs, pools[0]?.retry],
-    [3_000, { baseMs: 600_000, capMs: 600_000, attemptsMax: 2 }],
+    [3_000, { baseMs: 600_000, capMs: 600_000, attemptsMax: 2, budget: 0.2 }],
   )
 })
 

@@ -37,7 +37,7 @@ const refusals: readonly Refusal[] = [
     name: 'a file that is no object',
     yaml: '- a\n',
     says: [
-      'sluice.yaml:1: expected an object with http, auth, store, state, queue, intake, deliveryLog, policy, templates, tenants, websocket, pools, limits, network, unsubscribe, retention, log; this is ["a"]',
+      'sluice.yaml:1: expected an object with http, auth, store, state, queue, intake, deliveryLog, policy, templates, tenants, websocket, pools, limits, alerts, network, unsubscribe, retention, log; this is ["a"]',
     ],
   },
   {
@@ -90,19 +90,25 @@ const refusals: readonly Refusal[] = [
     says: [`sluice.yaml:1: intake: a source of notifications besides HTTP ${later}; expected an empty list`],
   },
   {
-    name: 'a breaker',
-    yaml: 'pools:\n  sms:\n    provider: sandbox\n    breaker: { failures: 50% }',
-    says: [`sluice.yaml:4: pools.sms.breaker: ${later}`],
+    name: 'a breaker that any call would open',
+    yaml: 'pools:\n  sms:\n    provider: sandbox\n    breaker: { failures: 0%, within: 5ms, coolDown: 2min, coolDownMax: 1min }',
+    says: [
+      'sluice.yaml:4: pools.sms.breaker.failures: expected more than 0%: any call would open it',
+      'sluice.yaml:4: pools.sms.breaker.within: expected at least 10ms',
+      'sluice.yaml:4: pools.sms.breaker.coolDownMax: is shorter than coolDown',
+    ],
   },
   {
-    name: 'a second pool',
+    name: 'an account in two pools of a channel',
     yaml: 'pools:\n  sms:\n    - { provider: sandbox }\n    - { provider: sandbox }',
-    says: [`sluice.yaml:4: pools.sms[1]: a second pool for a channel ${later}`],
+    says: ['sluice.yaml:4: pools.sms[1].accounts: "sandbox" is the id of an account of the pool before'],
   },
   {
-    name: 'a breaker in a list of pools',
-    yaml: 'pools: { sms: [{ provider: sandbox, breaker: {} }] }',
-    says: [`sluice.yaml:1: pools.sms[0].breaker: ${later}`],
+    name: 'a word that a pool in a list does not know',
+    yaml: 'pools: { sms: [{ provider: sandbox, breaker: { after: 3 } }] }',
+    says: [
+      'sluice.yaml:1: pools.sms[0].breaker.after: is not known here; known are failures, of, within, coolDown, coolDownMax',
+    ],
   },
   {
     name: 'a provider of later',

@@ -34,7 +34,10 @@ test('what waits for a blocked account ends in time, and its place in the limits
   const expiresAt = harness.start + 10 * minute
   const held = [await harness.post({ expiresAt }), await harness.post({ expiresAt })]
   await harness.runUntil(expiresAt - 1)
-  for (const { id } of held) assert.equal((await harness.notification(id)).timeline.at(-1)?.status, 'queued')
+  for (const { id } of held) {
+    const last = (await harness.notification(id)).timeline.at(-1)
+    assert.deepEqual([last?.status, last?.reason], ['dead', 'pool_blocked'])
+  }
   await harness.runUntil(expiresAt)
   for (const { id } of held) {
     const ended = await harness.notification(id)

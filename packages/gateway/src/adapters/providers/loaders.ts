@@ -6,18 +6,20 @@ export interface ProviderSurroundings {
   readonly clock: Clock
   /** Whether an address that came with a request may lead into a private network. */
   readonly allowPrivate: boolean
+  /** From a call to its result, ms: the longest that a pool of it allows. */
+  readonly deadlineMs: number
   /** Who is connected. */
   readonly hub: Hub
 }
 
 const loaders = {
-  async sendgrid() {
+  async sendgrid({ deadlineMs }) {
     const { createSendgridProvider } = await import('./sendgrid.ts')
-    return createSendgridProvider()
+    return createSendgridProvider({ deadlineMs })
   },
-  async smtp() {
+  async smtp({ deadlineMs }) {
     const { createSmtpProvider } = await import('./smtp.ts')
-    return createSmtpProvider()
+    return createSmtpProvider({ deadlineMs })
   },
   async ses(surroundings) {
     const { createSesProvider } = await import('./ses.ts')

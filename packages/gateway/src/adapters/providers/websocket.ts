@@ -6,7 +6,7 @@
 import type { JsonObject } from '../../model.ts'
 import type { Hub, Message, Provider, SendResult } from '../../ports.ts'
 
-const notConnected: SendResult = { outcome: 'failed', detail: 'not connected' }
+const notConnected: SendResult = { outcome: 'failed', detail: 'not connected', blameless: true }
 
 export function createWebSocketProvider({ hub }: { readonly hub: Hub }): Provider {
   return {
@@ -22,7 +22,7 @@ export function createWebSocketProvider({ hub }: { readonly hub: Hub }): Provide
         case 'absent':
           return notConnected
         case 'unread':
-          return { outcome: 'failed', detail: 'connected, and not reading', unheard: true }
+          return { outcome: 'failed', detail: 'connected, and not reading', unheard: true, blameless: true }
       }
     },
     async close() {},

@@ -6,37 +6,61 @@
  */
 import type { Channel, Notification, Priority } from '../../model.ts'
 import { channels, priorities } from '../../model.ts'
-import type { Queue } from '../../ports.ts'
+import type { Clock, Queue } from '../../ports.ts'
 
 export interface EmbeddedQueueOptions {
+  readonly clock: Pick<Clock, 'now'>
   /** A tenant's share of the turns. @defaultValue 1 for everyone */
   readonly weightOf?: (tenant: string) => number
 }
 
-/** First in, first out, with a way back to the front. Taking from the front moves an index, not the array. */
+/**
+ * First in, first out, with a way back to the front, and since when each stands here. Taking from the front moves an
+ * index, not the array.
+ */
 class Line {
   #items: Notification[] = []
+  #since: number[] = []
   #head = 0
 
   get length(): number {
     return this.#items.length - this.#head
   }
 
-  push(item: Notification): void {
-    this.#items.push(item)
+  /** Since when the first stands here: nobody has waited longer. */
+  get oldest(): number | undefined {
+    return this.#since[this.#head]
   }
 
-  unshift(item: Notification): void {
-    if (this.#head > 0) this.#items[--this.#head] = item
-    else this.#items.unshift(item)
+  push(item: Notification, now: number): void {
+    this.#items.push(item)
+    this.#since.push(now)
+  }
+
+  /** What comes back has waited as long as the first. */
+  unshift(item: Notification, now: number): void {
+    const since = this.oldest ?? now
+    if (this.#head > 0) {
+      this.#head -= 1
+      this.#items[this.#head] = item
+      this.#since[this.#head] = since
+    } else {
+      this.#items.unshift(item)
+      this.#since.unshift(since)
+    }
   }
 
   shift(): Notification | undefined {
     const item = this.#items[this.#head]
     if (item === undefined) return undefined
     this.#head += 1
-    if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+    if (this.#head === this.#items.length) {
+      this.#items.length = 0
+      this.#since.length = 0
+      this.#head = 0
+    } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head)
+      this.#since = this.#since.slice(this.#head)
       this.#head = 0
     }
     return item
@@ -58,11 +82,15 @@ class TenantLines {
     this.tenant = tenant
   }
 
-  put(notification: Notification, front: boolean): void {
+  put(notification: Notification, front: boolean, now: number): void {
     const line = this.#lines[notification.priority]
-    if (front) line.unshift(notification)
-    else line.push(notification)
+    if (front) line.unshift(notification, now)
+    else line.push(notification, now)
     this.size += 1
+  }
+
+  line(urgency: Priority): Line {
+    return this.#lines[urgency]
   }
 
   take(): Notification | undefined {
@@ -83,7 +111,7 @@ class ChannelQueue {
   /** Tenants with something to send, the one whose turn it is first. */
   #turns: TenantLines[] = []
   #turn = 0
-  readonly wakers = new Set<() => void>()
+  readonly wakers = new Set<(arrived: number) => void>()
   readonly #weightOf: (tenant: string) => number
 
   constructor(weightOf: (tenant: string) => number) {
@@ -96,10 +124,10 @@ class ChannelQueue {
     return size
   }
 
-  put(notification: Notification, front: boolean): void {
+  put(notification: Notification, front: boolean, now: number): void {
     if (notification.priority === 'critical') {
-      if (front) this.critical.unshift(notification)
-      else this.critical.push(notification)
+      if (front) this.critical.unshift(notification, now)
+      else this.critical.push(notification, now)
       return
     }
     let lines = this.tenants.get(notification.tenant)
@@ -108,7 +136,7 @@ class ChannelQueue {
       this.tenants.set(notification.tenant, lines)
       this.#turns.push(lines)
     }
-    lines.put(notification, front)
+    lines.put(notification, front, now)
   }
 
   pull(max: number): Notification[] {
@@ -118,6 +146,33 @@ class ChannelQueue {
       if (item === undefined) break
       taken.push(item)
     }
+    return taken
+  }
+
+  oldest(): number | undefined {
+    let oldest = this.critical.oldest
+    for (const lines of this.#turns) {
+      for (const urgency of urgencies) {
+        const since = lines.line(urgency).oldest
+        if (since !== undefined && (oldest === undefined || since < oldest)) oldest = since
+      }
+    }
+    return oldest
+  }
+
+  /** What has stood here since the instant or longer, least urgent first. */
+  takeOverdue(since: number, max: number): Notification[] {
+    const taken: Notification[] = []
+    const takeFrom = (line: Line): number => {
+      const before = taken.length
+      while (taken.length < max && line.oldest !== undefined && line.oldest <= since)
+        taken.push(line.shift()!)
+      return taken.length - before
+    }
+    for (const urgency of urgencies.toReversed()) {
+      for (const lines of this.#turns) lines.size -= takeFrom(lines.line(urgency))
+    }
+    takeFrom(this.critical)
     return taken
   }
 
@@ -147,7 +202,8 @@ class ChannelQueue {
   }
 }
 
-export function createEmbeddedQueue(options: EmbeddedQueueOptions = {}): Queue {
+export function createEmbeddedQueue(options: EmbeddedQueueOptions): Queue {
+  const { clock } = options
   const weightOf = options.weightOf ?? (() => 1)
   const queues = new Map<Channel, ChannelQueue>(
     channels.map((channel) => [channel, new ChannelQueue(weightOf)]),
@@ -156,20 +212,22 @@ export function createEmbeddedQueue(options: EmbeddedQueueOptions = {}): Queue {
 
   return {
     push(notifications) {
-      const woken = new Set<ChannelQueue>()
+      const now = clock.now()
+      const woken = new Map<ChannelQueue, number>()
       for (const notification of notifications) {
         const queue = queueOf(notification.channel)
-        queue.put(notification, false)
-        woken.add(queue)
+        queue.put(notification, false, now)
+        woken.set(queue, (woken.get(queue) ?? 0) + 1)
       }
-      for (const queue of woken) for (const wake of queue.wakers) wake()
+      for (const [queue, arrived] of woken) for (const wake of queue.wakers) wake(arrived)
       return Promise.resolve()
     },
 
     giveBack(notifications) {
+      const now = clock.now()
       for (let i = notifications.length - 1; i >= 0; i -= 1) {
         const notification = notifications[i]!
-        queueOf(notification.channel).put(notification, true)
+        queueOf(notification.channel).put(notification, true, now)
       }
     },
 
@@ -187,6 +245,10 @@ export function createEmbeddedQueue(options: EmbeddedQueueOptions = {}): Queue {
       for (const queue of queues.values()) size += queue.size
       return size
     },
+
+    critical: (channel) => queueOf(channel).critical.length,
+    oldest: (channel) => queueOf(channel).oldest(),
+    takeOverdue: (channel, since, max) => queueOf(channel).takeOverdue(since, max),
 
     close() {
       return Promise.resolve()

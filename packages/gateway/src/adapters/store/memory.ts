@@ -15,6 +15,7 @@ import {
   type Status,
 } from '../../model.ts'
 import type {
+  AccountRecord,
   Admission,
   AdmissionQuery,
   Change,
@@ -28,6 +29,7 @@ import type {
   Tally,
 } from '../../ports.ts'
 import { admissionOf } from './admission.ts'
+import { ofPerson, ofTenant, orderOf, waits } from './memory-admissions.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 
 type Group = Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>
@@ -38,9 +40,6 @@ const answerKey = (of: Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path
   keyOf(of.tenant, of.module, of.method, of.path, of.key)
 
 const applied: CommitResult = { applied: true }
-const waits: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'dead'])
-/** What was never sent, and is no first of its kind either. */
-const nothingCame: ReadonlySet<Status> = new Set<Status>(['suppressed', 'failed', 'cancelled'])
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
 
 export function createMemoryStore(): Store {
@@ -54,6 +53,7 @@ class MemoryStore implements Store {
   readonly #recipients = new Map<string, Recipient>()
   readonly #answers = new Map<string, StoredAnswer>()
   readonly #jobs = new MemoryJobs()
+  readonly #accounts = new Map<string, AccountRecord>()
   readonly #open = new Map<string, Digest>()
   readonly #items = new Map<string, Map<string, Notification>>()
   readonly #closing = new Heap<Digest>()
@@ -85,7 +85,14 @@ class MemoryStore implements Store {
     for (const person of recipients) this.#recipients.set(keyOf(person.tenant, person.id), person)
     if (answer !== undefined) this.#answers.set(answerKey(answer), answer)
     for (const write of jobs) this.#jobs.write(write)
+    for (const record of change.accounts ?? []) this.#writeAccount(record)
     return applied
+  }
+
+  #writeAccount(record: AccountRecord): void {
+    const key = keyOf(record.channel, record.provider, record.account)
+    if (record.blockedUntil === undefined && record.breaker === undefined) this.#accounts.delete(key)
+    else this.#accounts.set(key, record)
   }
 
   #conflictsOf({ accept = [], moves = [], digests = [], answer, jobs = [] }: Change): string[] {
@@ -181,7 +188,7 @@ class MemoryStore implements Store {
   }
 
   async deadLetters(query: DeadLetterQuery): Promise<Page<Notification>> {
-    const { tenant, channel, cause, ids } = query
+    const { tenant, channel, cause, causes, priority, ids } = query
     const tenants =
       tenant === undefined ? [...this.#tenants.values()] : [this.#tenants.get(tenant) ?? new Map()]
     const found = tenants
@@ -191,6 +198,8 @@ class MemoryStore implements Store {
           row.status === 'dead' &&
           (channel === undefined || row.channel === channel) &&
           (cause === undefined || row.timeline.at(-1)?.reason === cause) &&
+          (causes === undefined || causes.some((each) => each === row.timeline.at(-1)?.reason)) &&
+          (priority === undefined || row.priority === priority) &&
           (ids === undefined || ids.includes(row.id)),
       )
     return page(found.sort(byId), query.cursor, query.limit)
@@ -315,6 +324,10 @@ class MemoryStore implements Store {
     return members.filter((row) => row !== undefined)
   }
 
+  async accounts(): Promise<readonly AccountRecord[]> {
+    return [...this.#accounts.values()]
+  }
+
   async tallies(): Promise<readonly Tally[]> {
     return [...this.#tallies.values()]
       .filter(({ count }) => count > 0)
@@ -370,23 +383,6 @@ function sameVersion(now: Notification, before: Notification): boolean {
       now.attempts === before.attempts &&
       now.timeline.length === before.timeline.length)
   )
-}
-
-const orderOf = (row: Notification): number => row.firedAt ?? row.suspectAt ?? row.dueAt
-
-function ofPerson(row: Notification, since: number): boolean {
-  const held = waits.has(row.status)
-  if (row.firedAt === undefined && row.suspectAt === undefined && nothingCame.has(row.status)) return false
-  return (
-    row.createdAt >= since ||
-    (row.firedAt ?? 0) >= since ||
-    (row.suspectAt ?? 0) >= since ||
-    (held && row.dueAt >= since)
-  )
-}
-
-function ofTenant(row: Notification, since: number): boolean {
-  return row.createdAt >= since || (row.turnedAt ?? Number.NEGATIVE_INFINITY) >= since
 }
 
 function page(rows: readonly Notification[], cursor: string | undefined, limit: number): Page<Notification> {

@@ -5,7 +5,7 @@
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
 import type { Channel, JsonObject } from '../../model.ts'
 import type { Rate } from '../config.ts'
-import { count, rate, text } from '../schema-terms.ts'
+import { count, duration, rate, text } from '../schema-terms.ts'
 import type { Source } from '../source.ts'
 import type { Path } from '../yaml-file.ts'
 
@@ -25,6 +25,9 @@ export const accountTerms = {
     rate('Never more than this in any rolling window. Default: by channel, see the reference.'),
   ),
   concurrency: Type.Optional(count(1, 100_000, 'Calls under way at most.')),
+  margin: Type.Optional(
+    duration('Each window of its rate is kept this much longer. Default: that of limits.margin.'),
+  ),
 }
 
 /** Where it calls, and a secret, each in the file or in one of its own. */

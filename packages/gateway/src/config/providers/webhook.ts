@@ -5,7 +5,7 @@ import { text } from '../schema-terms.ts'
 import { defineProvider } from './provider.ts'
 
 /** Standard Webhooks, spec 1.0: the key in whole groups of base64. */
-const webhookSecret =
+export const webhookSecret =
   '^whsec_(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?|[A-Za-z0-9+/]{4})$'
 
 export const webhook = defineProvider({

@@ -29,7 +29,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       attempts: 3,
       turnedAt: epoch - 6,
       firedAt: epoch - 5,
-      suspectAt: epoch - 4,
+      suspects: [epoch - 9, epoch - 4],
       decision: {
         outcome: 'delay',
         reason: 'tenant_limit',
@@ -228,6 +228,20 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.commit({ accept: [fresh], answer }), conflict('ключ-1'))
     assert.equal(await store.notification('acme', fresh.id), undefined)
     await must(store, { answer: { ...answer, module: 'other' } })
+  })
+
+  test('keeps what is known of accounts until they are healthy', async (store) => {
+    const account = { channel: 'email', provider: 'smtp', account: 'a' } as const
+    const blocked = { ...account, blockedUntil: epoch + 5 }
+    const open = { ...account, account: 'b', breaker: { openUntil: epoch, coolDownMs: 5_000 } }
+    await must(store, { accounts: [{ ...blocked, blockedUntil: epoch }, open] })
+    await must(store, { accounts: [blocked, { ...blocked, channel: 'sms' }] })
+    assert.deepEqual(
+      new Set(await store.accounts()),
+      new Set([blocked, open, { ...blocked, channel: 'sms' }]),
+    )
+    await must(store, { accounts: [account, { ...account, channel: 'sms' }] })
+    assert.deepEqual(await store.accounts(), [open])
   })
 
   test('stores people by tenant, the last version', async (store) => {

@@ -90,6 +90,9 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await of({ tenant: 'acme' }), [a, b, d])
     assert.deepEqual(await of({ channel: 'sms' }), [b])
     assert.deepEqual(await of({ cause: 'shed', tenant: 'acme' }), [a, b])
+    assert.deepEqual(await of({ causes: ['shed', 'poison'], tenant: 'acme' }), [a, b, d])
+    assert.deepEqual(await of({ priority: 'normal' }), [a, b, c, d])
+    assert.deepEqual(await of({ priority: 'low' }), [])
     assert.deepEqual(await of({ ids: [d, a, 'unknown'] }), [a, d])
     const first = await store.deadLetters({ limit: 3 })
     assert.equal(first.items.length, 3)
@@ -124,7 +127,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     })
     const suspect = someNotification({
       status: 'scheduled',
-      suspectAt: epoch + 4,
+      suspects: [epoch + 4],
       dueAt: epoch + 4,
     })
     const cancelled = someNotification()
@@ -146,7 +149,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.equal(found[2]?.firedAt, epoch + 1)
     assert.equal(found[2]?.actor, 'author-7')
     assert.equal(found[2]?.fingerprint, sent.fingerprint)
-    assert.equal(found[1]?.suspectAt, epoch + 4)
+    assert.deepEqual(found[1]?.suspects, [epoch + 4])
     assert.ok(found.every((admission) => !('content' in admission)))
     assert.deepEqual(
       ids(await store.admissions({ ...of, since: epoch - 100, limit: 2 })),

@@ -3,6 +3,9 @@ import { test } from 'node:test'
 import { createEmbeddedQueue } from '../../../src/adapters/queue/embedded.ts'
 import type { Notification, Priority } from '../../../src/model.ts'
 
+const now = 0
+const clock = { now: () => now }
+
 let serial = 0
 function notification(tenant: string, priority: Priority = 'normal'): Notification {
   serial += 1
@@ -27,7 +30,7 @@ const many = (count: number, tenant: string) => Array.from({ length: count }, ()
 const tenantsOf = (items: readonly Notification[]) => items.map((item) => item.tenant)
 
 test('tenants take turns, however much one of them has waiting', () => {
-  const queue = createEmbeddedQueue()
+  const queue = createEmbeddedQueue({ clock })
   queue.push(many(1_000, 'loud'))
   queue.push([...many(2, 'quiet'), ...many(2, 'calm')])
   assert.deepEqual(tenantsOf(queue.pull('email', 7)), [
@@ -43,21 +46,21 @@ test('tenants take turns, however much one of them has waiting', () => {
 })
 
 test('turns follow the weights', () => {
-  const queue = createEmbeddedQueue({ weightOf: (tenant) => (tenant === 'gold' ? 3 : 1) })
+  const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => (tenant === 'gold' ? 3 : 1) })
   queue.push([...many(100, 'gold'), ...many(100, 'plain')])
   const taken = tenantsOf(queue.pull('email', 40))
   assert.equal(taken.filter((tenant) => tenant === 'gold').length, 30)
 })
 
 test('a weight below one waits for its turns and still gets its share', () => {
-  const queue = createEmbeddedQueue({ weightOf: (tenant) => (tenant === 'small' ? 0.25 : 1) })
+  const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => (tenant === 'small' ? 0.25 : 1) })
   queue.push([...many(100, 'small'), ...many(100, 'plain')])
   const taken = tenantsOf(queue.pull('email', 50))
   assert.equal(taken.filter((tenant) => tenant === 'small').length, 10)
 })
 
 test('within a tenant urgency goes first and age second; critical goes before everyone', () => {
-  const queue = createEmbeddedQueue()
+  const queue = createEmbeddedQueue({ clock })
   const [low, normal, high, critical] = (['low', 'normal', 'high', 'critical'] as const).map((p) =>
     notification('b', p),
   )
@@ -67,7 +70,7 @@ test('within a tenant urgency goes first and age second; critical goes before ev
 })
 
 test('what is given back comes first again, in its order', () => {
-  const queue = createEmbeddedQueue()
+  const queue = createEmbeddedQueue({ clock })
   const items = many(5, 'a')
   queue.push(items)
   const taken = queue.pull('email', 3)
@@ -76,7 +79,7 @@ test('what is given back comes first again, in its order', () => {
 })
 
 test('a channel has its own queue and wakes who waits for it', () => {
-  const queue = createEmbeddedQueue()
+  const queue = createEmbeddedQueue({ clock })
   let woken = 0
   queue.subscribe('sms', () => (woken += 1))
   queue.push(many(1, 'a'))

@@ -30,7 +30,10 @@ export function prepareDue(db: DatabaseSync, claims: Claims, index: DueIndex): D
   const suspects = [
     'seq >= ?2 AND status IN (1, 3, 4) AND due_at <= ?1',
     'seq IN (SELECT seq FROM due WHERE due_at <= ?1 AND seq < ?2) AND status IN (1, 3)',
-  ].map((which) => db.prepare(`UPDATE states SET suspect_at = ?1 WHERE ${which}`))
+  ].map((which) =>
+    db.prepare(`UPDATE states SET suspects = CASE WHEN suspect_at IS NULL THEN NULL
+        ELSE json_insert(coalesce(suspects, json_array(suspect_at)), '$[#]', ?1) END, suspect_at = ?1 WHERE ${which}`),
+  )
   const missing = db.prepare(`SELECT seq FROM states s WHERE seq < ? AND status IN ${dueCodes}
     AND NOT EXISTS (SELECT 1 FROM due d WHERE d.due_at = s.due_at AND d.seq = s.seq) LIMIT 1`)
   const stray = db.prepare(`SELECT seq FROM due d WHERE NOT EXISTS

@@ -5,6 +5,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { FieldError } from '../../../errors.ts'
 import { SluiceError } from '../../../errors.ts'
+import { prepareAccounts } from './accounts.ts'
 import { prepareAdmissions } from './admissions.ts'
 import { prepareAnswers } from './answers.ts'
 import { createClaims } from './claims.ts'
@@ -84,6 +85,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const admissions = prepareAdmissions(db, register)
   const history = prepareHistory(db, tallies, register)
   const notifications = prepareNotificationWrites(db, register)
+  const accounts = prepareAccounts(db)
   const writer = createWriter({
     db,
     claims,
@@ -92,6 +94,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     recipients,
     answers,
     jobs,
+    accounts,
     tallies,
     register,
     due: dueIndex,
@@ -126,6 +129,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     inLine: admissions.inLine,
     recipient: recipients.find,
     answer: answers.find,
+    accounts: accounts.read,
     job: jobs.find,
     jobWork: jobs.work,
     runningJobs: jobs.running,

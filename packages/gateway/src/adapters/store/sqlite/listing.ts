@@ -108,6 +108,11 @@ export function prepareListing(db: DatabaseSync, register: Register): Listing {
           query.tenant !== undefined && ['n.tenant = ?', query.tenant],
           query.channel !== undefined && ['n.channel = ?', query.channel],
           query.cause !== undefined && ['s.cause = ?', query.cause],
+          query.causes !== undefined && [
+            's.cause IN (SELECT value FROM json_each(?))',
+            JSON.stringify(query.causes),
+          ],
+          query.priority !== undefined && ["json_extract(n.request, '$.priority') = ?", query.priority],
           query.ids !== undefined && ['n.id IN (SELECT value FROM json_each(?))', JSON.stringify(query.ids)],
           after && ['s.seq > ?', after[0]!],
         ],

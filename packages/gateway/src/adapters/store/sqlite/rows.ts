@@ -57,14 +57,15 @@ export type ShortRow = readonly [
   timeline: string,
   sum: number,
   turnedAt: number | null,
+  suspects: string | null,
 ]
 
-export const shortRowLength = 14
+export const shortRowLength = 15
 
 const longColumns =
   'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum, n.job'
 const shortColumns =
-  's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum, s.turned_at'
+  's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum, s.turned_at, s.suspects'
 
 /** What `readNotification` takes, from `notifications n` and `states s`. */
 export const columns = `s.seq, ${longColumns}, ${shortColumns}`
@@ -87,7 +88,8 @@ export function shortRow(notification: Notification): ShortRow {
   const n = notification
   const status = statusCodes[n.status]
   const revision = n.timeline.length
-  const { dueAt, attempts, firedAt = null, suspectAt = null, digestId = null, turnedAt = null } = n
+  const { dueAt, attempts, firedAt = null, suspects = [], digestId = null, turnedAt = null } = n
+  const suspectAt = suspects.at(-1) ?? null
   const single = n.single ? 1 : 0
   const undecided = n.undecided ? 1 : 0
   const platform = isPlatformDelayed(n) ? 1 : 0
@@ -125,6 +127,7 @@ export function shortRow(notification: Notification): ShortRow {
     timeline,
     sum,
     turnedAt,
+    suspects.length > 1 ? JSON.stringify(suspects) : null,
   ]
 }
 
@@ -162,7 +165,7 @@ function longText(
   return job === null ? common : `${common} ${job}`
 }
 
-/** `suspect_at` is not in it: a restart after a crash writes it over many rows at once. */
+/** `suspect_at` and `suspects` are not in it: a restart after a crash writes them over many rows at once. */
 function shortText(
   status: number,
   revision: number,
@@ -212,6 +215,7 @@ export function readNotification(row: Row): Notification {
     timeline,
     shortSum,
     turnedAt,
+    suspects,
   ] = row.slice(shortAt) as unknown as ShortRow
   const flags = single + 2 * undecided + 4 * platform
   checkSum(
@@ -254,9 +258,14 @@ export function readNotification(row: Row): Notification {
     attempts,
     ...(turnedAt === null ? {} : { turnedAt }),
     ...(firedAt === null ? {} : { firedAt }),
-    ...(suspectAt === null ? {} : { suspectAt }),
+    ...(suspectAt === null ? {} : { suspects: suspectsOf(suspectAt, suspects) }),
     timeline: JSON.parse(timeline) as readonly TimelineEvent[],
   }
+}
+
+/** The newest has a column of its own, by which the limits look; more than one are a list besides. */
+function suspectsOf(newest: number, list: string | null): readonly number[] {
+  return list === null ? [newest] : (JSON.parse(list) as readonly number[])
 }
 
 export const readAdmission = (row: Row): Admission => admissionOf(readNotification(row))

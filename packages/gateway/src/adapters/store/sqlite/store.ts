@@ -128,6 +128,7 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     jobWork: ({ tenant, id }) => ask('jobWork', { tenant, id }),
     runningJobs: () => ask('runningJobs'),
     jobMembers: ({ tenant, id }) => ask('jobMembers', { tenant, id }),
+    accounts: () => ask('accounts'),
     tallies: () => ask('tallies'),
     async ping() {
       if (damage !== undefined) throw errorOf(damage)

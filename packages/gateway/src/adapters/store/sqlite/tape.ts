@@ -5,7 +5,7 @@
  */
 import type { Channel, Job, JobStatus, Move, Refusal } from '../../../model.ts'
 import { isLegalPath } from '../../../model.ts'
-import type { Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
+import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
 import { isPlatformDelayed, statusCodes } from './codes.ts'
 import type { LongRow, ShortRow } from './rows.ts'
 import { longRow, longRowLength, shortRow, shortRowLength } from './rows.ts'
@@ -13,7 +13,7 @@ import { longRow, longRowLength, shortRow, shortRowLength } from './rows.ts'
 /** First the number of writes, then each of them, led by its `Op`. */
 export type Tape = (string | number | null)[]
 
-export const Op = { accept: 0, move: 1, digest: 2, recipient: 3, answer: 4, job: 5 } as const
+export const Op = { accept: 0, move: 1, digest: 2, recipient: 3, answer: 4, job: 5, account: 6 } as const
 
 /** A move as the writer needs it. */
 export interface ShortMove {
@@ -47,10 +47,11 @@ const digestKinds = ['join', 'open', 'postpone', 'close'] as const satisfies rea
 
 /** @throws TypeError for a path that no notification may go. */
 export function encode(change: Change): Tape {
-  const { digests = [], answer, moves = [], accept = [], recipients = [], jobs = [] } = change
+  const { digests = [], answer, moves = [], accept = [], recipients = [], jobs = [], accounts = [] } = change
   checkPaths(change)
   const answers = answer === undefined ? 0 : 1
-  const writes = [digests, moves, accept, recipients, jobs].reduce((sum, { length }) => sum + length, answers)
+  const lists = [digests, moves, accept, recipients, jobs, accounts]
+  const writes = lists.reduce((sum, { length }) => sum + length, answers)
   const tape: Tape = [writes]
   for (const write of jobs) putJob(tape, write)
   for (const write of digests) putDigest(tape, write)
@@ -60,7 +61,15 @@ export function encode(change: Change): Tape {
   for (const recipient of recipients) {
     tape.push(Op.recipient, recipient.tenant, recipient.id, JSON.stringify(recipient))
   }
+  for (const record of accounts) {
+    const { channel, provider, account } = record
+    tape.push(Op.account, channel, provider, account, isHealthy(record) ? '' : JSON.stringify(record))
+  }
   return tape
+}
+
+function isHealthy({ blockedUntil, breaker }: AccountRecord): boolean {
+  return blockedUntil === undefined && breaker === undefined
 }
 
 function putMove(tape: Tape, { before, after }: Move): void {

@@ -4,6 +4,7 @@
  * disturb the others.
  */
 import type { DatabaseSync } from 'node:sqlite'
+import type { Accounts } from './accounts.ts'
 import type { Answers } from './answers.ts'
 import type { Claims } from './claims.ts'
 import { isDueCode, isScheduledCode } from './codes.ts'
@@ -25,6 +26,7 @@ export interface WriterParts {
   readonly recipients: Recipients
   readonly answers: Answers
   readonly jobs: Jobs
+  readonly accounts: Accounts
   readonly tallies: Tallies
   readonly register: Register
   readonly due: DueIndex
@@ -55,7 +57,8 @@ interface Written {
 const nothing = (): Written => ({ counts: [], moves: [], accepted: 0, answered: 0 })
 
 export function createWriter(parts: WriterParts): Writer {
-  const { db, claims, notifications, digests, recipients, answers, jobs, tallies, register, due } = parts
+  const { db, claims, notifications, digests, recipients, answers, jobs, accounts, tallies, register, due } =
+    parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const savepoint = db.prepare('SAVEPOINT change')
@@ -128,6 +131,9 @@ export function createWriter(parts: WriterParts): Writer {
         const write = head.job()
         return jobs.write(write) ? undefined : write.after.id
       }
+      case Op.account:
+        accounts.write(head.text(), head.text(), head.text(), head.text())
+        return undefined
       default:
         throw new RangeError(`no operation has the code ${op}`)
     }

@@ -1,0 +1,222 @@
+/**
+ * One account of a pool, and all that decides when it may be called: its rate in every window, the rate it was found
+ * to bear, the block of a 429, its breaker, and the calls under way. What a call came to is told to `judge`, which
+ * answers what has changed.
+ */
+import type { Window } from '@sluice/limits'
+import type { AccountReport, AccountStatus } from '../doors.ts'
+import type { Account, AccountRecord, SendResult } from '../ports.ts'
+import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
+import { Breaker, type BreakerPolicy } from './breaker.ts'
+import { LearnedRate } from './learned-rate.ts'
+import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
+import { parseRetryAfter, type RetryAfter } from './retry.ts'
+import { SlicedCount } from './sliced-count.ts'
+
+export interface AccountOptions {
+  readonly account: Account
+  /** Windows of its rate; none means unlimited. */
+  readonly windows: readonly Window[]
+  /** As the configuration writes it, for people. */
+  readonly rate: string
+  /** Calls under way at most. */
+  readonly concurrencyMax: number
+  /** Each window of its rate is kept this much longer. @defaultValue the pool's */
+  readonly marginMs?: number
+}
+
+export interface AccountPolicy {
+  readonly marginMs: number
+  readonly breaker: BreakerPolicy
+  /** `undefined`: its calls at once are always those of the configuration. */
+  readonly adaptive: { readonly min: number; readonly slowdown: number } | undefined
+}
+
+/** What one call changed. */
+export type AccountChange =
+  | { readonly kind: 'blocked'; readonly until: number; readonly retryAfter: RetryAfter }
+  | { readonly kind: 'opened'; readonly until: number }
+  | { readonly kind: 'closed' }
+  | { readonly kind: 'resized'; readonly concurrency: number }
+
+/** Where Retry-After is missing or invalid. */
+export const defaultBlockMs = 5_000
+const secondMs = 1_000
+const lookAgainMs = 1_000
+/** Calls per second: fewer say nothing about the rate that an account without one bears. */
+const foundLeast = 10
+
+export class PooledAccount {
+  readonly options: AccountOptions
+  /** Calls per second in its narrowest window; `undefined` where it has no limit. */
+  readonly ratePerSecond: number | undefined
+  inFlight = 0
+  blockedUntil = 0
+  readonly breaker: Breaker
+  readonly #marginMs: number
+  readonly #learned = new LearnedRate()
+  readonly #concurrency: AdaptiveConcurrency | undefined
+  #rate: RollingRate
+  /** What an account without a rate of its own was called in the last second: where a 429 begins to teach. */
+  readonly #lately: SlicedCount | undefined
+  /** The window that such an account was found to bear. */
+  #found: Window | undefined
+
+  constructor(options: AccountOptions, policy: AccountPolicy) {
+    this.options = options
+    const { windows } = options
+    this.#marginMs = options.marginMs ?? policy.marginMs
+    this.#rate = createRollingRate(windows, this.#marginMs)
+    this.#lately = windows.length === 0 ? new SlicedCount(secondMs, 4) : undefined
+    const narrowest = narrowestOf(windows)
+    this.ratePerSecond = narrowest && (narrowest.max / narrowest.windowMs) * secondMs
+    this.breaker = new Breaker(policy.breaker)
+    const { adaptive } = policy
+    this.#concurrency =
+      adaptive === undefined
+        ? undefined
+        : new AdaptiveConcurrency({ ...adaptive, max: options.concurrencyMax })
+  }
+
+  get account(): Account {
+    return this.options.account
+  }
+
+  get concurrency(): number {
+    return this.#concurrency?.limit ?? this.options.concurrencyMax
+  }
+
+  /**
+   * When it may make a call; `undefined` while only an ending call can free it.
+   * @param kept the share of its places that this call may not use
+   */
+  freeAt(now: number, kept: number): number | undefined {
+    const places = kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)
+    if (this.inFlight >= places) return undefined
+    const from = Math.max(this.breaker.freeAt(now), this.blockedUntil)
+    if (from === Number.POSITIVE_INFINITY) return undefined
+    const share = this.#share(now)
+    const free = this.#rate.freeAt(from, share, kept)
+    // What is kept or was found to be borne may be more by then.
+    return (share < 1 || kept > 0) && free > from + lookAgainMs ? from + lookAgainMs : free
+  }
+
+  /** Whether it is out of the pool: blocked, or its breaker is not closed. */
+  isOut(now: number): boolean {
+    return this.blockedUntil > now || this.breaker.status !== 'closed'
+  }
+
+  /** Whether it is out because it fails, not because it was asked too much. */
+  get isBroken(): boolean {
+    return this.breaker.status !== 'closed'
+  }
+
+  /** Counts a call; the instant at which it counts. */
+  take(now: number): number {
+    this.inFlight += 1
+    this.#lately?.add(now)
+    return this.#rate.take(now)
+  }
+
+  undo(takenAt: number): void {
+    this.#rate.undo(takenAt)
+    this.inFlight -= 1
+  }
+
+  move(takenAt: number, later: number): number {
+    return this.#rate.move(takenAt, later)
+  }
+
+  /** What a call that took so long came to. */
+  judge(now: number, result: SendResult, tookMs: number, probe: boolean): readonly AccountChange[] {
+    const changes: AccountChange[] = []
+    if (result.outcome === 'rate_limited') changes.push(...this.#block(now, result.retryAfter))
+    const failed = result.outcome === 'unknown' || (result.outcome === 'failed' && result.blameless !== true)
+    const turned = this.breaker.end(now, probe, failed)
+    if (turned === 'opened') changes.push({ kind: 'opened', until: this.breaker.openUntil })
+    else if (turned === 'closed') changes.push({ kind: 'closed' })
+    // A refusal at once says nothing about how long work takes.
+    if (result.outcome === 'delivered' && this.#concurrency?.sample(now, tookMs, this.inFlight) === true) {
+      changes.push({ kind: 'resized', concurrency: this.concurrency })
+    }
+    return changes
+  }
+
+  #block(now: number, said: string | undefined): readonly AccountChange[] {
+    const retryAfter = parseRetryAfter(said, now, defaultBlockMs)
+    const until = now + retryAfter.ms
+    if (until <= this.blockedUntil) return []
+    // Calls that were on their way when the first 429 came teach nothing new.
+    if (this.blockedUntil <= now) this.#learn(now, until)
+    this.blockedUntil = until
+    return [{ kind: 'blocked', until, retryAfter }]
+  }
+
+  #learn(now: number, until: number): void {
+    if (this.#lately !== undefined && this.#found === undefined) {
+      const max = Math.max(foundLeast, Math.floor(this.#lately.sum(now)))
+      this.#found = { max, windowMs: secondMs, text: `${max}/s` }
+      this.#rate = createRollingRate([this.#found], this.#marginMs)
+    }
+    this.#learned.fall(now, until)
+  }
+
+  report(now: number): AccountReport {
+    const share = this.#share(now)
+    const base = this.ratePerSecond ?? this.#found?.max
+    return {
+      id: this.account.id,
+      rate: this.options.rate,
+      used: this.#found === undefined ? this.#rate.used(now) : 0,
+      status: this.#status(now),
+      blockedUntil: this.blockedUntil > now ? this.blockedUntil : null,
+      learnedRate: share === 1 || base === undefined ? null : Math.round(base * share * 100) / 100,
+      concurrency: this.concurrency,
+    }
+  }
+
+  /** Of its places, those that it was found to bear. What was found by a 429 and has risen to the full is forgotten. */
+  #share(now: number): number {
+    const share = this.#learned.share(now)
+    if (share === 1 && this.#found !== undefined) {
+      this.#found = undefined
+      this.#rate = createRollingRate(this.options.windows, this.#marginMs)
+    }
+    return share
+  }
+
+  #status(now: number): AccountStatus {
+    if (this.blockedUntil > now) return 'blocked'
+    switch (this.breaker.status) {
+      case 'closed':
+        return 'healthy'
+      case 'open':
+        return 'open'
+      case 'half_open':
+        return 'half_open'
+    }
+  }
+
+  /** What outlives a restart; `undefined` while there is nothing to be known. */
+  record(now: number): Pick<AccountRecord, 'blockedUntil' | 'breaker'> | undefined {
+    const breaker = this.breaker.record()
+    const blockedUntil = this.blockedUntil > now ? this.blockedUntil : undefined
+    if (breaker === undefined && blockedUntil === undefined) return undefined
+    return {
+      ...(blockedUntil === undefined ? {} : { blockedUntil }),
+      ...(breaker === undefined ? {} : { breaker }),
+    }
+  }
+
+  restore({ blockedUntil, breaker }: Pick<AccountRecord, 'blockedUntil' | 'breaker'>): void {
+    if (blockedUntil !== undefined) this.blockedUntil = blockedUntil
+    if (breaker !== undefined) this.breaker.restore(breaker)
+  }
+}
+
+function narrowestOf(windows: readonly Window[]): Window | undefined {
+  return windows.reduce<Window | undefined>(
+    (least, window) => (least === undefined || window.windowMs < least.windowMs ? window : least),
+    undefined,
+  )
+}

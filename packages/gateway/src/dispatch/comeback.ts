@@ -1,0 +1,139 @@
+/**
+ * Brings back what became a dead letter for want of capacity, when there is capacity: most urgent and oldest first,
+ * and not all at once. It begins with a tenth of what the pools carry and doubles each second, and only while next to
+ * nothing else waits, so that what is new is not held up by what is old.
+ */
+import type { Agenda, Ledger } from '../doors.ts'
+import { advance, type DeadCause, type Notification, type Priority, priorities } from '../model.ts'
+import type { Clock, Queue, Store } from '../ports.ts'
+import type { Route } from './route.ts'
+
+export interface ComebackOptions {
+  readonly route: Route
+  readonly store: Pick<Store, 'deadLetters'>
+  readonly ledger: Pick<Ledger, 'commit'>
+  readonly agenda: Pick<Agenda, 'place'>
+  readonly queue: Pick<Queue, 'size'>
+  readonly clock: Clock
+  readonly onTrouble?: ((what: string, error: unknown) => void) | undefined
+}
+
+export interface Comeback {
+  /** One more is a dead letter. */
+  note(priority: Priority): void
+  /** Something may be free. */
+  wake(): void
+  /** Accounts went out or came back: what it waits for may have changed. */
+  changed(): void
+  stop(): Promise<void>
+}
+
+/** Those that are nobody's fault but want of capacity. */
+export const capacityCauses: readonly DeadCause[] = ['pool_blocked', 'shed', 'circuit_open']
+
+const tickMs = 100
+const pageMax = 500
+/** Where no account has a limit, calls per second. */
+const unlimitedPerSecond = 1_000
+const leastPerSecond = 10
+
+/** How many may come back in a tick, so long after they began to. */
+export function allowanceOf(sinceMs: number, ratePerSecond: number): number {
+  const first = Math.max(leastPerSecond, ratePerSecond / 10)
+  const perSecond = Math.min(ratePerSecond, first * 2 ** Math.min(30, sinceMs / 1_000))
+  return Math.max(1, Math.floor((perSecond * tickMs) / 1_000))
+}
+
+export function createComeback(options: ComebackOptions): Comeback {
+  const { route, store, ledger, agenda, queue, clock } = options
+  /** Of which there may be some. After a start nobody knows. */
+  const perhaps = new Set<Priority>(priorities)
+  const rate = route.ratePerSecond ?? unlimitedPerSecond
+  let beganAt: number | undefined
+  let disarm: (() => void) | undefined
+  let working: Promise<void> | undefined
+  let stopped = false
+
+  function arm(at: number): void {
+    if (stopped || disarm !== undefined || at === Number.POSITIVE_INFINITY) return
+    disarm = clock.at(at, () => {
+      disarm = undefined
+      wake()
+    })
+  }
+
+  function wake(): void {
+    if (stopped || working !== undefined || disarm !== undefined || perhaps.size === 0) return
+    const now = clock.now()
+    const free = route.freeAt(now)
+    if (free === undefined || free > now) {
+      beganAt = undefined
+      if (free !== undefined) arm(free)
+      return
+    }
+    beganAt ??= now
+    // With all of them out there is room for a probe alone.
+    const allowance = route.isEmpty(now) ? 1 : allowanceOf(now - beganAt, rate)
+    const room = Math.min(allowance - queue.size(route.channel), pageMax)
+    if (room <= 0) {
+      arm(now + tickMs)
+      return
+    }
+    working = bringBack(room)
+      .catch((error) => options.onTrouble?.('bring dead letters back', error))
+      .finally(() => {
+        working = undefined
+        arm(clock.now() + tickMs)
+      })
+  }
+
+  async function bringBack(room: number): Promise<void> {
+    let left = room
+    for (const priority of priorities) {
+      if (left === 0) return
+      if (!perhaps.delete(priority)) continue
+      const page = await store.deadLetters({
+        channel: route.channel,
+        causes: capacityCauses,
+        priority,
+        limit: left,
+      })
+      if (page.items.length === left) perhaps.add(priority)
+      const returned = await Promise.all(page.items.map(returnOne))
+      if (!returned.every(Boolean)) perhaps.add(priority)
+      left -= returned.filter(Boolean).length
+    }
+  }
+
+  /** False where it has to stay for now. */
+  async function returnOne(dead: Notification): Promise<boolean> {
+    const now = clock.now()
+    if (dead.attempts > 0 && !route.mayRepeat(now)) return false
+    const move = advance(dead, [{ at: now, status: 'queued' }], { dueAt: now })
+    const { applied } = await ledger.commit({ moves: [move] })
+    if (applied) {
+      agenda.place([move.after])
+      // It was asked for when it came first.
+      route.asked(clock.now(), -1)
+    }
+    return true
+  }
+
+  return {
+    note(priority) {
+      perhaps.add(priority)
+      beganAt = undefined
+    },
+    wake,
+    changed() {
+      disarm?.()
+      disarm = undefined
+      wake()
+    },
+    async stop() {
+      stopped = true
+      disarm?.()
+      await working
+    },
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * The edge towards providers as interfaces: accounts, what they are asked to carry, what they answer, what is to be
+ * known of them after a restart, and who is told when one fails. Everybody has them from ports.ts.
+ */
+import type { Channel, Content, JsonObject, RecipientFields } from './model.ts'
+
+export interface Account {
+  readonly id: string
+  readonly url?: string
+  /** Never logged, never answered. */
+  readonly secret?: string
+  readonly options: JsonObject
+}
+
+/** What a provider is asked to carry: rendered, addressed, and ready. */
+export interface Message {
+  readonly id: string
+  readonly tenant: string
+  readonly channel: Channel
+  readonly category: string
+  readonly to: RecipientFields
+  readonly content: Content
+  readonly data?: JsonObject
+  readonly attempt: number
+  /** Where one click ends such mail, where the gateway has a public address (RFC 8058). */
+  readonly unsubscribeUrl?: string
+}
+
+export type SendResult =
+  | { readonly outcome: 'delivered'; readonly providerMessageId?: string; readonly detail?: string }
+  /** The account is over its rate. `retryAfter` as the provider wrote it: seconds or an HTTP date. */
+  | { readonly outcome: 'rate_limited'; readonly retryAfter?: string; readonly detail: string }
+  /** The notification's own fault; says nothing about the account. */
+  | { readonly outcome: 'rejected'; readonly invalidAddress: boolean; readonly detail: string }
+  /** The account's fault (5xx, time-out before an answer, no connection); nothing was delivered, unless `unheard`. */
+  | {
+      readonly outcome: 'failed'
+      readonly detail: string
+      /** The call had left and no answer came: the person may have got it, and it counts besides its repetition. */
+      readonly unheard?: boolean
+      /** It is the recipient who could not be reached: says nothing about the account. */
+      readonly blameless?: boolean
+    }
+  /** It may or may not have been delivered. */
+  | { readonly outcome: 'unknown'; readonly detail: string }
+
+export interface Provider {
+  readonly name: string
+  /** Whether the provider drops a repetition with the same notification id. */
+  readonly idempotent: boolean
+  readonly channels: readonly Channel[]
+  /** Whether `send` calls `leaving`. @defaultValue false: a call leaves as it is made */
+  readonly tellsLeaving?: boolean
+  /**
+   * Never rejects for what a provider may do; `signal` aborts at the deadline. `leaving` is called just before the
+   * last bytes are written, where the adapter knows that moment: before it the provider cannot have counted the call.
+   */
+  send(message: Message, account: Account, signal: AbortSignal, leaving?: () => void): Promise<SendResult>
+  /** So many calls at once at most from now on: connections may follow. */
+  resize?(account: Account, concurrency: number): void
+  /** Opens what a first message would wait for. */
+  warm?(account: Account): Promise<void>
+  close(): Promise<void>
+}
+
+/** What is to be known of a provider's account after a restart; without either it is healthy. */
+export interface AccountRecord {
+  readonly channel: Channel
+  readonly provider: string
+  readonly account: string
+  /** A 429 said so. */
+  readonly blockedUntil?: number
+  /** Its breaker is not closed. */
+  readonly breaker?: { readonly openUntil: number; readonly coolDownMs: number }
+}
+
+/** Something that a person may have to look at. */
+export interface Alert {
+  readonly id: string
+  readonly type: 'account.opened' | 'account.closed'
+  readonly at: number
+  readonly channel: Channel
+  readonly provider: string
+  readonly account: string
+  /** Until when an open one is left alone. */
+  readonly until?: number
+}
+
+export interface Alerts {
+  /** Never rejects; what cannot be told in time is dropped and logged. */
+  send(alert: Alert): void
+  close(): Promise<void>
+}
