@@ -21,7 +21,16 @@ const benchmarks = [
   'fairness',
 ]
 /** Studies of one part, which print their figures; run by name. */
-const studies = ['http-route', 'store', 'store-thread', 'store-full', 'quiet-hours', 'line', 'websocket']
+const studies = [
+  'http-route',
+  'store',
+  'store-thread',
+  'store-full',
+  'quiet-hours',
+  'line',
+  'websocket',
+  'dispatch',
+]
 /** What these are compared with is no dependency of the project. */
 const withRivals = new Set(['limiter-memory', 'limits', 'end-to-end'])
 

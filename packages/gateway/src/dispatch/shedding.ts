@@ -74,6 +74,7 @@ export class Shedding {
       this.#fill(now)
     }
     if (this.#remaining.outShare > 0 && remaining.outShare === 0) this.#healthySince = now
+    if (remaining.outShare >= 1) this.#tokens = 0
     this.#remaining = remaining
   }
 

@@ -231,7 +231,16 @@ describe('a crash', () => {
       [epoch + 5_000],
       'once per crash',
     )
+    const killedAgain = copyOf(copy, 'suspect-again.db')
     await third.close()
+    clock.set(epoch + 11_000)
+    const fourth = open(killedAgain)
+    const both = [epoch + 5_000, epoch + 11_000]
+    assert.deepEqual((await fourth.notification('acme', queued.id))?.suspects, both, 'each crash counts')
+    const of = { tenant: 'acme', recipient: 'user-1', since: epoch + 10_999, limit: 9 }
+    const [newest] = await fourth.admissions(of)
+    assert.deepEqual(newest?.suspects?.slice(-1), [epoch + 11_000])
+    await fourth.close()
   })
 })
 

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { allowanceOf } from '../../src/dispatch/comeback.ts'
+import { LearnedRate } from '../../src/dispatch/learned-rate.ts'
+import { leastRetries, RetryBudget } from '../../src/dispatch/retry-budget.ts'
+import { Shedding } from '../../src/dispatch/shedding.ts'
+
+const second = 1_000
+
+/** Carries so many a second for ten seconds, then a tenth of twenty accounts goes out. */
+function reduced(perSecond: number, ratePerSecond: number | undefined): { shedding: Shedding; now: number } {
+  const shedding = new Shedding({ ratePerSecond, demandMs: 5 * second, enabled: true }, 0)
+  let now = 0
+  for (let call = 0; call < perSecond * 20; call += 1) {
+    now = (call * second) / perSecond
+    shedding.asked(now, 1)
+    shedding.carried(now, 1)
+  }
+  shedding.change(now, { outShare: 0.1, accounts: 18 })
+  return { shedding, now }
+}
+
+test('what is admitted is the share that is left, of the rate or of what was carried before', () => {
+  for (const [perSecond, rate, admitted] of [
+    [100, 1_000, 90],
+    [100, undefined, 90],
+    [2_000, 1_000, 900],
+  ] as const) {
+    const { shedding, now } = reduced(perSecond, rate)
+    assert.ok(Math.abs(shedding.admitted(now) - admitted) <= admitted * 0.01, `${shedding.admitted(now)}`)
+  }
+})
+
+test('when clearly more is asked for than was carried before, more is admitted', () => {
+  const { shedding, now } = reduced(100, 1_000)
+  for (let ms = 0; ms < 5 * second; ms += 10) shedding.asked(now + ms, 4)
+  const admitted = shedding.admitted(now + 5 * second)
+  assert.ok(admitted > 340 && admitted < 380, `${admitted}`)
+})
+
+test('nothing is admitted when all are out, and everything when all are back', () => {
+  const { shedding, now } = reduced(100, 1_000)
+  shedding.change(now, { outShare: 1, accounts: 0 })
+  assert.deepEqual([shedding.room(now), shedding.freeAt(now)], [0, undefined])
+  shedding.change(now, { outShare: 0, accounts: 20 })
+  assert.equal(shedding.room(now), Number.POSITIVE_INFINITY)
+})
+
+test('a process that has just begun and does not know what it carried admits the share of the rate', () => {
+  const shedding = new Shedding({ ratePerSecond: 500, demandMs: 5 * second, enabled: true }, 0)
+  shedding.change(100, { outShare: 0.2, accounts: 4 })
+  assert.equal(shedding.admitted(100), 400)
+})
+
+test('repetitions are a fifth of first calls and ten besides, over ten seconds', () => {
+  const budget = new RetryBudget({ share: 0.2 })
+  for (let call = 0; call < 100; call += 1) budget.sent(second)
+  let taken = 0
+  while (budget.take(second)) taken += 1
+  assert.equal(taken, leastRetries + 20)
+  assert.equal(budget.take(12 * second), true)
+})
+
+test('a 429 multiplies the learned rate down, time adds it up again after the block', () => {
+  const learned = new LearnedRate({ fall: 0.8, risePerSecond: 0.01 })
+  learned.fall(0, 10 * second)
+  assert.equal(learned.share(10 * second), 0.8)
+  assert.ok(Math.abs(learned.share(15 * second) - 0.85) < 1e-9)
+  learned.fall(15 * second, 15 * second)
+  assert.ok(Math.abs(learned.share(15 * second) - 0.68) < 1e-9)
+  assert.equal(learned.share(60 * second), 1)
+})
+
+test('what comes back begins with a tenth and doubles each second up to the whole', () => {
+  assert.deepEqual(
+    [0, 1, 2, 3, 4].map((s) => allowanceOf(s * second, 1_000)),
+    [10, 20, 40, 80, 100],
+  )
+  assert.equal(allowanceOf(0, 1), 1)
+})

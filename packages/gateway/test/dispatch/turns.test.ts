@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Turns } from '../../src/dispatch/turns.ts'
+import { seeded, testSeed } from '../harness.ts'
+
+interface Member {
+  readonly id: number
+  freeAt: number | undefined
+}
+
+test('those that are free take turns, and the others are asked when their instant has come', () => {
+  const members: Member[] = [0, 1, 2].map((id) => ({ id, freeAt: 0 }))
+  const turns = new Turns({ members, freeAt: ({ freeAt }) => freeAt })
+  const take = (now: number) => turns.next(now)?.id
+  assert.deepEqual([take(0), take(0), take(0), take(0)], [0, 1, 2, 0])
+  members[1]!.freeAt = 100
+  members[2]!.freeAt = undefined
+  assert.deepEqual([take(1), take(1)], [0, 0])
+  members[0]!.freeAt = 50
+  assert.deepEqual([take(1), turns.freeAt(1)], [undefined, 50])
+  assert.deepEqual([take(50), take(99), take(100)], [0, 0, 0])
+  assert.equal(take(100), 1)
+  members[2]!.freeAt = 0
+  assert.notEqual(take(101), 2, 'nobody has said that it is free')
+  turns.ended(members[2]!)
+  assert.ok([take(102), take(102), take(102)].includes(2))
+})
+
+test(`it finds somebody whenever somebody is free, and looks at few of a thousand`, (t) => {
+  t.diagnostic(`seed ${testSeed}`)
+  const chance = seeded(testSeed)
+  const members: Member[] = Array.from({ length: 1_000 }, (_, id) => ({ id, freeAt: 0 }))
+  let looks = 0
+  const turns = new Turns({
+    members,
+    freeAt: ({ freeAt }) => {
+      looks += 1
+      return freeAt
+    },
+  })
+  let turnsGiven = 0
+  for (let now = 0; now < 20_000; now += 1) {
+    const member = turns.next(now)
+    const someFree = now % 500 === 0 ? members.some(({ freeAt }) => freeAt! <= now) : undefined
+    if (someFree !== undefined) assert.equal(member !== undefined, someFree)
+    if (member === undefined) continue
+    turnsGiven += 1
+    assert.ok(member.freeAt! <= now)
+    member.freeAt = now + 1 + Math.floor(chance() * 5_000)
+  }
+  t.diagnostic(`${(looks / turnsGiven).toFixed(2)} looks a turn`)
+  assert.ok(looks < turnsGiven * 4)
+})
