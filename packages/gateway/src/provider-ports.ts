@@ -2,7 +2,7 @@
  * The edge towards providers as interfaces: accounts, what they are asked to carry, what they answer, what is to be
  * known of them after a restart, and who is told when one fails. Everybody has them from ports.ts.
  */
-import type { Channel, Content, JsonObject, RecipientFields } from './model.ts'
+import type { Channel, Content, JsonObject, Priority, RecipientFields } from './model.ts'
 
 export interface Account {
   readonly id: string
@@ -22,6 +22,9 @@ export interface Message {
   readonly content: Content
   readonly data?: JsonObject
   readonly attempt: number
+  readonly priority?: Priority
+  /** From this instant on it is of no use, epoch ms: services that keep it for a device that is away drop it then. */
+  readonly expiresAt?: number
   /** Where one click ends such mail, where the gateway has a public address (RFC 8058). */
   readonly unsubscribeUrl?: string
 }

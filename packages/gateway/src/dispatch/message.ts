@@ -25,6 +25,8 @@ export function compose(composer: Composer, notification: Notification, person: 
     content: contentOf(composer.templates, notification, to, unsubscribeUrl),
     ...(notification.data === undefined ? {} : { data: notification.data }),
     attempt: notification.attempts + 1,
+    priority: notification.priority,
+    ...(notification.expiresAt === undefined ? {} : { expiresAt: notification.expiresAt }),
     ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
   }
 }

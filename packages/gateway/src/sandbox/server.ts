@@ -74,7 +74,7 @@ export async function createSandboxServer(options: SandboxServerOptions = {}): P
   }
 
   async function serve(request: Request, response: Response): Promise<void> {
-    const asked = await readRequest(request, url)
+    const asked = await readRequest(request, url, clock.now())
     if (asked === undefined) return answer(response, { status: 413 })
     const own = control(asked)
     if (own !== undefined) return answer(response, own)
@@ -94,12 +94,23 @@ export async function createSandboxServer(options: SandboxServerOptions = {}): P
     answer(response, { status: 404, body: 'no provider has such a route' })
   }
 
+  function reset(request: Request): void {
+    const socket = 'stream' in request ? below.get(request.stream.session ?? {}) : request.socket
+    if (socket?.destroyed === false) socket.resetAndDestroy()
+  }
+
   const handle = (request: Request, response: Response): void => {
     serve(request, response).catch(() => reset(request))
   }
   const http1: Server = createServer({ keepAliveTimeout: 75_000 }, handle)
   const http2 = createHttp2Server(handle)
   http2.on('sessionError', () => {})
+  /** Below an HTTP/2 session: through the session its socket cannot be reset. */
+  const below = new WeakMap<object, Socket>()
+  let arriving: Socket | undefined
+  http2.on('session', (session) => {
+    if (arriving !== undefined) below.set(session, arriving)
+  })
   const port = createPort({ noDelay: true }, (socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
@@ -108,8 +119,11 @@ export async function createSandboxServer(options: SandboxServerOptions = {}): P
     socket.once('data', (bytes: Buffer) => {
       socket.pause()
       socket.unshift(bytes)
-      if (bytes.toString('latin1', 0, 3) === 'PRI') http2.emit('connection', socket)
-      else {
+      if (bytes.toString('latin1', 0, 3) === 'PRI') {
+        arriving = socket
+        http2.emit('connection', socket)
+        arriving = undefined
+      } else {
         http1.emit('connection', socket)
         socket.resume()
       }
@@ -150,7 +164,11 @@ function listen(
 }
 
 /** Undefined where the body is larger than any provider takes. */
-async function readRequest(request: Request, origin: string): Promise<SandboxRequest | undefined> {
+async function readRequest(
+  request: Request,
+  origin: string,
+  now: number,
+): Promise<SandboxRequest | undefined> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {
@@ -167,6 +185,7 @@ async function readRequest(request: Request, origin: string): Promise<SandboxReq
     body: Buffer.concat(chunks),
     http2: request.httpVersionMajor === 2,
     origin,
+    now,
   }
 }
 
@@ -174,10 +193,4 @@ function answer(response: Response, { status, headers = {}, body = '' }: ShapeAn
   const bare = response as ServerResponse
   bare.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) })
   bare.end(body)
-}
-
-function reset(request: Request): void {
-  if ('stream' in request && request.httpVersionMajor === 2) request.stream.session?.destroy()
-  const { socket } = request
-  if (!socket.destroyed) socket.resetAndDestroy?.()
 }

@@ -13,6 +13,10 @@ const good: readonly (readonly [string, string])[] = [
     `sms: { provider: twilio, accounts: [{ id: a, sid: ${sid}, secret: t, from: "+15550100200" }] }`,
   ],
   [
+    'apns',
+    `push: { provider: apns, accounts: [{ id: a, keyId: ABC123DEFG, teamId: DEF123GHIJ, topic: com.example.shop, secret: "-----BEGIN PRIVATE KEY-----" }] }`,
+  ],
+  [
     'telegram',
     'telegram: { provider: telegram, accounts: [{ id: a, secret: "123456:abcdefghijklmnopqrstuvwxyz" }] }',
   ],
@@ -45,6 +49,14 @@ const wrong: readonly (readonly [string, RegExp])[] = [
   [
     `sms: { provider: twilio, accounts: [{ id: a, sid: ${sid}, secret: x }] }`,
     /accounts\[0\]\.from: is missing; expected it or messagingService/,
+  ],
+  [
+    'push: { provider: apns, accounts: [{ id: a, keyId: ABC123DEFG, teamId: DEF123GHIJ, topic: t, secret: canary }] }',
+    /accounts\[0\]\.secret: expected a private key in PEM/,
+  ],
+  [
+    'push: { provider: apns, accounts: [{ id: a, keyId: abc, secret: "-----BEGIN PRIVATE KEY-----" }] }',
+    /accounts\[0\]\.keyId: expected the id of the key(.|\n)*teamId: is missing(.|\n)*topic: is missing/,
   ],
   [
     'telegram: { provider: telegram, accounts: [{ id: a, secret: canary }] }',

@@ -6,7 +6,14 @@
 import { SluiceError } from '../../errors.ts'
 import type { Channel } from '../../model.ts'
 import type { Account, Message, Provider, SendResult } from '../../ports.ts'
-import { createHttpCaller, detailOf, failureOf, type HttpAnswer } from './http-call.ts'
+import {
+  createHttpCaller,
+  detailOf,
+  failureOf,
+  type HttpAnswer,
+  type HttpCall,
+  type NoAnswer,
+} from './http-call.ts'
 
 export interface HttpProviderOptions {
   /** From the call to the end of the answer, ms. @defaultValue 10_000 */
@@ -16,7 +23,13 @@ export interface HttpProviderOptions {
 export interface Composed {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
-  readonly body: string
+  readonly body: string | Uint8Array
+}
+
+/** What carries the calls. */
+export interface Transport {
+  call(call: HttpCall, account: Account): Promise<HttpAnswer | NoAnswer>
+  close(): void
 }
 
 export interface HttpProviderDefinition {
@@ -27,8 +40,15 @@ export interface HttpProviderDefinition {
   /** The request, or why there is none. What it throws is the account's failure. */
   compose(message: Message, account: Account): Composed | SendResult | Promise<Composed | SendResult>
   judge(answer: HttpAnswer, account: Account): SendResult
+  /**
+   * Whether a refusal was for a credential that had run out and has a successor: then the call is composed and made
+   * once more.
+   */
+  again?(answer: HttpAnswer, account: Account, composed: Composed): boolean
   /** Throws what keeps the account from ever working. */
   check?(account: Account): void | Promise<void>
+  /** @defaultValue HTTP/1.1 over connections that are kept */
+  readonly transport?: Transport
 }
 
 const idle = { idleMax: 1_024, idleMs: 55_000 } as const
@@ -38,8 +58,27 @@ export function createHttpProvider(
   { deadlineMs = 10_000 }: HttpProviderOptions = {},
 ): Provider {
   const { name, channels, idempotent } = definition
-  const caller = createHttpCaller({ deadlineMs, ...idle })
+  const transport = definition.transport ?? createHttpCaller({ deadlineMs, ...idle })
   let closed = false
+
+  async function carry(
+    message: Message,
+    account: Account,
+    way: Pick<HttpCall, 'signal' | 'leaving'>,
+    isFirst: boolean,
+  ): Promise<SendResult> {
+    const composed = await heeding(way.signal, definition.compose(message, account))
+    if ('outcome' in composed) return composed
+    const answer = await transport.call({ ...composed, ...way }, account)
+    if (!answer.answered) {
+      // What left and was never answered may have been carried out.
+      const failure = failureOf(answer)
+      return answer.sent ? { outcome: 'unknown', detail: detailIn(failure) } : failure
+    }
+    if (isFirst && definition.again?.(answer, account, composed) === true)
+      return carry(message, account, way, false)
+    return definition.judge(answer, account)
+  }
 
   return {
     name,
@@ -50,13 +89,7 @@ export function createHttpProvider(
       if (closed) return { outcome: 'failed', detail: 'the provider is closed' }
       if (signal.aborted) return { outcome: 'failed', detail: 'no time left' }
       try {
-        const composed = await definition.compose(message, account)
-        if ('outcome' in composed) return composed
-        const answer = await caller.call({ ...composed, signal, leaving })
-        if (answer.answered) return definition.judge(answer, account)
-        // What left and was never answered may have been carried out.
-        const failure = failureOf(answer)
-        return answer.sent ? { outcome: 'unknown', detail: detailIn(failure) } : failure
+        return await carry(message, account, { signal, leaving }, true)
       } catch (error) {
         return { outcome: 'failed', detail: (error as Error).message }
       }
@@ -70,9 +103,20 @@ export function createHttpProvider(
     },
     async close() {
       closed = true
-      caller.close()
+      transport.close()
     },
   }
+}
+
+/** What a call still needs (a token) must not hold it up beyond its end. */
+async function heeding<T>(signal: AbortSignal, value: T | Promise<T>): Promise<T> {
+  if (!(value instanceof Promise)) return value
+  return new Promise((resolve, reject) => {
+    const end = (): void => reject(new Error('no time left'))
+    if (signal.aborted) end()
+    signal.addEventListener('abort', end, { once: true })
+    value.then(resolve, reject).finally(() => signal.removeEventListener('abort', end))
+  })
 }
 
 function detailIn(result: SendResult): string {
@@ -103,6 +147,11 @@ export function rejected(answer: HttpAnswer, invalidAddress = false): SendResult
 
 export function failed(answer: HttpAnswer): SendResult {
   return { outcome: 'failed', detail: detailOf(answer) }
+}
+
+/** Too much for one recipient at the moment; says nothing about the account. */
+export function recipientBusy(answer: HttpAnswer): SendResult {
+  return { outcome: 'failed', detail: detailOf(answer), blameless: true }
 }
 
 /** An option of an account that has been checked to be a text. */

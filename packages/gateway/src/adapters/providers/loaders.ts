@@ -13,6 +13,10 @@ export interface ProviderSurroundings {
 }
 
 const loaders = {
+  async apns({ clock, deadlineMs }) {
+    const { createApnsProvider } = await import('./apns.ts')
+    return createApnsProvider({ clock, deadlineMs })
+  },
   async sendgrid({ deadlineMs }) {
     const { createSendgridProvider } = await import('./sendgrid.ts')
     return createSendgridProvider({ deadlineMs })

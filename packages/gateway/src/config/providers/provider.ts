@@ -45,6 +45,11 @@ export const senderTerm = Type.Optional(
   }),
 )
 
+/** Of push services, which keep a message for a device that is away. */
+export const ttlTerm = Type.Optional(
+  duration('How long the service keeps a message that names no end of its own. Default 28d.'),
+)
+
 /** An account as the file has it; what else it says is its provider's. */
 export type AccountDocument = Static<TObject<typeof accountTerms>> &
   Partial<Static<TObject<typeof callTerms>>>

@@ -1,4 +1,5 @@
 /** Every provider that a pool may name. A new one is a file beside this, a line here, and its adapter. */
+import { apns } from './apns.ts'
 import type { ProviderDefinition } from './provider.ts'
 import { sandbox } from './sandbox.ts'
 import { sendgrid } from './sendgrid.ts'
@@ -15,6 +16,7 @@ export const providers = {
   sendgrid,
   ses,
   twilio,
+  apns,
   telegram,
   slack,
   webhook,

@@ -16,6 +16,8 @@ export interface SandboxRequest {
   readonly http2: boolean
   /** The address at which the client called, such as `http://127.0.0.1:9100`. */
   readonly origin: string
+  /** When it arrived, epoch ms. */
+  readonly now: number
 }
 
 /** A call as the provider understands it. */

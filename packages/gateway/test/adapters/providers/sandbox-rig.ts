@@ -15,15 +15,16 @@ const fateOf: Readonly<Record<OtherSide, Fate>> = {
   reset_after_accept: 'reset_after_accept',
 }
 
-/** `account` is given the server's address. */
+/** `account` and `pushToken` are given the server's address. */
 export async function openRig(
   provider: Provider,
   account: (url: string) => Account | Promise<Account>,
+  pushToken?: (url: string) => string,
 ): Promise<ProviderRig> {
   let fate: Fate = 'deliver'
   const server = await createSandboxServer({ behaviour: { retryAfter: '7' }, script: () => fate })
   return {
-    provider,
+    provider: pushToken === undefined ? provider : withDevice(provider, pushToken(server.url)),
     account: await account(server.url),
     behave(side) {
       fate = fateOf[side]
@@ -31,5 +32,16 @@ export async function openRig(
     hangUp: () => server.hangUp(),
     arrived: () => server.received().map(({ message }) => message.id),
     closeServer: () => server.close(),
+  }
+}
+
+/** Every push service has tokens of its own form, the suite has one of none. */
+function withDevice(provider: Provider, pushToken: string): Provider {
+  return {
+    ...provider,
+    send(message, ...rest) {
+      const to = message.to.pushToken === undefined ? message.to : { ...message.to, pushToken }
+      return provider.send({ ...message, to }, ...rest)
+    },
   }
 }

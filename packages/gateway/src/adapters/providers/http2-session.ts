@@ -1,0 +1,162 @@
+/**
+ * One connection over HTTP/2, with many calls on it at once. It is usable once the server's SETTINGS have come, which
+ * say how many; it is left alone while it is doubted (a call on it was late) until a ping is answered; and after a
+ * GOAWAY it knows which of its calls the server never looked at, and which may therefore be made again.
+ */
+import http2, {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  type OutgoingHttpHeaders,
+  type SecureClientSessionOptions,
+} from 'node:http2'
+
+export interface Http2SessionOptions {
+  readonly origin: string
+  /** Until the server's SETTINGS have come, ms. */
+  readonly connectMs: number
+  /** Between two pings, ms. */
+  readonly pingMs: number
+  /** Until a ping is answered, ms; without an answer the connection is given up. */
+  readonly pongMs: number
+  readonly tls?: SecureClientSessionOptions
+  /** There is more or less room than before, or it has ended: look again. */
+  readonly onChange: () => void
+}
+
+export type SessionState = 'connecting' | 'ready' | 'ending' | 'ended'
+
+const { NGHTTP2_REFUSED_STREAM } = http2.constants
+/** Of what a server says when it ends a connection. */
+const farewellMax = 100
+
+export class Http2Session {
+  readonly #session: ClientHttp2Session
+  readonly #options: Http2SessionOptions
+  readonly #timers: NodeJS.Timeout[] = []
+  #state: SessionState = 'connecting'
+  #streams = 0
+  #doubted = false
+  #served = false
+  #error: Error | undefined
+  /** Of the last call that the server has looked at, after a GOAWAY. */
+  #lastStreamId = Number.POSITIVE_INFINITY
+
+  constructor(options: Http2SessionOptions) {
+    this.#options = options
+    const session = http2.connect(options.origin, options.tls)
+    this.#session = session
+    const late = setTimeout(() => this.destroy(new Error('no connection in time')), options.connectMs)
+    this.#timers.push(late)
+    session.on('remoteSettings', () => {
+      clearTimeout(late)
+      if (this.#state === 'connecting') this.#becomeReady()
+      options.onChange()
+    })
+    session.on('goaway', (code: number, lastStreamId: number, data?: Uint8Array) => {
+      this.#lastStreamId = Math.min(this.#lastStreamId, lastStreamId)
+      const words = Buffer.from(data ?? []).toString('utf8', 0, farewellMax)
+      this.#error ??= new Error(
+        `the server ended the connection (GOAWAY ${code} ${words}`.trimEnd().concat(')'),
+      )
+      this.#end('ending')
+    })
+    session.on('error', (error: Error) => {
+      this.#error ??= error
+    })
+    session.on('close', () => this.#end('ended'))
+  }
+
+  get state(): SessionState {
+    return this.#state
+  }
+
+  /** Whether it has ever been usable. */
+  get served(): boolean {
+    return this.#served
+  }
+
+  /** Calls on it. */
+  get streams(): number {
+    return this.#streams
+  }
+
+  /** Whether it may take calls soon: it is connecting, or a ping is on its way. */
+  get coming(): boolean {
+    return this.#state === 'connecting' || (this.#state === 'ready' && this.#doubted)
+  }
+
+  /** Why it has ended. */
+  get error(): Error | undefined {
+    return this.#error
+  }
+
+  /** How many more calls it takes now, where no session is to carry more than `streamsMax`. */
+  room(streamsMax: number): number {
+    if (this.#state !== 'ready' || this.#doubted || this.#session.closed) return 0
+    const { maxConcurrentStreams = streamsMax } = this.#session.remoteSettings
+    return Math.min(streamsMax, maxConcurrentStreams) - this.#streams
+  }
+
+  /** Begins a call. Throws where the session has just ended. */
+  request(headers: OutgoingHttpHeaders): ClientHttp2Stream {
+    const stream = this.#session.request(headers)
+    this.#streams += 1
+    stream.on('close', () => {
+      this.#streams -= 1
+      this.#options.onChange()
+    })
+    return stream
+  }
+
+  /** Whether the server has certainly not looked at the call (RFC 9113, 8.7): it may be made again. */
+  isUntouched(stream: ClientHttp2Stream): boolean {
+    return (
+      stream.id === undefined || stream.rstCode === NGHTTP2_REFUSED_STREAM || stream.id > this.#lastStreamId
+    )
+  }
+
+  /** A call on it had no answer in time: it takes no other until it has shown that it lives. */
+  doubt(): void {
+    if (this.#state !== 'ready' || this.#doubted) return
+    this.#doubted = true
+    this.#ping()
+  }
+
+  /** Takes no more calls, and ends when those on it have. */
+  retire(): void {
+    this.#end('ending')
+    this.#session.close()
+  }
+
+  destroy(error?: Error): void {
+    this.#error ??= error
+    this.#session.destroy()
+  }
+
+  #becomeReady(): void {
+    this.#state = 'ready'
+    this.#served = true
+    const every = setInterval(() => this.#ping(), this.#options.pingMs)
+    every.unref()
+    this.#timers.push(every)
+  }
+
+  #ping(): void {
+    if (this.#session.destroyed) return
+    const silent = setTimeout(() => this.destroy(new Error('no answer to a ping')), this.#options.pongMs)
+    silent.unref()
+    this.#session.ping((error) => {
+      clearTimeout(silent)
+      if (error !== null) return
+      this.#doubted = false
+      this.#options.onChange()
+    })
+  }
+
+  #end(state: 'ending' | 'ended'): void {
+    if (this.#state === 'ended') return
+    this.#state = state
+    for (const timer of this.#timers) clearTimeout(timer)
+    this.#options.onChange()
+  }
+}
