@@ -237,7 +237,7 @@ export class Pool {
       this.#probeAt = Math.min(this.#probeAt, Math.max(breaker.openUntil, blockedUntil))
     }
     const accounts = this.#accounts.length - this.#out.size
-    this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight, accounts })
+    this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight })
   }
 
   /** The earliest instant at which something frees an account; `undefined` when only an ending call can. */

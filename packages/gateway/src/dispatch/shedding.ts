@@ -1,7 +1,8 @@
 /**
  * What a pool admits while some of its accounts are out: the share of its rate that is left, of what it carried before
  * or is asked to carry now. So the accounts that are left get no more than their own share, and the load of those that
- * are out does not fall on them. A bucket of that rate, as deep as one call for each account that is left. Pure.
+ * are out does not fall on them. A bucket of that rate, a tenth of a second deep and empty at
+ * first: a deeper one would be a burst just when the accounts bear none. Pure.
  */
 import { SlicedCount } from './sliced-count.ts'
 
@@ -18,8 +19,6 @@ export interface SheddingOptions {
 export interface Remaining {
   /** The part of its rate that is out, from 0 to 1. */
   readonly outShare: number
-  /** Accounts that are not out. */
-  readonly accounts: number
 }
 
 /** What a pool carried is measured over this time (design/dispatch: its throughput over the 10 s before). */
@@ -34,7 +33,7 @@ export class Shedding {
   readonly #carried = new SlicedCount(throughputMs, 20)
   readonly #asked: SlicedCount
   readonly #bornAt: number
-  #remaining: Remaining = { outShare: 0, accounts: 0 }
+  #remaining: Remaining = { outShare: 0 }
   /** Per second, before accounts went out; `undefined` where it was not known. */
   #before: number | undefined
   #healthySince = Number.NEGATIVE_INFINITY
@@ -68,7 +67,7 @@ export class Shedding {
       // What it carried while it was recovering from the last time is less than what it carries.
       const recent = now - this.#healthySince < throughputMs ? this.#before : undefined
       this.#before = carried === undefined ? recent : Math.max(carried, recent ?? 0)
-      this.#tokens = remaining.accounts
+      this.#tokens = 1
       this.#filledAt = now
     } else {
       this.#fill(now)
@@ -126,7 +125,7 @@ export class Shedding {
 
   #fill(now: number): void {
     const perSecond = this.admitted(now)
-    const deepest = Math.max(1, this.#remaining.accounts, perSecond / 10)
+    const deepest = Math.max(1, perSecond / 10)
     const filled =
       perSecond === Number.POSITIVE_INFINITY
         ? Number.POSITIVE_INFINITY

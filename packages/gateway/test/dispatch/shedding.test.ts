@@ -16,7 +16,7 @@ function reduced(perSecond: number, ratePerSecond: number | undefined): { sheddi
     shedding.asked(now, 1)
     shedding.carried(now, 1)
   }
-  shedding.change(now, { outShare: 0.1, accounts: 18 })
+  shedding.change(now, { outShare: 0.1 })
   return { shedding, now }
 }
 
@@ -40,15 +40,15 @@ test('when clearly more is asked for than was carried before, more is admitted',
 
 test('nothing is admitted when all are out, and everything when all are back', () => {
   const { shedding, now } = reduced(100, 1_000)
-  shedding.change(now, { outShare: 1, accounts: 0 })
+  shedding.change(now, { outShare: 1 })
   assert.deepEqual([shedding.room(now), shedding.freeAt(now)], [0, undefined])
-  shedding.change(now, { outShare: 0, accounts: 20 })
+  shedding.change(now, { outShare: 0 })
   assert.equal(shedding.room(now), Number.POSITIVE_INFINITY)
 })
 
 test('a process that has just begun and does not know what it carried admits the share of the rate', () => {
   const shedding = new Shedding({ ratePerSecond: 500, demandMs: 5 * second, enabled: true }, 0)
-  shedding.change(100, { outShare: 0.2, accounts: 4 })
+  shedding.change(100, { outShare: 0.2 })
   assert.equal(shedding.admitted(100), 400)
 })
 
