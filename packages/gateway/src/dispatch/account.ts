@@ -9,6 +9,7 @@ import type { Account, AccountRecord, SendResult } from '../ports.ts'
 import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { Breaker, type BreakerPolicy } from './breaker.ts'
 import { LearnedRate } from './learned-rate.ts'
+import { Pacing } from './pacing.ts'
 import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
 import { parseRetryAfter, type RetryAfter } from './retry.ts'
 import { SlicedCount } from './sliced-count.ts'
@@ -56,6 +57,7 @@ export class PooledAccount {
   readonly #marginMs: number
   readonly #learned = new LearnedRate()
   readonly #concurrency: AdaptiveConcurrency | undefined
+  readonly #pacing: Pacing | undefined
   #rate: RollingRate
   /** What an account without a rate of its own was called in the last second: where a 429 begins to teach. */
   readonly #lately: SlicedCount | undefined
@@ -70,6 +72,7 @@ export class PooledAccount {
     this.#lately = windows.length === 0 ? new SlicedCount(secondMs, 4) : undefined
     const narrowest = narrowestOf(windows)
     this.ratePerSecond = narrowest && (narrowest.max / narrowest.windowMs) * secondMs
+    this.#pacing = narrowest && new Pacing(narrowest, this.#marginMs)
     this.breaker = new Breaker(policy.breaker)
     const { adaptive } = policy
     this.#concurrency =
@@ -89,14 +92,17 @@ export class PooledAccount {
   /**
    * When it may make a call; `undefined` while only an ending call can free it.
    * @param kept the share of its places that this call may not use
+   * @param shared whether calls keep their distance, because several tenants wait for places
    */
-  freeAt(now: number, kept: number): number | undefined {
+  freeAt(now: number, kept: number, shared: boolean): number | undefined {
     const places = kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)
     if (this.inFlight >= places) return undefined
     const from = Math.max(this.breaker.freeAt(now), this.blockedUntil)
     if (from === Number.POSITIVE_INFINITY) return undefined
     const share = this.#share(now)
-    const free = this.#rate.freeAt(from, share, kept)
+    const possible = this.#rate.freeAt(from, share, kept)
+    if (possible > from) this.#pacing?.full(possible)
+    const free = shared && this.#pacing !== undefined ? this.#pacing.freeAt(possible) : possible
     // What is kept or was found to be borne may be more by then.
     return (share < 1 || kept > 0) && free > from + lookAgainMs ? from + lookAgainMs : free
   }
@@ -115,6 +121,7 @@ export class PooledAccount {
   take(now: number): number {
     this.inFlight += 1
     this.#lately?.add(now)
+    this.#pacing?.took(now)
     return this.#rate.take(now)
   }
 

@@ -79,6 +79,7 @@ export class Pool {
   /** When the first that is open may be probed. */
   #probeAt = Number.POSITIVE_INFINITY
   #kept = 0
+  #shared = false
 
   constructor(options: PoolOptions) {
     this.channel = options.channel
@@ -97,8 +98,11 @@ export class Pool {
     }
     const members = options.accounts.map((account) => new PooledAccount(account, policy))
     this.#accounts = members
-    this.#turns = new Turns({ members, freeAt: (account, now) => account.freeAt(now, this.#kept) })
-    this.#criticalTurns = new Turns({ members, freeAt: (account, now) => account.freeAt(now, 0) })
+    this.#turns = new Turns({
+      members,
+      freeAt: (account, now) => account.freeAt(now, this.#kept, this.#shared),
+    })
+    this.#criticalTurns = new Turns({ members, freeAt: (account, now) => account.freeAt(now, 0, false) })
     // An account without a limit weighs as much as the largest that has one.
     const largest = Math.max(0, ...members.map((account) => account.ratePerSecond ?? 0)) || 1
     this.#weights = new Map(members.map((account) => [account, account.ratePerSecond ?? largest]))
@@ -113,6 +117,11 @@ export class Pool {
   get ratePerSecond(): number | undefined {
     if (this.#accounts.some((account) => account.ratePerSecond === undefined)) return undefined
     return sum(this.#accounts.map((account) => account.ratePerSecond!))
+  }
+
+  /** Whether several tenants wait for its places. */
+  share(shared: boolean): void {
+    this.#shared = shared
   }
 
   /** Up to `max` permissions to call now, the first of which are for as many critical ones. */
@@ -136,7 +145,7 @@ export class Pool {
   #probe(now: number, leases: Lease[], max: number): void {
     for (const account of this.#out) {
       if (leases.length === max) break
-      const free = account.freeAt(now, 0)
+      const free = account.freeAt(now, 0, false)
       if (free !== undefined && free <= now) leases.push(this.#leaseOf(account, now))
     }
     this.#weigh(now)

@@ -26,6 +26,11 @@ export class Route {
     return this.#first.ratePerSecond
   }
 
+  /** Whether several tenants wait for the places of its pools. */
+  share(shared: boolean): void {
+    for (const pool of this.pools) pool.share(shared)
+  }
+
   /** Up to `max` permissions to call now, the first of which are for as many critical ones. */
   lease(now: number, max: number, critical: number): Lease[] {
     const leases = this.#first.lease(now, max, critical)
