@@ -61,8 +61,6 @@ export interface Dispatcher {
 const roundMax = 128
 /** Nearer than this a notification that may not leave yet waits in memory, without a commit. */
 const nearMs = 1_000
-/** For so long after two tenants took turns both are taken to be there. */
-const sharedMs = 10_000
 /** Until a settlement that the store refused is offered again. */
 const settleAgainMs = 200
 
@@ -71,9 +69,6 @@ interface Channel {
   readonly shedder: Shedder
   readonly comeback: Comeback
   disarm: (() => void) | undefined
-  /** Whose notification went last, and until when several tenants are taken to want its places. */
-  tenant: string | undefined
-  sharedUntil: number
 }
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
@@ -100,8 +95,6 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         onTrouble: options.onTrouble,
       }),
       disarm: undefined,
-      tenant: undefined,
-      sharedUntil: Number.NEGATIVE_INFINITY,
     }
     return channel
   })
@@ -112,7 +105,6 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     while (!draining) {
       const waiting = queue.size(name)
       const now = clock.now()
-      route.share(now < channel.sharedUntil)
       const leases = route.lease(now, Math.min(roundMax, waiting), queue.critical(name))
       if (leases.length === 0) {
         if (waiting === 0) channel.comeback.wake()
@@ -125,16 +117,8 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       const pulled = queue.pull(name, leases.length)
       for (const lease of leases.splice(pulled.length)) lease.undo()
       if (pulled.length === 0) return
-      noteTenants(channel, pulled, now)
+      route.pulled(pulled, now)
       track('dispatch', release(channel, pulled, leases))
-    }
-  }
-
-  function noteTenants(channel: Channel, pulled: readonly Notification[], now: number): void {
-    for (const { tenant } of pulled) {
-      if (tenant === channel.tenant) continue
-      if (channel.tenant !== undefined) channel.sharedUntil = now + sharedMs
-      channel.tenant = tenant
     }
   }
 

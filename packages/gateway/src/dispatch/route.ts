@@ -2,13 +2,20 @@
  * The pools of a channel in the order of fallback. The second is entered only while accounts of the first are out and
  * what is left of it has no room, and within its own limits; a pool that is whole and merely busy is waited for.
  */
-import type { Channel, DeadCause } from '../model.ts'
+import type { Channel, DeadCause, Notification } from '../model.ts'
 import type { Lease, Pool } from './pool.ts'
+
+/** For so long after two tenants took turns both are taken to be there. */
+const sharedMs = 10_000
 
 export class Route {
   readonly channel: Channel
   readonly pools: readonly Pool[]
   readonly #first: Pool
+  /** Whose notification left last. */
+  #tenant: string | undefined
+  /** Until then several tenants are taken to want its places. */
+  #sharedUntil = Number.NEGATIVE_INFINITY
 
   constructor(pools: readonly Pool[]) {
     this.#first = pools[0]!
@@ -26,13 +33,18 @@ export class Route {
     return this.#first.ratePerSecond
   }
 
-  /** Whether several tenants wait for the places of its pools. */
-  share(shared: boolean): void {
-    for (const pool of this.pools) pool.share(shared)
+  /** These are about to leave. */
+  pulled(notifications: readonly Notification[], now: number): void {
+    for (const { tenant } of notifications) {
+      if (tenant === this.#tenant) continue
+      if (this.#tenant !== undefined) this.#sharedUntil = now + sharedMs
+      this.#tenant = tenant
+    }
   }
 
   /** Up to `max` permissions to call now, the first of which are for as many critical ones. */
   lease(now: number, max: number, critical: number): Lease[] {
+    for (const pool of this.pools) pool.share(now < this.#sharedUntil)
     const leases = this.#first.lease(now, max, critical)
     if (this.pools.length === 1) return leases
     for (const [index, pool] of this.pools.entries()) {

@@ -11,6 +11,7 @@ test('pools shows each account with its rate and state', async (t) => {
   const { code, out, err } = await sluice(['pools', '--url', gateway.url])
   assert.equal(code, 0, err)
   const lines = out.split('\n')
+  // Besides those of the configuration the gateway serves who is connected.
   assert.equal(lines.length, 5)
   assert.match(
     lines[0]!,
@@ -20,6 +21,11 @@ test('pools shows each account with its rate and state', async (t) => {
   assert.match(out, /^sms +sandbox +second +unlimited +0 +healthy +– +– +3$/m)
   const json = JSON.parse((await sluice(['pools', '--json', '--url', gateway.url])).out)
   assert.deepEqual(json.pools.map((pool: { channel: string }) => pool.channel).sort(), ['push', 'sms', 'websocket'])
+  assert.deepEqual(json.pools.map((pool: { channel: string }) => pool.channel).sort(), [
+    'push',
+    'sms',
+    'websocket',
+  ])
 })
 
 test('an account of the sandbox behaves as the configuration says', async (t) => {

@@ -137,12 +137,12 @@ test('more connections than are allowed are dropped; who is connected is served,
   const other = polite(t, port)
   await other.run(1)
   const idle = await openMany(t, port, 200)
-  const over = idle.filter(({ socket }) => socket.destroyed)
-  await Promise.all(
-    idle.map(({ closed }) => Promise.race([closed, new Promise((resolve) => setTimeout(resolve, 50))])),
-  )
-  const alive = idle.filter(({ socket }) => !socket.destroyed).length
-  assert.ok(alive <= 50, `${alive} of 200 are open, ${over.length} were dropped at once`)
+  const stillOpen = (): number => idle.filter(({ socket }) => !socket.destroyed).length
+  // A busy machine takes its time to tell all of them; the idle ones that may stay are open for as long as the test is.
+  for (let tries = 0; stillOpen() > 50 && tries < 100; tries += 1)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  const alive = stillOpen()
+  assert.ok(alive <= 50, `${alive} of 200 are open`)
   assert.ok(alive >= 40)
   for (const { closed } of idle) await closed
   await other.run(1)

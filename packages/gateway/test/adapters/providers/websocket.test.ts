@@ -39,7 +39,7 @@ test('one socket that took it is enough', async () => {
 test('nobody there, of this tenant, is a failure that nobody heard', async () => {
   const { heard, join, provider } = createTrial()
   join(true, 'globex')
-  const failed = { outcome: 'failed', detail: 'not connected' }
+  const failed = { outcome: 'failed', detail: 'not connected', blameless: true }
   assert.deepEqual(await provider.send(someMessage('websocket'), account, never), failed)
   assert.equal(heard.length, 0)
   join(false)
@@ -50,7 +50,12 @@ test('who does not read in time may have got it', async () => {
   const { join, provider } = createTrial()
   join(undefined)
   const result = await provider.send(someMessage('websocket'), account, AbortSignal.timeout(30))
-  assert.deepEqual(result, { outcome: 'failed', detail: 'connected, and not reading', unheard: true })
+  assert.deepEqual(result, {
+    outcome: 'failed',
+    detail: 'connected, and not reading',
+    unheard: true,
+    blameless: true,
+  })
   const late = await provider.send(someMessage('websocket'), account, AbortSignal.abort())
   assert.deepEqual(late, { outcome: 'failed', detail: 'no time left' })
 })
