@@ -4,7 +4,7 @@
  */
 import { parseDuration } from '@sluice/limits'
 import { checkBehaviour, type SandboxBehaviour } from './behaviour.ts'
-import { apnsExample } from './example-keys.ts'
+import { apnsExample, fcmExample } from './example-keys.ts'
 import type { ProviderSide } from './provider-side.ts'
 import type { SandboxFilter, SandboxMessage } from './record.ts'
 import type { SeenRequest } from './server.ts'
@@ -28,9 +28,12 @@ export function createControl({ side, seen }: ControlOptions) {
     'GET /received': ({ query }) =>
       json(200, { items: side.received(Object.fromEntries(query) as SandboxFilter) }),
     'GET /requests': () => json(200, { items: seen }),
-    'GET /credentials': () => {
+    'GET /credentials': ({ origin }) => {
       const { keyId, teamId, privateKey } = apnsExample
-      return json(200, { apns: { keyId, teamId, secret: privateKey } })
+      return json(200, {
+        apns: { keyId, teamId, secret: privateKey },
+        fcm: { secret: fcmExample.serviceAccount(origin) },
+      })
     },
     'GET /counters': ({ query }) => json(200, side.counters(query.get('account') ?? undefined)),
     'GET /windows': ({ query }) => {

@@ -44,8 +44,16 @@ export const apnsExample = {
 /** A service account at Google whose assertions are checked. */
 export const fcmExample = {
   keyId: 'rfc7517',
-  privateKey: pemOf(rs256),
   publicKey: createPublicKey(rs256),
+  /** The file as Google would make it, for the sandbox at this address. */
+  serviceAccount: (origin: string, project = 'sandbox') => ({
+    type: 'service_account',
+    project_id: project,
+    private_key_id: 'rfc7517',
+    private_key: pemOf(rs256),
+    client_email: `sluice@${project}.iam.gserviceaccount.com`,
+    token_uri: `${origin}/token`,
+  }),
 } as const
 
 /** The browser of RFC 8291: what is encrypted for it is read. */

@@ -16,6 +16,7 @@ const good: readonly (readonly [string, string])[] = [
     'apns',
     `push: { provider: apns, accounts: [{ id: a, keyId: ABC123DEFG, teamId: DEF123GHIJ, topic: com.example.shop, secret: "-----BEGIN PRIVATE KEY-----" }] }`,
   ],
+  ['fcm', `push: { provider: fcm, accounts: [{ id: a, secret: '{"project_id":"p"}' }] }`],
   [
     'telegram',
     'telegram: { provider: telegram, accounts: [{ id: a, secret: "123456:abcdefghijklmnopqrstuvwxyz" }] }',
@@ -57,6 +58,10 @@ const wrong: readonly (readonly [string, RegExp])[] = [
   [
     'push: { provider: apns, accounts: [{ id: a, keyId: abc, secret: "-----BEGIN PRIVATE KEY-----" }] }',
     /accounts\[0\]\.keyId: expected the id of the key(.|\n)*teamId: is missing(.|\n)*topic: is missing/,
+  ],
+  [
+    'push: { provider: fcm, accounts: [{ id: a, secret: canary }] }',
+    /accounts\[0\]\.secret: expected the JSON of a service account/,
   ],
   [
     'telegram: { provider: telegram, accounts: [{ id: a, secret: canary }] }',

@@ -17,6 +17,10 @@ const loaders = {
     const { createApnsProvider } = await import('./apns.ts')
     return createApnsProvider({ clock, deadlineMs })
   },
+  async fcm({ clock, deadlineMs }) {
+    const { createFcmProvider } = await import('./fcm.ts')
+    return createFcmProvider({ clock, deadlineMs })
+  },
   async sendgrid({ deadlineMs }) {
     const { createSendgridProvider } = await import('./sendgrid.ts')
     return createSendgridProvider({ deadlineMs })

@@ -1,5 +1,6 @@
 /** Every provider that a pool may name. A new one is a file beside this, a line here, and its adapter. */
 import { apns } from './apns.ts'
+import { fcm } from './fcm.ts'
 import type { ProviderDefinition } from './provider.ts'
 import { sandbox } from './sandbox.ts'
 import { sendgrid } from './sendgrid.ts'
@@ -17,6 +18,7 @@ export const providers = {
   ses,
   twilio,
   apns,
+  fcm,
   telegram,
   slack,
   webhook,

@@ -1,5 +1,6 @@
 /** Every shape that the server speaks; a request goes to the first that knows it. */
 import { apns } from './apns.ts'
+import { fcm } from './fcm.ts'
 import { sendgrid } from './sendgrid.ts'
 import { ses } from './ses.ts'
 import type { Shape } from './shape.ts'
@@ -8,4 +9,14 @@ import { telegram } from './telegram.ts'
 import { twilio } from './twilio.ts'
 import { webhook } from './webhook.ts'
 
-export const shapes: readonly Shape[] = [apns, sendgrid, ses, twilio, telegram, slack, slackWebhook, webhook]
+export const shapes: readonly Shape[] = [
+  apns,
+  fcm,
+  sendgrid,
+  ses,
+  twilio,
+  telegram,
+  slack,
+  slackWebhook,
+  webhook,
+]
