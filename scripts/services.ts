@@ -31,6 +31,10 @@ async function main(words: string[]): Promise<number> {
         throw new Misused('run wants engines, "--", and a command')
       return runWith(known(rest.slice(0, dashes)), rest.slice(dashes + 1))
     }
+    case 'help':
+    case '--help':
+      console.log(usage)
+      return 0
     default:
       throw new Misused(command ? `there is no command "${command}"` : 'which command?')
   }

@@ -39,6 +39,7 @@ export const errors = {
   WS_BUFFER_FULL: { status: 503, retryable: true, title: 'Too much waits already' },
   INVALID_CONFIG: { status: 2, retryable: false, title: 'The configuration is not valid' },
   INVALID_POLICY: { status: 2, retryable: false, title: 'The policy is not valid' },
+  INVALID_SCENARIO: { status: 2, retryable: false, title: 'The scenario is not valid' },
   BAD_USAGE: { status: 2, retryable: false, title: 'The command was not understood' },
 } as const satisfies Record<string, ErrorRow>
 

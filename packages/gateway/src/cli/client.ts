@@ -64,8 +64,11 @@ export function createClient(args: Arguments, io: Io): Client {
       throw new Failure(`what answers at ${url} is no Sluice gateway (HTTP ${response.status})\n${wayOut}`)
     }
     const fields = (problem.errors ?? []).map(({ path, message }) => `\n  ${path}: ${message}`).join('')
+    const hint = tokenHint(problem.code, token !== undefined)
     throw new Failure(
-      plain(`${problem.code}: ${problem.detail ?? problem.title ?? `HTTP ${response.status}`}`) + fields,
+      plain(`${problem.code}: ${problem.detail ?? problem.title ?? `HTTP ${response.status}`}`) +
+        fields +
+        (hint === undefined ? '' : `\n${hint}`),
     )
   }
 
@@ -87,6 +90,15 @@ export function createClient(args: Arguments, io: Io): Client {
 }
 
 const wayOut = 'Start one with "sluice serve", or name another with --url or SLUICE_URL.'
+
+/** The gateway speaks of headers and scopes; who sits at a command line gives a token otherwise. */
+function tokenHint(code: string, given: boolean): string | undefined {
+  if (code === 'UNAUTHENTICATED')
+    return 'Give a token by SLUICE_TOKEN or --token; where there is a shared secret, "sluice token" makes one.'
+  if (code === 'FORBIDDEN' && given)
+    return 'Where there is a shared secret, "sluice token --scope sluice:admin" makes a token that may.'
+  return undefined
+}
 
 function urlOf(args: Arguments, io: Io): string {
   const named = args.text('url') ?? (io.env.SLUICE_URL || undefined)

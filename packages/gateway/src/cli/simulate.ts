@@ -58,14 +58,17 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   return exitCodes.ok
 }
 
-function list(io: Io): number {
-  const names = readdirSync(shipped)
+function shippedNames(): readonly string[] {
+  return readdirSync(shipped)
     .filter((file) => file.endsWith('.yaml'))
     .map((file) => basename(file, '.yaml'))
+}
+
+function list(io: Io): number {
   io.out(
     [
       'Scenarios that ship with the product:',
-      ...names.map((name) => `  ${name}`),
+      ...shippedNames().map((name) => `  ${name}`),
       '',
       'Run one: sluice simulate war-story',
     ].join('\n'),
@@ -78,7 +81,8 @@ function fileOf(named: string, io: Io): string {
   const file = resolve(io.cwd, named)
   if (existsSync(file)) return file
   const own = join(shipped, `${basename(named, '.yaml')}.yaml`)
-  return existsSync(own) ? own : file
+  if (existsSync(own)) return own
+  throw badUsage(form, `there is no file "${named}", and of the scenarios only ${shippedNames().join(', ')}`)
 }
 
 function seedOf(text: string | undefined, scenario: Scenario): number {

@@ -26,7 +26,7 @@ export class Problems {
     if (!known || problem.path === '') this.#found.push(problem)
   }
 
-  throwIfAny(code: 'INVALID_CONFIG' | 'INVALID_POLICY'): void {
+  throwIfAny(code: 'INVALID_CONFIG' | 'INVALID_POLICY' | 'INVALID_SCENARIO'): void {
     if (this.#found.length === 0) return
     const errors = this.#found.toSorted(
       (a, b) => (a.file ?? '').localeCompare(b.file ?? '') || (a.line ?? 0) - (b.line ?? 0),

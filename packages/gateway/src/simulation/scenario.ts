@@ -83,7 +83,7 @@ export interface Scenario {
   readonly traffic: readonly Traffic[]
 }
 
-/** @throws SluiceError `INVALID_CONFIG`, with every mistake by line */
+/** @throws SluiceError `INVALID_SCENARIO`, with every mistake by line */
 export function loadScenario(file: string, cwd: string): Scenario {
   const problems = new Problems()
   const shown = shownFile(file, cwd)
@@ -93,13 +93,13 @@ export function loadScenario(file: string, cwd: string): Scenario {
   for (const { path, message, line } of yaml?.faults ?? []) {
     problems.add({ file: shown, path: pathText(path), message, ...(line === undefined ? {} : { line }) })
   }
-  problems.throwIfAny('INVALID_CONFIG')
+  problems.throwIfAny('INVALID_SCENARIO')
   const fault = (path: readonly (string | number)[], message: string): void => {
     const line = yaml?.lineOf(path)
     problems.add({ file: shown, path: pathText(path), message, ...(line === undefined ? {} : { line }) })
   }
   for (const { path, message } of misfits(scenarioSchema, yaml?.value ?? {}, new Map())) fault(path, message)
-  problems.throwIfAny('INVALID_CONFIG')
+  problems.throwIfAny('INVALID_SCENARIO')
   const document = yaml?.value as Static<typeof scenarioSchema>
   const start = document.start === undefined ? Date.UTC(2026, 10, 21) : Date.parse(document.start)
   if (Number.isNaN(start)) fault(['start'], 'expected an instant such as 2026-11-21T00:00:00Z')
@@ -118,7 +118,7 @@ export function loadScenario(file: string, cwd: string): Scenario {
     if (fromMs + overMs > durationMs) fault(['traffic', index], 'lasts longer than the scenario')
     return trafficOf(each as TrafficDocument, fromMs, overMs)
   })
-  problems.throwIfAny('INVALID_CONFIG')
+  problems.throwIfAny('INVALID_SCENARIO')
   return {
     name: document.name,
     description: document.description ?? '',

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { run } from '../../src/cli/simulate.ts'
+import type { SluiceError } from '../../src/errors.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-simulate-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -110,10 +111,18 @@ for (const [text, message] of wrong) {
   test(`a scenario is refused with its place: ${message.source}`, async () => {
     await assert.rejects(simulate(file('wrong.yaml', text)), (error: Error) => {
       assert.match(error.message, message)
+      assert.equal((error as SluiceError).code, 'INVALID_SCENARIO')
       return true
     })
   })
 }
+
+test('a name that is neither a file nor a scenario tells those that ship', async () => {
+  await assert.rejects(simulate('war-stroy'), {
+    code: 'BAD_USAGE',
+    message: /no file "war-stroy", and of the scenarios only hierarchy, quiet-blast, war-story/,
+  })
+})
 
 test('without a scenario those that ship are listed, and a bare name finds them', async () => {
   const { out } = await simulate()
