@@ -86,13 +86,15 @@ export type DelayReason =
   | 'complaint_guard'
   | 'provider_capacity'
   | 'retry'
-export type DeadCause =
-  | 'pool_blocked'
-  | 'shed'
-  | 'circuit_open'
-  | 'attempts_exhausted'
-  | 'outcome_unknown'
-  | 'poison'
+export const deadCauses = [
+  'pool_blocked',
+  'shed',
+  'circuit_open',
+  'attempts_exhausted',
+  'outcome_unknown',
+  'poison',
+] as const
+export type DeadCause = (typeof deadCauses)[number]
 export type Reason = SuppressionReason | DelayReason | DeadCause
 
 /** One rule of a decision: a window of a limit as it stood before this notification was counted. */

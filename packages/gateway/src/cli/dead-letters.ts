@@ -1,7 +1,7 @@
 /** `sluice dead-letters`: what waits outside the normal flow and why, and the way back into it. */
 
 import { didYouMean } from '../config/suggestion.ts'
-import { channels } from '../model.ts'
+import { channels, deadCauses } from '../model.ts'
 import type { ListAnswer, NotificationAnswer } from './answers.ts'
 import { type Client, createClient } from './client.ts'
 import {
@@ -16,14 +16,6 @@ import { exitCodes, type Io } from './io.ts'
 import { type Column, instant, table } from './text.ts'
 
 const actions = ['list', 'redrive'] as const
-const causes = [
-  'pool_blocked',
-  'shed',
-  'circuit_open',
-  'attempts_exhausted',
-  'outcome_unknown',
-  'poison',
-] as const
 const pageSize = 500
 const idsMax = 1_000
 
@@ -33,7 +25,7 @@ export const form: CommandForm = {
   positionals: ['[list|redrive]', '[ids]'],
   options: {
     ...gatewayOptions,
-    cause: { value: '<cause>', text: `One of ${causes.join(', ')}` },
+    cause: { value: '<cause>', text: `One of ${deadCauses.join(', ')}` },
     channel: { value: '<channel>', text: `One of ${channels.join(', ')}` },
     limit: { value: '<n>', text: 'List at most so many; 100 by default' },
     'dry-run': { text: 'With redrive: only count' },
@@ -81,7 +73,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
 
 function filterOf(args: Arguments): Filter {
   const filter: Record<string, string> = {}
-  for (const [option, known] of Object.entries({ cause: causes, channel: channels, tenant: undefined })) {
+  for (const [option, known] of Object.entries({ cause: deadCauses, channel: channels, tenant: undefined })) {
     const value = args.text(option)
     if (value === undefined) continue
     if (known !== undefined && !(known as readonly string[]).includes(value)) {

@@ -4,7 +4,7 @@
  */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import type { Content, JsonObject, RecipientFields } from '../model.ts'
-import { channels, priorities, statuses } from '../model.ts'
+import { channels, deadCauses, priorities, statuses } from '../model.ts'
 import type { FormName } from './syntax.ts'
 
 const closed = { additionalProperties: false } as const
@@ -186,15 +186,6 @@ export const listQuery = Type.Object(
   closed,
 )
 export type ListFilter = Static<typeof listQuery>
-
-export const deadCauses = [
-  'pool_blocked',
-  'shed',
-  'circuit_open',
-  'attempts_exhausted',
-  'outcome_unknown',
-  'poison',
-] as const
 
 const deadFilter = {
   cause: Type.Optional(oneOf(deadCauses)),
