@@ -3,9 +3,9 @@
  * alone understands. Only fields in whose form nothing is wrong come here; what is wrong with their meaning is told.
  */
 import type { Channel } from '../model.ts'
-import type { AccountConfig, Rate } from './config.ts'
+import type { AccountConfig } from './config.ts'
 import type { AccountDocument, AccountPlace, ProviderDefinition } from './providers/provider.ts'
-import { readDuration, readRate } from './quantity.ts'
+import { type Rate, readDuration, readRate } from './quantity.ts'
 
 /** Beyond this a margin is no jitter on the way. */
 export const marginMaxMs = 1_000

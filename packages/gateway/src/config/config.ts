@@ -4,12 +4,12 @@
  * The keys of the file that it comes from are in schema.ts, and loadConfig makes the one out of the other.
  */
 import type { KeyObject } from 'node:crypto'
-import type { Window } from '@sluice/limits'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Account } from '../ports.ts'
 import type { JwtAlgorithm } from './auth-schema.ts'
 import type { ProviderName } from './providers/table.ts'
+import type { Rate } from './quantity.ts'
 
 export interface Config {
   /** The file it was read from; absent where there was none. */
@@ -98,14 +98,6 @@ export interface PolicyConfig {
   /** Whether that is the policy that ships with the product. */
   readonly builtIn: boolean
   readonly compiled: Policy
-}
-
-/** One window or several, all of which hold. */
-export interface Rate {
-  /** As people read it: `100/s, 50000/h`, or `unlimited`. */
-  readonly text: string
-  /** None means unlimited. */
-  readonly windows: readonly Window[]
 }
 
 export interface TenantConfig {

@@ -13,10 +13,9 @@ import type {
   Config,
   JwtKeys,
   PoolConfig,
-  Rate,
   TenantConfig,
 } from './config.ts'
-import { sizeText } from './quantity.ts'
+import { type Rate, sizeText } from './quantity.ts'
 
 export const masked = '(secret)'
 

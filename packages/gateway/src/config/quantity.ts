@@ -2,8 +2,15 @@
  * Scalars as people write them in a configuration: durations, rates, sizes. Each reader takes the text of the file
  * and answers the number that the gateway works with, or throws the reason why there is none.
  */
-import { parseDuration, parseWindows } from '@sluice/limits'
-import type { Rate } from './config.ts'
+import { parseDuration, parseWindows, type Window } from '@sluice/limits'
+
+/** One window or several, all of which hold. */
+export interface Rate {
+  /** As people read it: `100/s, 50000/h`, or `unlimited`. */
+  readonly text: string
+  /** None means unlimited. */
+  readonly windows: readonly Window[]
+}
 
 /** An account or tenant that may never send is a mistake; who wants that takes it out of the configuration. */
 const neverReason = 'a rate of 0 would let nothing through, ever'

@@ -27,6 +27,16 @@ export interface SandboxCounters {
   readonly whileBlocked: number
 }
 
+/** A request as it came, for tests of what exactly was sent. */
+export interface SeenRequest {
+  readonly at: number
+  readonly shape: string
+  readonly method: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly body: string
+}
+
 /** Which calls are asked for; what is absent does not matter. */
 export interface SandboxFilter {
   readonly recipient?: string

@@ -12,7 +12,7 @@ import {
 import { type AddressInfo, createServer as createPort, type Socket } from 'node:net'
 import { createControl } from './control.ts'
 import { createProviderSide, type ProviderSide, type ProviderSideOptions } from './provider-side.ts'
-import type { SandboxMessage } from './record.ts'
+import type { SandboxMessage, SeenRequest } from './record.ts'
 import type { SandboxRequest, ShapeAnswer, Told } from './shapes/shape.ts'
 import { shapes } from './shapes/table.ts'
 import { createSmtpDoor } from './smtp.ts'
@@ -24,16 +24,6 @@ export interface SandboxServerOptions extends Partial<ProviderSideOptions<Sandbo
   readonly port?: number
   /** @defaultValue 0: any free port */
   readonly smtpPort?: number
-}
-
-/** A request as it came, for tests of what exactly was sent. */
-export interface SeenRequest {
-  readonly at: number
-  readonly shape: string
-  readonly method: string
-  readonly path: string
-  readonly headers: Readonly<Record<string, unknown>>
-  readonly body: string
 }
 
 export interface SandboxServer extends Omit<ProviderSide<SandboxMessage>, 'receive'> {

@@ -4,7 +4,7 @@
  */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
 import type { Channel, JsonObject } from '../../model.ts'
-import type { Rate } from '../config.ts'
+import type { Rate } from '../quantity.ts'
 import { count, duration, rate, text } from '../schema-terms.ts'
 import type { Source } from '../source.ts'
 import type { Path } from '../yaml-file.ts'

@@ -1,7 +1,8 @@
 /** One provider against the sandbox server, for tests of exactly what is sent and of what each answer means. */
 import type { Account, Message, Provider, SendResult } from '../../../src/ports.ts'
 import type { Fate } from '../../../src/sandbox/behaviour.ts'
-import { createSandboxServer, type SandboxServer, type SeenRequest } from '../../../src/sandbox/server.ts'
+import type { SeenRequest } from '../../../src/sandbox/record.ts'
+import { createSandboxServer, type SandboxServer } from '../../../src/sandbox/server.ts'
 
 export interface SandboxCalls {
   readonly server: SandboxServer
