@@ -14,7 +14,7 @@ import {
   rejected,
   textOption,
 } from './http-provider.ts'
-import { isHeaderSafe, parseMailbox, parseSender } from './smtp-address.ts'
+import { isHeaderSafe, parseMailbox, parseSender } from './mail-address.ts'
 
 interface Refusal {
   readonly errors: readonly { readonly message?: string; readonly field?: string | null }[]

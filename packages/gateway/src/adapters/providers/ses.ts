@@ -17,8 +17,8 @@ import {
   rejected,
   textOption,
 } from './http-provider.ts'
-import { isHeaderSafe, parseMailbox, parseSender, type Sender } from './smtp-address.ts'
-import { composeMail } from './smtp-mime.ts'
+import { isHeaderSafe, parseMailbox, parseSender, type Sender } from './mail-address.ts'
+import { composeMail } from './mail-mime.ts'
 
 export interface SesOptions extends HttpProviderOptions {
   /** Gives the header Date and the instant of the signature. */

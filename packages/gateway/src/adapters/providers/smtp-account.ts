@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { SluiceError } from '../../errors.ts'
 import type { JsonValue } from '../../model.ts'
 import type { Account } from '../../ports.ts'
-import { parseSender, type Sender } from './smtp-address.ts'
+import { parseSender, type Sender } from './mail-address.ts'
 
 /**
  * `auto`: STARTTLS where the server offers it, needed where there is a password, left out on loopback.

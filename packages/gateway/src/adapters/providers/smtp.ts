@@ -4,9 +4,9 @@
  */
 import DKIM from 'nodemailer/lib/dkim'
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
+import { isHeaderSafe, parseMailbox } from './mail-address.ts'
+import { composeMail } from './mail-mime.ts'
 import { parseSmtpAccount, type SmtpAccount, type SmtpDefaults } from './smtp-account.ts'
-import { isHeaderSafe, parseMailbox } from './smtp-address.ts'
-import { composeMail } from './smtp-mime.ts'
 import { SmtpPool } from './smtp-pool.ts'
 import type { Envelope } from './smtp-transaction.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { isHeaderSafe, parseMailbox } from '../../../src/adapters/providers/smtp-address.ts'
+import { isHeaderSafe, parseMailbox } from '../../../src/adapters/providers/mail-address.ts'
 
 const seed = Number(process.env.SLUICE_SEED ?? 20_261_121)
 

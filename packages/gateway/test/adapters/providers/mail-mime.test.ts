@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { composeMail } from '../../../src/adapters/providers/smtp-mime.ts'
+import { composeMail } from '../../../src/adapters/providers/mail-mime.ts'
 import type { Content } from '../../../src/model.ts'
 
 const seed = Number(process.env.SLUICE_SEED ?? 20_261_121)
