@@ -21,7 +21,7 @@ import { createHours } from './admission/hours.ts'
 import { createPeople } from './admission/people.ts'
 import { createPlatformLine } from './admission/platform.ts'
 import { type AuthConfig, type Config, type PoolConfig, tenantOf } from './config/config.ts'
-import { sandboxBehaviours } from './config/pools.ts'
+import { sandboxBehaviours, selfAddressed } from './config/pools.ts'
 import { createLedger } from './delivery/ledger.ts'
 import { settle } from './delivery/outcome.ts'
 import { startRetention } from './delivery/retention.ts'
@@ -135,6 +135,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     agenda: schedule,
     platform,
     giveBack,
+    selfAddressed: selfAddressed(config.pools),
     clock,
     random,
   })
@@ -242,6 +243,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         templates,
         links,
         channels: [...new Set(pools.map((pool) => pool.channel))],
+        selfAddressed: selfAddressed(config.pools),
         pools: poolReports,
         poolCounts: () => pools.map(watch.countsOf),
         queue,

@@ -29,6 +29,8 @@ export interface DeciderOptions {
   readonly state: Pick<LimitState, 'claim' | 'unclaim'>
   readonly hours: Hours
   readonly digests: OpenDigests
+  /** Channels on which nobody needs an address. */
+  readonly selfAddressed: ReadonlySet<Channel>
   readonly clock: Clock
 }
 
@@ -62,7 +64,7 @@ export function claimOf(policy: Policy, notification: Notification, windowMs = 0
 }
 
 export function createDecider(options: DeciderOptions): Decider {
-  const { policy, book, state, hours, digests, clock } = options
+  const { policy, book, state, hours, digests, selfAddressed, clock } = options
   const version = policy.version
   const windowMs = policy.deduplicationWindowMs
 
@@ -104,7 +106,7 @@ export function createDecider(options: DeciderOptions): Decider {
     if (optedOut(person, notification.category, channel, notification.priority)) {
       return suppressed(version, now, 'opted_out', more)
     }
-    if (address(notification.to, person, channel) === undefined) {
+    if (!selfAddressed.has(channel) && address(notification.to, person, channel) === undefined) {
       return suppressed(version, now, 'invalid_address', { ...more, detail: `no address for ${channel}` })
     }
     return undefined

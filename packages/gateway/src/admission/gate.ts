@@ -6,7 +6,7 @@
 
 import type { Admit, Admitted, Agenda, Book, Caller, Draft, Gate, Ledger, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
-import type { Decision, Digest, Notification, Patch, Recipient } from '../model.ts'
+import type { Channel, Decision, Digest, Notification, Patch, Recipient } from '../model.ts'
 import { advance, isFinal } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, DigestWrite, LimitState, Random, Store } from '../ports.ts'
@@ -32,6 +32,8 @@ export interface GateOptions {
   readonly agenda: Agenda
   readonly platform: PlatformLine
   readonly giveBack: GiveBack
+  /** Channels on which the accounts themselves say where to. */
+  readonly selfAddressed: ReadonlySet<Channel>
   readonly clock: Clock
   readonly random: Random
 }
@@ -47,8 +49,9 @@ const againMs = 500
 export function createGate(options: GateOptions): Gate {
   const { store, ledger, state, book, people, policy, hours, agenda, platform, giveBack, clock, random } =
     options
+  const { selfAddressed } = options
   const digests = createOpenDigests({ store, random })
-  const decider = createDecider({ policy, book, state, hours, digests, clock })
+  const decider = createDecider({ policy, book, state, hours, digests, selfAddressed, clock })
   const closer = createDigestCloser({
     store,
     ledger,

@@ -92,6 +92,16 @@ function checkSandboxIds(pools: readonly PoolConfig[], source: Source): void {
   }
 }
 
+/** Channels on which every account says itself where it calls: no recipient needs an address there. */
+export function selfAddressed(pools: readonly PoolConfig[]): ReadonlySet<Channel> {
+  const callsItsOwn = ({ channel, provider, accounts }: PoolConfig): boolean =>
+    providers[provider].addressedBy === channel && accounts.every(({ account }) => account.url !== undefined)
+  const served = pools.filter(callsItsOwn).map(({ channel }) => channel)
+  return new Set(
+    served.filter((channel) => pools.every((pool) => pool.channel !== channel || callsItsOwn(pool))),
+  )
+}
+
 /** How each account of the sandbox behaves, by id, in the words of its adapter. */
 export function sandboxBehaviours(pools: readonly PoolConfig[]): Readonly<Record<string, JsonObject>> {
   const accounts = pools.filter(({ provider }) => provider === 'sandbox').flatMap((pool) => pool.accounts)

@@ -38,6 +38,8 @@ export function createApp(config: AppOptions): FastifyInstance {
   const app = Fastify({
     logger: false,
     bodyLimit: config.bodyMaxBytes,
+    // Its bound on opening and closing is 10 s; ours on closing is `drainMs`, and what it cuts may take longer.
+    pluginTimeout: 0,
     requestTimeout: config.requestTimeoutMs,
     keepAliveTimeout: keepAliveMs,
     connectionTimeout: config.standstillMs ?? 60_000,

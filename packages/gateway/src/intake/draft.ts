@@ -20,6 +20,8 @@ export interface Offer {
   readonly templates: Pick<Templates, 'has'>
   /** The channels that a pool serves. */
   readonly channels: ReadonlySet<Channel>
+  /** Those on which the accounts themselves say where to. */
+  readonly selfAddressed: ReadonlySet<Channel>
   readonly dataMaxBytes: number
 }
 
@@ -125,9 +127,9 @@ export function checkData(
   }
 }
 
-/** Whether the request says where to; else the person must be known. */
-export function hasAddress(draft: Draft): boolean {
-  return draft.to[addressField[draft.channel]] !== undefined
+/** Whether the request or the account says where to; else the person must be known. */
+export function hasAddress(draft: Draft, { selfAddressed }: Pick<Offer, 'selfAddressed'>): boolean {
+  return selfAddressed.has(draft.channel) || draft.to[addressField[draft.channel]] !== undefined
 }
 
 /** The fault of a notification that nobody knows an address for. */

@@ -69,6 +69,8 @@ export interface HttpServerOptions {
   readonly people: People
   /** Those that a pool serves. */
   readonly channels: readonly Channel[]
+  /** Those on which the accounts themselves say where to. @defaultValue none */
+  readonly selfAddressed?: ReadonlySet<Channel>
   readonly pools: () => readonly PoolReport[]
   readonly poolCounts?: () => readonly PoolCounts[]
   readonly queue?: Pick<Queue, 'size'>
@@ -115,8 +117,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     [...routesOf(options, metrics, () => closing), ...events.routes],
     options.authenticate !== undefined,
   )
-  addRoutes(app, routes, options.authenticate ?? loopbackIdentity)
-  if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders)
+  const authenticate = options.authenticate ?? loopbackIdentity
+  addRoutes(app, routes, authenticate)
+  if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
   answerTheRest(app, routes, options.log)
   const sockets =
     options.webSocket === undefined
@@ -161,7 +164,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 
 function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () => boolean): readonly Route[] {
   const { config, clock, templates, channels, store, gate, links } = options
-  const offer: Offer = { templates, channels: new Set(channels), dataMaxBytes: config.dataMaxBytes }
+  const offer: Offer = {
+    templates,
+    channels: new Set(channels),
+    selfAddressed: options.selfAddressed ?? new Set(),
+    dataMaxBytes: config.dataMaxBytes,
+  }
   const idempotency = createIdempotency({ store, clock })
   const editor = createRecipientEditor({ gate, store })
   const { onAccepted } = metrics
@@ -266,12 +274,25 @@ function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): vo
 }
 
 /** When the answer is sent, so that they count what it was about; on refusals too. */
-function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders): void {
+function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders, authenticate: Authenticate): void {
   const place = `${basePath}/notifications`
+  const around = new RegExp(`^${place}(?:[/?]|$)`)
+
+  async function callerOf(request: FastifyRequest): Promise<Caller | undefined> {
+    if (!request.is404) return request.routeOptions.url?.startsWith(place) ? request.caller : undefined
+    if (!around.test(request.url)) return undefined
+    // Nobody asks who it is where there is no route, and who is unknown gets the same answer.
+    try {
+      return await authenticate(request)
+    } catch {
+      return undefined
+    }
+  }
+
   app.addHook('onSend', async (request, reply, payload) => {
     // A caller that was refused before it was known has no limits.
-    const { caller } = request as { caller?: Caller }
-    if (caller !== undefined && request.routeOptions.url?.startsWith(place)) {
+    const caller: Caller | undefined = await callerOf(request)
+    if (caller !== undefined) {
       // Limits that cannot be asked now must not cost an answer that is already decided.
       reply.headers(await limitHeaders(caller).catch(() => ({})))
     }

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { message, type Stub, startStub } from './stub.ts'
+import { createApp } from '../../src/intake/app.ts'
+import { defaultConfig, message, type Stub, startStub } from './stub.ts'
 
 const stub = await startStub({ requestTimeoutMs: 400 })
 
@@ -257,6 +258,21 @@ test('a request that does not end is cut when the time to drain is over', async 
   await answer
 })
 
+test('a stop may take longer than ten seconds', async (t) => {
+  const app = createApp(defaultConfig)
+  const done = Promise.withResolvers<void>()
+  app.addHook('preClose', () => done.promise)
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const closed = app.close()
+  for (let turn = 0; turn < 100; turn += 1) {
+    await new Promise(setImmediate)
+    t.mock.timers.tick(1_000)
+  }
+  done.resolve()
+  await closed
+})
+
 test('answers about notifications carry the headers of the limits, refusals too', async () => {
   const left = new Map<string, number>()
   const own = await startStub({
@@ -275,6 +291,10 @@ test('answers about notifications carry the headers of the limits, refusals too'
   assert.equal(await remaining('POST', '/notifications', message), '99')
   assert.equal(await remaining('GET', '/notifications', undefined, { 'x-tenant-id': 'other' }), '100')
   assert.equal(await remaining('GET', '/notifications/none'), '99')
+  assert.equal(await remaining('PUT', '/notifications', {}), '99')
+  assert.equal(await remaining('GET', '/notifications/a/b'), '99')
+  assert.equal(await remaining('GET', '/notifications-of-old'), null)
+  assert.equal(await remaining('PUT', '/notifications', {}, { 'x-tenant-id': 'é' }), null)
   assert.equal(await remaining('GET', '/pools'), null)
   assert.equal(await remaining('GET', '/notifications', undefined, { 'x-tenant-id': 'é' }), null)
 })

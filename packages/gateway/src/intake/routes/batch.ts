@@ -77,7 +77,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     const path = `/recipients/${index}`
     try {
       if (ownData) checkData(draft.data, request.bodyBytes?.length ?? 0, offer, `${path}/data`)
-      if (hasAddress(draft)) return undefined
+      if (hasAddress(draft, offer)) return undefined
       const fault = missingAddress(draft, await people.find(request.caller.tenant, draft.to.id), path)
       return fault === undefined ? undefined : invalidRequest([fault])
     } catch (error) {

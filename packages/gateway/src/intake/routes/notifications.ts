@@ -35,7 +35,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     const body = request.body as NotificationBody
     const draft: Draft = { to: readRecipient(body.recipient), ...readMessage(body, clock.now(), offer) }
     checkData(draft.data, request.bodyBytes?.length ?? 0, offer)
-    if (!hasAddress(draft)) {
+    if (!hasAddress(draft, offer)) {
       const fault = missingAddress(draft, await people.find(request.caller.tenant, draft.to.id))
       if (fault !== undefined) throw invalidRequest([fault])
     }
