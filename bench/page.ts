@@ -1,10 +1,15 @@
-/** docs/reference/benchmarks.md, written from the results on record: one table of goals, then a section a benchmark. */
+/**
+ * docs/reference/benchmarks.md, written from the results on record: one table of goals, then a section a benchmark.
+ * The README has those of the goals that are measured beside something else.
+ */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Comparison, median, meetsGoal, type Result, ratioOf } from './figures.ts'
+import { table, writeBetween } from './markdown.ts'
 
 const results = join(import.meta.dirname, 'results')
 const file = join(import.meta.dirname, '../docs/reference/benchmarks.md')
+const readme = join(import.meta.dirname, '../README.md')
 
 const introduction = `# Benchmarks
 
@@ -47,6 +52,24 @@ export function writePage(): void {
     boundsText(),
   ].join('\n')
   writeFileSync(file, `${text.trimEnd()}\n`)
+  writeBetween(readme, 'ratios', ratios(goals))
+}
+
+/** Quick runs, which are no record, stay out. */
+function ratios(goals: readonly { readonly result: Result; readonly comparison: Comparison }[]): string {
+  const shown = goals.filter(
+    ({ result, comparison }) =>
+      comparison.against !== undefined && !result.notes.some((note) => note.includes('no record')),
+  )
+  return table(
+    ['what', 'beside', 'ours', 'goal'],
+    shown.map(({ comparison }) => [
+      comparison.what,
+      comparison.against!.name,
+      reachedOf(comparison),
+      `${goalOf(comparison)}${meetsGoal(comparison) ? '' : ', not met'}`,
+    ]),
+  )
 }
 
 function section(result: Result): string {
@@ -77,11 +100,6 @@ function boundsText(): string {
   const bounds = join(import.meta.dirname, 'bounds.md')
   return existsSync(bounds) ? `\n${readFileSync(bounds, 'utf8').trimEnd()}` : ''
 }
-
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [head, head.map((_, column) => (column === 0 ? '---' : '---:')), ...rows]
-    .map((cells) => `| ${cells.join(' | ')} |`)
-    .join('\n')
 
 const percent = (share: number): string => `${Math.round(share * 100)} %`
 

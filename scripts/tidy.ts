@@ -17,7 +17,7 @@ import {
   nothingIsDead,
 } from './tidy/map.ts'
 import { readTree } from './tidy/tree.ts'
-import { linksLead, noMachinePaths, nothingIsPutOff } from './tidy/words.ts'
+import { linksLead, noMachinePaths, nothingIsPutOff, pagesAreListed } from './tidy/words.ts'
 
 export const checks: readonly Check[] = [
   importsStayInside,
@@ -34,6 +34,7 @@ export const checks: readonly Check[] = [
   lockNamesNoHost,
   lockIsWhole,
   linksLead,
+  pagesAreListed,
 ]
 
 export interface Outcome {

@@ -1,7 +1,8 @@
 /** The tables of the library's README, written from results/limits.json between two marks. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { median, type Result } from '../figures.ts'
+import { table, writeBetween } from '../markdown.ts'
 import type { Found, Measured } from './findings.ts'
 import { inMemory, overRedis, type SetName, setNames } from './rules.ts'
 
@@ -44,8 +45,12 @@ export function writeTables(): void {
     behaviourTable(found),
     [...notes.filter((note) => !note.startsWith('**')), made].map((note) => `- ${note}`).join('\n'),
   ]
-  between(readme, tables.join('\n\n'))
-  between(guide, [...notes.filter((note) => note.startsWith('**')), behaviourTable(found), made].join('\n\n'))
+  writeBetween(readme, 'limits', tables.join('\n\n'))
+  writeBetween(
+    guide,
+    'limits',
+    [...notes.filter((note) => note.startsWith('**')), behaviourTable(found), made].join('\n\n'),
+  )
 }
 
 const name = (id: string): string => titles[id]![0]
@@ -97,16 +102,3 @@ function behaviourTable({ behaviour }: Found): string {
 }
 
 const thousands = (value: number): string => Math.round(value).toLocaleString('en-US')
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const rule = head.map((_, column) => (column === 0 ? '---' : '---:'))
-  return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
-}
-
-function between(file: string, text: string): void {
-  const [begin, end] = ['<!-- bench: limits -->', '<!-- /bench: limits -->']
-  const page = readFileSync(file, 'utf8')
-  const [from, to] = [page.indexOf(begin), page.indexOf(end)]
-  if (from < 0 || to < from) throw new Error(`${file} has no marks ${begin} … ${end}`)
-  writeFileSync(file, `${page.slice(0, from + begin.length)}\n${text}\n${page.slice(to)}`)
-}

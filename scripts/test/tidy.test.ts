@@ -20,6 +20,8 @@ const sound: Readonly<Record<string, string>> = {
     '# Map\n\nadmission/ decides, adapters/ reach out (adapters/store/). [Home](README.md#the-start)\n',
   'README.md': '# The start\n',
   'docs/reference/errors.md': '| code | fix |\n|---|---|\n| `NOT_FOUND` | look elsewhere |\n',
+  'docs/README.md': '# Pages\n\n[errors](reference/errors.md) [first](decisions/0001-first.md)\n',
+  'docs/decisions/0001-first.md': '# 1. First\n',
   'package-lock.json': '{ "packages": {} }\n',
   'packages/gateway/package.json': '{ "type": "module" }',
   'packages/gateway/src/main.ts': "import './gateway.ts'\n",
@@ -53,6 +55,7 @@ const pure = 'what decides asks no clock, draws no lots and sets no timer by its
 const documented = 'every error code has a row in the reference, and every row a code'
 const small = 'no file has more than 400 lines, or grows beyond its recorded size'
 const named = 'every file is named by what it is, in kebab-case'
+const listed = 'docs/README.md lists every page, and no two decisions have one number'
 const reached = 'every source file is reachable from an entry of its package'
 
 test('a sound project passes every check', async () => {
@@ -174,6 +177,15 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     'a link to a heading that is gone',
     { 'README.md': '# The end\n' },
     ['every relative link in the documents leads somewhere'],
+  ],
+  ['a page that is not listed', { 'docs/guides/lost.md': '# Lost\n' }, [listed]],
+  [
+    'a number that two decisions have',
+    {
+      'docs/README.md': `${sound['docs/README.md']}[second](decisions/0001-second.md)\n`,
+      'docs/decisions/0001-second.md': '# 1. Second\n',
+    },
+    [listed],
   ],
 ]
 

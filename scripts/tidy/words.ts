@@ -51,6 +51,27 @@ export const linksLead: Check = {
     tree.files.filter((file) => file.endsWith('.md')).flatMap((file) => deadLinks(tree, file)),
 }
 
+const docsIndex = 'docs/README.md'
+
+export const pagesAreListed: Check = {
+  name: 'docs/README.md lists every page, and no two decisions have one number',
+  faults(tree) {
+    const pages = tree.files.filter((file) => /^docs\/.+\.md$/.test(file) && file !== docsIndex)
+    const unlisted = pages
+      .filter((file) => !tree.text(docsIndex).includes(`](${file.slice('docs/'.length)})`))
+      .map((where) => ({ where, what: `is not listed in ${docsIndex}`, wayOut: 'add a line for it there' }))
+    const numbered = Map.groupBy(pages, (file) => /^docs\/decisions\/(\d+)-/.exec(file)?.[1])
+    const doubled = [...numbered]
+      .filter(([number, files]) => number !== undefined && files.length > 1)
+      .map(([number, files]) => ({
+        where: files[1]!,
+        what: `has the number ${number}, as ${files[0]} has`,
+        wayOut: 'give the younger one the next free number',
+      }))
+    return [...unlisted, ...doubled]
+  },
+}
+
 function deadLinks(tree: Tree, file: string): Fault[] {
   const prose = tree
     .text(file)

@@ -1,4 +1,4 @@
-/** The README's example must run and print what the README says; the guide's store must pass the suite. */
+/** The examples of both READMEs must run and print what stands below them; the guide's store must pass the suite. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -8,19 +8,25 @@ import { it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { createLimits, limit, memoryStore } from '../src/index.ts'
 
-it('the example of the README prints what stands below it', async () => {
-  const readme = await readFile(new URL('../README.md', import.meta.url), 'utf8')
-  const [, code, output] = /```ts\n(.*?)```\s*```text\n(.*?)```/s.exec(readme)!
-  const lines: string[] = []
-  const print = (...values: unknown[]) => lines.push(values.join(' '))
-  const body = code!.replace(/^import .*\n/, '')
-  const AsyncFunction = (async () => {}).constructor as new (
-    ...names: string[]
-  ) => (...values: unknown[]) => Promise<void>
-  const run = new AsyncFunction('createLimits', 'limit', 'memoryStore', 'console', body)
-  await run(createLimits, limit, memoryStore, { log: (...values: unknown[]) => print(...values.map(String)) })
-  assert.equal(`${lines.join('\n')}\n`, output)
-})
+const AsyncFunction = (async () => {}).constructor as new (
+  ...names: string[]
+) => (...values: unknown[]) => Promise<void>
+
+for (const [whose, path] of [
+  ['the package', '../README.md'],
+  ['the project', '../../../README.md'],
+] as const) {
+  it(`the example in the README of ${whose} prints what stands below it`, async () => {
+    const readme = await readFile(new URL(path, import.meta.url), 'utf8')
+    const [, code, output] = /```ts\n(.*?)```\s*```text\n(.*?)```/s.exec(readme)!
+    const lines: string[] = []
+    const log = (...values: unknown[]) => lines.push(values.map(String).join(' '))
+    const body = code!.replace(/^import .*\n/, '')
+    const run = new AsyncFunction('createLimits', 'limit', 'memoryStore', 'console', body)
+    await run(createLimits, limit, memoryStore, { log })
+    assert.equal(`${lines.join('\n')}\n`, output)
+  })
+}
 
 it('the store of the guide passes the suite as the guide calls it', async () => {
   const guide = await readFile(new URL('../../../docs/guides/writing-a-store.md', import.meta.url), 'utf8')
