@@ -34,7 +34,7 @@ const dayMs = 86_400_000
 
 const notCarried = new Map<string, string>([
   ...['roles', 'kafka', 'callbacks', 'cluster'].map((key) => [key, notCarriedYet] as const),
-  ...['mailgun', 'webpush'].map((name) => [`provider=${name}`, `${name} ${notCarriedYet}`] as const),
+  ...['mailgun'].map((name) => [`provider=${name}`, `${name} ${notCarriedYet}`] as const),
 ])
 
 /**

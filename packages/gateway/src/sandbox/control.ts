@@ -4,7 +4,7 @@
  */
 import { parseDuration } from '@sluice/limits'
 import { checkBehaviour, type SandboxBehaviour } from './behaviour.ts'
-import { apnsExample, fcmExample } from './example-keys.ts'
+import { apnsExample, fcmExample, webPushExample } from './example-keys.ts'
 import type { ProviderSide } from './provider-side.ts'
 import type { SandboxFilter, SandboxMessage, SeenRequest } from './record.ts'
 import { json, jsonBody, type SandboxRequest, type ShapeAnswer } from './shapes/shape.ts'
@@ -32,6 +32,7 @@ export function createControl({ side, seen }: ControlOptions) {
       return json(200, {
         apns: { keyId, teamId, secret: privateKey },
         fcm: { secret: fcmExample.serviceAccount(origin) },
+        webpush: { pushToken: webPushExample.subscription(origin) },
       })
     },
     'GET /counters': ({ query }) => json(200, side.counters(query.get('account') ?? undefined)),

@@ -59,8 +59,13 @@ export const fcmExample = {
 /** The browser of RFC 8291: what is encrypted for it is read. */
 const browser = createECDH('prime256v1')
 browser.setPrivateKey(Buffer.from('q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94', 'base64url'))
+const browserAuth = 'BTBZMqHH6r4Tts7J_aSIgg'
 export const webPushExample = {
   browser,
-  p256dh: browser.getPublicKey('base64url'),
-  auth: 'BTBZMqHH6r4Tts7J_aSIgg',
+  auth: browserAuth,
+  /** As a browser gives it, with a push service at this address. */
+  subscription: (origin: string, name = 'rfc8291') => ({
+    endpoint: `${origin}/push/${name}`,
+    keys: { p256dh: browser.getPublicKey('base64url'), auth: browserAuth },
+  }),
 } as const

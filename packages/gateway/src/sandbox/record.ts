@@ -34,6 +34,7 @@ export interface SeenRequest {
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, unknown>>
+  /** What is encrypted (Web Push) stands here in base64. */
   readonly body: string
 }
 

@@ -59,8 +59,16 @@ export async function createSandboxServer(options: SandboxServerOptions = {}): P
   const control = createControl({ side, seen })
 
   function note(shape: string, { method, path, headers, body }: SandboxRequest): void {
+    const encoding = headers['content-encoding'] === 'aes128gcm' ? 'base64' : 'utf8'
     if (seen.length >= seenMax) seen.shift()
-    seen.push({ at: clock.now(), shape, method, path, headers: { ...headers }, body: body.toString('utf8') })
+    seen.push({
+      at: clock.now(),
+      shape,
+      method,
+      path,
+      headers: { ...headers },
+      body: body.toString(encoding),
+    })
   }
 
   async function serve(request: Request, response: Response): Promise<void> {

@@ -33,7 +33,22 @@ for (const [provider, pool] of good) {
   })
 }
 
+it('an account of webpush has no address of its own: the browsers’ push services are known', (t) => {
+  const pool = `push: { provider: webpush, accounts: [{ id: a, secret: ${'A'.repeat(43)}, subject: "mailto:a@b.example", ttl: 1h }] }`
+  const cwd = temporaryFolder(t, { 'sluice.yaml': `pools:\n  ${pool}\n` })
+  const { account, rate } = loadConfig({ env: {}, cwd }).pools[0]!.accounts[0]!
+  assert.equal(account.url, undefined)
+  assert.equal(rate.text, '500/s')
+  const { services, ttlMs } = account.options
+  assert.ok(Array.isArray(services) && services.includes('fcm.googleapis.com'))
+  assert.equal(ttlMs, 3_600_000)
+})
+
 const wrong: readonly (readonly [string, RegExp])[] = [
+  [
+    'push: { provider: webpush, accounts: [{ id: a, secret: canary, subject: me }] }',
+    /accounts\[0\]\.secret: expected a private key of VAPID(.|\n)*subject: expected mailto:/,
+  ],
   [
     'email: { provider: ses, accounts: [{ id: a, accessKeyId: AKIDEXAMPLE, secret: x, from: s@example.com }] }',
     /accounts\[0\]\.region: is missing/,

@@ -6,6 +6,7 @@
 import { SluiceError } from '../../errors.ts'
 import type { Channel } from '../../model.ts'
 import type { Account, Message, Provider, SendResult } from '../../ports.ts'
+import { PrivateAddressError } from './guarded-lookup.ts'
 import {
   createHttpCaller,
   detailOf,
@@ -24,6 +25,8 @@ export interface Composed {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
+  /** The address came with a request, and nobody knows who answers there: no failure of theirs is the account's. */
+  readonly stranger?: boolean
 }
 
 /** What carries the calls. */
@@ -73,12 +76,16 @@ export function createHttpProvider(
     if (!answer.answered) {
       // What left and was never answered may have been carried out.
       const failure = failureOf(answer)
+      if (answer.error instanceof PrivateAddressError)
+        return { outcome: 'rejected', invalidAddress: true, detail: answer.error.message }
+      if (composed.stranger === true) return blameless(failure)
       return answer.sent ? { outcome: 'unknown', detail: detailIn(failure) } : failure
     }
     const heard = withoutCredential(answer, composed)
     if (isFirst && definition.again?.(heard, account, composed) === true)
       return carry(message, account, way, false)
-    return definition.judge(heard, account)
+    const result = definition.judge(heard, account)
+    return composed.stranger === true ? blameless(result) : result
   }
 
   return {
@@ -120,11 +127,21 @@ async function heeding<T>(signal: AbortSignal, value: T | Promise<T>): Promise<T
   })
 }
 
+/** What a stranger did: it concerns this recipient alone. */
+function blameless(result: SendResult): SendResult {
+  if (result.outcome === 'failed') return { ...result, blameless: true }
+  if (result.outcome === 'rate_limited') return { outcome: 'failed', detail: result.detail, blameless: true }
+  return result
+}
+
 /** Some servers repeat what they were asked; a token that was made for the call is known here alone. */
 function withoutCredential(answer: HttpAnswer, { headers }: Composed): HttpAnswer {
-  const credential = headers.authorization?.split(' ').at(-1)
-  if (!credential || !answer.text.includes(credential)) return answer
-  return { ...answer, text: answer.text.replaceAll(credential, '(secret)') }
+  const credentials = headers.authorization?.split(/[ ,]+/).slice(1) ?? []
+  const repeated = credentials
+    .map((each) => each.replace(/^[a-z]=/, ''))
+    .filter((each) => answer.text.includes(each))
+  if (repeated.length === 0) return answer
+  return { ...answer, text: repeated.reduce((text, each) => text.replaceAll(each, '(secret)'), answer.text) }
 }
 
 function detailIn(result: SendResult): string {

@@ -45,6 +45,10 @@ const loaders = {
     const { createTwilioProvider } = await import('./twilio.ts')
     return createTwilioProvider()
   },
+  async webpush(surroundings) {
+    const { createWebPushProvider } = await import('./web-push.ts')
+    return createWebPushProvider(surroundings)
+  },
   async webhook(surroundings) {
     const { createWebhookProvider } = await import('./webhook.ts')
     return createWebhookProvider(surroundings)

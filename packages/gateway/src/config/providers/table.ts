@@ -10,6 +10,7 @@ import { smtp } from './smtp.ts'
 import { telegram } from './telegram.ts'
 import { twilio } from './twilio.ts'
 import { webhook } from './webhook.ts'
+import { webpush } from './webpush.ts'
 import { websocket } from './websocket.ts'
 
 export const providers = {
@@ -19,6 +20,7 @@ export const providers = {
   twilio,
   apns,
   fcm,
+  webpush,
   telegram,
   slack,
   webhook,

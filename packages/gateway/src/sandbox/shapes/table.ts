@@ -8,6 +8,7 @@ import { slack, slackWebhook } from './slack.ts'
 import { telegram } from './telegram.ts'
 import { twilio } from './twilio.ts'
 import { webhook } from './webhook.ts'
+import { webpush } from './webpush.ts'
 
 export const shapes: readonly Shape[] = [
   apns,
@@ -18,5 +19,6 @@ export const shapes: readonly Shape[] = [
   telegram,
   slack,
   slackWebhook,
+  webpush,
   webhook,
 ]
