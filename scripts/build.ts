@@ -1,7 +1,9 @@
 /**
  * `npm run build`: what is published. `tsc` turns the gateway's `src/` into `dist/`, and what is no TypeScript is copied
  * beside it; the library is bundled, because it promises to be small (build/bundle.ts). Then a dry run of `npm pack` is
- * held against what package.json promises. In the checkout nothing uses `dist/`: there the source runs as it is.
+ * held against what package.json promises. In the checkout nothing uses `dist/`: there the source runs as it is. With
+ * names it only builds those: so npm does before it packs one of them, and when it installs, for the library, so that
+ * `import '@sluice/limits'` works in a checkout too.
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -121,9 +123,10 @@ function packed(folder: string): Packed {
 }
 
 if (basename(process.argv[1] ?? '') === 'build.ts') {
+  const named = process.argv.slice(2)
   try {
-    for (const name of packages) build(name)
-    for (const name of packages) {
+    for (const name of named.length > 0 ? named : packages) build(name)
+    for (const name of named.length > 0 ? [] : packages) {
       const faults = packingFaults(join(root, 'packages', name))
       const kB = (packed(join(root, 'packages', name)).size / 1_000).toFixed(1)
       console.log(`${faults.length === 0 ? '✔' : '✖'} packages/${name}, ${kB} kB packed`)

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { build, packages, packingFaults } from '../build.ts'
+import { packages, packingFaults } from '../build.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const home = mkdtempSync(join(tmpdir(), 'sluice-install-'))
@@ -32,8 +32,9 @@ function run(command: string, args: readonly string[], cwd = home): string {
 
 before(() => {
   for (const name of packages) {
-    build(name)
-    run('npm', ['pack', '--ignore-scripts', '--pack-destination', home], join(root, 'packages', name))
+    // As in a fresh clone: npm itself builds what it packs.
+    rmSync(join(root, 'packages', name, 'dist'), { recursive: true, force: true })
+    run('npm', ['pack', '--pack-destination', home], join(root, 'packages', name))
   }
   writeFileSync(join(home, 'package.json'), '{ "private": true, "type": "module" }')
   const tarballs = readdirSync(home).filter((name) => name.endsWith('.tgz'))
