@@ -25,6 +25,7 @@ export interface Database {
   readonly db: DatabaseSync
   /** Whether it is small enough to be read through. */
   readonly small: boolean
+  readonly hashKey: HashKey
   /** Lets another process have the file; to be called when `db` is closed. */
   readonly unlock: () => void
 }
@@ -55,7 +56,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
     if (small) checkHealth(db, path)
     migrate(db, path)
     checkSchema(db, path)
-    return { db, small, unlock }
+    return { db, small, hashKey: hashKeyOf(db), unlock }
   } catch (error) {
     db.close()
     throw error

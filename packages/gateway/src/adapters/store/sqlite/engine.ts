@@ -16,6 +16,7 @@ import { createDueIndex } from './due-index.ts'
 import { diskFault, isDamage } from './faults.ts'
 import { prepareHistory } from './history.ts'
 import { prepareJobs } from './jobs.ts'
+import { prepareKnown } from './known.ts'
 import { prepareListing } from './listing.ts'
 import { prepareNotificationWrites } from './notifications.ts'
 import { prepareRecipients } from './recipients.ts'
@@ -127,6 +128,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     ...listing,
     admissions: admissions.read,
     inLine: admissions.inLine,
+    known: prepareKnown(db, register),
     recipient: recipients.find,
     answer: answers.find,
     accounts: accounts.read,

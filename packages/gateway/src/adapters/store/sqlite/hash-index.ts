@@ -31,6 +31,8 @@ export interface HashIndex {
   add(hash: number, seq: number): void
   /** The noted rows as a JSON list, for `IN (SELECT value FROM json_each(?))` beside the table's. */
   noted(hash: number): string
+  /** The hashes of all noted rows. */
+  notedHashes(): number[]
   /** Inside a transaction: folds up to `count` rows. */
   fold(count: number): void
   /** The transaction is on disk, or is undone. */
@@ -71,6 +73,7 @@ export function createHashIndex({ db, table, generationRows = defaultRows }: Has
       current.collect(hash, seqs)
       return JSON.stringify(seqs)
     },
+    notedHashes: () => [...full, current].flatMap((generation) => [...generation.hashes()]),
     fold(count) {
       for (let left = count; left > 0 && finished < full.length; ) {
         const generation = full[finished]!
@@ -102,6 +105,7 @@ interface Generation {
   readonly from: number
   add(hash: number, seq: number): void
   collect(hash: number, into: number[]): void
+  hashes(): Float64Array
   /** `hash * rows + place`, rising. */
   sorted(): Float64Array
   entryAt(index: number): readonly [hash: number, seq: number]
@@ -131,6 +135,7 @@ function createGeneration(from: number, size: number): Generation {
         if (hashes[at] === hash) into.push(from + (entries[at]! % size))
       }
     },
+    hashes: () => hashes.subarray(0, count),
     sorted() {
       order ??= entries.slice(0, count).sort()
       return order

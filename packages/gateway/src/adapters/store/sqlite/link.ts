@@ -4,9 +4,11 @@
  */
 import type { DatabaseOptions } from './database.ts'
 import type { Fault, Questions, Result } from './engine.ts'
+import type { HashKey } from './hash.ts'
 import type { Tape } from './tape.ts'
 
 export interface Link {
+  readonly hashKey: HashKey
   /** One result a tape. Rejects only where the engine is gone. */
   write(tapes: readonly Tape[]): Promise<readonly Result[]>
   /** Rejects with what the engine raised; `onFault` hears of it first. */

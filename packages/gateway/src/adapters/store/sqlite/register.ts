@@ -5,12 +5,13 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { HashKey } from './hash.ts'
-import { hashOf } from './hash.ts'
 import type { HashIndex } from './hash-index.ts'
 import { createHashIndex } from './hash-index.ts'
+import { personHash } from './strangers.ts'
 import { damageIn } from './sum.ts'
 
-export interface Register extends Pick<HashIndex, 'fold' | 'settle'> {
+export interface Register extends Pick<HashIndex, 'fold' | 'settle' | 'notedHashes'> {
+  hash(tenant: string, recipient: string): number
   nextSeq(): number
   add(tenant: string, recipient: string, seq: number): void
   remove(tenant: string, recipient: string, seq: number): void
@@ -28,8 +29,7 @@ export function createRegister(db: DatabaseSync, key: HashKey): Register {
   const index = createHashIndex({ db, table: 'recipient_rows' })
   const last = Number(db.prepare('SELECT max(seq) AS seq FROM notifications').get()?.seq ?? 0)
   let next = Math.max(last + 1, index.from)
-  // A NUL cannot be in either text: intake refuses it.
-  const hash = (tenant: string, recipient: string): number => hashOf(key, `${tenant}\0${recipient}`)
+  const hash = (tenant: string, recipient: string): number => personHash(key, tenant, recipient)
 
   const any = db.prepare('SELECT 1 FROM recipient_rows WHERE hash = ? LIMIT 1')
   const unfolded = db.prepare('SELECT seq, tenant, recipient FROM notifications WHERE seq >= ? ORDER BY seq')
@@ -40,6 +40,8 @@ export function createRegister(db: DatabaseSync, key: HashKey): Register {
   const folded = db.prepare('SELECT seq, tenant, recipient FROM notifications WHERE seq < ? ORDER BY seq')
 
   return {
+    hash,
+    notedHashes: index.notedHashes,
     verify() {
       for (const { seq, tenant, recipient } of folded.iterate(index.from)) {
         if (!index.has(hash(tenant as string, recipient as string), seq as number)) {

@@ -5,17 +5,19 @@
  * here. Decision record 0003 has the figures.
  */
 import type { Notification, Recipient } from '../../../model.ts'
-import type { Clock, Store } from '../../../ports.ts'
+import type { Change, Clock, Store } from '../../../ports.ts'
 import type { DatabaseOptions } from './database.ts'
 import { inMemory } from './database.ts'
 import type { Fault } from './engine.ts'
 import { errorOf, faultOf } from './engine.ts'
 import { closed } from './faults.ts'
 import { createGroup } from './group.ts'
+import type { KnownCursor, KnownPage } from './known.ts'
 import type { Link } from './link.ts'
 import type { Row } from './rows.ts'
 import { readAdmission, readNotification } from './rows.ts'
 import { openStraight } from './straight.ts'
+import { createStrangers } from './strangers.ts'
 import { encode } from './tape.ts'
 import { openThreaded } from './threaded.ts'
 
@@ -61,6 +63,21 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     return link.ask(name, ...args)
   }
 
+  const strangers = createStrangers(link.hashKey)
+  // Where that fails or is cut short by a close, nobody is a stranger, and everybody is asked for.
+  strangers.load(pageAfter).catch(() => {})
+
+  async function pageAfter(cursor: KnownCursor): Promise<KnownPage> {
+    const page = await ask('known', cursor)
+    if (page.next !== undefined) await new Promise<void>((resolve) => clock.soon(resolve))
+    return page
+  }
+
+  function meet({ accept = [], recipients = [] }: Change): void {
+    for (const { tenant, to } of accept) strangers.meet(tenant, to.id)
+    for (const { tenant, id } of recipients) strangers.meet(tenant, id)
+  }
+
   /** Rows become values here, and a sum that is wrong becomes known. */
   function read<T>(rows: readonly Row[], reader: (row: Row) => T): readonly T[] {
     try {
@@ -89,7 +106,9 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     async commit(change) {
       if (!isOpen) throw closed(path)
       if (damage !== undefined) throw errorOf(damage)
-      return group.commit(encode(change))
+      const tape = encode(change)
+      meet(change)
+      return group.commit(tape)
     },
     async notification(tenant, id) {
       const row = await ask('notification', tenant, id)
@@ -104,11 +123,16 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       return { items: notifications(rows), nextCursor }
     },
     async recipient(tenant, id) {
+      if (isOpen && strangers.has(tenant, id)) return undefined
       const body = await ask('recipient', tenant, id)
       return body === undefined ? undefined : (JSON.parse(body) as Recipient)
     },
     waiting: async (tenant, recipient) => notifications(await ask('waiting', tenant, recipient)),
-    admissions: async (query) => read(await ask('admissions', query), readAdmission),
+    async admissions(query) {
+      const { tenant, recipient } = query
+      if (isOpen && recipient !== undefined && strangers.has(tenant, recipient)) return []
+      return read(await ask('admissions', query), readAdmission)
+    },
     inLine: async (query) => read(await ask('inLine', query), readAdmission),
     claimDue: async (until, limit) => notifications(await ask('claimDue', until, limit)),
     claimedUntil: link.claimedUntil,

@@ -7,7 +7,7 @@ import type { Link, LinkOptions } from './link.ts'
 
 export function openStraight(options: LinkOptions): Link {
   const { path, now, onFault } = options
-  const { db, small, unlock } = openDatabase(options)
+  const { db, small, hashKey, unlock } = openDatabase(options)
   let engine: Engine
   try {
     engine = createEngine({ db, path, now, verify: small })
@@ -17,6 +17,7 @@ export function openStraight(options: LinkOptions): Link {
     throw diskFault(error, path) ?? error
   }
   const link: Link = {
+    hashKey,
     write: async (tapes) => engine.write(tapes),
     async ask(name, ...args) {
       try {

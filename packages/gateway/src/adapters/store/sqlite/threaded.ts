@@ -44,7 +44,7 @@ interface Waiting {
 /** The file is locked and checked here, so that what is wrong with it is thrown here; then the thread has it. */
 export function openThreaded(options: LinkOptions): Link {
   const { path, onFault } = options
-  const { db, small, unlock } = openDatabase(options)
+  const { db, small, hashKey, unlock } = openDatabase(options)
   db.close()
   const { onFault: _, ...rest } = options
   const workerData: ThreadData = { ...rest, verify: small }
@@ -112,6 +112,7 @@ export function openThreaded(options: LinkOptions): Link {
   }
 
   const link: Link = {
+    hashKey,
     write: (tapes) => send(tapes.length, (id) => ({ id, tapes })),
     ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
     claimedUntil: () => claimedUntil,
