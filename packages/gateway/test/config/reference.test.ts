@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { CommandForm } from '../../src/cli/command.ts'
 import { jsonSchemaText } from '../../src/config/json-schema.ts'
+import { providerNames } from '../../src/config/providers/table.ts'
 import { commands } from '../../src/main.ts'
 
 const read = (page: string): string =>
@@ -86,3 +87,12 @@ for (const [name, command] of Object.entries(commands)) {
     for (const option of Object.keys(form.options)) assert.ok(text.includes(`\`--${option}`), option)
   })
 }
+
+test('every provider is named where a reader looks for it', () => {
+  const rows = read('configuration.md').split('\n')
+  const choice = rows.find((row) => row.startsWith('| `pools.*.provider` |'))!
+  for (const name of providerNames) {
+    assert.ok(choice.includes(`\`${name}\``), `configuration.md does not name ${name}`)
+    assert.match(read('providers.md'), new RegExp(`^\\| \\[?\`${name}\``, 'm'))
+  }
+})
