@@ -77,7 +77,7 @@ const gateway: readonly ImportRow[] = [
   },
   {
     module: 'simulation/',
-    values: ['gateway.ts', 'config/', ...core],
+    values: ['gateway.ts', 'config/', 'sandbox/', ...core],
     packages: 'any',
     node: 'any',
     impure: true,

@@ -5,7 +5,7 @@
 import { createAlertWebhook } from './adapters/alert-webhook.ts'
 import { createSystemClock } from './adapters/clock.ts'
 import { loadProvider } from './adapters/providers/loaders.ts'
-import { createSandbox, type Sandbox } from './adapters/providers/sandbox.ts'
+import { createSandbox, type Sandbox, type SandboxOptions } from './adapters/providers/sandbox.ts'
 import { heardByTheConnected } from './adapters/providers/websocket.ts'
 import { createEmbeddedQueue } from './adapters/queue/embedded.ts'
 import { createRandom } from './adapters/random.ts'
@@ -65,6 +65,8 @@ export interface GatewayParts {
   readonly store?: Store
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
+  /** What the sandbox does besides what its accounts say. */
+  readonly sandbox?: Pick<SandboxOptions, 'phases' | 'script'>
 }
 
 /** Chance from a seed and a store without a disk: with a virtual clock, all that a simulation needs. */
@@ -155,7 +157,12 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
   const templates = parts.templates ?? createTemplates({ folders })
   const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
-  const sandbox = createSandbox({ clock, random, accounts: sandboxBehaviours(config.pools) })
+  const sandbox = createSandbox({
+    ...parts.sandbox,
+    clock,
+    random,
+    accounts: sandboxBehaviours(config.pools),
+  })
   const providers = parts.providers ?? (await createProviders(config, { clock, hub, sandbox }))
   const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onTrouble: trouble })
   const keeper = createAccountKeeper({ ledger, clock, onTrouble: trouble })

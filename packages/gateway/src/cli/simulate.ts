@@ -6,6 +6,7 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { PolicyConfig } from '../config/config.ts'
+import type { FigureRow } from '../simulation/report.ts'
 import type { RunResult } from '../simulation/run.ts'
 import type { Scenario } from '../simulation/scenario.ts'
 import { badUsage, type CommandForm, helpOf, jsonOption, readArguments } from './command.ts'
@@ -124,7 +125,7 @@ async function runAll(
 ): Promise<RunResult[]> {
   const { runScenario } = await import('../simulation/run.ts')
   const runs: RunResult[] = []
-  for (const { name, policy } of policies) {
+  for (const [index, { name, policy }] of policies.entries()) {
     let shown = -1
     const onProgress = (share: number): void => {
       const percent = Math.floor(share * 10) * 10
@@ -132,7 +133,7 @@ async function runAll(
       shown = percent
       io.err(`${name}: ${percent} %`)
     }
-    runs.push(await runScenario({ scenario, policy, name, seed, onProgress }))
+    runs.push(await runScenario({ scenario, policy, name, seed, unprotected: index === 0, onProgress }))
   }
   return runs
 }
@@ -149,32 +150,25 @@ function jsonOf(scenario: Scenario, seed: number, runs: readonly RunResult[]): s
     perRecipientPerDayMax: run.perRecipientPerDayMax,
     perAuthorPerDayMax: run.perAuthorPerDayMax,
     delayMs: run.delayMs,
+    ...(run.accounts === undefined ? {} : { accounts: run.accounts }),
   }))
   return JSON.stringify({ scenario: scenario.name, seed, runs: shown }, null, 2)
 }
 
 async function textOf(scenario: Scenario, seed: number, runs: readonly RunResult[], io: Io): Promise<string> {
-  const { span, suppressedText } = await import('../simulation/report.ts')
-  const number = (value: number): string => value.toLocaleString('en')
-  const rows: readonly (readonly [string, (run: RunResult) => string])[] = [
-    ['accepted', (run) => number(run.accepted)],
-    ['messages sent', (run) => number(run.delivered)],
-    ['  of these digests', (run) => number(run.digests)],
-    ['merged into digests', (run) => number(run.merged)],
-    ['suppressed', suppressedText],
-    ['still waiting', (run) => number(run.waiting)],
-    ['per person and day, at most', (run) => number(run.perRecipientPerDayMax)],
-    ['per author, person and day, at most', (run) => number(run.perAuthorPerDayMax)],
+  const { figureRows, span } = await import('../simulation/report.ts')
+  const rows: readonly FigureRow[] = [
+    ...figureRows(runs),
     ['delay p50', (run) => span(run.delayMs.p50)],
     ['delay p90', (run) => span(run.delayMs.p90)],
     ['delay p99', (run) => span(run.delayMs.p99)],
   ]
   const columns = [
-    { title: '', cell: ([name]: (typeof rows)[number]) => name },
+    { title: '', cell: ([name]: FigureRow) => name },
     ...runs.map((run) => ({
       title: run.policy,
       align: 'right' as const,
-      cell: ([, cell]: (typeof rows)[number]) => cell(run),
+      cell: ([, cell]: FigureRow) => cell(run),
     })),
   ]
   return [`${scenario.description || scenario.name} (seed ${seed})`, '', table(io, columns, rows)].join('\n')

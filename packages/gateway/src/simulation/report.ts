@@ -1,7 +1,8 @@
 /**
- * The comparison as one HTML file that needs nothing else: a table, messages an hour of each run as a picture, and
+ * The comparison as one HTML file that needs nothing else: a table, messages over time of each run as a picture, and
  * how many people got how many. Everything that comes from a scenario or policy is escaped.
  */
+import type { AccountFigures } from './account-witness.ts'
 import type { RunResult } from './run.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -28,30 +29,28 @@ export function htmlReport(scenario: Scenario, seed: number, runs: readonly RunR
 <p>Scenario <code>${escaped(scenario.name)}</code>, seed ${seed}, ${scenario.recipients.count.toLocaleString('en')} people.
 Every figure is counted from what arrived at the provider.</p>
 ${figuresTable(runs)}
-<h2>Messages an hour</h2>
+<h2>Messages ${each(runs)}</h2>
 ${legend(runs)}
-${hoursPicture(runs)}
+${slicesPicture(runs)}
 <h2>How many people got how many messages</h2>
 ${peopleTable(runs)}
 </html>
 `
 }
 
+const sliceOf = (runs: readonly RunResult[]): RunResult['slice'] => runs[0]?.slice ?? 'hour'
+const each = (runs: readonly RunResult[]): string =>
+  sliceOf(runs) === 'hour' ? 'an hour' : `a ${sliceOf(runs)}`
+
 function figuresTable(runs: readonly RunResult[]): string {
-  const rows: readonly (readonly [string, (run: RunResult) => string])[] = [
-    ['accepted', (run) => number(run.accepted)],
-    ['messages sent', (run) => number(run.delivered)],
-    ['of these digests', (run) => number(run.digests)],
-    ['merged into digests', (run) => number(run.merged)],
-    ['suppressed', (run) => suppressedText(run)],
-    ['still waiting', (run) => number(run.waiting)],
-    ['per person and day, at most', (run) => number(run.perRecipientPerDayMax)],
-    ['per author, person and day, at most', (run) => number(run.perAuthorPerDayMax)],
+  const rows: readonly FigureRow[] = [
+    ...figureRows(runs),
     ['delay p50 · p90 · p99', ({ delayMs }) => [delayMs.p50, delayMs.p90, delayMs.p99].map(span).join(' · ')],
   ]
   const head = runs.map((run) => `<th>${escaped(run.policy)}</th>`).join('')
   const body = rows.map(
-    ([name, cell]) => `<tr><td>${name}</td>${runs.map((run) => `<td>${cell(run)}</td>`).join('')}</tr>`,
+    ([name, cell]) =>
+      `<tr><td>${name.trim()}</td>${runs.map((run) => `<td>${cell(run)}</td>`).join('')}</tr>`,
   )
   return `<table><tr><th></th>${head}</tr>${body.join('\n')}</table>`
 }
@@ -64,25 +63,28 @@ function legend(runs: readonly RunResult[]): string {
     .join(' ')
 }
 
-function hoursPicture(runs: readonly RunResult[]): string {
-  const hours = Math.max(1, ...runs.map((run) => run.perHour.length))
-  const most = Math.max(1, ...runs.flatMap((run) => run.perHour))
-  const slot = width / hours
+function slicesPicture(runs: readonly RunResult[]): string {
+  const slice = sliceOf(runs)
+  const unit = { hour: 'h', minute: 'min', second: 's' }[slice]
+  const slices = Math.max(1, ...runs.map((run) => run.perSlice.length))
+  const most = Math.max(1, ...runs.flatMap((run) => run.perSlice))
+  const slot = width / slices
   const bar = Math.max(1, (slot * 0.8) / runs.length)
   const bars = runs.flatMap((run, index) =>
-    run.perHour.map((messages, hour) => {
+    run.perSlice.map((messages, at) => {
       const tall = (messages / most) * height
-      const x = hour * slot + index * bar
-      return `<rect x="${x.toFixed(1)}" y="${(height - tall).toFixed(1)}" width="${bar.toFixed(1)}" height="${tall.toFixed(1)}" fill="${colours[index]}"><title>${escaped(run.policy)}, hour ${hour}: ${number(messages)}</title></rect>`
+      const x = at * slot + index * bar
+      return `<rect x="${x.toFixed(1)}" y="${(height - tall).toFixed(1)}" width="${bar.toFixed(1)}" height="${tall.toFixed(1)}" fill="${colours[index]}"><title>${escaped(run.policy)}, ${slice} ${at}: ${number(messages)}</title></rect>`
     }),
   )
-  const marks = Array.from({ length: Math.floor(hours / 12) + 1 }, (_, index) => {
-    const x = index * 12 * slot
-    return `<text x="${x.toFixed(1)}" y="${height + 16}">${index * 12} h</text>`
+  const mark = Math.max(12, Math.ceil(slices / 144) * 12)
+  const marks = Array.from({ length: Math.floor(slices / mark) + 1 }, (_, index) => {
+    const x = index * mark * slot
+    return `<text x="${x.toFixed(1)}" y="${height + 16}">${index * mark} ${unit}</text>`
   })
-  return `<svg viewBox="0 -18 ${width} ${height + 42}" role="img" aria-label="Messages an hour">
+  return `<svg viewBox="0 -18 ${width} ${height + 42}" role="img" aria-label="Messages ${each(runs)}">
 <line x1="0" x2="${width}" y1="${height}" y2="${height}" stroke="#a8a29e"/>
-<text x="0" y="-6">${number(most)} in the busiest hour</text>
+<text x="0" y="-6">${number(most)} in the busiest ${slice}</text>
 ${bars.join('\n')}
 ${marks.join('')}
 </svg>`
@@ -99,8 +101,43 @@ function peopleTable(runs: readonly RunResult[]): string {
   return `<table><tr><th>messages</th>${runs.map((run) => `<th>${escaped(run.policy)}</th>`).join('')}</tr>${rows.join('\n')}</table>`
 }
 
-export function suppressedText({ suppressed }: RunResult): string {
-  const reasons = Object.entries(suppressed)
+/** What a row is called, and what a run has there. */
+export type FigureRow = readonly [string, (run: RunResult) => string]
+
+/** What the comparison shows, on a terminal and in the page alike; the delays come after it. */
+export function figureRows(runs: readonly RunResult[]): readonly FigureRow[] {
+  return [
+    ['accepted', (run) => number(run.accepted)],
+    ['messages sent', (run) => number(run.delivered)],
+    ['  of these digests', (run) => number(run.digests)],
+    ['merged into digests', (run) => number(run.merged)],
+    ['suppressed', ({ suppressed }) => countsText(suppressed)],
+    ['still waiting', (run) => number(run.waiting)],
+    ...(runs.some((run) => run.accounts !== undefined) ? accountRows : []),
+    ['per person and day, at most', (run) => number(run.perRecipientPerDayMax)],
+    ['per author, person and day, at most', (run) => number(run.perAuthorPerDayMax)],
+  ]
+}
+
+const ofAccounts =
+  (cell: (accounts: AccountFigures) => string) =>
+  ({ accounts }: RunResult): string =>
+    accounts === undefined ? '' : cell(accounts)
+
+const accountRows: readonly FigureRow[] = [
+  ['accounts refused', ofAccounts(({ refused, count }) => `${number(refused)} of ${number(count)}`)],
+  ['calls refused', ofAccounts(({ refusals }) => number(refusals))],
+  ['delivered a second before', ofAccounts(({ deliveredPerSecond }) => perSecond(deliveredPerSecond.before))],
+  ['  during the phases', ofAccounts(({ deliveredPerSecond }) => perSecond(deliveredPerSecond.during))],
+  ['  after', ofAccounts(({ deliveredPerSecond }) => perSecond(deliveredPerSecond.after))],
+  ['dead letters', ofAccounts(({ deadLetters }) => countsText(deadLetters))],
+  ['  that came back', ofAccounts(({ returned }) => number(returned))],
+]
+
+const perSecond = (value: number | null): string => (value === null ? '–' : number(value))
+
+function countsText(counts: Readonly<Record<string, number>>): string {
+  const reasons = Object.entries(counts)
   return reasons.length === 0
     ? '0'
     : reasons.map(([reason, count]) => `${number(count)} ${reason}`).join(', ')

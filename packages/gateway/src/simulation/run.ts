@@ -1,6 +1,6 @@
 /**
  * One run of a scenario: the whole gateway on a virtual clock, with a store in memory, chance from the seed, and the
- * witness as its only provider. The same scenario, policy and seed give the same run.
+ * witness as its only provider, or the sandbox with the accounts of the scenario. The same scenario, policy and seed give the same run.
  */
 import type { Config, PolicyConfig } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
@@ -9,6 +9,7 @@ import { createGateway, type Gateway, virtualParts } from '../gateway.ts'
 import type { RecipientFields } from '../model.ts'
 import { statuses } from '../model.ts'
 import type { Templates } from '../ports.ts'
+import { type AccountFigures, createAccountWitness } from './account-witness.ts'
 import { seededChance } from './chance.ts'
 import { createVirtualClock, type VirtualClock } from './clock.ts'
 import type { Scenario, Traffic } from './scenario.ts'
@@ -20,6 +21,8 @@ export interface RunOptions {
   /** What the run is called in the comparison. */
   readonly name: string
   readonly seed: number
+  /** Whether pools shed nothing. */
+  readonly unprotected?: boolean
   /** The share of the scenario that has passed, from 0 to 1. */
   readonly onProgress?: (share: number) => void
 }
@@ -29,6 +32,8 @@ export interface RunResult extends Figures {
   readonly accepted: number
   /** What still waits when the scenario ends. */
   readonly waiting: number
+  /** Where the scenario has pools. */
+  readonly accounts?: AccountFigures
 }
 
 interface Post {
@@ -42,17 +47,22 @@ const caller: Caller = { tenant: 'default', module: 'default' }
 const batchMax = 500
 
 export async function runScenario(options: RunOptions): Promise<RunResult> {
-  const { scenario, policy } = options
+  const { scenario } = options
   const chance = seededChance(options.seed)
   const clock = createVirtualClock(scenario.start)
-  const witness = createWitness({ clock, start: scenario.start })
-  const gateway = await createGateway(configWith(policy), {
+  const witness = createWitness({ clock, ...scenario })
+  const { pools, phases } = scenario
+  const accounts = createAccountWitness({ clock, ...scenario })
+  const gateway = await createGateway(configWith(options), {
     clock,
     ...virtualParts(chance),
-    providers: [witness.provider],
+    ...(pools === undefined
+      ? { providers: [witness.provider] }
+      : { sandbox: { phases, script: ({ message }) => witness.hear(message) } }),
     templates: wordless,
   })
   gateway.ledger.subscribe(witness.observe)
+  gateway.ledger.subscribe(accounts.observe)
   await gateway.startStages()
   // Traffic has chances of its own, so that every policy meets the same.
   const draw = seededChance(options.seed ^ 0x5eed)
@@ -80,7 +90,8 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   const stopping = gateway.stop()
   await clock.settle()
   await stopping
-  return { policy: options.name, accepted, waiting, ...figures }
+  const carried = pools === undefined ? {} : { accounts: accounts.figures(gateway.sandbox) }
+  return { policy: options.name, accepted, waiting, ...figures, ...carried }
 }
 
 /** What a message says has no part in when it may leave, and rendering took a quarter of the time. */
@@ -96,7 +107,7 @@ async function admit(gateway: Gateway, clock: VirtualClock, drafts: readonly Dra
   return (await admitting).filter((result) => result.ok).length
 }
 
-function configWith(policy: PolicyConfig): Config {
+function configWith({ policy, scenario, unprotected = false }: RunOptions): Config {
   const config = loadConfig({ env: {}, cwd: import.meta.dirname })
   const unlimited = { text: 'unlimited', windows: [] }
   const free = {
@@ -109,6 +120,11 @@ function configWith(policy: PolicyConfig): Config {
   return {
     ...config,
     policy,
+    ...(scenario.pools === undefined
+      ? {}
+      : {
+          pools: scenario.pools.map((pool) => ({ ...pool, shedding: pool.shedding && !unprotected })),
+        }),
     store: { kind: 'sqlite', path: ':memory:' },
     tenants: { default: free, byId: new Map() },
     log: { level: 'error' },
@@ -135,8 +151,11 @@ function peopleOf({ recipients }: Scenario): readonly RecipientFields[] {
 function postsOf(scenario: Scenario, draw: () => number): readonly Post[] {
   return scenario.traffic
     .flatMap((traffic) =>
-      Array.from({ length: traffic.times }, () => ({
-        at: scenario.start + traffic.fromMs + Math.floor(draw() * traffic.overMs),
+      Array.from({ length: traffic.times }, (_, index) => ({
+        at:
+          scenario.start +
+          traffic.fromMs +
+          Math.floor((traffic.evenly ? index / traffic.times : draw()) * traffic.overMs),
         traffic,
       })),
     )

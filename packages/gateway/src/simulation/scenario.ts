@@ -1,14 +1,19 @@
 /**
- * A scenario: who there is, and what applications send them in which stretch of time. Read from YAML and checked as
- * a configuration is: every mistake with its file, line and field.
+ * A scenario: who there is, what applications send them in which stretch of time, and, where it says so, through which
+ * accounts, and what those do meanwhile. Read from YAML and checked as a configuration is: every mistake with its file, line and field.
  */
 import { type Static, Type } from '@sinclair/typebox'
-import { misfits, pathText } from '../config/check.ts'
-import { Problems } from '../config/problems.ts'
+import { misfits } from '../config/check.ts'
+import type { PoolConfig } from '../config/config.ts'
+import { type PoolsDocument, readPools } from '../config/pools.ts'
+import type { AccountDocument } from '../config/providers/provider.ts'
+import { sandbox } from '../config/providers/sandbox.ts'
 import { readDuration } from '../config/quantity.ts'
-import { readTextFile, shownFile } from '../config/source.ts'
-import { parseYaml } from '../config/yaml-file.ts'
+import { configSchema } from '../config/schema.ts'
+import { Source } from '../config/source.ts'
+import type { Path } from '../config/yaml-file.ts'
 import { type Channel, channels, type Priority, priorities } from '../model.ts'
+import type { SandboxPhase } from '../sandbox/behaviour.ts'
 
 const duration = Type.Union(
   [Type.String({ pattern: '^\\s*\\d+\\s*[a-z]+\\s*$' }), Type.Integer({ minimum: 0 })],
@@ -37,9 +42,20 @@ const trafficSchema = Type.Object(
     category: Type.Optional(word),
     priority: Type.Optional(oneOf(priorities)),
     actor: Type.Optional(word),
+    evenly: Type.Optional(Type.Boolean({ expects: 'true or false' })),
     text: Type.Optional(Type.String({ maxLength: 2_000, expects: 'a text' })),
   },
   { additionalProperties: false, expects: 'one stream of traffic' },
+)
+
+const phaseSchema = Type.Object(
+  {
+    from: duration,
+    over: duration,
+    accounts: Type.Optional(Type.Array(word, { minItems: 1, expects: 'a list of ids of accounts' })),
+    ...sandbox.terms,
+  },
+  { additionalProperties: false, expects: 'what accounts do for a while' },
 )
 
 const scenarioSchema = Type.Object(
@@ -56,6 +72,8 @@ const scenarioSchema = Type.Object(
       },
       { additionalProperties: false, expects: 'count and timeZones' },
     ),
+    pools: configSchema.properties.pools,
+    phases: Type.Optional(Type.Array(phaseSchema, { expects: 'a list of what accounts do for a while' })),
     traffic: Type.Array(trafficSchema, { minItems: 1, expects: 'a list of streams of traffic' }),
   },
   { additionalProperties: false, expects: 'a scenario' },
@@ -71,6 +89,8 @@ export interface Traffic {
   readonly priority: Priority
   readonly actor: string | undefined
   readonly text: string
+  /** At even distances instead of at instants of chance. */
+  readonly evenly: boolean
 }
 
 export interface Scenario {
@@ -81,43 +101,32 @@ export interface Scenario {
   readonly durationMs: number
   readonly recipients: { readonly count: number; readonly timeZones: readonly string[] }
   readonly traffic: readonly Traffic[]
+  /** The accounts of the sandbox that carry it; absent: one provider that bears everything. */
+  readonly pools: readonly PoolConfig[] | undefined
+  readonly phases: readonly SandboxPhase[]
 }
 
 /** @throws SluiceError `INVALID_SCENARIO`, with every mistake by line */
 export function loadScenario(file: string, cwd: string): Scenario {
-  const problems = new Problems()
-  const shown = shownFile(file, cwd)
-  const read = readTextFile(file)
-  if (!read.ok) problems.add({ file: shown, path: '', message: read.message })
-  const yaml = read.ok ? parseYaml(read.text) : undefined
-  for (const { path, message, line } of yaml?.faults ?? []) {
-    problems.add({ file: shown, path: pathText(path), message, ...(line === undefined ? {} : { line }) })
-  }
+  const source = new Source({ path: file, env: {}, cwd })
+  const { problems } = source
   problems.throwIfAny('INVALID_SCENARIO')
-  const fault = (path: readonly (string | number)[], message: string): void => {
-    const line = yaml?.lineOf(path)
-    problems.add({ file: shown, path: pathText(path), message, ...(line === undefined ? {} : { line }) })
-  }
-  for (const { path, message } of misfits(scenarioSchema, yaml?.value ?? {}, new Map())) fault(path, message)
+  for (const { path, message } of misfits(scenarioSchema, source.value, new Map()))
+    source.fault(path, message)
   problems.throwIfAny('INVALID_SCENARIO')
-  const document = yaml?.value as Static<typeof scenarioSchema>
+  const document = source.value as Static<typeof scenarioSchema>
   const start = document.start === undefined ? Date.UTC(2026, 10, 21) : Date.parse(document.start)
-  if (Number.isNaN(start)) fault(['start'], 'expected an instant such as 2026-11-21T00:00:00Z')
-  const msOf = (path: readonly (string | number)[], value: string | number): number => {
-    try {
-      return readDuration(value)
-    } catch (error) {
-      fault(path, (error as Error).message)
-      return 0
-    }
-  }
-  const durationMs = msOf(['duration'], document.duration)
+  if (Number.isNaN(start)) source.fault(['start'], 'expected an instant such as 2026-11-21T00:00:00Z')
+  const durationMs = msOf(['duration'], document.duration, source)
   const traffic = document.traffic.map((each, index) => {
-    const fromMs = msOf(['traffic', index, 'from'], each.from ?? 0)
-    const overMs = msOf(['traffic', index, 'over'], each.over ?? 0)
-    if (fromMs + overMs > durationMs) fault(['traffic', index], 'lasts longer than the scenario')
+    const path = ['traffic', index]
+    const { fromMs, overMs } = stretchOf(each, path, durationMs, source)
     return trafficOf(each as TrafficDocument, fromMs, overMs)
   })
+  const pools = poolsOf(document.pools, traffic, source)
+  const phases = (document.phases ?? []).map((phase, index) =>
+    phaseOf(phase, { path: ['phases', index], pools, durationMs, source }),
+  )
   problems.throwIfAny('INVALID_SCENARIO')
   return {
     name: document.name,
@@ -127,6 +136,76 @@ export function loadScenario(file: string, cwd: string): Scenario {
     durationMs,
     recipients: { count: document.recipients.count, timeZones: document.recipients.timeZones ?? ['UTC'] },
     traffic,
+    pools,
+    phases,
+  }
+}
+
+function msOf(path: Path, value: string | number, source: Source): number {
+  try {
+    return readDuration(value)
+  } catch (error) {
+    source.fault(path, (error as Error).message)
+    return 0
+  }
+}
+
+interface Stretch {
+  readonly from?: string | number
+  readonly over?: string | number
+}
+
+function stretchOf({ from = 0, over = 0 }: Stretch, path: Path, durationMs: number, source: Source) {
+  const fromMs = msOf([...path, 'from'], from, source)
+  const overMs = msOf([...path, 'over'], over, source)
+  if (fromMs + overMs > durationMs) source.fault(path, 'lasts longer than the scenario')
+  return { fromMs, overMs }
+}
+
+function poolsOf(
+  document: PoolsDocument | undefined,
+  traffic: readonly Traffic[],
+  source: Source,
+): readonly PoolConfig[] | undefined {
+  if (document === undefined) return undefined
+  const pools = readPools(document, source).filter(({ channel }) => document[channel] !== undefined)
+  for (const { channel, provider } of pools) {
+    if (provider !== 'sandbox')
+      source.fault(['pools', channel, 'provider'], 'expected sandbox: a simulation calls nobody else')
+  }
+  for (const [index, { channel }] of traffic.entries()) {
+    if (document[channel] === undefined)
+      source.fault(
+        ['traffic', index, 'channel'],
+        `has no pool; pools has ${Object.keys(document).join(', ')}`,
+      )
+  }
+  return pools
+}
+
+type PhaseDocument = Required<Stretch> & { readonly accounts?: readonly string[] }
+
+interface PhasePlace {
+  readonly path: Path
+  readonly pools: readonly PoolConfig[] | undefined
+  readonly durationMs: number
+  readonly source: Source
+}
+
+function phaseOf(document: PhaseDocument, { path, pools, durationMs, source }: PhasePlace): SandboxPhase {
+  if (pools === undefined) source.fault(path, 'needs pools, whose accounts it is about')
+  const { fromMs, overMs } = stretchOf(document, path, durationMs, source)
+  const { accounts } = document
+  const known = new Set((pools ?? []).flatMap((pool) => pool.accounts.map(({ account }) => account.id)))
+  for (const [index, id] of (accounts ?? []).entries()) {
+    if (pools !== undefined && !known.has(id))
+      source.fault([...path, 'accounts', index], `"${id}" is no account of the pools`)
+  }
+  return {
+    fromMs,
+    toMs: fromMs + overMs,
+    ...(accounts === undefined ? {} : { accounts }),
+    behaviour: sandbox.options(document as unknown as AccountDocument, { channel: 'email', path, source }),
   }
 }
 
@@ -146,5 +225,6 @@ function trafficOf(each: TrafficDocument, fromMs: number, overMs: number): Traff
     priority: each.priority ?? 'normal',
     actor: each.actor,
     text: each.text ?? 'Something happened.',
+    evenly: each.evenly ?? false,
   }
 }

@@ -6,7 +6,7 @@
 import type { Happening } from '../doors.ts'
 import type { Notification } from '../model.ts'
 import { channels } from '../model.ts'
-import type { Clock, Provider, SendResult } from '../ports.ts'
+import type { Clock, Message, Provider, SendResult } from '../ports.ts'
 
 export interface Figures {
   readonly delivered: number
@@ -19,25 +19,35 @@ export interface Figures {
   readonly perAuthorPerDayMax: number
   /** From acceptance to arrival, alone or in a digest, ms. */
   readonly delayMs: { readonly p50: number; readonly p90: number; readonly p99: number }
-  /** Messages that arrived in each hour since the start. */
-  readonly perHour: readonly number[]
+  /** Messages that arrived in each hour since the start; in a shorter scenario, in each minute or second. */
+  readonly perSlice: readonly number[]
+  readonly slice: 'hour' | 'minute' | 'second'
   /** How many people got how many messages in all. */
   readonly people: readonly { readonly messages: number; readonly people: number }[]
 }
 
 export interface Witness {
   readonly provider: Provider
+  /** A provider in its place was called: the last call before somebody has it is the one that arrived. */
+  hear(message: Pick<Message, 'id'>): undefined
   /** To be subscribed to the ledger: it tells who wrote what arrived, and what was merged. */
   observe(happening: Happening): void
   figures(): Figures
 }
 
 const dayMs = 86_400_000
-const hourMs = 3_600_000
+const sliceMs = { hour: 3_600_000, minute: 60_000, second: 1_000 } as const
 const deliveredAtOnce: Promise<SendResult> = Promise.resolve({ outcome: 'delivered' })
 
-export function createWitness(options: { readonly clock: Clock; readonly start: number }): Witness {
-  const { clock, start } = options
+export interface WitnessOptions {
+  readonly clock: Clock
+  readonly start: number
+  readonly durationMs: number
+}
+
+export function createWitness({ clock, start, durationMs }: WitnessOptions): Witness {
+  const slice =
+    durationMs >= 12 * sliceMs.hour ? 'hour' : durationMs >= 12 * sliceMs.minute ? 'minute' : 'second'
   const arrivedAt = new Map<string, number>()
   const perPerson = new Map<string, number[]>()
   const perAuthor = new Map<string, number[]>()
@@ -45,7 +55,7 @@ export function createWitness(options: { readonly clock: Clock; readonly start: 
   /** Acceptances of the items of a digest that has not arrived yet. */
   const itemsOf = new Map<string, number[]>()
   const delays: number[] = []
-  const perHour: number[] = []
+  const perSlice: number[] = []
   let delivered = 0
   let digests = 0
   let merged = 0
@@ -55,9 +65,9 @@ export function createWitness(options: { readonly clock: Clock; readonly start: 
     note(perPerson, notification.to.id, at)
     const authors = notification.actors ?? (notification.actor === undefined ? [] : [notification.actor])
     for (const author of authors) note(perAuthor, `${author}\n${notification.to.id}`, at)
-    const hour = Math.floor((at - start) / hourMs)
-    while (perHour.length <= hour) perHour.push(0)
-    perHour[hour]! += 1
+    const index = Math.floor((at - start) / sliceMs[slice])
+    while (perSlice.length <= index) perSlice.push(0)
+    perSlice[index]! += 1
     if (notification.actors === undefined)
       delays.push(at - Math.max(notification.createdAt, notification.sendAt ?? 0))
     else digests += 1
@@ -65,13 +75,18 @@ export function createWitness(options: { readonly clock: Clock; readonly start: 
     itemsOf.delete(notification.id)
   }
 
+  function hear({ id }: Pick<Message, 'id'>): undefined {
+    arrivedAt.set(id, clock.now())
+  }
+
   return {
+    hear,
     provider: {
       name: 'sandbox',
       idempotent: true,
       channels,
       send(message) {
-        arrivedAt.set(message.id, clock.now())
+        hear(message)
         return deliveredAtOnce
       },
       close: () => Promise.resolve(),
@@ -106,7 +121,8 @@ export function createWitness(options: { readonly clock: Clock; readonly start: 
         perRecipientPerDayMax: mostInADay(perPerson),
         perAuthorPerDayMax: mostInADay(perAuthor),
         delayMs: { p50: quantile(0.5), p90: quantile(0.9), p99: quantile(0.99) },
-        perHour,
+        perSlice,
+        slice,
         people: histogram(perPerson),
       }
     },

@@ -117,16 +117,90 @@ for (const [text, message] of wrong) {
   })
 }
 
+const blocked = `name: small-cascade
+duration: 4min
+recipients: { count: 5000 }
+pools:
+  email:
+    provider: sandbox
+    accounts:
+      - { id: a, rate: 20/s, allows: 190/10s, retryAfter: "30" }
+      - { id: b, rate: 20/s, allows: 190/10s, retryAfter: "30" }
+      - { id: c, rate: 20/s, allows: 190/10s, retryAfter: "30" }
+      - { id: d, rate: 20/s, allows: 190/10s, retryAfter: "30" }
+phases:
+  - { from: 12s, over: 30s, accounts: [a], allows: 1/day, retryAfter: "30" }
+traffic:
+  - { times: 3024, over: 42s, evenly: true, to: someone, channel: email, category: security }
+`
+
+interface Accounts {
+  readonly count: number
+  readonly refused: number
+  readonly deliveredPerSecond: { readonly before: number; readonly during: number; readonly after: number }
+  readonly deadLetters: Readonly<Record<string, number>>
+  readonly returned: number
+}
+
+test('a scenario with pools shows the cascade without shedding, and none with it', async () => {
+  const { out } = await simulate(file('blocked.yaml', blocked), '--json', '--report', 'blocked.html')
+  const { runs } = JSON.parse(out) as { runs: readonly (Run & { readonly accounts: Accounts })[] }
+  const [without, withIt] = runs.map(({ accounts }) => accounts) as [Accounts, Accounts]
+  assert.deepEqual(
+    runs.map(({ accepted, delivered }) => [accepted, delivered]),
+    [
+      [3024, 3024],
+      [3024, 3024],
+    ],
+    'nothing is lost either way',
+  )
+  assert.deepEqual([without.refused, without.count, without.deadLetters], [4, 4, {}])
+  assert.equal(withIt.refused, 1, 'nobody else runs over')
+  const { before, during } = withIt.deliveredPerSecond
+  assert.ok(Math.abs(during / before - 0.75) < 0.03, `${during} of ${before} a second: a quarter less`)
+  assert.ok(without.deliveredPerSecond.during < during / 2)
+  assert.ok(withIt.deadLetters.shed! > 0)
+  assert.equal(withIt.returned, withIt.deadLetters.shed)
+  const page = readFileSync(join(folder, 'blocked.html'), 'utf8')
+  for (const text of ['Messages a second', '4 of 4', '1 of 4', 'that came back'])
+    assert.ok(page.includes(text), text)
+})
+
+test('a scenario without pools says nothing of accounts', async () => {
+  const { out } = await simulate(file('poolless.yaml', story), '--json')
+  const { runs } = JSON.parse(out) as { runs: readonly Run[] }
+  assert.ok(runs.every((each) => !('accounts' in each)))
+})
+
+const wrongPools: readonly (readonly [string, RegExp])[] = [
+  [
+    blocked.replace('accounts: [a]', 'accounts: [z]'),
+    /wrong\.yaml:13: phases\[0\]\.accounts\[0\]: "z" is no account/,
+  ],
+  [blocked.replace('provider: sandbox', 'provider: webhook'), /pools\.email/],
+  [blocked.replace('channel: email', 'channel: push'), /traffic\[0\]\.channel: has no pool; pools has email/],
+  [blocked.replace('over: 30s', 'over: 30min'), /phases\[0\]: lasts longer than the scenario/],
+  [blocked.replace(/pools:.*phases:/s, 'phases:'), /phases\[0\]: needs pools/],
+]
+for (const [text, message] of wrongPools) {
+  test(`a scenario with pools is refused with its place: ${message.source}`, async () => {
+    await assert.rejects(simulate(file('wrong.yaml', text)), (error: Error) => {
+      assert.match(error.message, message)
+      return true
+    })
+  })
+}
+
 test('a name that is neither a file nor a scenario tells those that ship', async () => {
   await assert.rejects(simulate('war-stroy'), {
     code: 'BAD_USAGE',
-    message: /no file "war-stroy", and of the scenarios only hierarchy, quiet-blast, war-story/,
+    message: /no file "war-stroy", and of the scenarios only cascade, hierarchy, quiet-blast, war-story/,
   })
 })
 
 test('without a scenario those that ship are listed, and a bare name finds them', async () => {
   const { out } = await simulate()
-  for (const name of ['war-story', 'quiet-blast', 'hierarchy']) assert.ok(out.includes(name))
+  for (const name of ['war-story', 'quiet-blast', 'hierarchy', 'cascade']) assert.ok(out.includes(name))
   const hierarchy = await simulate('hierarchy', '--json')
   const { runs } = JSON.parse(hierarchy.out) as { runs: readonly Run[] }
   assert.equal(runs[1]?.perRecipientPerDayMax, 5)

@@ -2,7 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import { channels } from '../../model.ts'
 import { readDuration, readRate, readShare } from '../quantity.ts'
-import { duration, rate, share } from '../schema-terms.ts'
+import { duration, rate, share, text } from '../schema-terms.ts'
 import { defineProvider } from './provider.ts'
 
 /** What the sandbox can make of a call, in the words of its adapter. */
@@ -17,6 +17,12 @@ export const sandbox = defineProvider({
   terms: {
     latency: Type.Optional(duration('How long an answer takes. Default 0ms.')),
     allows: Type.Optional(rate('What it really allows: above it a call is answered 429. Default unlimited.')),
+    retryAfter: Type.Optional(
+      text('what an answer may say in Retry-After', {
+        maxLength: 64,
+        description: 'Retry-After of a 429, to the letter. Default: the whole seconds until a place is free.',
+      }),
+    ),
     odds: Type.Optional(
       Type.Object(
         Object.fromEntries(mishaps.map((mishap) => [mishap, oddsOfMishap])) as Record<
@@ -30,7 +36,7 @@ export const sandbox = defineProvider({
       ),
     ),
   },
-  options({ latency, allows, odds }, { path, source }) {
+  options({ latency, allows, retryAfter, odds }, { path, source }) {
     const shares = Object.entries(odds ?? {}).map(([mishap, share]) => [mishap, readShare(share)] as const)
     if (shares.reduce((sum, [, share]) => sum + share, 0) > 1 + 1e-9)
       source.fault([...path, 'odds'], 'is more than 100% together')
@@ -39,6 +45,7 @@ export const sandbox = defineProvider({
       ...(allows === undefined
         ? {}
         : { rates: readRate(allows).windows.map(({ max, windowMs }) => ({ max, windowMs })) }),
+      ...(retryAfter === undefined ? {} : { retryAfter }),
       ...(odds === undefined ? {} : { odds: Object.fromEntries(shares) }),
     }
   },
