@@ -37,12 +37,12 @@ export interface NotificationAnswer {
   readonly channel: string
   readonly requestedChannel?: string
   readonly category: string
-  readonly template?: string
+  readonly template: string | null
   readonly priority: string
   readonly status: string
-  readonly sendAt?: string
+  readonly sendAt: string | null
   readonly createdAt: string
-  readonly expiresAt?: string
+  readonly expiresAt: string | null
   readonly decision: DecisionAnswer
   readonly digestId?: string
   readonly timeline: readonly EventAnswer[]

@@ -37,11 +37,11 @@ export function explained(notification: NotificationAnswer, now: number, io: Io)
   const diverted = requestedChannel === undefined ? '' : ` (asked for ${requestedChannel})`
   const facts: (readonly [string, string | undefined])[] = [
     ['to', `${recipient} by ${channel}${diverted}`],
-    ['what', [category, priority, template].filter((part) => part !== undefined).join(' · ')],
+    ['what', [category, priority, template].filter((part) => part !== null).join(' · ')],
     ['from', `tenant ${tenant} · module ${module}`],
     ['created', instant(createdAt)],
-    ['leaves', sendAt === undefined ? undefined : instantFrom(sendAt, now)],
-    ['expires', expiresAt === undefined ? undefined : instantFrom(expiresAt, now)],
+    ['leaves', sendAt === null ? undefined : instantFrom(sendAt, now)],
+    ['expires', expiresAt === null ? undefined : instantFrom(expiresAt, now)],
     ['digest', digestId],
   ]
   return [

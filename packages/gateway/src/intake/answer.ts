@@ -1,4 +1,7 @@
-/** What clients read: instants as ISO 8601 in UTC with milliseconds, what is absent left out. */
+/**
+ * What clients read: instants as ISO 8601 in UTC with milliseconds. What is absent is left out, but for the fields that
+ * every notification has: `template`, `sendAt` and `expiresAt` are null where there is nothing to say.
+ */
 
 import type { Ledger, LimitUsage, PoolReport } from '../doors.ts'
 import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
@@ -29,6 +32,12 @@ export function acceptedAnswer(notification: Notification) {
   }
 }
 
+/** The same of one recipient of a batch: results have one form, whether they wait or not. */
+export function acceptedResult(recipient: string, notification: Notification) {
+  const { sendAt = null, ...accepted } = acceptedAnswer(notification)
+  return { recipient, ...accepted, sendAt }
+}
+
 /** What memory knows beyond the record stands above it: in the queue, with a provider. */
 export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Notification {
   if (isFinal(recorded.status)) return recorded
@@ -50,13 +59,13 @@ export function notificationAnswer(notification: Notification) {
     channel,
     requestedChannel,
     category,
-    template,
+    template: template ?? null,
     priority,
     actor,
     status,
-    sendAt: isoOrAbsent(leavesAt(status, dueAt, decision)),
+    sendAt: isoOrNull(leavesAt(status, dueAt, decision) ?? null),
     createdAt: iso(createdAt),
-    expiresAt: isoOrAbsent(expiresAt),
+    expiresAt: isoOrNull(expiresAt ?? null),
     decision: decisionAnswer(decision),
     digestId,
     timeline: timeline.map(eventAnswer),

@@ -8,7 +8,7 @@ import type { Admitted, Draft, Gate, Jobs, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
 import type { Refusal } from '../../model.ts'
 import type { Clock, JobWork } from '../../ports.ts'
-import { acceptedAnswer } from '../answer.ts'
+import { acceptedResult } from '../answer.ts'
 import { batchSchema } from '../answer-schema.ts'
 import {
   type Common,
@@ -207,7 +207,7 @@ function answerOf(entries: readonly Entry[], results: readonly Admitted[]): Answ
     if ('refusal' in entry) return entry.refusal
     const result = results[next++]!
     const recipient = entry.draft.to.id
-    if (result.ok) return { recipient, ...acceptedAnswer(result.notification) }
+    if (result.ok) return acceptedResult(recipient, result.notification)
     if (result.error instanceof SluiceError) return refusalOf(recipient, result.error)
     throw result.error
   })

@@ -27,6 +27,7 @@ test('each recipient has its result, in the order sent', async () => {
   )
   assert.ok(results.every(({ notificationId }) => stub.notifications.has(notificationId)))
   assert.ok(results.every(({ decision }) => decision.outcome === 'send'))
+  assert.ok(results.every(({ sendAt }) => sendAt === null))
 })
 
 test('what must wait for a platform limit is a result like any other', async () => {

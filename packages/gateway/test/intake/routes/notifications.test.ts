@@ -212,6 +212,7 @@ test('a notification is read with its timeline, and not by another tenant', asyn
     recipient: 'user-42',
     channel: 'email',
     category: 'product',
+    template: null,
     priority: 'normal',
     status: 'queued',
     expiresAt: '2099-01-01T00:00:00.000Z',
