@@ -121,6 +121,15 @@ describe('its own routes', () => {
     assert.match((body as { error: string }).error, /behaviour\.odds/)
   })
 
+  it('hand out credentials that their own shapes check', async () => {
+    const { status, body } = await control('/credentials')
+    assert.equal(status, 200)
+    assert.deepEqual(Object.keys(body as object), ['apns', 'fcm', 'webpush'])
+    const { fcm, webpush } = body as Record<string, Record<string, Record<string, string>>>
+    assert.equal(fcm!.secret!.token_uri, `${sandbox.url}/token`)
+    assert.equal(webpush!.pushToken!.endpoint, `${sandbox.url}/push/rfc8291`)
+  })
+
   it('name themselves, and forget what they are told to', async () => {
     assert.equal((await control('')).status, 200)
     assert.equal((await control('/nothing')).status, 404)

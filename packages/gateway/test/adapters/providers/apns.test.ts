@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http2'
+import type { AddressInfo } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { createApnsProvider } from '../../../src/adapters/providers/apns.ts'
 import { uuidOf } from '../../../src/adapters/providers/push-payload.ts'
@@ -202,6 +205,55 @@ describe('a token of apns that is refused', () => {
     const result = await provider.send(push(), account(server.url, { secret }), AbortSignal.timeout(5_000))
     assert.match(String(result.detail), /InvalidProviderToken/)
   })
+})
+
+describe('what APNs answers', () => {
+  const accountsOwn = { outcome: 'failed' }
+  const dead = { outcome: 'rejected', invalidAddress: true }
+  const own = { outcome: 'rejected', invalidAddress: false }
+  const cases: readonly (readonly [number, string, object])[] = [
+    [400, 'BadDeviceToken', dead],
+    [400, 'DeviceTokenNotForTopic', dead],
+    [410, 'Unregistered', dead],
+    [410, 'ExpiredToken', dead],
+    [400, 'BadExpirationDate', own],
+    [400, 'PayloadEmpty', own],
+    [413, 'PayloadTooLarge', own],
+    [400, 'TopicDisallowed', accountsOwn],
+    [400, 'BadTopic', accountsOwn],
+    [403, 'Forbidden', accountsOwn],
+    [403, 'InvalidProviderToken', accountsOwn],
+    [404, 'BadPath', accountsOwn],
+    [429, 'TooManyRequests', { outcome: 'failed', blameless: true }],
+    [429, 'TooManyProviderTokenUpdates', { outcome: 'rate_limited' }],
+    [500, 'InternalServerError', accountsOwn],
+    [503, 'ServiceUnavailable', accountsOwn],
+    [503, 'Shutdown', accountsOwn],
+  ]
+  const server = createServer()
+  let answer: readonly [number, string] = [200, '']
+  server.on('stream', (stream, { authorization }) => {
+    stream.respond({ ':status': answer[0] })
+    stream.end(JSON.stringify({ reason: answer[1], you: authorization }))
+  })
+  const provider = createApnsProvider({ clock })
+  before(async () => {
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+  })
+  after(async () => {
+    await provider.close()
+    server.close()
+  })
+  for (const [status, reason, expected] of cases)
+    it(`${status} ${reason}: ${JSON.stringify(expected)}, and what it repeats of the token is not told`, async () => {
+      answer = [status, reason]
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+      const result = await provider.send(push(), account(url), AbortSignal.timeout(5_000))
+      const { detail, ...rest } = result
+      assert.deepEqual(rest, expected)
+      assert.match(String(detail), new RegExp(`${status} .*${reason}.*bearer \\(secret\\)`))
+    })
 })
 
 it('the id of a notification has one UUID, of version 5', () => {
