@@ -25,7 +25,12 @@ interface Case {
 
 const cases: Readonly<Record<string, Case>> = {
   apns: {
-    account: (url) => ({ url, keyId: apnsExample.keyId, teamId: apnsExample.teamId, topic: 'com.example.shop' }),
+    account: (url) => ({
+      url,
+      keyId: apnsExample.keyId,
+      teamId: apnsExample.teamId,
+      topic: 'com.example.shop',
+    }),
     secret: () => apnsExample.privateKey,
     pushToken: () => '0f'.repeat(32),
   },
@@ -42,7 +47,9 @@ const cases: Readonly<Record<string, Case>> = {
 }
 
 for (const [provider, { account, secret, pushToken }] of Object.entries(cases))
-  test(`${provider}, configured by files, carries messages and tells no secret`, { timeout: 60_000 }, async (t) => {
+  test(`${provider}, configured by files, carries messages and tells no secret`, {
+    timeout: 60_000,
+  }, async (t) => {
     const sandbox = await createSandboxServer()
     t.after(() => sandbox.close())
     const cwd = temporaryFolder(t, {
@@ -104,7 +111,11 @@ for (const [provider, { account, secret, pushToken }] of Object.entries(cases))
       /\.([\w-]{40,})(?:,|$)/.exec(String(headers.authorization))?.[1]?.slice(-40) ?? '',
       new URLSearchParams(body).get('assertion')?.slice(-40) ?? '',
     ])
-    canaries.push(...secret(sandbox.url).split(/\\n|\n/).filter((line) => /^[\w+/=-]{40,}$/.test(line)))
+    canaries.push(
+      ...secret(sandbox.url)
+        .split(/\\n|\n/)
+        .filter((line) => /^[\w+/=-]{40,}$/.test(line)),
+    )
     const used = [...new Set(canaries)].filter((canary) => canary.length >= 40)
     assert.ok(used.length >= 2, 'a key, and what was made with it')
     const places = {
