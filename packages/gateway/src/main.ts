@@ -21,7 +21,7 @@ export const commands: Readonly<Record<string, Command>> = {
     load: () => import('./cli/check.ts'),
   },
   simulate: {
-    summary: 'Run a scenario in virtual time, or replay traffic against another policy',
+    summary: 'Run a scenario in virtual time, without protection and under one or two policies',
     load: () => import('./cli/simulate.ts'),
   },
   explain: {
