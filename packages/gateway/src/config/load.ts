@@ -25,7 +25,7 @@ import { loadPolicy } from './policy-file.ts'
 import { readPools } from './pools.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
 import { type ConfigDocument, configSchema, secretMin } from './schema.ts'
-import { type LoadOptions, Source } from './source.ts'
+import { type LoadOptions, readTextFile, Source, shownFile } from './source.ts'
 import { checkAbsent, readWebSocket } from './websocket.ts'
 
 export type { LoadOptions } from './source.ts'
@@ -220,8 +220,14 @@ function readRetention(written: NonNullable<ConfigDocument['retention']>, source
 
 /** The policy's own mistakes are told with those of the configuration, each with its file. */
 function readPolicy(named: string | undefined, source: Source, cwd: string): PolicyConfig | undefined {
+  const file = named === undefined ? undefined : source.resolve(['policy'], named)
+  if (file !== undefined) {
+    const read = readTextFile(file)
+    if (!read.ok)
+      return source.fault(['policy'], `names a file that ${read.message}: ${shownFile(file, cwd)}`)
+  }
   try {
-    return loadPolicy({ cwd, ...(named === undefined ? {} : { file: source.resolve(['policy'], named) }) })
+    return loadPolicy({ cwd, ...(file === undefined ? {} : { file }) })
   } catch (error) {
     if (!(error instanceof SluiceError) || source.problems.found.length === 0) throw error
     for (const problem of error.errors ?? []) source.problems.add(problem)

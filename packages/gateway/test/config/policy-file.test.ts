@@ -73,7 +73,12 @@ test('a policy that is wrong keeps a valid configuration from loading, as INVALI
     message: /^p\.yaml:1: limits: /,
   })
   assert.throws(() => loadConfig({ env: { SLUICE_POLICY: 'none.yaml' }, cwd }), {
-    code: 'INVALID_POLICY',
-    message: 'none.yaml: cannot be read (there is none)',
+    code: 'INVALID_CONFIG',
+    message: 'SLUICE_POLICY: names a file that cannot be read (there is none): none.yaml',
+  })
+  const astray = temporaryFolder(t, { 'sluice.yaml': 'http: { port: 0 }\npolicy: none.yaml' })
+  assert.throws(() => loadConfig({ env: {}, cwd: astray }), {
+    code: 'INVALID_CONFIG',
+    message: 'sluice.yaml:2: policy: names a file that cannot be read (there is none): none.yaml',
   })
 })
