@@ -104,14 +104,15 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     const name = route.channel
     while (!draining) {
       const waiting = queue.size(name)
+      if (waiting === 0) {
+        channel.comeback.wake()
+        return
+      }
       const now = clock.now()
       const leases = route.lease(now, Math.min(roundMax, waiting), queue.critical(name))
       if (leases.length === 0) {
-        if (waiting === 0) channel.comeback.wake()
-        else {
-          arm(channel, now)
-          channel.shedder.watch(now)
-        }
+        arm(channel, now)
+        channel.shedder.watch(now)
         return
       }
       const pulled = queue.pull(name, leases.length)
@@ -253,7 +254,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         idempotent: provider.idempotent,
         retry: retryOf(channel, notification, result, lease, now),
       })
-      await countSuspicion(move, person)
+      if (move.after.suspects !== notification.suspects) await countSuspicion(move, person)
       await write(move)
       if (move.after.status === 'dead') channel.comeback.note(notification.priority)
     } finally {
@@ -285,9 +286,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
 
   /** What may have arrived counts under a name of its own; its repetition, if there is one, is asked afresh. */
   async function countSuspicion({ before, after }: Move, person: Recipient | null): Promise<void> {
-    const { suspects } = after
-    if (suspects === undefined || suspects === before.suspects) return
-    const perhaps = { ...before, id: `${before.id}?${suspects.length - 1}` }
+    const perhaps = { ...before, id: `${before.id}?${after.suspects!.length - 1}` }
     await book.left({ notification: perhaps, person })
     if (after.status === 'dead') await book.cancel([{ notification: before, person }])
   }
@@ -341,7 +340,8 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         if (!result.applied) ledger.release(before)
         // It has left the queue before, and did not choose to stand behind others.
         else if (after.status === 'queued') agenda.placeFirst(after)
-        else {
+        // What is delivered waits for nothing and gives nothing back.
+        else if (after.status !== 'delivered') {
           agenda.place([after])
           await options.giveBack(before, after.status)
         }

@@ -7,7 +7,18 @@ import type { Ledger, LimitUsage, PoolReport } from '../doors.ts'
 import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
 import { isFinal, statuses } from '../model.ts'
 
-export const iso = (instant: number): string => new Date(instant).toISOString()
+let lastInstant = 0
+let lastText = new Date(lastInstant).toISOString()
+
+/** One answer names the same instant some four times, and writing it takes 0.65 µs. */
+export function iso(instant: number): string {
+  if (instant !== lastInstant) {
+    lastText = new Date(instant).toISOString()
+    lastInstant = instant
+  }
+  return lastText
+}
+
 /** `null` stays: never, or nothing of the kind. Instants beyond what a date can hold mean never too. */
 const isoOrNull = (instant: number | null): string | null =>
   instant === null || !(Math.abs(instant) <= 8.64e15) ? null : iso(instant)

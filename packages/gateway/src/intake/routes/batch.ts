@@ -24,7 +24,7 @@ import type { Answer, Idempotency, Keep } from '../idempotency.ts'
 import { basePath, type Route } from '../route.ts'
 import { type BatchBody, type BatchRecipient, batchBody, recipientsMax } from '../schema.ts'
 import { compileCheck, invalidRequest } from '../validation.ts'
-import { sendAnswer } from './notifications.ts'
+import { headed } from './notifications.ts'
 
 /** Above it a batch is a job in the background. */
 const answeredMax = 100
@@ -152,7 +152,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
         const answer = await idempotency.once(request, async (keep) =>
           accept(request, await readBatch(request), keep),
         )
-        return sendAnswer(reply, answer, clock.now())
+        return headed(reply, answer, clock.now())
       },
     },
   ]

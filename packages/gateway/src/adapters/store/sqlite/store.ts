@@ -108,7 +108,7 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       if (damage !== undefined) throw errorOf(damage)
       const tape = encode(change)
       meet(change)
-      return group.commit(tape)
+      return await group.commit(tape)
     },
     async notification(tenant, id) {
       const row = await ask('notification', tenant, id)
