@@ -139,8 +139,7 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
     leaving?.()
     read(stream, answerBytesMax, (answer, error) => {
       if (answer !== undefined) exchange.settle(answer)
-      // A GOAWAY is told a turn after the streams that it ended.
-      else setImmediate(unanswered, exchange, stream, session, error)
+      else unanswered(exchange, stream, session, error)
     })
     stream.end(body)
   }

@@ -21,7 +21,7 @@ export function shownOf({ content }: Message): Shown {
 }
 
 export type Fitted =
-  | { readonly fits: true; readonly json: string; readonly withoutData: boolean }
+  | { readonly fits: true; readonly json: string }
   | { readonly fits: false; readonly bytes: number }
 
 /** The payload as JSON within `bytesMax`, with the notification's data where there is room for it. */
@@ -31,10 +31,10 @@ export function fit(
   build: (data: JsonObject | undefined) => unknown,
 ): Fitted {
   const whole = JSON.stringify(build(data))
-  if (Buffer.byteLength(whole) <= bytesMax) return { fits: true, json: whole, withoutData: false }
+  if (Buffer.byteLength(whole) <= bytesMax) return { fits: true, json: whole }
   const bare = JSON.stringify(build(undefined))
   const bytes = Buffer.byteLength(bare)
-  return bytes <= bytesMax ? { fits: true, json: bare, withoutData: true } : { fits: false, bytes }
+  return bytes <= bytesMax ? { fits: true, json: bare } : { fits: false, bytes }
 }
 
 /** How long a service keeps it for a device that is away, where nothing says otherwise: FCM's longest, 28 days. */

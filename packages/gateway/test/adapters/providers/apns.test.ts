@@ -190,6 +190,7 @@ describe('a token of apns that is refused', () => {
       now += 10 * 60_000
     }
     assert.equal(used.size, 4)
+    assert.equal(server.requests().length, 19, 'none was refused')
   })
 
   it('is checked: another key under the same name does not pass', async (t) => {

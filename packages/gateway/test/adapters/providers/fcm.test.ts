@@ -164,6 +164,7 @@ describe('an access token', () => {
     assert.equal((await send()).outcome, 'delivered')
     for (let tries = 0; asked() < 2 && tries < 100; tries += 1)
       await new Promise((resolve) => setTimeout(resolve, 5))
+    assert.equal(asked(), 2)
     now += 10 * 60_000
     assert.equal((await send()).outcome, 'delivered')
     assert.equal(asked(), 2)
