@@ -21,6 +21,7 @@ import {
   termsOf,
 } from './calls.ts'
 import type { Decision } from './decision.ts'
+import { LimitsError } from './errors.ts'
 import type { Limit } from './limit.ts'
 import { createPlanner, type Plan } from './plan.ts'
 import type { Kind, Question, RestoredEntry, Store, SyncStore } from './store.ts'
@@ -125,6 +126,9 @@ export function createLimits(options?: LimitsOptions<MemoryStore>): MemoryLimits
 export function createLimits(options: LimitsOptions): Limits
 export function createLimits(options: LimitsOptions = {}): Limits {
   const { store = memoryStore(), marginMs = 0 } = options
+  // A client without `redisStore` around it is the mistake of a first try.
+  if (typeof store?.decide !== 'function')
+    throw new LimitsError('INVALID_ARGUMENT', 'store is what memoryStore() or redisStore(client) gives')
   const planOf = createPlanner(marginMs)
   const limits = overStore(store, planOf)
   return store.sync === undefined ? limits : inProcess(limits, store.sync, planOf)

@@ -141,6 +141,8 @@ describe('createLimits', () => {
   it("refuses a margin and a store's options that make no sense", () => {
     for (const marginMs of [-1, 1.5, Number.NaN])
       assert.throws(() => createLimits({ marginMs }), refusing('INVALID_ARGUMENT', /marginMs/))
+    for (const store of [null, 5, { eval: () => undefined }])
+      assert.throws(() => createLimits({ store: store as never }), refusing('INVALID_ARGUMENT', /redisStore/))
     assert.throws(() => memoryStore({ retentionMs: -1 }), refusing('INVALID_ARGUMENT', /retentionMs/))
     assert.throws(() => memoryStore({ now: 5 as never }), refusing('INVALID_ARGUMENT', /now/))
     const { sync } = createLimits({ store: memoryStore({ now: () => Number.NaN }) })
