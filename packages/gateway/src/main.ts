@@ -129,7 +129,11 @@ export async function runProcess(): Promise<never> {
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failure),
   )
-  return process.exit(await main(process.argv.slice(2), processIo()))
+  const code = await main(process.argv.slice(2), processIo())
+  // A pipe takes what its reader leaves room for; what still waits would end with the process.
+  for (const stream of [process.stdout, process.stderr])
+    await new Promise<void>((resolve) => stream.write('', () => resolve()))
+  return process.exit(code)
 }
 
 if (import.meta.main) await runProcess()

@@ -143,3 +143,10 @@ function childrenOf(pid: number): readonly number[] | undefined {
     .filter((child) => child !== '')
     .map(Number)
 }
+
+test('a long text reaches a reader who takes his time', patience, async () => {
+  const command = `"${process.execPath}" "${launcher}" schema config | (sleep 0.5; cat)`
+  const { stdout } = spawnSync('sh', ['-c', command], { encoding: 'utf8', maxBuffer: 16_777_216 })
+  assert.ok(stdout.length > 200_000, `${stdout.length} characters`)
+  JSON.parse(stdout)
+})
