@@ -77,6 +77,7 @@ export function virtualParts(chance: () => number): Pick<GatewayParts, 'random' 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const log = createLog(config.log.level)
   const clock = parts.clock ?? createSystemClock()
+  const bornAt = clock.now()
   const random = parts.random ?? createRandom()
   const policy = config.policy.compiled
   const trouble = (what: string, error: unknown): void => log.error({ err: error }, what)
@@ -214,7 +215,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   async function startStages(): Promise<void> {
     const known = await store.accounts()
-    for (const pool of pools) pool.restore(clock.now(), known)
+    // Where there is no notification, there was no process before this one.
+    const usedUntil = (await store.tallies()).length === 0 ? undefined : bornAt
+    for (const pool of pools) pool.restore(clock.now(), known, usedUntil)
     await Promise.all(pools.map((pool) => pool.warm()))
     dispatcher.start()
     stopRetention = startRetention({ store, clock, ...config.retention, onTrouble: trouble })

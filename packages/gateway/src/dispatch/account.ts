@@ -44,6 +44,8 @@ export type AccountChange =
 export const defaultBlockMs = 5_000
 const secondMs = 1_000
 const lookAgainMs = 1_000
+/** Windows up to this are waited for after a restart; for a longer one the pause would cost more than it keeps. */
+const forgottenMs = 2_000
 /** Calls per second: fewer say nothing about the rate that an account without one bears. */
 const foundLeast = 10
 
@@ -53,6 +55,7 @@ export class PooledAccount {
   readonly ratePerSecond: number | undefined
   inFlight = 0
   blockedUntil = 0
+  #notBefore = 0
   readonly breaker: Breaker
   readonly #marginMs: number
   readonly #learned = new LearnedRate()
@@ -97,7 +100,7 @@ export class PooledAccount {
   freeAt(now: number, kept: number, shared: boolean): number | undefined {
     const places = kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)
     if (this.inFlight >= places) return undefined
-    const from = Math.max(this.breaker.freeAt(now), this.blockedUntil)
+    const from = Math.max(this.breaker.freeAt(now), this.blockedUntil, this.#notBefore)
     if (from === Number.POSITIVE_INFINITY) return undefined
     const share = this.#share(now)
     const possible = this.#rate.freeAt(from, share, kept)
@@ -138,7 +141,12 @@ export class PooledAccount {
   judge(now: number, result: SendResult, tookMs: number, probe: boolean): readonly AccountChange[] {
     const changes: AccountChange[] = []
     if (result.outcome === 'rate_limited') changes.push(...this.#block(now, result.retryAfter))
-    const failed = result.outcome === 'unknown' || (result.outcome === 'failed' && result.blameless !== true)
+    if (result.outcome === 'failed' && result.blameless === true) {
+      // It says nothing, and so the next call is the probe.
+      if (probe) this.breaker.abandon()
+      return changes
+    }
+    const failed = result.outcome === 'unknown' || result.outcome === 'failed'
     const turned = this.breaker.end(now, probe, failed)
     if (turned === 'opened') changes.push({ kind: 'opened', until: this.breaker.openUntil })
     else if (turned === 'closed') changes.push({ kind: 'closed' })
@@ -213,6 +221,16 @@ export class PooledAccount {
       ...(blockedUntil === undefined ? {} : { blockedUntil }),
       ...(breaker === undefined ? {} : { breaker }),
     }
+  }
+
+  /**
+   * Calls that nobody remembers may have been made until then: what is left of its short windows passes first. Longer
+   * ones begin anew.
+   */
+  usedUntil(instant: number): void {
+    const forgotten = this.options.windows.filter(({ windowMs }) => windowMs <= forgottenMs)
+    const longest = Math.max(0, ...forgotten.map(({ windowMs }) => windowMs + this.#marginMs))
+    this.#notBefore = instant + longest
   }
 
   restore({ blockedUntil, breaker }: Pick<AccountRecord, 'blockedUntil' | 'breaker'>): void {

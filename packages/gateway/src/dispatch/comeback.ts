@@ -1,7 +1,8 @@
 /**
  * Brings back what became a dead letter for want of capacity, when there is capacity: most urgent and oldest first,
  * and not all at once. It begins with a tenth of what the pools carry and doubles each second, and only while next to
- * nothing else waits, so that what is new is not held up by what is old.
+ * nothing else waits, so that what is new is not held up by what is old. Critical ones wait for nobody else: they stand
+ * before all others in the queue as well.
  */
 import type { Agenda, Ledger } from '../doors.ts'
 import { advance, type DeadCause, type Notification, type Priority, priorities } from '../model.ts'
@@ -13,7 +14,7 @@ export interface ComebackOptions {
   readonly store: Pick<Store, 'deadLetters'>
   readonly ledger: Pick<Ledger, 'commit'>
   readonly agenda: Pick<Agenda, 'place'>
-  readonly queue: Pick<Queue, 'size'>
+  readonly queue: Pick<Queue, 'size' | 'critical'>
   readonly clock: Clock
   readonly onTrouble?: ((what: string, error: unknown) => void) | undefined
 }
@@ -49,6 +50,8 @@ export function createComeback(options: ComebackOptions): Comeback {
   /** Of which there may be some. After a start nobody knows. */
   const perhaps = new Set<Priority>(priorities)
   const rate = route.ratePerSecond ?? unlimitedPerSecond
+  /** Up to where those were read whose repetition the budget did not allow; the others are behind them. */
+  const heldUntil = new Map<Priority, string>()
   let beganAt: number | undefined
   let disarm: (() => void) | undefined
   let working: Promise<void> | undefined
@@ -66,20 +69,23 @@ export function createComeback(options: ComebackOptions): Comeback {
     if (stopped || working !== undefined || disarm !== undefined || perhaps.size === 0) return
     const now = clock.now()
     const free = route.freeAt(now)
-    if (free === undefined || free > now) {
-      beganAt = undefined
+    const isFree = free !== undefined && free <= now
+    const isUrgent = perhaps.has('critical') && !route.isEmpty(now)
+    if (isFree) beganAt ??= now
+    else beganAt = undefined
+    if (!isFree && !isUrgent) {
       if (free !== undefined) arm(free)
       return
     }
-    beganAt ??= now
     // With all of them out there is room for a probe alone.
-    const allowance = route.isEmpty(now) ? 1 : allowanceOf(now - beganAt, rate)
-    const room = Math.min(allowance - queue.size(route.channel), pageMax)
-    if (room <= 0) {
+    const allowance = route.isEmpty(now) ? 1 : allowanceOf(now - (beganAt ?? now), rate)
+    const room = isFree ? Math.min(allowance - queue.size(route.channel), pageMax) : 0
+    const critical = Math.min(allowance - queue.critical(route.channel), pageMax)
+    if (room <= 0 && (critical <= 0 || !isUrgent)) {
       arm(now + tickMs)
       return
     }
-    working = bringBack(room)
+    working = bringBack(critical, room)
       .catch((error) => options.onTrouble?.('bring dead letters back', error))
       .finally(() => {
         working = undefined
@@ -87,28 +93,51 @@ export function createComeback(options: ComebackOptions): Comeback {
       })
   }
 
-  async function bringBack(room: number): Promise<void> {
+  async function bringBack(critical: number, room: number): Promise<void> {
     let left = room
     for (const priority of priorities) {
-      if (left === 0) return
-      if (!perhaps.delete(priority)) continue
+      const may = priority === 'critical' ? critical : left
+      if (may > 0) left -= await bringBackOf(priority, may)
+    }
+  }
+
+  /** How many have returned. */
+  async function bringBackOf(priority: Priority, max: number): Promise<number> {
+    if (!perhaps.delete(priority)) return 0
+    try {
+      const cursor = heldUntil.get(priority)
       const page = await store.deadLetters({
         channel: route.channel,
         causes: capacityCauses,
         priority,
-        limit: left,
+        // Past those that are held in large steps; else no more than may return.
+        limit: cursor === undefined ? max : pageMax,
+        ...(cursor === undefined ? {} : { cursor }),
       })
-      if (page.items.length === left) perhaps.add(priority)
-      const returned = await Promise.all(page.items.map(returnOne))
-      if (!returned.every(Boolean)) perhaps.add(priority)
-      left -= returned.filter(Boolean).length
+      const now = clock.now()
+      const may: Notification[] = []
+      let held = 0
+      for (const dead of page.items) {
+        if (may.length === max) break
+        if (dead.attempts > 0 && !route.mayRepeat(now)) held += 1
+        else may.push(dead)
+      }
+      const returned = await Promise.all(may.map(returnOne))
+      const isRead = may.length + held === page.items.length
+      if (isRead && page.nextCursor === null) heldUntil.delete(priority)
+      else if (isRead && held > 0) heldUntil.set(priority, page.nextCursor!)
+      const isDone = isRead && page.nextCursor === null && held === 0 && cursor === undefined
+      if (!isDone || !returned.every(Boolean)) perhaps.add(priority)
+      return returned.filter(Boolean).length
+    } catch (error) {
+      perhaps.add(priority)
+      throw error
     }
   }
 
-  /** False where it has to stay for now. */
+  /** False where the record went another way meanwhile. */
   async function returnOne(dead: Notification): Promise<boolean> {
     const now = clock.now()
-    if (dead.attempts > 0 && !route.mayRepeat(now)) return false
     const move = advance(dead, [{ at: now, status: 'queued' }], { dueAt: now })
     const { applied } = await ledger.commit({ moves: [move] })
     if (applied) {

@@ -153,7 +153,10 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     const staying: typeof ready = []
     const now = clock.now()
     for (const notification of pulled) {
-      if (!ledger.isCurrent(notification)) continue
+      if (!ledger.isCurrent(notification)) {
+        failedBy.delete(notification.id)
+        continue
+      }
       const { tenant, to } = notification
       const cached = people.cached(tenant, to.id)
       const person = cached === undefined ? await people.find(tenant, to.id) : cached
@@ -320,6 +323,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   async function kill(channel: Channel, overdue: readonly Notification[], cause: DeadCause): Promise<void> {
     await Promise.all(
       overdue.filter(ledger.isCurrent).map(async (notification) => {
+        failedBy.delete(notification.id)
         const event = { at: clock.now(), status: 'dead', reason: cause } as const
         const dueAt = notification.expiresAt ?? Number.MAX_SAFE_INTEGER
         await write(advance(notification, [...eventsOf(notification), event], { dueAt }))

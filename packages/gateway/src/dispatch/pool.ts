@@ -191,6 +191,8 @@ export class Pool {
         // What was refused was not carried; it asks again.
         if (result.outcome === 'rate_limited') this.shedding.carried(now, -1)
         for (const change of account.judge(ended, result, tookMs, probe)) this.#apply(ended, account, change)
+        // A probe that said nothing is made again.
+        if (probe && account.breaker.status === 'open') this.#weigh(ended)
       },
       hasOther: () => this.#accounts.length - this.#out.size > (this.#out.has(account) ? 0 : 1),
       end: () => {
@@ -293,8 +295,12 @@ export class Pool {
     return { channel, provider: provider.name, account: account.account.id, ...account.record(now) }
   }
 
-  /** What was on record when the process began. */
-  restore(now: number, records: readonly AccountRecord[]): void {
+  /**
+   * What was on record when the process began.
+   * @param usedUntil another process may have used the accounts until then
+   */
+  restore(now: number, records: readonly AccountRecord[], usedUntil?: number): void {
+    if (usedUntil !== undefined) for (const account of this.#accounts) account.usedUntil(usedUntil)
     for (const record of records) {
       if (record.channel !== this.channel || record.provider !== this.provider.name) continue
       const account = this.#accounts.find((each) => each.account.id === record.account)
