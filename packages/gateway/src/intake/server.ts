@@ -328,8 +328,11 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
 
   app.setNotFoundHandler(notFound)
   app.setErrorHandler((error, request, reply) => {
-    if (request.is404) return notFound(request, reply)
     const known = asSluiceError(error)
+    // Fastify would close here, and whoever is still sending would find the connection reset and not read why. The
+    // rest of the body is read past by Node, for no longer than a whole request may take.
+    if (known.code === 'PAYLOAD_TOO_LARGE') reply.removeHeader('connection')
+    if (request.is404) return notFound(request, reply)
     if (known.status >= 500)
       log.error({ err: error, method: request.method, url: request.routeOptions.url }, known.message)
     sendProblem(reply, known)

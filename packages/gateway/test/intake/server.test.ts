@@ -170,6 +170,25 @@ test('a body above 1 MiB is too large, announced or not', async () => {
   socket.destroy()
 })
 
+for (const [method, status] of [
+  ['POST', 413],
+  ['PUT', 405],
+] as const) {
+  test(`who sends too much to ${method} reads ${status}, though the answer comes before all is sent`, async () => {
+    const socket = await open(await startStub())
+    const bytes = 32 * 1_048_576
+    socket.write(
+      `${method} /api/v1/notifications HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`,
+    )
+    await new Promise<void>((resolve, reject) =>
+      socket.write(Buffer.alloc(bytes, ' '), (error) => (error ? reject(error) : resolve())),
+    )
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    assert.match(answer.toString(), new RegExp(`^HTTP/1.1 ${status} `))
+    socket.destroy()
+  })
+}
+
 test('a megabyte of brackets costs no stack', async () => {
   for (const deep of [
     '['.repeat(500_000) + ']'.repeat(500_000),
