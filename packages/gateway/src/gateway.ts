@@ -32,6 +32,7 @@ import { Pool, type PoolOptions } from './dispatch/pool.ts'
 import { createPoolWatch } from './dispatch/pool-watch.ts'
 import { Route } from './dispatch/route.ts'
 import type { Gate, Jobs, Ledger, PoolReport } from './doors.ts'
+import { SluiceError } from './errors.ts'
 import type { Authenticate } from './intake/identity.ts'
 import { createJobs } from './intake/jobs.ts'
 import type { HttpServer } from './intake/server.ts'
@@ -72,6 +73,23 @@ export interface GatewayParts {
 /** Chance from a seed and a store without a disk: with a virtual clock, all that a simulation needs. */
 export function virtualParts(chance: () => number): Pick<GatewayParts, 'random' | 'store'> {
   return { random: createRandom(chance), store: createMemoryStore() }
+}
+
+/**
+ * The operator's templates before those that ship. Throws INVALID_CONFIG for a file that is no template, and
+ * INVALID_POLICY for a digest without one: what it collects would never be told to anybody.
+ */
+export function loadTemplates(config: Pick<Config, 'templates' | 'policy'>): Templates {
+  const { templates: own, policy } = config
+  const templates = createTemplates({ folders: [...(own === undefined ? [] : [own]), builtInTemplates] })
+  const errors = policy.compiled.digests.flatMap(({ template }, index) =>
+    templates.has(template)
+      ? []
+      : [{ path: `digests[${index}].template`, message: `there is no template ${JSON.stringify(template)}` }],
+  )
+  if (errors.length === 0) return templates
+  const lines = errors.map(({ path, message }) => `${policy.file}: ${path}: ${message}`)
+  throw new SluiceError('INVALID_POLICY', lines.join('\n'), { errors })
 }
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
@@ -155,8 +173,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   })
 
   // Dispatch: accounts, leases, providers.
-  const folders = [...(config.templates === undefined ? [] : [config.templates]), builtInTemplates]
-  const templates = parts.templates ?? createTemplates({ folders })
+  const templates = parts.templates ?? loadTemplates(config)
   const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
   const sandbox = createSandbox({
     ...parts.sandbox,

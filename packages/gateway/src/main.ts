@@ -17,7 +17,7 @@ interface Command {
 export const commands: Readonly<Record<string, Command>> = {
   serve: { summary: 'Run the gateway', load: () => import('./cli/serve.ts') },
   check: {
-    summary: 'Validate configuration and policy, print what is in force',
+    summary: 'Validate configuration, policy and templates, print what is in force',
     load: () => import('./cli/check.ts'),
   },
   simulate: {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { commands } from '../src/main.ts'
 import { sluice } from './cli/session.ts'
@@ -94,6 +95,32 @@ test('check refuses with exit code 2, each mistake on its line, and as JSON too'
     [json.code, valid, code, errors.length, errors[0].line],
     [2, false, 'INVALID_CONFIG', 2, 2],
   )
+})
+
+test('check refuses what serve would: a template that is none, and a digest without a template', async (t) => {
+  const digest = '{ name: news, for: any, window: 1h, template: order-news }'
+  const cwd = temporaryFolder(t, {
+    'sluice.yaml': 'templates: ./templates\npolicy: ./policy.yaml\n',
+    'policy.yaml': `digests: [${digest}]`,
+  })
+  const template = (file: string, text: string): void => {
+    mkdirSync(join(cwd, 'templates/order-news'), { recursive: true })
+    writeFileSync(join(cwd, 'templates/order-news', file), text)
+  }
+  mkdirSync(join(cwd, 'templates'))
+  for (const command of ['check', 'serve']) {
+    const missing = await sluice([command], { cwd })
+    assert.equal(missing.code, 2, missing.out)
+    assert.match(missing.err, /policy\.yaml: digests\[0\]\.template: there is no template "order-news"/)
+  }
+  const json = await sluice(['check', '--json'], { cwd })
+  assert.deepEqual(JSON.parse(json.out).errors[0].path, 'digests[0].template')
+  template('text.liquid', '{{ data.totalCount }} news')
+  assert.equal((await sluice(['check'], { cwd })).code, 0)
+  template('sms.text.liquid', '{% if %}')
+  const wrong = await sluice(['check'], { cwd })
+  assert.equal(wrong.code, 2)
+  assert.match(wrong.err, /sms\.text\.liquid:1 is not valid Liquid/)
 })
 
 test('serve refuses a wrong configuration and a part of the roles with exit code 2', async (t) => {

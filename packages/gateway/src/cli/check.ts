@@ -1,4 +1,7 @@
-/** `sluice check`: whether configuration and policy are valid, and what is in force with every default filled in. */
+/**
+ * `sluice check`: whether configuration, policy and templates are valid, and what is in force with every default
+ * filled in. What it lets pass, `serve` does not refuse.
+ */
 import { SluiceError } from '../errors.ts'
 import { type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
@@ -6,7 +9,7 @@ import { paint } from './text.ts'
 
 export const form: CommandForm = {
   name: 'check',
-  summary: 'Validate configuration and policy, and print what is in force.',
+  summary: 'Validate configuration, policy and templates, and print what is in force.',
   options: { config: configOption, json: jsonOption },
   examples: [
     ['sluice check', 'The configuration of this folder and its variables'],
@@ -20,13 +23,15 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     io.out(helpOf(form))
     return exitCodes.ok
   }
-  const [{ loadConfig }, { configText, describeConfig }] = await Promise.all([
+  const [{ loadConfig }, { configText, describeConfig }, { loadTemplates }] = await Promise.all([
     import('../config/load.ts'),
     import('../config/describe.ts'),
+    import('../gateway.ts'),
   ])
   const path = read.text('config')
   try {
     const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
+    loadTemplates(config)
     const { compiled, file, builtIn } = config.policy
     if (read.has('json')) {
       const policy = { file, builtIn, version: compiled.version, document: compiled.document }

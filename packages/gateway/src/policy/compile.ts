@@ -60,6 +60,7 @@ function policyOf(read: PolicyDocument): Policy {
     strongest: createStrongest(read),
     digestFor: (of) => (of.priority === 'critical' ? undefined : digestOf(of).spec),
     digest: (name) => digests.get(name),
+    digests: [...digests.values()],
     quietFor: createQuietHours(read.quietHours),
   }
 }

@@ -64,6 +64,8 @@ export interface Policy {
     notification: Pick<Countable, 'channel' | 'category' | 'template' | 'module' | 'priority'>,
   ): DigestSpec | undefined
   digest(name: string): DigestSpec | undefined
+  /** In the order of the document. */
+  readonly digests: readonly DigestSpec[]
   /** The forbidden hours of this person on this channel, in their time zone. Empty for critical ones. */
   quietFor(
     notification: { readonly channel: Channel; readonly category: string; readonly priority: Priority },

@@ -134,7 +134,7 @@ function lock(path: string): () => void {
     if (isBusy(error)) {
       throw new SluiceError(
         'INVALID_CONFIG',
-        `The store file ${path} is in use by another gateway. Give each process a file of its own, or let them share a PostgreSQL.`,
+        `The store file ${path} is in use by another gateway. Give each process a file of its own.`,
         { errors: [{ path: 'store', message: `${path} is in use` }], cause: error },
       )
     }
