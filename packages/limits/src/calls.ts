@@ -2,7 +2,7 @@
  * What a caller may say with a call, and the checks that it makes sense. Everything behind this file works with
  * `Terms`, in which nothing is missing and nothing is wrong.
  */
-import { LimitsError } from './errors.ts'
+import { faultOf, LimitsError } from './errors.ts'
 import { checkForbidden, type ForbiddenInterval, nothingForbidden } from './forbidden.ts'
 import type { Limit } from './limit.ts'
 import { type Priority, plainTerms, priorities, type RestoredEntry, type Terms } from './store.ts'
@@ -102,12 +102,12 @@ export function termsOf(options: AnyOptions | undefined): Terms {
   } = options
   const { priority = 'normal', firm = false } = options
   if (!Number.isInteger(weight) || weight < 1 || weight > windowCountMax) {
-    refuse(`weight is a whole number from 1 to ${windowCountMax}, not ${weight}`)
+    refuse(`weight is a whole number from 1 to ${windowCountMax}, not ${String(weight)}`)
   }
   if (typeof notBefore !== 'number' || !(notBefore <= instantMax))
-    refuse(`notBefore is an instant in epoch milliseconds, not ${notBefore}`)
+    refuse(`notBefore is an instant in epoch milliseconds, not ${String(notBefore)}`)
   if (typeof horizonMs !== 'number' || !(horizonMs >= 0))
-    refuse(`horizonMs is 0 or more milliseconds, not ${horizonMs}`)
+    refuse(`horizonMs is 0 or more milliseconds, not ${String(horizonMs)}`)
   if (!priorities.includes(priority))
     refuse(`priority is one of ${priorities.join(', ')}, not ${String(priority)}`)
   if (typeof firm !== 'boolean') refuse('firm is true or false')
@@ -123,32 +123,42 @@ const blockMsMax = 100 * 366 * 86_400_000
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function checkBlock(ms: number): number {
   if (Number.isInteger(ms) && ms >= 1 && ms <= blockMsMax) return ms
-  refuse(`a block lasts a whole number of milliseconds, from 1 to 100 years, not ${ms}`)
+  refuse(`a block lasts a whole number of milliseconds, from 1 to 100 years, not ${String(ms)}`)
 }
 
 type Key = 'subject' | 'id' | 'account' | 'key' | 'userId' | 'channel' | 'category'
 
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function checkKey(what: Key, key: string): void {
-  if (typeof key === 'string' && key.length > 0 && key.length <= keyMax) return
-  const given = typeof key === 'string' ? `${key.length} characters long` : String(key)
-  refuse(`${what} is a text of 1 to ${keyMax} characters; this is ${given}`)
+  if (typeof key === 'string' && key.length > 0 && key.length <= keyMax && key.isWellFormed()) return
+  refuse(`${what} is a text of 1 to ${keyMax} characters; this ${faultOf(key)}`)
+}
+
+/** A list as it is, for those who call without types. @throws LimitsError `INVALID_ARGUMENT` */
+export function checkList<T extends object>(what: string, list: readonly T[]): readonly T[] {
+  if (!Array.isArray(list) || !list.every((item) => typeof item === 'object' && item !== null))
+    refuse(`${what} are a list of objects`)
+  return list
 }
 
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function checkEntries(entries: readonly RestoredEntry[]): readonly RestoredEntry[] {
-  for (const { id, at, fired, streams, weight = 1 } of entries) {
+  for (const { id, at, fired, streams, weight = 1 } of checkList('entries', entries)) {
     checkKey('id', id)
     if (!Number.isSafeInteger(at) || at < 0)
-      refuse(`entry '${id}' is at ${at}: whole epoch milliseconds are needed`)
+      refuse(`entry '${id}' is at ${String(at)}: whole epoch milliseconds are needed`)
     if (typeof fired !== 'boolean') refuse(`entry '${id}': fired is true or false`)
-    if (!Array.isArray(streams) || !streams.every((stream) => typeof stream === 'string' && stream !== '')) {
+    if (!Array.isArray(streams) || !streams.every(isName)) {
       refuse(`entry '${id}': streams is a list of names`)
     }
     if (!Number.isInteger(weight) || weight < 1 || weight > windowCountMax)
       refuse(`entry '${id}': weight is a whole number, 1 or more`)
   }
   return entries
+}
+
+function isName(stream: unknown): boolean {
+  return typeof stream === 'string' && stream !== '' && stream.isWellFormed()
 }
 
 function refuse(reason: string): never {

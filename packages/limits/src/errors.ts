@@ -15,6 +15,12 @@ export const limitsErrors = {
 
 export type LimitsErrorCode = keyof typeof limitsErrors
 
+/** What is wrong with a text, as the end of a message. Half a character (a lone surrogate) has no bytes of its own. */
+export function faultOf(text: unknown): string {
+  if (typeof text !== 'string') return `is ${String(text)}`
+  return text.isWellFormed() ? `is ${text.length} characters long` : 'holds half of a character'
+}
+
 /** Every error that the limiter raises on purpose. Branch on `code`; the message is for people. */
 export class LimitsError extends Error {
   readonly code: LimitsErrorCode

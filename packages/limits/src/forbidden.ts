@@ -42,12 +42,13 @@ export function leave(forbidden: readonly ForbiddenInterval[], t: number): numbe
  */
 export function checkForbidden(forbidden: readonly ForbiddenInterval[]): readonly ForbiddenInterval[] {
   let clean = true
-  for (const { from, to, resumeAt = to } of forbidden) {
+  for (const interval of forbidden) {
+    const { from, to, resumeAt = to } = interval ?? {}
     if (typeof from !== 'number' || typeof to !== 'number' || !(resumeAt >= to) || Number.isNaN(from + to)) {
       // -Infinity + Infinity is NaN as well, and as unreadable as an interval.
       throw new LimitsError(
         'INVALID_ARGUMENT',
-        `forbidden holds { from: ${from}, to: ${to}, resumeAt: ${resumeAt} }: epoch milliseconds with resumeAt ≥ to are needed`,
+        `forbidden holds { from: ${String(from)}, to: ${String(to)}, resumeAt: ${String(resumeAt)} }: epoch milliseconds with resumeAt ≥ to are needed`,
       )
     }
     clean &&=

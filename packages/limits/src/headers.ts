@@ -9,7 +9,7 @@ import type { Limit } from './limit.ts'
 
 /** One window as HTTP tells it. */
 export interface Quota {
-  /** Unique within one response. What is not printable ASCII is percent-encoded in the field. */
+  /** Unique within one response. What is not printable ASCII is percent-encoded, because the field holds nothing else. */
   readonly name: string
   readonly max: number
   readonly windowMs: number
@@ -18,22 +18,35 @@ export interface Quota {
   readonly resetAt: number
 }
 
+/** A quota behind a decision. */
+export interface DecidedQuota extends Quota {
+  /** Whether it admits the call: one that counts as several may be refused where some are left. */
+  readonly admits: boolean
+}
+
 /**
  * The quotas behind a decision, one per window, named by the limit, or `limit-2/day` where the limit has several
  * windows. Limits that only count (`over: 'count'`) refuse nothing and are left out. A decision without rows (a store
- * that did not answer) has none.
+ * that did not answer) has none. While the subject is blocked nothing is left, whatever the windows hold.
  */
-export function quotasOf(rules: readonly Limit[], { rules: rows }: Decision): readonly Quota[] {
+export function quotasOf(
+  rules: readonly Limit[],
+  { rules: rows, blockedUntil }: Decision,
+): readonly DecidedQuota[] {
   if (rows.length === 0) return []
   const windows = rules.flatMap((limit) => limit.windows.map((window) => ({ limit, window })))
   if (windows.length !== rows.length)
     throw new LimitsError('INVALID_ARGUMENT', 'these are not the limits that the decision was made by')
   return windows.flatMap(({ limit, window }, index) => {
     if (limit.over === 'count') return []
-    const { max, remaining, resetAt, freesAt } = rows[index]!
-    const name = limit.windows.length === 1 ? limit.name : `${limit.name}-${window.text}`
+    const { max, remaining, resetAt, freesAt, admits } = rows[index]!
+    const name = printable(limit.windows.length === 1 ? limit.name : `${limit.name}-${window.text}`)
     const { windowMs } = window
-    return [{ name, max, windowMs, remaining, resetAt: remaining > 0 ? resetAt : freesAt }]
+    const quota = { name, max, windowMs, admits }
+    const more = remaining > 0 ? resetAt : freesAt
+    if (blockedUntil === undefined) return [{ ...quota, remaining, resetAt: more }]
+    const open = remaining > 0 ? blockedUntil : Math.max(blockedUntil, freesAt)
+    return [{ ...quota, remaining: 0, resetAt: open }]
   })
 }
 
@@ -67,8 +80,12 @@ export function tightest<Q extends Pick<Quota, 'remaining'>>(quotas: readonly Q[
 
 const seconds = (ms: number): number => Math.ceil(ms / 1_000)
 
-/** A String of RFC 9651, which holds printable ASCII only; a name may hold anything, line breaks too. */
+/** A name may hold anything, line breaks too. */
+function printable(name: string): string {
+  return name.toWellFormed().replaceAll(/[^\x20-\x7e]/gu, encodeURIComponent)
+}
+
+/** A String of RFC 9651, which holds printable ASCII only. */
 function text(name: string): string {
-  const plain = name.toWellFormed().replaceAll(/[^\x20-\x7e]/gu, encodeURIComponent)
-  return `"${plain.replaceAll(/["\\]/g, '\\$&')}"`
+  return `"${printable(name).replaceAll(/["\\]/g, '\\$&')}"`
 }

@@ -19,6 +19,7 @@ export { type Decision, decisionOf, type Facts, type RuleRow } from './decision.
 export { LimitsError, type LimitsErrorCode, limitsErrors } from './errors.ts'
 export type { ForbiddenInterval } from './forbidden.ts'
 export {
+  type DecidedQuota,
   type Quota,
   quotasOf,
   rateLimitField,

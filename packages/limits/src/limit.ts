@@ -3,7 +3,7 @@
  * the same stream share one list, so `marketing` per day and `marketing` per author each count what they should and
  * nothing is stored twice. A limit is data: frozen, serialisable, made once and used in every call.
  */
-import { LimitsError } from './errors.ts'
+import { faultOf, LimitsError } from './errors.ts'
 import { checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
 
 /** What a reservation does over the limit: wait, be refused as a whole, or go all the same and count. */
@@ -113,13 +113,9 @@ function inLimit<T>(label: string, read: () => T): T {
 }
 
 function checkText(what: 'name' | 'stream', text: string): void {
-  if (typeof text === 'string' && text.length > 0 && text.length <= textMax) return
+  if (typeof text === 'string' && text.length > 0 && text.length <= textMax && text.isWellFormed()) return
   throw new LimitsError(
     'INVALID_LIMIT',
-    `the ${what} of a limit is a text of 1 to ${textMax} characters; this is ${shown(text)}`,
+    `the ${what} of a limit is a text of 1 to ${textMax} characters; this ${faultOf(text)}`,
   )
-}
-
-function shown(value: unknown): string {
-  return typeof value === 'string' ? `${value.length} characters long` : String(value)
 }

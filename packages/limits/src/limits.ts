@@ -10,6 +10,7 @@ import {
   checkBlock,
   checkEntries,
   checkKey,
+  checkList,
   type FireCall,
   type FireOptions,
   type PreviewCall,
@@ -143,7 +144,7 @@ function overStore(store: Store, planOf: PlanOf): Limits {
   const ask = async (kind: Kind, call: Call & AnyOptions): Promise<Decision> =>
     (await store.decide([question(kind, call)]))[0]!
   const askMany = async (kind: Kind, calls: readonly (Call & AnyOptions)[]): Promise<readonly Decision[]> =>
-    store.decide(calls.map((call) => question(kind, call)))
+    store.decide(checkList('calls', calls).map((call) => question(kind, call)))
   const place = <P extends { readonly subject: string; readonly id: string }>(at: P): P => {
     checkKey('subject', at.subject)
     checkKey('id', at.id)
@@ -165,7 +166,7 @@ function overStore(store: Store, planOf: PlanOf): Limits {
     previewMany: (calls) => askMany('preview', calls),
     fireMany: (calls) => askMany('fire', calls),
     cancel: async (subject, id) => (await store.cancel([place({ subject, id })]))[0]!,
-    cancelMany: async (places) => store.cancel(places.map(place)),
+    cancelMany: async (places) => store.cancel(checkList('places', places).map(place)),
     async restore(subject, entries) {
       checkKey('subject', subject)
       await store.restore([{ subject, entries: checkEntries(entries) }])

@@ -8,6 +8,7 @@ import { LimitsError } from './errors.ts'
 import { type Limit, limit, onStream } from './limit.ts'
 import { createLimits, type Limits } from './limits.ts'
 import { defaultNotificationTable, type NotificationRule } from './notification-table.ts'
+import { compile } from './plan.ts'
 import type { Store } from './store.ts'
 
 export interface NotificationRateLimiterOptions {
@@ -91,6 +92,7 @@ export class NotificationRateLimiter {
     this.#limits = createLimits(store === undefined ? {} : { store })
     if (!Array.isArray(table)) refuse('table is a list of rows')
     this.#rows = table.map((rule, index) => ({ rule, limit: limitOf(rule, index) }))
+    compile(everything, 0)
     this.#everything = everything
     const names = [...this.#rows.map(({ rule }) => rule.name), ...everything.map(({ name }) => name)]
     const twice = names.find((name, index) => names.indexOf(name) < index)
@@ -103,8 +105,8 @@ export class NotificationRateLimiter {
    * @throws LimitsError `INVALID_ARGUMENT`, `STORE_UNAVAILABLE`
    */
   async checkAndConsume(ask: NotificationAsk): Promise<NotificationResult> {
-    const { id } = ask
     const subject = subjectOf(ask)
+    const { id } = ask
     const decision = await this.#limits.take(subject, this.#limitsFor(ask), id === undefined ? {} : { id })
     return resultOf(decision)
   }
@@ -144,7 +146,8 @@ export class NotificationRateLimiter {
 const prefix = 'notifications:'
 const knownMax = 1_000
 
-function subjectOf({ userId }: NotificationAsk): string {
+function subjectOf(ask: NotificationAsk): string {
+  const { userId } = ask ?? {}
   checkKey('userId', userId)
   return prefix + userId
 }

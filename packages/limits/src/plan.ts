@@ -81,7 +81,8 @@ function checkLimit(limits: readonly Limit[], index: number): void {
     limit === null ||
     !Array.isArray(limit.windows) ||
     limit.windows.length === 0 ||
-    typeof limit.stream !== 'string'
+    typeof limit.stream !== 'string' ||
+    !limit.stream.isWellFormed()
   ) {
     throw new LimitsError(
       'INVALID_RULES',

@@ -3,7 +3,7 @@
  * per slot. A process asks for tokens of the slot at hand and uses them by itself until the slot is over. The end is
  * told on this process's own monotonic clock, counted from when the question was sent, so that no clocks need agree.
  */
-import { checkKey } from './calls.ts'
+import { checkKey, checkList } from './calls.ts'
 import { LimitsError } from './errors.ts'
 import type { SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
 import { parseWindows, windowCountMax, windowMsMax } from './window.ts'
@@ -113,7 +113,7 @@ const rememberedMax = 1_000
 
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function createSlotLeases(options: SlotLeasesOptions): SlotLeases {
-  const { store, slotMs = 20, marginMs = 0, probeMs = probeMsDefault } = options
+  const { store, slotMs = 20, marginMs = 0, probeMs = probeMsDefault } = options ?? {}
   if (typeof store?.ask !== 'function') refuse('store is memorySlots() or redisSlots(client)')
   if (!isWhole(slotMs, 1, slotMsMax)) refuse(`slotMs is a whole number from 1 to ${slotMsMax}, not ${slotMs}`)
   if (!isWhole(marginMs, 0, windowMsMax))
@@ -131,10 +131,10 @@ export function createSlotLeases(options: SlotLeasesOptions): SlotLeases {
   }
 
   async function ask(asks: readonly SlotAsk[], probing: number | undefined): Promise<readonly SlotLease[]> {
-    const questions = asks.map(({ account, windows, want }, index): SlotQuestion => {
+    const questions = checkList('asks', asks).map(({ account, windows, want }, index): SlotQuestion => {
       checkKey('account', account)
       if (!isWhole(want, 0, windowCountMax))
-        refuse(`asks[${index}].want is a whole number from 0 to ${windowCountMax}, not ${want}`)
+        refuse(`asks[${index}].want is a whole number from 0 to ${windowCountMax}, not ${String(want)}`)
       return { account, windows: windowsOf(windows), want }
     })
     if (new Set(asks.map(({ account }) => account)).size < asks.length)
@@ -165,7 +165,7 @@ export function createSlotLeases(options: SlotLeasesOptions): SlotLeases {
     probe: async (one) => (await ask([{ ...one, want: 1 }], probeMs))[0]!,
     async block(account, untilMs, { halfOpen = false } = {}) {
       if (typeof untilMs !== 'number' || !(untilMs >= 0 && untilMs <= instantMax))
-        refuse(`untilMs is an instant in epoch milliseconds, not ${untilMs}`)
+        refuse(`untilMs is an instant in epoch milliseconds, not ${String(untilMs)}`)
       if (typeof halfOpen !== 'boolean') refuse('halfOpen is true or false')
       await block(account, { untilMs: Math.ceil(untilMs), halfOpen })
     },

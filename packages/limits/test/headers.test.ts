@@ -48,6 +48,15 @@ it('a name cannot break out of its field', () => {
   assert.equal(field('größe \u{1F4E7} \ud800'), '"gr%C3%B6%C3%9Fe %F0%9F%93%A7 %EF%BF%BD";q=1;w=1')
 })
 
+it('while a subject is blocked nothing is left, and the end of the block is when more is to be had', () => {
+  const { sync } = createLimits({ store: memoryStore({ now: () => start }) })
+  const rules = [limit('api', '1/min'), limit('calm', '9/s')]
+  sync.take('user:42', rules)
+  sync.block('user:42', 5_000)
+  const quotas = quotasOf(rules, sync.take('user:42', rules))
+  assert.equal(rateLimitField(quotas, start), '"api";r=0;t=60, "calm";r=0;t=5')
+})
+
 it('Retry-After is rounded up, and never 0', () => {
   assert.deepEqual([0, 1, 1_000, 1_001, 59_999].map(retryAfterSeconds), [1, 1, 1, 2, 60])
 })

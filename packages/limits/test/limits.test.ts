@@ -82,6 +82,17 @@ describe('createLimits', () => {
       [() => limits.restore('a', [{ id: 'n', at: 1.5, fired: true, streams: ['s'] }]), /whole epoch/],
       [() => limits.restore('a', [{ id: 'n', at: 1, fired: true, streams: [''] }]), /streams/],
       [() => limits.restore('a', [{ id: 'n', at: 1, fired: true, streams: [], weight: 0 }]), /weight/],
+      // Half of a character has no bytes of its own: in Redis all such subjects would be one.
+      [() => limits.take('a\ud800', rules), /half of a character/],
+      [() => limits.take('a', rules, { id: '\udc00' }), /half of a character/],
+      [() => limits.restore('a', [{ id: 'n', at: 1, fired: true, streams: ['\ud800'] }]), /streams/],
+      [() => limits.takeMany('calls' as never), /calls are a list/],
+      [() => limits.fireMany([null] as never), /calls are a list/],
+      [() => limits.cancelMany(undefined as never), /places are a list/],
+      [() => limits.restore('a', {} as never), /entries are a list/],
+      [() => reserve({ forbidden: [null as never] }), /forbidden/],
+      [() => reserve({ notBefore: Symbol('soon') as never }), /notBefore/],
+      [() => limits.take('a', rules, { weight: Symbol('one') as never }), /weight/],
     ]
     for (const [call, reason] of wrong) await assert.rejects(call, refusing('INVALID_ARGUMENT', reason))
     assert.equal(await limits.has('a'), false)
@@ -119,6 +130,8 @@ describe('createLimits', () => {
       limits.take('a', [{ ...unmade, windows: [] }]),
       refusing('INVALID_RULES', /rules\[0\]/),
     )
+    const half = { ...limit('x', '1/s'), stream: '\ud800' }
+    await assert.rejects(limits.take('a', [half]), refusing('INVALID_RULES', /rules\[0\]/))
     await assert.rejects(limits.take('a', [{}] as never), refusing('INVALID_RULES', /rules\[0\]/))
     await assert.rejects(limits.take('a', undefined as never), refusing('INVALID_RULES', /list/))
   })

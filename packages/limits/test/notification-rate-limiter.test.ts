@@ -149,6 +149,12 @@ describe('NotificationRateLimiter', () => {
     }
     const { limiter } = open()
     const ask = { userId: 'ada', channel: 'email', category: 'marketing' }
+    for (const everything of [5, [{}], [null]]) {
+      assert.throws(
+        () => new NotificationRateLimiter({ everything } as never),
+        (error) => error instanceof LimitsError && error.code === 'INVALID_RULES',
+      )
+    }
     for (const part of [{ userId: '' }, { channel: '' }, { category: undefined }, { actor: 7 }]) {
       await assert.rejects(
         limiter.checkAndConsume({ ...ask, ...part } as typeof ask),

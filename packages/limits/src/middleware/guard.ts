@@ -137,7 +137,8 @@ async function subjectOf<Request>(
   { address, user }: Whereabouts<Request>,
 ): Promise<string> {
   if (typeof key === 'function') {
-    const subject = await key(request)
+    // Null too is what plain JavaScript answers for nobody.
+    const subject = (await key(request)) ?? undefined
     if (subject !== undefined) return subject
   } else if (key === 'user') {
     const id = idOf(user(request))
@@ -187,7 +188,7 @@ function verdictOf<Request>(
     status: 429,
     detail: again === undefined ? 'This is never allowed.' : `Too many requests. Try again in ${again}s.`,
     code: 'RATE_LIMIT_EXCEEDED',
-    'violated-policies': quotas.filter((quota) => quota.remaining === 0).map(({ name }) => name),
+    'violated-policies': quotas.filter((quota) => !quota.admits).map(({ name }) => name),
   }
   return { fields, refusal: { status: 429, subject, problem, decision } }
 }
@@ -213,6 +214,7 @@ export function joined(name: string, value: string, before: unknown): string {
 
 function checkOptions<Request>(options: GuardOptions<Request>): void {
   const { limits, rules, key = 'ip', ipv6PrefixBits = 64, onUnavailable = 'refuse' } = options
+  const { weight = 1, skip, rateLimitHeaders = true, xRateLimitHeaders = false } = options
   const refuse = (reason: string): never => {
     throw new LimitsError('INVALID_ARGUMENT', reason)
   }
@@ -221,6 +223,11 @@ function checkOptions<Request>(options: GuardOptions<Request>): void {
   if (key !== 'ip' && key !== 'user' && typeof key !== 'function') refuse("key is 'ip', 'user' or a function")
   if (!Number.isInteger(ipv6PrefixBits) || ipv6PrefixBits < 1 || ipv6PrefixBits > 128)
     refuse(`ipv6PrefixBits is a whole number from 1 to 128, not ${ipv6PrefixBits}`)
+  if (typeof weight !== 'function' && !(Number.isInteger(weight) && weight >= 1))
+    refuse(`weight is a whole number, 1 or more, or a function, not ${String(weight)}`)
+  if (skip !== undefined && typeof skip !== 'function') refuse('skip is a function')
+  if (typeof rateLimitHeaders !== 'boolean' || typeof xRateLimitHeaders !== 'boolean')
+    refuse('rateLimitHeaders and xRateLimitHeaders are true or false')
   if (!['refuse', 'admit', 'throw'].includes(onUnavailable))
     refuse("onUnavailable is 'refuse', 'admit' or 'throw'")
 }

@@ -51,6 +51,17 @@ export function exercise(name: string, serve: Serve): void {
   const twice = [limit('api', '2/min')]
 
   describe(name, () => {
+    it('names what refuses a request that counts as several, although some are left', async () => {
+      const { limits } = clock()
+      const rules = [limit('größe', '2/min'), limit('wide', '9/min')]
+      const { get } = await start({ limits, rules, weightHeader: 'x-weight' })
+      await get({ 'x-weight': '1' })
+      const refused = await get({ 'x-weight': '2' })
+      assert.equal(refused.headers.get('ratelimit'), '"gr%C3%B6%C3%9Fe";r=1;t=60, "wide";r=8;t=60')
+      const { 'violated-policies': violated } = (await refused.json()) as Record<string, unknown>
+      assert.deepEqual(violated, ['gr%C3%B6%C3%9Fe'])
+    })
+
     it('lets pass what every limit admits, and answers 429 in its place otherwise', async () => {
       const { time, limits } = clock()
       const { get, handled } = await start({ limits, rules: twice })
