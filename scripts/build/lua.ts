@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { shortenLua } from './lua-shorten.ts'
 
 const folder = fileURLToPath(new URL('../../packages/limits/src/stores/', import.meta.url))
 /** Each module and the files that make its script, in this order. */
@@ -23,13 +24,9 @@ export const luaModules = {
 } as const
 export type LuaModule = keyof typeof luaModules
 
-/** The script without comments and indentation: it is sent over the wire and lies in the package. */
+/** The script made short: it is sent over the wire and lies in the package. */
 export function luaScript(module: LuaModule): string {
-  const lines = luaModules[module].flatMap((part) => readFileSync(folder + part, 'utf8').split('\n'))
-  return lines
-    .map((line) => line.trim())
-    .filter((line) => line !== '' && !line.startsWith('--'))
-    .join('\n')
+  return shortenLua(luaModules[module].map((part) => readFileSync(folder + part, 'utf8')).join('\n'))
 }
 
 /** As the formatter would have it. */
