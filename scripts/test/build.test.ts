@@ -4,7 +4,16 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -53,6 +62,13 @@ for (const name of packages) {
     assert.deepEqual(packingFaults(join(root, 'packages', name)), [])
   })
 }
+
+test('the library stays as small as it has become', () => {
+  // The goal is 40 kB: docs/decisions/0010-small-package.md says what the bytes are, and why they are more.
+  const tarball = readdirSync(home).find((name) => /^sluice-limits-.*\.tgz$/.test(name))!
+  const { size } = statSync(join(home, tarball))
+  assert.ok(size <= 72_000, `${size} bytes packed`)
+})
 
 /** The library alone, installed without a network: it has no dependencies. */
 const alone = join(home, 'alone')

@@ -124,7 +124,7 @@ function zoneOf(name: string): Zone {
   if (!isTimeZone(name)) {
     throw new QuietHoursError(
       'INVALID_TIME_ZONE',
-      `${JSON.stringify(name)} is not an IANA time zone such as "Europe/Rome" or "UTC"`,
+      `${shown(name)} is not an IANA time zone such as "Europe/Rome" or "UTC"`,
     )
   }
   const zone = new Zone(name)
@@ -233,7 +233,12 @@ function enterAny(rules: readonly Rule[], t: number): number {
 }
 
 function toRule(spec: QuietSpec): Rule {
-  return { zone: zoneOf(spec.timeZone), fromMs: parseWallTime(spec.from), toMs: parseWallTime(spec.to) }
+  const { timeZone, from, to } = spec ?? {}
+  return { zone: zoneOf(timeZone), fromMs: parseWallTime(from), toMs: parseWallTime(to) }
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value) : String(value)
 }
 
 function isList(specs: QuietSpecs): specs is readonly QuietSpec[] {
@@ -246,8 +251,8 @@ function toRules(specs: QuietSpecs): readonly Rule[] {
 
 function checkInstant(instantMs: number): void {
   // NaN fails every comparison, so the good case is the one that is asked for.
-  if (Math.abs(instantMs) <= INSTANT_MAX_MS) return
-  throw new QuietHoursError('INVALID_INSTANT', `${instantMs} is not an instant in epoch milliseconds`)
+  if (typeof instantMs === 'number' && Math.abs(instantMs) <= INSTANT_MAX_MS) return
+  throw new QuietHoursError('INVALID_INSTANT', `${String(instantMs)} is not an instant in epoch milliseconds`)
 }
 
 /**
@@ -316,7 +321,7 @@ export function allowedToQuiet(allowed: string): QuietHours {
   if (!WALL_TIME.test(start) || !WALL_TIME.test(end) || rest.length > 0) {
     throw new QuietHoursError(
       'INVALID_ALLOWED_HOURS',
-      `${JSON.stringify(allowed)} is not a range of wall times such as "08:00-21:00"`,
+      `${shown(allowed)} is not a range of wall times such as "08:00-21:00"`,
     )
   }
   if (start === end) {
@@ -338,7 +343,7 @@ export function parseWallTime(text: string): number {
   if (typeof text !== 'string' || !WALL_TIME.test(text)) {
     throw new QuietHoursError(
       'INVALID_WALL_TIME',
-      `${JSON.stringify(text)} is not a wall time HH:MM from 00:00 to 23:59${text === '24:00' ? '; midnight is 00:00' : ''}`,
+      `${shown(text)} is not a wall time HH:MM from 00:00 to 23:59${text === '24:00' ? '; midnight is 00:00' : ''}`,
     )
   }
   // By character code, because this is on the way of every notification: no strings are made.
