@@ -381,11 +381,12 @@ describe('values', () => {
   test('specs name a time zone of the IANA database', () => {
     for (const timeZone of ['', '+02:00', 'PST', 'Europe/Nowhere'])
       refused('INVALID_TIME_ZONE', () => isQuiet(0, { from: '22:00', to: '08:00', timeZone }))
+    refused('INVALID_TIME_ZONE', () => isQuiet(0, [null] as never))
   })
 
   test('instants are finite epoch milliseconds that a date can hold', () => {
     const spec = { from: '22:00', to: '08:00', timeZone: 'UTC' }
-    for (const instantMs of [Number.NaN, Infinity, -Infinity, 8.64e15 + 2]) {
+    for (const instantMs of [Number.NaN, Infinity, -Infinity, 8.64e15 + 2, 10n as never]) {
       for (const ask of [isQuiet, nextAllowed]) refused('INVALID_INSTANT', () => ask(instantMs, spec))
       refused('INVALID_INSTANT', () => forbiddenIntervals(spec, 0, instantMs))
       refused('INVALID_INSTANT', () => forbiddenIntervals(spec, instantMs, 0))
