@@ -17,6 +17,8 @@ export interface AlertWebhookOptions {
 const attemptsMax = 4
 const deadlineMs = 5_000
 const waitMs = 1_000
+/** How long a stop waits for those that are under way. */
+const graceMs = 500
 /** Alerts on their way at once: above it one is dropped, and logged as every other. */
 const underWayMax = 256
 
@@ -69,9 +71,12 @@ export function createAlertWebhook({ url, secret, clock, onTrouble }: AlertWebho
       underWay.add(told)
     },
     async close() {
+      // What is on its way gets an answer; what waits for its next attempt is given up with the process.
+      const timer = Promise.withResolvers<void>()
+      const grace = setTimeout(timer.resolve, graceMs)
+      await Promise.race([Promise.all(underWay), timer.promise])
+      clearTimeout(grace)
       closing.abort()
-      // One that waits for its next attempt is given up with the process.
-      await Promise.race([Promise.all(underWay), new Promise((resolve) => setTimeout(resolve, 100))])
     },
   }
 }

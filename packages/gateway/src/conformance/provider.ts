@@ -126,6 +126,8 @@ function is(result: SendResult, outcome: SendResult['outcome']): void {
 async function hangUp(rig: ProviderRig): Promise<void> {
   rig.hangUp?.()
   await new Promise((resolve) => setTimeout(resolve, 20))
+  // After a stall the timer comes first: sockets are looked at between it and this.
+  for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
 }
 
 function deliveries(test: Test, { channel, tellsLeaving }: ProviderCapabilities): void {
