@@ -90,7 +90,7 @@ export function createDecider(options: DeciderOptions): Decider {
     for (const each of cases.filter(open)) each.verdict = expiresBeforeItMayLeave(each.notification, now)
     await limit(cases.filter(open), now, how)
     const unclaimed = [...claimed].filter((each) => each.verdict?.status === 'suppressed')
-    await state.unclaim(unclaimed.map((each) => claimOf(policy, each.notification)))
+    if (unclaimed.length > 0) await state.unclaim(unclaimed.map((each) => claimOf(policy, each.notification)))
     for (const each of claimed) {
       if (each.verdict?.status !== 'suppressed') each.verdict = { ...each.verdict!, claimed: true }
     }

@@ -108,7 +108,8 @@ export function createGate(options: GateOptions): Gate {
       try {
         const behind = cases.filter((each) => each.verdict !== undefined)
         await decider.decide(cases)
-        await passed.takeBack(behind.filter((each) => each.verdict?.status === 'suppressed'))
+        if (behind.length > 0)
+          await passed.takeBack(behind.filter((each) => each.verdict?.status === 'suppressed'))
         const result = await accept(request, cases)
         if (result !== undefined) return result
       } catch (error) {

@@ -26,6 +26,8 @@ export interface Hours {
 
 const dayMs = 86_400_000
 const rulesCachedMax = 2_000
+/** Of whom nothing is known: nearly everybody, so that they share one. */
+const nobody = {}
 
 interface Covered {
   readonly from: number
@@ -55,6 +57,7 @@ export function createHours(policy: Policy): Hours {
 
   const rulesOf = (asking: Countable, person: Recipient | null): readonly QuietRule[] => {
     const timeZone = asking.to.timeZone ?? person?.timeZone
+    if (timeZone === undefined && person?.quietHours === undefined) return policy.quietFor(asking, nobody)
     return policy.quietFor(asking, {
       ...(timeZone === undefined ? {} : { timeZone }),
       ...(person?.quietHours === undefined ? {} : { quietHours: person.quietHours }),

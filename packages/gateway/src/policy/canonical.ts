@@ -49,13 +49,25 @@ function canonicalList(list: readonly Canonicable[]): string {
 
 function canonicalObject(object: { readonly [key: string]: Canonicable }): string {
   let text = '{'
-  for (const key of Object.keys(object).sort()) {
+  for (const key of inOrder(Object.keys(object))) {
     const value = object[key]
     if (value === undefined) continue
     if (text.length > 1) text += ','
     text += `${quoted(key)}:${canonical(value)}`
   }
   return `${text}}`
+}
+
+/** By insertion where there are few: `sort` makes 0.4 KB of garbage for two keys, 5 % of all that a message makes. */
+function inOrder(keys: string[]): string[] {
+  if (keys.length > 16) return keys.sort()
+  for (let end = 1; end < keys.length; end += 1) {
+    const key = keys[end]!
+    let at = end
+    for (; at > 0 && keys[at - 1]! > key; at -= 1) keys[at] = keys[at - 1]!
+    keys[at] = key
+  }
+  return keys
 }
 
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what JSON escapes
