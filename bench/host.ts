@@ -1,4 +1,5 @@
 /** A process that serves one contestant and tells what it cost: `host.ts <contestant> [<options as JSON>]`. */
+import { readdirSync, readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { answer } from './process.ts'
 
@@ -30,6 +31,13 @@ export interface Settled {
   readonly twice: number
 }
 
+export interface Threads {
+  /** CPU since the start, µs. */
+  readonly main: number
+  /** The same of each of the others. */
+  readonly others: Readonly<Record<string, number>>
+}
+
 const [, , name, given] = process.argv
 const settled = new Map<number, number>()
 let twice = 0
@@ -44,8 +52,20 @@ const contestant: Contestant = await open({ ...JSON.parse(given ?? '{}'), ...ope
 const delay = monitorEventLoopDelay({ resolution: 1 })
 delay.enable()
 
+/** As Linux counts it. */
+function threads(): Threads {
+  const micros = (task: string): number =>
+    Number(readFileSync(`/proc/self/task/${task}/schedstat`, 'utf8').split(' ', 1)[0]) / 1e3
+  const others = readdirSync('/proc/self/task').filter((task) => task !== String(process.pid))
+  return {
+    main: micros(String(process.pid)),
+    others: Object.fromEntries(others.map((task) => [task, micros(task)])),
+  }
+}
+
 answer(
   {
+    threads,
     port: () => contestant.port,
     cost(): Cost {
       const { user, system } = process.cpuUsage()

@@ -30,6 +30,7 @@ const studies = [
   'line',
   'websocket',
   'dispatch',
+  'threads',
 ]
 /** What these are compared with is no dependency of the project. */
 const withRivals = new Set(['limiter-memory', 'limits', 'end-to-end'])
