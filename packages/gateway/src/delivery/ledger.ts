@@ -8,7 +8,7 @@
 import type { Happening, Ledger, Live, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Notification, Status, TimelineEvent } from '../model.ts'
-import { isFinal, pendingOf, statuses, waitingLine } from '../model.ts'
+import { pendingOf, statuses, waitingLine } from '../model.ts'
 import type { Change, Clock, Store } from '../ports.ts'
 
 export interface TenantBounds {
@@ -177,13 +177,4 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       return { queue, waiting }
     },
   }
-}
-
-/** Whether nothing of it is lost: what was accepted is in exactly one state (architecture, invariant 3). */
-export function acceptedOf(counts: Readonly<Record<Status, number>>): number {
-  return statuses.reduce((sum, status) => sum + counts[status], 0)
-}
-
-export function unsettledOf(counts: Readonly<Record<Status, number>>): number {
-  return statuses.reduce((sum, status) => sum + (isFinal(status) ? 0 : counts[status]), 0)
 }
