@@ -10,12 +10,10 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { parseArgs } from 'node:util'
-import Fastify from 'fastify'
 import type { Admit } from '../packages/gateway/src/doors.ts'
-import { notificationBody } from '../packages/gateway/src/intake/schema.ts'
 import { createHttpServer, type HttpServerOptions } from '../packages/gateway/src/intake/server.ts'
-import { forms } from '../packages/gateway/src/intake/syntax.ts'
 import type { Decision, Notification } from '../packages/gateway/src/model.ts'
+import { open as openConstant } from './contestants/constant.ts'
 
 const connections = 64
 
@@ -39,28 +37,9 @@ const decision: Decision = {
   rules: ['2/day', '5/week', '10/month'].map((window) => ({ ...rule, limit: 'marketing-email', window })),
 }
 
-const contestants: Readonly<Record<string, () => Promise<number>>> = { constant, sluice }
-
-/** The least that a route with this schema does. */
-async function constant(): Promise<number> {
-  const formats = Object.fromEntries(Object.entries(forms).map(([name, form]) => [name, form.check]))
-  const app = Fastify({
-    logger: false,
-    ajv: { customOptions: { removeAdditional: false, coerceTypes: false, allowUnionTypes: true, formats } },
-  })
-  const answer = { status: 'accepted', id: '00000000-0000-4000-8000-000000000000' }
-  const text = { type: 'string' }
-  const response = { 202: { type: 'object', properties: { status: text, id: text } } }
-  app.post(
-    '/api/v1/notifications',
-    { schema: { body: notificationBody, response } },
-    async (_request, reply) => {
-      reply.code(202)
-      return answer
-    },
-  )
-  await app.listen({ port: 0, host: '127.0.0.1' })
-  return (app.server.address() as { port: number }).port
+const contestants: Readonly<Record<string, () => Promise<number>>> = {
+  constant: async () => (await openConstant()).port,
+  sluice,
 }
 
 async function sluice(): Promise<number> {
