@@ -225,7 +225,7 @@ export interface Live {
   readonly events: readonly TimelineEvent[]
 }
 
-/** Places in the lines of architecture's invariant 7; `critical` may use a tenth of the queue on top. */
+/** Places in the lines of architecture's invariant 7; `critical` may use a tenth of the queue on top, at least one. */
 export interface Room {
   readonly queue: number
   readonly critical: number

@@ -70,8 +70,12 @@ export function createHours(policy: Policy): Hours {
       if (rules.length === 0) return undefined
       const { intervals } = covering(rules, from)
       if (policy.spreadMs === 0) return intervals
-      const offset = spreadOffset(asking.id, policy.spreadMs)
-      return intervals.map((interval) => ({ ...interval, resumeAt: interval.to + offset }))
+      return intervals.map((interval, index) => {
+        // Never into the next forbidden hours: of a break shorter than the spread all of it is used.
+        const openMs = (intervals[index + 1]?.from ?? Number.POSITIVE_INFINITY) - interval.to
+        const offset = spreadOffset(asking.id, Math.min(policy.spreadMs, openMs))
+        return { ...interval, resumeAt: interval.to + offset }
+      })
     },
     reasonAt(asking, person, instant) {
       // The hours that end last are those that made it wait.

@@ -148,7 +148,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       const of = account(tenant)
       const { queueMax, waitingMax } = boundsFor(tenant)
       const queueFull = room.queue > 0 && of.queue + room.queue > queueMax
-      const criticalFull = room.critical > 0 && of.queue + room.queue + room.critical > queueMax * 1.1
+      // A queue of fewer than ten has a place on top, too.
+      const criticalMax = queueMax + Math.ceil(queueMax / 10)
+      const criticalFull = room.critical > 0 && of.queue + room.queue + room.critical > criticalMax
       const waitingFull = room.waiting > 0 && of.waiting + room.waiting > waitingMax
       if (queueFull || criticalFull || waitingFull) {
         const [name, held, max] = waitingFull

@@ -235,7 +235,10 @@ function addRoute(app: FastifyInstance, route: Route, authenticate: Authenticate
       const check = compileCheck(schema as unknown as TSchema, httpPart === 'body' ? 'body' : 'query')
       return (value: unknown) => {
         const faults = check(value)
-        return faults === undefined ? true : { error: invalidRequest(faults) }
+        if (faults === undefined) return true
+        // `/notifications/` is no request for the notification without an id: there is nothing at such a path.
+        if (httpPart === 'params' && Object.values(value as object).includes('')) return { error: nothing() }
+        return { error: invalidRequest(faults) }
       }
     },
     ...(access === 'open' ? {} : { onRequest: identify(authenticate, access) }),
@@ -318,7 +321,7 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
       meant === undefined ? [...places.values()].filter(({ pattern }) => pattern.test(path)) : [meant]
     const methods = new Set(fitting.flatMap((place) => [...place.methods]))
     if (methods.size === 0) {
-      sendProblem(reply, new SluiceError('NOT_FOUND', 'There is nothing at this path.'))
+      sendProblem(reply, nothing())
       return
     }
     const allow = [...methods].join(', ')
@@ -326,6 +329,13 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
     sendProblem(reply, new SluiceError('METHOD_NOT_ALLOWED', `This path takes ${allow}.`))
   }
 
+  // Else what another path takes would be asked of a place that is spelt out: for the notification `batch`.
+  for (const [url, { methods }] of places) {
+    for (const { method, path } of routes) {
+      if (path === url || methods.has(method) || !places.get(path)!.pattern.test(url)) continue
+      app.route({ method, url, onRequest: callNotFound, handler: callNotFound })
+    }
+  }
   app.setNotFoundHandler(notFound)
   app.setErrorHandler((error, request, reply) => {
     const known = asSluiceError(error)
@@ -338,6 +348,12 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
     sendProblem(reply, known)
   })
 }
+
+function callNotFound(_request: FastifyRequest, reply: FastifyReply): void {
+  reply.callNotFound()
+}
+
+const nothing = (): SluiceError => new SluiceError('NOT_FOUND', 'There is nothing at this path.')
 
 function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll(/[.]/g, '\\.').replaceAll(/:[a-z]+/g, '[^/]+')}$`)

@@ -39,6 +39,25 @@ test('a full queue takes nothing of a batch, a tenth more of what is critical, a
   await harness.stop()
 })
 
+test('a queue of four has one place on top for what is critical', async () => {
+  const { provider } = createScripted((number) => (number === 1 ? throttled('60') : delivered))
+  const harness = await createHarness({
+    policy: { version: 1, limits: [] },
+    config: { tenants: { default: { rate: 'unlimited', modules: 'unlimited', queue: 4, waiting: 3 } } },
+    parts: { providers: [provider] },
+  })
+  await harness.post()
+  await harness.runFor(second)
+  await harness.postMany([{}, {}, {}])
+  assert.equal(await codeOf(harness.post()), 'QUEUE_FULL')
+  assert.equal(await codeOf(harness.post({ priority: 'critical' })), 'accepted')
+  assert.equal(await codeOf(harness.post({ priority: 'critical' })), 'QUEUE_FULL')
+  await harness.runFor(61 * second)
+  assert.equal(harness.counts().delivered, 5)
+  await harness.check()
+  await harness.stop()
+})
+
 test('what was refused because the queue is full consumed nothing of the limits', async () => {
   const { provider } = createScripted((number) => (number === 1 ? throttled('60') : delivered))
   const harness = await createHarness({

@@ -93,6 +93,28 @@ test('what drops or falls back is judged for the first instant outside the forbi
   await harness.stop()
 })
 
+test('where the break between quiet hours is shorter than the spread, everybody is spread over the break', async () => {
+  const harness = await createHarness({
+    start: at('2026-11-21T12:00:00Z'),
+    policy: policy({
+      default: { from: '00:00', to: '23:59', channels: ['push'] },
+      spread: '10min',
+    }),
+  })
+  const dues = new Set<number>()
+  for (let person = 0; person < 20; person += 1) {
+    const posted = await harness.post({ ...push, to: { id: `p${person}`, pushToken: 't' } })
+    assert.equal(posted.decision.reason, 'quiet_hours')
+    assert.ok(posted.dueAt >= at('2026-11-21T23:59:00Z') && posted.dueAt < at('2026-11-22T00:00:00Z'))
+    dues.add(posted.dueAt)
+  }
+  assert.ok(dues.size > 10, 'they do not leave at once')
+  await harness.runFor(day)
+  assert.equal(harness.sent().length, 20)
+  await harness.check()
+  await harness.stop()
+})
+
 test('a digest that closes in quiet hours goes on collecting and leaves once after their end', async () => {
   const harness = await createHarness({
     start: at('2026-11-21T21:30:00Z'),

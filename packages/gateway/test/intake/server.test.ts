@@ -36,6 +36,9 @@ test('what is at no path is a problem, whatever it carries', async () => {
     '/api/v1/nothing',
     '/api/v2/notifications',
     '/healthz/',
+    '/api/v1/notifications/',
+    '/api/v1/recipients/',
+    '/api/v1/recipients//limits',
     '/u/x',
   ]) {
     for (const init of [
@@ -63,15 +66,18 @@ test('a method that a path does not take is 405 with those that it takes', async
     ['POST', '/notifications/n1', 'GET, HEAD, DELETE'],
     ['DELETE', '/recipients/x', 'GET, HEAD, PUT, PATCH'],
     ['PUT', '/notifications/batch', 'POST'],
+    ['GET', '/notifications/batch', 'POST'],
+    ['HEAD', '/notifications/batch', 'POST'],
+    ['DELETE', '/notifications/batch', 'POST'],
     ['GET', '/decisions', 'POST'],
     ['OPTIONS', '/pools', 'GET, HEAD'],
     ['PROPFIND', '/policy', 'GET, HEAD'],
     ['POST', '/healthz', 'GET, HEAD'],
   ] as const) {
-    const body = method === 'GET' || method === 'OPTIONS' ? undefined : '{broken'
-    const reply = await stub.ask(method, path, body)
+    const bodiless = method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
+    const reply = await stub.ask(method, path, bodiless ? undefined : '{broken')
     assert.deepEqual([reply.status, reply.headers.get('allow')], [405, allow], `${method} ${path}`)
-    assert.equal(reply.body.code, 'METHOD_NOT_ALLOWED')
+    if (method !== 'HEAD') assert.equal(reply.body.code, 'METHOD_NOT_ALLOWED')
   }
 })
 

@@ -377,7 +377,9 @@ async function documentCheck(url: string) {
     path: string,
     reply: { status: number; headers: Headers; text: string; body: unknown },
   ) => {
-    const place = places.find(({ pattern }) => pattern.test(path))
+    // Of two paths that fit the one that is spelt out is meant (OpenAPI 3.1, 4.8.8.1).
+    const place =
+      places.find((each) => each.path === path) ?? places.find(({ pattern }) => pattern.test(path))
     const operation = place?.operations[method.toLowerCase()]
     if (place === undefined || operation === undefined) return
     const where = `${method} ${place.path} ${reply.status}`
