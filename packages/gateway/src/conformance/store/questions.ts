@@ -30,9 +30,10 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
       })
     } while (cursor !== null)
     assert.deepEqual(seen, list.toReversed())
-    await assert.rejects(store.list({ tenant: 'acme', limit: 4, cursor: 'garbage' }), {
-      code: 'INVALID_REQUEST',
-    })
+    const { nextCursor } = await store.list({ tenant: 'acme', limit: 4 })
+    for (const cursor of ['garbage', `${nextCursor}x`]) {
+      await assert.rejects(store.list({ tenant: 'acme', limit: 4, cursor }), { code: 'INVALID_REQUEST' })
+    }
   })
 
   test('filters a list by recipient, state, category, channel and time', async (store) => {

@@ -137,21 +137,23 @@ export function prepareListing(db: DatabaseSync, register: Register): Listing {
   }
 }
 
-function page(rows: readonly Row[], limit: number, cursorOf: (row: Row) => readonly number[]): RowPage {
+function page(rows: readonly Row[], limit: number, placeOf: (row: Row) => readonly number[]): RowPage {
   const shown = rows.slice(0, limit)
   const last = shown.at(-1)
   const more = rows.length > limit && last !== undefined
   return {
     rows: shown,
-    nextCursor: more ? Buffer.from(cursorOf(last).join('.')).toString('base64url') : null,
+    nextCursor: more ? cursorOf(placeOf(last)) : null,
   }
 }
 
+const cursorOf = (place: readonly number[]): string => Buffer.from(place.join('.')).toString('base64url')
+
 function readCursor(cursor: string | undefined, parts: number): readonly number[] | undefined {
   if (cursor === undefined) return undefined
-  const text = Buffer.from(cursor, 'base64url').toString()
-  const numbers = text.split('.').map(Number)
-  if (numbers.length !== parts || text === '' || !numbers.every(Number.isSafeInteger)) {
+  const numbers = Buffer.from(cursor, 'base64url').toString().split('.').map(Number)
+  // Written anew it must be the same: what Node reads past, such as a letter too much, is a cursor that was broken.
+  if (numbers.length !== parts || !numbers.every(Number.isSafeInteger) || cursorOf(numbers) !== cursor) {
     throw new SluiceError('INVALID_REQUEST', 'The cursor is not one that a list has answered.', {
       errors: [{ path: '/cursor', message: 'must be the nextCursor of an earlier answer' }],
     })
