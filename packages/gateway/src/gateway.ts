@@ -183,7 +183,13 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   })
   const providers = parts.providers ?? (await createProviders(config, { clock, hub, sandbox }))
   const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onTrouble: trouble })
-  const keeper = createAccountKeeper({ ledger, clock, onTrouble: trouble })
+  const keeper = createAccountKeeper({
+    store,
+    ledger,
+    clock,
+    onFreed: (pool) => dispatcher.changed(pool),
+    onTrouble: trouble,
+  })
   const watch = createPoolWatch({ alerts, random, clock, log })
   const onChange: PoolOptions['onChange'] = (pool, account, change) => {
     if (change.kind !== 'resized') keeper.changed(pool, account)
@@ -192,7 +198,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   }
   const { marginMs } = config.limits
   const pools = config.pools.map((pool) =>
-    createPool(pool, { providers, hub }, { marginMs, now: clock.now(), onChange }),
+    createPool(pool, { providers, hub }, { marginMs, now: clock.now(), onChange, keep: keeper.changed }),
   )
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({
@@ -231,7 +237,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   }
 
   async function startStages(): Promise<void> {
-    const known = await store.accounts()
+    const known = await keeper.begin()
     // Where there is no notification, there was no process before this one.
     const usedUntil = (await store.tallies()).length === 0 ? undefined : bornAt
     for (const pool of pools) pool.restore(clock.now(), known, usedUntil)
@@ -342,7 +348,7 @@ interface PoolParts {
 function createPool(
   config: PoolConfig,
   { providers, hub }: PoolParts,
-  surroundings: Pick<PoolOptions, 'marginMs' | 'now' | 'onChange'>,
+  surroundings: Pick<PoolOptions, 'marginMs' | 'now' | 'onChange' | 'keep'>,
 ): Pool {
   const provider = providers.find((each) => each.name === config.provider)
   if (provider === undefined) throw new TypeError(`no provider is called ${config.provider}`)

@@ -31,6 +31,7 @@ export type {
   Message,
   Provider,
   SendResult,
+  UseRecord,
 } from './provider-ports.ts'
 
 // ---- time and chance
@@ -245,7 +246,7 @@ export interface Store {
   runningJobs(): Promise<readonly Job[]>
   /** The notifications of a job, as they are on record. */
   jobMembers(job: Pick<Job, 'tenant' | 'id'>): Promise<readonly Pick<Notification, 'id' | 'status'>[]>
-  /** What was written of accounts that are not healthy. */
+  /** What was written of accounts, and not taken back by a record without anything to be known. */
   accounts(): Promise<readonly AccountRecord[]>
   /** How many notifications are in each state: kept up with every commit. */
   tallies(): Promise<readonly Tally[]>

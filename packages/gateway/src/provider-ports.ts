@@ -66,7 +66,17 @@ export interface Provider {
   close(): Promise<void>
 }
 
-/** What is to be known of a provider's account after a restart; without either it is healthy. */
+/** Calls of an account that windows of its rate may still count. */
+export interface UseRecord {
+  /** So many calls, the last of which counts at this instant (epoch ms). In the order of the instants. */
+  readonly calls: readonly (readonly [at: number, count: number])[]
+  /** So many besides may have been made, or be under way, unseen by this record. */
+  readonly ahead: number
+  /** For so long a call counts. */
+  readonly windowMs: number
+}
+
+/** What is to be known of a provider's account after a restart; without any of it there is nothing to be known. */
 export interface AccountRecord {
   readonly channel: Channel
   readonly provider: string
@@ -75,6 +85,8 @@ export interface AccountRecord {
   readonly blockedUntil?: number
   /** Its breaker is not closed. */
   readonly breaker?: { readonly openUntil: number; readonly coolDownMs: number }
+  /** How its long windows stand. */
+  readonly use?: UseRecord
 }
 
 /** Something that a person may have to look at. */

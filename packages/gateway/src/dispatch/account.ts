@@ -6,6 +6,7 @@
 import type { Window } from '@sluice/limits'
 import type { AccountReport, AccountStatus } from '../doors.ts'
 import type { Account, AccountRecord, SendResult } from '../ports.ts'
+import { AccountUse, shortMs } from './account-use.ts'
 import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { Breaker, type BreakerPolicy } from './breaker.ts'
 import { LearnedRate } from './learned-rate.ts'
@@ -31,6 +32,8 @@ export interface AccountPolicy {
   readonly breaker: BreakerPolicy
   /** `undefined`: its calls at once are always those of the configuration. */
   readonly adaptive: { readonly min: number; readonly slowdown: number } | undefined
+  /** Asks for the account to be put on record, before it is called more often. Absent: no record of its use is kept. */
+  readonly keep: ((account: PooledAccount) => void) | undefined
 }
 
 /** What one call changed. */
@@ -44,10 +47,10 @@ export type AccountChange =
 export const defaultBlockMs = 5_000
 const secondMs = 1_000
 const lookAgainMs = 1_000
-/** Windows up to this are waited for after a restart; for a longer one the pause would cost more than it keeps. */
-const forgottenMs = 2_000
 /** Calls per second: fewer say nothing about the rate that an account without one bears. */
 const foundLeast = 10
+
+type Known = Pick<AccountRecord, 'blockedUntil' | 'breaker' | 'use'>
 
 export class PooledAccount {
   readonly options: AccountOptions
@@ -61,6 +64,9 @@ export class PooledAccount {
   readonly #learned = new LearnedRate()
   readonly #concurrency: AdaptiveConcurrency | undefined
   readonly #pacing: Pacing | undefined
+  readonly #keep: AccountPolicy['keep']
+  /** Of its long windows, where it has any. */
+  readonly #use: AccountUse | undefined
   #rate: RollingRate
   /** What an account without a rate of its own was called in the last second: where a 429 begins to teach. */
   readonly #lately: SlicedCount | undefined
@@ -72,6 +78,10 @@ export class PooledAccount {
     const { windows } = options
     this.#marginMs = options.marginMs ?? policy.marginMs
     this.#rate = createRollingRate(windows, this.#marginMs)
+    const long = windows.filter(({ windowMs }) => windowMs > shortMs)
+    this.#keep = policy.keep
+    this.#use =
+      long.length === 0 || policy.keep === undefined ? undefined : new AccountUse(long, this.#marginMs)
     this.#lately = windows.length === 0 ? new SlicedCount(secondMs, 4) : undefined
     const narrowest = narrowestOf(windows)
     this.ratePerSecond = narrowest && (narrowest.max / narrowest.windowMs) * secondMs
@@ -93,7 +103,7 @@ export class PooledAccount {
   }
 
   /**
-   * When it may make a call; `undefined` while only an ending call can free it.
+   * When it may make a call; `undefined` while only an ending call, or what is being put on record, can free it.
    * @param kept the share of its places that this call may not use
    * @param shared whether calls keep their distance, because several tenants wait for places
    */
@@ -106,6 +116,10 @@ export class PooledAccount {
     const possible = this.#rate.freeAt(from, share, kept)
     if (possible > from) this.#pacing?.full(possible)
     const free = shared && this.#pacing !== undefined ? this.#pacing.freeAt(possible) : possible
+    if (free <= now && this.#use !== undefined) {
+      if (this.#use.asks()) this.#keep?.(this)
+      if (!this.#use.admits) return undefined
+    }
     // What is kept or was found to be borne may be more by then.
     return (share < 1 || kept > 0) && free > from + lookAgainMs ? from + lookAgainMs : free
   }
@@ -123,6 +137,7 @@ export class PooledAccount {
   /** Counts a call; the instant at which it counts. */
   take(now: number): number {
     this.inFlight += 1
+    this.#use?.take()
     this.#lately?.add(now)
     this.#pacing?.took(now)
     return this.#rate.take(now)
@@ -130,6 +145,13 @@ export class PooledAccount {
 
   undo(takenAt: number): void {
     this.#rate.undo(takenAt)
+    this.#use?.undo()
+    this.inFlight -= 1
+  }
+
+  /** The call that counts at this instant is settled. */
+  end(takenAt: number): void {
+    this.#use?.end(takenAt)
     this.inFlight -= 1
   }
 
@@ -212,30 +234,43 @@ export class PooledAccount {
     }
   }
 
-  /** What outlives a restart; `undefined` while there is nothing to be known. */
-  record(now: number): Pick<AccountRecord, 'blockedUntil' | 'breaker'> | undefined {
+  /** What outlives a restart. */
+  record(now: number): Known {
     const breaker = this.breaker.record()
-    const blockedUntil = this.blockedUntil > now ? this.blockedUntil : undefined
-    if (breaker === undefined && blockedUntil === undefined) return undefined
+    const use = this.#use?.record(now)
     return {
-      ...(blockedUntil === undefined ? {} : { blockedUntil }),
+      ...(this.blockedUntil > now ? { blockedUntil: this.blockedUntil } : {}),
       ...(breaker === undefined ? {} : { breaker }),
+      ...(use === undefined ? {} : { use }),
     }
   }
 
+  /** Its last record is on disk; whether it was refused calls until now. */
+  recorded(): boolean {
+    return this.#use?.written() === true
+  }
+
+  /** It is not called any more: its next record covers no further calls. */
+  retire(): void {
+    this.#use?.giveUp()
+  }
+
   /**
-   * Calls that nobody remembers may have been made until then: what is left of its short windows passes first. Longer
-   * ones begin anew.
+   * Calls of which its short windows know nothing may have been made until then: what is left of these passes first.
+   * How the long ones stand is on record.
    */
   usedUntil(instant: number): void {
-    const forgotten = this.options.windows.filter(({ windowMs }) => windowMs <= forgottenMs)
+    const forgotten = this.options.windows.filter(({ windowMs }) => windowMs <= shortMs)
     const longest = Math.max(0, ...forgotten.map(({ windowMs }) => windowMs + this.#marginMs))
     this.#notBefore = instant + longest
   }
 
-  restore({ blockedUntil, breaker }: Pick<AccountRecord, 'blockedUntil' | 'breaker'>): void {
+  restore({ blockedUntil, breaker, use }: Known): void {
     if (blockedUntil !== undefined) this.blockedUntil = blockedUntil
     if (breaker !== undefined) this.breaker.restore(breaker)
+    if (use === undefined) return
+    this.#use?.restore(use)
+    for (const [at, count] of use.calls) for (let call = 0; call < count; call += 1) this.#rate.take(at)
   }
 }
 

@@ -35,6 +35,11 @@ export interface PoolOptions {
   /** The instant of its making. */
   readonly now: number
   readonly onChange?: (pool: Pool, account: PooledAccount, change: AccountChange) => void
+  /**
+   * Asks for an account to be put on record, before it is called more often; `recorded` is to follow. Absent: windows
+   * longer than two seconds begin again with the process.
+   */
+  readonly keep?: (pool: Pool, account: PooledAccount) => void
 }
 
 export interface Lease {
@@ -95,6 +100,7 @@ export class Pool {
       marginMs: options.marginMs,
       breaker: options.breaker ?? defaultBreakerPolicy,
       adaptive: options.adaptive,
+      keep: options.keep && ((account: PooledAccount) => options.keep?.(this, account)),
     }
     const members = options.accounts.map((account) => new PooledAccount(account, policy))
     this.#accounts = members
@@ -196,7 +202,7 @@ export class Pool {
       },
       hasOther: () => this.#accounts.length - this.#out.size > (this.#out.has(account) ? 0 : 1),
       end: () => {
-        account.inFlight -= 1
+        account.end(takenAt)
         this.#turns.ended(account)
         this.#criticalTurns.ended(account)
       },
@@ -287,6 +293,13 @@ export class Pool {
         throw result.reason
       }
     }
+  }
+
+  /** The last record of the account is on disk; whether that lets it be called where it was not. */
+  recorded(account: PooledAccount): boolean {
+    const waited = account.recorded()
+    if (waited) this.#changed(account)
+    return waited
   }
 
   /** What outlives a restart of one account. */

@@ -2,7 +2,7 @@
  * Incidents one after another, and what lies between them: in virtual time, with the sandbox on the other side.
  */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -10,7 +10,7 @@ import { createSandbox, type SandboxOptions } from '../../src/adapters/providers
 import { createMemoryStore } from '../../src/adapters/store/memory.ts'
 import { Pool } from '../../src/dispatch/pool.ts'
 import { SluiceError } from '../../src/errors.ts'
-import type { SendResult, Store } from '../../src/ports.ts'
+import type { Change, SendResult, Store } from '../../src/ports.ts'
 import { createHarness, densest, type Harness, minute, second } from '../harness.ts'
 
 const start = Date.UTC(2026, 10, 21, 12)
@@ -184,6 +184,74 @@ test('a restart within a second does not begin the second anew', async () => {
   assert.equal(densest(calls, 1_000), 10)
   await second.stop()
   rmSync(folder, { recursive: true })
+})
+
+for (const end of ['stopped', 'killed'] as const) {
+  test(`an hour of an account goes on where it was when the gateway is ${end}`, async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-restart-'))
+    const file = join(folder, 'sluice.db')
+    const copy = join(folder, 'copy.db')
+    const calls: number[] = []
+    const setup = {
+      accounts: 2,
+      rate: '20/s, 600/h',
+      sandbox: {
+        script: ({ now }: { readonly now: number }) => {
+          calls.push(now)
+          return undefined
+        },
+      },
+    }
+    const first = await setUp({ ...setup, file })
+    await first.postMany(Array.from({ length: 2_000 }, () => ({})))
+    await first.runFor(20 * second)
+    const before = calls.length
+    assert.ok(before > 700 && before < 1_000, `${before}`)
+    if (end === 'killed') for (const tail of ['', '-wal']) copyFileSync(file + tail, copy + tail)
+    await first.stop()
+    assert.equal(calls.length, before)
+    const again = await setUp({
+      ...setup,
+      file: end === 'killed' ? copy : file,
+      startAt: first.clock.now() + minute,
+    })
+    await again.runFor(30 * minute)
+    const wasted = 1_200 - calls.length
+    assert.ok(end === 'stopped' ? wasted === 0 : wasted >= 0 && wasted <= 60, `${wasted} places were lost`)
+    await again.runFor(31 * minute)
+    assert.equal(again.counts().delivered, 2_000)
+    assert.ok(densest(calls, 60 * minute) <= 1_200)
+    await again.stop()
+    rmSync(folder, { recursive: true })
+  })
+}
+
+test('a store that does not write holds a long window, and lets it go on when it does', async () => {
+  let broken = false
+  const inner = createMemoryStore()
+  const store = new Proxy(inner, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      if (name !== 'commit') return value.bind(target)
+      return (change: Change) =>
+        broken && change.accounts !== undefined
+          ? Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'away'))
+          : inner.commit(change)
+    },
+  })
+  const harness = await setUp({ accounts: 1, rate: '1000/h', store, sandbox: {} })
+  await harness.postMany(Array.from({ length: 10 }, () => ({})))
+  await harness.runFor(second)
+  assert.equal(harness.counts().delivered, 10)
+  broken = true
+  await harness.postMany(Array.from({ length: 100 }, () => ({})))
+  await harness.runFor(10 * second)
+  assert.equal(harness.counts().delivered, 50, 'what was written ahead')
+  broken = false
+  await harness.runFor(2 * second)
+  assert.equal(harness.counts().delivered, 110)
+  await harness.stop()
 })
 
 test('a probe that says nothing of the account leaves it open, and the next call is the probe', () => {

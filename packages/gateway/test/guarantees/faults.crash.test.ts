@@ -4,58 +4,20 @@
  * number tells whose it was. Everything that is asserted is from there or from the record after the restart.
  */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { createInterface } from 'node:readline'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { createSite, type Site } from '../child.ts'
+import { openSandbox, type SandboxProcess } from './sandbox-process.ts'
 
-const launcher = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url))
 /** Of each account, calls per second. */
 const rate = 20
 const sidOf = (index: number): string => `AC${String(index).padStart(32, '0')}`
-
-interface Call {
-  readonly at: number
-  readonly account: string
-  readonly message: { readonly to: { readonly phone: string } }
-  readonly fate: string
-  readonly arrived: boolean
-}
 
 interface Account {
   readonly id: string
   readonly status: string
   readonly blockedUntil: string | null
 }
-
-async function openSandbox(t: TestContext) {
-  const child = spawn(process.execPath, [launcher, 'sandbox', '--port', '0', '--smtp-port', '0', '--json'])
-  t.after(() => child.kill('SIGKILL'))
-  const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()
-  const { url } = JSON.parse(first.value as string) as { url: string }
-  const get = async <T>(path: string): Promise<T> =>
-    (await (await fetch(`${url}/_sandbox/${path}`)).json()) as T
-  return {
-    url,
-    calls: async () => (await get<{ items: readonly Call[] }>('calls')).items,
-    counters: (account: string) =>
-      get<{ calls: number; whileBlocked: number; fates: Record<string, number> }>(
-        `counters?account=${account}`,
-      ),
-    windows: async () =>
-      (await get<{ items: readonly { account: string; most: number }[] }>('windows?window=1s')).items,
-    async behave(behaviour: object, account?: string) {
-      const query = account === undefined ? '' : `?account=${account}`
-      const body = JSON.stringify(behaviour)
-      const answer = await fetch(`${url}/_sandbox/behaviour${query}`, { method: 'PUT', body })
-      assert.equal(answer.status, 204)
-    },
-  }
-}
-
-type Sandbox = Awaited<ReturnType<typeof openSandbox>>
 
 interface Setup {
   readonly accounts: number
@@ -66,7 +28,7 @@ interface Setup {
 
 interface Rig {
   readonly site: Site
-  readonly sandbox: Sandbox
+  readonly sandbox: SandboxProcess
   post(count: number, priority?: string): Promise<void>
   accounts(): Promise<readonly Account[]>
   /** Waits until it is so, at most 20 s. */
@@ -167,7 +129,7 @@ async function setUp(t: TestContext, { accounts, pool, concurrency = 1 }: Setup)
       const doubles = arrived.length - people.size
       t.diagnostic(`${doubles} doubles, ${unknown} outcomes unknown, of ${serial}`)
       assert.ok(doubles <= inFlightMax, `${doubles} doubles, and at most ${inFlightMax} were in flight`)
-      for (const { account, most } of await sandbox.windows())
+      for (const { account, most } of await sandbox.windows('1s'))
         assert.ok(most <= rate, `${account} was called ${most} times in a second`)
       assert.ok(!site.log().includes('canary-7f3a'), 'no secret in the log')
     },

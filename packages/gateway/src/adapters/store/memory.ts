@@ -91,7 +91,9 @@ class MemoryStore implements Store {
 
   #writeAccount(record: AccountRecord): void {
     const key = keyOf(record.channel, record.provider, record.account)
-    if (record.blockedUntil === undefined && record.breaker === undefined) this.#accounts.delete(key)
+    const { blockedUntil, breaker, use } = record
+    const isEmpty = blockedUntil === undefined && breaker === undefined && use === undefined
+    if (isEmpty) this.#accounts.delete(key)
     else this.#accounts.set(key, record)
   }
 

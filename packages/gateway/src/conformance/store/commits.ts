@@ -244,6 +244,26 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.accounts(), [open])
   })
 
+  test('keeps the use of accounts with what else is known, as long as there is any', async (store) => {
+    const account = { channel: 'email', provider: 'smtp', account: 'a' } as const
+    const calls = Array.from({ length: 300 }, (_, slice) => [epoch + slice * 36_000, 7] as const)
+    const use = { calls, ahead: 500, windowMs: 3_600_020 }
+    await must(store, { accounts: [{ ...account, use }] })
+    assert.deepEqual(await store.accounts(), [{ ...account, use }])
+    const accept = [someNotification()]
+    const ended = { ...account, blockedUntil: epoch + 5, use: { ...use, calls: calls.slice(1), ahead: 0 } }
+    await must(store, { accept, accounts: [ended] })
+    assert.deepEqual(await store.accounts(), [ended])
+    assert.deepEqual(
+      await store.commit({ accept, accounts: [{ ...account, use }] }),
+      conflict(accept[0]!.id),
+      'with a change that is refused it is not written',
+    )
+    assert.deepEqual(await store.accounts(), [ended])
+    await must(store, { accounts: [account] })
+    assert.deepEqual(await store.accounts(), [])
+  })
+
   test('stores people by tenant, the last version', async (store) => {
     const person: Recipient = {
       tenant: 'acme',

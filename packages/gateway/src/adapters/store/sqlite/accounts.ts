@@ -1,4 +1,4 @@
-/** Provider accounts that are not healthy: a JSON text each, gone when it is healthy again. */
+/** What is to be known of provider accounts: a JSON text each, gone when there is nothing any more. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { AccountRecord } from '../../../ports.ts'
 import { checkSum, sumOf } from './sum.ts'

@@ -63,13 +63,13 @@ export function encode(change: Change): Tape {
   }
   for (const record of accounts) {
     const { channel, provider, account } = record
-    tape.push(Op.account, channel, provider, account, isHealthy(record) ? '' : JSON.stringify(record))
+    tape.push(Op.account, channel, provider, account, isEmpty(record) ? '' : JSON.stringify(record))
   }
   return tape
 }
 
-function isHealthy({ blockedUntil, breaker }: AccountRecord): boolean {
-  return blockedUntil === undefined && breaker === undefined
+function isEmpty({ blockedUntil, breaker, use }: AccountRecord): boolean {
+  return blockedUntil === undefined && breaker === undefined && use === undefined
 }
 
 function putMove(tape: Tape, { before, after }: Move): void {
