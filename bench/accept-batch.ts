@@ -8,12 +8,13 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { options } from './catalogue.ts'
 import { draftOf } from './contestants/gateway.ts'
-import { options, save } from './figures.ts'
+import { save } from './figures.ts'
 import type { Loaded } from './load.ts'
 import { start } from './process.ts'
 
-const { rounds, rows } = options({ rounds: 5, rows: 20_000 })
+const { rounds, rows } = options('accept-batch')
 const people = 100_000
 const batch = 100
 const tomorrow = Date.now() + 86_400_000

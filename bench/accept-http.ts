@@ -5,12 +5,13 @@
  *
  *     npm run bench -- accept-http [--rounds 5] [--requests 20000]
  */
-import { median, options, save } from './figures.ts'
+import { options } from './catalogue.ts'
+import { median, save } from './figures.ts'
 import type { Cost } from './host.ts'
 import type { Load, Loaded } from './load.ts'
 import { type Peer, start } from './process.ts'
 
-const { rounds, requests } = options({ rounds: 5, requests: 20_000 })
+const { rounds, requests } = options('accept-http')
 const path = '/api/v1/notifications'
 const load = start('load.ts')
 const tomorrow = new Date(Date.now() + 86_400_000).toISOString()

@@ -13,9 +13,10 @@ import { Pool } from '../packages/gateway/src/dispatch/pool.ts'
 import { createGateway, virtualParts } from '../packages/gateway/src/gateway.ts'
 import type { Account, Message } from '../packages/gateway/src/ports.ts'
 import { createVirtualClock } from '../packages/gateway/src/simulation/clock.ts'
-import { median, options } from './figures.ts'
+import { options } from './catalogue.ts'
+import { median } from './figures.ts'
 
-const { rounds, messages } = options({ rounds: 5, messages: 20_000 })
+const { rounds, messages } = options('dispatch')
 const start = Date.UTC(2026, 10, 21)
 const sizes = [1, 50, 500] as const
 const leases = 200_000

@@ -13,12 +13,13 @@ import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { options, percentile, save } from './figures.ts'
+import { options } from './catalogue.ts'
+import { percentile, save } from './figures.ts'
 import type { Cost, Settled } from './host.ts'
 import type { Load, Loaded } from './load.ts'
 import { type Peer, start } from './process.ts'
 
-const { rounds, messages } = options({ rounds: 5, messages: 10_000 })
+const { rounds, messages } = options('end-to-end')
 const load = start('load.ts')
 
 async function freePort(): Promise<number> {

@@ -7,11 +7,13 @@
  *
  *     npm run bench -- fairness [--rounds 2] [--seconds 6]
  */
+
+import { options } from './catalogue.ts'
 import type { Crowd, Waits } from './contestants/crowd.ts'
-import { type Comparison, options, percentile, save } from './figures.ts'
+import { type Comparison, percentile, save } from './figures.ts'
 import { start } from './process.ts'
 
-const { rounds, seconds } = options({ rounds: 2, seconds: 6 })
+const { rounds, seconds } = options('fairness')
 
 async function measure(crowd: Omit<Crowd, 'seconds'>): Promise<Waits> {
   const host = start('host.ts', 'crowd.ts', JSON.stringify({ ...crowd, seconds } satisfies Crowd))

@@ -6,7 +6,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism, loadavg } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 
 export interface Comparison {
   readonly what: string
@@ -55,16 +54,6 @@ export function meetsGoal(comparison: Comparison): boolean | undefined {
   if (goal === undefined) return undefined
   const reached = ratioOf(comparison) ?? median(ours)
   return 'min' in goal ? reached >= goal.min : reached <= goal.max
-}
-
-/** Numbers from the command line over the defaults of a benchmark. */
-export function options<const T extends Record<string, number>>(defaults: T): { [K in keyof T]: number } {
-  const { values } = parseArgs({
-    options: Object.fromEntries(Object.keys(defaults).map((name) => [name, { type: 'string' as const }])),
-    strict: false,
-  })
-  const read = Object.entries(values).filter(([name]) => name in defaults)
-  return { ...defaults, ...Object.fromEntries(read.map(([name, value]) => [name, Number(value)])) }
 }
 
 const resultsFolder = join(import.meta.dirname, 'results')

@@ -4,15 +4,15 @@
  * client drives them in turn. Requests a second depend on the machine and its neighbours, so the CPU time of the
  * server process a request stands beside them, and only ratios of the same minute count.
  *
- *     node --conditions=sluice-source bench/http-route.ts [--seconds 2] [--rounds 5]
+ *     npm run bench -- http-route [--seconds 2] [--rounds 5]
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { parseArgs } from 'node:util'
 import type { Admit } from '../packages/gateway/src/doors.ts'
 import { createHttpServer, type HttpServerOptions } from '../packages/gateway/src/intake/server.ts'
 import type { Decision, Notification } from '../packages/gateway/src/model.ts'
+import { options } from './catalogue.ts'
 import { open as openConstant } from './contestants/constant.ts'
 
 const connections = 64
@@ -152,7 +152,7 @@ async function serve(name: string): Promise<void> {
   process.send!({ port })
 }
 
-async function compare(seconds: number, rounds: number): Promise<void> {
+async function compare({ seconds, rounds }: { seconds: number; rounds: number }): Promise<void> {
   const cases = [
     { name: 'constant', server: 'constant', keyed: false },
     { name: 'sluice', server: 'sluice', keyed: false },
@@ -190,12 +190,6 @@ async function compare(seconds: number, rounds: number): Promise<void> {
   }
 }
 
-const { values } = parseArgs({
-  options: {
-    serve: { type: 'string' },
-    seconds: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '5' },
-  },
-})
-if (values.serve === undefined) await compare(Number(values.seconds), Number(values.rounds))
-else await serve(values.serve)
+const [, , role, served] = process.argv
+if (role === '--serve') await serve(served!)
+else await compare(options('http-route'))

@@ -7,7 +7,8 @@
  *     npm run bench -- limiter-memory [--rounds 5] [--seconds 1]
  */
 import { createLimits, limit, memoryStore } from '@sluice/limits'
-import { options, save } from './figures.ts'
+import { options } from './catalogue.ts'
+import { save } from './figures.ts'
 import { answer, start } from './process.ts'
 
 type Set = 'R1' | 'R6'
@@ -121,7 +122,7 @@ async function measure({ name, set, seconds }: { name: Name; set: Set; seconds: 
 }
 
 async function compare(): Promise<void> {
-  const { rounds, seconds } = options({ rounds: 5, seconds: 1 })
+  const { rounds, seconds } = options('limiter-memory')
   const found = new Map<string, number[]>()
   for (let round = 0; round < rounds; round += 1) {
     for (const set of ['R1', 'R6'] as const) {

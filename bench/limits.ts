@@ -4,12 +4,13 @@
  * are measured once, one after the other, on the same Redis. Writes results/limits.json and the tables in the
  * library's README.
  *
- *     npm run bench -- limits [--rounds 5] [--seconds 0.8] [--minutes 6] [--quick]
+ *     npm run bench -- limits [--rounds 5] [--seconds 0.8] [--keys 3000] [--minutes 6] [--quick]
  *
  * No round is begun that would end after so many minutes: on a busy machine there are fewer, and the record says so.
  */
 import { loadavg } from 'node:os'
-import { options, save } from './figures.ts'
+import { options } from './catalogue.ts'
+import { save } from './figures.ts'
 import type { Behaviour, Load } from './limits/contestant.ts'
 import { comparisons, type Found, type Measured, notes } from './limits/findings.ts'
 import { inMemory, overRedis, type SetName, setNames } from './limits/rules.ts'
@@ -17,12 +18,9 @@ import { type Server, startServer } from './limits/server.ts'
 import { writeTables } from './limits/tables.ts'
 import { type Peer, start } from './process.ts'
 
-const quick = process.argv.includes('--quick')
-const wanted = options(
-  quick
-    ? { rounds: 1, seconds: 0.2, keys: 500, minutes: 6 }
-    : { rounds: 5, seconds: 0.8, keys: 3_000, minutes: 6 },
-)
+const given = options('limits')
+const { quick } = given
+const wanted = quick ? { ...given, rounds: 1, seconds: 0.2, keys: 500 } : given
 const { seconds, keys } = wanted
 /** What each subject has on record when the load begins. */
 const events = 5

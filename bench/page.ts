@@ -19,7 +19,7 @@ Every figure on this page was written here by the command that measured it:
 npm run bench                          # all of them, and this page anew
 npm run bench -- accept-http           # one
 npm run bench -- end-to-end --rounds 3
-npm run bench -- --list
+npm run bench -- --help
 \`\`\`
 
 Ours and what it is compared with run in turn, in the same minute, on the same machine, each in a process of its own;

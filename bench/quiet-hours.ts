@@ -3,7 +3,7 @@
  * over a month, beside one reading of `Intl.DateTimeFormat`, the least that asking the platform each time would
  * cost. Rounds are interleaved; the median of seven is printed.
  *
- *     node --conditions=sluice-source bench/quiet-hours.ts
+ *     npm run bench -- quiet-hours
  */
 import {
   forbiddenIntervals,

@@ -1,46 +1,51 @@
 /**
- * The door of the benchmarks: runs those that are named (else all), each in a process of its own, shows what came
- * out, and writes docs/reference/benchmarks.md from everything on record.
+ * The door of the benchmarks: runs those that are named (else all that the page shows), each in a process of its own,
+ * shows what came out, and writes docs/reference/benchmarks.md from everything on record.
  *
- *     npm run bench [-- name…] [-- --rounds 5] [--list]
+ *     npm run bench -- --help
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { columns } from '../packages/gateway/src/cli/command.ts'
+import { didYouMean } from '../packages/gateway/src/config/suggestion.ts'
+import { misused } from '../scripts/arguments.ts'
+import { benchmarks, catalogue, type Name, optionLines, options, studies } from './catalogue.ts'
 import { median, meetsGoal, type Result, ratioOf } from './figures.ts'
 import { writePage } from './page.ts'
 
-/** Those that the page shows, in the order of their length. */
-const benchmarks = [
-  'limiter-memory',
-  'limits',
-  'accept-http',
-  'accept-batch',
-  'end-to-end',
-  'scheduled',
-  'fairness',
-]
-/** Studies of one part, which print their figures; run by name. */
-const studies = [
-  'http-route',
-  'store',
-  'store-thread',
-  'store-full',
-  'quiet-hours',
-  'line',
-  'websocket',
-  'dispatch',
-  'threads',
-]
-/** What these are compared with is no dependency of the project. */
-const withRivals = new Set(['limiter-memory', 'limits', 'end-to-end'])
-
 const here = import.meta.dirname
-const known = [...benchmarks, ...studies].filter((name) => existsSync(join(here, `${name}.ts`)))
-const args = process.argv.slice(2).filter((arg) => arg !== '--')
-const firstOption = args.findIndex((arg) => arg.startsWith('--'))
-const names = firstOption < 0 ? args : args.slice(0, firstOption)
-const passed = firstOption < 0 ? [] : args.slice(firstOption)
+const inOrder = Object.keys(benchmarks) as (keyof typeof benchmarks)[]
+const isKnown = (name: string): name is Name => Object.hasOwn(catalogue, name)
+
+function usageOf(name: Name): string {
+  const taken = optionLines([name])
+  return [
+    `Usage: npm run bench -- ${name}${taken.length > 0 ? ' [options]' : ', which takes no options'}`,
+    `  ${catalogue[name].what}`,
+    ...(taken.length > 0 ? ['', 'Options (the default in brackets):', ...taken] : []),
+  ].join('\n')
+}
+
+function usage(): string {
+  const list = (those: typeof benchmarks | typeof studies) =>
+    columns(Object.entries(those).map(([name, { what }]) => [name, what]))
+  return [
+    'Usage: npm run bench -- [name…] [options]',
+    '',
+    'Benchmarks, which the page shows; all of them, for many minutes, where none is named:',
+    ...list(benchmarks),
+    '',
+    'Studies of one part, which only print; run by name:',
+    ...list(studies),
+    '',
+    'page writes docs/reference/benchmarks.md from what is on record and measures nothing.',
+    '',
+    'Options, each for those that take it (the default in brackets):',
+    ...optionLines([...inOrder, ...(Object.keys(studies) as Name[])]),
+    `  ${'--help'.padEnd(22)} this; after a name, what that one takes`,
+  ].join('\n')
+}
 
 function installRivals(): void {
   const { dependencies } = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
@@ -71,28 +76,47 @@ function show(name: string): void {
   }
 }
 
-function run(name: string): boolean {
+function run(name: Name, passed: readonly string[]): boolean {
   console.log(`\n${name}`)
-  if (withRivals.has(name)) installRivals()
+  if (catalogue[name].rivals) installRivals()
   const flags = ['--conditions=sluice-source', '--disable-warning=ExperimentalWarning']
   const { status } = spawnSync(process.execPath, [...flags, join(here, `${name}.ts`), ...passed], {
     stdio: 'inherit',
   })
-  if (status === 0 && benchmarks.includes(name)) show(name)
+  if (status === 0 && Object.hasOwn(benchmarks, name)) show(name)
   if (status !== 0) console.error(`${name} failed`)
   return status === 0
 }
 
-const unknown = names.filter((name) => !known.includes(name) && name !== 'page')
-if (passed.includes('--list') || unknown.length > 0) {
-  if (unknown.length > 0) console.error(`there is no benchmark called ${unknown.join(', ')}`)
-  console.log(
-    `benchmarks: ${benchmarks.join(' ')}\nstudies:    ${studies.join(' ')}\npage        only writes the page`,
-  )
-  process.exitCode = unknown.length > 0 ? 2 : 0
-} else {
-  const chosen = (names.length > 0 ? names : benchmarks).filter((name) => name !== 'page')
-  const failed = chosen.filter((name) => !run(name))
-  writePage()
-  process.exitCode = failed.length > 0 ? 1 : 0
+/** The names before the first option, and the options; what does not exist ends the process. */
+function readArguments(args: readonly string[]): {
+  readonly names: readonly Name[]
+  readonly passed: string[]
+} {
+  const first = args.findIndex((arg) => arg.startsWith('-'))
+  const named = first < 0 ? args : args.slice(0, first)
+  const passed = first < 0 ? [] : args.slice(first)
+  for (const name of named)
+    if (!isKnown(name) && name !== 'page') {
+      const meant = didYouMean(name, Object.keys(catalogue))
+      misused(usage(), `there is no benchmark called ${name}${meant}`)
+    }
+  const names = named.filter(isKnown)
+  if (passed.includes('--help') || passed.includes('-h')) {
+    console.log(names.length > 0 ? names.map(usageOf).join('\n\n') : usage())
+    process.exit(0)
+  }
+  const chosen = named.length > 0 ? names : inOrder
+  for (const name of chosen)
+    try {
+      options(name, passed)
+    } catch (error) {
+      misused(usageOf(name), `${name}: ${(error as Error).message}`)
+    }
+  return { names: chosen, passed }
 }
+
+const { names, passed } = readArguments(process.argv.slice(2))
+const failed = names.filter((name) => !run(name, passed))
+writePage()
+process.exitCode = failed.length > 0 ? 1 : 0

@@ -6,11 +6,12 @@
  *     npm run bench -- scheduled [--rounds 5] [--full 1000000] [--rows 5000]
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { options, save } from './figures.ts'
+import { options } from './catalogue.ts'
+import { save } from './figures.ts'
 import type { Cost, Settled } from './host.ts'
 import { type Peer, start } from './process.ts'
 
-const { rounds, full, rows } = options({ rounds: 5, full: 1_000_000, rows: 5_000 })
+const { rounds, full, rows } = options('scheduled')
 const hourMs = 3_600_000
 const people = 100_000
 const megabytes = ({ rssBytes }: Cost): number => rssBytes / 2 ** 20

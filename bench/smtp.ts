@@ -3,20 +3,17 @@
  * at fixed rates and while the event loop is kept busy in turns of 3 ms, and mails a second in a burst. The server
  * is the tests' sink in a process of its own. With `--nodemailer` the same through nodemailer's own pool.
  *
- *     node --conditions=sluice-source bench/smtp.ts [--nodemailer] [--connections 8]
+ *     npm run bench -- smtp [--nodemailer] [--connections 8]
  */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import nodemailer from 'nodemailer'
 import { createSmtpProvider } from '../packages/gateway/src/adapters/providers/smtp.ts'
 import type { Message } from '../packages/gateway/src/ports.ts'
+import { options } from './catalogue.ts'
 
-const { values } = parseArgs({
-  options: { nodemailer: { type: 'boolean', default: false }, connections: { type: 'string', default: '8' } },
-})
-const connections = Number(values.connections)
+const { connections, nodemailer: byNodemailer } = options('smtp')
 const now = (): number => performance.timeOrigin + performance.now()
 
 const sinkFile = fileURLToPath(new URL('../packages/gateway/test/sinks/smtp.ts', import.meta.url))
@@ -120,8 +117,8 @@ function keepBusy(turnMs: number): () => void {
 }
 
 const { port } = await ask<{ port: number }>()
-const { send, close } = await (values.nodemailer ? openNodemailer(port) : openSluice(port))
-console.log(`${values.nodemailer ? 'nodemailer’s pool' : 'sluice'}, ${connections} connections`)
+const { send, close } = await (byNodemailer ? openNodemailer(port) : openSluice(port))
+console.log(`${byNodemailer ? 'nodemailer’s pool' : 'sluice'}, ${connections} connections`)
 await pace('(warming up)', send, 500, 1_000)
 for (const perSecond of [100, 500, 1_000]) await pace(`${perSecond}/s`, send, perSecond, perSecond * 3)
 const stop = keepBusy(3)

@@ -4,30 +4,19 @@
  * settle it. `due in order`: what was accepted together is due together; `due at random`: every release touches rows
  * from all over the file, the worst case.
  *
- *     node --conditions=sluice-source bench/store-full.ts [--full 1000000] [--rounds 5] [--rows 5000]
+ *     npm run bench -- store-full [--full 1000000] [--rounds 5] [--rows 5000]
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
 import type { SqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
 import { createSqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
 import { settled, someNotification } from '../packages/gateway/src/conformance/store/sample.ts'
 import type { Move, Notification } from '../packages/gateway/src/model.ts'
 import { advance } from '../packages/gateway/src/model.ts'
 import type { Clock } from '../packages/gateway/src/ports.ts'
+import { options } from './catalogue.ts'
 
-const { values } = parseArgs({
-  options: {
-    full: { type: 'string', default: '1000000' },
-    rounds: { type: 'string', default: '5' },
-    rows: { type: 'string', default: '5000' },
-    folder: { type: 'string', default: tmpdir() },
-  },
-})
-const full = Number(values.full)
-const rounds = Number(values.rounds)
-const rows = Number(values.rows)
+const { full, rounds, rows, folder: parent } = options('store-full')
 
 const clock: Clock = {
   now: Date.now,
@@ -102,7 +91,7 @@ async function release(store: SqliteStore, until: number, count: number): Promis
   }
 }
 
-const folder = mkdtempSync(join(values.folder, 'sluice-bench-'))
+const folder = mkdtempSync(join(parent, 'sluice-bench-'))
 const file = join(folder, 'full.db')
 const open = (path: string): SqliteStore => createSqliteStore({ clock, path })
 let filled = open(file)

@@ -3,29 +3,19 @@
  * interleaved rounds: at saturation (clients that accept and settle one notification after the other, and batches of
  * a hundred), and at a steady pace (delay of the event loop, latency of a commit). Figures of decision record 0003.
  *
- *     node --conditions=sluice-source bench/store-thread.ts [--rounds 5] [--seconds 2] [--pace 3000]
+ *     npm run bench -- store-thread [--rounds 5] [--seconds 2] [--pace 3000]
  */
 import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { parseArgs } from 'node:util'
 import { createSqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
 import { settled, someNotification } from '../packages/gateway/src/conformance/store/sample.ts'
 import type { Notification } from '../packages/gateway/src/model.ts'
 import type { Clock, Store } from '../packages/gateway/src/ports.ts'
+import { options } from './catalogue.ts'
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '5' },
-    seconds: { type: 'string', default: '2' },
-    pace: { type: 'string', default: '3000' },
-    folder: { type: 'string', default: tmpdir() },
-  },
-})
-const rounds = Number(values.rounds)
-const lengthMs = Number(values.seconds) * 1_000
-const pace = Number(values.pace)
+const { rounds, seconds, pace, folder: parent } = options('store-thread')
+const lengthMs = seconds * 1_000
 const clients = 64
 
 const clock: Clock = {
@@ -115,7 +105,7 @@ async function keepPace(mode: string, store: Store): Promise<void> {
   note(`${pace}/s: accept + settle p99, ms · ${mode}`, latencies[Math.floor(latencies.length * 0.99)]!)
 }
 
-const folder = mkdtempSync(join(values.folder, 'sluice-bench-'))
+const folder = mkdtempSync(join(parent, 'sluice-bench-'))
 for (let round = 0; round < rounds; round += 1) {
   for (const [mode, thread] of [
     ['own thread', true],

@@ -1,30 +1,19 @@
 /**
  * The embedded store against raw INSERTs of the same rows on the same disk in the same minute: interleaved rounds,
- * medians. `node --conditions=sluice-source bench/store.ts [--rounds 5] [--rows 20000] [--full 0]`; `--full 1000000`
+ * medians. `npm run bench -- store [--rounds 5] [--rows 20000] [--full 0]`; `--full 1000000`
  * first fills the store with so many scheduled notifications.
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { parseArgs } from 'node:util'
 import { createSqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
 import type { Notification } from '../packages/gateway/src/model.ts'
 import { advance } from '../packages/gateway/src/model.ts'
 import type { Clock, Store } from '../packages/gateway/src/ports.ts'
+import { options } from './catalogue.ts'
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '5' },
-    rows: { type: 'string', default: '20000' },
-    full: { type: 'string', default: '0' },
-    folder: { type: 'string', default: tmpdir() },
-  },
-})
-const rounds = Number(values.rounds)
-const rows = Number(values.rows)
-const full = Number(values.full)
-const folder = mkdtempSync(join(values.folder, 'sluice-bench-'))
+const { rounds, rows, full, folder: parent } = options('store')
+const folder = mkdtempSync(join(parent, 'sluice-bench-'))
 
 const clock: Clock = {
   now: () => Date.now(),

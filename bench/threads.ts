@@ -7,11 +7,12 @@
  *     npm run bench -- threads [--rounds 5] [--messages 6000]
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { median, options } from './figures.ts'
+import { options } from './catalogue.ts'
+import { median } from './figures.ts'
 import type { Cost, Threads } from './host.ts'
 import { type Peer, start } from './process.ts'
 
-const { rounds, messages } = options({ rounds: 5, messages: 6_000 })
+const { rounds, messages } = options('threads')
 const path = '/api/v1/notifications'
 const load = start('load.ts')
 

@@ -4,7 +4,7 @@
  * of them each and once by all (200,000 frames a second). The gateway, the crowd and the quiet tenant are a process
  * each. The crowd counts bytes and reads nothing in them, so that it is not what is measured.
  *
- *     node --conditions=sluice-source bench/websocket.ts [--seconds 6] [--rounds 1] [--connections 1000]
+ *     npm run bench -- websocket [--seconds 6] [--rounds 1] [--connections 1000]
  */
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { loadConfig } from '../packages/gateway/src/config/load.ts'
 import { createGateway } from '../packages/gateway/src/gateway.ts'
-import { options, percentile } from './figures.ts'
+import { options } from './catalogue.ts'
+import { percentile } from './figures.ts'
 import { answer, start } from './process.ts'
 
 const role = process.argv[2]
@@ -156,7 +157,7 @@ async function quietTenant(url: string): Promise<readonly WebSocket[]> {
 }
 
 async function measure(): Promise<void> {
-  const { seconds, rounds, connections } = options({ seconds: 6, rounds: 1, connections: 1_000 })
+  const { seconds, rounds, connections } = options('websocket')
   const gateway = start('websocket.ts', 'gateway')
   const noisy = start('websocket.ts', 'crowd')
   const url = await gateway.ask<string>('url')

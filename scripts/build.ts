@@ -9,12 +9,16 @@ import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { misused, readArguments } from './arguments.ts'
 import { bundle } from './build/bundle.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** In the order in which they need each other. */
 export const packages = ['limits', 'gateway'] as const
+
+const usage = `Usage: npm run build -- [package…]
+  Builds the packages named (${packages.join(', ')}); without a name all, and holds what would be packed against package.json.`
 
 /** Published as few small files; the others as the compiler emits them, one for one. */
 const bundled = new Set<string>(['limits'])
@@ -123,7 +127,9 @@ function packed(folder: string): Packed {
 }
 
 if (basename(process.argv[1] ?? '') === 'build.ts') {
-  const named = process.argv.slice(2)
+  const { positionals: named } = readArguments(usage, {}, { allowPositionals: true })
+  for (const name of named)
+    if (!packages.some((each) => each === name)) misused(usage, `there is no package "${name}"`)
   try {
     for (const name of named.length > 0 ? named : packages) build(name)
     for (const name of named.length > 0 ? [] : packages) {

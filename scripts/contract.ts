@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { readArguments } from './arguments.ts'
 import { checkTypes } from './contract/client-types.ts'
 import { runSchemathesis } from './contract/schemathesis.ts'
 import { freePort } from './services/port.ts'
@@ -80,13 +80,7 @@ function troubles(log: string): readonly string[] {
 }
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: { cases: { type: 'string' }, seed: { type: 'string' }, help: { type: 'boolean' } },
-  })
-  if (values.help === true) {
-    console.log(usage)
-    return 0
-  }
+  const { values } = readArguments(usage, { cases: { type: 'string' }, seed: { type: 'string' } })
   const folder = mkdtempSync(join(tmpdir(), 'sluice-contract-'))
   const gateway = await startGateway(folder)
   const failures: string[] = []

@@ -4,6 +4,7 @@
  * What a shell should read goes to stdout, what a person should read to stderr.
  */
 import { spawn } from 'node:child_process'
+import { misused } from './arguments.ts'
 import { engines } from './services/engines.ts'
 import { isAlive } from './services/process.ts'
 import { records, type Service, stopOrphans, stopRecord } from './services/service.ts'
@@ -27,8 +28,7 @@ async function main(words: string[]): Promise<number> {
       return status()
     case 'run': {
       const dashes = rest.indexOf('--')
-      if (dashes < 1 || dashes === rest.length - 1)
-        throw new Misused('run wants engines, "--", and a command')
+      if (dashes < 1 || dashes === rest.length - 1) misused(usage, 'run wants engines, "--", and a command')
       return runWith(known(rest.slice(0, dashes)), rest.slice(dashes + 1))
     }
     case 'help':
@@ -36,15 +36,13 @@ async function main(words: string[]): Promise<number> {
       console.log(usage)
       return 0
     default:
-      throw new Misused(command ? `there is no command "${command}"` : 'which command?')
+      misused(usage, command ? `there is no command "${command}"` : 'which command?')
   }
 }
 
-class Misused extends Error {}
-
 function known(names: string[]): string[] {
-  if (names.length === 0) throw new Misused('which engine?')
-  for (const name of names) if (!(name in engines)) throw new Misused(`there is no engine "${name}"`)
+  if (names.length === 0) misused(usage, 'which engine?')
+  for (const name of names) if (!(name in engines)) misused(usage, `there is no engine "${name}"`)
   return names
 }
 
@@ -105,6 +103,6 @@ function kept() {
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  console.error(error instanceof Misused ? `${error.message}\n\n${usage}` : (error as Error).message)
-  process.exitCode = error instanceof Misused ? 2 : 1
+  console.error((error as Error).message)
+  process.exitCode = 1
 }

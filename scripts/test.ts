@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
+import { misused, readArguments } from './arguments.ts'
 import { choose } from './runner/choice.ts'
 import { runFiles } from './runner/files.ts'
 import { add, createTally, say, seconds, type Tally } from './runner/tally.ts'
@@ -42,22 +42,18 @@ async function phase(name: string, work: () => Promise<Tally>): Promise<Tally> {
 }
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      only: { type: 'string', multiple: true, default: [] },
-      unit: { type: 'boolean', default: false },
-      seed: { type: 'string' },
-      'keep-going': { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
+  const { values } = readArguments(usage, {
+    only: { type: 'string', multiple: true, default: [] as string[] },
+    unit: { type: 'boolean', default: false },
+    seed: { type: 'string' },
+    'keep-going': { type: 'boolean', default: false },
   })
-  if (values.help) return print(usage)
   if (values.seed !== undefined) process.env.SLUICE_SEED = values.seed
 
   const tree = readTree(root)
   const choice = choose(tree, values)
   const files = [...choice.beside, ...choice.alone]
-  if (files.length === 0) throw new Error(`no test file has ${values.only.join(' or ')} in its path`)
+  if (files.length === 0) misused(usage, `no test file has ${values.only.join(' or ')} in its path`)
 
   if (values.only.length === 0) {
     await checks()
@@ -142,7 +138,7 @@ for (const [name, code] of [
 try {
   await main()
 } catch (error) {
-  print(`\n${(error as Error).message}\n\n${usage}`)
+  print(`\n${(error as Error).message}`)
   sum.failed++
 }
 if (times.length > 0) print(`\n${times.join(' · ')}`)

@@ -5,6 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { readArguments } from './arguments.ts'
 import { adaptersHaveOneDoor, decidingIsPure, importsStayInside } from './tidy/boundaries.ts'
 import type { Check, Fault } from './tidy/check.ts'
 import { codesAreDocumented, codesAreTested } from './tidy/codes.ts'
@@ -18,6 +19,9 @@ import {
 } from './tidy/map.ts'
 import { readTree } from './tidy/tree.ts'
 import { linksLead, noMachinePaths, nothingIsPutOff, pagesAreListed } from './tidy/words.ts'
+
+const usage = `Usage: npm run tidy -- [options]
+  --record   lower the recorded sizes of files to what they are now`
 
 export const checks: readonly Check[] = [
   importsStayInside,
@@ -66,7 +70,8 @@ export function describe(outcomes: readonly Outcome[]): string {
 
 if (import.meta.main) {
   const root = fileURLToPath(new URL('..', import.meta.url))
-  if (process.argv.includes('--record')) {
+  const { values } = readArguments(usage, { record: { type: 'boolean' } })
+  if (values.record === true) {
     const sizes = JSON.stringify(loweredCeilings(readTree(root)), null, 2)
     writeFileSync(join(root, 'scripts/tidy-sizes.json'), `${sizes}\n`)
   }

@@ -1,0 +1,152 @@
+/**
+ * The benchmarks: what each measures and which options it takes, with their defaults. The door (run.ts) lists them,
+ * and refuses what none of those asked for takes; each benchmark reads its own options from here.
+ */
+import { tmpdir } from 'node:os'
+import { parseArgs } from 'node:util'
+
+type Value = number | string | boolean
+
+export interface Benchmark {
+  readonly what: string
+  /** With their defaults; a switch is off. */
+  readonly options: Readonly<Record<string, Value>>
+  /** Whether what it is compared with is no dependency of the project (bench/package.json). */
+  readonly rivals?: true
+}
+
+/** Those that the page shows, in the order of their length. */
+export const benchmarks = {
+  'limiter-memory': {
+    what: 'the library in memory beside exact arrays and token buckets',
+    options: { rounds: 5, seconds: 1 },
+    rivals: true,
+  },
+  limits: {
+    what: 'the library beside others over Redis and in memory: speed, CPU, bytes, what each lets through',
+    options: { rounds: 5, seconds: 0.8, keys: 3_000, minutes: 6, quick: false },
+    rivals: true,
+  },
+  'accept-http': {
+    what: 'durable accepts, one a request, beside a route that answers a constant',
+    options: { rounds: 5, requests: 20_000 },
+  },
+  'accept-batch': {
+    what: 'durable accepts in batches of 100, beside raw INSERTs',
+    options: { rounds: 5, rows: 20_000 },
+  },
+  'end-to-end': {
+    what: 'from POST to settled, beside the stack that one would join together',
+    options: { rounds: 5, messages: 10_000 },
+    rivals: true,
+  },
+  scheduled: {
+    what: 'a million scheduled notifications: speed and memory beside an empty gateway',
+    options: { rounds: 5, full: 1_000_000, rows: 5_000 },
+  },
+  fairness: {
+    what: 'how long 99 tenants wait while another sends a hundred times its share',
+    options: { rounds: 2, seconds: 6 },
+  },
+} as const satisfies Record<string, Benchmark>
+
+/** Studies of one part, which print their figures; run by name. */
+export const studies = {
+  'http-route': {
+    what: 'intake over HTTP before any decision, beside a route that answers a constant',
+    options: { rounds: 5, seconds: 2 },
+  },
+  store: {
+    what: 'the embedded store beside raw INSERTs of the same rows',
+    options: { rounds: 5, rows: 20_000, full: 0, folder: tmpdir() },
+  },
+  'store-thread': {
+    what: 'the embedded store in the owner’s thread and in one of its own',
+    options: { rounds: 5, seconds: 2, pace: 3_000, folder: tmpdir() },
+  },
+  'store-full': {
+    what: 'the embedded store with a million waiting, beside an empty one',
+    options: { rounds: 5, rows: 5_000, full: 1_000_000, folder: tmpdir() },
+  },
+  'quiet-hours': { what: 'nanoseconds a question about quiet hours', options: {} },
+  line: { what: 'bytes and microseconds a notification behind a tenant’s limit', options: {} },
+  websocket: {
+    what: 'a quiet tenant beside one with a thousand connections',
+    options: { rounds: 1, seconds: 6, connections: 1_000 },
+  },
+  dispatch: {
+    what: 'a lease with 1, 50 and 500 accounts, and a whole gateway in virtual time',
+    options: { rounds: 5, messages: 20_000 },
+  },
+  threads: { what: 'the CPU of a message by thread (Linux)', options: { rounds: 5, messages: 6_000 } },
+  smtp: {
+    what: 'how fast and how evenly mails reach a mail server, by us or by nodemailer',
+    options: { connections: 8, nodemailer: false },
+  },
+} as const satisfies Record<string, Benchmark>
+
+const all = { ...benchmarks, ...studies }
+export type Name = keyof typeof all
+/** Every one of them, by name. */
+export const catalogue: Readonly<Record<Name, Benchmark>> = all
+
+const meanings: Readonly<Record<string, string>> = {
+  rounds: 'every contestant is measured once in each',
+  seconds: 'length of one measurement',
+  minutes: 'no round begins that would end later',
+  keys: 'subjects that the calls are spread over',
+  requests: 'in a round',
+  messages: 'in a round',
+  rows: 'notifications in a round',
+  full: 'notifications that wait in the store beforehand',
+  pace: 'notifications a second at a steady pace',
+  connections: 'open at once',
+  folder: 'where the database lies: another disk has other figures',
+  quick: 'a short run, to see that it works; no record',
+  nodemailer: 'nodemailer’s own pool in place of ours',
+}
+
+/** One line an option of those named: what it means, and its default. */
+export function optionLines(names: readonly Name[]): string[] {
+  const taken = Object.keys(meanings).filter((option) =>
+    names.some((name) => option in catalogue[name].options),
+  )
+  return taken.map((option) => {
+    const defaults = new Set(names.map((name) => catalogue[name].options[option]))
+    const known = [...defaults].filter((value) => value !== undefined && value !== false)
+    const written = `--${option}${defaults.has(false) ? '' : ' <value>'}`
+    return `  ${written.padEnd(22)} ${meanings[option]}${known.length > 0 ? ` (${known.join(', ')})` : ''}`
+  })
+}
+
+type Read<Options> = {
+  readonly [Key in keyof Options]: Options[Key] extends number
+    ? number
+    : Options[Key] extends boolean
+      ? boolean
+      : string
+}
+
+/** From the command line, else the defaults. @throws {TypeError} for what the benchmark does not take. */
+export function options<const N extends Name>(
+  name: N,
+  args: readonly string[] = process.argv.slice(2),
+): Read<(typeof all)[N]['options']> {
+  const defaults: Readonly<Record<string, Value>> = catalogue[name].options
+  const { values } = parseArgs({
+    args: [...args],
+    options: Object.fromEntries(
+      Object.entries(defaults).map(([option, value]) => [
+        option,
+        { type: typeof value === 'boolean' ? ('boolean' as const) : ('string' as const) },
+      ]),
+    ),
+  })
+  const read = Object.entries(values).map(([option, value]) => {
+    if (typeof defaults[option] !== 'number') return [option, value]
+    if (value === '' || !(Number(value) >= 0))
+      throw new TypeError(`--${option} wants a number, not "${value}"`)
+    return [option, Number(value)]
+  })
+  return { ...defaults, ...Object.fromEntries(read) }
+}
