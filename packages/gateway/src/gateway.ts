@@ -4,6 +4,7 @@
  */
 import { createAlertWebhook } from './adapters/alert-webhook.ts'
 import { createSystemClock } from './adapters/clock.ts'
+import { keptKey } from './adapters/key-file.ts'
 import { loadProvider } from './adapters/providers/loaders.ts'
 import { createSandbox, type Sandbox, type SandboxOptions } from './adapters/providers/sandbox.ts'
 import { heardByTheConnected } from './adapters/providers/websocket.ts'
@@ -174,7 +175,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   // Dispatch: accounts, leases, providers.
   const templates = parts.templates ?? loadTemplates(config)
-  const links = await createUnsubscribeLinks({ publicUrl: config.http.publicUrl, ...config.unsubscribe })
+  const { publicUrl } = config.http
+  // Without a public address nobody could follow a link: no key is made.
+  const links = createUnsubscribeLinks({ publicUrl, key: publicUrl === undefined ? '' : signingKey(config) })
   const sandbox = createSandbox({
     ...parts.sandbox,
     clock,
@@ -323,6 +326,10 @@ async function createProviders(
       : loadProvider(name, { clock, allowPrivate, hub, deadlineMs: longestOf(config, name) }),
   )
   return await Promise.all([sandbox, ...loaded.filter((each) => each !== sandbox)])
+}
+
+function signingKey({ unsubscribe }: Config): string | Buffer {
+  return unsubscribe.secret ?? keptKey(unsubscribe.keyFile)
 }
 
 /** Whether somebody is connected, and what the configuration says for when not. */

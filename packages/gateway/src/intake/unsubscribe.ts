@@ -2,9 +2,7 @@
  * Links with which one click ends mail of a category (RFC 8058). The token in a link says whose mail and which, and
  * is signed, so nothing is stored for it and nobody can make one for another person.
  */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Channel, Notification } from '../model.ts'
 import { channels } from '../model.ts'
 
@@ -26,16 +24,12 @@ export interface UnsubscribeLinks {
 export interface UnsubscribeOptions {
   /** Where the world reaches this gateway, https, without a slash at its end. */
   readonly publicUrl: string | undefined
-  /** Signs the links. @defaultValue what is in `keyFile` */
-  readonly secret?: string | undefined
-  /** Holds the key, and gets one where there is none. @defaultValue none: the key lasts as long as the process */
-  readonly keyFile?: string | undefined
+  /** Signs the links. */
+  readonly key: string | Buffer
 }
 
-export async function createUnsubscribeLinks(options: UnsubscribeOptions): Promise<UnsubscribeLinks> {
-  const { publicUrl } = options
+export function createUnsubscribeLinks({ publicUrl, key }: UnsubscribeOptions): UnsubscribeLinks {
   if (publicUrl === undefined) return { read: () => undefined }
-  const key = await readKey(options)
 
   // The words before the payload keep a key that is also used elsewhere from signing these.
   const sign = (payload: string): Buffer =>
@@ -59,21 +53,5 @@ export async function createUnsubscribeLinks(options: UnsubscribeOptions): Promi
       const known = channels.find((each) => each === channel)
       return known === undefined ? undefined : { tenant, recipient, category, channel: known }
     },
-  }
-}
-
-const keyBytes = 32
-
-async function readKey({ secret, keyFile }: UnsubscribeOptions): Promise<Buffer> {
-  if (secret !== undefined) return Buffer.from(secret)
-  if (keyFile === undefined) return randomBytes(keyBytes)
-  const made = randomBytes(keyBytes).toString('base64url')
-  await mkdir(dirname(keyFile), { recursive: true })
-  try {
-    await writeFile(keyFile, made, { flag: 'wx', mode: 0o600 })
-    return Buffer.from(made)
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-    return Buffer.from((await readFile(keyFile, 'utf8')).trim())
   }
 }

@@ -172,3 +172,15 @@ test('a configuration that is wrong ends with exit code 2 before anything is ope
   assert.match(output.err, /sluice\.yaml:1: http\.host: "0\.0\.0\.0" is no loopback address/)
   assert.equal(existsSync(join(cwd, 'data')), false)
 })
+
+test('a store in a folder that cannot be made is told at once, with exit code 2', {
+  timeout: 60_000,
+  skip: process.platform !== 'linux',
+}, async (t) => {
+  const { exit, output } = start(t, ['serve'], {
+    cwd: temporaryFolder(t),
+    env: { SLUICE_STORE: 'sqlite:/proc/sluice/data.db' },
+  })
+  assert.deepEqual(await exit, { code: 2, signal: null })
+  assert.match(output.err, /The store file \/proc\/sluice\/data\.db cannot be opened: ENOENT/)
+})

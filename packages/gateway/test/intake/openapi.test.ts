@@ -5,9 +5,9 @@ import { errors } from '../../src/errors.ts'
 import { createUnsubscribeLinks } from '../../src/intake/unsubscribe.ts'
 import { startStub } from './stub.ts'
 
-const links = await createUnsubscribeLinks({
+const links = createUnsubscribeLinks({
   publicUrl: 'https://notify.example.com',
-  secret: 'a secret of the tests',
+  key: 'a secret of the tests',
 })
 const stub = await startStub({ parts: { links } })
 

@@ -2,10 +2,11 @@
  * Opens the file: one owner, the right pragmas, the newest schema, a look at its health, and the mark by which the
  * next opening sees whether this run ended cleanly. Everything here runs once, before the first notification.
  */
-import { mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
+import { makeFolder } from '../../folder.ts'
 import { damaged, diskFault, isBusy, isDamage } from './faults.ts'
 import type { HashKey } from './hash.ts'
 import { isBrokenInside } from './log.ts'
@@ -121,7 +122,7 @@ function tune(db: DatabaseSync, path: string, cacheMib: number): void {
 function lock(path: string): () => void {
   const file = `${path}-lock`
   try {
-    mkdirSync(dirname(path), { recursive: true })
+    makeFolder(dirname(path))
     const db = new DatabaseSync(file)
     try {
       db.exec('BEGIN EXCLUSIVE')

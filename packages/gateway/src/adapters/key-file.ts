@@ -1,0 +1,39 @@
+/** A secret that is made when it is first needed and stays in a file of its owner's. */
+import { randomBytes } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { SluiceError } from '../errors.ts'
+import { makeFolder } from './folder.ts'
+
+const keyBytes = 32
+
+/**
+ * The key in the file, which gets one where there is none; without a file, a key that lasts as long as the process.
+ *
+ * @throws SluiceError `INVALID_CONFIG` where the file can neither be read nor written.
+ */
+export function keptKey(file: string | undefined): Buffer {
+  if (file === undefined) return randomBytes(keyBytes)
+  const made = randomBytes(keyBytes).toString('base64url')
+  try {
+    makeFolder(dirname(file))
+    return write(file, made) ? Buffer.from(made) : Buffer.from(readFileSync(file, 'utf8').trim())
+  } catch (error) {
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      `The key in ${file} can neither be read nor written: ${(error as Error).message}.`,
+      { cause: error },
+    )
+  }
+}
+
+/** Whether there was none; the first process that writes decides. */
+function write(file: string, key: string): boolean {
+  try {
+    writeFileSync(file, key, { flag: 'wx', mode: 0o600 })
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}

@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import { makeFolder } from '../../src/adapters/folder.ts'
+
+const root = mkdtempSync(join(tmpdir(), 'sluice-folder-'))
+after(() => rmSync(root, { recursive: true }))
+
+test('every level that is missing is made, and what is there stays', () => {
+  const path = join(root, 'a/b/c')
+  makeFolder(path)
+  makeFolder(path)
+  assert.ok(statSync(path).isDirectory())
+})
+
+test('a file in the way is told', () => {
+  writeFileSync(join(root, 'file'), '')
+  assert.throws(() => makeFolder(join(root, 'file')), { code: 'EEXIST' })
+  assert.throws(() => makeFolder(join(root, 'file/below')), { code: 'ENOTDIR' })
+})
+
+test('a folder that the system does not make is told at once', { skip: process.platform !== 'linux' }, () => {
+  assert.throws(() => makeFolder('/proc/sluice/data'), { code: 'ENOENT' })
+})
