@@ -94,6 +94,7 @@ const instantMax = 8.64e15
 /** Fills in the defaults. @throws LimitsError `INVALID_ARGUMENT` */
 export function termsOf(options: AnyOptions | undefined): Terms {
   if (options === undefined) return plainTerms
+  if (typeof options !== 'object' || options === null) refuse('the options of a call are an object')
   const {
     weight = 1,
     notBefore = 0,
@@ -124,6 +125,19 @@ const blockMsMax = 100 * 366 * 86_400_000
 export function checkBlock(ms: number): number {
   if (Number.isInteger(ms) && ms >= 1 && ms <= blockMsMax) return ms
   refuse(`a block lasts a whole number of milliseconds, from 1 to 100 years, not ${String(ms)}`)
+}
+
+/**
+ * The options of a store or limiter, for those who call without types: an object with no other names than these.
+ *
+ * @throws LimitsError `INVALID_ARGUMENT`
+ */
+export function checkOptions<O extends object>(options: O, ...known: readonly (keyof O & string)[]): O {
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
+    refuse(`options are an object with ${known.join(', ')}`)
+  const strange = Object.keys(options).find((key) => !known.some((name) => name === key))
+  if (strange !== undefined) refuse(`there is no option '${strange}'; there are ${known.join(', ')}`)
+  return options
 }
 
 type Key = 'subject' | 'id' | 'account' | 'key' | 'userId' | 'channel' | 'category'

@@ -4,7 +4,7 @@
  * nothing is stored twice. A limit is data: frozen, serialisable, made once and used in every call.
  */
 import { faultOf, LimitsError } from './errors.ts'
-import { checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
+import { checkLengths, checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
 
 /** What a reservation does over the limit: wait, be refused as a whole, or go all the same and count. */
 export const overs = ['delay', 'refuse', 'count'] as const
@@ -18,7 +18,8 @@ export interface LimitOptions {
    */
   readonly stream?: string
   /**
-   * The least distance between two events, `'300ms'` or milliseconds. It is kept as one more window, `1/300ms`.
+   * The least distance between two events, `'300ms'` or milliseconds. It is kept as one more window, `1/300ms`, and
+   * is no other window's length.
    *
    * @defaultValue none
    */
@@ -55,8 +56,8 @@ const known = new Set(['stream', 'minGap', 'over', 'countRefused'])
  * A limit over one or several rolling windows, all of which must admit.
  *
  * @param name what decisions call it; unique within the limits of one call
- * @param windows `'2/day, 5/week'` or `['2/day', '5/week']`; an empty list where there is a `minGap`. A count of 0
- *   refuses everything
+ * @param windows `'2/day, 5/week'` or `['2/day', '5/week']`, each of another length; an empty list where there is a
+ *   `minGap`. A count of 0 refuses everything
  * @throws LimitsError `INVALID_LIMIT`, `INVALID_WINDOW` or `INVALID_DURATION`, with the reason
  */
 export function limit(name: string, windows: string | readonly string[], options: LimitOptions = {}): Limit {
@@ -81,7 +82,11 @@ export function limit(name: string, windows: string | readonly string[], options
     )
   if (typeof countRefused !== 'boolean')
     throw new LimitsError('INVALID_LIMIT', `${label}: countRefused is true or false`)
-  const all = [...inLimit(label, () => parseWindows(windows)), ...inLimit(label, () => gapWindow(minGap))]
+  const all = inLimit(label, () => {
+    const both = [...parseWindows(windows), ...gapWindow(minGap)]
+    checkLengths(both)
+    return both
+  })
   if (all.length === 0)
     throw new LimitsError('INVALID_LIMIT', `${label} has no window and no minGap, so it would limit nothing`)
   return Object.freeze({ name, stream, windows: Object.freeze(all), over, countRefused })

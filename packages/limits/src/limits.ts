@@ -11,6 +11,7 @@ import {
   checkEntries,
   checkKey,
   checkList,
+  checkOptions,
   type FireCall,
   type FireOptions,
   type PreviewCall,
@@ -126,7 +127,7 @@ export function createLimits(options?: LimitsOptions<MemoryStore>): MemoryLimits
 /** Limits over a store. @throws LimitsError `INVALID_ARGUMENT` for options that make no sense */
 export function createLimits(options: LimitsOptions): Limits
 export function createLimits(options: LimitsOptions = {}): Limits {
-  const { store = memoryStore(), marginMs = 0 } = options
+  const { store = memoryStore(), marginMs = 0 } = checkOptions(options, 'store', 'marginMs')
   // A client without `redisStore` around it is the mistake of a first try.
   if (typeof store?.decide !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'store is what memoryStore() or redisStore(client) gives')

@@ -2,7 +2,7 @@
  * The limiter for those who think in notifications: who, over which channel, of which category. A table says how many
  * of each a user gets; every row that matches must admit, and then all of them count, in one call of the store.
  */
-import { checkKey } from './calls.ts'
+import { checkKey, checkOptions } from './calls.ts'
 import type { Decision, RuleRow } from './decision.ts'
 import { LimitsError } from './errors.ts'
 import { type Limit, limit, onStream } from './limit.ts'
@@ -88,7 +88,11 @@ export class NotificationRateLimiter {
   readonly #known = new Map<string, readonly Limit[]>()
 
   constructor(options: NotificationRateLimiterOptions = {}) {
-    const { store, table = defaultNotificationTable, everything = [] } = options
+    const {
+      store,
+      table = defaultNotificationTable,
+      everything = [],
+    } = checkOptions(options, 'store', 'table', 'everything')
     this.#limits = createLimits(store === undefined ? {} : { store })
     if (!Array.isArray(table)) refuse('table is a list of rows')
     this.#rows = table.map((rule, index) => ({ rule, limit: limitOf(rule, index) }))

@@ -36,7 +36,9 @@ export function fromRollingRateLimiter(options: RollingRateLimiterOptions): read
   if (!(Number.isInteger(maxInInterval) && maxInInterval > 0)) refuse('maxInInterval', maxInInterval, 1)
   if (!(Number.isInteger(minDifference) && minDifference >= 0)) refuse('minDifference', minDifference, 0)
   const gap = minDifference === 0 ? {} : { minGap: minDifference }
-  return [limit('rolling', `${maxInInterval}/${interval}ms`, { ...gap, countRefused })]
+  // A distance as long as the interval lets one through in it, whatever else it may hold.
+  const windows = minDifference === interval ? [] : `${maxInInterval}/${interval}ms`
+  return [limit('rolling', windows, { ...gap, countRefused })]
 }
 
 function refuse(name: string, value: unknown, min: number): never {

@@ -92,7 +92,7 @@ export function parseWindow(text: string): Window {
 }
 
 /**
- * Several windows: `'2/day, 5/week'`, or a list of such texts.
+ * Several windows, each of another length: `'2/day, 5/week'`, or a list of such texts.
  *
  * @throws LimitsError `INVALID_WINDOW`
  */
@@ -104,8 +104,22 @@ export function parseWindows(windows: string | readonly string[]): readonly Wind
       `windows are a text such as '2/day, 5/week' or a list of them; this is ${shown(windows)}`,
     )
   }
-  return Object.freeze(
-    texts.flatMap((text) => (typeof text === 'string' ? text.split(',') : [text])).map(parseWindow),
+  const parsed = texts
+    .flatMap((text) => (typeof text === 'string' ? text.split(',') : [text]))
+    .map(parseWindow)
+  checkLengths(parsed)
+  return Object.freeze(parsed)
+}
+
+/** Refuses two windows of one length: the wider would never decide, and both would go by nearly one name. */
+export function checkLengths(windows: readonly Window[]): void {
+  const lengths = windows.map(({ windowMs }) => windowMs)
+  const second = windows.find(({ windowMs }, index) => lengths.indexOf(windowMs) < index)
+  if (second === undefined) return
+  const first = windows[lengths.indexOf(second.windowMs)]!
+  throw new LimitsError(
+    'INVALID_WINDOW',
+    `${shown(first.text)} and ${shown(second.text)} are equally long, so only the tighter would decide: keep that one`,
   )
 }
 

@@ -52,4 +52,25 @@ describe('limit', () => {
     assert.throws(odd({ mingap: '3s' }), refused('INVALID_LIMIT', /mingap/))
     assert.throws(odd(null), refused('INVALID_LIMIT', /options/))
   })
+
+  it('is refused with two windows of one length, however they are written', () => {
+    const reason = (first: string, second: string) =>
+      new RegExp(`'a': '${first}' and '${second}' are equally long`)
+    for (const [first, second] of [
+      ['2/day', '2/day'],
+      ['2/day', '3/day'],
+      ['2/day', '3/24h'],
+      ['5/60min', '4/1h'],
+    ] as const) {
+      assert.throws(
+        () => limit('a', [first, '9/week', second]),
+        refused('INVALID_WINDOW', reason(first, second)),
+      )
+      assert.throws(() => limit('a', `${first}, ${second}`), refused('INVALID_WINDOW', reason(first, second)))
+    }
+    assert.throws(
+      () => limit('a', '5/s', { minGap: '1000ms' }),
+      refused('INVALID_WINDOW', reason('5/s', '1/1000ms')),
+    )
+  })
 })

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { createLimits, LimitsError, limit, memoryStore, type ReserveOptions } from '../src/index.ts'
+import {
+  createLimits,
+  LimitsError,
+  limit,
+  memoryBuckets,
+  memorySlots,
+  memoryStore,
+  NotificationRateLimiter,
+  type ReserveOptions,
+} from '../src/index.ts'
 
 const start = Date.UTC(2026, 10, 21)
 const rules = [limit('two', '2/day')]
@@ -93,6 +102,8 @@ describe('createLimits', () => {
       [() => reserve({ forbidden: [null as never] }), /forbidden/],
       [() => reserve({ notBefore: Symbol('soon') as never }), /notBefore/],
       [() => limits.take('a', rules, { weight: Symbol('one') as never }), /weight/],
+      [() => limits.take('a', rules, null as never), /options of a call/],
+      [() => limits.fire('a', 'id', rules, 5 as never), /options of a call/],
     ]
     for (const [call, reason] of wrong) await assert.rejects(call, refusing('INVALID_ARGUMENT', reason))
     assert.equal(await limits.has('a'), false)
@@ -156,6 +167,24 @@ describe('createLimits', () => {
       assert.throws(() => createLimits({ marginMs }), refusing('INVALID_ARGUMENT', /marginMs/))
     for (const store of [null, 5, { eval: () => undefined }])
       assert.throws(() => createLimits({ store: store as never }), refusing('INVALID_ARGUMENT', /redisStore/))
+    const makers: readonly ((options: never) => unknown)[] = [
+      createLimits,
+      memoryStore,
+      memoryBuckets,
+      memorySlots,
+      (options) => new NotificationRateLimiter(options),
+    ]
+    for (const make of makers) {
+      for (const options of [null, 5, 'memory', []])
+        assert.throws(
+          () => make(options as never),
+          refusing('INVALID_ARGUMENT', /options are an object with/),
+        )
+      assert.throws(
+        () => make({ stor: 1 } as never),
+        refusing('INVALID_ARGUMENT', /no option 'stor'; there are/),
+      )
+    }
     assert.throws(() => memoryStore({ retentionMs: -1 }), refusing('INVALID_ARGUMENT', /retentionMs/))
     assert.throws(() => memoryStore({ now: 5 as never }), refusing('INVALID_ARGUMENT', /now/))
     const { sync } = createLimits({ store: memoryStore({ now: () => Number.NaN }) })

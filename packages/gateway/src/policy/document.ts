@@ -153,7 +153,15 @@ function readBounds(fields: Fields, path: string, faults: Faults): Bounds | unde
     fields.over === undefined
       ? ({ kind: 'delay' } as const)
       : readOver(fields.over, join(path, 'over'), faults)
-  return windows === undefined || over === undefined ? undefined : { windows, minGapMs, over }
+  if (windows === undefined || over === undefined) return undefined
+  const same = windows.find(({ windowMs }) => windowMs === minGapMs)
+  if (same !== undefined) {
+    return faults.add(
+      join(path, 'minGap'),
+      `is as long as the window ${same.text}, which would therefore never decide: leave that window out`,
+    )
+  }
+  return { windows, minGapMs, over }
 }
 
 function readOver(value: unknown, path: string, faults: Faults): Over | undefined {

@@ -2,7 +2,7 @@
  * Windows and durations as a policy writes them, read with the limits' own parsers, so that a policy and the
  * library understand the same. What is wrong is noted at its path instead of thrown.
  */
-import { formatDuration, parseDuration, parseWindow, type Window } from '@sluice/limits'
+import { formatDuration, parseDuration, parseWindow, parseWindows, type Window } from '@sluice/limits'
 import type { Faults } from './faults.ts'
 import { readList, show } from './faults.ts'
 
@@ -41,7 +41,8 @@ export function readWindows(value: unknown, path: string, faults: Faults): reado
   const windows = entries.map((entry, index) =>
     readWindow(entry, isText ? path : `${path}[${index}]`, faults),
   )
-  return windows.every((window) => window !== undefined) ? windows : undefined
+  if (!windows.every((window) => window !== undefined)) return undefined
+  return attempt(() => parseWindows(windows.map(({ text }) => text)), path, faults)
 }
 
 function readWindow(value: unknown, path: string, faults: Faults): Window | undefined {

@@ -56,6 +56,14 @@ const table: readonly (readonly [document: unknown, ...told: readonly string[]])
   ],
   [{ limits: [{ ...limit, for: { category: [] } }] }, 'limits[0].for.category: is an empty list'],
   [{ limits: [{ ...limit, for: { category: 5 } }] }, 'limits[0].for.category: expected a text; this is 5'],
+  [
+    { limits: [{ ...limit, max: '2/day', minGap: '24h' }] },
+    'limits[0].minGap: is as long as the window 2/day, which',
+  ],
+  [
+    { limits: [{ ...limit, max: ['2/day', '3/24h'] }] },
+    "limits[0].max: '2/day' and '3/24h' are equally long",
+  ],
   [{ limits: [{ ...limit, per: 'author' }] }, 'limits[0].per: "author" is none of actor, address'],
   [{ limits: [{ ...limit, per: ['recipient', 'priority'] }] }, 'limits[0].per[1]: "priority" is none of'],
   [{ limits: [{ ...limit, per: [] }] }, 'limits[0].per: is an empty list'],

@@ -56,6 +56,11 @@ test('in a list the entry that is wrong is named', () => {
   assert.deepEqual(windows(new Array(21).fill('2/day')).paths, ['max'])
 })
 
+test('two windows of one length are a mistake', () => {
+  for (const twice of ['2/day, 2/day', ['2/day', '3/24h']])
+    assert.deepEqual(windows(twice), { read: undefined, paths: ['max'] })
+})
+
 test('a duration is at least a millisecond and at most what is carried', () => {
   const read = (value: unknown) => {
     const faults = new Faults()

@@ -2,7 +2,9 @@
  * Token buckets in this process. A bucket that is full again is as good as none, and is dropped in passing: two are
  * looked at for each new one, so that no timer runs and no sweep stalls.
  */
+
 import { type Bucket, type BucketRate, decide, missingAt } from '../buckets.ts'
+import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
 import type { BucketStore } from '../token-bucket.ts'
 
@@ -23,7 +25,7 @@ const looksPerBucket = 2
 
 /** Token buckets in this process, gone when it ends. @throws LimitsError `INVALID_ARGUMENT` */
 export function memoryBuckets(options: MemoryBucketsOptions = {}): BucketStore & { readonly size: number } {
-  const { now = Date.now } = options
+  const { now = Date.now } = checkOptions(options, 'now')
   if (typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
   const buckets = new Map<string, KeptBucket>()

@@ -1,4 +1,5 @@
 /** Account slots in this process: exact, and gone when it ends. */
+import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
 import type { SlotStore } from '../slot-leases.ts'
 import { SlotShard } from '../slots.ts'
@@ -14,7 +15,7 @@ export interface MemorySlotsOptions {
 
 /** Account slots in this process. @throws LimitsError `INVALID_ARGUMENT` */
 export function memorySlots(options: MemorySlotsOptions = {}): SlotStore {
-  const { now } = options
+  const { now } = checkOptions(options, 'now')
   if (now !== undefined && typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
   const clock = now ?? Date.now

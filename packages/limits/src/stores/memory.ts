@@ -3,6 +3,7 @@
  * answered at once, so nothing can come between reading and writing; the promises of the port are for show. What
  * is over is dropped in passing, a few subjects per call: no timer runs and no sweep stalls.
  */
+import { checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'
@@ -47,7 +48,7 @@ const callsPerLook = 64
 
 /** State in this process, exact and bounded; gone when the process ends. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
-  const { now = Date.now, retentionMs = retentionMsDefault } = options
+  const { now = Date.now, retentionMs = retentionMsDefault } = checkOptions(options, 'now', 'retentionMs')
   if (typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
   if (!Number.isInteger(retentionMs) || retentionMs < 0) {

@@ -1,5 +1,7 @@
 /** Token buckets in Redis: one key a bucket, one script, one round trip, the server's time. */
+
 import { decide } from '../buckets.ts'
+import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
 import type { BucketStore } from '../token-bucket.ts'
 import { msgpackReader } from './msgpack.ts'
@@ -39,7 +41,12 @@ const dropping = ['0', '0', '0', '0', 'd', '']
  * @throws LimitsError `INVALID_ARGUMENT` for a client that is not known, or options that make no sense
  */
 export function redisBuckets(client: RedisClient, options: RedisBucketsOptions = {}): BucketStore {
-  const { prefix = 'sluice:bucket:', deadlineMs = 50, onError, now } = options
+  const {
+    prefix = 'sluice:bucket:',
+    deadlineMs = 50,
+    onError,
+    now,
+  } = checkOptions(options, 'prefix', 'deadlineMs', 'onError', 'now')
   if (typeof prefix !== 'string') throw new LimitsError('INVALID_ARGUMENT', 'prefix is a text')
   if (now !== undefined && typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')

@@ -3,6 +3,7 @@
  * process has ever asked for on a shard, with their windows, are its roster; the server keeps it under a name, so
  * that a question carries no more than that name and a number for each account.
  */
+import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
 import type { SlotCall, SlotStore, TimedGrant } from '../slot-leases.ts'
 import { ringOf, type SlotBlock, type SlotGrant, type SlotQuestion } from '../slots.ts'
@@ -52,6 +53,7 @@ const dayMs = 86_400_000
  * @throws LimitsError `INVALID_ARGUMENT` for a client that is not known, or options that make no sense
  */
 export function redisSlots(client: RedisClient, options: RedisSlotsOptions = {}): SlotStore {
+  checkOptions(options, 'prefix', 'shards', 'deadlineMs', 'onError', 'now')
   const { prefix = 'sluice:slots:', shards = 1, deadlineMs = 50, onError, now } = options
   if (typeof prefix !== 'string') refuse('prefix is a text')
   if (!Number.isInteger(shards) || shards < 1 || shards > 1_024)

@@ -3,6 +3,7 @@
  * time. The script decides and writes; the decision that the caller reads is drawn up here from the state that the
  * script met. A question that is not answered by its deadline ends as the options say, and may still count later.
  */
+import { checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import { type Question, retentionMsDefault, type Store } from '../store.ts'
@@ -68,6 +69,16 @@ const packedMaxBytesDefault = 8_192
  * @throws LimitsError `INVALID_ARGUMENT` for a client that is not known, or options that make no sense
  */
 export function redisStore(client: RedisClient, options: RedisStoreOptions = {}): Store {
+  checkOptions(
+    options,
+    'prefix',
+    'deadlineMs',
+    'onUnavailable',
+    'onError',
+    'retentionMs',
+    'packedMaxBytes',
+    'now',
+  )
   const { prefix = 'sluice:', deadlineMs = 50, onUnavailable = 'throw', onError } = options
   const { retentionMs = retentionMsDefault, packedMaxBytes, now } = options
   const refuse = (reason: string): never => {

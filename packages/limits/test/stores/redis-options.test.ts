@@ -13,7 +13,10 @@ test('a Redis store refuses clients that it does not know, and options that make
   for (const stranger of [undefined, null, {}, 'redis://127.0.0.1', { evalsha() {} }]) {
     assert.throws(() => redisStore(stranger as unknown as RedisClient), refused)
   }
-  const wrong: object[] = [
+  const wrong: unknown[] = [
+    null,
+    'sluice:',
+    { deadline: 5 },
     { deadlineMs: 0 },
     { deadlineMs: 1.5 },
     { retentionMs: -1 },
