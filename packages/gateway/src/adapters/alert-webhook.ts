@@ -1,6 +1,7 @@
 /**
  * Tells whoever is on call by a signed POST (Standard Webhooks). An alert is tried a few times and then dropped and
- * logged: it says that something is wrong now, and `GET /pools` says so as well. What waits is bounded.
+ * logged: it says that something is wrong now, and `GET /pools` says so as well. When hundreds of accounts break at once
+ * a few calls are made at a time and the rest wait in a bounded line, in which what is old is dropped.
  */
 import type { Alert, Alerts, Clock } from '../ports.ts'
 import { parseSecret, sign } from './providers/webhook-signature.ts'
@@ -19,12 +20,17 @@ const deadlineMs = 5_000
 const waitMs = 1_000
 /** How long a stop waits for those that are under way. */
 const graceMs = 500
-/** Alerts on their way at once: above it one is dropped, and logged as every other. */
-const underWayMax = 256
+/** Calls at once. */
+const lanesMax = 8
+/** Alerts in line: above it one is dropped, and logged as every other. */
+const waitingMax = 1_000
+/** What waited longer while nobody answered is dropped: whoever hears it then is misled. */
+const staleMs = 60_000
 
 export function createAlertWebhook({ url, secret, clock, onTrouble }: AlertWebhookOptions): Alerts {
   const key = secret === undefined ? undefined : parseSecret(secret)
-  const underWay = new Set<Promise<void>>()
+  const waiting: { readonly alert: Alert; readonly since: number }[] = []
+  const lanes = new Set<Promise<void>>()
   const closing = new AbortController()
 
   async function post(alert: Alert): Promise<void> {
@@ -58,23 +64,38 @@ export function createAlertWebhook({ url, secret, clock, onTrouble }: AlertWebho
     }
   }
 
+  async function work(): Promise<void> {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+      const { alert, since } = next
+      try {
+        if (clock.now() - since > staleMs) throw new Error('those before it were not heard in time')
+        await tell(alert)
+      } catch (error) {
+        drop(alert, error)
+      }
+    }
+  }
+
+  function drop({ type, account }: Alert, error: unknown): void {
+    onTrouble(`alert ${type} of ${account}`, error)
+  }
+
   return {
     send(alert) {
-      const what = `alert ${alert.type} of ${alert.account}`
-      if (underWay.size >= underWayMax) {
-        onTrouble(what, new Error('too many alerts are on their way'))
+      if (waiting.length >= waitingMax) {
+        drop(alert, new Error(`${waitingMax} alerts wait already`))
         return
       }
-      const told = tell(alert)
-        .catch((error) => onTrouble(what, error))
-        .finally(() => underWay.delete(told))
-      underWay.add(told)
+      waiting.push({ alert, since: clock.now() })
+      if (lanes.size >= lanesMax) return
+      const lane = work().finally(() => lanes.delete(lane))
+      lanes.add(lane)
     },
     async close() {
       // What is on its way gets an answer; what waits for its next attempt is given up with the process.
       const timer = Promise.withResolvers<void>()
       const grace = setTimeout(timer.resolve, graceMs)
-      await Promise.race([Promise.all(underWay), timer.promise])
+      await Promise.race([Promise.all(lanes), timer.promise])
       clearTimeout(grace)
       closing.abort()
     },

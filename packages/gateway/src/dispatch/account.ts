@@ -163,13 +163,12 @@ export class PooledAccount {
   judge(now: number, result: SendResult, tookMs: number, probe: boolean): readonly AccountChange[] {
     const changes: AccountChange[] = []
     if (result.outcome === 'rate_limited') changes.push(...this.#block(now, result.retryAfter))
-    if (result.outcome === 'failed' && result.blameless === true) {
+    if (isBlameless(result)) {
       // It says nothing, and so the next call is the probe.
       if (probe) this.breaker.abandon()
       return changes
     }
-    const failed = result.outcome === 'unknown' || result.outcome === 'failed'
-    const turned = this.breaker.end(now, probe, failed)
+    const turned = this.breaker.end(now, probe, isFailure(result))
     if (turned === 'opened') changes.push({ kind: 'opened', until: this.breaker.openUntil })
     else if (turned === 'closed') changes.push({ kind: 'closed' })
     // A refusal at once says nothing about how long work takes.
@@ -272,6 +271,15 @@ export class PooledAccount {
     this.#use?.restore(use)
     for (const [at, count] of use.calls) for (let call = 0; call < count; call += 1) this.#rate.take(at)
   }
+}
+
+function isBlameless(result: SendResult): boolean {
+  return result.outcome === 'failed' && result.blameless === true
+}
+
+/** Whether a call says that its account is in trouble. */
+export function isFailure(result: SendResult): boolean {
+  return result.outcome === 'unknown' || (result.outcome === 'failed' && result.blameless !== true)
 }
 
 function narrowestOf(windows: readonly Window[]): Window | undefined {

@@ -37,6 +37,8 @@ const pageMax = 500
 /** Where no account has a limit, calls per second. */
 const unlimitedPerSecond = 1_000
 const leastPerSecond = 10
+/** Who finds no account free for longer begins gently again: what is new needs them all. */
+const busyMs = 1_000
 
 /** How many may come back in a tick, so long after they began to. */
 export function allowanceOf(sinceMs: number, ratePerSecond: number): number {
@@ -53,6 +55,7 @@ export function createComeback(options: ComebackOptions): Comeback {
   /** Up to where those were read whose repetition the budget did not allow; the others are behind them. */
   const heldUntil = new Map<Priority, string>()
   let beganAt: number | undefined
+  let freeSeenAt = Number.NEGATIVE_INFINITY
   let disarm: (() => void) | undefined
   let working: Promise<void> | undefined
   let stopped = false
@@ -71,8 +74,11 @@ export function createComeback(options: ComebackOptions): Comeback {
     const free = route.freeAt(now)
     const isFree = free !== undefined && free <= now
     const isUrgent = perhaps.has('critical') && !route.isEmpty(now)
-    if (isFree) beganAt ??= now
-    else beganAt = undefined
+    if (isFree) {
+      // Accounts that are busy with what has just come back are no reason to begin anew.
+      if (beganAt === undefined || now - freeSeenAt > busyMs) beganAt = now
+      freeSeenAt = now
+    }
     if (!isFree && !isUrgent) {
       if (free !== undefined) arm(free)
       return

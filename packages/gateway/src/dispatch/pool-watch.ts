@@ -1,6 +1,6 @@
 /**
  * What people learn of accounts: a line in the log for each change, counts for the metrics, and an alert when a breaker
- * opens or closes. How many there are of them is bounded by Retry-After and by the cool-down of the breakers.
+ * opens or closes. A probe that fails is no news: an account that stays broken is told once, however long it lasts.
  */
 import type { PoolCounts } from '../doors.ts'
 import type { Alert, Alerts, Clock, Random } from '../ports.ts'
@@ -29,6 +29,8 @@ type Changes = PoolCounts['changes']
 
 export function createPoolWatch({ alerts, random, clock, log }: PoolWatchOptions): PoolWatch {
   const counts = new Map<Pool, { -readonly [Kind in keyof Changes]: Changes[Kind] }>()
+  /** Those that were told to be open. */
+  const open = new Set<PooledAccount>()
 
   function changesOf(pool: Pool) {
     let changes = counts.get(pool)
@@ -47,7 +49,8 @@ export function createPoolWatch({ alerts, random, clock, log }: PoolWatchOptions
   }
 
   return {
-    changed(pool, { account: { id } }, change) {
+    changed(pool, account, change) {
+      const { id } = account.account
       changesOf(pool)[change.kind] += 1
       const fields = { channel: pool.channel, provider: pool.provider.name, account: id }
       switch (change.kind) {
@@ -58,10 +61,16 @@ export function createPoolWatch({ alerts, random, clock, log }: PoolWatchOptions
           break
         }
         case 'opened':
+          if (open.has(account)) {
+            log.info({ ...fields, until: new Date(change.until) }, 'account stays out: its probe failed')
+            break
+          }
+          open.add(account)
           log.warn({ ...fields, until: new Date(change.until) }, 'account taken out: too many calls failed')
           tell('account.opened', pool, id, change.until)
           break
         case 'closed':
+          open.delete(account)
           log.info(fields, 'account works again')
           tell('account.closed', pool, id)
           break

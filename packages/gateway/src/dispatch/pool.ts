@@ -6,7 +6,7 @@
 import type { PoolReport } from '../doors.ts'
 import type { Channel } from '../model.ts'
 import type { Account, AccountRecord, Provider, SendResult } from '../ports.ts'
-import { type AccountChange, type AccountOptions, PooledAccount } from './account.ts'
+import { type AccountChange, type AccountOptions, isFailure, PooledAccount } from './account.ts'
 import { type BreakerPolicy, defaultBreakerPolicy } from './breaker.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 import { RetryBudget } from './retry-budget.ts'
@@ -196,6 +196,7 @@ export class Pool {
       judge: (ended, result, tookMs) => {
         // What was refused was not carried; it asks again.
         if (result.outcome === 'rate_limited') this.shedding.carried(now, -1)
+        if (isFailure(result)) this.budget.failed(ended)
         for (const change of account.judge(ended, result, tookMs, probe)) this.#apply(ended, account, change)
         // A probe that said nothing is made again.
         if (probe && account.breaker.status === 'open') this.#weigh(ended)

@@ -17,6 +17,7 @@ export class RetryBudget {
   readonly #share: number
   readonly #sent = new SlicedCount(windowMs, 10)
   readonly #repeated = new SlicedCount(windowMs, 10)
+  readonly #failed = new SlicedCount(windowMs, 10)
 
   constructor({ share }: RetryBudgetOptions) {
     this.#share = share
@@ -25,6 +26,16 @@ export class RetryBudget {
   /** A first call was made. */
   sent(now: number): void {
     this.#sent.add(now)
+  }
+
+  /** A call failed. */
+  failed(now: number): void {
+    this.#failed.add(now)
+  }
+
+  /** Whether nothing has failed within the window: then there is no load to keep from a provider in trouble. */
+  isCalm(now: number): boolean {
+    return this.#failed.sum(now) === 0
   }
 
   /** Whether one more may be repeated; then it is counted. */

@@ -87,9 +87,13 @@ export class Route {
     return earliest
   }
 
-  /** Whether what has been tried may be tried once more; then it is counted. */
+  /**
+   * Whether what was tried in vain may be tried once more now. While calls fail it needs a place in the budget; after
+   * an incident what waits must not trickle back at the budget's least when there is room for all of it.
+   */
   mayRepeat(now: number): boolean {
-    return this.#first.budget.take(now)
+    const { budget } = this.#first
+    return budget.isCalm(now) || budget.take(now)
   }
 
   asked(now: number, count: number): void {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { inspect } from 'node:util'
 import { createAlertWebhook } from '../../src/adapters/alert-webhook.ts'
 import { createSystemClock } from '../../src/adapters/clock.ts'
 import { createHttpSink } from '../sinks/http.ts'
@@ -56,4 +57,55 @@ test('an alert that nobody hears is given up at the end, and logged', async () =
   await alerts.close()
   await sleep(1_500)
   assert.deepEqual(troubles, ['alert account.opened of main'])
+})
+
+test('five hundred alerts at once are all told, a few at a time', async (t) => {
+  const sink = await createHttpSink({ rules: [{ delayMs: 5 }] })
+  t.after(() => sink.close())
+  const troubles: string[] = []
+  const alerts = createAlertWebhook({
+    url: sink.url,
+    secret: undefined,
+    clock: createSystemClock(),
+    onTrouble: (what) => troubles.push(what),
+  })
+  for (let index = 0; index < 500; index += 1) alerts.send({ ...alert, id: `${index}` })
+  for (let tries = 0; tries < 200 && sink.requests.length < 500; tries += 1) await sleep(50)
+  await alerts.close()
+  assert.equal(new Set(sink.requests.map(({ headers }) => headers['webhook-id'])).size, 500)
+  assert.deepEqual(troubles, [])
+  assert.ok(sink.connections.opened <= 16, `${sink.connections.opened} connections`)
+})
+
+test('a receiver that never answers costs a bounded line; what is old is dropped, and no trouble names its path', async (t) => {
+  const sink = await createHttpSink({ rules: [{ do: 'hang' }] })
+  t.after(() => sink.close())
+  const troubles: { readonly what: string; readonly text: string }[] = []
+  const clock = createSystemClock()
+  let passedMs = 0
+  const alerts = createAlertWebhook({
+    url: `${sink.url}/secret-path`,
+    secret: `whsec_${key.toString('base64')}`,
+    clock: {
+      ...clock,
+      now: () => clock.now() + passedMs,
+      at: (instant, callback) => clock.at(instant - passedMs, callback),
+    },
+    onTrouble: (what, error) => troubles.push({ what, text: inspect(error, { depth: 5 }) }),
+  })
+  const begun = performance.now()
+  for (let index = 0; index < 1_200; index += 1) alerts.send({ ...alert, id: `${index}` })
+  assert.ok(performance.now() - begun < 1_000, 'whoever sends it waits for nothing')
+  assert.equal(troubles.length, 192, 'eight are on their way, a thousand wait')
+  await sleep(100)
+  assert.equal(sink.connections.open, 8)
+  passedMs = 120_000
+  sink.hangUp()
+  // The eight give up one after another with the stop; what is old by then is not even tried.
+  await alerts.close()
+  for (let tries = 0; tries < 40 && troubles.length < 1_200; tries += 1) await sleep(50)
+  assert.equal(troubles.length, 1_200)
+  assert.equal(troubles.filter(({ text }) => text.includes('not heard in time')).length, 1_000)
+  for (const { text } of troubles)
+    assert.doesNotMatch(text, new RegExp(`secret-path|${key.toString('base64')}`))
 })
