@@ -40,6 +40,7 @@ import type { HttpServer } from './intake/server.ts'
 import { createUnsubscribeLinks } from './intake/unsubscribe.ts'
 import { createWebSocketHub } from './intake/websocket/hub.ts'
 import { createLog } from './log.ts'
+import { missingTemplates } from './policy/digest-templates.ts'
 import { optedOut } from './policy/preferences.ts'
 import type { Clock, Hub, Provider, Random, Store, Templates, Tokens } from './ports.ts'
 import { createSchedule } from './schedule/agenda.ts'
@@ -78,16 +79,12 @@ export function virtualParts(chance: () => number): Pick<GatewayParts, 'random' 
 
 /**
  * The operator's templates before those that ship. Throws INVALID_CONFIG for a file that is no template, and
- * INVALID_POLICY for a digest without one: what it collects would never be told to anybody.
+ * INVALID_POLICY for a digest without one.
  */
 export function loadTemplates(config: Pick<Config, 'templates' | 'policy'>): Templates {
   const { templates: own, policy } = config
   const templates = createTemplates({ folders: [...(own === undefined ? [] : [own]), builtInTemplates] })
-  const errors = policy.compiled.digests.flatMap(({ template }, index) =>
-    templates.has(template)
-      ? []
-      : [{ path: `digests[${index}].template`, message: `there is no template ${JSON.stringify(template)}` }],
-  )
+  const errors = missingTemplates(policy.compiled, templates.has)
   if (errors.length === 0) return templates
   const lines = errors.map(({ path, message }) => `${policy.file}: ${path}: ${message}`)
   throw new SluiceError('INVALID_POLICY', lines.join('\n'), { errors })

@@ -3,8 +3,9 @@
 import type { Gate, Ledger, PoolReport } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
 import { compilePolicy } from '../../policy/compile.ts'
+import { missingTemplates } from '../../policy/digest-templates.ts'
 import type { Policy } from '../../policy/policy.ts'
-import type { DeadLetterQuery, Store } from '../../ports.ts'
+import type { DeadLetterQuery, Store, Templates } from '../../ports.ts'
 import { poolsAnswer } from '../answer.ts'
 import {
   notificationPage,
@@ -31,6 +32,8 @@ export interface OperationRoutesOptions {
   readonly store: Pick<Store, 'deadLetters'>
   readonly ledger: Pick<Ledger, 'live' | 'commit'>
   readonly policy: Policy
+  /** Parsed at start: what it has can be rendered. */
+  readonly templates: Pick<Templates, 'has'>
   readonly pools: () => readonly PoolReport[]
   readonly idempotency: Idempotency
   readonly now: () => number
@@ -39,7 +42,7 @@ export interface OperationRoutesOptions {
 const policyLevelsMax = 12
 
 export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
-  const { gate, store, ledger, policy, pools, idempotency, now } = options
+  const { gate, store, ledger, policy, templates, pools, idempotency, now } = options
 
   async function redrive(body: RedriveBody, keep: Keep | undefined) {
     const redriven = await gate.redrive(definedOf(body))
@@ -110,13 +113,13 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       handle(request) {
         const key = request.headers['idempotency-key']
         if (key !== undefined) readKey(key)
-        return checkPolicy(request.body)
+        return checkPolicy(request.body, templates)
       },
     },
   ]
 }
 
-function checkPolicy(document: unknown) {
+function checkPolicy(document: unknown, templates: Pick<Templates, 'has'>) {
   if (isDeeperThan(document, policyLevelsMax)) {
     return {
       valid: false,
@@ -124,7 +127,9 @@ function checkPolicy(document: unknown) {
     }
   }
   try {
-    return { valid: true, version: compilePolicy(document).version }
+    const policy = compilePolicy(document)
+    const errors = missingTemplates(policy, templates.has)
+    return errors.length === 0 ? { valid: true, version: policy.version } : { valid: false, errors }
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
     const errors = error.errors ?? [{ path: '', message: error.message }]

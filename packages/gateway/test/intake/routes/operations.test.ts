@@ -84,6 +84,18 @@ test('a policy is checked without being put in force', async () => {
   })
   assert.equal(bad.body.valid, false)
   assert.match(bad.body.errors[0]?.path ?? '', /limits/)
+  const digest = { window: '1h', minItems: 2, maxItems: 9 }
+  const digests = ['new-comment', 'no-such-template'].map((template, index) => ({
+    ...digest,
+    name: `news-${index}`,
+    for: { template: `x${index}` },
+    template,
+  }))
+  const without = await stub.ask('POST', '/policy/validate', { version: 1, digests })
+  assert.deepEqual([without.status, without.body.valid], [200, false])
+  assert.deepEqual(without.body.errors, [
+    { path: 'digests[1].template', message: 'there is no template "no-such-template"' },
+  ])
   const deep = `{"limits":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
   assert.equal((await stub.ask('POST', '/policy/validate', deep)).body.valid, false)
   assert.deepEqual((await stub.ask('GET', '/policy')).body, before)
