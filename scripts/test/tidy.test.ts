@@ -15,9 +15,13 @@ after(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true })
 })
 
+/** A map of these folders of the gateway. */
+const naming = (...folders: readonly string[]): string =>
+  folders.map((folder) => `| \`packages/gateway/src/${folder}\` | something |\n`).join('')
+
 const sound: Readonly<Record<string, string>> = {
   'ARCHITECTURE.md':
-    '# Map\n\nadmission/ decides, adapters/ reach out (adapters/store/). [Home](README.md#the-start)\n',
+    `# Map\n\n${naming('admission', 'adapters', 'adapters/store')} [Home](README.md#the-start)\n`,
   'README.md': '# The start\n',
   'docs/reference/errors.md': '| code | fix |\n|---|---|\n| `NOT_FOUND` | look elsewhere |\n',
   'docs/README.md': '# Pages\n\n[errors](reference/errors.md) [first](decisions/0001-first.md)\n',
@@ -83,7 +87,7 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     {
       [gate]: `${gateImports}import '../dispatch/pool.ts'\n`,
       'packages/gateway/src/dispatch/pool.ts': 'export {}\n',
-      'ARCHITECTURE.md': 'admission/ adapters/ store/ dispatch/\n',
+      'ARCHITECTURE.md': naming('admission', 'adapters', 'adapters/store', 'dispatch'),
     },
     [inside],
   ],
@@ -111,7 +115,17 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
   ['a decision that sets a timer', { [gate]: `${gateImports}setTimeout(() => {}, 5)\n` }, [pure]],
   [
     'a folder that the map does not name',
-    { 'ARCHITECTURE.md': 'admission/ adapters/\n' },
+    { 'ARCHITECTURE.md': naming('admission', 'adapters') },
+    ['ARCHITECTURE.md names every folder of the packages'],
+  ],
+  [
+    'a folder of which the map has the last name only',
+    { 'ARCHITECTURE.md': `${naming('admission', 'adapters')}The store is the truth; see \`store\`.\n` },
+    ['ARCHITECTURE.md names every folder of the packages'],
+  ],
+  [
+    'a folder of the map that is gone',
+    { 'ARCHITECTURE.md': naming('admission', 'adapters', 'adapters/store', 'delivery') },
     ['ARCHITECTURE.md names every folder of the packages'],
   ],
   ['a missing map', { 'ARCHITECTURE.md': '' }, ['ARCHITECTURE.md names every folder of the packages']],

@@ -13,13 +13,23 @@ export const mapNamesFolders: Check = {
     const folders = tree.files
       .filter((file) => /^packages\/[^/]+\/src\/.+\//.test(file))
       .flatMap((file) => ancestors(posix.dirname(file)))
-    return [...new Set(folders)]
-      .filter((folder) => !new RegExp(`(?<![\\w-])${posix.basename(folder)}(?![\\w-])`).test(map))
+    // The whole path: a last name alone stands somewhere in the prose, or in the path of another folder.
+    const unnamed = [...new Set(folders)]
+      .filter((folder) => !map.includes(`\`${folder}\``))
       .map((folder) => ({
         where: 'ARCHITECTURE.md',
-        what: `does not name ${folder}/`,
+        what: `does not name \`${folder}\``,
         wayOut: 'say in one line what the folder is for',
       }))
+    const gone = [...map.matchAll(/`(packages\/[^`]+)`/g)]
+      .map((match) => match[1]!)
+      .filter((path) => !tree.files.some((file) => file === path || file.startsWith(`${path}/`)))
+      .map((path) => ({
+        where: 'ARCHITECTURE.md',
+        what: `names ${path}, which is gone`,
+        wayOut: 'take the line out, or name what it became',
+      }))
+    return [...unnamed, ...gone]
   },
 }
 
