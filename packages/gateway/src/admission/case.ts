@@ -19,6 +19,7 @@ import type {
 } from '../model.ts'
 import { limitName } from '../policy/counter.ts'
 import type { Booking } from '../ports.ts'
+import type { HoursReason } from './hours.ts'
 
 export interface Case {
   /** As it would be on record; the verdict is still to come. */
@@ -79,8 +80,8 @@ export function bookedVerdict(input: {
   readonly policyVersion: string
   readonly now: number
   readonly booking: Booking
-  /** Why the first instant lay later than was asked for, where it did. */
-  readonly hours: 'quiet_hours' | 'legal_hours' | undefined
+  /** The forbidden hours that gave the instant, where they did. */
+  readonly hours: HoursReason | undefined
   /** The channel that carries it instead, and the limit that wanted so. */
   readonly fallback?: { readonly channel: Channel; readonly limit: string }
 }): Verdict {
@@ -90,9 +91,9 @@ export function bookedVerdict(input: {
   let outcome: Outcome = at <= now ? 'send' : 'delay'
   let reason: DelayReason | undefined
   let limit: string | undefined
-  if (at > booking.firstAt) {
+  if (at > booking.firstAt && booking.limit !== undefined) {
     reason = 'recipient_limit'
-    limit = booking.limit === undefined ? undefined : limitName(booking.limit)
+    limit = limitName(booking.limit)
   } else if (at > now) {
     reason = input.hours ?? 'send_at'
   }

@@ -212,10 +212,7 @@ export function createDecider(options: DeciderOptions): Decider {
         // Read again: the limits may have looked at the clock a moment after this decision began.
         now: clock.now(),
         booking,
-        hours:
-          booking.firstAt > asking.notBefore
-            ? hours.reasonAt(notification, each.person, asking.notBefore)
-            : undefined,
+        hours: hoursOf(asking, booking),
         ...(fallback === undefined ? {} : { fallback }),
       })
       each.verdict = settled(each, verdict, fallback)
@@ -245,6 +242,15 @@ export function createDecider(options: DeciderOptions): Decider {
       case 'delay':
         each.verdict = settled(each, tooLate(notification, asking.notBefore, booking, now), fallback)
     }
+  }
+
+  /** The hours that gave the instant: those that hold now, or those into which a limit had moved it. */
+  function hoursOf({ notification, person, notBefore }: CaseAsking, booking: Booking) {
+    const { at, firstAt, limit } = booking
+    if (limit !== undefined || at === notBefore) return undefined
+    return firstAt > notBefore
+      ? hours.reasonAt(notification, person, notBefore)
+      : hours.reasonUntil(notification, person, at)
   }
 
   /** What the refusing limits want; where only the hours refuse, nothing but waiting is left. */
@@ -305,7 +311,7 @@ export function createDecider(options: DeciderOptions): Decider {
       return undecidedVerdict(
         version,
         expiresAt,
-        booking.at > booking.firstAt ? 'recipient_limit' : 'quiet_hours',
+        booking.limit === undefined ? 'quiet_hours' : 'recipient_limit',
         {
           at: booking.at,
           ...(booking.limit === undefined ? {} : { limit: limitName(booking.limit) }),

@@ -9,6 +9,8 @@ import type { Policy, QuietRule } from '../policy/policy.ts'
 import { spreadOffset } from '../policy/spread.ts'
 import type { Countable } from '../ports.ts'
 
+export type HoursReason = 'quiet_hours' | 'legal_hours'
+
 export interface Hours {
   /** Undefined where nothing is forbidden. Covers at least `maxDelayMs` from `from`. */
   forbidden(
@@ -17,11 +19,13 @@ export interface Hours {
     from: number,
   ): readonly ForbiddenInterval[] | undefined
   /** Why an instant is forbidden. */
-  reasonAt(
-    asking: Countable,
+  reasonAt(asking: Countable, person: Recipient | null, instant: number): HoursReason | undefined
+  /** Which hours end with this instant, at the place that the spread gives. */
+  reasonUntil(
+    asking: Countable & { readonly id: string },
     person: Recipient | null,
     instant: number,
-  ): 'quiet_hours' | 'legal_hours' | undefined
+  ): HoursReason | undefined
 }
 
 const dayMs = 86_400_000
@@ -64,7 +68,7 @@ export function createHours(policy: Policy): Hours {
     })
   }
 
-  return {
+  const hours: Hours = {
     forbidden(asking, person, from) {
       const rules = rulesOf(asking, person)
       if (rules.length === 0) return undefined
@@ -82,5 +86,12 @@ export function createHours(policy: Policy): Hours {
       const holding = rulesOf(asking, person).filter(({ spec }) => isQuiet(instant, spec))
       return (holding.find((rule) => rule.reason === 'quiet_hours') ?? holding[0])?.reason
     },
+    reasonUntil(asking, person, instant) {
+      const ended = hours
+        .forbidden(asking, person, instant)
+        ?.find(({ to, resumeAt = to }) => resumeAt === instant)
+      return ended === undefined ? undefined : hours.reasonAt(asking, person, ended.to - 1)
+    },
   }
+  return hours
 }

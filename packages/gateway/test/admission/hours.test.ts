@@ -76,6 +76,26 @@ test('of quiet and legal hours the strictest wins, and is the reason', async () 
   await harness.stop()
 })
 
+test('where a limit moves it into quiet hours, their end gives the instant, and they are the reason', async () => {
+  const harness = await createHarness({
+    start: at('2026-11-21T20:30:00Z'),
+    policy: policy(
+      { ...night, spread: '10min' },
+      { limits: [{ name: 'one', for: { channel: 'push' }, max: ['1/h'], over: 'delay' }] },
+    ),
+  })
+  const to = rome('ada')
+  await harness.post({ ...push, to })
+  const moved = await harness.post({ ...push, to })
+  assert.ok(moved.dueAt >= at('2026-11-22T07:00:00Z') && moved.dueAt < at('2026-11-22T07:10:00Z'))
+  assert.deepEqual([moved.decision.reason, moved.decision.limit], ['quiet_hours', undefined])
+  assert.equal(moved.decision.rules[0]?.admits, false)
+  const next = await harness.post({ ...push, to })
+  assert.deepEqual([next.decision.reason, next.decision.limit], ['recipient_limit', 'one'])
+  await harness.check()
+  await harness.stop()
+})
+
 test('what drops or falls back is judged for the first instant outside the forbidden hours, not for now', async () => {
   const harness = await createHarness({
     start: at('2026-11-21T20:30:00Z'),
