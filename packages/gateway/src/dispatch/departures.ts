@@ -8,25 +8,12 @@
 import type { Book } from '../doors.ts'
 import type { Notification, Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
-import { type Lease, lateMsMax } from './pool.ts'
+import { type Lease, lateMsMax } from './lease.ts'
 
 export interface DeparturesOptions {
   readonly book: Pick<Book, 'left'>
   readonly clock: Pick<Clock, 'now'>
-  readonly onTrouble: ((what: string, error: unknown) => void) | undefined
-}
-
-/** One call on its way out. */
-export interface Departure {
-  readonly lease: Lease
-  /** When the limits counted it first. */
-  readonly firedAt: number
-  /** When it counts: when it was fired, or when it left if that was later. */
-  readonly at: number
-  /** It leaves now. */
-  leave(): void
-  /** The call is over, whether or not it ever left. */
-  end(): void
+  readonly onTrouble: (what: string, error: unknown) => void
 }
 
 /** What the limits have let go. */
@@ -45,59 +32,93 @@ export interface Departures {
   recount(ready: readonly { readonly notification: Notification }[]): Promise<void>
 }
 
-interface Held {
-  readonly notification: Notification
-  readonly person: Recipient | null
-  at: number
+export function createDepartures(options: DeparturesOptions): Departures {
+  const held = new Held(options)
+  return {
+    begin(departing) {
+      const departure = new Departure(departing, held)
+      if (departing.tells) held.add(departure)
+      return departure
+    },
+    recount: (ready) => held.recount(ready),
+  }
 }
 
-export function createDepartures({ book, clock, onTrouble }: DeparturesOptions): Departures {
-  /** What has not left, by person. */
-  const held = new Map<string, Set<Held>>()
+/** One call on its way out. */
+export class Departure {
+  readonly notification: Notification
+  readonly person: Recipient | null
+  readonly lease: Lease
+  /** When it counts: when it was fired, or when it left if that was later. */
+  at: number
+  readonly #held: Held
+  #isHeld: boolean
 
-  async function count(one: Held, now: number): Promise<void> {
-    if (now - one.at <= lateMsMax) return
-    one.at = now
-    await book.left(one)
+  constructor({ notification, person, lease, firedAt, tells }: Departing, held: Held) {
+    this.notification = notification
+    this.person = person
+    this.lease = lease
+    this.at = firedAt
+    this.#held = held
+    this.#isHeld = tells
   }
 
-  function forget(key: string, one: Held): void {
-    const theirs = held.get(key)
-    theirs?.delete(one)
-    if (theirs?.size === 0) held.delete(key)
+  /** It leaves now. */
+  leave(): void {
+    this.end()
+    this.#held.left(this)
   }
 
-  return {
-    begin({ notification, person, lease, firedAt, tells }) {
-      const one: Held = { notification, person, at: firedAt }
-      const key = keyOf(notification)
-      if (tells) {
-        const theirs = held.get(key)
-        if (theirs === undefined) held.set(key, new Set([one]))
-        else theirs.add(one)
-      }
-      return {
-        lease,
-        firedAt,
-        get at() {
-          return one.at
-        },
-        leave() {
-          forget(key, one)
-          const now = clock.now()
-          lease.left(now)
-          count(one, now).catch((error) => onTrouble?.('count what has left', error))
-        },
-        end: () => forget(key, one),
-      }
-    },
-    async recount(ready) {
-      if (held.size === 0) return
-      const now = clock.now()
-      for (const { notification } of ready) {
-        for (const one of held.get(keyOf(notification)) ?? []) await count(one, now)
-      }
-    },
+  /** The call is over, whether or not it ever left. */
+  end(): void {
+    if (!this.#isHeld) return
+    this.#isHeld = false
+    this.#held.remove(this)
+  }
+}
+
+/** What has not left, by person. */
+class Held {
+  readonly #options: DeparturesOptions
+  readonly #byPerson = new Map<string, Set<Departure>>()
+
+  constructor(options: DeparturesOptions) {
+    this.#options = options
+  }
+
+  add(departure: Departure): void {
+    const key = keyOf(departure.notification)
+    const theirs = this.#byPerson.get(key)
+    if (theirs === undefined) this.#byPerson.set(key, new Set([departure]))
+    else theirs.add(departure)
+  }
+
+  remove(departure: Departure): void {
+    const key = keyOf(departure.notification)
+    const theirs = this.#byPerson.get(key)
+    theirs?.delete(departure)
+    if (theirs?.size === 0) this.#byPerson.delete(key)
+  }
+
+  left(departure: Departure): void {
+    const { clock, onTrouble } = this.#options
+    const now = clock.now()
+    departure.lease.left(now)
+    this.#count(departure, now).catch((error) => onTrouble('count what has left', error))
+  }
+
+  async recount(ready: readonly { readonly notification: Notification }[]): Promise<void> {
+    if (this.#byPerson.size === 0) return
+    const now = this.#options.clock.now()
+    for (const { notification } of ready) {
+      for (const departure of this.#byPerson.get(keyOf(notification)) ?? []) await this.#count(departure, now)
+    }
+  }
+
+  async #count(departure: Departure, now: number): Promise<void> {
+    if (now - departure.at <= lateMsMax) return
+    departure.at = now
+    await this.#options.book.left(departure)
   }
 }
 

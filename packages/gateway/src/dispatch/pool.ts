@@ -5,9 +5,10 @@
  */
 import type { PoolReport } from '../doors.ts'
 import type { Channel } from '../model.ts'
-import type { Account, AccountRecord, Provider, SendResult } from '../ports.ts'
+import type { AccountRecord, Provider, SendResult } from '../ports.ts'
 import { type AccountChange, type AccountOptions, isFailure, PooledAccount } from './account.ts'
 import { type BreakerPolicy, defaultBreakerPolicy } from './breaker.ts'
+import { Lease } from './lease.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 import { RetryBudget } from './retry-budget.ts'
 import { Shedding } from './shedding.ts'
@@ -40,21 +41,6 @@ export interface PoolOptions {
    * longer than two seconds begin again with the process.
    */
   readonly keep?: (pool: Pool, account: PooledAccount) => void
-}
-
-export interface Lease {
-  readonly pool: Pool
-  readonly account: Account
-  /** The call did not happen: its place in the rate is free again. */
-  undo(): void
-  /** The call has left only now: here it counts in the rate. */
-  left(now: number): void
-  /** What the call came to, and how long it took. */
-  judge(now: number, result: SendResult, tookMs: number): void
-  /** Whether another account of the pool is healthy. */
-  hasOther(): boolean
-  /** The call is settled: another one may begin. */
-  end(): void
 }
 
 /** For so long after the last critical one places are kept for the next. */
@@ -173,41 +159,45 @@ export class Pool {
   }
 
   #leaseOf(account: PooledAccount, now: number): Lease {
-    let takenAt = account.take(now)
+    const takenAt = account.take(now)
     const probe = account.breaker.begin()
     this.shedding.carried(now, 1)
     this.shedding.take()
-    return {
-      pool: this,
-      account: account.account,
-      undo: () => {
-        account.undo(takenAt)
-        if (probe) {
-          account.breaker.abandon()
-          this.#weigh(now)
-        }
-        this.shedding.carried(now, -1)
-        this.shedding.giveBack()
-        this.#changed(account)
-      },
-      left(later) {
-        if (later - takenAt > lateMsMax) takenAt = account.move(takenAt, later)
-      },
-      judge: (ended, result, tookMs) => {
-        // What was refused was not carried; it asks again.
-        if (result.outcome === 'rate_limited') this.shedding.carried(now, -1)
-        if (isFailure(result)) this.budget.failed(ended)
-        for (const change of account.judge(ended, result, tookMs, probe)) this.#apply(ended, account, change)
-        // A probe that said nothing is made again.
-        if (probe && account.breaker.status === 'open') this.#weigh(ended)
-      },
-      hasOther: () => this.#accounts.length - this.#out.size > (this.#out.has(account) ? 0 : 1),
-      end: () => {
-        account.end(takenAt)
-        this.#turns.ended(account)
-        this.#criticalTurns.ended(account)
-      },
+    return new Lease({ pool: this, holder: account, givenAt: now, takenAt, probe })
+  }
+
+  /** A lease comes back without a call. */
+  undo({ holder, givenAt, takenAt, probe }: Lease): void {
+    holder.undo(takenAt)
+    if (probe) {
+      holder.breaker.abandon()
+      this.#weigh(givenAt)
     }
+    this.shedding.carried(givenAt, -1)
+    this.shedding.giveBack()
+    this.#changed(holder)
+  }
+
+  /** What the call of a lease came to, and how long it took. */
+  judge({ holder, givenAt, probe }: Lease, now: number, result: SendResult, tookMs: number): void {
+    // What was refused was not carried; it asks again.
+    if (result.outcome === 'rate_limited') this.shedding.carried(givenAt, -1)
+    if (isFailure(result)) this.budget.failed(now)
+    for (const change of holder.judge(now, result, tookMs, probe)) this.#apply(now, holder, change)
+    // A probe that said nothing is made again.
+    if (probe && holder.breaker.status === 'open') this.#weigh(now)
+  }
+
+  /** Whether an account besides this one is healthy. */
+  hasOther(account: PooledAccount): boolean {
+    return this.#accounts.length - this.#out.size > (this.#out.has(account) ? 0 : 1)
+  }
+
+  /** A call is settled: another one may begin. */
+  end({ holder, takenAt }: Lease): void {
+    holder.end(takenAt)
+    this.#turns.ended(holder)
+    this.#criticalTurns.ended(holder)
   }
 
   #changed(account: PooledAccount): void {
@@ -335,9 +325,6 @@ export class Pool {
     }
   }
 }
-
-/** What left later than it was counted by less than this is not counted again: a quarter of the usual margin. */
-export const lateMsMax = 5
 
 function sum(numbers: Iterable<number>): number {
   let total = 0

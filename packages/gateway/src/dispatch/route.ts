@@ -3,7 +3,8 @@
  * what is left of it has no room, and within its own limits; a pool that is whole and merely busy is waited for.
  */
 import type { Channel, DeadCause, Notification } from '../model.ts'
-import type { Lease, Pool } from './pool.ts'
+import type { Lease } from './lease.ts'
+import type { Pool } from './pool.ts'
 
 /** For so long after two tenants took turns both are taken to be there. */
 const sharedMs = 10_000

@@ -1,0 +1,144 @@
+/**
+ * From the queue to the provider, as many at once as there are leases. Each is looked at once more: whether it is still
+ * what it was, has not ended, is still wanted; then the limits are asked for all of them together (`fire`), and what
+ * they let go is called. Leases that turn out not to be needed go back to their pools.
+ */
+import type { Agenda, Book, Ledger, People } from '../doors.ts'
+import { advance, type Move, type Notification, type Recipient, type TimelineEvent } from '../model.ts'
+import type { Clock, Queue } from '../ports.ts'
+import type { Calls } from './call.ts'
+import type { Departures } from './departures.ts'
+import type { Lease } from './lease.ts'
+import type { Outlet } from './outlet.ts'
+import type { Repetitions } from './repetition.ts'
+import { type Settlements, settleAgainMs } from './settlement.ts'
+
+export interface RoundsOptions {
+  readonly queue: Pick<Queue, 'giveBack'>
+  readonly ledger: Pick<Ledger, 'isCurrent' | 'live' | 'mark'>
+  readonly book: Pick<Book, 'fire' | 'cancel'>
+  readonly people: People
+  readonly agenda: Pick<Agenda, 'postpone'>
+  readonly clock: Clock
+  readonly calls: Calls
+  readonly departures: Departures
+  readonly repetitions: Repetitions
+  readonly settlements: Settlements
+  /** Whether this person may still be sent this (an opt-out holds at once, also for what waits). */
+  readonly mayReceive: (notification: Notification, person: Recipient | null) => boolean
+  /** Why this person may not be disturbed at an instant. */
+  readonly quietAt: (
+    notification: Notification,
+    person: Recipient | null,
+    instant: number,
+  ) => 'quiet_hours' | 'legal_hours' | undefined
+  /** Where the person must be there to get it and is not: what becomes of it instead of being sent. */
+  readonly away?: (
+    notification: Notification,
+    events: readonly TimelineEvent[],
+    now: number,
+  ) => Move | undefined
+}
+
+export interface Rounds {
+  release(outlet: Outlet, pulled: readonly Notification[], leases: Lease[]): Promise<void>
+}
+
+/** A notification with whom it is for. */
+interface Ready {
+  readonly notification: Notification
+  readonly person: Recipient | null
+}
+
+/** Nearer than this a notification that may not leave yet waits in memory, without a commit. */
+const nearMs = 1_000
+
+export function createRounds(options: RoundsOptions): Rounds {
+  const { queue, ledger, book, people, agenda, clock, calls, departures, repetitions, settlements } = options
+
+  const eventsOf = ({ id }: Notification): readonly TimelineEvent[] => ledger.live(id)?.events ?? []
+
+  async function release(outlet: Outlet, pulled: readonly Notification[], leases: Lease[]): Promise<void> {
+    const ready: Ready[] = []
+    const staying: Ready[] = []
+    const moves: Move[] = []
+    let firedAt: number
+    let fired: Awaited<ReturnType<Book['fire']>>
+    try {
+      for (const notification of pulled) {
+        if (!ledger.isCurrent(notification)) {
+          repetitions.forget(notification.id)
+          continue
+        }
+        const { tenant, to } = notification
+        const cached = people.cached(tenant, to.id)
+        const person = cached === undefined ? await people.find(tenant, to.id) : cached
+        const move = instead(notification, person, staying)
+        if (move === undefined) ready.push({ notification, person })
+        else moves.push(move)
+      }
+      if (staying.length > 0) await book.cancel(staying)
+      await departures.recount(ready)
+      firedAt = clock.now()
+      fired = ready.length === 0 ? [] : await book.fire(ready)
+    } catch (error) {
+      for (const lease of leases) lease.undo()
+      queue.giveBack(pulled.filter((notification) => ledger.isCurrent(notification)))
+      clock.at(clock.now() + settleAgainMs, outlet.pump)
+      throw error
+    }
+    for (const move of moves) settlements.add(move, outlet.freed)
+    let next = 0
+    for (const [index, answer] of fired.entries()) {
+      if (goes(ready[index]!, answer)) begin(outlet, ready[index]!, leases[next++]!, firedAt)
+    }
+    if (next === leases.length) return
+    while (next < leases.length) leases[next++]!.undo()
+    outlet.freed()
+  }
+
+  /** What becomes of it instead of being sent. */
+  function instead(notification: Notification, person: Recipient | null, staying: Ready[]): Move | undefined {
+    const now = clock.now()
+    if (notification.expiresAt !== undefined && notification.expiresAt <= now) {
+      return advance(notification, [...eventsOf(notification), { at: now, status: 'expired' }])
+    }
+    if (!options.mayReceive(notification, person)) {
+      const event = { at: now, status: 'suppressed', reason: 'opted_out' } as const
+      return advance(notification, [...eventsOf(notification), event])
+    }
+    const move = options.away?.(notification, eventsOf(notification), now)
+    if (move !== undefined) staying.push({ notification, person })
+    return move
+  }
+
+  /** Whether the limits let it go, and it is still what they were asked for. */
+  function goes({ notification, person }: Ready, { fired, at }: { fired: boolean; at: number }): boolean {
+    if (!ledger.isCurrent(notification)) {
+      void book.cancel([{ notification, person }])
+      return false
+    }
+    if (fired) return true
+    const now = clock.now()
+    if (at - now <= nearMs) agenda.postpone(notification, Math.min(at, notification.expiresAt ?? at))
+    else settlements.add(rebooked(notification, person, at, now))
+    return false
+  }
+
+  function begin(outlet: Outlet, { notification, person }: Ready, given: Lease, firedAt: number): void {
+    ledger.mark(notification, 'sending')
+    const lease = repetitions.suited(outlet.route, notification, given, firedAt)
+    calls.begin(outlet, { notification, person, lease, firedAt })
+  }
+
+  /** It met hours or limits that were not there when its instant was booked. */
+  function rebooked(notification: Notification, person: Recipient | null, at: number, now: number): Move {
+    const reason = options.quietAt(notification, person, now) ?? 'recipient_limit'
+    const event = { at: now, status: 'scheduled', reason } as const
+    // What would leave only after its end waits for its end.
+    const dueAt = Math.min(at, notification.expiresAt ?? at)
+    return advance(notification, [...eventsOf(notification), event], { dueAt })
+  }
+
+  return { release }
+}
