@@ -310,13 +310,22 @@ export interface Move {
 }
 
 /** Carries a notification along the events; throws where the table of transitions does not allow the path. */
-export function advance(before: Notification, events: readonly TimelineEvent[], patch: Patch = {}): Move {
-  const path = events.map((event) => event.status)
-  const status = path.at(-1)
-  if (status === undefined || !isLegalPath(before.status, path)) {
-    throw new TypeError(`notification ${before.id} cannot go ${[before.status, ...path].join(' → ')}`)
+export function advance(before: Notification, events: readonly TimelineEvent[], patch?: Patch): Move {
+  let { status } = before
+  let isLegal = events.length > 0
+  for (const event of events) {
+    isLegal &&= (transitions[status] as readonly Status[]).includes(event.status)
+    status = event.status
   }
-  return { before, after: { ...before, ...patch, status, timeline: [...before.timeline, ...events] }, events }
+  if (!isLegal) {
+    const path = [before, ...events].map((each) => each.status)
+    throw new TypeError(`notification ${before.id} cannot go ${path.join(' → ')}`)
+  }
+  return {
+    before,
+    after: { ...before, ...patch, status, timeline: before.timeline.concat(events) },
+    events,
+  }
 }
 
 /** Of the event that says that its recipient was not connected when it would have left. */

@@ -4,76 +4,87 @@
  */
 
 import type { Attempted } from '../doors.ts'
-import type { DeadCause, Move, TimelineEvent } from '../model.ts'
+import type { DeadCause, Move, Patch, Reason, TimelineEvent } from '../model.ts'
 import { advance } from '../model.ts'
 import type { SendResult } from '../ports.ts'
 
 export function settle(attempted: Attempted): Move {
   const { notification, result, now, firedAt } = attempted
-  const attempts = notification.attempts + 1
-  const where = { provider: attempted.provider, account: attempted.account, attempt: attempts }
-  const path = attempted.events.map((event) => (event.status === 'sending' ? { ...event, ...where } : event))
-  const event = (
-    status: TimelineEvent['status'],
-    detail: string | undefined,
-    reason?: TimelineEvent['reason'],
-  ): TimelineEvent => ({
-    at: now,
-    status,
-    ...(reason === undefined ? {} : { reason }),
-    ...where,
-    ...(detail === undefined ? {} : { detail }),
-  })
-  const done = { attempts, firedAt, dueAt: now }
-
   switch (result.outcome) {
     case 'delivered': {
       const detail = result.providerMessageId ?? result.detail
-      return advance(notification, [...path, event('delivered', detail)], done)
+      return advance(notification, pathTo(attempted, 'delivered', detail), doneBy(attempted))
     }
     case 'rejected':
-      return advance(notification, [...path, event('failed', result.detail)], done)
-    case 'rate_limited':
+      return advance(notification, pathTo(attempted, 'failed', result.detail), doneBy(attempted))
+    case 'rate_limited': {
       // The account was asked too much, not the notification: this is no attempt of its own.
-      return advance(notification, [...path, event('queued', result.detail, 'provider_capacity')], {
-        firedAt,
-        dueAt: now,
-      })
+      const path = pathTo(attempted, 'queued', result.detail, 'provider_capacity')
+      return advance(notification, path, { firedAt, dueAt: now })
+    }
     case 'unknown':
-      if (!attempted.idempotent) return dead('outcome_unknown', result.detail)
-      return again()
+      if (!attempted.idempotent) return dead(attempted, 'outcome_unknown', result.detail)
+      return again(attempted, result.detail)
     case 'failed':
-      return again()
+      return again(attempted, result.detail)
   }
+}
 
-  function dead(cause: DeadCause, detail: string | undefined): Move {
-    const dueAt = notification.expiresAt ?? Number.MAX_SAFE_INTEGER
-    return advance(notification, [...path, event('dead', detail, cause)], { ...done, ...suspicion(), dueAt })
-  }
+/** What memory knows, by whom it was carried, and what came of it. */
+function pathTo(
+  attempted: Attempted,
+  status: TimelineEvent['status'],
+  detail: string | undefined,
+  reason?: Reason,
+): readonly TimelineEvent[] {
+  const { provider, account, now, notification } = attempted
+  const attempt = notification.attempts + 1
+  const path = attempted.events.map((event) =>
+    event.status === 'sending' ? { at: event.at, status: event.status, provider, account, attempt } : event,
+  )
+  path.push({
+    at: now,
+    status,
+    ...(reason === undefined ? undefined : { reason }),
+    provider,
+    account,
+    attempt,
+    ...(detail === undefined ? undefined : { detail }),
+  })
+  return path
+}
 
-  /** What may have arrived counts, whatever becomes of its repetition. */
-  function suspicion() {
-    if (!mayHaveArrived(result)) return {}
-    return { suspects: [...(notification.suspects ?? []), firedAt] }
-  }
+function doneBy({ notification, firedAt, now }: Attempted): Patch {
+  return { attempts: notification.attempts + 1, firedAt, dueAt: now }
+}
 
-  function again(): Move {
-    const detail = 'detail' in result ? result.detail : undefined
-    const { retry } = attempted
-    switch (retry.kind) {
-      case 'never':
-        return dead('attempts_exhausted', detail)
-      case 'no_budget':
-        return dead('shed', `${detail ?? 'failed'}; the pool has repeated as much as it may`)
-      case 'elsewhere':
-        return advance(notification, [...path, event('queued', detail, 'retry')], { ...done, ...suspicion() })
-      case 'later':
-        return advance(notification, [...path, event('scheduled', detail, 'retry')], {
-          ...done,
-          ...suspicion(),
-          // What would be tried only after its end waits for its end.
-          dueAt: Math.min(retry.at, notification.expiresAt ?? retry.at),
-        })
+function dead(attempted: Attempted, cause: DeadCause, detail: string | undefined): Move {
+  const { notification } = attempted
+  const dueAt = notification.expiresAt ?? Number.MAX_SAFE_INTEGER
+  const patch = { ...doneBy(attempted), ...suspicion(attempted), dueAt }
+  return advance(notification, pathTo(attempted, 'dead', detail, cause), patch)
+}
+
+/** What may have arrived counts, whatever becomes of its repetition. */
+function suspicion({ notification, result, firedAt }: Attempted): Patch {
+  if (!mayHaveArrived(result)) return {}
+  return { suspects: [...(notification.suspects ?? []), firedAt] }
+}
+
+function again(attempted: Attempted, detail: string): Move {
+  const { notification, retry } = attempted
+  const patch = { ...doneBy(attempted), ...suspicion(attempted) }
+  switch (retry.kind) {
+    case 'never':
+      return dead(attempted, 'attempts_exhausted', detail)
+    case 'no_budget':
+      return dead(attempted, 'shed', `${detail}; the pool has repeated as much as it may`)
+    case 'elsewhere':
+      return advance(notification, pathTo(attempted, 'queued', detail, 'retry'), patch)
+    case 'later': {
+      // What would be tried only after its end waits for its end.
+      const dueAt = Math.min(retry.at, notification.expiresAt ?? retry.at)
+      return advance(notification, pathTo(attempted, 'scheduled', detail, 'retry'), { ...patch, dueAt })
     }
   }
 }

@@ -16,19 +16,22 @@ export function compose(composer: Composer, notification: Notification, person: 
     notification.channel === 'email' && notification.priority !== 'critical'
       ? composer.unsubscribeUrl?.(notification)
       : undefined
-  return {
-    id: notification.id,
-    tenant: notification.tenant,
-    channel: notification.channel,
-    category: notification.category,
+  const { id, tenant, channel, category, data, attempts, priority, expiresAt } = notification
+  const content = contentOf(composer.templates, notification, to, unsubscribeUrl)
+  const message: { -readonly [Field in keyof Message]: Message[Field] } = {
+    id,
+    tenant,
+    channel,
+    category,
     to,
-    content: contentOf(composer.templates, notification, to, unsubscribeUrl),
-    ...(notification.data === undefined ? {} : { data: notification.data }),
-    attempt: notification.attempts + 1,
-    priority: notification.priority,
-    ...(notification.expiresAt === undefined ? {} : { expiresAt: notification.expiresAt }),
-    ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
+    content,
+    attempt: attempts + 1,
+    priority,
   }
+  if (data !== undefined) message.data = data
+  if (expiresAt !== undefined) message.expiresAt = expiresAt
+  if (unsubscribeUrl !== undefined) message.unsubscribeUrl = unsubscribeUrl
+  return message
 }
 
 function contentOf(

@@ -89,8 +89,8 @@ export function createRounds(options: RoundsOptions): Rounds {
     }
     for (const move of moves) settlements.add(move, outlet.freed)
     let next = 0
-    for (const [index, answer] of fired.entries()) {
-      if (goes(ready[index]!, answer)) begin(outlet, ready[index]!, leases[next++]!, firedAt)
+    for (let index = 0; index < fired.length; index += 1) {
+      if (goes(ready[index]!, fired[index]!)) begin(outlet, ready[index]!, leases[next++]!, firedAt)
     }
     if (next === leases.length) return
     while (next < leases.length) leases[next++]!.undo()
@@ -112,9 +112,9 @@ export function createRounds(options: RoundsOptions): Rounds {
     return move
   }
 
-  /** Whether the limits let it go, and it is still what they were asked for. */
+  /** Whether the limits let it go, and it is still what they were asked for: then it is with a provider from now on. */
   function goes({ notification, person }: Ready, { fired, at }: { fired: boolean; at: number }): boolean {
-    if (!ledger.isCurrent(notification)) {
+    if (fired ? !ledger.mark(notification, 'sending') : !ledger.isCurrent(notification)) {
       void book.cancel([{ notification, person }])
       return false
     }
@@ -126,7 +126,6 @@ export function createRounds(options: RoundsOptions): Rounds {
   }
 
   function begin(outlet: Outlet, { notification, person }: Ready, given: Lease, firedAt: number): void {
-    ledger.mark(notification, 'sending')
     const lease = repetitions.suited(outlet.route, notification, given, firedAt)
     calls.begin(outlet, { notification, person, lease, firedAt })
   }

@@ -231,16 +231,30 @@ function callOutcome({ status, reason, attempt }: TimelineEvent): string | undef
   }
 }
 
-/** Counts by a few words. */
+/** Counts by one word or two of a channel. */
 class Tally {
-  readonly #counts = new Map<string, number>()
+  readonly #counts = new Map<Channel, Map<string, Map<string, number>>>()
 
-  add(channel: Channel, ...words: readonly string[]): void {
-    const key = `${channel} ${words.join(' ')}`
-    this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1)
+  add(channel: Channel, word: string, second = ''): void {
+    let words = this.#counts.get(channel)
+    if (words === undefined) {
+      words = new Map()
+      this.#counts.set(channel, words)
+    }
+    let counts = words.get(word)
+    if (counts === undefined) {
+      counts = new Map()
+      words.set(word, counts)
+    }
+    counts.set(second, (counts.get(second) ?? 0) + 1)
   }
 
   readonly each = (tell: (words: readonly string[], count: number) => void): void => {
-    for (const [key, count] of this.#counts) tell(key.split(' '), count)
+    for (const [channel, words] of this.#counts) {
+      for (const [word, counts] of words) {
+        for (const [second, count] of counts)
+          tell(second === '' ? [channel, word] : [channel, word, second], count)
+      }
+    }
   }
 }

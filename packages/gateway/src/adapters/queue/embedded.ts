@@ -67,35 +67,35 @@ class Line {
   }
 }
 
+const done = Promise.resolve()
 const urgencies = priorities.filter((priority) => priority !== 'critical')
 
 class TenantLines {
   readonly tenant: string
   deficit = 0
   size = 0
-  readonly #lines = Object.fromEntries(priorities.map((priority) => [priority, new Line()])) as Record<
-    Priority,
-    Line
-  >
+  /** Made when they are needed: nearly every tenant uses one. */
+  readonly #lines: { [Urgency in Priority]?: Line } = {}
 
   constructor(tenant: string) {
     this.tenant = tenant
   }
 
   put(notification: Notification, front: boolean, now: number): void {
-    const line = this.#lines[notification.priority]
+    this.#lines[notification.priority] ??= new Line()
+    const line = this.#lines[notification.priority]!
     if (front) line.unshift(notification, now)
     else line.push(notification, now)
     this.size += 1
   }
 
-  line(urgency: Priority): Line {
+  line(urgency: Priority): Line | undefined {
     return this.#lines[urgency]
   }
 
   take(): Notification | undefined {
     for (const urgency of urgencies) {
-      const item = this.#lines[urgency].shift()
+      const item = this.#lines[urgency]?.shift()
       if (item !== undefined) {
         this.size -= 1
         return item
@@ -106,6 +106,8 @@ class TenantLines {
 }
 
 class ChannelQueue {
+  /** Everything that stands here. */
+  size = 0
   readonly critical = new Line()
   readonly tenants = new Map<string, TenantLines>()
   /** Tenants with something to send, the one whose turn it is first. */
@@ -118,13 +120,8 @@ class ChannelQueue {
     this.#weightOf = weightOf
   }
 
-  get size(): number {
-    let size = this.critical.length
-    for (const lines of this.#turns) size += lines.size
-    return size
-  }
-
   put(notification: Notification, front: boolean, now: number): void {
+    this.size += 1
     if (notification.priority === 'critical') {
       if (front) this.critical.unshift(notification, now)
       else this.critical.push(notification, now)
@@ -146,6 +143,7 @@ class ChannelQueue {
       if (item === undefined) break
       taken.push(item)
     }
+    this.size -= taken.length
     return taken
   }
 
@@ -153,7 +151,7 @@ class ChannelQueue {
     let oldest = this.critical.oldest
     for (const lines of this.#turns) {
       for (const urgency of urgencies) {
-        const since = lines.line(urgency).oldest
+        const since = lines.line(urgency)?.oldest
         if (since !== undefined && (oldest === undefined || since < oldest)) oldest = since
       }
     }
@@ -163,7 +161,8 @@ class ChannelQueue {
   /** What has stood here since the instant or longer, least urgent first. */
   takeOverdue(since: number, max: number): Notification[] {
     const taken: Notification[] = []
-    const takeFrom = (line: Line): number => {
+    const takeFrom = (line: Line | undefined): number => {
+      if (line === undefined) return 0
       const before = taken.length
       while (taken.length < max && line.oldest !== undefined && line.oldest <= since)
         taken.push(line.shift()!)
@@ -173,6 +172,7 @@ class ChannelQueue {
       for (const lines of this.#turns) lines.size -= takeFrom(lines.line(urgency))
     }
     takeFrom(this.critical)
+    this.size -= taken.length
     return taken
   }
 
@@ -216,11 +216,14 @@ export function createEmbeddedQueue(options: EmbeddedQueueOptions): Queue {
       const woken = new Map<ChannelQueue, number>()
       for (const notification of notifications) {
         const queue = queueOf(notification.channel)
+        woken.set(queue, woken.get(queue) ?? queue.size)
         queue.put(notification, false, now)
-        woken.set(queue, (woken.get(queue) ?? 0) + 1)
       }
-      for (const [queue, arrived] of woken) for (const wake of queue.wakers) wake(arrived)
-      return Promise.resolve()
+      for (const [queue, before] of woken) {
+        const arrived = queue.size - before
+        for (const wake of queue.wakers) wake(arrived)
+      }
+      return done
     },
 
     giveBack(notifications) {
