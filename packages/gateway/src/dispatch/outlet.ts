@@ -36,6 +36,7 @@ export interface Outlet {
 
 /** Leases taken in one round: enough to share commits and limiter calls, few enough to keep turns fair. */
 const roundMax = 128
+const settled = Promise.resolve()
 
 export function createOutlet({ route, comeback, queue, clock, release, shed }: OutletOptions): Outlet {
   const { channel } = route
@@ -95,7 +96,7 @@ export function createOutlet({ route, comeback, queue, clock, release, shed }: O
     freed() {
       if (willPump) return
       willPump = true
-      queueMicrotask(pump)
+      void settled.then(pump)
     },
     changed() {
       const now = clock.now()

@@ -31,6 +31,7 @@ export interface Settlements {
 export const settleAgainMs = 200
 /** Moves in one change: few enough that writing them without one that is no longer right costs little. */
 const groupMax = 256
+const settled = Promise.resolve()
 
 interface Settling {
   readonly move: Move
@@ -43,8 +44,8 @@ export function createSettlements(options: SettlementsOptions): Settlements {
 
   function add(move: Move, done?: () => void): void {
     underway.begin()
-    // Those whose answers are here already come before this: microtasks keep their order.
-    if (gathered.length === 0) queueMicrotask(flush)
+    // Those whose answers are here already come before this: what promises call back keeps its order.
+    if (gathered.length === 0) void settled.then(flush)
     gathered.push({ move, done })
     if (gathered.length === groupMax) flush()
   }
