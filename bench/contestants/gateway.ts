@@ -6,8 +6,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { loadConfig } from '../../packages/gateway/src/config/load.ts'
-import type { Draft } from '../../packages/gateway/src/doors.ts'
 import { createGateway } from '../../packages/gateway/src/gateway.ts'
+import type { Draft } from '../../packages/gateway/src/model.ts'
 import type { Contestant, Opening } from '../host.ts'
 
 export interface GatewayOptions {

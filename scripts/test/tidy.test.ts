@@ -20,8 +20,7 @@ const naming = (...folders: readonly string[]): string =>
   folders.map((folder) => `| \`packages/gateway/src/${folder}\` | something |\n`).join('')
 
 const sound: Readonly<Record<string, string>> = {
-  'ARCHITECTURE.md':
-    `# Map\n\n${naming('admission', 'adapters', 'adapters/store')} [Home](README.md#the-start)\n`,
+  'ARCHITECTURE.md': `# Map\n\n${naming('admission', 'adapters', 'adapters/store')} [Home](README.md#the-start)\n`,
   'README.md': '# The start\n',
   'docs/reference/errors.md': '| code | fix |\n|---|---|\n| `NOT_FOUND` | look elsewhere |\n',
   'docs/README.md': '# Pages\n\n[errors](reference/errors.md) [first](decisions/0001-first.md)\n',

@@ -36,7 +36,7 @@ const gateway: readonly ImportRow[] = [
   {
     module: 'ports.ts',
     values: [],
-    types: ['model.ts', 'errors.ts', 'policy/', 'doors.ts', 'provider-ports.ts'],
+    types: ['model.ts', 'errors.ts', 'policy/', 'provider-ports.ts'],
     packages: limits,
   },
   { module: 'provider-ports.ts', values: [], types: ['model.ts'] },

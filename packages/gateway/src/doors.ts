@@ -4,15 +4,12 @@
  */
 import type {
   Channel,
-  Content,
   Decision,
   Digest,
+  Draft,
   Job,
-  JsonObject,
   Notification,
-  Priority,
   Recipient,
-  RecipientFields,
   Refusal,
   Status,
   TimelineEvent,
@@ -27,22 +24,6 @@ import type {
   SendResult,
   StoredAnswer,
 } from './ports.ts'
-
-/** A notification as a client asks for it, checked and with its defaults, before any decision. */
-export interface Draft {
-  readonly to: RecipientFields
-  /** The job that it is of. */
-  readonly job?: string
-  readonly channel: Channel
-  readonly category: string
-  readonly priority: Priority
-  readonly template?: string
-  readonly data?: JsonObject
-  readonly content?: Content
-  readonly actor?: string
-  readonly sendAt?: number
-  readonly expiresAt?: number
-}
 
 export interface Caller {
   readonly tenant: string

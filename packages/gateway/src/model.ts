@@ -182,6 +182,22 @@ export type JsonValue =
   | { readonly [key: string]: JsonValue }
 export type JsonObject = { readonly [key: string]: JsonValue }
 
+/** A notification as a client asks for it, checked and with its defaults, before any decision. */
+export interface Draft {
+  readonly to: RecipientFields
+  /** The job that it is of. */
+  readonly job?: string
+  readonly channel: Channel
+  readonly category: string
+  readonly priority: Priority
+  readonly template?: string
+  readonly data?: JsonObject
+  readonly content?: Content
+  readonly actor?: string
+  readonly sendAt?: number
+  readonly expiresAt?: number
+}
+
 /** One message for one recipient over one channel. */
 export interface Notification {
   readonly id: string

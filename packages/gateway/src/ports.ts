@@ -5,12 +5,12 @@
  * Instants are epoch milliseconds, durations milliseconds.
  */
 import type { ForbiddenInterval, Limit, Decision as LimitDecision } from '@sluice/limits'
-import type { Draft } from './doors.ts'
 import type {
   Channel,
   Content,
   DeadCause,
   Digest,
+  Draft,
   Job,
   JsonObject,
   Move,

@@ -1,6 +1,6 @@
 /** What makes two notifications the same: recipient, channel, template, content and data, whatever the order of keys. */
 import { hash } from 'node:crypto'
-import type { Draft } from '../doors.ts'
+import type { Draft } from '../model.ts'
 import { canonical } from '../policy/canonical.ts'
 
 export function fingerprint(tenant: string, draft: Draft): string {

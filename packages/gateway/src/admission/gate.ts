@@ -4,9 +4,9 @@
  * changes its prospects later: a preference, a platform limit that frees, a digest that closes, a redrive.
  */
 
-import type { Admit, Admitted, Agenda, Book, Caller, Draft, Gate, Ledger, Room } from '../doors.ts'
+import type { Admit, Admitted, Agenda, Book, Caller, Gate, Ledger, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
-import type { Channel, Decision, Digest, Notification, Patch, Recipient } from '../model.ts'
+import type { Channel, Decision, Digest, Draft, Notification, Patch, Recipient } from '../model.ts'
 import { advance, isFinal } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, DigestWrite, LimitState, Random, Store } from '../ports.ts'

@@ -6,8 +6,7 @@
 import { hash } from 'node:crypto'
 import { SluiceError } from '../errors.ts'
 import type { Claims, Clock, Tokens } from '../ports.ts'
-import type { Authenticate, Identity } from './identity.ts'
-import { isPrintable } from './syntax.ts'
+import { type Authenticate, type Identity, isName, nameMax } from './identity.ts'
 
 export interface AuthenticationOptions {
   readonly tokens: Pick<Tokens, 'verify'>
@@ -25,7 +24,6 @@ interface Remembered {
   readonly until: number
 }
 
-const nameMax = 256
 /** What a Date can hold; a token may say that it ends later. */
 const lastInstantMs = 8.64e15
 
@@ -68,8 +66,8 @@ function tokenOf(header: string | undefined): string {
 function identityOf(claims: Claims, names: AuthenticationOptions['claims']): Identity {
   const { sub, exp } = claims
   return {
-    tenant: readName(claims, names.tenant),
-    module: readName(claims, names.module),
+    tenant: nameOf(claims, names.tenant),
+    module: nameOf(claims, names.module),
     scopes: readScopes(claimOf(claims, names.scope)),
     expiresAtMs: Math.min((exp as number) * 1_000, lastInstantMs),
     ...(typeof sub === 'string' && sub !== '' ? { subject: sub } : {}),
@@ -87,10 +85,10 @@ function claimOf(claims: Claims, name: string): unknown {
   return value
 }
 
-function readName(claims: Claims, name: string): string {
+function nameOf(claims: Claims, name: string): string {
   const value = claimOf(claims, name)
   if (value === undefined) throw invalid(`The token lacks the claim ${name}.`)
-  if (typeof value === 'string' && value !== '' && value.length <= nameMax && isPrintable(value)) return value
+  if (isName(value)) return value
   throw invalid(`The claim ${name} of the token is not a text of 1 to ${nameMax} printable characters.`)
 }
 

@@ -4,9 +4,8 @@
  * and only where the request brings no address of its own (`missingAddress`).
  */
 
-import type { Draft } from '../doors.ts'
 import { type FieldError, SluiceError } from '../errors.ts'
-import type { Channel, Content, JsonObject, Recipient, RecipientFields } from '../model.ts'
+import type { Channel, Content, Draft, JsonObject, Recipient, RecipientFields } from '../model.ts'
 import { addressField } from '../model.ts'
 import { address } from '../policy/preferences.ts'
 import type { Templates } from '../ports.ts'

@@ -29,7 +29,13 @@ export type WithHeaders = Pick<IncomingMessage, 'headers'>
 /** Throws UNAUTHENTICATED where nobody known asks. */
 export type Authenticate = (request: WithHeaders) => Identity | Promise<Identity>
 
-const nameMax = 256
+/** Of a tenant or a module. */
+export const nameMax = 256
+
+export function isName(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= nameMax && isPrintable(value)
+}
+
 const scopes: ReadonlySet<string> = new Set([operatorScope, publishScope])
 const byDefault: Identity = { tenant: 'default', module: 'default', scopes }
 
@@ -72,14 +78,7 @@ function refuseForeignPages({ host, origin }: IncomingHttpHeaders): void {
 
 function readName(value: string | string[], header: string): string {
   // Header bytes come as Latin-1; only ASCII means the same everywhere.
-  if (
-    typeof value === 'string' &&
-    value.length <= nameMax &&
-    /^[\x20-\x7e]+$/.test(value) &&
-    isPrintable(value)
-  ) {
-    return value
-  }
+  if (isName(value) && /^[\x20-\x7e]+$/.test(value)) return value
   throw invalidRequest([
     { path: `/${header}`, message: `must be 1 to ${nameMax} printable ASCII characters` },
   ])

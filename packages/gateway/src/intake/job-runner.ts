@@ -4,9 +4,9 @@
  * step accepts and how far the job has come are one commit: whatever ends the process, the next one goes on behind
  * the last step. A few jobs are in memory at once, the others are in the store only.
  */
-import type { Draft, Gate, Ledger } from '../doors.ts'
+import type { Gate, Ledger } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
-import type { Job } from '../model.ts'
+import type { Draft, Job } from '../model.ts'
 import { pendingOf } from '../model.ts'
 import type { Clock, JobWork, Store } from '../ports.ts'
 import { readBatchRecipient } from './draft.ts'

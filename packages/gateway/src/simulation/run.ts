@@ -4,9 +4,9 @@
  */
 import type { Config, PolicyConfig } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
-import type { Caller, Draft } from '../doors.ts'
+import type { Caller } from '../doors.ts'
 import { createGateway, type Gateway, virtualParts } from '../gateway.ts'
-import type { RecipientFields } from '../model.ts'
+import type { Draft, RecipientFields } from '../model.ts'
 import { statuses } from '../model.ts'
 import type { Templates } from '../ports.ts'
 import { type AccountFigures, createAccountWitness } from './account-witness.ts'

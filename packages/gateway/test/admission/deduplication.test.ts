@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { Draft } from '../../src/doors.ts'
+import type { Draft } from '../../src/model.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 
 const content = { subject: 'same', text: 'same' }

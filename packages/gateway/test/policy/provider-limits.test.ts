@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { parse } from 'yaml'
-import type { Draft } from '../../src/doors.ts'
+import type { Draft } from '../../src/model.ts'
 import { fullestWindow } from '../../src/sandbox/witness.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 

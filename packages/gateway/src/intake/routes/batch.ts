@@ -4,9 +4,9 @@
  * answered one by one; more are a job in the background (jobs.ts), which is on disk when it is answered.
  */
 import type { FastifyRequest } from 'fastify'
-import type { Admitted, Draft, Gate, Jobs, People } from '../../doors.ts'
+import type { Admitted, Gate, Jobs, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
-import type { Refusal } from '../../model.ts'
+import type { Draft, Refusal } from '../../model.ts'
 import type { Clock, JobWork } from '../../ports.ts'
 import { acceptedResult } from '../answer.ts'
 import { batchSchema } from '../answer-schema.ts'

@@ -1,9 +1,9 @@
 /** POST, GET, list and DELETE of notifications, and the dry run: the door that most requests come through. */
 import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Admitted, Draft, Gate, Ledger, People } from '../../doors.ts'
+import type { Admitted, Gate, Ledger, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
-import type { Notification, Status } from '../../model.ts'
+import type { Draft, Notification, Status } from '../../model.ts'
 import type { Clock, ListQuery, Page, Store } from '../../ports.ts'
 import { acceptedAnswer, decisionAnswer, iso, notificationAnswer, shown } from '../answer.ts'
 import { acceptedSchema, decisionSchema, notificationPage, notificationSchema } from '../answer-schema.ts'

@@ -40,6 +40,7 @@ export type LongRow = readonly [
 ]
 
 export const longRowLength = 11
+const longSumAt = 9
 
 /** The row of `states` without its seq. */
 export type ShortRow = readonly [
@@ -61,6 +62,10 @@ export type ShortRow = readonly [
 ]
 
 export const shortRowLength = 15
+const shortSumAt = 12
+
+/** A row that is being made: its sum comes when the rest stands. */
+type Unsummed<Row> = { -readonly [Index in keyof Row]: Row[Index] }
 
 const longColumns =
   'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum, n.job'
@@ -78,10 +83,21 @@ export function longRow(notification: Notification): LongRow {
   const { id, tenant, to, channel, requestedChannel = null, category, createdAt, job = null } = notification
   const request = requestOf(notification)
   const decision = JSON.stringify(notification.decision)
-  const sum = sumOf(
-    longText(id, tenant, to.id, channel, requestedChannel, category, createdAt, request, decision, job),
-  )
-  return [id, tenant, to.id, channel, requestedChannel, category, createdAt, request, decision, sum, job]
+  const row: Unsummed<LongRow> = [
+    id,
+    tenant,
+    to.id,
+    channel,
+    requestedChannel,
+    category,
+    createdAt,
+    request,
+    decision,
+    0,
+    job,
+  ]
+  row[longSumAt] = sumOf(longText(row))
+  return row
 }
 
 export function shortRow(notification: Notification): ShortRow {
@@ -96,23 +112,7 @@ export function shortRow(notification: Notification): ShortRow {
   // Why it is a dead letter: the reason of the event that made it one.
   const cause = n.status === 'dead' ? (n.timeline.at(-1)?.reason ?? null) : null
   const timeline = JSON.stringify(n.timeline)
-  const flags = single + 2 * undecided + 4 * platform
-  const sum = sumOf(
-    shortText(
-      status,
-      revision,
-      dueAt,
-      attempts,
-      firedAt,
-      suspectAt,
-      digestId,
-      flags,
-      cause,
-      timeline,
-      turnedAt,
-    ),
-  )
-  return [
+  const row: Unsummed<ShortRow> = [
     status,
     revision,
     dueAt,
@@ -125,10 +125,12 @@ export function shortRow(notification: Notification): ShortRow {
     platform,
     cause,
     timeline,
-    sum,
+    0,
     turnedAt,
     suspects.length > 1 ? JSON.stringify(suspects) : null,
   ]
+  row[shortSumAt] = sumOf(shortText(row))
+  return row
 }
 
 function requestOf(notification: Notification): string {
@@ -149,36 +151,33 @@ function requestOf(notification: Notification): string {
   })
 }
 
-function longText(
-  id: string,
-  tenant: string,
-  recipient: string,
-  channel: string,
-  requestedChannel: string | null,
-  category: string,
-  createdAt: number,
-  request: string,
-  decision: string,
-  job: string | null,
-): string {
+/** What the sums are of; the place of the sum itself is passed over. */
+function longText(row: LongRow): string {
+  const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, , job] =
+    row
   const common = `${id} ${tenant} ${recipient} ${channel} ${requestedChannel} ${category} ${createdAt} ${request} ${decision}`
   return job === null ? common : `${common} ${job}`
 }
 
 /** `suspect_at` and `suspects` are not in it: a restart after a crash writes them over many rows at once. */
-function shortText(
-  status: number,
-  revision: number,
-  dueAt: number,
-  attempts: number,
-  firedAt: number | null,
-  _suspectAt: number | null,
-  digestId: string | null,
-  flags: number,
-  cause: string | null,
-  timeline: string,
-  turnedAt: number | null,
-): string {
+function shortText(row: ShortRow): string {
+  const [
+    status,
+    revision,
+    dueAt,
+    attempts,
+    firedAt,
+    ,
+    digestId,
+    single,
+    undecided,
+    platform,
+    cause,
+    timeline,
+    ,
+    turnedAt,
+  ] = row
+  const flags = single + 2 * undecided + 4 * platform
   // Rows of before there were turns have none in their sum.
   const turned = turnedAt === null ? '' : ` ${turnedAt}`
   return `${status} ${revision} ${dueAt} ${attempts} ${firedAt} ${digestId} ${flags} ${cause} ${timeline}${turned}`
@@ -198,11 +197,24 @@ export function createdAtOf(row: Row): number {
 
 /** @throws what faults.ts takes for damage, where a sum is wrong. */
 export function readNotification(row: Row): Notification {
-  const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, sum, job] =
-    row.slice(1, shortAt) as unknown as LongRow
+  const long = row.slice(1, shortAt) as unknown as LongRow
+  const short = row.slice(shortAt) as unknown as ShortRow
+  const [
+    id,
+    tenant,
+    _recipient,
+    channel,
+    requestedChannel,
+    category,
+    createdAt,
+    request,
+    decision,
+    sum,
+    job,
+  ] = long
   const [
     status,
-    revision,
+    _revision,
     dueAt,
     attempts,
     firedAt,
@@ -210,36 +222,15 @@ export function readNotification(row: Row): Notification {
     digestId,
     single,
     undecided,
-    platform,
-    cause,
+    ,
+    _cause,
     timeline,
     shortSum,
     turnedAt,
     suspects,
-  ] = row.slice(shortAt) as unknown as ShortRow
-  const flags = single + 2 * undecided + 4 * platform
-  checkSum(
-    longText(id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, job),
-    sum,
-    `notification ${id}`,
-  )
-  checkSum(
-    shortText(
-      status,
-      revision,
-      dueAt,
-      attempts,
-      firedAt,
-      suspectAt,
-      digestId,
-      flags,
-      cause,
-      timeline,
-      turnedAt,
-    ),
-    shortSum,
-    `the state of notification ${id}`,
-  )
+  ] = short
+  checkSum(longText(long), sum, `notification ${id}`)
+  checkSum(shortText(short), shortSum, `the state of notification ${id}`)
   return {
     id,
     tenant,
