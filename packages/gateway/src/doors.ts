@@ -194,7 +194,7 @@ export interface Ledger {
   subscribe(listener: (happening: Happening) => void): () => void
   /** How many are in each state, on record. */
   counts(tenant?: string): Readonly<Record<Status, number>>
-  /** Takes places in the bounded lines of a tenant or throws QUEUE_FULL; the returned function gives them back. */
+  /** Takes places within the bounds of a tenant or throws QUEUE_FULL; the returned function gives them back. */
   claimRoom(tenant: string, room: Room): () => void
   occupancy(tenant: string): { readonly queue: number; readonly waiting: number }
 }
@@ -206,7 +206,7 @@ export interface Live {
   readonly events: readonly TimelineEvent[]
 }
 
-/** Places in the lines of architecture's invariant 7; `critical` may use a tenth of the queue on top, at least one. */
+/** Places within the bounds of architecture's invariant 7; `critical` may use a tenth of the queue on top, at least one. */
 export interface Room {
   readonly queue: number
   readonly critical: number

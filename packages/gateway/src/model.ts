@@ -295,7 +295,7 @@ export interface Job {
   readonly refused: readonly Refusal[]
 }
 
-/** Recipients of a job that are still to be accepted; they hold places in the tenant's line. */
+/** Recipients of a job that are still to be accepted; they hold places in the tenant's queue. */
 export function pendingOf({ status, total, taken }: Job): number {
   return status === 'running' ? total - taken : 0
 }
@@ -372,8 +372,8 @@ export function countedAt({
   return first === 'tenant_limit' || first === 'module_limit' ? turnedAt : createdAt
 }
 
-/** Lines of the queue bound (architecture, invariant 7) in which a notification can wait. */
-export function waitingLine(status: Status, reason: Reason | undefined): 'queue' | 'waiting' | undefined {
+/** Which of a tenant's two bounds (architecture, invariant 7) a notification counts against while it waits. */
+export function boundOf(status: Status, reason: Reason | undefined): 'queue' | 'waiting' | undefined {
   switch (status) {
     case 'queued':
     case 'sending':

@@ -1,7 +1,7 @@
 /**
  * Tells whoever is on call by a signed POST (Standard Webhooks). An alert is tried a few times and then dropped and
  * logged: it says that something is wrong now, and `GET /pools` says so as well. When hundreds of accounts break at once
- * a few calls are made at a time and the rest wait in a bounded line, in which what is old is dropped.
+ * a few calls are made at a time and the rest wait in a bounded list, in which what is old is dropped.
  */
 import type { Alert, Alerts, Clock } from '../ports.ts'
 import { parseSecret, sign } from './providers/webhook-signature.ts'
@@ -22,7 +22,7 @@ const waitMs = 1_000
 const graceMs = 500
 /** Calls at once. */
 const lanesMax = 8
-/** Alerts in line: above it one is dropped, and logged as every other. */
+/** Alerts that wait: above it one is dropped, and logged as every other. */
 const waitingMax = 1_000
 /** What waited longer while nobody answered is dropped: whoever hears it then is misled. */
 const staleMs = 60_000

@@ -8,7 +8,7 @@
 import type { Happening, Ledger, Live, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Notification, Status, TimelineEvent } from '../model.ts'
-import { pendingOf, statuses, waitingLine } from '../model.ts'
+import { boundOf, pendingOf, statuses } from '../model.ts'
 import type { Change, Clock, Store } from '../ports.ts'
 
 export interface TenantBounds {
@@ -41,7 +41,7 @@ interface Entry {
 const noCounts = (): Record<Status, number> =>
   Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
 
-/** How long a client whose tenant's line is full is asked to stay away. */
+/** How long a client whose tenant's queue is full is asked to stay away. */
 const fullRetryAfterMs = 5_000
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
@@ -64,19 +64,19 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     const of = account(tally.tenant)
     of.counts[tally.status] += tally.count
     total[tally.status] += tally.count
-    const line = waitingLine(tally.status, tally.platformDelayed ? 'tenant_limit' : undefined)
-    if (line !== undefined) of[line] += tally.count
+    const bound = boundOf(tally.status, tally.platformDelayed ? 'tenant_limit' : undefined)
+    if (bound !== undefined) of[bound] += tally.count
   }
 
-  // Whom a job still has to accept waits in the queue line of its tenant.
+  // Whom a job still has to accept waits in the queue of its tenant.
   for (const job of await store.runningJobs()) account(job.tenant).queue += pendingOf(job)
 
   function count(notification: Notification, by: 1 | -1): void {
     const of = account(notification.tenant)
     of.counts[notification.status] += by
     total[notification.status] += by
-    const line = waitingLine(notification.status, notification.decision.reason)
-    if (line !== undefined) of[line] += by
+    const bound = boundOf(notification.status, notification.decision.reason)
+    if (bound !== undefined) of[bound] += by
   }
 
   function publish(notification: Notification, events: readonly TimelineEvent[]): void {

@@ -57,10 +57,10 @@ interface Loaded {
 
 export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const { gate, store, ledger, clock, onTrouble } = options
-  /** Every lane stands in `turns`, in `line`, waits after a failure, or is being worked on. */
+  /** Every lane stands in `turns`, in `resting`, waits after a failure, or is being worked on. */
   const lanes = new Map<string, Lane>()
   const turns: Lane[] = []
-  const line: Lane[] = []
+  const resting: Lane[] = []
   let running = false
   let working: Promise<void> | undefined
 
@@ -72,7 +72,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     if (lane === undefined) {
       lane = { key, jobs: [] }
       lanes.set(key, lane)
-      line.push(lane)
+      resting.push(lane)
     }
     // One that is opened while the process starts is found on record too.
     if (lane.jobs.some(({ id }) => id === job.id)) return
@@ -89,7 +89,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
 
   async function work(): Promise<void> {
     while (running) {
-      while (turns.length < lanesMax && line.length > 0) turns.push(line.shift()!)
+      while (turns.length < lanesMax && resting.length > 0) turns.push(resting.shift()!)
       const lane = turns.shift()
       if (lane === undefined) return
       try {
@@ -115,7 +115,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     }
     if (lane.jobs.length === 0) lanes.delete(lane.key)
     else if (lane.loaded !== undefined) turns.push(lane)
-    else line.push(lane)
+    else resting.push(lane)
   }
 
   /** Nothing of it is lost: it is read from the record again, in its own time. */
@@ -123,7 +123,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     lane.loaded = undefined
     const retryMs = (error instanceof SluiceError ? error.retryAfterMs : undefined) ?? againMs
     clock.at(clock.now() + retryMs, () => {
-      line.push(lane)
+      resting.push(lane)
       wake()
     })
     onTrouble('accept a batch in the background', error)

@@ -1,6 +1,6 @@
 /**
  * Changes to a person, one after the other: who reads, changes and writes must not lose what somebody else wrote
- * in between. Within this process that is a line for each person.
+ * in between. Within this process each waits for the one before it of the same person.
  */
 
 import type { Gate } from '../doors.ts'

@@ -1,5 +1,5 @@
 /**
- * The connections of one account, and the line before them. A mail takes the connection that was used last and is
+ * The connections of one account, and the mails that wait for them. A mail takes the connection that was used last and is
  * free; when none is, it waits in turn while another is opened, and goes with whichever is ready first. Connections
  * that were asked for ahead are opened again when the server ends them.
  */
@@ -12,7 +12,7 @@ export interface PoolOptions extends SessionTimes {
   /** From `send` to its result, ms. */
   readonly deadlineMs: number
   /** Mails waiting for a connection; above it they fail at once. */
-  readonly lineMax: number
+  readonly waitingMax: number
 }
 
 interface Job {
@@ -36,7 +36,7 @@ export class SmtpPool {
   readonly #options: PoolOptions
   readonly #sessions = new Set<Session>()
   readonly #idle: Session[] = []
-  #line: Job[] = []
+  #waiting: Job[] = []
   #opening = 0
   #kept = 0
   #failures = 0
@@ -62,7 +62,7 @@ export class SmtpPool {
 
   send(envelope: Envelope, signal: AbortSignal, leaving?: () => void): Promise<SendResult> {
     if (this.#closed) return Promise.resolve({ outcome: 'failed', detail: 'the provider is closed' })
-    if (this.#line.length >= this.#options.lineMax) {
+    if (this.#waiting.length >= this.#options.waitingMax) {
       return Promise.resolve({ outcome: 'failed', detail: 'too many mails wait for a connection' })
     }
     if (signal.aborted) return Promise.resolve({ outcome: 'failed', detail: 'no time left' })
@@ -84,7 +84,7 @@ export class SmtpPool {
         },
       }
       signal.addEventListener('abort', giveUp, { once: true })
-      this.#line.push(job)
+      this.#waiting.push(job)
       this.#serve()
     })
   }
@@ -92,7 +92,7 @@ export class SmtpPool {
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#reopening)
-    for (const job of this.#line.splice(0))
+    for (const job of this.#waiting.splice(0))
       job.resolve({ outcome: 'failed', detail: 'the provider is closed' })
     const idle = new Set(this.#idle)
     for (const session of [...this.#sessions]) {
@@ -102,13 +102,13 @@ export class SmtpPool {
   }
 
   #serve(): void {
-    while (this.#line.length > 0 && this.#idle.length > 0) {
+    while (this.#waiting.length > 0 && this.#idle.length > 0) {
       const session = this.#idle.pop()!
-      if (session.alive) void this.#carry(session, this.#line.shift()!)
+      if (session.alive) void this.#carry(session, this.#waiting.shift()!)
     }
     // One connection for each that waits, counting those that are on their way. A server that has just refused one
     // is not asked for more while others are open.
-    while (this.#line.length > this.#opening && this.#mayOpen()) void this.#open()
+    while (this.#waiting.length > this.#opening && this.#mayOpen()) void this.#open()
   }
 
   #mayOpen(): boolean {
@@ -125,7 +125,7 @@ export class SmtpPool {
       // A kept connection had ended unnoticed. The server has seen no mail, so another connection may carry it; a
       // new one at the latest tells whether the server is there at all.
       job.session = undefined
-      this.#line.unshift(job)
+      this.#waiting.unshift(job)
     } else {
       job.resolve(result)
     }
@@ -148,9 +148,9 @@ export class SmtpPool {
     this.#failures += 1
     this.#restUntil = performance.now() + this.#waitMs()
     this.#forget(session)
-    // With no other connection to wait for, those in the line share the fate of this one.
+    // With no other connection to wait for, those that wait share the fate of this one.
     if (this.#sessions.size === 0 && trouble !== undefined)
-      for (const job of this.#line.splice(0)) job.resolve(trouble)
+      for (const job of this.#waiting.splice(0)) job.resolve(trouble)
   }
 
   #forget(session: Session): void {
@@ -180,8 +180,8 @@ export class SmtpPool {
       job.session.destroy('no answer in time')
       return
     }
-    const at = this.#line.indexOf(job)
-    if (at >= 0) this.#line.splice(at, 1)
+    const at = this.#waiting.indexOf(job)
+    if (at >= 0) this.#waiting.splice(at, 1)
     job.resolve({ outcome: 'failed', detail: 'no connection in time' })
   }
 }

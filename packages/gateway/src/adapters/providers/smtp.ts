@@ -22,7 +22,7 @@ export interface SmtpOptions extends SmtpDefaults {
   /** Without traffic until a connection is given up, ms. @defaultValue 600_000 */
   readonly idleMs?: number
   /** Mails of an account waiting for a connection; above it they fail at once. @defaultValue 10_000 */
-  readonly lineMax?: number
+  readonly waitingMax?: number
 }
 
 /** What DKIM covers: nodemailer's list lacks List-Unsubscribe-Post, which RFC 8058 wants signed. */
@@ -48,7 +48,7 @@ interface Post {
 }
 
 export function createSmtpProvider(options: SmtpOptions = {}): Provider {
-  const { connectMs = 5_000, deadlineMs = 10_000, idleMs = 600_000, lineMax = 10_000 } = options
+  const { connectMs = 5_000, deadlineMs = 10_000, idleMs = 600_000, waitingMax = 10_000 } = options
   const clock = options.clock ?? { now: () => Date.now() }
   const posts = new Map<string, Post>()
 
@@ -57,7 +57,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
     let post = posts.get(key)
     if (post === undefined) {
       const parsed = parseSmtpAccount(account, options)
-      const pool = new SmtpPool(parsed, { connectMs, deadlineMs, idleMs, lineMax })
+      const pool = new SmtpPool(parsed, { connectMs, deadlineMs, idleMs, waitingMax })
       post = { account: parsed, pool, sign: signer(parsed) }
       posts.set(key, post)
     }

@@ -1,8 +1,8 @@
 /**
- * The queue of one process: references in memory to what is on record. Each channel has a line per tenant and
+ * The queue of one process: references in memory to what is on record. Each channel has a list per tenant and
  * urgency; tenants take turns by deficit round robin (Shreedhar and Varghese, 1996), every message costing one, so
  * that a tenant with a million messages delays the others by no more than its weight. Critical ones stand before
- * all tenants' lines.
+ * all tenants' lists.
  */
 import type { Channel, Notification, Priority } from '../../model.ts'
 import { channels, priorities } from '../../model.ts'
@@ -18,7 +18,7 @@ export interface EmbeddedQueueOptions {
  * First in, first out, with a way back to the front, and since when each stands here. Taking from the front moves an
  * index, not the array.
  */
-class Line {
+class Fifo {
   #items: Notification[] = []
   #since: number[] = []
   #head = 0
@@ -70,32 +70,32 @@ class Line {
 const done = Promise.resolve()
 const urgencies = priorities.filter((priority) => priority !== 'critical')
 
-class TenantLines {
+class TenantQueue {
   readonly tenant: string
   deficit = 0
   size = 0
   /** Made when they are needed: nearly every tenant uses one. */
-  readonly #lines: { [Urgency in Priority]?: Line } = {}
+  readonly #fifos: { [Urgency in Priority]?: Fifo } = {}
 
   constructor(tenant: string) {
     this.tenant = tenant
   }
 
   put(notification: Notification, front: boolean, now: number): void {
-    this.#lines[notification.priority] ??= new Line()
-    const line = this.#lines[notification.priority]!
-    if (front) line.unshift(notification, now)
-    else line.push(notification, now)
+    this.#fifos[notification.priority] ??= new Fifo()
+    const fifo = this.#fifos[notification.priority]!
+    if (front) fifo.unshift(notification, now)
+    else fifo.push(notification, now)
     this.size += 1
   }
 
-  line(urgency: Priority): Line | undefined {
-    return this.#lines[urgency]
+  fifo(urgency: Priority): Fifo | undefined {
+    return this.#fifos[urgency]
   }
 
   take(): Notification | undefined {
     for (const urgency of urgencies) {
-      const item = this.#lines[urgency]?.shift()
+      const item = this.#fifos[urgency]?.shift()
       if (item !== undefined) {
         this.size -= 1
         return item
@@ -108,10 +108,10 @@ class TenantLines {
 class ChannelQueue {
   /** Everything that stands here. */
   size = 0
-  readonly critical = new Line()
-  readonly tenants = new Map<string, TenantLines>()
+  readonly critical = new Fifo()
+  readonly tenants = new Map<string, TenantQueue>()
   /** Tenants with something to send, the one whose turn it is first. */
-  #turns: TenantLines[] = []
+  #turns: TenantQueue[] = []
   #turn = 0
   readonly wakers = new Set<(arrived: number) => void>()
   readonly #weightOf: (tenant: string) => number
@@ -127,13 +127,13 @@ class ChannelQueue {
       else this.critical.push(notification, now)
       return
     }
-    let lines = this.tenants.get(notification.tenant)
-    if (lines === undefined) {
-      lines = new TenantLines(notification.tenant)
-      this.tenants.set(notification.tenant, lines)
-      this.#turns.push(lines)
+    let queue = this.tenants.get(notification.tenant)
+    if (queue === undefined) {
+      queue = new TenantQueue(notification.tenant)
+      this.tenants.set(notification.tenant, queue)
+      this.#turns.push(queue)
     }
-    lines.put(notification, front, now)
+    queue.put(notification, front, now)
   }
 
   pull(max: number): Notification[] {
@@ -149,9 +149,9 @@ class ChannelQueue {
 
   oldest(): number | undefined {
     let oldest = this.critical.oldest
-    for (const lines of this.#turns) {
+    for (const queue of this.#turns) {
       for (const urgency of urgencies) {
-        const since = lines.line(urgency)?.oldest
+        const since = queue.fifo(urgency)?.oldest
         if (since !== undefined && (oldest === undefined || since < oldest)) oldest = since
       }
     }
@@ -161,15 +161,15 @@ class ChannelQueue {
   /** What has stood here since the instant or longer, least urgent first. */
   takeOverdue(since: number, max: number): Notification[] {
     const taken: Notification[] = []
-    const takeFrom = (line: Line | undefined): number => {
-      if (line === undefined) return 0
+    const takeFrom = (fifo: Fifo | undefined): number => {
+      if (fifo === undefined) return 0
       const before = taken.length
-      while (taken.length < max && line.oldest !== undefined && line.oldest <= since)
-        taken.push(line.shift()!)
+      while (taken.length < max && fifo.oldest !== undefined && fifo.oldest <= since)
+        taken.push(fifo.shift()!)
       return taken.length - before
     }
     for (const urgency of urgencies.toReversed()) {
-      for (const lines of this.#turns) lines.size -= takeFrom(lines.line(urgency))
+      for (const queue of this.#turns) queue.size -= takeFrom(queue.fifo(urgency))
     }
     takeFrom(this.critical)
     this.size -= taken.length
@@ -179,23 +179,23 @@ class ChannelQueue {
   #next(): Notification | undefined {
     while (this.#turns.length > 0) {
       if (this.#turn >= this.#turns.length) this.#turn = 0
-      const lines = this.#turns[this.#turn]!
-      if (lines.deficit < 1) {
-        lines.deficit += this.#weightOf(lines.tenant)
-        if (lines.deficit < 1) {
+      const queue = this.#turns[this.#turn]!
+      if (queue.deficit < 1) {
+        queue.deficit += this.#weightOf(queue.tenant)
+        if (queue.deficit < 1) {
           this.#turn += 1
           continue
         }
       }
-      const item = lines.take()
+      const item = queue.take()
       if (item === undefined) {
-        // An empty line leaves the round and forfeits what it had saved.
+        // A tenant without any leaves the round and forfeits what it had saved.
         this.#turns.splice(this.#turn, 1)
-        this.tenants.delete(lines.tenant)
+        this.tenants.delete(queue.tenant)
         continue
       }
-      lines.deficit -= 1
-      if (lines.deficit < 1) this.#turn += 1
+      queue.deficit -= 1
+      if (queue.deficit < 1) this.#turn += 1
       return item
     }
     return undefined

@@ -29,9 +29,9 @@ export class Flusher {
 
   /** This connection has something to write; told once until it is flushed. */
   wake(writer: Writer): void {
-    const line = this.#waiting.get(writer.tenant)
-    if (line === undefined) this.#waiting.set(writer.tenant, [writer])
-    else line.push(writer)
+    const writers = this.#waiting.get(writer.tenant)
+    if (writers === undefined) this.#waiting.set(writer.tenant, [writer])
+    else writers.push(writer)
     this.#call()
   }
 
@@ -48,11 +48,11 @@ export class Flusher {
     for (let written = 0; written < roundMax; ) {
       const [next] = this.#waiting
       if (next === undefined) return
-      const [tenant, line] = next
+      const [tenant, writers] = next
       // Behind the others, with what is left.
       this.#waiting.delete(tenant)
-      const turn = line.splice(0, turnMax)
-      if (line.length > 0) this.#waiting.set(tenant, line)
+      const turn = writers.splice(0, turnMax)
+      if (writers.length > 0) this.#waiting.set(tenant, writers)
       for (const writer of turn) writer.flush()
       written += turn.length
     }

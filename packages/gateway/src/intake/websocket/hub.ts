@@ -6,8 +6,8 @@
 import type { Window } from '@sluice/limits'
 import type { Clock, Delivery, Hub } from '../../ports.ts'
 import { textFrame } from './frame.ts'
-import { createLine, type Published } from './line.ts'
 import { Room, type Subscriber } from './room.ts'
+import { createThrottle, type Published } from './throttle.ts'
 
 export interface WebSocketHubOptions {
   readonly clock: Pick<Clock, 'now' | 'at'>
@@ -79,7 +79,7 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
     let known = rooms.get(tenant)
     if (known === undefined) {
       if (rooms.size >= roomsMax) forgetEmpty()
-      known = new Room(createLine({ ...options, windows: options.windowsOf(tenant), waitingBytesMax }))
+      known = new Room(createThrottle({ ...options, windows: options.windowsOf(tenant), waitingBytesMax }))
       rooms.set(tenant, known)
     }
     return known
@@ -90,7 +90,7 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
     roomsMax = Math.max(roomsMin, 2 * rooms.size)
   }
 
-  const waiting = (): number => [...rooms.values()].reduce((sum, { line }) => sum + line.size, 0)
+  const waiting = (): number => [...rooms.values()].reduce((sum, { throttle }) => sum + throttle.size, 0)
 
   return {
     room,
@@ -124,7 +124,7 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
       closed,
     }),
     stop() {
-      for (const { line } of rooms.values()) line.stop()
+      for (const { throttle } of rooms.values()) throttle.stop()
     },
     isConnected: (tenant, recipient) => rooms.get(tenant)?.subscribers(channelOf(recipient)) !== undefined,
     onArrival(listener) {

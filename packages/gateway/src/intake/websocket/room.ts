@@ -1,8 +1,8 @@
 /**
- * One tenant's part of the hub: its connections, who listens to which channel, and the line of what is published.
+ * One tenant's part of the hub: its connections, who listens to which channel, and the throttle of what is published.
  * A channel of one tenant is another thing than that of another by standing in another room; no name leads across.
  */
-import type { Line, Published } from './line.ts'
+import type { Published, Throttle } from './throttle.ts'
 
 export interface Subscriber {
   /** Puts a frame behind what waits for this connection; `written` hears whether the socket took it. */
@@ -10,15 +10,15 @@ export interface Subscriber {
 }
 
 export class Room {
-  readonly line: Line
+  readonly throttle: Throttle
   /** Open connections, and those that are about to close. */
   connections = 0
   /** Connections above the limit which have not closed yet. */
   refused = 0
   readonly #channels = new Map<string, Set<Subscriber>>()
 
-  constructor(line: Line) {
-    this.line = line
+  constructor(throttle: Throttle) {
+    this.throttle = throttle
   }
 
   subscribers(channel: string): ReadonlySet<Subscriber> | undefined {
@@ -41,7 +41,7 @@ export class Room {
 
   /** To everybody who listens when its turn comes; the frame is made once for all of them. */
   publish(channel: string, frame: Buffer, onSent: (reached: number) => void): Published {
-    return this.line.publish(frame.length, () => {
+    return this.throttle.publish(frame.length, () => {
       const subscribers = this.#channels.get(channel)
       if (subscribers !== undefined) for (const subscriber of subscribers) subscriber.send(frame)
       onSent(subscribers?.size ?? 0)
@@ -50,6 +50,6 @@ export class Room {
 
   /** Whether nothing would be lost with it: nobody is here, nothing waits, and no rate remembers anything. */
   get isEmpty(): boolean {
-    return this.connections === 0 && this.refused === 0 && this.line.isIdle()
+    return this.connections === 0 && this.refused === 0 && this.throttle.isIdle()
   }
 }

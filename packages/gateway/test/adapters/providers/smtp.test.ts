@@ -238,7 +238,7 @@ test('connections that were warmed come back after the server ended them', async
 
 test('a line that is full fails at once', async (t) => {
   const { sink, send } = await connected(t, {
-    provider: { lineMax: 2, deadlineMs: 300 },
+    provider: { waitingMax: 2, deadlineMs: 300 },
     account: { connections: 1 },
   })
   sink.rules = [{ at: 'connect', do: 'hang' }]

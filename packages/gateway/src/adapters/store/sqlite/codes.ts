@@ -43,7 +43,7 @@ export function isScheduledCode(code: number): boolean {
   return code === statusCodes.scheduled
 }
 
-/** Whether a tenant's or module's limit made it wait: such notifications stand in the tenant's queue line. */
+/** Whether a tenant's or module's limit made it wait: such notifications count against the tenant's queue. */
 export function isPlatformDelayed(notification: Pick<Notification, 'decision'>): boolean {
   const { reason } = notification.decision
   return reason === 'tenant_limit' || reason === 'module_limit'

@@ -2,17 +2,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseWindows } from '@sluice/limits'
-import { createLine, type LineOptions } from '../../../src/intake/websocket/line.ts'
+import { createThrottle, type ThrottleOptions } from '../../../src/intake/websocket/throttle.ts'
 import { createVirtualClock } from '../../../src/simulation/clock.ts'
 import { densest, seeded, testSeed } from '../../harness.ts'
 
 const start = Date.UTC(2026, 10, 21)
 
-function createTrial(options: Partial<LineOptions> & { readonly rate?: string } = {}) {
+function createTrial(options: Partial<ThrottleOptions> & { readonly rate?: string } = {}) {
   const { rate = '200/s', ...more } = options
   const clock = createVirtualClock(start)
   const sent: { readonly n: number; readonly at: number }[] = []
-  const line = createLine({
+  const throttle = createThrottle({
     clock,
     windows: rate === 'unlimited' ? [] : parseWindows(rate),
     marginMs: 0,
@@ -23,18 +23,18 @@ function createTrial(options: Partial<LineOptions> & { readonly rate?: string } 
   return {
     clock,
     sent,
-    line,
-    publish: (n: number, bytes = 10) => line.publish(bytes, () => sent.push({ n, at: clock.now() })),
+    throttle,
+    publish: (n: number, bytes = 10) => throttle.publish(bytes, () => sent.push({ n, at: clock.now() })),
   }
 }
 
 test('what is above the rate leaves at the first instant that the window admits, in order', async () => {
-  const { clock, sent, line, publish } = createTrial({ rate: '2/s' })
+  const { clock, sent, throttle, publish } = createTrial({ rate: '2/s' })
   assert.deepEqual(
     [publish(0), publish(1), publish(2), publish(3), publish(4)],
     ['sent', 'sent', 'throttled', 'throttled', 'throttled'],
   )
-  assert.equal(line.size, 3)
+  assert.equal(throttle.size, 3)
   await clock.runUntil(start + 10_000)
   assert.deepEqual(
     sent.map(({ n, at }) => [n, at - start]),
@@ -51,7 +51,7 @@ test('what is above the rate leaves at the first instant that the window admits,
 test('nobody passes those who wait, also not at the instant at which the next may leave', async () => {
   const { clock, sent, publish } = createTrial({ rate: '1/s' })
   publish(0)
-  // Before the line's own timer for that instant.
+  // Before the throttle's own timer for that instant.
   clock.at(start + 1_000, () => assert.equal(publish(2), 'throttled'))
   publish(1)
   await clock.runUntil(start + 5_000)
@@ -76,27 +76,27 @@ test('the margin is kept, and several windows all hold', async () => {
 })
 
 test('too many and too much are full, and what fits still does', async () => {
-  const { line, publish } = createTrial({ rate: '1/s', waitingMax: 2, waitingBytesMax: 100 })
+  const { throttle, publish } = createTrial({ rate: '1/s', waitingMax: 2, waitingBytesMax: 100 })
   publish(0)
   assert.equal(publish(1, 101), 'full')
   assert.deepEqual(
     [publish(2, 60), publish(3, 60), publish(4, 40), publish(5, 1)],
     ['throttled', 'full', 'throttled', 'full'],
   )
-  assert.equal(line.size, 2)
-  line.stop()
-  assert.equal(line.size, 0)
+  assert.equal(throttle.size, 2)
+  throttle.stop()
+  assert.equal(throttle.size, 0)
 })
 
-test('an unlimited tenant waits for nothing, and a line is idle when its windows are empty', async () => {
+test('an unlimited tenant waits for nothing, and a throttle is idle when its windows are empty', async () => {
   const { publish } = createTrial({ rate: 'unlimited' })
   for (let n = 0; n < 5_000; n += 1) assert.equal(publish(n), 'sent')
   const trial = createTrial({ rate: '1/s' })
-  assert.equal(trial.line.isIdle(), true)
+  assert.equal(trial.throttle.isIdle(), true)
   trial.publish(0)
-  assert.equal(trial.line.isIdle(), false)
+  assert.equal(trial.throttle.isIdle(), false)
   await trial.clock.runUntil(start + 1_001)
-  assert.equal(trial.line.isIdle(), true)
+  assert.equal(trial.throttle.isIdle(), true)
 })
 
 test(`no rolling window is over, nothing is lost or late, whatever comes (SLUICE_SEED=${testSeed})`, async () => {

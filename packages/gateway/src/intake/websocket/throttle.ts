@@ -7,7 +7,7 @@ import type { Clock } from '../../ports.ts'
 
 export type Published = 'sent' | 'throttled' | 'full'
 
-export interface LineOptions {
+export interface ThrottleOptions {
   readonly clock: Pick<Clock, 'now' | 'at'>
   /** None: unlimited. */
   readonly windows: readonly Window[]
@@ -17,7 +17,7 @@ export interface LineOptions {
   readonly waitingBytesMax: number
 }
 
-export interface Line {
+export interface Throttle {
   publish(bytes: number, send: () => void): Published
   readonly size: number
   /** Whether everything has left and every window is empty again: then it may be forgotten. */
@@ -34,7 +34,13 @@ interface Waiting {
 const subject = 'tenant'
 const togetherAt = 1_024
 
-export function createLine({ clock, windows, marginMs, waitingMax, waitingBytesMax }: LineOptions): Line {
+export function createThrottle({
+  clock,
+  windows,
+  marginMs,
+  waitingMax,
+  waitingBytesMax,
+}: ThrottleOptions): Throttle {
   const longestMs = Math.max(0, ...windows.map((window) => window.windowMs)) + marginMs
   const rules: readonly Limit[] = windows.length === 0 ? [] : [limit('websocket', windows.map(textOf))]
   const limits = createLimits({ store: memoryStore({ now: clock.now, retentionMs: longestMs }), marginMs })
