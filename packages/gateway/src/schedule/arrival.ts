@@ -1,5 +1,6 @@
 /**
- * Somebody has connected: what waited for that is due now. What is already on its way in memory comes by itself.
+ * Somebody has connected: what waited for that is due now, also where the agenda keeps it for its end soon to come.
+ * What is on its way already comes by itself.
  */
 import type { Agenda, Ledger } from '../doors.ts'
 import { advance, awaitsConnection, type Notification } from '../model.ts'
@@ -7,7 +8,7 @@ import type { Clock, Store } from '../ports.ts'
 
 export interface ArrivalsOptions {
   readonly store: Pick<Store, 'waiting'>
-  readonly ledger: Pick<Ledger, 'commit' | 'live'>
+  readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
   readonly agenda: Pick<Agenda, 'place'>
   readonly clock: Pick<Clock, 'now'>
   readonly onTrouble: (what: string, error: unknown) => void
@@ -18,12 +19,20 @@ export function createArrivals(options: ArrivalsOptions): (tenant: string, recip
   const { store, ledger, agenda, clock } = options
   const looking = new Set<string>()
 
-  async function release(notification: Notification): Promise<void> {
-    if (ledger.live(notification.id) !== undefined) return
+  async function release(recorded: Notification): Promise<void> {
+    const live = ledger.live(recorded.id)
+    if (live !== undefined && live.status !== 'scheduled') return
+    const before = live?.notification ?? recorded
+    ledger.release(before)
     const now = clock.now()
     const event = { at: now, status: 'scheduled', reason: 'retry', detail: 'connected' } as const
-    const move = advance(notification, [event], { dueAt: now })
-    if ((await ledger.commit({ moves: [move] })).applied) agenda.place([move.after])
+    const move = advance(before, [event], { dueAt: now })
+    try {
+      if ((await ledger.commit({ moves: [move] })).applied) agenda.place([move.after])
+    } catch (error) {
+      agenda.place([before])
+      throw error
+    }
   }
 
   return (tenant, recipient) => {
