@@ -79,6 +79,10 @@ export const studies = {
     options: { rounds: 5, messages: 20_000 },
   },
   threads: { what: 'the CPU of a message by thread (Linux)', options: { rounds: 5, messages: 6_000 } },
+  flood: {
+    what: 'how long somebody waits beside a flood of valid requests',
+    options: { rounds: 3, seconds: 3 },
+  },
   smtp: {
     what: 'how fast and how evenly mails reach a mail server, by us or by nodemailer',
     options: { connections: 8, nodemailer: false },

@@ -2,6 +2,7 @@
  * Fastify as the gateway needs it: nothing stripped, nothing coerced, every size and time bounded, and one form of
  * refusal also for what is refused before there is a request.
  */
+import { createServer, type RequestListener, type Server } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, {
   type FastifyError,
@@ -11,7 +12,9 @@ import Fastify, {
 } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import { parseJson } from './json.ts'
+import { createPipelines } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
+import { createTurns, type TurnsOptions } from './turns.ts'
 import { isWebSocketUpgrade } from './websocket/request.ts'
 
 /** How often connections are held against their deadlines. */
@@ -32,6 +35,8 @@ export interface AppOptions {
    * @defaultValue 60_000 ms
    */
   readonly standstillMs?: number
+  /** @defaultValue everybody is one party */
+  readonly partyOf?: TurnsOptions['partyOf']
 }
 
 export function createApp(config: AppOptions): FastifyInstance {
@@ -40,17 +45,7 @@ export function createApp(config: AppOptions): FastifyInstance {
     bodyLimit: config.bodyMaxBytes,
     // Its bound on opening and closing is 10 s; ours on closing is `drainMs`, and what it cuts may take longer.
     pluginTimeout: 0,
-    requestTimeout: config.requestTimeoutMs,
-    keepAliveTimeout: keepAliveMs,
-    connectionTimeout: config.standstillMs ?? 60_000,
-    // The host is asked for below, in words. Headers have no longer than the whole request, or a client could stay by never ending them.
-    http: {
-      headersTimeout: config.requestTimeoutMs,
-      connectionsCheckingInterval: deadlineCheckMs,
-      requireHostHeader: false,
-      // Who asks for another protocol elsewhere, or for one that nobody speaks, is answered in HTTP.
-      shouldUpgradeCallback: isWebSocketUpgrade,
-    },
+    serverFactory: (handle) => createHttp(config, handle as RequestListener),
     // While it closes, what has arrived is still answered.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -87,6 +82,26 @@ export function createApp(config: AppOptions): FastifyInstance {
     },
   )
   return app
+}
+
+/** Node's server: its deadlines, and in front of the routes who may go on when. */
+function createHttp(config: AppOptions, handle: RequestListener): Server {
+  const { requestTimeoutMs, standstillMs = 60_000, partyOf = () => 'everybody' } = config
+  const server = createServer(
+    {
+      requestTimeout: requestTimeoutMs,
+      // Headers have no longer than the whole request, or a client could stay by never ending them.
+      headersTimeout: requestTimeoutMs,
+      keepAliveTimeout: keepAliveMs,
+      connectionsCheckingInterval: deadlineCheckMs,
+      // The host is asked for above, in words.
+      requireHostHeader: false,
+      // Who asks for another protocol elsewhere, or for one that nobody speaks, is answered in HTTP.
+      shouldUpgradeCallback: isWebSocketUpgrade,
+    },
+    createPipelines({ handle: createTurns({ handle, partyOf }) }),
+  )
+  return server.setTimeout(standstillMs)
 }
 
 /** JSON is UTF-8 (RFC 8259); who says otherwise means something else than what we would read. */

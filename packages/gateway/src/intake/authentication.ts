@@ -6,7 +6,7 @@
 import { hash } from 'node:crypto'
 import { SluiceError } from '../errors.ts'
 import type { Claims, Clock, Tokens } from '../ports.ts'
-import { type Authenticate, type Identity, isName, nameMax } from './identity.ts'
+import { type Authenticate, type Identity, isName, nameMax, type WithHeaders } from './identity.ts'
 
 export interface AuthenticationOptions {
   readonly tokens: Pick<Tokens, 'verify'>
@@ -40,9 +40,15 @@ export function createAuthenticate(options: AuthenticationOptions): Authenticate
     return identity
   }
 
-  return ({ headers }) => {
+  /** Of tokens that were verified; others name whom they like. */
+  function tenantOf({ headers }: WithHeaders): string | undefined {
+    const token = tokenIn(headers.authorization)
+    return token === undefined ? undefined : remembered.get(keyOf(token))?.identity.tenant
+  }
+
+  const authenticate = ({ headers }: WithHeaders): Identity | Promise<Identity> => {
     const token = tokenOf(headers.authorization)
-    const key = hash('sha256', token, 'base64url')
+    const key = keyOf(token)
     const known = remembered.get(key)
     if (known !== undefined) {
       remembered.delete(key)
@@ -53,12 +59,18 @@ export function createAuthenticate(options: AuthenticationOptions): Authenticate
     }
     return verify(token, key)
   }
+
+  return Object.assign(authenticate, { tenantOf })
 }
+
+const keyOf = (token: string): string => hash('sha256', token, 'base64url')
+
+const tokenIn = (header = ''): string | undefined => /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i.exec(header)?.[1]
 
 function tokenOf(header: string | undefined): string {
   if (header === undefined || header === '')
     throw new SluiceError('UNAUTHENTICATED', 'Send a token: Authorization: Bearer …')
-  const [, token] = /^bearer +([A-Za-z0-9\-._~+/]+=*) *$/i.exec(header) ?? []
+  const token = tokenIn(header)
   if (token === undefined) throw invalid('Authorization is not of the form: Bearer, a space, one token.')
   return token
 }

@@ -27,7 +27,11 @@ export interface Identity extends Caller {
 export type WithHeaders = Pick<IncomingMessage, 'headers'>
 
 /** Throws UNAUTHENTICATED where nobody known asks. */
-export type Authenticate = (request: WithHeaders) => Identity | Promise<Identity>
+export interface Authenticate {
+  (request: WithHeaders): Identity | Promise<Identity>
+  /** The tenant, where it can be told at once and for certain. @defaultValue it never can */
+  readonly tenantOf?: (request: WithHeaders) => string | undefined
+}
 
 /** Of a tenant or a module. */
 export const nameMax = 256
@@ -54,6 +58,12 @@ export function loopbackIdentity({ headers }: WithHeaders): Identity {
     scopes,
     asTenant: tenant !== undefined,
   }
+}
+
+/** Whoever is on this machine may name any tenant. */
+loopbackIdentity.tenantOf = ({ headers }: WithHeaders): string => {
+  const { 'x-tenant-id': tenant } = headers
+  return typeof tenant === 'string' ? tenant : byDefault.tenant
 }
 
 /** What browsers keep to this machine, with any port. */

@@ -103,6 +103,8 @@ export function asSluiceError(error: unknown): SluiceError {
   })
 }
 
+export const nothing = (): SluiceError => new SluiceError('NOT_FOUND', 'There is nothing at this path.')
+
 export function unsupportedMediaType(): SluiceError {
   return new SluiceError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json in UTF-8.')
 }

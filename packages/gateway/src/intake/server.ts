@@ -1,9 +1,9 @@
 /**
- * The HTTP side of the gateway: the table of routes on Fastify. A request meets, in this order, the limits of size
- * and time, the question who asks, the parser (json.ts), the schema (validation.ts), and its handler in routes/;
- * whatever goes wrong on the way leaves as a problem (problem.ts).
+ * The HTTP side of the gateway. A request meets, in this order, the limits of size and time, the one before it on its
+ * connection (pipelines.ts), the turns of others (turns.ts), the question who asks, the parser (json.ts), the schema
+ * (validation.ts), the share of its tenant (shares.ts), and its handler in routes/; whatever goes wrong on the way
+ * leaves as a problem (problem.ts).
  */
-import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller, Gate, Jobs, Ledger, People, PoolCounts, PoolReport } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
@@ -13,10 +13,10 @@ import type { Clock, Queue, Store, Templates } from '../ports.ts'
 import { createApp } from './app.ts'
 import type { Offer } from './draft.ts'
 import { createIdempotency } from './idempotency.ts'
-import { type Authenticate, loopbackIdentity, operatorScope } from './identity.ts'
+import { type Authenticate, loopbackIdentity } from './identity.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
-import { asSluiceError, sendProblem } from './problem.ts'
+import { asSluiceError, nothing, sendProblem } from './problem.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
 import { basePath, type Route } from './route.ts'
 import { batchRoutes } from './routes/batch.ts'
@@ -28,8 +28,10 @@ import { probeRoutes } from './routes/probes.ts'
 import { recipientRoutes } from './routes/recipients.ts'
 import { unsubscribeRoutes } from './routes/unsubscribe.ts'
 import { webSocketRoutes } from './routes/websocket.ts'
+import { addRoutes } from './routing.ts'
+import { createShares } from './shares.ts'
+import type { TurnsOptions } from './turns.ts'
 import type { UnsubscribeLinks } from './unsubscribe.ts'
-import { compileCheck, invalidRequest } from './validation.ts'
 import type { WebSocketHub } from './websocket/hub.ts'
 import { createWebSockets, type WebSocketConfig } from './websocket/upgrade.ts'
 
@@ -104,12 +106,9 @@ export interface HttpServer {
 }
 
 const releaseEveryMs = 50
-/** Of a body that nobody reads: `List-Unsubscribe=One-Click` in one form or another. */
-const ignoredBodyMaxBytes = 16_384
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { config } = options
-  const app = createApp(config)
   const metrics = createMetrics(options)
   const events = createEventRoutes(options)
   let closing = false
@@ -118,7 +117,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     options.authenticate !== undefined,
   )
   const authenticate = options.authenticate ?? loopbackIdentity
-  addRoutes(app, routes, authenticate)
+  const app = createApp({ ...config, partyOf: parties(routes, authenticate) })
+  addRoutes(app, routes, { authenticate, shares: createShares(options.clock) })
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
   answerTheRest(app, routes, options.log)
   const sockets =
@@ -206,74 +206,13 @@ function withDocument(routes: readonly Route[], withKeys: boolean): readonly Rou
   return all
 }
 
-function addRoutes(app: FastifyInstance, routes: readonly Route[], authenticate: Authenticate): void {
-  for (const route of routes) if (route.bodyIgnored !== true) addRoute(app, route, authenticate)
-  app.register(async (apart) => {
-    apart.removeAllContentTypeParsers()
-    apart.addContentTypeParser(
-      '*',
-      { parseAs: 'buffer', bodyLimit: ignoredBodyMaxBytes },
-      (_request, _bytes, done) => done(null, undefined),
-    )
-    for (const route of routes) if (route.bodyIgnored === true) addRoute(apart, route, authenticate)
-  })
-}
+const everybody = Symbol('those who ask for what is open to all')
+const strangers = Symbol('those whose token is not known yet')
 
-function addRoute(app: FastifyInstance, route: Route, authenticate: Authenticate): void {
-  const { method, path, access, params, query, body } = route
-  app.route({
-    method,
-    url: path,
-    ...(route.stream === true ? { exposeHeadRoute: false } : {}),
-    ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
-    schema: {
-      ...(params === undefined ? {} : { params }),
-      ...(query === undefined ? {} : { querystring: query }),
-      ...(body === undefined || route.bodyChecked !== undefined ? {} : { body }),
-    },
-    validatorCompiler: ({ schema, httpPart }) => {
-      const check = compileCheck(schema as unknown as TSchema, httpPart === 'body' ? 'body' : 'query')
-      return (value: unknown) => {
-        const faults = check(value)
-        if (faults === undefined) return true
-        // `/notifications/` is no request for the notification without an id: there is nothing at such a path.
-        if (httpPart === 'params' && Object.values(value as object).includes('')) return { error: nothing() }
-        return { error: invalidRequest(faults) }
-      }
-    },
-    ...(access === 'open' ? {} : { onRequest: identify(authenticate, access) }),
-    ...(route.bodyOptional === true ? { preValidation: fillBody } : {}),
-    handler: (request, reply) => route.handle(request, reply),
-  })
-}
-
-type Done = (error?: Error) => void
-
-/** Before the body is read: nobody unknown gets to send one. */
-function identify(authenticate: Authenticate, access: 'caller' | 'operator') {
-  const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
-    if (access === 'operator' && !caller.scopes.has(operatorScope)) {
-      const challenge = `Bearer error="insufficient_scope", scope="${operatorScope}"`
-      done(new SluiceError('FORBIDDEN', `This route needs the scope ${operatorScope}.`, { challenge }))
-      return
-    }
-    request.caller = caller
-    done()
-  }
-  return (request: FastifyRequest, _reply: FastifyReply, done: Done): void => {
-    try {
-      const caller = authenticate(request)
-      if (caller instanceof Promise) caller.then((known) => admit(request, known, done), done)
-      else admit(request, caller, done)
-    } catch (error) {
-      done(error as Error)
-    }
-  }
-}
-
-function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): void {
-  if (request.bodyBytes === null) request.body ??= {}
-  done()
+/** Who takes turns with whom (turns.ts). */
+function parties(routes: readonly Route[], { tenantOf }: Authenticate): TurnsOptions['partyOf'] {
+  const open = new Set(routes.filter(({ access }) => access === 'open').map(({ path }) => path))
+  return (request) => (open.has(request.url!) ? everybody : (tenantOf?.(request) ?? strangers))
 }
 
 /** When the answer is sent, so that they count what it was about; on refusals too. */
@@ -352,8 +291,6 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
 function callNotFound(_request: FastifyRequest, reply: FastifyReply): void {
   reply.callNotFound()
 }
-
-const nothing = (): SluiceError => new SluiceError('NOT_FOUND', 'There is nothing at this path.')
 
 function patternOf(path: string): RegExp {
   return new RegExp(`^${path.replaceAll(/[.]/g, '\\.').replaceAll(/:[a-z]+/g, '[^/]+')}$`)

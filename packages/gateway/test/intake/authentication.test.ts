@@ -146,3 +146,15 @@ test('the scheme may be written in any case', async () => {
   const { tenant } = await authenticate({ headers: { authorization: `bEARER   ${token}` } })
   assert.equal(tenant, 'acme')
 })
+
+test('the tenant of a token can be told once it was verified, and not before', async () => {
+  const { authenticate, ask } = setUp()
+  const token = Buffer.from(JSON.stringify(good)).toString('base64url')
+  const request = { headers: { authorization: `Bearer ${token}` } }
+  assert.equal(authenticate.tenantOf!(request), undefined)
+  await ask(good)
+  assert.equal(authenticate.tenantOf!(request), 'acme')
+  for (const authorization of [undefined, '', 'Basic YTpi', `Bearer ${token}x`, 'Bearer a b']) {
+    assert.equal(authenticate.tenantOf!({ headers: { authorization } }), undefined)
+  }
+})

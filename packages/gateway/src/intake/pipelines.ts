@@ -1,0 +1,108 @@
+/**
+ * One request of a connection at a time. Answers leave in the order of the requests anyway (RFC 9112, section 9.3.2);
+ * so what a client sends behind its first waits here, and as long as something waits the connection is not read. What
+ * Node had read at once, up to 64 KiB, is parsed already; all that comes after it stays with the kernel, and then with
+ * the client.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+
+export interface PipelinesOptions {
+  readonly handle: RequestListener
+  /** Requests of one connection that wait behind the one under way. @defaultValue 256 */
+  readonly waitingMax?: number
+  /** The same on all connections together. @defaultValue 20_000 */
+  readonly waitingMaxOfAll?: number
+}
+
+interface Asked {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+}
+
+interface Bounds {
+  readonly handle: RequestListener
+  readonly waitingMax: number
+  readonly waitingMaxOfAll: number
+  /** On all connections. */
+  waiting: number
+}
+
+export function createPipelines(options: PipelinesOptions): RequestListener {
+  const { handle, waitingMax = 256, waitingMaxOfAll = 20_000 } = options
+  const bounds: Bounds = { handle, waitingMax, waitingMaxOfAll, waiting: 0 }
+  const pipelines = new WeakMap<Socket, Pipeline>()
+  return (request, response) => {
+    const { socket } = request
+    let pipeline = pipelines.get(socket)
+    if (pipeline === undefined) {
+      pipeline = new Pipeline(socket, bounds)
+      pipelines.set(socket, pipeline)
+    }
+    pipeline.take(request, response)
+  }
+}
+
+class Pipeline {
+  readonly #socket: Socket
+  readonly #bounds: Bounds
+  #isBusy = false
+  #waiting: Asked[] | undefined
+  /** The last request to be answered is known. */
+  #isEnding = false
+
+  constructor(socket: Socket, bounds: Bounds) {
+    this.#socket = socket
+    this.#bounds = bounds
+  }
+
+  take(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#isBusy) this.#hold(request, response)
+    else this.#start(request, response)
+  }
+
+  #start(request: IncomingMessage, response: ServerResponse): void {
+    this.#isBusy = true
+    response.on('close', this.#onAnswered)
+    this.#bounds.handle(request, response)
+  }
+
+  /** Also where the connection is gone. */
+  readonly #onAnswered = (): void => {
+    this.#isBusy = false
+    const waiting = this.#waiting
+    if (waiting === undefined || waiting.length === 0) return
+    if (this.#socket.destroyed) {
+      this.#bounds.waiting -= waiting.length
+      waiting.length = 0
+      return
+    }
+    const { request, response } = waiting.shift()!
+    this.#bounds.waiting -= 1
+    // Read on while the last one is worked on, so that there is no pause after it.
+    if (waiting.length === 0 && !this.#isEnding) this.#socket.resume()
+    this.#start(request, response)
+  }
+
+  #hold(request: IncomingMessage, response: ServerResponse): void {
+    if (this.#isEnding) return
+    this.#waiting ??= this.#beginWaiting()
+    if (this.#waiting.length === 0) this.#socket.pause()
+    this.#waiting.push({ request, response })
+    const bounds = this.#bounds
+    bounds.waiting += 1
+    if (this.#waiting.length < bounds.waitingMax && bounds.waiting < bounds.waitingMaxOfAll) return
+    // What comes after it is never looked at, and a client can tell: it is not answered (RFC 9112, section 9.6).
+    this.#isEnding = true
+    response.setHeader('connection', 'close')
+  }
+
+  #beginWaiting(): Asked[] {
+    const waiting: Asked[] = []
+    // Node itself resumes after every request that it has parsed.
+    this.#socket.on('resume', () => {
+      if (waiting.length > 0) this.#socket.pause()
+    })
+    return waiting
+  }
+}

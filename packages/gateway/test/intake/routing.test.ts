@@ -1,0 +1,72 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { message, type Stub, startStub } from './stub.ts'
+
+/** A gate that lets nothing through until it is opened. */
+async function startClosed(): Promise<{ readonly stub: Stub; readonly begun: () => number; open(): void }> {
+  const stub = await startStub()
+  const gate = Promise.withResolvers<void>()
+  let begun = 0
+  stub.before = () => {
+    begun += 1
+    return gate.promise
+  }
+  return { stub, begun: () => begun, open: gate.resolve }
+}
+
+const post = (stub: Stub, tenant: string) =>
+  stub.ask('POST', '/notifications', message, { 'x-tenant-id': tenant })
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+test('16 requests of a tenant are under way while others ask; the rest wait, and nobody else does', async () => {
+  const { stub, begun, open } = await startClosed()
+  await stub.ask('GET', '/notifications', undefined, { 'x-tenant-id': 'quiet' })
+  const noisy = Array.from({ length: 40 }, () => post(stub, 'noisy'))
+  await until(() => begun() === 16)
+  const quiet = post(stub, 'quiet')
+  await until(() => begun() === 17)
+  assert.equal((await stub.ask('GET', '/notifications', undefined, { 'x-tenant-id': 'other' })).status, 200)
+  assert.equal((await stub.ask('GET', '/healthz')).status, 200)
+  const events = await fetch(`${stub.url}/api/v1/events`, { headers: { 'x-tenant-id': 'noisy' } })
+  assert.equal(events.status, 200)
+  await events.body!.cancel()
+  assert.equal(begun(), 17)
+  open()
+  for (const { status } of await Promise.all([...noisy, quiet])) assert.equal(status, 202)
+})
+
+test('a tenant that is alone has 64 under way', async () => {
+  const { stub, begun, open } = await startClosed()
+  const posted = Array.from({ length: 80 }, () => post(stub, 'only'))
+  await until(() => begun() === 64)
+  assert.equal((await stub.ask('GET', '/healthz')).status, 200)
+  assert.equal(begun(), 64)
+  open()
+  for (const { status } of await Promise.all(posted)) assert.equal(status, 202)
+})
+
+test('what waits for its share is not worked on when its client has gone', async () => {
+  const { stub, begun, open } = await startClosed()
+  const aborted = new AbortController()
+  const posted = Array.from({ length: 64 }, () => post(stub, 'only'))
+  await until(() => begun() === 64)
+  const gone = fetch(`${stub.url}/api/v1/notifications`, {
+    method: 'POST',
+    body: JSON.stringify(message),
+    headers: { 'content-type': 'application/json', 'x-tenant-id': 'only' },
+    signal: aborted.signal,
+  })
+  // Behind it on another connection, so that it has arrived when this one is answered.
+  await stub.ask('GET', '/healthz')
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  aborted.abort()
+  await assert.rejects(gone, { name: 'AbortError' })
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  open()
+  await Promise.all(posted)
+  assert.equal((await post(stub, 'only')).status, 202)
+  assert.equal(begun(), 65)
+})
