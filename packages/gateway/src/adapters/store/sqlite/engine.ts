@@ -23,6 +23,7 @@ import { prepareRecipients } from './recipients.ts'
 import { createRegister } from './register.ts'
 import { prepareTallies } from './tallies.ts'
 import type { Tape } from './tape.ts'
+import { changesOf } from './tape.ts'
 import type { Outcome } from './writer.ts'
 import { createWriter } from './writer.ts'
 
@@ -118,9 +119,10 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       return writer.write(tapes)
     } catch (error) {
       const fault = faultOf(error, path)
-      if (fault.code !== undefined || tapes.length === 1) return tapes.map(() => ({ fault }))
+      const single = tapes.flatMap(changesOf)
+      if (fault.code !== undefined || single.length === 1) return single.map(() => ({ fault }))
       // One of them cannot be written at all (a value of a wrong type): the others must not suffer for it.
-      return tapes.flatMap((tape) => write([tape]))
+      return single.flatMap((tape) => write([tape]))
     }
   }
 

@@ -2,9 +2,10 @@
  * Group commit: what arrives before the flush shares one transaction and one fsync. The first change of a group asks
  * the clock for a moment after everything that has already arrived; under load that is where the group grows.
  */
-import type { Clock, CommitResult } from '../../../ports.ts'
+import type { Change, Clock, CommitResult } from '../../../ports.ts'
 import type { Result } from './engine.ts'
 import type { Tape } from './tape.ts'
+import { Recorder } from './tape.ts'
 
 interface Waiting {
   readonly resolve: (result: CommitResult) => void
@@ -13,13 +14,15 @@ interface Waiting {
 
 export interface GroupOptions {
   readonly clock: Pick<Clock, 'soon'>
-  readonly write: (tapes: readonly Tape[]) => Promise<readonly Result[]>
+  /** One result a change. */
+  readonly write: (tape: Tape) => Promise<readonly Result[]>
   /** Makes an error of what the engine raised. */
   readonly raise: (fault: Extract<Result, { fault: unknown }>['fault']) => Error
 }
 
 export interface Group {
-  commit(tape: Tape): Promise<CommitResult>
+  /** @throws TypeError for a path that no notification may go */
+  commit(change: Change): Promise<CommitResult>
   /** Sends what is waiting, now. */
   flush(): void
 }
@@ -27,14 +30,13 @@ export interface Group {
 const applied: CommitResult = { applied: true }
 
 export function createGroup({ clock, write, raise }: GroupOptions): Group {
-  let tapes: Tape[] = []
+  const recorder = new Recorder()
   let waiting: Waiting[] = []
 
   function flush(): void {
     const group = waiting
     if (group.length === 0) return
-    const written = write(tapes)
-    tapes = []
+    const written = write(recorder.cut())
     waiting = []
     written.then(
       (results) => {
@@ -54,10 +56,10 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
 
   return {
     flush,
-    commit(tape) {
+    commit(change) {
+      recorder.put(change)
       return new Promise((resolve, reject) => {
         if (waiting.length === 0) clock.soon(flush)
-        tapes.push(tape)
         waiting.push({ resolve, reject })
       })
     },

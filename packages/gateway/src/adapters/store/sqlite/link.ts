@@ -9,8 +9,8 @@ import type { Tape } from './tape.ts'
 
 export interface Link {
   readonly hashKey: HashKey
-  /** One result a tape. Rejects only where the engine is gone. */
-  write(tapes: readonly Tape[]): Promise<readonly Result[]>
+  /** One result a change. Rejects only where the engine is gone. The tape is given away. */
+  write(tape: Tape): Promise<readonly Result[]>
   /** Rejects with what the engine raised; `onFault` hears of it first. */
   ask<Name extends keyof Questions>(
     name: Name,

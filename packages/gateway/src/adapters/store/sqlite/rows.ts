@@ -6,8 +6,8 @@ import type { SQLOutputValue } from 'node:sqlite'
 import type { Channel, Decision, Notification, TimelineEvent } from '../../../model.ts'
 import type { Admission } from '../../../ports.ts'
 import { admissionOf } from '../admission.ts'
-import { isPlatformDelayed, statusCodes, statusOf } from './codes.ts'
-import { checkSum, sumOf } from './sum.ts'
+import { statusOf } from './codes.ts'
+import { checkSum } from './sum.ts'
 
 type Request = Pick<
   Notification,
@@ -39,8 +39,6 @@ export type LongRow = readonly [
   job: string | null,
 ]
 
-export const longRowLength = 11
-const longSumAt = 9
 
 /** The row of `states` without its seq. */
 export type ShortRow = readonly [
@@ -61,11 +59,7 @@ export type ShortRow = readonly [
   suspects: string | null,
 ]
 
-export const shortRowLength = 15
-const shortSumAt = 12
-
-/** A row that is being made: its sum comes when the rest stands. */
-type Unsummed<Row> = { -readonly [Index in keyof Row]: Row[Index] }
+const turnedAtAt = 13
 
 const longColumns =
   'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum, n.job'
@@ -79,108 +73,27 @@ const shortAt = 12
 
 export type Row = readonly SQLOutputValue[]
 
-export function longRow(notification: Notification): LongRow {
-  const { id, tenant, to, channel, requestedChannel = null, category, createdAt, job = null } = notification
-  const request = requestOf(notification)
-  const decision = JSON.stringify(notification.decision)
-  const row: Unsummed<LongRow> = [
-    id,
-    tenant,
-    to.id,
-    channel,
-    requestedChannel,
-    category,
-    createdAt,
-    request,
-    decision,
-    0,
-    job,
-  ]
-  row[longSumAt] = sumOf(longText(row))
-  return row
-}
-
-export function shortRow(notification: Notification): ShortRow {
-  const n = notification
-  const status = statusCodes[n.status]
-  const revision = n.timeline.length
-  const { dueAt, attempts, firedAt = null, suspects = [], digestId = null, turnedAt = null } = n
-  const suspectAt = suspects.at(-1) ?? null
-  const single = n.single ? 1 : 0
-  const undecided = n.undecided ? 1 : 0
-  const platform = isPlatformDelayed(n) ? 1 : 0
-  // Why it is a dead letter: the reason of the event that made it one.
-  const cause = n.status === 'dead' ? (n.timeline.at(-1)?.reason ?? null) : null
-  const timeline = JSON.stringify(n.timeline)
-  const row: Unsummed<ShortRow> = [
-    status,
-    revision,
-    dueAt,
-    attempts,
-    firedAt,
-    suspectAt,
-    digestId,
-    single,
-    undecided,
-    platform,
-    cause,
-    timeline,
-    0,
-    turnedAt,
-    suspects.length > 1 ? JSON.stringify(suspects) : null,
-  ]
-  row[shortSumAt] = sumOf(shortText(row))
-  return row
-}
-
-function requestOf(notification: Notification): string {
-  const { module, to, priority, template, data, content, actor, actors, sendAt, expiresAt, fingerprint } =
-    notification
-  return JSON.stringify({
-    module,
-    to,
-    priority,
-    template,
-    data,
-    content,
-    actor,
-    actors,
-    sendAt,
-    expiresAt,
-    fingerprint,
-  })
-}
-
 /** What the sums are of; the place of the sum itself is passed over. */
-function longText(row: LongRow): string {
+export function longText(row: LongRow): string {
   const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, , job] =
     row
   const common = `${id} ${tenant} ${recipient} ${channel} ${requestedChannel} ${category} ${createdAt} ${request} ${decision}`
   return job === null ? common : `${common} ${job}`
 }
 
-/** `suspect_at` and `suspects` are not in it: a restart after a crash writes them over many rows at once. */
-function shortText(row: ShortRow): string {
-  const [
-    status,
-    revision,
-    dueAt,
-    attempts,
-    firedAt,
-    ,
-    digestId,
-    single,
-    undecided,
-    platform,
-    cause,
-    timeline,
-    ,
-    turnedAt,
-  ] = row
+/**
+ * What stands before the timeline, and what behind it. `suspect_at` and `suspects` are not in it: a restart after a
+ * crash writes them over many rows at once.
+ */
+export function shortTexts(row: ShortRow): readonly [before: string, after: string] {
+  const [status, revision, dueAt, attempts, firedAt, , digestId, single, undecided, platform, cause] = row
+  const turnedAt = row[turnedAtAt]
   const flags = single + 2 * undecided + 4 * platform
-  // Rows of before there were turns have none in their sum.
-  const turned = turnedAt === null ? '' : ` ${turnedAt}`
-  return `${status} ${revision} ${dueAt} ${attempts} ${firedAt} ${digestId} ${flags} ${cause} ${timeline}${turned}`
+  return [
+    `${status} ${revision} ${dueAt} ${attempts} ${firedAt} ${digestId} ${flags} ${cause} `,
+    // Rows of before there were turns have none in their sum.
+    turnedAt === null ? '' : ` ${turnedAt}`,
+  ]
 }
 
 export function seqOf(row: Row): number {
@@ -230,7 +143,8 @@ export function readNotification(row: Row): Notification {
     suspects,
   ] = short
   checkSum(longText(long), sum, `notification ${id}`)
-  checkSum(shortText(short), shortSum, `the state of notification ${id}`)
+  const [before, after] = shortTexts(short)
+  checkSum(`${before}${timeline}${after}`, shortSum, `the state of notification ${id}`)
   return {
     id,
     tenant,

@@ -18,7 +18,6 @@ import type { Row } from './rows.ts'
 import { readAdmission, readNotification } from './rows.ts'
 import { openStraight } from './straight.ts'
 import { createStrangers } from './strangers.ts'
-import { encode } from './tape.ts'
 import { openThreaded } from './threaded.ts'
 
 export interface SqliteStoreOptions extends DatabaseOptions {
@@ -106,9 +105,9 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     async commit(change) {
       if (!isOpen) throw closed(path)
       if (damage !== undefined) throw errorOf(damage)
-      const tape = encode(change)
+      const committed = group.commit(change)
       meet(change)
-      return await group.commit(tape)
+      return await committed
     },
     async notification(tenant, id) {
       const row = await ask('notification', tenant, id)

@@ -18,7 +18,7 @@ export function openStraight(options: LinkOptions): Link {
   }
   const link: Link = {
     hashKey,
-    write: async (tapes) => engine.write(tapes),
+    write: async (tape) => engine.write([tape]),
     async ask(name, ...args) {
       try {
         const question = engine.questions[name] as (...args: unknown[]) => never

@@ -11,7 +11,8 @@ export function damageIn(what: string): Error {
   return Object.assign(new Error(what), { errcode: corrupt })
 }
 
-export function sumOf(text: string): number {
+/** Of a text, or of its bytes. */
+export function sumOf(text: string | Uint8Array): number {
   return crc32(text)
 }
 

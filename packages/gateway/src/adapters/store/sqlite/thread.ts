@@ -27,14 +27,14 @@ function start(): Engine {
   }
 }
 
-type Write = Extract<Sent, { tapes: unknown }>
+type Write = Extract<Sent, { tape: unknown }>
 
 function write(writes: readonly Write[]): void {
-  const results = engine.write(writes.flatMap(({ tapes }) => tapes))
+  const results = engine.write(writes.map(({ tape }) => tape))
   let from = 0
-  for (const { id, tapes } of writes) {
-    const own = results.slice(from, from + tapes.length)
-    from += tapes.length
+  for (const { id, tape } of writes) {
+    const own = results.slice(from, from + tape.ends.length)
+    from += tape.ends.length
     answers.push(own.every((result) => result === null) ? { id } : { id, results: own })
   }
   reply()
@@ -65,9 +65,9 @@ port.on('message', (first: readonly Sent[]) => {
   }
   for (let batch: readonly Sent[] | undefined = first; batch !== undefined; ) {
     for (const sent of batch) {
-      if ('tapes' in sent) {
+      if ('tape' in sent) {
         writes.push(sent)
-        count += sent.tapes.length
+        count += sent.tape.ends.length
         if (count >= groupMax) flush()
       } else {
         flush()

@@ -18,7 +18,7 @@ export interface ThreadData extends Omit<LinkOptions, 'onFault'> {
 
 /** What the owner sends; `id` comes back with the answer. */
 export type Sent =
-  | { readonly id: number; readonly tapes: readonly Tape[] }
+  | { readonly id: number; readonly tape: Tape }
   | { readonly id: number; readonly name: keyof Questions; readonly args: readonly unknown[] }
 
 /** The id under which a thread says why it cannot start. */
@@ -35,7 +35,7 @@ export interface Received {
 }
 
 interface Waiting {
-  /** Tapes that were sent; 0 for a question. */
+  /** Changes that were sent; 0 for a question. */
   readonly count: number
   readonly resolve: (value: never) => void
   readonly reject: (error: Error) => void
@@ -94,7 +94,11 @@ export function openThreaded(options: LinkOptions): Link {
   })
 
   function post(): void {
-    if (outbox.length > 0 && gone === undefined) worker.postMessage(outbox)
+    if (outbox.length > 0 && gone === undefined)
+      worker.postMessage(
+        outbox,
+        outbox.flatMap((sent) => ('tape' in sent ? [sent.tape.bytes.buffer] : [])),
+      )
     outbox = []
   }
 
@@ -113,7 +117,7 @@ export function openThreaded(options: LinkOptions): Link {
 
   const link: Link = {
     hashKey,
-    write: (tapes) => send(tapes.length, (id) => ({ id, tapes })),
+    write: (tape) => send(tape.ends.length, (id) => ({ id, tape })),
     ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
     claimedUntil: () => claimedUntil,
     async close() {

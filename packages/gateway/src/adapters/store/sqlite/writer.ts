@@ -10,13 +10,14 @@ import type { Claims } from './claims.ts'
 import { isDueCode, isScheduledCode } from './codes.ts'
 import type { Digests } from './digests.ts'
 import type { DueIndex } from './due-index.ts'
+import { Head } from './head.ts'
 import type { Jobs } from './jobs.ts'
 import type { NotificationWrites } from './notifications.ts'
 import type { Recipients } from './recipients.ts'
 import type { Register } from './register.ts'
 import type { Tallies } from './tallies.ts'
 import type { ShortMove, Tape } from './tape.ts'
-import { Head, Op } from './tape.ts'
+import { Op } from './tape.ts'
 
 export interface WriterParts {
   readonly db: DatabaseSync
@@ -36,7 +37,7 @@ export interface WriterParts {
 export type Outcome = readonly string[] | null
 
 export interface Writer {
-  /** One durable transaction; throws what SQLite throws, and then nothing was written. */
+  /** One durable transaction; throws what SQLite throws, and then nothing was written. One outcome a change. */
   write(tapes: readonly Tape[]): readonly Outcome[]
   /** Since the opening: changes, and the transactions that they shared, each of them one fsync. */
   counters(): { readonly transactions: number; readonly changes: number }
@@ -139,8 +140,8 @@ export function createWriter(parts: WriterParts): Writer {
     }
   }
 
-  function apply(tape: Tape, group: Written): Outcome {
-    head.load(tape)
+  function apply(tape: Tape, change: number, group: Written): Outcome {
+    head.load(tape, change)
     const writes = head.number()
     const written = nothing()
     const conflicts: string[] = []
@@ -180,13 +181,13 @@ export function createWriter(parts: WriterParts): Writer {
     write(tapes) {
       const group = nothing()
       const outcomes = transaction(() => {
-        const applied = tapes.map((tape) => apply(tape, group))
+        const applied = tapes.flatMap((tape) => tape.ends.map((_, change) => apply(tape, change, group)))
         // The late indexes keep up when for two rows noted three are folded.
         register.fold(Math.ceil(group.accepted * 1.5))
         answers.fold(Math.ceil(group.answered * 1.5))
         return applied
       })
-      changes += tapes.length
+      changes += outcomes.length
       foldDebt = Math.ceil(group.accepted * 1.5)
       for (const { seq, move } of group.moves) reclaim(seq, move)
       return outcomes

@@ -7,9 +7,10 @@ import { after, it } from 'node:test'
 import type { Link } from '../../../../src/adapters/store/sqlite/link.ts'
 import { openStraight } from '../../../../src/adapters/store/sqlite/straight.ts'
 import { createStrangers } from '../../../../src/adapters/store/sqlite/strangers.ts'
-import { encode } from '../../../../src/adapters/store/sqlite/tape.ts'
+import { Recorder, type Tape } from '../../../../src/adapters/store/sqlite/tape.ts'
 import { createSqliteStore } from '../../../../src/adapters/store/sqlite.ts'
 import { epoch, someNotification, stillClock } from '../../../../src/conformance/store/sample.ts'
+import type { Change } from '../../../../src/ports.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-strangers-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -17,6 +18,12 @@ after(() => rmSync(folder, { recursive: true }))
 const tenant = 'acme'
 const open = (name: string): Link =>
   openStraight({ path: join(folder, name), now: epoch, onFault: ({ message }) => assert.fail(message) })
+
+function tapeOf(change: Change): Tape {
+  const recorder = new Recorder()
+  recorder.put(change)
+  return recorder.cut()
+}
 
 async function loadedFrom(link: Link) {
   const strangers = createStrangers(link.hashKey)
@@ -31,9 +38,9 @@ it('knows everybody on record again at the next opening, folded into the index o
   const written = open('many.db')
   for (let from = 0; from < ids.length; from += 1_000) {
     const accept = ids.slice(from, from + 1_000).map((id) => someNotification({ tenant, to: { id } }))
-    await written.write([encode({ accept })])
+    await written.write(tapeOf({ accept }))
   }
-  await written.write([encode({ recipients: preferring.map((id) => ({ tenant, id })) })])
+  await written.write(tapeOf({ recipients: preferring.map((id) => ({ tenant, id })) }))
   await written.close()
 
   const opened = open('many.db')

@@ -1,0 +1,94 @@
+/** Reads the changes of a tape as the writer needs them. Every method takes what comes next and steps behind it. */
+import type { Channel, JobStatus, Refusal } from '../../../model.ts'
+import type { DigestWrite } from '../../../ports.ts'
+import { Eye } from './pen.ts'
+import { takeLong, takeShort } from './row-bytes.ts'
+import type { LongRow, ShortRow } from './rows.ts'
+import type { ShortAnswer, ShortJobWrite, ShortMove, Tape } from './tape.ts'
+import { digestKinds } from './tape.ts'
+
+export class Head {
+  readonly #eye = new Eye()
+
+  /** Goes to where the change with this number begins. */
+  load({ bytes, ends }: Tape, change: number): void {
+    this.#eye.load(bytes, change === 0 ? 0 : ends[change - 1]!)
+  }
+
+  number(): number {
+    return this.#eye.number()
+  }
+
+  text(): string {
+    return this.#eye.text()
+  }
+
+  longRow(): LongRow {
+    return takeLong(this.#eye)
+  }
+
+  shortRow(): ShortRow {
+    return takeShort(this.#eye)
+  }
+
+  move(): ShortMove {
+    return {
+      id: this.text(),
+      tenant: this.text(),
+      before: {
+        status: this.number(),
+        revision: this.number(),
+        platformDelayed: this.number() === 1,
+        dueAt: this.number(),
+      },
+      short: this.shortRow(),
+      long: this.number() === 1 ? this.longRow() : undefined,
+    }
+  }
+
+  digest(): DigestWrite {
+    const kind = digestKinds[this.number()]!
+    const digest = {
+      id: this.text(),
+      tenant: this.text(),
+      recipient: this.text(),
+      channel: this.text() as Channel,
+      category: this.text(),
+      name: this.text(),
+      openedAt: this.number(),
+      closesAt: this.number(),
+    }
+    return { kind, digest }
+  }
+
+  answer(): ShortAnswer {
+    return {
+      tenant: this.text(),
+      module: this.text(),
+      method: this.text(),
+      path: this.text(),
+      key: this.text(),
+      createdAt: this.number(),
+      body: this.text(),
+    }
+  }
+
+  job(): ShortJobWrite {
+    const status = this.#eye.nullableText() as JobStatus | null
+    const taken = this.number()
+    return {
+      before: status === null ? undefined : { status, taken },
+      after: {
+        id: this.text(),
+        tenant: this.text(),
+        module: this.text(),
+        createdAt: this.number(),
+        status: this.text() as JobStatus,
+        total: this.number(),
+        taken: this.number(),
+        refused: JSON.parse(this.text()) as readonly Refusal[],
+      },
+      work: this.text(),
+    }
+  }
+}
