@@ -32,7 +32,7 @@ import { createDispatcher, type DispatcherOptions } from './dispatch/dispatcher.
 import { Pool, type PoolOptions } from './dispatch/pool.ts'
 import { createPoolWatch } from './dispatch/pool-watch.ts'
 import { Route } from './dispatch/route.ts'
-import type { Gate, Jobs, Ledger, PoolReport } from './doors.ts'
+import type { Gate, Jobs, Ledger, PlatformUsage, PoolReport } from './doors.ts'
 import { SluiceError } from './errors.ts'
 import type { Authenticate } from './intake/identity.ts'
 import { createJobs } from './intake/jobs.ts'
@@ -288,7 +288,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
           hub,
           connectionsMaxOf: (tenant) => tenantOf(config.tenants, tenant).webSocketsMax,
         },
-        limitHeaders: async (caller) => limitHeaders(await platform.usage(caller), clock.now()),
+        limitHeaders: (caller) => {
+          const usage = platform.usage(caller)
+          const headers = (rows: readonly PlatformUsage[]) => limitHeaders(rows, clock.now())
+          return usage instanceof Promise ? usage.then(headers) : headers(usage)
+        },
       })
       const url = await server.listen()
       await startStages()

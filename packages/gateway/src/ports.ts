@@ -210,6 +210,11 @@ export interface Store {
   /** Over all tenants where the query names none. Oldest first. */
   deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>
   recipient(tenant: string, id: string): Promise<Recipient | undefined>
+  /**
+   * Whether there may be any preferences of a person, or any notifications, on record or on their way there: known at
+   * once, so that nobody waits for a question about those who are new. `false` is certain.
+   */
+  mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean
   /** Everything of a person that has not left: scheduled, digesting, queued. */
   waiting(tenant: string, recipient: string): Promise<readonly Notification[]>
   admissions(query: AdmissionQuery): Promise<readonly Admission[]>

@@ -23,16 +23,20 @@ export function createBook(options: BookOptions): Book {
   const { state, policy, hours, clock } = options
 
   function requestsOf(asking: Asking): LimitRequest[] {
-    const from = Math.max(clock.now(), asking.notBefore ?? 0)
-    const forbidden = hours.forbidden(asking.notification, asking.person, from)
-    return policy.rulesFor(asking.notification, asking.person).map(({ subject, rules }) => ({
-      subject,
-      id: asking.notification.id,
-      rules: asking.patient === true ? patient(rules) : rules,
-      ...(asking.notBefore === undefined ? {} : { notBefore: asking.notBefore }),
-      ...(asking.horizonMs === undefined ? {} : { horizonMs: asking.horizonMs }),
-      ...(forbidden === undefined ? {} : { forbidden }),
-    }))
+    const { notification, person, notBefore, horizonMs } = asking
+    const from = Math.max(clock.now(), notBefore ?? 0)
+    const forbidden = hours.forbidden(notification, person, from)
+    return policy.rulesFor(notification, person).map(({ subject, rules }) => {
+      const request: { -readonly [K in keyof LimitRequest]: LimitRequest[K] } = {
+        subject,
+        id: notification.id,
+        rules: asking.patient === true ? patient(rules) : rules,
+      }
+      if (notBefore !== undefined) request.notBefore = notBefore
+      if (horizonMs !== undefined) request.horizonMs = horizonMs
+      if (forbidden !== undefined) request.forbidden = forbidden
+      return request
+    })
   }
 
   /** One call for all that have one subject; the others one after the other. */

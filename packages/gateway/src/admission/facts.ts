@@ -9,7 +9,7 @@ import type { Policy } from '../policy/policy.ts'
 import type { Admission, Clock, Store, Subject } from '../ports.ts'
 
 export interface FactsOptions {
-  readonly store: Pick<Store, 'admissions'>
+  readonly store: Pick<Store, 'admissions' | 'mayHave'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'live'>
   readonly people: People
@@ -22,6 +22,14 @@ interface Entry {
   readonly fired: boolean
   readonly streams: string[]
 }
+
+interface Facts {
+  readonly entries: readonly Entry[]
+  /** Fingerprints of what was accepted, with their instants. */
+  readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
+}
+
+const nothing: Facts = { entries: [], fingerprints: [] }
 
 /** The newest so many admissions of one subject are looked at: no limit of a person counts more. */
 const admissionsMax = 5_000
@@ -53,7 +61,7 @@ export function createFacts(options: FactsOptions) {
     return entries
   }
 
-  return async function factsOf(subject: Subject) {
+  async function read(subject: Subject): Promise<Facts> {
     const now = clock.now()
     const windowMs = Math.max(policy.longestWindowMs, policy.deduplicationWindowMs ?? 0)
     const admissions = await store.admissions({
@@ -74,6 +82,13 @@ export function createFacts(options: FactsOptions) {
             .filter((each) => each.createdAt > now - dedup && countsAsFirst(each))
             .map((each) => ({ fingerprint: each.fingerprint, id: each.id, at: each.createdAt }))
     return { entries, fingerprints }
+  }
+
+  /** Answers at once for somebody to whom nothing was ever sent. */
+  return (subject: Subject): Facts | Promise<Facts> => {
+    const { tenant, recipient } = subject
+    const isNew = recipient !== undefined && !store.mayHave('notifications', tenant, recipient)
+    return isNew ? nothing : read(subject)
   }
 }
 

@@ -7,7 +7,7 @@ import type { Book, People } from '../doors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { LimitState } from '../ports.ts'
-import { claimOf } from './decide.ts'
+import { claimOf } from './duplicates.ts'
 import type { PlatformLine } from './platform.ts'
 
 export interface GivingBackOptions {

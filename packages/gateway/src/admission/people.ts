@@ -5,7 +5,7 @@ import type { Recipient } from '../model.ts'
 import type { Store } from '../ports.ts'
 
 export interface PeopleOptions {
-  readonly store: Pick<Store, 'recipient'>
+  readonly store: Pick<Store, 'recipient' | 'mayHave'>
   /** People kept in memory. @defaultValue 20_000 */
   readonly peopleMax?: number
 }
@@ -31,6 +31,8 @@ export function createPeople(options: PeopleOptions): PeopleCache {
   }
 
   function cached(tenant: string, recipient: string): Recipient | null | undefined {
+    // Nearly nobody has told us anything.
+    if (!options.store.mayHave('preferences', tenant, recipient)) return null
     const key = keyOf(tenant, recipient)
     const person = young.get(key)
     if (person !== undefined) return person

@@ -53,13 +53,15 @@ export interface PlatformLine {
   /** The verdict on what stands in the line until then. */
   wait(each: Case, at: number): void
   /** What the limits leave. Empty where there are none. */
-  usage(caller: Caller): Promise<readonly PlatformUsage[]>
+  usage(caller: Caller): readonly PlatformUsage[] | Promise<readonly PlatformUsage[]>
   /** Which of the two makes it wait. */
   behind(notification: Notification): 'tenant' | 'module' | undefined
   /** Rebuilds the lines in which somebody stands. */
   start(): Promise<void>
   stop(): Promise<void>
 }
+
+const uncounted: Passed = { takeBack: async () => {} }
 
 interface Entry {
   readonly line: Line
@@ -135,15 +137,9 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
     return together.length > 0 || module.length > 0
   }
 
-  /** Undefined where there are no limits and nobody waits since there were some. */
-  async function entryOf(tenant: string): Promise<Entry | undefined> {
-    if (!ready) {
-      begun ??= begin().catch((error: unknown) => {
-        begun = undefined
-        throw error
-      })
-      await begun
-    }
+  /** Undefined where there are no limits and nobody waits since there were some. At once where nothing has to be read. */
+  function entryOf(tenant: string): Entry | undefined | Promise<Entry | undefined> {
+    if (!ready) return started().then(() => entryOf(tenant))
     const known = entries.get(tenant)
     if (known !== undefined || !isLimited(tenant)) return known
     let entry = loading.get(tenant)
@@ -152,6 +148,14 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
       loading.set(tenant, entry)
     }
     return entry
+  }
+
+  function started(): Promise<void> {
+    begun ??= begin().catch((error: unknown) => {
+      begun = undefined
+      throw error
+    })
+    return begun
   }
 
   // ---- those who move up
@@ -196,41 +200,50 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
 
   const isCritical = ({ notification }: Case): boolean => notification.priority === 'critical'
 
+  function pass({ line }: Entry, cases: readonly Case[]): ReadonlyMap<Case, Place> {
+    const now = clock.now()
+    const places = new Map<Case, Place>()
+    let rules: readonly RuleReport[] | undefined
+    for (const each of cases) {
+      const { id, module, expiresAt } = each.notification
+      // What is critical passes, and counts all the same.
+      if (isCritical(each)) {
+        line.count(module, now)
+        places.set(each, { at: now, waits: false, behind: 'tenant' })
+        continue
+      }
+      const use = rules === undefined && line.peek(module, now).waits ? line.use(module, now) : undefined
+      if (use !== undefined) rules = use.map((row) => ruleReport(row, now))
+      const place = line.join(module, id, now, expiresAt)
+      places.set(each, place)
+      if (place.waits) delay(each, place, rules ?? [])
+    }
+    return places
+  }
+
+  /** The way back for those who have passed or joined the line. */
+  function returning(entry: Entry, cases: readonly Case[], places: ReadonlyMap<Case, Place>): Passed {
+    const { line } = entry
+    const left = new Map(places)
+    return {
+      async takeBack(of = cases) {
+        for (const each of of.toReversed()) {
+          const place = left.get(each)
+          if (place === undefined || !left.delete(each)) continue
+          const { id, module, tenant } = each.notification
+          if (place.waits) line.leave(module, id, clock.now())
+          else line.uncount(module, place.at, clock.now())
+          tend(tenant, entry)
+        }
+      },
+    }
+  }
+
   return {
     async pass(cases) {
       const tenant = cases[0]?.notification.tenant
       const entry = tenant === undefined ? undefined : await entryOf(tenant)
-      if (tenant === undefined || entry === undefined) return { takeBack: async () => {} }
-      const { line } = entry
-      const now = clock.now()
-      const places = new Map<Case, Place>()
-      let rules: readonly RuleReport[] | undefined
-      for (const each of cases) {
-        const { id, module, expiresAt } = each.notification
-        // What is critical passes, and counts all the same.
-        if (isCritical(each)) {
-          line.count(module, now)
-          places.set(each, { at: now, waits: false, behind: 'tenant' })
-          continue
-        }
-        const use = rules === undefined && line.peek(module, now).waits ? line.use(module, now) : undefined
-        if (use !== undefined) rules = use.map((row) => ruleReport(row, now))
-        const place = line.join(module, id, now, expiresAt)
-        places.set(each, place)
-        if (place.waits) delay(each, place, rules ?? [])
-      }
-      return {
-        async takeBack(of = cases) {
-          for (const each of of.toReversed()) {
-            const place = places.get(each)
-            if (place === undefined || !places.delete(each)) continue
-            const { id, module } = each.notification
-            if (place.waits) line.leave(module, id, clock.now())
-            else line.uncount(module, place.at, clock.now())
-          }
-          tend(tenant, entry)
-        },
-      }
+      return entry === undefined ? uncounted : returning(entry, cases, pass(entry, cases))
     },
     async turn({ id, tenant, module }) {
       const now = clock.now()
@@ -264,9 +277,11 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
       const { decision } = each.notification
       delay(each, { at, behind: delayingLimit(each.notification) ?? 'tenant' }, decision.rules)
     },
-    async usage({ tenant, module }) {
+    usage({ tenant, module }) {
       if (!isLimited(tenant)) return []
-      return (await entryOf(tenant))?.line.use(module, clock.now()) ?? []
+      const use = (entry: Entry | undefined) => entry?.line.use(module, clock.now()) ?? []
+      const entry = entryOf(tenant)
+      return entry instanceof Promise ? entry.then(use) : use(entry)
     },
     behind: delayingLimit,
     async start() {

@@ -7,20 +7,20 @@ import type { Ledger, LimitUsage, PoolReport } from '../doors.ts'
 import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
 import { isFinal, statuses } from '../model.ts'
 
-let lastInstant = 0
-let lastText = new Date(lastInstant).toISOString()
+let last = { instant: 0, text: new Date(0).toISOString() }
+let lastButOne = last
 
-/** One answer names the same instant some four times, and writing it takes 0.65 µs. */
+/** One answer names the same two instants again and again, and writing one takes 0.5 µs. */
 export function iso(instant: number): string {
-  if (instant !== lastInstant) {
-    lastText = new Date(instant).toISOString()
-    lastInstant = instant
-  }
-  return lastText
+  if (instant === last.instant) return last.text
+  const known = lastButOne
+  lastButOne = last
+  last = instant === known.instant ? known : { instant, text: new Date(instant).toISOString() }
+  return last.text
 }
 
 /** `null` stays: never, or nothing of the kind. Instants beyond what a date can hold mean never too. */
-const isoOrNull = (instant: number | null): string | null =>
+export const isoOrNull = (instant: number | null): string | null =>
   instant === null || !(Math.abs(instant) <= 8.64e15) ? null : iso(instant)
 const isoOrAbsent = (instant: number | undefined): string | undefined =>
   instant === undefined ? undefined : (isoOrNull(instant) ?? undefined)

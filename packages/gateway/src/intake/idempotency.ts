@@ -66,27 +66,34 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     }
   }
 
+  async function onceFor(
+    given: string | string[],
+    request: FastifyRequest,
+    work: (keep: Keep | undefined) => Promise<Answer>,
+  ): Promise<Answer> {
+    const key = answerKey(request, readKey(given))
+    const requestHash = hash('sha256', request.bodyBytes ?? Buffer.alloc(0), 'base64url')
+    const name = JSON.stringify([key.tenant, key.module, key.path, key.key])
+    const other = inProgress.get(name)
+    if (other !== undefined) {
+      if (other !== requestHash) throw mismatch()
+      throw new SluiceError(
+        'IDEMPOTENCY_IN_PROGRESS',
+        'The first request with this key is still being worked on.',
+      )
+    }
+    inProgress.set(name, requestHash)
+    try {
+      return await guarded(key, requestHash, work)
+    } finally {
+      inProgress.delete(name)
+    }
+  }
+
   return {
-    async once(request, work) {
+    once(request, work) {
       const given = request.headers['idempotency-key']
-      if (given === undefined) return await work(undefined)
-      const key = answerKey(request, readKey(given))
-      const requestHash = hash('sha256', request.bodyBytes ?? Buffer.alloc(0), 'base64url')
-      const name = JSON.stringify([key.tenant, key.module, key.path, key.key])
-      const other = inProgress.get(name)
-      if (other !== undefined) {
-        if (other !== requestHash) throw mismatch()
-        throw new SluiceError(
-          'IDEMPOTENCY_IN_PROGRESS',
-          'The first request with this key is still being worked on.',
-        )
-      }
-      inProgress.set(name, requestHash)
-      try {
-        return await guarded(key, requestHash, work)
-      } finally {
-        inProgress.delete(name)
-      }
+      return given === undefined ? work(undefined) : onceFor(given, request, work)
     },
   }
 }

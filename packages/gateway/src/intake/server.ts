@@ -94,7 +94,9 @@ export interface WebSocketOptions {
   readonly connectionsMaxOf: (tenant: string) => number
 }
 
-export type LimitHeaders = (caller: Caller) => Promise<Readonly<Record<string, string>>>
+type Headers = Readonly<Record<string, string>>
+/** At once where nothing has to be read. */
+export type LimitHeaders = (caller: Caller) => Headers | Promise<Headers>
 
 export interface HttpServer {
   /** Resolves with the address when requests are answered. */
@@ -118,8 +120,8 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   )
   const authenticate = options.authenticate ?? loopbackIdentity
   const app = createApp({ ...config, partyOf: parties(routes, authenticate) })
-  addRoutes(app, routes, { authenticate, shares: createShares(options.clock) })
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
+  addRoutes(app, routes, { authenticate, shares: createShares(options.clock) })
   answerTheRest(app, routes, options.log)
   const sockets =
     options.webSocket === undefined
@@ -220,25 +222,36 @@ function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders, authe
   const place = `${basePath}/notifications`
   const around = new RegExp(`^${place}(?:[/?]|$)`)
 
-  async function callerOf(request: FastifyRequest): Promise<Caller | undefined> {
-    if (!request.is404) return request.routeOptions.url?.startsWith(place) ? request.caller : undefined
-    if (!around.test(request.url)) return undefined
-    // Nobody asks who it is where there is no route, and who is unknown gets the same answer.
-    try {
-      return await authenticate(request)
-    } catch {
-      return undefined
+  /** Limits that cannot be asked now must not cost an answer that is already decided. */
+  function setFor(caller: Caller, reply: FastifyReply, done: () => void): void {
+    const set = (headers: Headers): void => {
+      // A reply is a promise of its own end: nothing here may wait for it.
+      for (const name in headers) reply.header(name, headers[name])
     }
+    const headers = limitHeaders(caller)
+    if (headers instanceof Promise) {
+      headers.then(set).then(done, done)
+      return
+    }
+    set(headers)
+    done()
   }
 
-  app.addHook('onSend', async (request, reply, payload) => {
-    // A caller that was refused before it was known has no limits.
-    const caller: Caller | undefined = await callerOf(request)
-    if (caller !== undefined) {
-      // Limits that cannot be asked now must not cost an answer that is already decided.
-      reply.headers(await limitHeaders(caller).catch(() => ({})))
+  app.addHook('onRoute', (route) => {
+    if (!route.url.startsWith(place)) return
+    route.onSend = (request, reply, _payload, done) => {
+      // A caller that was refused before it was known has no limits.
+      if (request.caller === undefined) done()
+      else setFor(request.caller, reply, () => done())
     }
-    return payload
+  })
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    if (!request.is404 || !around.test(request.url)) return done()
+    // Nobody asks who it is where there is no route, and who is unknown gets the same answer.
+    new Promise<Caller>((resolve) => resolve(authenticate(request))).then(
+      (caller) => setFor(caller, reply, () => done()),
+      () => done(),
+    )
   })
 }
 

@@ -16,68 +16,87 @@ export interface MemoryStateOptions {
   readonly clock: Clock
   /** Every window is kept this much longer, for what happens on the way to the provider. */
   readonly marginMs: number
-  readonly factsOf: (subject: Subject) => Promise<Facts>
+  /** Answers at once where it need not ask. */
+  readonly factsOf: (subject: Subject) => Facts | Promise<Facts>
   /** Subjects kept in memory at most. @defaultValue 100_000 */
   readonly subjectsMax?: number
 }
 
 interface Known {
   claims: Map<string, { readonly id: string; readonly at: number }> | undefined
+  /** Since the hand came by. */
+  touched: boolean
 }
 
+/** Places that the hand looks at when there are too many: of two that were not touched since, one is forgotten. */
+const looksPerSubject = 2
 /** Above so many fingerprints of one person those beyond their window are dropped. */
 const claimsTidyAt = 64
 
 export function createMemoryState(options: MemoryStateOptions): LimitState {
   const { clock, factsOf } = options
-  const halfMax = (options.subjectsMax ?? 100_000) / 2
+  const { subjectsMax = 100_000 } = options
   const limits = createLimits({
     store: memoryStore({ now: () => clock.now() }),
     marginMs: options.marginMs,
   }).sync
-  // Two generations, as in a cache with a second chance: what is touched moves to the young one.
-  let young = new Map<string, Known>()
-  let old = new Map<string, Known>()
+  const subjects = new Map<string, Known>()
   const loading = new Map<string, Promise<void>>()
+  /** A clock with a second chance (Corbató, 1968): one look-up a question, and nothing is moved. */
+  let hand = subjects.entries()
 
   function known(key: string): Known | undefined {
-    const found = young.get(key)
-    if (found !== undefined) return found
-    const older = old.get(key)
-    if (older !== undefined) remember(key, older)
-    return older
+    const found = subjects.get(key)
+    if (found !== undefined) found.touched = true
+    return found
   }
 
-  function remember(key: string, subject: Known): void {
-    young.set(key, subject)
-    if (young.size < halfMax) return
-    for (const forgotten of old.keys()) if (!young.has(forgotten)) limits.forget(forgotten)
-    old = young
-    young = new Map()
-  }
-
-  async function load(subject: Subject): Promise<void> {
-    const { entries, fingerprints } = await factsOf(subject)
-    limits.restore(subject.key, entries)
+  function remember(key: string, { entries, fingerprints }: Facts): void {
+    if (entries.length > 0) limits.restore(key, entries)
     const claims = fingerprints.length === 0 ? undefined : new Map<string, { id: string; at: number }>()
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
-    remember(subject.key, { claims })
+    if (subjects.size >= subjectsMax) for (let look = 0; look < looksPerSubject; look += 1) forgetNext()
+    subjects.set(key, { claims, touched: true })
+  }
+
+  function forgetNext(): void {
+    const next = hand.next()
+    if (next.done === true) {
+      hand = subjects.entries()
+      return
+    }
+    const [key, subject] = next.value
+    if (subject.touched) subject.touched = false
+    else {
+      subjects.delete(key)
+      limits.forget(key)
+    }
   }
 
   /** Undefined when all are known, so that nothing waits that need not. */
   function ready(requests: readonly { readonly subject: Subject }[]): Promise<unknown> | undefined {
     let waits: Promise<void>[] | undefined
     for (const { subject } of requests) {
-      if (known(subject.key) !== undefined) continue
-      let wait = loading.get(subject.key)
-      if (wait === undefined) {
-        wait = load(subject).finally(() => loading.delete(subject.key))
-        loading.set(subject.key, wait)
-      }
+      const { key } = subject
+      if (known(key) !== undefined) continue
+      const wait = loading.get(key) ?? load(subject)
+      if (wait === undefined) continue
       waits ??= []
       waits.push(wait)
     }
     return waits === undefined ? undefined : Promise.all(waits)
+  }
+
+  function load(subject: Subject): Promise<void> | undefined {
+    const { key } = subject
+    const facts = factsOf(subject)
+    if (!(facts instanceof Promise)) {
+      remember(key, facts)
+      return undefined
+    }
+    const wait = facts.then((read) => remember(key, read)).finally(() => loading.delete(key))
+    loading.set(key, wait)
+    return wait
   }
 
   async function each<Request extends { readonly subject: Subject }, Answer>(

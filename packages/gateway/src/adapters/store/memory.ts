@@ -31,13 +31,7 @@ import type {
 import { admissionOf } from './admission.ts'
 import { ofPerson, ofTenant, orderOf, waits } from './memory-admissions.ts'
 import { MemoryJobs } from './memory-jobs.ts'
-
-type Group = Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>
-
-const keyOf = (...parts: readonly string[]): string => parts.join('\n')
-const groupKey = (of: Group): string => keyOf(of.tenant, of.recipient, of.channel, of.category, of.name)
-const answerKey = (of: Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path' | 'key'>): string =>
-  keyOf(of.tenant, of.module, of.method, of.path, of.key)
+import { answerKey, type Group, groupKey, keyOf } from './memory-keys.ts'
 
 const applied: CommitResult = { applied: true }
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
@@ -205,6 +199,11 @@ class MemoryStore implements Store {
           (ids === undefined || ids.includes(row.id)),
       )
     return page(found.sort(byId), query.cursor, query.limit)
+  }
+
+  mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean {
+    if (what === 'notifications') return this.#byRecipient.get(tenant)?.has(recipient) ?? false
+    return this.#recipients.has(keyOf(tenant, recipient))
   }
 
   async recipient(tenant: string, id: string): Promise<Recipient | undefined> {

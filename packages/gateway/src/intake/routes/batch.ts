@@ -6,9 +6,9 @@
 import type { FastifyRequest } from 'fastify'
 import type { Admitted, Gate, Jobs, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
-import type { Draft, Refusal } from '../../model.ts'
+import type { Draft, Recipient, Refusal } from '../../model.ts'
 import type { Clock, JobWork } from '../../ports.ts'
-import { acceptedResult } from '../answer.ts'
+import { resultText } from '../accepted-text.ts'
 import { batchSchema } from '../answer-schema.ts'
 import {
   type Common,
@@ -59,31 +59,44 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     const { body, misspelt } = readBody(request.body)
     const message = readMessage(body, clock.now(), offer)
     checkData(message.data, request.bodyBytes?.length ?? 0, offer)
-    async function readEntry(recipient: BatchRecipient | string, index: number): Promise<Entry> {
-      const given: BatchRecipient = readRecipient(recipient)
-      const draft = readBatchRecipient(given, message)
-      const fault = misspelt.get(index) ?? (await faultOf(request, draft, index, given.data !== undefined))
-      return fault === undefined ? { draft, given } : { refusal: refusalOf(draft.to.id, fault) }
-    }
-    return { message, entries: await Promise.all(body.recipients.map(readEntry)) }
+    const given = body.recipients.map((recipient): BatchRecipient => readRecipient(recipient))
+    const drafts = given.map((each) => readBatchRecipient(each, message))
+    const found = drafts.map(
+      (draft, index) =>
+        misspelt.get(index) ?? faultOf(request, draft, index, given[index]!.data !== undefined),
+    )
+    // Promises cost more than what they are for, where nobody has to be asked for.
+    const faults = found.some((each) => each instanceof Promise) ? await Promise.all(found) : found
+    const entries = drafts.map((draft, index): Entry => {
+      const fault = faults[index] as SluiceError | undefined
+      return fault === undefined
+        ? { draft, given: given[index]! }
+        : { refusal: refusalOf(draft.to.id, fault) }
+    })
+    return { message, entries }
   }
 
-  async function faultOf(
+  /** At once where nobody has to be asked for an address. */
+  function faultOf(
     request: FastifyRequest,
     draft: Draft,
     index: number,
     ownData: boolean,
-  ): Promise<SluiceError | undefined> {
+  ): SluiceError | undefined | Promise<SluiceError | undefined> {
     const path = `/recipients/${index}`
     try {
       if (ownData) checkData(draft.data, request.bodyBytes?.length ?? 0, offer, `${path}/data`)
-      if (hasAddress(draft, offer)) return undefined
-      const fault = missingAddress(draft, await people.find(request.caller.tenant, draft.to.id), path)
-      return fault === undefined ? undefined : invalidRequest([fault])
     } catch (error) {
       if (error instanceof SluiceError && error.status < 500) return error
       throw error
     }
+    if (hasAddress(draft, offer)) return undefined
+    const person = people.cached(request.caller.tenant, draft.to.id)
+    const judge = (known: Recipient | null): SluiceError | undefined => {
+      const fault = missingAddress(draft, known, path)
+      return fault === undefined ? undefined : invalidRequest([fault])
+    }
+    return person === undefined ? people.find(request.caller.tenant, draft.to.id).then(judge) : judge(person)
   }
 
   async function openJob(
@@ -203,13 +216,13 @@ function refusalOf(recipient: string, { code, message }: SluiceError): Refusal {
 
 function answerOf(entries: readonly Entry[], results: readonly Admitted[]): Answer {
   let next = 0
-  const answers = entries.map((entry) => {
-    if ('refusal' in entry) return entry.refusal
+  const texts = entries.map((entry) => {
+    if ('refusal' in entry) return JSON.stringify(entry.refusal)
     const result = results[next++]!
     const recipient = entry.draft.to.id
-    if (result.ok) return acceptedResult(recipient, result.notification)
-    if (result.error instanceof SluiceError) return refusalOf(recipient, result.error)
+    if (result.ok) return resultText(recipient, result.notification)
+    if (result.error instanceof SluiceError) return JSON.stringify(refusalOf(recipient, result.error))
     throw result.error
   })
-  return { status: 202, body: JSON.stringify({ results: answers }) }
+  return { status: 202, body: `{"results":[${texts.join()}]}` }
 }

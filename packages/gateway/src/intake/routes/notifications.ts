@@ -5,7 +5,8 @@ import type { Admitted, Gate, Ledger, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
 import type { Draft, Notification, Status } from '../../model.ts'
 import type { Clock, ListQuery, Page, Store } from '../../ports.ts'
-import { acceptedAnswer, decisionAnswer, iso, notificationAnswer, shown } from '../answer.ts'
+import { acceptedText } from '../accepted-text.ts'
+import { decisionAnswer, iso, notificationAnswer, shown } from '../answer.ts'
 import { acceptedSchema, decisionSchema, notificationPage, notificationSchema } from '../answer-schema.ts'
 import { checkData, hasAddress, missingAddress, type Offer, readMessage, readRecipient } from '../draft.ts'
 import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
@@ -31,20 +32,23 @@ export interface NotificationRoutesOptions {
 export function notificationRoutes(options: NotificationRoutesOptions): readonly Route[] {
   const { gate, store, ledger, people, offer, idempotency, clock, overLimitStatus, onAccepted } = options
 
-  async function readDraft(request: FastifyRequest): Promise<Draft> {
+  /** At once where nobody has to be asked for an address. */
+  function readDraft(request: FastifyRequest): Draft | Promise<Draft> {
     const body = request.body as NotificationBody
     const draft: Draft = { to: readRecipient(body.recipient), ...readMessage(body, clock.now(), offer) }
     checkData(draft.data, request.bodyBytes?.length ?? 0, offer)
-    if (!hasAddress(draft, offer)) {
-      const fault = missingAddress(draft, await people.find(request.caller.tenant, draft.to.id))
-      if (fault !== undefined) throw invalidRequest([fault])
-    }
+    return hasAddress(draft, offer) ? draft : addressed(draft, request.caller.tenant)
+  }
+
+  async function addressed(draft: Draft, tenant: string): Promise<Draft> {
+    const fault = missingAddress(draft, await people.find(tenant, draft.to.id))
+    if (fault !== undefined) throw invalidRequest([fault])
     return draft
   }
 
-  async function accept(request: FastifyRequest, draft: Draft, keep: Keep | undefined): Promise<Answer> {
+  async function accept(request: FastifyRequest, keep: Keep | undefined): Promise<Answer> {
     const { caller } = request
-    const drafts = [draft]
+    const drafts = [await readDraft(request)]
     if (keep === undefined) {
       const [result] = await gate.admit({ caller, drafts })
       return admittedAnswer(result!, overLimitStatus, clock.now())
@@ -90,9 +94,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       ],
       async handle(request, reply) {
         const startedAt = performance.now()
-        const answer = await idempotency.once(request, async (keep) =>
-          accept(request, await readDraft(request), keep),
-        )
+        const answer = await idempotency.once(request, (keep) => accept(request, keep))
         onAccepted(performance.now() - startedAt)
         return headed(reply, answer, clock.now())
       },
@@ -167,7 +169,7 @@ function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: numbe
   if (!result.ok) throw result.error
   const { notification, queuedBehind } = result
   if (queuedBehind === undefined || overLimitStatus === 202) {
-    return { status: 202, body: JSON.stringify(acceptedAnswer(notification)) }
+    return { status: 202, body: acceptedText(notification) }
   }
   const sendAt = notification.decision.at ?? notification.dueAt
   const who = queuedBehind === 'tenant' ? 'Tenant' : 'Module'

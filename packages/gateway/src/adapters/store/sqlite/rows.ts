@@ -39,7 +39,6 @@ export type LongRow = readonly [
   job: string | null,
 ]
 
-
 /** The row of `states` without its seq. */
 export type ShortRow = readonly [
   status: number,

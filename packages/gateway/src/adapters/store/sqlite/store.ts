@@ -73,8 +73,8 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
   }
 
   function meet({ accept = [], recipients = [] }: Change): void {
-    for (const { tenant, to } of accept) strangers.meet(tenant, to.id)
-    for (const { tenant, id } of recipients) strangers.meet(tenant, id)
+    for (const { tenant, to } of accept) strangers.meet('notifications', tenant, to.id)
+    for (const { tenant, id } of recipients) strangers.meet('preferences', tenant, id)
   }
 
   /** Rows become values here, and a sum that is wrong becomes known. */
@@ -121,15 +121,16 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       const { rows, nextCursor } = await ask('deadLetters', query)
       return { items: notifications(rows), nextCursor }
     },
+    mayHave: (what, tenant, id) => !isOpen || !strangers.has(what, tenant, id),
     async recipient(tenant, id) {
-      if (isOpen && strangers.has(tenant, id)) return undefined
+      if (isOpen && strangers.has('preferences', tenant, id)) return undefined
       const body = await ask('recipient', tenant, id)
       return body === undefined ? undefined : (JSON.parse(body) as Recipient)
     },
     waiting: async (tenant, recipient) => notifications(await ask('waiting', tenant, recipient)),
     async admissions(query) {
       const { tenant, recipient } = query
-      if (isOpen && recipient !== undefined && strangers.has(tenant, recipient)) return []
+      if (isOpen && recipient !== undefined && strangers.has('notifications', tenant, recipient)) return []
       return read(await ask('admissions', query), readAdmission)
     },
     inLine: async (query) => read(await ask('inLine', query), readAdmission),

@@ -1,7 +1,8 @@
 /**
  * Who is certainly not on record. Whoever is met for the first time is asked for twice, for preferences and for what
  * has been sent, and each question to the store's thread waits behind a commit. Most of them are new, and that can be
- * known here: a Bloom filter (Bloom, 1970) of everybody on record, in the owner's memory. A wrong bit costs one
+ * known here: a Bloom filter (Bloom, 1970) of everybody on record, in the owner's memory, and one of those with
+ * preferences, who are few. A wrong bit costs one
  * question; nobody on record is ever taken for a stranger.
  *
  * Measured where everybody is new, accepted and settled over HTTP one by one: 300 µs of CPU a message without it; where
@@ -13,51 +14,58 @@ import type { KnownCursor, KnownPage } from './known.ts'
 import { firstKnown } from './known.ts'
 
 export interface Strangers {
-  /** Whether nothing of this person is on record, nor on its way there. */
-  has(tenant: string, recipient: string): boolean
+  /** Whether nothing of this kind is on record of the person, nor on its way there. */
+  has(what: Kind, tenant: string, recipient: string): boolean
   /** Something of this person is about to be written. */
-  meet(tenant: string, recipient: string): void
+  meet(what: Kind, tenant: string, recipient: string): void
   /** Reads who is on record; until that is done nobody is a stranger. */
   load(pageAfter: (cursor: KnownCursor) => Promise<KnownPage>): Promise<void>
 }
 
-/** 2 MiB. One stranger of 500 is not recognised among 1,000,000 people, one of 4 among 5,000,000. */
+export type Kind = 'preferences' | 'notifications'
+
+/** 2 MiB a kind. One stranger of 500 is not recognised among 1,000,000 people, one of 4 among 5,000,000. */
 const bitsMax = 2 ** 24
 const probes = 4
 
 export function createStrangers(key: HashKey): Strangers {
-  const bits = new Uint8Array(bitsMax / 8)
+  const filters = { preferences: new Filter(), notifications: new Filter() }
   let loaded = false
 
-  /** The probes walk from the low bits of the hash by its high bits (Kirsch and Mitzenmacher, 2006). */
-  const stepOf = (hash: number): number => Math.floor(hash / 2 ** 14) | 1
-
-  function add(hash: number): void {
-    const step = stepOf(hash)
-    for (let probe = 0, at = hash % bitsMax; probe < probes; probe += 1, at = (at + step) % bitsMax)
-      bits[at >>> 3]! |= 1 << (at & 7)
-  }
-
   return {
-    has(tenant, recipient) {
-      if (!loaded) return false
-      const hash = personHash(key, tenant, recipient)
-      const step = stepOf(hash)
-      for (let probe = 0, at = hash % bitsMax; probe < probes; probe += 1, at = (at + step) % bitsMax)
-        if ((bits[at >>> 3]! & (1 << (at & 7))) === 0) return true
-      return false
-    },
-    meet: (tenant, recipient) => add(personHash(key, tenant, recipient)),
+    has: (what, tenant, recipient) => loaded && !filters[what].mayHave(personHash(key, tenant, recipient)),
+    meet: (what, tenant, recipient) => filters[what].add(personHash(key, tenant, recipient)),
     async load(pageAfter) {
       for (let cursor: KnownCursor | undefined = firstKnown; cursor !== undefined; ) {
+        const filter = filters['hash' in cursor ? 'notifications' : 'preferences']
         const { hashes, next }: KnownPage = await pageAfter(cursor)
-        for (const hash of hashes) add(hash)
+        for (const hash of hashes) filter.add(hash)
         cursor = next
       }
       loaded = true
     },
   }
 }
+
+class Filter {
+  readonly #bits = new Uint8Array(bitsMax / 8)
+
+  add(hash: number): void {
+    const step = stepOf(hash)
+    for (let probe = 0, at = hash % bitsMax; probe < probes; probe += 1, at = (at + step) % bitsMax)
+      this.#bits[at >>> 3]! |= 1 << (at & 7)
+  }
+
+  mayHave(hash: number): boolean {
+    const step = stepOf(hash)
+    for (let probe = 0, at = hash % bitsMax; probe < probes; probe += 1, at = (at + step) % bitsMax)
+      if ((this.#bits[at >>> 3]! & (1 << (at & 7))) === 0) return false
+    return true
+  }
+}
+
+/** The probes walk from the low bits of the hash by its high bits (Kirsch and Mitzenmacher, 2006). */
+const stepOf = (hash: number): number => Math.floor(hash / 2 ** 14) | 1
 
 /** A NUL cannot be in either text: intake refuses it. */
 export function personHash(key: HashKey, tenant: string, recipient: string): number {

@@ -46,20 +46,21 @@ it('knows everybody on record again at the next opening, folded into the index o
   const opened = open('many.db')
   const strangers = await loadedFrom(opened)
   await opened.close()
-  for (const id of [...ids, ...preferring]) assert.equal(strangers.has(tenant, id), false, id)
+  for (const id of ids) assert.equal(strangers.has('notifications', tenant, id), false, id)
+  for (const id of preferring) assert.equal(strangers.has('preferences', tenant, id), false, id)
   const others = Array.from({ length: 10_000 }, (_, n) => `other-${n}`)
-  const recognised = others.filter((id) => strangers.has(tenant, id)).length
+  const recognised = others.filter((id) => strangers.has('notifications', tenant, id)).length
   assert.ok(recognised > 9_900, `${recognised} of ${others.length} strangers are known as such`)
 })
 
 it('takes nobody for a stranger before it has read who is on record, nor whom it has met', async () => {
   const link = open('few.db')
   const strangers = createStrangers(link.hashKey)
-  assert.equal(strangers.has(tenant, 'ann'), false)
+  assert.equal(strangers.has('notifications', tenant, 'ann'), false)
   await strangers.load((cursor) => link.ask('known', cursor))
-  assert.equal(strangers.has(tenant, 'ann'), true)
-  strangers.meet(tenant, 'ann')
-  assert.equal(strangers.has(tenant, 'ann'), false)
+  assert.equal(strangers.has('notifications', tenant, 'ann'), true)
+  strangers.meet('notifications', tenant, 'ann')
+  assert.equal(strangers.has('notifications', tenant, 'ann'), false)
   await link.close()
 })
 

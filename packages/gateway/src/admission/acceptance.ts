@@ -1,0 +1,180 @@
+/**
+ * From drafts to what is on record: decided together, room claimed, one durable commit. What had changed meanwhile makes
+ * it decide anew; what goes wrong gives everything back that the verdicts hold.
+ */
+import type { Admit, Admitted, Agenda, Caller, Ledger, Room } from '../doors.ts'
+import { SluiceError } from '../errors.ts'
+import { type Draft, delayingLimit, type Notification } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Change, Clock, DigestWrite, Random, Store } from '../ports.ts'
+import { accepted, type Case } from './case.ts'
+import type { Decider } from './decider.ts'
+import { fingerprint } from './fingerprint.ts'
+import type { OpenDigests } from './open-digests.ts'
+import type { PeopleCache } from './people.ts'
+import type { PlatformLine } from './platform.ts'
+
+export interface AcceptanceOptions {
+  readonly store: Pick<Store, 'answer'>
+  readonly ledger: Ledger
+  readonly people: PeopleCache
+  readonly policy: Policy
+  readonly agenda: Agenda
+  readonly digests: OpenDigests
+  readonly decider: Decider
+  readonly platform: PlatformLine
+  readonly clock: Clock
+  readonly random: Random
+}
+
+export interface Acceptance {
+  /** Drafts as they would be on record, with what is known of their people; the verdicts are still to come. */
+  casesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Case[]>
+  admit(request: Admit): Promise<readonly Admitted[]>
+  /** What is on record now goes its way. */
+  follow(cases: readonly Case[], notifications: readonly Notification[]): void
+  /** Gives back what the verdicts hold: nothing came of them. */
+  giveUp(cases: readonly Case[]): Promise<void>
+}
+
+/** A change that met another one is decided anew; more often than this is a defect. */
+const triesMax = 8
+
+export function createAcceptance(options: AcceptanceOptions): Acceptance {
+  const { store, ledger, people, policy, agenda, digests, decider, platform, clock, random } = options
+
+  function notificationOf({ tenant, module }: Caller, draft: Draft, now: number): Notification {
+    return {
+      ...draft,
+      id: random.id(now),
+      tenant,
+      module,
+      createdAt: now,
+      fingerprint: fingerprint(tenant, draft),
+      status: 'accepted',
+      dueAt: now,
+      decision: { outcome: 'send', policyVersion: policy.version, rules: [] },
+      attempts: 0,
+      timeline: [],
+    }
+  }
+
+  async function casesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Case[]> {
+    const now = clock.now()
+    const known = drafts.map(({ to }) => people.cached(caller.tenant, to.id))
+    const persons = known.includes(undefined)
+      ? await Promise.all(drafts.map(({ to }) => people.find(caller.tenant, to.id)))
+      : known
+    return drafts.map((draft, index) => ({
+      notification: notificationOf(caller, draft, now),
+      person: persons[index]!,
+      verdict: undefined,
+    }))
+  }
+
+  async function admit(request: Admit): Promise<readonly Admitted[]> {
+    for (let tries = 1; tries <= triesMax; tries += 1) {
+      const cases = await casesOf(request.caller, request.drafts)
+      const passed = await platform.pass(cases)
+      try {
+        const behind = cases.filter((each) => each.verdict !== undefined)
+        await decider.decide(cases)
+        if (behind.length > 0)
+          await passed.takeBack(behind.filter((each) => each.verdict?.status === 'suppressed'))
+        const result = await accept(request, cases)
+        if (result !== undefined) return result
+      } catch (error) {
+        await giveUp(cases)
+        await passed.takeBack()
+        throw error
+      }
+      await giveUp(cases)
+      await passed.takeBack()
+    }
+    throw new SluiceError('STORE_UNAVAILABLE', 'The notification met too many changes at once. Try again.', {
+      retryAfterMs: 1_000,
+    })
+  }
+
+  /** Commits what was decided; undefined where something had changed meanwhile. */
+  async function accept(request: Admit, cases: readonly Case[]): Promise<readonly Admitted[] | undefined> {
+    const { caller, job } = request
+    const notifications = cases.map((each) => accepted(each.notification, each.verdict!))
+    const results = notifications.map(admitted)
+    const answer = request.answer
+    const held = job === undefined ? {} : { queue: 0, critical: 0 }
+    const giveRoomBack = ledger.claimRoom(caller.tenant, { ...roomFor(notifications), ...held })
+    try {
+      const change: Change = {
+        accept: notifications,
+        ...digestWrites(cases),
+        ...(answer === undefined ? {} : { answer: answer(results) }),
+        ...(job === undefined ? {} : { jobs: [{ kind: 'move' as const, ...job }] }),
+      }
+      const result = await ledger.commit(change)
+      if (!result.applied) {
+        await refuseRepeated(request, change, result.conflicts)
+        return undefined
+      }
+    } finally {
+      giveRoomBack()
+    }
+    follow(cases, notifications)
+    return results
+  }
+
+  /** Throws where deciding anew would not help: the job has moved on, or the request was answered meanwhile. */
+  async function refuseRepeated({ job }: Admit, { answer }: Change, conflicts: readonly string[]) {
+    if (job !== undefined && conflicts.includes(job.before.id))
+      throw new SluiceError('STORE_UNAVAILABLE', `Job ${job.before.id} has moved on meanwhile.`)
+    if (answer !== undefined && (await store.answer(answer)) !== undefined)
+      throw new SluiceError(
+        'IDEMPOTENCY_IN_PROGRESS',
+        'A request with this Idempotency-Key was just accepted.',
+      )
+  }
+
+  function follow(cases: readonly Case[], notifications: readonly Notification[]): void {
+    for (const { verdict } of cases)
+      if (verdict?.digest?.opens === true) agenda.noteDigest(verdict.digest.digest.closesAt)
+    agenda.place(notifications)
+  }
+
+  async function giveUp(cases: readonly Case[]): Promise<void> {
+    await decider.takeBack(cases)
+    for (const { verdict } of cases) if (verdict?.digest !== undefined) digests.forget(verdict.digest.digest)
+  }
+
+  return { casesOf, admit, follow, giveUp }
+}
+
+function admitted(notification: Notification): Admitted {
+  const queuedBehind = delayingLimit(notification)
+  return queuedBehind === undefined ? { ok: true, notification } : { ok: true, notification, queuedBehind }
+}
+
+/** An item joins a digest that is on record; of those that open one, the first does. */
+export function digestWrites(cases: readonly Case[]): { readonly digests?: readonly DigestWrite[] } {
+  const opened = new Set<string>()
+  const writes: DigestWrite[] = []
+  for (const { verdict } of cases) {
+    if (verdict?.digest === undefined) continue
+    const { digest, opens } = verdict.digest
+    if (opens) opened.add(digest.id)
+    writes.push({ kind: opens ? 'open' : 'join', digest })
+  }
+  if (writes.length === 0) return {}
+  return { digests: writes.filter((write) => write.kind !== 'join' || !opened.has(write.digest.id)) }
+}
+
+function roomFor(notifications: readonly Notification[]): Room {
+  const room = { queue: 0, critical: 0, waiting: 0 }
+  for (const notification of notifications) {
+    const { status, priority } = notification
+    if (status === 'digesting') room.waiting += 1
+    else if (status === 'queued') room[priority === 'critical' ? 'critical' : 'queue'] += 1
+    else if (status === 'scheduled')
+      room[delayingLimit(notification) === undefined ? 'waiting' : 'queue'] += 1
+  }
+  return room
+}

@@ -1,0 +1,59 @@
+/** Into digests: what a digest takes, or what a limit sends there, waits for it to close instead of an instant of its own. */
+import type { DigestSpec, Policy } from '../policy/policy.ts'
+import type { Booking } from '../ports.ts'
+import { type Case, type Deciding, ruleReports, undecidedVerdict } from './case.ts'
+import type { OpenDigests } from './open-digests.ts'
+
+export interface CollectorOptions {
+  readonly policy: Policy
+  readonly digests: OpenDigests
+}
+
+/** The limit that sends it into a digest, and what the limits said. */
+export interface Sending {
+  readonly limit: string
+  readonly booking: Booking
+}
+
+export interface Collector {
+  /** The digest that collects a case, whatever its limits say. */
+  specFor(each: Case): DigestSpec | undefined
+  /** Into the digest; one that may not be sent yet waits for that instant outside, and joins then. */
+  collect(each: Case, spec: DigestSpec, now: number, how: Deciding, sending?: Sending): Promise<void>
+}
+
+export function createCollector({ policy, digests }: CollectorOptions): Collector {
+  const policyVersion = policy.version
+
+  return {
+    specFor: ({ notification }) =>
+      notification.single === true ? undefined : policy.digestFor(notification),
+    async collect(each, spec, now, how, sending) {
+      const { notification } = each
+      const sendAt = notification.sendAt ?? now
+      if (sendAt > now) {
+        each.verdict = undecidedVerdict(policyVersion, sendAt, 'send_at')
+        return
+      }
+      const found =
+        how.dry === true
+          ? { digest: { closesAt: now + spec.windowMs }, opens: false }
+          : await digests.find(notification, spec, now)
+      each.verdict = {
+        status: 'digesting',
+        dueAt: found.digest.closesAt,
+        decision: {
+          outcome: 'digest',
+          reason: 'digest',
+          ...(sending === undefined ? {} : { limit: sending.limit }),
+          at: found.digest.closesAt,
+          policyVersion,
+          rules: sending === undefined ? [] : ruleReports(sending.booking),
+        },
+        ...(notification.undecided === true ? { patch: { undecided: false } } : {}),
+        ...('id' in found.digest ? { digest: { digest: found.digest, opens: found.opens } } : {}),
+        booked: false,
+      }
+    },
+  }
+}
