@@ -20,7 +20,7 @@ const naming = (...folders: readonly string[]): string =>
   folders.map((folder) => `| \`packages/gateway/src/${folder}\` | something |\n`).join('')
 
 const sound: Readonly<Record<string, string>> = {
-  'ARCHITECTURE.md': `# Map\n\n${naming('admission', 'adapters', 'adapters/store')} [Home](README.md#the-start)\n`,
+  'ARCHITECTURE.md': `# Map\n\n${naming('composition', 'admission', 'adapters', 'adapters/store')} [Home](README.md#the-start)\n`,
   'README.md': '# The start\n',
   'docs/reference/errors.md': '| code | fix |\n|---|---|\n| `NOT_FOUND` | look elsewhere |\n',
   'docs/README.md': '# Pages\n\n[errors](reference/errors.md) [first](decisions/0001-first.md)\n',
@@ -28,7 +28,9 @@ const sound: Readonly<Record<string, string>> = {
   'package-lock.json': '{ "packages": {} }\n',
   'packages/gateway/package.json': '{ "type": "module" }',
   'packages/gateway/src/main.ts': "import './gateway.ts'\n",
-  'packages/gateway/src/gateway.ts': "import './admission/gate.ts'\nimport './adapters/store/memory.ts'\n",
+  'packages/gateway/src/gateway.ts': "import './composition/parts.ts'\n",
+  'packages/gateway/src/composition/parts.ts':
+    "import '../admission/gate.ts'\nimport '../adapters/store/memory.ts'\n",
   'packages/gateway/src/model.ts': 'export type Status = string\n',
   'packages/gateway/src/errors.ts': 'export const errors = { NOT_FOUND: { status: 404 } }\n',
   'packages/gateway/src/ports.ts': "import type { Status } from './model.ts'\nexport type Port = Status\n",
@@ -69,12 +71,12 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
   [
     'a stage that imports an adapter',
     { [gate]: `${gateImports}import '../adapters/store/memory.ts'\n` },
-    [inside, 'adapters are imported by gateway.ts and by tests only'],
+    [inside, 'adapters are imported by the composition and by tests only'],
   ],
   [
     'a stage that imports an adapter when it is needed',
     { [gate]: `${gateImports}export const later = () => import('../adapters/store/memory.ts')\n` },
-    [inside, 'adapters are imported by gateway.ts and by tests only'],
+    [inside, 'adapters are imported by the composition and by tests only'],
   ],
   [
     'an import of something computed',
@@ -86,7 +88,7 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     {
       [gate]: `${gateImports}import '../dispatch/pool.ts'\n`,
       'packages/gateway/src/dispatch/pool.ts': 'export {}\n',
-      'ARCHITECTURE.md': naming('admission', 'adapters', 'adapters/store', 'dispatch'),
+      'ARCHITECTURE.md': naming('composition', 'admission', 'adapters', 'adapters/store', 'dispatch'),
     },
     [inside],
   ],
@@ -98,14 +100,26 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     },
     [inside],
   ],
+  [
+    'an adapter that the composition does not choose',
+    {
+      'packages/gateway/src/gateway.ts':
+        "import './composition/parts.ts'\nimport './adapters/store/memory.ts'\n",
+    },
+    [inside],
+  ],
+  [
+    'a composition that somebody else knows',
+    { [gate]: `${gateImports}import '../composition/parts.ts'\n` },
+    [inside],
+  ],
   ['a stage that reads files', { [gate]: `${gateImports}import 'node:fs'\n` }, [inside]],
   ['a stage that uses a package', { [gate]: `${gateImports}import 'yaml'\n` }, [inside]],
   [
     'a part without a place in the table',
     {
       [gate]: `${gateImports}`,
-      'packages/gateway/src/gateway.ts':
-        "import './admission/gate.ts'\nimport './adapters/store/memory.ts'\nimport './oddity.ts'\n",
+      'packages/gateway/src/gateway.ts': "import './composition/parts.ts'\nimport './oddity.ts'\n",
       'packages/gateway/src/oddity.ts': 'export {}\n',
     },
     [inside],
@@ -114,17 +128,19 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
   ['a decision that sets a timer', { [gate]: `${gateImports}setTimeout(() => {}, 5)\n` }, [pure]],
   [
     'a folder that the map does not name',
-    { 'ARCHITECTURE.md': naming('admission', 'adapters') },
+    { 'ARCHITECTURE.md': naming('composition', 'admission', 'adapters') },
     ['ARCHITECTURE.md names every folder of the packages'],
   ],
   [
     'a folder of which the map has the last name only',
-    { 'ARCHITECTURE.md': `${naming('admission', 'adapters')}The store is the truth; see \`store\`.\n` },
+    {
+      'ARCHITECTURE.md': `${naming('composition', 'admission', 'adapters')}The store is the truth; see \`store\`.\n`,
+    },
     ['ARCHITECTURE.md names every folder of the packages'],
   ],
   [
     'a folder of the map that is gone',
-    { 'ARCHITECTURE.md': naming('admission', 'adapters', 'adapters/store', 'delivery') },
+    { 'ARCHITECTURE.md': naming('composition', 'admission', 'adapters', 'adapters/store', 'delivery') },
     ['ARCHITECTURE.md names every folder of the packages'],
   ],
   ['a missing map', { 'ARCHITECTURE.md': '' }, ['ARCHITECTURE.md names every folder of the packages']],

@@ -21,7 +21,7 @@ export const importsStayInside: Check = {
 }
 
 export const adaptersHaveOneDoor: Check = {
-  name: 'adapters are imported by gateway.ts and by tests only',
+  name: 'adapters are imported by the composition and by tests only',
   faults: (tree) =>
     tree.files
       .filter((file) => /\.tsx?$/.test(file) && !mayKnowAdapters(file))
@@ -32,7 +32,7 @@ export const adaptersHaveOneDoor: Check = {
           .map(({ specifier, line }) => ({
             where: `${file}:${line}`,
             what: `imports the adapter ${specifier}`,
-            wayOut: 'take a port as an argument and let gateway.ts choose the adapter',
+            wayOut: 'take a port as an argument and let composition/ choose the adapter',
           })),
       ),
 }
@@ -41,6 +41,7 @@ const isAdapter = (path: string) => path.startsWith('packages/gateway/src/adapte
 const mayKnowAdapters = (file: string) =>
   isAdapter(file) ||
   file === 'packages/gateway/src/gateway.ts' ||
+  file.startsWith('packages/gateway/src/composition/') ||
   /^(packages\/[^/]+\/test|bench)\//.test(file)
 
 export const decidingIsPure: Check = {

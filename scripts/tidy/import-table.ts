@@ -65,7 +65,26 @@ const gateway: readonly ImportRow[] = [
     impure: true,
   },
   { module: 'log.ts', values: [], types: ['config/'], packages: ['pino'], node: 'any', impure: true },
-  { module: 'gateway.ts', values: 'any', packages: 'any', node: 'any', impure: true },
+  {
+    module: 'gateway.ts',
+    values: ['composition/', 'config/', 'delivery/', 'schedule/', ...core],
+    types: ['adapters/'],
+  },
+  // Whoever imports it knows every adapter: gateway.ts alone.
+  {
+    module: 'composition/',
+    values: [
+      'adapters/',
+      'admission/',
+      'config/',
+      'delivery/',
+      'dispatch/',
+      'intake/',
+      'log.ts',
+      'schedule/',
+      ...core,
+    ],
+  },
   { module: 'index.ts', values: 'any', packages: limits },
   { module: 'main.ts', values: ['cli/', 'config/', 'gateway.ts', 'errors.ts'], node: 'any', impure: true },
   {

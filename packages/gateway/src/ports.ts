@@ -1,6 +1,6 @@
 /**
  * The edges of the gateway as interfaces: time, chance, the store, the limiter's state, the queue, the providers.
- * Stages know these, and the doors between them (doors.ts), and nothing behind them; gateway.ts joins the two.
+ * Stages know these, and the doors between them (doors.ts), and nothing behind them; the composition joins the two.
  * Every port is asynchronous and takes many at once, so that an engine across a network needs one round trip.
  * Instants are epoch milliseconds, durations milliseconds.
  */

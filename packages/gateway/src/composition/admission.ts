@@ -1,0 +1,73 @@
+/**
+ * From a request to the queue: the limits, the gate that decides, the schedule of what waits. The gate books in the
+ * schedule, and the schedule and the line call the gate when a turn has come; so the three are made together.
+ */
+import { createEmbeddedQueue } from '../adapters/queue/embedded.ts'
+import { createMemoryState } from '../adapters/state/memory.ts'
+import { createBook } from '../admission/book.ts'
+import { createFacts } from '../admission/facts.ts'
+import { createGate } from '../admission/gate.ts'
+import { createGivingBack } from '../admission/giving-back.ts'
+import { createHours } from '../admission/hours.ts'
+import { createPlatformLine } from '../admission/platform.ts'
+import { tenantOf } from '../config/config.ts'
+import { selfAddressed } from '../config/pools.ts'
+import { createJobs } from '../intake/jobs.ts'
+import { createSchedule } from '../schedule/agenda.ts'
+import type { OnRecord } from './record.ts'
+import type { Surroundings } from './surroundings.ts'
+
+export type Admission = ReturnType<typeof createAdmission>
+
+export function createAdmission({ config, clock, random, onTrouble }: Surroundings, record: OnRecord) {
+  const { store, ledger, people } = record
+  const policy = config.policy.compiled
+  const { marginMs } = config.limits
+
+  // The limits of people: a cache of facts in the store.
+  const factsOf = createFacts({ store, policy, ledger, people, clock })
+  const state = createMemoryState({ clock, marginMs, factsOf })
+  const hours = createHours(policy)
+  const book = createBook({ state, policy, hours, clock })
+
+  // The limits of tenants and modules, and the way back for what anybody held in any limit.
+  const platform = createPlatformLine({
+    store,
+    clock,
+    marginMs,
+    policyVersion: policy.version,
+    ratesOf: (tenant) => {
+      const { rate, modules } = tenantOf(config.tenants, tenant)
+      return { tenant: rate.windows, module: modules.windows }
+    },
+    callUp: (tenant, ids) => gate.callUp(tenant, ids),
+    onTrouble,
+  })
+  const giveBack = createGivingBack({ book, state, people, policy, platform })
+
+  // What is due goes to the queue.
+  const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
+  const schedule = createSchedule({ store, ledger, queue, clock, gate: () => gate, giveBack, onTrouble })
+
+  // What is accepted, and when it may leave.
+  const gate = createGate({
+    store,
+    ledger,
+    state,
+    book,
+    people,
+    policy,
+    hours,
+    agenda: schedule,
+    platform,
+    giveBack,
+    selfAddressed: selfAddressed(config.pools),
+    clock,
+    random,
+  })
+
+  // Batches that are accepted in the background.
+  const jobs = createJobs({ gate, store, ledger, clock, random, onTrouble })
+
+  return { state, hours, book, platform, giveBack, queue, schedule, gate, jobs }
+}

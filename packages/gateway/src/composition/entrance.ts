@@ -1,0 +1,86 @@
+/** The HTTP server, and with keys the one who asks for tokens. Loaded when it opens: most commands never need it. */
+import { tenantOf } from '../config/config.ts'
+import { selfAddressed } from '../config/pools.ts'
+import type { PlatformUsage, PoolReport } from '../doors.ts'
+import type { Authenticate } from '../intake/identity.ts'
+import type { HttpServer } from '../intake/server.ts'
+import type { UnsubscribeLinks } from '../intake/unsubscribe.ts'
+import type { Templates, Tokens } from '../ports.ts'
+import type { Admission } from './admission.ts'
+import type { Dispatch } from './dispatch.ts'
+import type { OnRecord } from './record.ts'
+import type { Surroundings } from './surroundings.ts'
+
+/** What is behind the door. */
+interface Inside {
+  readonly record: OnRecord
+  readonly admission: Admission
+  readonly dispatch: Dispatch
+  readonly templates: Templates
+  readonly links: UnsubscribeLinks
+  readonly pools: () => readonly PoolReport[]
+}
+
+export function createEntrance({ config, clock, log, onTrouble }: Surroundings) {
+  let server: HttpServer | undefined
+  let tokens: Tokens | undefined
+
+  /** Undefined without keys. */
+  async function createDoorkeeper(): Promise<Authenticate | undefined> {
+    const { auth } = config
+    if (auth === undefined) return undefined
+    const [{ createTokens }, { createAuthenticate }] = await Promise.all([
+      import('../adapters/tokens/jose.ts'),
+      import('../intake/authentication.ts'),
+    ])
+    const onKeysTrouble = (error: unknown): void =>
+      onTrouble('the keys of the issuer cannot be fetched', error)
+    tokens = createTokens({ ...auth.jwt, clock, keySet: { onTrouble: onKeysTrouble } })
+    return createAuthenticate({ tokens, claims: auth.claims, clock })
+  }
+
+  return {
+    onCommit: (tookMs: number): void => server?.metrics.onCommit(tookMs),
+    /** Answers the address. */
+    async open({ record, admission, dispatch, templates, links, pools }: Inside): Promise<string> {
+      const [{ createHttpServer }, { limitHeaders }] = await Promise.all([
+        import('../intake/server.ts'),
+        import('../intake/limit-headers.ts'),
+      ])
+      const { gate, jobs, queue, platform } = admission
+      const authenticate = await createDoorkeeper()
+      server = createHttpServer({
+        ...(authenticate === undefined ? {} : { authenticate }),
+        ...record,
+        config: config.http,
+        gate,
+        jobs,
+        queue,
+        policy: config.policy.compiled,
+        templates,
+        links,
+        channels: [...new Set(dispatch.pools.map((pool) => pool.channel))],
+        selfAddressed: selfAddressed(config.pools),
+        pools,
+        poolCounts: () => dispatch.pools.map(dispatch.watch.countsOf),
+        clock,
+        log,
+        webSocket: {
+          config: config.webSocket,
+          hub: dispatch.hub,
+          connectionsMaxOf: (tenant) => tenantOf(config.tenants, tenant).webSocketsMax,
+        },
+        limitHeaders: (caller) => {
+          const usage = platform.usage(caller)
+          const headers = (rows: readonly PlatformUsage[]) => limitHeaders(rows, clock.now())
+          return usage instanceof Promise ? usage.then(headers) : headers(usage)
+        },
+      })
+      return await server.listen()
+    },
+    async close(): Promise<void> {
+      await server?.close()
+      tokens?.close()
+    },
+  }
+}

@@ -1,0 +1,53 @@
+/** The pools of the configuration with their providers, of which only those that it names are loaded. */
+import { loadProvider } from '../adapters/providers/loaders.ts'
+import type { Sandbox } from '../adapters/providers/sandbox.ts'
+import { heardByTheConnected } from '../adapters/providers/websocket.ts'
+import type { Config, PoolConfig } from '../config/config.ts'
+import { Pool, type PoolOptions } from '../dispatch/pool.ts'
+import type { Clock, Hub, Provider } from '../ports.ts'
+
+export async function createProviders(
+  config: Config,
+  { clock, hub, sandbox }: { readonly clock: Clock; readonly hub: Hub; readonly sandbox: Sandbox },
+): Promise<readonly Provider[]> {
+  const { allowPrivate } = config.network
+  const named = new Set(config.pools.map((pool) => pool.provider))
+  const loaded = [...named].map((name) =>
+    name === 'sandbox'
+      ? sandbox
+      : loadProvider(name, { clock, allowPrivate, hub, deadlineMs: longestOf(config, name) }),
+  )
+  return await Promise.all([sandbox, ...loaded.filter((each) => each !== sandbox)])
+}
+
+/** The pool ends a call in time; an adapter's own deadline must not come before the longest of them. */
+function longestOf({ pools }: Config, provider: string): number {
+  return Math.max(...pools.filter((pool) => pool.provider === provider).map((pool) => pool.timeoutMs))
+}
+
+export interface PoolParts {
+  readonly providers: readonly Provider[]
+  readonly hub: Hub
+}
+
+export function createPool(
+  config: PoolConfig,
+  { providers, hub }: PoolParts,
+  surroundings: Pick<PoolOptions, 'marginMs' | 'now' | 'onChange' | 'keep'>,
+): Pool {
+  const provider = providers.find((each) => each.name === config.provider)
+  if (provider === undefined) throw new TypeError(`no provider is called ${config.provider}`)
+  const ownSockets = config.channel === 'websocket' && provider.name === 'sandbox'
+  return new Pool({
+    ...surroundings,
+    ...config,
+    provider: ownSockets ? heardByTheConnected(provider, hub) : provider,
+    accounts: config.accounts.map(({ account, rate, concurrencyMax, marginMs }) => ({
+      account,
+      windows: rate.windows,
+      rate: rate.text,
+      concurrencyMax,
+      ...(marginMs === undefined ? {} : { marginMs }),
+    })),
+  })
+}

@@ -1,0 +1,28 @@
+/** What is durable, and what is known of it in memory. */
+import { createSqliteStore } from '../adapters/store/sqlite.ts'
+import { createPeople, type PeopleCache } from '../admission/people.ts'
+import { tenantOf } from '../config/config.ts'
+import { createLedger } from '../delivery/ledger.ts'
+import type { Ledger } from '../doors.ts'
+import type { Store } from '../ports.ts'
+import type { Surroundings } from './surroundings.ts'
+
+export interface OnRecord {
+  readonly store: Store
+  readonly ledger: Ledger
+  readonly people: PeopleCache
+}
+
+export async function openRecord(
+  { config, parts, clock }: Surroundings,
+  onCommit: (tookMs: number) => void,
+): Promise<OnRecord> {
+  const store = parts.store ?? (await createSqliteStore({ path: config.store.path, clock }))
+  const ledger = await createLedger({
+    store,
+    clock,
+    boundsFor: (tenant) => tenantOf(config.tenants, tenant),
+    onCommit,
+  })
+  return { store, ledger, people: createPeople({ store }) }
+}

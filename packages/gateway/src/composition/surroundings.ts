@@ -1,0 +1,45 @@
+/** What every part of the gateway is given: the configuration, the time, chance, and where trouble is told. */
+import { createSystemClock } from '../adapters/clock.ts'
+import type { SandboxOptions } from '../adapters/providers/sandbox.ts'
+import { createRandom } from '../adapters/random.ts'
+import { createMemoryStore } from '../adapters/store/memory.ts'
+import type { Config } from '../config/config.ts'
+import { createLog } from '../log.ts'
+import type { Clock, Provider, Random, Store, Templates } from '../ports.ts'
+
+/** What the simulator and tests put in place of the machine's own. */
+export interface GatewayParts {
+  readonly clock?: Clock
+  readonly random?: Random
+  readonly store?: Store
+  readonly providers?: readonly Provider[]
+  readonly templates?: Templates
+  /** What the sandbox does besides what its accounts say. */
+  readonly sandbox?: Pick<SandboxOptions, 'phases' | 'script'>
+}
+
+/** Chance from a seed and a store without a disk: with a virtual clock, all that a simulation needs. */
+export function virtualParts(chance: () => number): Pick<GatewayParts, 'random' | 'store'> {
+  return { random: createRandom(chance), store: createMemoryStore() }
+}
+
+export interface Surroundings {
+  readonly config: Config
+  readonly parts: GatewayParts
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: ReturnType<typeof createLog>
+  readonly onTrouble: (what: string, error: unknown) => void
+}
+
+export function surroundingsOf(config: Config, parts: GatewayParts): Surroundings {
+  const log = createLog(config.log.level)
+  return {
+    config,
+    parts,
+    clock: parts.clock ?? createSystemClock(),
+    random: parts.random ?? createRandom(),
+    log,
+    onTrouble: (what, error) => log.error({ err: error }, what),
+  }
+}
