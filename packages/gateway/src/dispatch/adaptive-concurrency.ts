@@ -1,8 +1,8 @@
 /**
- * How many calls at once an account bears, found from how long they take. Each second's 99th percentile is held
- * against what is usual for the account: when it has grown for two seconds on end, the limit shrinks to a share of what
- * was under way, and while it is usual, the limit grows by a step (AIMD). Providers that throttle without a word (APNs)
- * are met by this. Pure.
+ * How many calls at once an account bears, found from how long they take. What is usual for it is the 99th percentile of
+ * a hundred calls or more; a call much slower than that is slow. When for two seconds on end more calls were slow than
+ * the hundredth that may be, and more than a few, the limit shrinks to a share of what was under way; else it grows by a
+ * step (AIMD). Providers that throttle without a word (APNs) are met by this. Pure.
  */
 export interface ConcurrencyPolicy {
   /** Calls at once, never fewer. @defaultValue 1 */
@@ -14,9 +14,14 @@ export interface ConcurrencyPolicy {
 }
 
 const periodMs = 1_000
-/** A period with fewer calls goes on, up to `patienceMs`. */
+/** A period with fewer calls goes on, up to `patienceMs`, and with fewer than can tell anything beyond it. */
 const samplesMin = 10
 const patienceMs = 4_000
+/** So many slow calls are no sign, however few there are in all: a connection was opened, a disk stood still. */
+const strayMax = 2
+/** A percentile of fewer calls than this would be the slowest of them. */
+const usualSamples = 100
+const slowShare = 0.01
 /** Slower by less than this is no sign: the event loop's own turns are in it. */
 const slackMs = 50
 /** What is left of the calls under way. */
@@ -32,8 +37,12 @@ export class AdaptiveConcurrency {
   #limit: number
   #usualMs: number | undefined
   #slowPeriods = 0
+  /** Since the usual was last learnt, without periods that were slow. */
   readonly #counts = new Uint32Array(classes)
+  #counted = 0
+  /** In this period. */
   #seen = 0
+  #slow = 0
   #periodFrom: number | undefined
   #busiest = 0
 
@@ -50,28 +59,34 @@ export class AdaptiveConcurrency {
   sample(now: number, tookMs: number, inFlight: number): boolean {
     this.#periodFrom ??= now
     this.#counts[Math.min(classes - 1, Math.floor(Math.log2(1 + tookMs) * classesPerDoubling))]! += 1
+    this.#counted += 1
     this.#seen += 1
+    if (tookMs > this.#slowFromMs) this.#slow += 1
     if (inFlight > this.#busiest) this.#busiest = inFlight
     const passedMs = now - this.#periodFrom
-    if (passedMs < periodMs || (this.#seen < samplesMin && passedMs < patienceMs)) return false
+    const samples = passedMs < patienceMs ? samplesMin : strayMax + 1
+    if (passedMs < periodMs || this.#seen < samples) return false
     return this.#close(now)
   }
 
+  get #slowFromMs(): number {
+    const usual = this.#usualMs ?? Number.POSITIVE_INFINITY
+    return Math.max(usual * this.#policy.slowdown, usual + slackMs)
+  }
+
   #close(now: number): boolean {
-    const p99 = this.#p99()
     const before = this.#limit
-    const usual = this.#usualMs ?? p99
-    if (p99 > Math.max(usual * this.#policy.slowdown, usual + slackMs)) this.#tooSlow(usual)
-    else this.#asUsual(usual, p99)
+    if (this.#slow > Math.max(this.#seen * slowShare, strayMax)) this.#tooSlow()
+    else this.#asUsual()
     this.#periodFrom = now
     this.#seen = 0
-    this.#counts.fill(0)
+    this.#slow = 0
     this.#busiest = 0
     return this.#limit !== before
   }
 
   #p99(): number {
-    let left = this.#seen * 0.01
+    let left = this.#counted * slowShare
     let index = classes - 1
     for (; index > 0; index -= 1) {
       left -= this.#counts[index]!
@@ -80,20 +95,31 @@ export class AdaptiveConcurrency {
     return 2 ** ((index + 0.5) / classesPerDoubling) - 1
   }
 
-  #tooSlow(usual: number): void {
+  #forget(): void {
+    this.#counts.fill(0)
+    this.#counted = 0
+  }
+
+  #tooSlow(): void {
+    this.#forget()
     this.#slowPeriods += 1
     // At the bottom nothing more can be done: what lasts becomes the usual.
-    if (this.#limit === this.#policy.min) this.#usualMs = usual * 1.05
+    if (this.#limit === this.#policy.min && this.#usualMs !== undefined) this.#usualMs *= 1.05
     if (this.#slowPeriods < 2) return
     const bearable = Math.floor(Math.min(this.#limit, Math.max(this.#busiest, 1)) * shrink)
     this.#limit = Math.max(this.#policy.min, bearable)
   }
 
-  #asUsual(usual: number, p99: number): void {
+  #asUsual(): void {
     this.#slowPeriods = 0
-    // Quickly down, slowly up: a slow hour must not pass for the usual.
-    this.#usualMs = p99 < usual ? (usual + p99) / 2 : usual * 0.95 + p99 * 0.05
     const { min, max } = this.#policy
     this.#limit = Math.min(max, this.#limit + Math.max(1, Math.ceil((max - min) / growSteps)))
+    // The first period has to do; the slowest of a few is on the safe side.
+    if (this.#usualMs !== undefined && this.#counted < usualSamples) return
+    const p99 = this.#p99()
+    const usual = this.#usualMs ?? p99
+    // Quickly down, slowly up: a slow hour must not pass for the usual.
+    this.#usualMs = p99 < usual ? (usual + p99) / 2 : usual * 0.95 + p99 * 0.05
+    this.#forget()
   }
 }
