@@ -30,7 +30,13 @@ const limits = ['@sluice/limits'] as const
 const stage = { values: core, packages: limits, node: ['node:crypto'] } as const
 
 const gateway: readonly ImportRow[] = [
-  { module: 'model.ts', values: [], types: ['errors.ts', 'ports.ts', 'policy/'], packages: limits },
+  {
+    module: 'model.ts',
+    values: ['timeline.ts'],
+    types: ['errors.ts', 'ports.ts', 'policy/'],
+    packages: limits,
+  },
+  { module: 'timeline.ts', values: [], types: ['model.ts'] },
   { module: 'errors.ts', values: [] },
   { module: 'heap.ts', values: [] },
   {

@@ -3,6 +3,8 @@
  * Everything here is data and pure functions over it; the rest of the gateway moves these values about.
  */
 
+import { shortened, timelineMax } from './timeline.ts'
+
 export const channels = ['email', 'sms', 'push', 'telegram', 'slack', 'webhook', 'websocket'] as const
 export type Channel = (typeof channels)[number]
 
@@ -252,6 +254,8 @@ export interface Notification {
    */
   readonly suspects?: readonly number[]
   readonly timeline: readonly TimelineEvent[]
+  /** How many events in the middle of a long timeline are not kept. */
+  readonly omitted?: number
 }
 
 /** Items that wait to leave as one notification. The id becomes that of the notification. */
@@ -337,11 +341,17 @@ export function advance(before: Notification, events: readonly TimelineEvent[], 
     const path = [before, ...events].map((each) => each.status)
     throw new TypeError(`notification ${before.id} cannot go ${path.join(' → ')}`)
   }
-  return {
-    before,
-    after: { ...before, ...patch, status, timeline: before.timeline.concat(events) },
-    events,
-  }
+  const timeline = before.timeline.concat(events)
+  const bounds =
+    timeline.length <= timelineMax ? { timeline } : shortened(timeline, before.omitted, mayFollow)
+  return { before, after: { ...before, ...patch, status, ...bounds }, events }
+}
+
+const mayFollow = (from: Status, to: Status): boolean => isLegalPath(from, [to])
+
+/** Which version of a notification it is: how many events there have been. Every move adds at least one. */
+export function revisionOf({ timeline, omitted = 0 }: Pick<Notification, 'timeline' | 'omitted'>): number {
+  return timeline.length + omitted
 }
 
 /** Of the event that says that its recipient was not connected when it would have left. */

@@ -12,6 +12,7 @@ import {
   type Job,
   type Notification,
   type Recipient,
+  revisionOf,
   type Status,
 } from '../../model.ts'
 import type {
@@ -382,7 +383,7 @@ function sameVersion(now: Notification, before: Notification): boolean {
     (now.status === before.status &&
       now.dueAt === before.dueAt &&
       now.attempts === before.attempts &&
-      now.timeline.length === before.timeline.length)
+      revisionOf(now) === revisionOf(before))
   )
 }
 

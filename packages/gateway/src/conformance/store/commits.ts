@@ -61,6 +61,25 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.equal(await store.notification('acme', 'unknown'), undefined)
   })
 
+  test('knows the version of a notification whose timeline has become too long to be kept whole', async (store) => {
+    let notification = someNotification()
+    await must(store, { accept: [notification] })
+    const before = notification
+    for (let call = 0; call < 50; call += 1) {
+      const move = advance(notification, [
+        { at: epoch + call, status: 'sending', account: 'a' },
+        { at: epoch + call, status: 'queued', reason: 'provider_capacity' },
+      ])
+      await must(store, { moves: [move] })
+      assert.deepEqual(await store.notification('acme', notification.id), move.after)
+      // What another writer believed before this one.
+      assert.deepEqual(await store.commit({ moves: [move] }), conflict(notification.id))
+      notification = move.after
+    }
+    assert.ok(notification.timeline.length < 100 && notification.omitted! > 0)
+    assert.deepEqual(notification.timeline.slice(0, 2), before.timeline.slice(0, 2))
+  })
+
   test('moves a notification and appends to its timeline', async (store) => {
     const notification = someNotification()
     await must(store, { accept: [notification] })

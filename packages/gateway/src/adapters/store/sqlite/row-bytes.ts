@@ -3,6 +3,7 @@
  * stand the lengths of its parts, so that the writer makes the sum over the bytes and cuts the columns out of them.
  */
 import type { Content, Notification } from '../../../model.ts'
+import { revisionOf } from '../../../model.ts'
 import { isPlatformDelayed, statusCodes } from './codes.ts'
 import type { Eye, Pen } from './pen.ts'
 import type { LongRow, ShortRow } from './rows.ts'
@@ -78,7 +79,7 @@ export function putShort(pen: Pen, notification: Notification): void {
   const { dueAt, attempts, firedAt = null, suspects = [], digestId = null, turnedAt = null } = n
   const row: ShortRow = [
     statusCodes[n.status],
-    n.timeline.length,
+    revisionOf(n),
     dueAt,
     attempts,
     firedAt,

@@ -126,7 +126,7 @@ export function readNotification(row: Row): Notification {
   ] = long
   const [
     status,
-    _revision,
+    revision,
     dueAt,
     attempts,
     firedAt,
@@ -144,6 +144,8 @@ export function readNotification(row: Row): Notification {
   checkSum(longText(long), sum, `notification ${id}`)
   const [before, after] = shortTexts(short)
   checkSum(`${before}${timeline}${after}`, shortSum, `the state of notification ${id}`)
+  const events = JSON.parse(timeline) as readonly TimelineEvent[]
+  const omitted = revision - events.length
   return {
     id,
     tenant,
@@ -163,7 +165,8 @@ export function readNotification(row: Row): Notification {
     ...(turnedAt === null ? {} : { turnedAt }),
     ...(firedAt === null ? {} : { firedAt }),
     ...(suspectAt === null ? {} : { suspects: suspectsOf(suspectAt, suspects) }),
-    timeline: JSON.parse(timeline) as readonly TimelineEvent[],
+    timeline: events,
+    ...(omitted === 0 ? {} : { omitted }),
   }
 }
 

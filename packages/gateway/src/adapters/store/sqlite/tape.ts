@@ -3,7 +3,7 @@
  * down and what a `Head` (head.ts) takes up stand in the same order.
  */
 import type { Job, Move } from '../../../model.ts'
-import { isLegalPath } from '../../../model.ts'
+import { isLegalPath, revisionOf } from '../../../model.ts'
 import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
 import { isPlatformDelayed, statusCodes } from './codes.ts'
 import { Pen } from './pen.ts'
@@ -134,7 +134,7 @@ function putMove(pen: Pen, { before, after }: Move): void {
   pen.text(after.id)
   pen.text(after.tenant)
   pen.number(statusCodes[before.status])
-  pen.number(before.timeline.length)
+  pen.number(revisionOf(before))
   pen.number(before.status === 'scheduled' && isPlatformDelayed(before) ? 1 : 0)
   pen.number(before.dueAt)
   putShort(pen, after)

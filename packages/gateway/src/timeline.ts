@@ -1,0 +1,37 @@
+/**
+ * How long a timeline may become. Most have a handful of events; one whose provider answers 429 for a day would have
+ * thousands, rewritten with each of them. Its beginning and its end tell the story: what lies between is left out, so
+ * that the rest is still a path that a notification may go, and the event behind the gap says how much it was. Pure.
+ */
+import type { Status, TimelineEvent } from './model.ts'
+
+/** Events that are kept at most. */
+export const timelineMax = 64
+/** Of these the first ones. */
+const firstMax = 16
+
+export interface Timeline {
+  readonly timeline: readonly TimelineEvent[]
+  /** How many events were left out. */
+  readonly omitted?: number
+}
+
+/** @param mayFollow whether one state may follow the other */
+export function shortened(
+  timeline: readonly TimelineEvent[],
+  omitted: number | undefined,
+  mayFollow: (from: Status, to: Status) => boolean,
+): Timeline {
+  const first = timeline.slice(0, firstMax)
+  const { status } = first.at(-1)!
+  const over = timeline.length - timelineMax
+  for (let next = firstMax + over; next < timeline.length; next += 1) {
+    const event = timeline[next]!
+    if (!mayFollow(status, event.status)) continue
+    const all = (omitted ?? 0) + next - firstMax
+    const note = `${all} events before this one are left out`
+    const detail = event.detail === undefined ? note : `${event.detail}; ${note}`
+    return { timeline: [...first, { ...event, detail }, ...timeline.slice(next + 1)], omitted: all }
+  }
+  return { timeline, ...(omitted === undefined ? {} : { omitted }) }
+}
