@@ -19,7 +19,7 @@ export class Pacing {
 
   constructor({ max, windowMs }: Window, marginMs: number) {
     this.#windowMs = windowMs + marginMs
-    this.#distanceMs = max === 0 ? 0 : (this.#windowMs / max) * haste
+    this.#distanceMs = (this.#windowMs / max) * haste
   }
 
   /** The window has no place until then: in the window that begins there, calls keep their distance. */

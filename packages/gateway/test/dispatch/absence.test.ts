@@ -50,6 +50,18 @@ test('a fallback is decided anew, once; a second one waits', () => {
   assert.deepEqual([second.status, second.channel, second.dueAt], ['scheduled', 'websocket', 1_100])
 })
 
+test('what memory knew of its way goes to the record with it', () => {
+  const events = [{ at: 50, status: 'queued' as const }]
+  const { timeline } = away({ notification: queued, events, absent: wait, now: 100 }).after
+  assert.deepEqual(
+    timeline.slice(2).map(({ at, status }) => [at, status]),
+    [
+      [50, 'queued'],
+      [100, 'scheduled'],
+    ],
+  )
+})
+
 test('what is not to wait has no address', () => {
   const { status, timeline } = move({}, { kind: 'drop', forMs: 1_000 }, 100)
   assert.deepEqual(

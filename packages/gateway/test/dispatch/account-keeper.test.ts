@@ -10,13 +10,14 @@ import { createVirtualClock } from '../../src/simulation/clock.ts'
 function setUp(fails: () => boolean, known: readonly AccountRecord[] = []) {
   const clock = createVirtualClock(0)
   const written: string[][] = []
+  const troubles: string[] = []
   const records: AccountRecord[] = []
   const heard: string[] = []
   const keeper = createAccountKeeper({
     clock,
     store: { accounts: async () => known },
     onFreed: () => heard.push('freed'),
-    onTrouble: () => undefined,
+    onTrouble: (what) => troubles.push(what),
     ledger: {
       async commit({ accounts = [] }: Change) {
         await Promise.resolve()
@@ -48,7 +49,7 @@ function setUp(fails: () => boolean, known: readonly AccountRecord[] = []) {
     version += 1
     keeper.changed(pool, account!)
   }
-  return { clock, keeper, written, records, heard, change, a, b }
+  return { clock, keeper, written, troubles, records, heard, change, a, b }
 }
 
 test('what changes while something is written is written together and once, as it is by then', async () => {
@@ -64,12 +65,13 @@ test('what changes while something is written is written together and once, as i
 
 test('what the store refused is written again, and a later change takes its place', async () => {
   let failing = true
-  const { clock, written, heard, change, a, b } = setUp(() => failing)
+  const { clock, written, troubles, heard, change, a, b } = setUp(() => failing)
   change(a)
   await clock.settle()
   change(b)
   failing = false
   await clock.runUntil(499)
+  assert.deepEqual(troubles, ['keep what is known of accounts'])
   assert.deepEqual(written, [])
   assert.deepEqual(heard, [], 'nobody is called on a record that is not there')
   await clock.runUntil(500)
@@ -142,4 +144,21 @@ test('what was ahead before the start is put down once, where it may have been u
   ]
   assert.deepEqual(await keeper.begin(), [clean, ...expected])
   assert.deepEqual(records, expected)
+})
+
+test('a stop waits for what is being written, and not for a store that refuses', async () => {
+  const { clock, keeper, written, change, a } = setUp(() => false)
+  change(a)
+  const closed = keeper.close().then(() => written.length)
+  await clock.settle()
+  assert.equal(await closed, 2, 'what changed, and how it was at the end')
+
+  const refused = setUp(() => true)
+  refused.change(refused.a)
+  let isClosed = false
+  void refused.keeper.close().then(() => {
+    isClosed = true
+  })
+  await refused.clock.settle()
+  assert.deepEqual([isClosed, refused.troubles.length], [true, 1])
 })

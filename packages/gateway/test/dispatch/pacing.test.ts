@@ -32,6 +32,21 @@ test('after a full window calls keep their distance, and several may share a mil
   }
 })
 
+test('the distance is of the window with its margin, in whole milliseconds, and who was held up by two catches up', () => {
+  const pacing = new Pacing(parseWindow('10/s'), 20)
+  pacing.full(0)
+  pacing.took(0)
+  // 1,020 ms / 10 · 0.97 = 98.94 ms; two may be caught up at the first.
+  assert.equal(pacing.freeAt(0), 96)
+  pacing.took(96)
+  assert.equal(pacing.freeAt(96), 195)
+  pacing.took(197)
+  assert.equal(pacing.freeAt(197), 294)
+  pacing.took(400)
+  assert.equal(pacing.freeAt(400), 496, 'more is lost')
+  assert.equal(pacing.freeAt(1_019), 1_019)
+})
+
 describe('one tenant that floods an account, and others beside it', () => {
   const policy = { version: 1, limits: [] }
   const config = { pools: { email: { provider: 'sandbox', accounts: [{ id: 'one', rate: '100/s' }] } } }

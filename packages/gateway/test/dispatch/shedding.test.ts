@@ -46,6 +46,68 @@ test('nothing is admitted when all are out, and everything when all are back', (
   assert.equal(shedding.room(now), Number.POSITIVE_INFINITY)
 })
 
+test('a second incident soon after the first measures by what was carried before both, a later one by what was carried since', () => {
+  const soon = reduced(100, 1_000)
+  soon.shedding.change(soon.now + second, { outShare: 0 })
+  // It carries nothing for three seconds: it is recovering.
+  soon.shedding.change(soon.now + 4 * second, { outShare: 0.1 })
+  const admitted = soon.shedding.admitted(soon.now + 4 * second)
+  assert.ok(Math.abs(admitted - 90) <= 1, `${admitted}`)
+
+  const late = reduced(100, 1_000)
+  late.shedding.change(late.now, { outShare: 0 })
+  let now = late.now
+  for (; now < late.now + 15 * second; now += 50) {
+    late.shedding.asked(now, 1)
+    late.shedding.carried(now, 1)
+  }
+  late.shedding.change(now, { outShare: 0.1 })
+  assert.ok(Math.abs(late.shedding.admitted(now) - 18) <= 1, `${late.shedding.admitted(now)}`)
+})
+
+test('an incident begins without a burst, and no time without calls saves one up', () => {
+  const { shedding, now } = reduced(100, 1_000)
+  assert.equal(shedding.room(now), 1)
+  assert.equal(shedding.room(now + 10 * second), 9, 'a tenth of a second of what is admitted')
+  shedding.change(now + 10 * second, { outShare: 0.9 })
+  for (let taken = 0; taken < 9; taken += 1) shedding.take()
+  assert.equal(shedding.room(now + 10_050), 0)
+  shedding.change(now + 10_050, { outShare: 0.1 })
+  assert.equal(shedding.room(now + 10_050), 0, 'what passed before was not admitted at the rate of now')
+})
+
+test('a call takes a place, one that came to nothing gives it back, and the next is free at a whole millisecond', () => {
+  for (const perSecond of [7, 30, 100, 130, 900]) {
+    const { shedding, now: from } = reduced(perSecond, 1_000)
+    let now = Math.ceil(from)
+    let taken = 0
+    for (const end = now + 5 * second; now < end; now = shedding.freeAt(now)!) {
+      assert.ok(Number.isInteger(now) && shedding.room(now) >= 1, `${perSecond}/s at ${now}`)
+      shedding.take()
+      shedding.giveBack()
+      const room = shedding.room(now)
+      shedding.take()
+      assert.equal(shedding.room(now), room - 1)
+      taken += 1
+    }
+    assert.ok(Math.abs(taken - 5 * 0.9 * perSecond) <= 2, `${taken} at ${perSecond}/s`)
+  }
+})
+
+test('one that carried nothing for long admits its share of what is asked, which a burst is not', () => {
+  const shedding = new Shedding({ ratePerSecond: 1_000, demandMs: 5 * second, enabled: true }, 0)
+  const now = 20 * second
+  shedding.change(now, { outShare: 0.1 })
+  shedding.asked(now, 10)
+  assert.equal(shedding.admitted(now), 2, 'ten in five seconds, of which the slice under way is left out')
+})
+
+test('where it is turned off everything is admitted whatever is out', () => {
+  const shedding = new Shedding({ ratePerSecond: 10, demandMs: 5 * second, enabled: false }, 0)
+  shedding.change(0, { outShare: 0.5 })
+  assert.deepEqual([shedding.room(0), shedding.freeAt(0)], [Number.POSITIVE_INFINITY, 0])
+})
+
 test('a process that has just begun and does not know what it carried admits the share of the rate', () => {
   const shedding = new Shedding({ ratePerSecond: 500, demandMs: 5 * second, enabled: true }, 0)
   shedding.change(100, { outShare: 0.2 })
@@ -77,4 +139,5 @@ test('what comes back begins with a tenth and doubles each second up to the whol
     [10, 20, 40, 80, 100],
   )
   assert.equal(allowanceOf(0, 1), 1)
+  assert.equal(allowanceOf(second, 50), 2, 'ten a second at least to begin with')
 })

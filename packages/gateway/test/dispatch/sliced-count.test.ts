@@ -28,3 +28,12 @@ test('it covers no more time than has passed since the first', () => {
   assert.equal(count.coveredMs(5_040), 40)
   assert.equal(count.coveredMs(9_950), 950)
 })
+
+test('a clock that steps back neither loses nor keeps what was counted', () => {
+  const count = new SlicedCount(1_000, 10)
+  count.add(5_000)
+  count.add(3_000)
+  assert.equal(count.sum(3_000), 2)
+  assert.equal(count.sum(5_000), 2)
+  assert.equal(count.sum(6_000), 0)
+})

@@ -51,3 +51,52 @@ test(`it finds somebody whenever somebody is free, and looks at few of a thousan
   t.diagnostic(`${(looks / turnsGiven).toFixed(2)} looks a turn`)
   assert.ok(looks < turnsGiven * 4)
 })
+
+test('one that is free earlier than it said takes its turn when that is told, and waits on when only a call has ended', () => {
+  const members: Member[] = [0, 1].map((id) => ({ id, freeAt: 100 }))
+  let looks = 0
+  const turns = new Turns({
+    members,
+    freeAt: ({ freeAt }) => {
+      looks += 1
+      return freeAt
+    },
+  })
+  assert.equal(turns.freeAt(0), 100)
+  members[1]!.freeAt = 10
+  looks = 0
+  turns.ended(members[1]!)
+  assert.deepEqual([turns.freeAt(10), looks], [100, 0])
+  turns.changed(members[1]!)
+  assert.equal(turns.next(10)?.id, 1)
+  members[0]!.freeAt = Number.POSITIVE_INFINITY
+  members[1]!.freeAt = undefined
+  turns.changed(members[0]!)
+  assert.deepEqual([turns.next(100), turns.freeAt(100)], [undefined, undefined])
+})
+
+test('whatever becomes of the instants, each that is free has one turn in a round, and the next instant is known', (t) => {
+  t.diagnostic(`seed ${testSeed}`)
+  const chance = seeded(testSeed)
+  const members: Member[] = Array.from({ length: 8 }, (_, id) => ({ id, freeAt: 0 }))
+  const turns = new Turns({ members, freeAt: ({ freeAt }) => freeAt })
+  const soon = (now: number) => now + 1 + Math.floor(chance() * 50)
+  let now = 0
+  for (let step = 0; step < 20_000; step += 1) {
+    if (chance() < 0.3) now += Math.floor(chance() * 20)
+    const member = members[Math.floor(chance() * members.length)]!
+    if (chance() < 0.3) {
+      member.freeAt = chance() < 0.2 ? undefined : chance() < 0.5 ? now : soon(now)
+      turns.changed(member)
+    } else {
+      const taken = turns.next(now)
+      if (taken !== undefined) taken.freeAt = chance() < 0.2 ? undefined : soon(now)
+    }
+    const free = members.filter(({ freeAt }) => freeAt !== undefined && freeAt <= now)
+    const round = new Set(free.map(() => turns.next(now)?.id))
+    assert.deepEqual([...round].sort(), free.map(({ id }) => id).sort(), `step ${step}`)
+    if (free.length > 0) continue
+    const instants = members.flatMap(({ freeAt }) => (freeAt === undefined ? [] : [freeAt]))
+    assert.equal(turns.freeAt(now), instants.length === 0 ? undefined : Math.min(...instants), `step ${step}`)
+  }
+})
