@@ -44,11 +44,9 @@ export function createShedder({ route, queue, clock, shed }: ShedderOptions): Sh
   function sweep(): void {
     disarm = undefined
     const now = clock.now()
-    if (shedAfterMs !== undefined && route.isReduced(now) && reducedSince !== undefined) {
-      if (now >= reducedSince + shedAfterMs) {
-        const overdue = queue.takeOverdue(channel, now - shedAfterMs, sweepMax)
-        if (overdue.length > 0) shed(overdue, route.cause(now))
-      }
+    if (shedAfterMs !== undefined && route.isReduced(now)) {
+      const overdue = queue.takeOverdue(channel, now - shedAfterMs, sweepMax)
+      if (overdue.length > 0) shed(overdue, route.cause(now))
     }
     watch(now)
   }

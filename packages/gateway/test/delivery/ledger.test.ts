@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createMemoryStore } from '../../src/adapters/store/memory.ts'
+import { createLedger, type TenantBounds } from '../../src/delivery/ledger.ts'
+import type { Happening, Ledger, Room } from '../../src/doors.ts'
+import { advance, type Notification } from '../../src/model.ts'
+import type { Store } from '../../src/ports.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+
+const start = 1_000_000
+let serial = 0
+
+function queued(patch: Partial<Notification> = {}): Notification {
+  serial += 1
+  return {
+    id: `n${serial}`,
+    tenant: 'acme',
+    module: 'shop',
+    to: { id: 'ada' },
+    channel: 'email',
+    category: 'product',
+    priority: 'normal',
+    createdAt: start,
+    fingerprint: `f${serial}`,
+    status: 'queued',
+    dueAt: start,
+    decision: { outcome: 'send', policyVersion: 'p', rules: [] },
+    attempts: 0,
+    timeline: [
+      { at: start, status: 'accepted' },
+      { at: start, status: 'queued' },
+    ],
+    ...patch,
+  }
+}
+
+interface Setup extends Partial<TenantBounds> {
+  readonly store?: Store
+  readonly onCommit?: (tookMs: number) => void
+}
+
+function ledgerOf({ store, onCommit, ...bounds }: Setup = {}): Promise<Ledger> {
+  return createLedger({
+    store: store ?? createMemoryStore(),
+    clock: createVirtualClock(start),
+    boundsFor: () => ({ queueMax: 10, waitingMax: 5, ...bounds }),
+    ...(onCommit === undefined ? {} : { onCommit }),
+  })
+}
+
+const room = (more: Partial<Room>): Room => ({ queue: 0, critical: 0, waiting: 0, ...more })
+const full = { code: 'QUEUE_FULL' }
+
+test('what waits when the process begins fills the lines in which it waits', async () => {
+  const store = createMemoryStore()
+  const decision = { outcome: 'delay', reason: 'tenant_limit', policyVersion: 'p', rules: [] } as const
+  const dead = queued()
+  const over = queued()
+  await store.commit({
+    accept: [
+      queued(),
+      queued(),
+      dead,
+      over,
+      queued({ status: 'scheduled', decision }),
+      queued({ status: 'scheduled' }),
+      queued({ tenant: 'other' }),
+    ],
+  })
+  await store.commit({
+    moves: [
+      advance(dead, [{ at: start, status: 'dead', reason: 'shed' }]),
+      advance(over, [{ at: start, status: 'cancelled' }]),
+    ],
+  })
+  const ledger = await ledgerOf({ store })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 1 })
+  assert.deepEqual([ledger.counts('acme').queued, ledger.counts().queued, ledger.counts().dead], [2, 3, 1])
+  assert.equal(ledger.counts('nobody').queued, 0)
+  // Also where the operator has lowered the bounds meanwhile: the line that is over closes, and no other.
+  const lower = await ledgerOf({ store, queueMax: 1 })
+  lower.claimRoom('acme', room({ waiting: 1 }))
+  assert.throws(() => lower.claimRoom('acme', room({ critical: 1 })), full)
+  const none = await ledgerOf({ store, waitingMax: 0 })
+  none.claimRoom('acme', room({ queue: 1 }))
+  assert.throws(() => none.claimRoom('acme', room({ waiting: 1 })), full)
+})
+
+test('each change is counted and told, after it is on record and never otherwise', async () => {
+  const took: number[] = []
+  const ledger = await ledgerOf({ onCommit: (tookMs) => took.push(tookMs) })
+  const told: string[] = []
+  const hear = ({ notification, events }: Happening): void => {
+    const path = events.map(({ status }) => status).join(' ')
+    told.push(`${notification.id} ${path}: ${ledger.counts().queued} queued`)
+  }
+  const forget = ledger.subscribe(hear)
+  const one = queued()
+  await ledger.commit({ accept: [one] })
+  const move = advance(one, [{ at: start, status: 'cancelled' }])
+  await ledger.commit({ moves: [move] })
+  const conflict = await ledger.commit({ moves: [move] })
+  assert.equal(conflict.applied, false)
+  assert.deepEqual(told, [`${one.id} accepted queued: 1 queued`, `${one.id} cancelled: 0 queued`])
+  assert.deepEqual([ledger.counts().queued, ledger.counts().cancelled], [0, 1])
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0 })
+  assert.deepEqual(took, [0, 0, 0])
+  forget()
+  await ledger.commit({ accept: [queued()] })
+  assert.equal(told.length, 2)
+})
+
+test('of what is in memory only the version that was held last is current', async () => {
+  const ledger = await ledgerOf()
+  const old = queued()
+  ledger.hold(old)
+  const fresh = { ...old, attempts: 1 }
+  ledger.hold(fresh)
+  assert.deepEqual([ledger.isCurrent(old), ledger.isCurrent(fresh)], [false, true])
+  ledger.release(old)
+  assert.equal(ledger.isCurrent(fresh), true)
+  assert.equal(ledger.mark(old, 'sending'), false)
+  assert.equal(ledger.mark(fresh, 'sending'), true)
+  assert.equal(ledger.mark(fresh, 'sending'), true)
+  assert.deepEqual(ledger.live(old.id)?.events, [{ at: start, status: 'sending' }])
+  ledger.release(fresh)
+  assert.equal(ledger.live(old.id), undefined)
+})
+
+test('each line takes what it says, a full one says which it is, and does not close the other', async () => {
+  const ledger = await ledgerOf()
+  ledger.claimRoom('acme', room({ queue: 10 }))
+  const refusedBy = (wanted: Partial<Room>, text: RegExp) =>
+    assert.throws(() => ledger.claimRoom('acme', room(wanted)), { ...full, message: text })
+  refusedBy({ queue: 1 }, /has 10 of at most 10 notifications queued/)
+  ledger.claimRoom('acme', room({ waiting: 4 }))
+  ledger.claimRoom('acme', room({ waiting: 1 }))
+  refusedBy({ waiting: 1 }, /has 5 of at most 5 notifications waiting/)
+  ledger.claimRoom('acme', room({ critical: 1 }))
+  refusedBy({ critical: 1 }, /queued/)
+  // With both lines full what needs neither passes.
+  ledger.claimRoom('acme', room({}))
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 11, waiting: 5 })
+  ledger.claimRoom('other', room({ queue: 10 }))
+})
+
+test('critical ones that are over the bound take nothing from those who wait', async () => {
+  const ledger = await ledgerOf()
+  ledger.claimRoom('acme', room({ critical: 11 }))
+  ledger.claimRoom('acme', room({ waiting: 5 }))
+  assert.throws(() => ledger.claimRoom('acme', room({ queue: 1 })), full)
+})
+
+test('room is given back once, in both lines', async () => {
+  const ledger = await ledgerOf()
+  ledger.claimRoom('acme', room({ queue: 1, waiting: 1 }))
+  const giveBack = ledger.claimRoom('acme', room({ queue: 2, critical: 1, waiting: 2 }))
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 3 })
+  giveBack()
+  giveBack()
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 1, waiting: 1 })
+})
