@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseWindow } from '@sluice/limits'
-import { type Lease, Pool, type PoolOptions } from '../../src/dispatch/pool.ts'
+import type { Lease } from '../../src/dispatch/lease.ts'
+import { Pool, type PoolOptions } from '../../src/dispatch/pool.ts'
 import { Route } from '../../src/dispatch/route.ts'
 import type { Notification } from '../../src/model.ts'
 import type { SendResult } from '../../src/ports.ts'
@@ -59,6 +60,10 @@ test('of three pools the last is entered only when the second is not whole eithe
   call(b, start, throttled('60'))
   call(b, start, throttled('60'))
   assert.deepEqual(idsOf(route.lease(start, 3, 0)), ['c0', 'c1', 'c0'])
+  // What is left of the first carries its part of what is asked, the next one the rest.
+  const [part, rest] = [poolOf('d', 2, '10/s'), poolOf('e', 1, '')]
+  call(part, start, throttled('60'))
+  assert.deepEqual(idsOf(new Route([part, rest]).lease(start, 3, 0)), ['d1', 'e0', 'e0'])
 })
 
 test('what is kept for critical ones is theirs in the next pool as well', () => {
