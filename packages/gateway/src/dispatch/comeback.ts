@@ -85,6 +85,8 @@ export function createComeback(options: ComebackOptions): Comeback {
     }
     // With all of them out there is room for a probe alone.
     const allowance = route.isEmpty(now) ? 1 : allowanceOf(now - (beganAt ?? now), rate)
+    // More than may come back at once is new, and goes first.
+    if (queue.size(route.channel) > allowance) beganAt = undefined
     const room = isFree ? Math.min(allowance - queue.size(route.channel), pageMax) : 0
     const critical = Math.min(allowance - queue.critical(route.channel), pageMax)
     if (room <= 0 && (critical <= 0 || !isUrgent)) {
