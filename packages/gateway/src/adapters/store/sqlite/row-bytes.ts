@@ -51,11 +51,15 @@ export function takeLong(eye: Eye): LongRow {
   const length = eye.number()
   let at = eye.skip(length)
   const sum = sumOf(eye.bytes(at, length))
+  const whole = eye.between(at, at + length)
+  const begin = at
+  // Where each letter is a byte, nearly always, the parts are cut out of one text: 9 calls less.
+  const plain = whole.length === length
   /** Parts stand one space from each other. */
   const part = (bytes: number): string => {
-    const text = eye.between(at, at + bytes)
+    const from = at
     at += bytes + 1
-    return text
+    return plain ? whole.slice(from - begin, from - begin + bytes) : eye.between(from, from + bytes)
   }
   const id = part(eye.number())
   const tenant = part(eye.number())

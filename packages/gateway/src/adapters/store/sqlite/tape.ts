@@ -113,11 +113,12 @@ function putChange(pen: Pen, change: Change): void {
   }
 }
 
-/** Numbers and texts, one behind another. */
+/** Numbers and texts, one behind another; throws for what is neither, since nobody could read on behind it. */
 function put(pen: Pen, ...values: readonly (string | number)[]): void {
   for (const value of values) {
     if (typeof value === 'string') pen.text(value)
-    else pen.number(value)
+    else if (typeof value === 'number') pen.number(value)
+    else throw new TypeError(`a ${typeof value} cannot be written`)
   }
 }
 
