@@ -1,8 +1,10 @@
 /**
  * An account's rate, exact in every rolling window: a ring of the instants at which it was last used. The N-th last
  * must lie a whole window back before the next may go (design: a token bucket of N per second lets 2N through).
+ * Windows of very many places are counted in slices (sliced-rate.ts).
  */
 import type { Window } from '@sluice/limits'
+import { isWide, SlicedRate } from './sliced-rate.ts'
 
 export interface RollingRate {
   /**
@@ -25,15 +27,18 @@ const initialCapacity = 64
 const spare = 256
 
 export function createRollingRate(windows: readonly Window[], marginMs: number): RollingRate {
-  const largest = Math.max(0, ...windows.map((window) => window.max))
+  const exact = windows.filter((window) => !isWide(window))
+  const wide = windows.filter(isWide).map((window) => new SlicedRate(window, marginMs))
+  const largest = Math.max(0, ...exact.map((window) => window.max))
   const needed = largest + spare
   const narrowest = windows.reduce<Window | undefined>(
     (least, window) => (least === undefined || window.windowMs < least.windowMs ? window : least),
     undefined,
   )
-  // Grows to the largest N only as it is used: 500 accounts with 50,000/h would be 200 MB if made at once.
+  // Grows to the largest N only as it is used.
   let ring = new Float64Array(Math.min(needed, initialCapacity))
   let count = 0
+  let last = Number.NEGATIVE_INFINITY
 
   const at = (back: number): number => ring[(count - back) % ring.length]!
 
@@ -44,12 +49,39 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
     ring = larger
   }
 
+  function append(instant: number): void {
+    if (count >= ring.length && ring.length < needed) grow()
+    ring[count % ring.length] = instant
+    count += 1
+  }
+
+  /** Puts what was noted at one instant at a later one. */
+  function shift(takenAt: number, later: number): void {
+    const held = Math.min(count, ring.length)
+    let place = 1
+    while (place <= held && at(place) > takenAt) place += 1
+    // The ring has come round over it: it enters again, in place of what is older.
+    if (place > held || at(place) < takenAt) {
+      append(later)
+      for (place = 1; place < Math.min(count, ring.length) && at(place + 1) > later; place += 1)
+        ring[(count - place) % ring.length] = at(place + 1)
+    } else {
+      // Those behind it that are not later than its new instant move one place to the front.
+      for (; place > 1 && at(place - 1) <= later; place -= 1)
+        ring[(count - place) % ring.length] = at(place - 1)
+    }
+    ring[(count - place) % ring.length] = later
+  }
+
   return {
     freeAt(now, share = 1, kept = 0) {
       let free = now
-      for (const window of windows) {
+      const placesIn = (window: Window): number =>
+        share === 1 && kept === 0 ? window.max : placesOf(window.max, share, kept)
+      for (const sliced of wide) free = Math.max(free, sliced.freeAt(now, placesIn(sliced.window)))
+      for (const window of exact) {
         if (window.max === 0) return Number.POSITIVE_INFINITY
-        const max = share === 1 && kept === 0 ? window.max : placesOf(window.max, share, kept)
+        const max = placesIn(window)
         if (count >= max) {
           const next = at(max) + window.windowMs + marginMs
           if (next > free) free = next
@@ -58,35 +90,29 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
       return free
     },
     take(now) {
-      if (largest === 0) return now
-      if (count >= ring.length && ring.length < needed) grow()
       // A clock that steps back must not let the ring lose its order.
-      const last = count === 0 ? now : at(1)
-      const instant = Math.max(now, last)
-      ring[count % ring.length] = instant
-      count += 1
+      const instant = Math.max(now, last, count === 0 ? now : at(1))
+      last = instant
+      for (const sliced of wide) sliced.add(instant)
+      if (largest > 0) append(instant)
       return instant
     },
     undo(takenAt) {
+      for (const sliced of wide) sliced.remove(takenAt)
       if (count > 0 && at(1) === takenAt) count -= 1
     },
     move(takenAt, later) {
       if (later <= takenAt) return takenAt
-      for (let back = 1; back <= Math.min(count, ring.length); back += 1) {
-        const instant = at(back)
-        if (instant < takenAt) return takenAt
-        if (instant > takenAt) continue
-        // Those behind it that are not later than its new instant move one place to the front.
-        let place = back
-        for (; place > 1 && at(place - 1) <= later; place -= 1)
-          ring[(count - place) % ring.length] = at(place - 1)
-        ring[(count - place) % ring.length] = later
-        return later
+      for (const sliced of wide) {
+        sliced.remove(takenAt)
+        sliced.add(later)
       }
-      return takenAt
+      if (largest > 0) shift(takenAt, later)
+      return later
     },
     used(now) {
       if (narrowest === undefined) return 0
+      for (const sliced of wide) if (sliced.window === narrowest) return sliced.used(now)
       let used = 0
       for (let back = 1; back <= Math.min(count, ring.length); back += 1) {
         if (at(back) <= now - narrowest.windowMs) break

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import fc from 'fast-check'
 import { createRollingRate } from '../../src/dispatch/rate.ts'
+import { seeded } from '../harness.ts'
 
 const seed = Number(process.env.SLUICE_SEED ?? 20_261_121)
 
@@ -86,4 +87,70 @@ test('what leaves later than it was taken counts there, and the order of the oth
   assert.equal(rate.freeAt(900), 1_150)
   assert.equal(rate.move(200, 100), 200, 'never to an earlier instant')
   assert.equal(rate.freeAt(900), 1_150)
+})
+
+test('what leaves after the ring has come round still counts when it leaves', () => {
+  const rate = createRollingRate([parseWindow('10/s')], 0)
+  const late = rate.take(0)
+  for (let call = 1; call <= 1_000; call += 1) rate.take(call * 100)
+  // Eight of the last second, and the one that leaves now.
+  const now = 100_250
+  assert.equal(rate.move(late, now), now)
+  assert.equal(rate.freeAt(now), now)
+  rate.take(now)
+  assert.equal(rate.freeAt(now), 100_300)
+})
+
+for (const written of ['5000/5s', '20/s, 6000/min', '50000/h']) {
+  test(`slices keep ${written}, and hold back no longer than a slice (seed ${seed})`, () => {
+    const windows = written.split(', ').map(parseWindow)
+    const rate = createRollingRate(windows, 20)
+    const { max, windowMs } = windows.at(-1)!
+    const chance = seeded(seed)
+    const taken: number[] = []
+    const moved: { at: number; later: number }[] = []
+    let now = 1_795_000_000_000
+    while (taken.length < max * 2.5) {
+      for (const one of moved.splice(0)) {
+        if (one.later > now) moved.push(one)
+        else {
+          assert.equal(rate.move(one.at, now), now)
+          taken.push(now)
+        }
+      }
+      const free = rate.freeAt(now)
+      if (free > now && moved.length === 0) {
+        taken.sort((a, b) => a - b)
+        const due = Math.max(
+          ...windows.map((each) => (taken.at(-each.max) ?? Number.NEGATIVE_INFINITY) + each.windowMs + 20),
+        )
+        assert.ok(
+          free >= due && free <= due + windowMs / 4_096 + 1,
+          `${free - due} ms after the exact instant`,
+        )
+      }
+      now = Math.max(free, now) + Math.floor(chance() * ((windowMs / max) * 1.5))
+      if (rate.freeAt(now) > now) continue
+      const at = rate.take(now)
+      const fate = chance()
+      if (fate < 0.01) rate.undo(at)
+      else if (fate < 0.02) moved.push({ at, later: now + Math.ceil(chance() * 300) })
+      else taken.push(at)
+    }
+    taken.sort((a, b) => a - b)
+    for (const each of windows)
+      assert.ok(
+        taken.every((at, index) => index < each.max || at - taken[index - each.max]! >= each.windowMs),
+        each.text,
+      )
+  })
+}
+
+test('an account of 50,000 an hour takes kilobytes, however often it is called', () => {
+  const windows = [parseWindow('100/s'), parseWindow('50000/h')]
+  const before = process.memoryUsage().arrayBuffers
+  const rates = Array.from({ length: 100 }, () => createRollingRate(windows, 20))
+  for (const rate of rates) for (let call = 0; call < 50_000; call += 1) rate.take(call * 72)
+  assert.equal(rates[0]!.freeAt(50_000 * 72), 3_600_000 + 20 + 879, 'a slice after the first one')
+  assert.ok((process.memoryUsage().arrayBuffers - before) / rates.length < 25_000)
 })
