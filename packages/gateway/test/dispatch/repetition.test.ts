@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Lease } from '../../src/dispatch/lease.ts'
+import { createRepetitions } from '../../src/dispatch/repetition.ts'
+import type { Route } from '../../src/dispatch/route.ts'
+import type { Notification } from '../../src/model.ts'
+import type { SendResult } from '../../src/ports.ts'
+import { broken, delivered, refused, throttled } from '../delivery/scripted.ts'
+
+const now = 1_000_000
+const unknown: SendResult = { outcome: 'unknown', detail: 'reset' }
+const blameless: SendResult = { outcome: 'failed', blameless: true, detail: 'their server is away' }
+
+interface Setup {
+  readonly idempotent?: boolean
+  readonly others?: boolean
+  readonly budget?: number
+}
+
+function setUp({ idempotent = false, others = true, budget = 100 }: Setup = {}) {
+  let left = budget
+  let sent = 0
+  const leaseOf = (id: string): Lease =>
+    ({
+      account: { id },
+      pool: {
+        retry: { baseMs: 1_000, capMs: 60_000, attemptsMax: 3, budget: 0.2 },
+        provider: { idempotent },
+        budget: {
+          take: () => left-- > 0,
+          sent: () => {
+            sent += 1
+          },
+        },
+      },
+    }) as unknown as Lease
+  const route = { hasOther: () => others, exchange: () => leaseOf('other') } as unknown as Route
+  const repetitions = createRepetitions({ random: { next: () => 0.5 } })
+  const notification = (attempts: number) => ({ id: 'n', attempts }) as Notification
+  return {
+    repetitions,
+    retry: (attempts: number, result: SendResult) =>
+      repetitions.retryOf(route, notification(attempts), result, leaseOf('a'), now),
+    carrier: (attempts: number, id: string) =>
+      repetitions.suited(route, notification(attempts), leaseOf(id), now).account.id,
+    left: () => left,
+    sent: () => sent,
+  }
+}
+
+test('the first repetition is another account’s at once, from the second on the bound of the wait doubles', () => {
+  const { retry } = setUp()
+  assert.deepEqual(retry(0, broken), { kind: 'elsewhere' })
+  assert.deepEqual(retry(1, broken), { kind: 'later', at: now + 1_000 })
+  assert.deepEqual(retry(2, broken), { kind: 'never' }, 'three calls are all')
+  assert.deepEqual(setUp({ others: false }).retry(0, broken), { kind: 'later', at: now + 500 })
+})
+
+test('an outcome that is not known is repeated only where the provider drops repetitions', () => {
+  assert.deepEqual(setUp().retry(0, unknown), { kind: 'never' })
+  assert.deepEqual(setUp({ idempotent: true }).retry(0, unknown), { kind: 'elsewhere' })
+})
+
+test('nothing else is repeated, and takes nothing of the budget', () => {
+  const { retry, left } = setUp()
+  for (const result of [delivered, refused, throttled('1')])
+    assert.deepEqual(retry(0, result), { kind: 'never' })
+  assert.equal(left(), 100)
+})
+
+test('without a place in the budget it is not repeated; what says nothing of the provider needs none, and no other account', () => {
+  const { retry } = setUp({ budget: 1 })
+  assert.deepEqual(retry(0, broken), { kind: 'elsewhere' })
+  assert.deepEqual(retry(0, broken), { kind: 'no_budget' })
+  assert.deepEqual(retry(0, blameless), { kind: 'later', at: now + 500 })
+})
+
+test('first calls fund the budget, and a repetition goes to an account that has not just failed it', () => {
+  const { repetitions, retry, carrier, sent } = setUp()
+  assert.deepEqual([carrier(0, 'a'), sent()], ['a', 1])
+  retry(0, broken)
+  assert.deepEqual([carrier(1, 'a'), sent()], ['other', 1])
+  assert.equal(carrier(1, 'a'), 'a', 'once')
+  retry(0, broken)
+  assert.equal(carrier(1, 'b'), 'b', 'another one already')
+  retry(0, broken)
+  repetitions.forget('n')
+  assert.equal(carrier(1, 'a'), 'a')
+})

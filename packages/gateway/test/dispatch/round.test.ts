@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Fired } from '../../src/dispatch/call.ts'
+import type { Lease } from '../../src/dispatch/lease.ts'
+import type { Outlet } from '../../src/dispatch/outlet.ts'
+import { createRounds } from '../../src/dispatch/round.ts'
+import { advance, type Move, type Notification, type Recipient } from '../../src/model.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+
+const start = 1_000_000
+const second = 1_000
+
+const queued = (id: string, more: Partial<Notification> = {}): Notification =>
+  ({
+    id,
+    tenant: 'acme',
+    to: { id: `to-${id}` },
+    status: 'queued',
+    attempts: 0,
+    timeline: [{ at: start, status: 'accepted' }],
+    ...more,
+  }) as Notification
+
+interface Setup {
+  /** What the limits say of a notification: it goes, or not before an instant. @defaultValue it goes */
+  readonly limits?: Readonly<Record<string, number>>
+  readonly stale?: readonly string[]
+  /** Those that become stale while the limits are asked. */
+  readonly cancelled?: readonly string[]
+  readonly optedOut?: string
+  readonly away?: string
+  /** The first so many look-ups of people fail. */
+  readonly failures?: number
+}
+
+function setUp({ limits = {}, stale = [], cancelled = [], optedOut, away, failures = 0 }: Setup = {}) {
+  const clock = createVirtualClock(start)
+  const heard: string[] = []
+  let failing = failures
+  let asked = false
+  const names = (those: readonly { readonly notification: Pick<Notification, 'id'> }[]) =>
+    those.map(({ notification }) => notification.id).join(' ')
+  const outlet = {
+    route: {},
+    pump: () => heard.push('pump'),
+    freed: () => heard.push('freed'),
+  } as unknown as Outlet
+  const { release } = createRounds({
+    clock,
+    queue: { giveBack: (those) => heard.push(`give back ${those.map(({ id }) => id).join(' ')}`) },
+    ledger: {
+      isCurrent: ({ id }) => !stale.includes(id) && !(asked && cancelled.includes(id)),
+      live: () => undefined,
+      mark: ({ id }) => !cancelled.includes(id),
+    },
+    book: {
+      async fire(ready) {
+        heard.push(`fire ${names(ready)}`)
+        asked = true
+        return ready.map(({ notification: { id } }) => ({
+          fired: limits[id] === undefined,
+          at: limits[id] ?? start,
+        }))
+      },
+      cancel: async (those) => {
+        heard.push(`cancel ${names(those)}`)
+      },
+    },
+    people: {
+      cached: () => undefined,
+      async find(_, id) {
+        failing -= 1
+        if (failing >= 0) throw new Error('the disk is away')
+        return { tenant: 'acme', id } as Recipient
+      },
+    },
+    agenda: { postpone: ({ id }, at) => heard.push(`postpone ${id} to ${at - start}`) },
+    calls: {
+      begin: (_, { notification, lease }: Fired) => heard.push(`call ${notification.id} ${lease.account.id}`),
+    },
+    departures: { begin: () => assert.fail(), recount: async () => undefined },
+    repetitions: {
+      retryOf: () => assert.fail(),
+      suited: (_, { attempts }, lease) =>
+        attempts === 0 ? lease : leaseOf(`other than ${lease.account.id}`),
+      forget: (id) => heard.push(`forget ${id}`),
+    },
+    settlements: {
+      add({ after }: Move, done) {
+        const { reason } = after.timeline.at(-1)!
+        const due = after.status === 'scheduled' ? ` at ${after.dueAt - start}` : ''
+        heard.push(`${after.status} ${after.id}${reason === undefined ? '' : ` ${reason}`}${due}`)
+        done?.()
+      },
+      write: () => assert.fail(),
+    },
+    mayReceive: ({ id }) => id !== optedOut,
+    quietAt: ({ id }) => (id.startsWith('night') ? 'quiet_hours' : undefined),
+    away: (notification, _, now) =>
+      notification.id === away ? advance(notification, [{ at: now, status: 'expired' }]) : undefined,
+  })
+  const leaseOf = (id: string) =>
+    ({ account: { id }, undo: () => heard.push(`undo ${id}`) }) as unknown as Lease
+  const leases = ['a', 'b', 'c'].map(leaseOf)
+  return {
+    clock,
+    heard,
+    run: (...those: Notification[]) => release(outlet, those, leases.slice(0, those.length)),
+  }
+}
+
+test('what the limits let go is called with a lease each, all of them asked for together', async () => {
+  const { heard, run } = setUp()
+  await run(queued('x'), queued('y', { attempts: 1 }))
+  assert.deepEqual(heard, ['fire x y', 'call x a', 'call y other than b'])
+})
+
+test('what went another way meanwhile is neither asked for nor called, and its lease is free for the next', async () => {
+  const { heard, run } = setUp({ stale: ['x'] })
+  await run(queued('x'), queued('y'))
+  assert.deepEqual(heard, ['forget x', 'fire y', 'call y a', 'undo b', 'freed'])
+})
+
+test('what is cancelled while the limits are asked gives back what they counted', async () => {
+  const { heard, run } = setUp({ cancelled: ['x'] })
+  await run(queued('x'))
+  assert.deepEqual(heard, ['fire x', 'cancel x', 'undo a', 'freed'])
+  const held = setUp({ cancelled: ['x'], limits: { x: start + 5 * second } })
+  await held.run(queued('x'))
+  assert.deepEqual(held.heard, ['fire x', 'cancel x', 'undo a', 'freed'], 'also what they held')
+})
+
+test('what has ended, is not wanted or finds nobody there is asked for nowhere, and the outlet hears of it', async () => {
+  const { heard, run } = setUp({ optedOut: 'out', away: 'away' })
+  await run(queued('over', { expiresAt: start }), queued('out'), queued('away'))
+  assert.deepEqual(heard, [
+    'cancel away',
+    'expired over',
+    'freed',
+    'suppressed out opted_out',
+    'freed',
+    'expired away',
+    'freed',
+    'undo a',
+    'undo b',
+    'undo c',
+    'freed',
+  ])
+})
+
+test('what the limits hold for a second waits in memory, for longer on record, and never past its end', async () => {
+  const { heard, run } = setUp({
+    limits: { soon: start + second, end: start + second, later: start + second + 1 },
+  })
+  await run(queued('soon'), queued('end', { expiresAt: start + 300 }), queued('later'))
+  assert.deepEqual(heard.slice(1, 4), [
+    'postpone soon to 1000',
+    'postpone end to 300',
+    'scheduled later recipient_limit at 1001',
+  ])
+  const night = setUp({ limits: { night: start + 9 * second, 'night over': start + 9 * second } })
+  await night.run(queued('night'), queued('night over', { expiresAt: start + 5 * second }))
+  assert.deepEqual(night.heard.slice(1, 3), [
+    'scheduled night quiet_hours at 9000',
+    'scheduled night over quiet_hours at 5000',
+  ])
+})
+
+test('a store that does not answer costs a lease nothing: all stand in the queue again and are looked at soon', async () => {
+  const { clock, heard, run } = setUp({ failures: 1, stale: ['gone'] })
+  await assert.rejects(run(queued('gone'), queued('x')), /the disk is away/)
+  assert.deepEqual(heard, ['forget gone', 'undo a', 'undo b', 'give back x'])
+  await clock.runUntil(start + 200)
+  assert.equal(heard.at(-1), 'pump')
+})
