@@ -39,6 +39,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'timeline.ts', values: [], types: ['model.ts'] },
   { module: 'errors.ts', values: [] },
   { module: 'heap.ts', values: [] },
+  { module: 'node-http.ts', values: [], impure: true },
   {
     module: 'ports.ts',
     values: [],
@@ -48,7 +49,13 @@ const gateway: readonly ImportRow[] = [
   { module: 'provider-ports.ts', values: [], types: ['model.ts'] },
   { module: 'doors.ts', values: [], types: ['model.ts', 'ports.ts'], packages: limits },
   { module: 'policy/', values: ['model.ts', 'errors.ts'], types: ['ports.ts'], packages: limits },
-  { module: 'intake/', ...stage, packages: 'any', node: 'any', impure: true },
+  {
+    module: 'intake/',
+    values: ['node-http.ts', ...core],
+    packages: 'any',
+    node: 'any',
+    impure: true,
+  },
   { module: 'admission/', ...stage },
   { module: 'schedule/', ...stage },
   { module: 'dispatch/', ...stage },
@@ -56,7 +63,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'config/', values: core, packages: 'any', node: 'any', impure: true },
   {
     module: 'adapters/',
-    values: ['ports.ts', 'model.ts', 'errors.ts', 'heap.ts', 'sandbox/'],
+    values: ['ports.ts', 'model.ts', 'errors.ts', 'heap.ts', 'node-http.ts', 'sandbox/'],
     types: ['policy/'],
     packages: 'any',
     node: 'any',

@@ -8,6 +8,7 @@ import { didYouMean } from '../config/suggestion.ts'
 import { SluiceError } from '../errors.ts'
 import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
+import { giveBackStartMemory } from './start-memory.ts'
 import { type Stopping, stopSignal } from './stop-signal.ts'
 import { version } from './version.ts'
 
@@ -46,6 +47,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   try {
     const gateway = await createGateway(config)
     const { url } = await gateway.start()
+    giveBackStartMemory()
     io.out(
       read.has('json')
         ? JSON.stringify({ url, store: config.store.path, policy: config.policy.compiled.version })

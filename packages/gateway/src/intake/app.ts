@@ -2,7 +2,7 @@
  * Fastify as the gateway needs it: nothing stripped, nothing coerced, every size and time bounded, and one form of
  * refusal also for what is refused before there is a request.
  */
-import { createServer, type RequestListener, type Server } from 'node:http'
+import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, {
   type FastifyError,
@@ -11,6 +11,7 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify'
 import { SluiceError } from '../errors.ts'
+import { http } from '../node-http.ts'
 import { parseJson } from './json.ts'
 import { createPipelines } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
@@ -87,7 +88,7 @@ export function createApp(config: AppOptions): FastifyInstance {
 /** Node's server: its deadlines, and in front of the routes who may go on when. */
 function createHttp(config: AppOptions, handle: RequestListener): Server {
   const { requestTimeoutMs, standstillMs = 60_000, partyOf = () => 'everybody' } = config
-  const server = createServer(
+  const server = http.createServer(
     {
       requestTimeout: requestTimeoutMs,
       // Headers have no longer than the whole request, or a client could stay by never ending them.

@@ -1,9 +1,9 @@
 /** Errors as clients see them: RFC 9457, one form for everything that can go wrong on the way in. */
-import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply } from 'fastify'
 import { type ErrorCode, errors, SluiceError } from '../errors.ts'
+import { http } from '../node-http.ts'
 
 export const jsonType = 'application/json; charset=utf-8'
 export const problemType = 'application/problem+json; charset=utf-8'
@@ -60,7 +60,7 @@ export function refuseSocket(socket: Duplex, error: SluiceError): void {
   const challenge = challengeOf(error)
   const body = problemBody(error)
   const head = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}`,
     `content-type: ${problemType}`,
     `content-length: ${Buffer.byteLength(body)}`,
     ...(challenge === undefined ? [] : [`www-authenticate: ${challenge}`]),

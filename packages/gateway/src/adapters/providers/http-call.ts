@@ -3,9 +3,10 @@
  * came, with its status and the bounded beginning of its body, or none did, and then what matters is whether the
  * request had left completely, because what left may have been carried out.
  */
-import http from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import https from 'node:https'
 import type { LookupFunction, Socket } from 'node:net'
+import { http } from '../../node-http.ts'
 import type { SendResult } from '../../ports.ts'
 
 export interface HttpCallerOptions {
@@ -37,7 +38,7 @@ export interface HttpCall {
 export interface HttpAnswer {
   readonly answered: true
   readonly status: number
-  readonly headers: http.IncomingHttpHeaders
+  readonly headers: IncomingHttpHeaders
   /** The beginning of the body as UTF-8, up to `answerBytesMax`. */
   readonly text: string
 }
@@ -121,7 +122,7 @@ function onceOpen(socket: Socket, isSecure: boolean, then: () => void): void {
 
 /** Reads an answer to its bounded end, so that its connection can be used again. */
 function read(
-  response: http.IncomingMessage,
+  response: IncomingMessage,
   { answerBytesMax, statusSuffices }: { readonly answerBytesMax: number; readonly statusSuffices: boolean },
   settle: (answer: HttpAnswer) => void,
 ): void {

@@ -2,6 +2,7 @@
  * The engine's own thread. Writes that have arrived one behind the other share a transaction, so that groups grow by
  * themselves while the disk is busy. Questions see what was written before them.
  */
+import { flushCompileCache } from 'node:module'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { connect } from './database.ts'
 import type { Engine } from './engine.ts'
@@ -16,6 +17,8 @@ const options = workerData as ThreadData
 const port = parentPort!
 const engine = start()
 let answers: Received[] = []
+// A thread does not live to its end, where Node would write what it has compiled.
+flushCompileCache()
 
 function start(): Engine {
   try {
