@@ -1,8 +1,8 @@
 /**
  * Where the CPU of a message goes, by thread: the event loop, the store's thread, and V8's helpers (which compile and
- * collect garbage). Over HTTP and at the gate, one by one and in batches of 100, until everything is settled. People
- * are new, or known to the process already. CPU time, since it tells more than messages a second where others work too.
- * Linux only.
+ * collect garbage). Over HTTP and at the gate, one by one and in batches of 100: until everything is settled, and, for
+ * tomorrow, accepted only. People are new, or known to the process already. CPU time, since it tells more than messages
+ * a second where others work too. Linux only.
  *
  *     npm run bench -- threads [--rounds 5] [--messages 6000]
  */
@@ -26,7 +26,7 @@ function micros(before: Threads, after: Threads, total: number): Micros {
   return [(after.main - before.main) / total, store / total, helpers.reduce((a, b) => a + b, 0) / total]
 }
 
-async function measure(what: string, send: Send): Promise<void> {
+async function measure(what: string, send: Send, settles = true): Promise<void> {
   const host = start('host.ts', 'gateway.ts', JSON.stringify({ policy: 'wide' }))
   const found: Micros[] = []
   let first = 0
@@ -35,7 +35,7 @@ async function measure(what: string, send: Send): Promise<void> {
     const total = round < 0 ? 2 * messages : messages
     const before = await host.ask<Threads>('threads')
     await send(host, total, first)
-    while ((await host.ask<Cost>('cost')).settled < total) await sleep(10)
+    while (settles && (await host.ask<Cost>('cost')).settled < total) await sleep(10)
     const after = await host.ask<Threads>('threads')
     await host.ask('take')
     first += total
@@ -54,16 +54,34 @@ const overHttp =
   }
 
 const atTheGate =
-  (people: number): Send =>
+  (people: number, more: object = {}): Send =>
   (host, count, first) =>
-    host.ask('admit', { first, count, batch: 1, people, lanes: 64 })
+    host.ask('admit', { first, count, batch: 1, people, lanes: 64, ...more })
+
+const inBatches = { path: `${path}/batch`, batch: 100 }
 
 for (const [who, people] of [
   ['new people', 10_000],
   ['known people', 100],
 ] as const) {
   await measure(`HTTP, one by one, ${who}`, overHttp(people, {}))
-  await measure(`HTTP, in batches of 100, ${who}`, overHttp(people, { path: `${path}/batch`, batch: 100 }))
+  await measure(`HTTP, in batches of 100, ${who}`, overHttp(people, inBatches))
   await measure(`gate, one by one, ${who}`, atTheGate(people))
 }
+
+const tomorrow = Date.now() + 86_400_000
+const people = 100_000
+const later = { sendAt: new Date(tomorrow).toISOString() }
+await measure('HTTP, one by one, for tomorrow', overHttp(people, later), false)
+await measure(
+  'HTTP, in batches of 100, for tomorrow',
+  overHttp(people, { ...inBatches, ...later, connections: 8 }),
+  false,
+)
+await measure('gate, one by one, for tomorrow', atTheGate(people, { sendAt: tomorrow }), false)
+await measure(
+  'gate, in batches of 100, for tomorrow',
+  atTheGate(people, { sendAt: tomorrow, batch: 100, lanes: 8 }),
+  false,
+)
 await load.stop()
