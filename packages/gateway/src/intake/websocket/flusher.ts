@@ -13,9 +13,9 @@ export interface Writer {
 }
 
 /** Connections of one tenant before the next one's turn. */
-const turnMax = 16
-/** Connections before the turn of the event loop: half a millisecond. */
-const roundMax = 64
+const turnMax = 8
+/** Connections before the turn of the event loop: a quarter of a millisecond. */
+const roundMax = 32
 
 export class Flusher {
   readonly #soon: Clock['soon']

@@ -5,7 +5,10 @@ import { said, startSockets } from './client.ts'
 
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index)
 
-test('200 connections that all hear 200 messages hold nobody else up, and the 201st is closed with 4429', async () => {
+const medianOf = (values: readonly number[]): number =>
+  values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
+
+test('200 connections that all hear 180 messages hold nobody else up, and the 201st is closed with 4429', async (t) => {
   const sockets = await startSockets({ connections: 200 })
   const crowd = await Promise.all(range(200).map(() => sockets.open({ tenant: 'noisy' })))
   await Promise.all(crowd.map((client) => client.subscribe('all')))
@@ -14,20 +17,43 @@ test('200 connections that all hear 200 messages hold nobody else up, and the 20
   const above = await sockets.open({ tenant: 'noisy' })
   assert.equal((await above.closed).code, 4429)
 
-  const slowest: number[] = []
-  for (const n of range(200)) {
-    crowd[n]!.say({ type: 'publish', channel: 'all', data: n })
-    if (n % 10 !== 0) continue
-    const asked = performance.now()
-    assert.deepEqual(said(await quiet.ask({ type: 'publish', channel: 'mine', data: n })), {
-      type: 'message',
-      channel: 'mine',
-      data: n,
-    })
-    slowest.push(performance.now() - asked)
+  const heardByCrowd = (): number => crowd.reduce((sum, { heard }) => sum + heard.length, 0)
+  let echoes = 0
+  /** How long it takes until the quiet one hears itself, and how much the crowd hears meanwhile. */
+  async function echo(): Promise<{ readonly tookMs: number; readonly meanwhile: number }> {
+    const [since, before] = [performance.now(), heardByCrowd()]
+    echoes += 1
+    const answer = await quiet.ask({ type: 'publish', channel: 'mine', data: echoes })
+    const tookMs = performance.now() - since
+    assert.deepEqual(said(answer), { type: 'message', channel: 'mine', data: echoes })
+    return { tookMs, meanwhile: heardByCrowd() - before }
   }
-  for (const client of crowd) for (const _ of range(200)) assert.equal((await client.next()).type, 'message')
-  // What bounds it is in bench/websocket.ts; here only that it does not stand behind 40,000 frames.
-  assert.ok(Math.max(...slowest) < 2_000)
-  assert.equal(sockets.hub.report().passedOn, 200 * 200 + 20)
+
+  // Held against itself alone, and against how long the crowd takes, on whatever machine. The least of three tries counts.
+  const least = { share: Number.POSITIVE_INFINITY, meanwhile: Number.POSITIVE_INFINITY }
+  for (const _ of range(3)) {
+    const alone: number[] = []
+    for (const _ of range(10)) alone.push((await echo()).tookMs)
+    const among: { readonly tookMs: number; readonly meanwhile: number; readonly allMs: number }[] = []
+    for (const burst of range(10)) {
+      const since = performance.now()
+      // 1,200 frames, and the quiet one behind them.
+      for (const n of range(6)) crowd[6 * burst + n]!.say({ type: 'publish', channel: 'all', data: n })
+      const echoed = await echo()
+      for (const client of crowd)
+        for (const _ of range(6)) assert.equal((await client.next()).type, 'message')
+      among.push({ ...echoed, allMs: performance.now() - since })
+    }
+    const tookMs = medianOf(among.map((each) => each.tookMs))
+    const allMs = medianOf(among.map((each) => each.allMs))
+    const meanwhile = medianOf(among.map((each) => each.meanwhile))
+    least.share = Math.min(least.share, (tookMs - medianOf(alone)) / allMs)
+    least.meanwhile = Math.min(least.meanwhile, meanwhile)
+    t.diagnostic(
+      `alone ${medianOf(alone).toFixed(2)} ms; behind the crowd ${tookMs.toFixed(2)} ms, after ${meanwhile} of its 1,200 frames, which take ${allMs.toFixed(2)} ms`,
+    )
+  }
+  assert.ok(least.meanwhile <= 150, `${least.meanwhile} of 1,200 frames go before it`)
+  assert.ok(least.share <= 0.6, `it waits for ${(100 * least.share).toFixed(0)} % of the time of all of them`)
+  assert.equal(sockets.hub.report().passedOn, 200 * 180 + echoes)
 })
