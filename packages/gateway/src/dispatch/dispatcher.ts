@@ -79,8 +79,11 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         const dueAt = expiresAt ?? Number.MAX_SAFE_INTEGER
         const events = [...(ledger.live(id)?.events ?? []), event]
         await settlements.write(advance(notification, events, { dueAt }))
-        await book.cancel([{ notification, person: await people.find(tenant, to.id) }])
-        outlet.comeback.note(priority)
+        try {
+          await book.cancel([{ notification, person: await people.find(tenant, to.id) }])
+        } finally {
+          outlet.comeback.note(priority)
+        }
       }),
     )
     outlet.comeback.wake()

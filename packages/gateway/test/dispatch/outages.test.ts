@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { createSandbox, type Sandbox, type SandboxOptions } from '../../src/adapters/providers/sandbox.ts'
+import type { Store } from '../../src/ports.ts'
 import { createHarness, densest, type Harness, hour, minute, second } from '../harness.ts'
 
 const start = Date.UTC(2026, 10, 21, 12)
@@ -16,6 +17,8 @@ interface Setup {
   readonly pools: object | readonly object[]
   readonly policy?: object
   readonly file?: string
+  /** Stands between the gateway and that file. */
+  readonly wrap?: (store: Store) => Store
   readonly startAt?: number
   readonly sandbox?: Partial<SandboxOptions>
 }
@@ -26,6 +29,7 @@ async function setUp(setup: Setup): Promise<Harness & { readonly side: Sandbox }
     policy: setup.policy ?? { version: 1, limits: [] },
     start: setup.startAt ?? start,
     ...(setup.file === undefined ? {} : { file: setup.file }),
+    ...(setup.wrap === undefined ? {} : { wrap: setup.wrap }),
     config: {
       tenants: { default: { rate: 'unlimited', modules: 'unlimited', queue: 1_000_000 } },
       pools: { email: setup.pools, websocket: { provider: 'sandbox' } },
@@ -324,5 +328,36 @@ test('dead letters return after a restart as well: most urgent and oldest first,
     ) <= 200,
   )
   await after.check()
+  await after.stop()
+})
+
+test('a store that cannot say who somebody is while what is for them dies does not keep it for ever', async (t) => {
+  const file = fileFor(t)
+  const before = await setUp({ pools: pool(1, '10/s'), file })
+  const { id } = await before.post({ sendAt: start + 2 * minute })
+  await before.done(before.gateway.gate.saveRecipient({ tenant: 'default', id: 'ada', optOuts: [] }))
+  await before.stop()
+
+  let isAway = false
+  const wrap = (store: Store): Store =>
+    new Proxy(store, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name)
+        if (typeof value !== 'function') return value
+        if (name === 'recipient' && isAway) return () => Promise.reject(new Error('the disk is away'))
+        return value.bind(target)
+      },
+    })
+  const blocked = away(start + 2 * minute, '60')
+  const after = await setUp({ pools: pool(1, '10/s'), file, wrap, startAt: start + minute, sandbox: blocked })
+  await after.runUntil(start + 2 * minute - second)
+  await after.post({ recipient: 'eve', priority: 'high' })
+  await after.runFor(500)
+  isAway = true
+  await after.runFor(10 * second)
+  isAway = false
+  assert.equal((await after.notification(id)).status, 'dead')
+  await after.runFor(2 * minute)
+  assert.equal((await after.notification(id)).status, 'delivered')
   await after.stop()
 })
