@@ -1,34 +1,17 @@
 /**
  * The limits of a tenant and of its modules. They count acceptances: what they do not admit now is accepted all the
  * same, stands in the line of its module (line.ts), and is decided for its recipient only when its turn comes. This is
- * the shell around that line: it rebuilds it from the record, writes verdicts, and wakes whoever moves up to an
- * instant before the one on record. Everybody else comes up by the agenda, at the instant that was promised.
+ * what the stages see of the lines of all tenants (lines.ts): verdicts, turns, what is left.
  */
-import type { Window } from '@sluice/limits'
 import type { Caller, PlatformUsage } from '../doors.ts'
 import { delayingLimit, type Notification, type RuleReport } from '../model.ts'
-import type { Clock, Store } from '../ports.ts'
 import { type Case, undecidedVerdict } from './case.ts'
-import { type Counted, Line, type Place, type Stood } from './line.ts'
+import type { Line, Place } from './line.ts'
+import { createLines, type LinesOptions } from './lines.ts'
 import type { WindowUse } from './windows.ts'
 
-export interface PlatformRates {
-  /** All modules of a tenant together; none: unlimited. */
-  readonly tenant: readonly Window[]
-  /** Each module of it. */
-  readonly module: readonly Window[]
-}
-
-export interface PlatformOptions {
-  readonly store: Pick<Store, 'admissions' | 'inLine'>
-  readonly clock: Clock
-  readonly ratesOf: (tenant: string) => PlatformRates
-  /** Every window is kept this much longer, ms. */
-  readonly marginMs: number
+export interface PlatformOptions extends LinesOptions {
   readonly policyVersion: string
-  /** Brings those to their decision whose turn has come before the instant on record. */
-  readonly callUp: (tenant: string, ids: readonly string[]) => Promise<void>
-  readonly onTrouble?: (what: string, error: unknown) => void
 }
 
 export interface Passed {
@@ -63,126 +46,9 @@ export interface PlatformLine {
 
 const uncounted: Passed = { takeBack: async () => {} }
 
-interface Entry {
-  readonly line: Line
-  armedFor: number | undefined
-  disarm: (() => void) | undefined
-}
-
-/** Rows of the record read at once. */
-const pageMax = 1_000
-/** Of one tenant's acceptances within the widest window so many are counted after a restart: 100 MB while they are read. */
-const admissionsMax = 100_000
-/** Above so many tenants those are forgotten of whom nothing is counted any more. */
-const tenantsMax = 10_000
-
 export function createPlatformLine(options: PlatformOptions): PlatformLine {
-  const { store, clock, ratesOf, marginMs, policyVersion } = options
-  const entries = new Map<string, Entry>()
-  const loading = new Map<string, Promise<Entry>>()
-  const working = new Set<Promise<void>>()
-  let sweepAt = tenantsMax
-  let begun: Promise<void> | undefined
-  let ready = false
-  let stopped = false
-
-  // ---- from the record
-
-  /** The lines in which somebody stands, of all tenants. */
-  async function begin(): Promise<void> {
-    const byTenant = new Map<string, Stood[]>()
-    let after: string | undefined
-    do {
-      const page = await store.inLine({ limit: pageMax, ...(after === undefined ? {} : { after }) })
-      for (const { id, tenant, module, dueAt, promisedAt = dueAt } of page) {
-        const stood = byTenant.get(tenant) ?? []
-        stood.push({ id, module, at: promisedAt, dueAt })
-        byTenant.set(tenant, stood)
-      }
-      after = page.length < pageMax ? undefined : page.at(-1)!.id
-    } while (after !== undefined)
-    for (const [tenant, stood] of byTenant) await load(tenant, stood)
-    ready = true
-  }
-
-  async function load(tenant: string, stood: readonly Stood[] = []): Promise<Entry> {
-    const rates = ratesOf(tenant)
-    const line = new Line({ ...rates, marginMs })
-    const windowMs = Math.max(0, ...[...rates.tenant, ...rates.module].map((window) => window.windowMs))
-    const since = clock.now() - windowMs - marginMs
-    const admissions = await store.admissions({ tenant, since, limit: admissionsMax })
-    const urgent: Counted[] = []
-    for (const { module, priority, actors, countedAt: at } of admissions) {
-      // The items of a digest were counted when they were accepted.
-      if (at === undefined || at < since || actors !== undefined) continue
-      if (priority === 'critical') urgent.push({ module, at })
-      else line.count(module, at)
-    }
-    line.restore(stood, urgent, clock.now())
-    const entry: Entry = { line, armedFor: undefined, disarm: undefined }
-    if (entries.size >= sweepAt) sweep()
-    entries.set(tenant, entry)
-    tend(tenant, entry)
-    return entry
-  }
-
-  function sweep(): void {
-    const now = clock.now()
-    for (const [tenant, { line }] of entries) if (line.isIdle(now)) entries.delete(tenant)
-    sweepAt = Math.max(tenantsMax, 2 * entries.size)
-  }
-
-  const isLimited = (tenant: string): boolean => {
-    const { tenant: together, module } = ratesOf(tenant)
-    return together.length > 0 || module.length > 0
-  }
-
-  /** Undefined where there are no limits and nobody waits since there were some. At once where nothing has to be read. */
-  function entryOf(tenant: string): Entry | undefined | Promise<Entry | undefined> {
-    if (!ready) return started().then(() => entryOf(tenant))
-    const known = entries.get(tenant)
-    if (known !== undefined || !isLimited(tenant)) return known
-    let entry = loading.get(tenant)
-    if (entry === undefined) {
-      entry = load(tenant).finally(() => loading.delete(tenant))
-      loading.set(tenant, entry)
-    }
-    return entry
-  }
-
-  function started(): Promise<void> {
-    begun ??= begin().catch((error: unknown) => {
-      begun = undefined
-      throw error
-    })
-    return begun
-  }
-
-  // ---- those who move up
-
-  function tend(tenant: string, entry: Entry): void {
-    const next = stopped ? undefined : entry.line.nextEarly()
-    if (next === entry.armedFor) return
-    entry.disarm?.()
-    entry.armedFor = next
-    entry.disarm = next === undefined ? undefined : clock.at(next, () => call(tenant, entry))
-  }
-
-  function call(tenant: string, entry: Entry): void {
-    entry.armedFor = undefined
-    entry.disarm = undefined
-    const ids = entry.line.callEarly(clock.now())
-    if (ids.length > 0) {
-      const work = options
-        .callUp(tenant, ids)
-        .catch((error: unknown) => options.onTrouble?.('call up who stands in a line', error))
-        .finally(() => working.delete(work))
-      working.add(work)
-    }
-    tend(tenant, entry)
-  }
-
-  // ---- verdicts
+  const { clock, policyVersion } = options
+  const lines = createLines(options)
 
   function delay(
     each: Case,
@@ -200,7 +66,7 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
 
   const isCritical = ({ notification }: Case): boolean => notification.priority === 'critical'
 
-  function pass({ line }: Entry, cases: readonly Case[]): ReadonlyMap<Case, Place> {
+  function pass(line: Line, cases: readonly Case[]): ReadonlyMap<Case, Place> {
     const now = clock.now()
     const places = new Map<Case, Place>()
     let rules: readonly RuleReport[] | undefined
@@ -222,8 +88,7 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
   }
 
   /** The way back for those who have passed or joined the line. */
-  function returning(entry: Entry, cases: readonly Case[], places: ReadonlyMap<Case, Place>): Passed {
-    const { line } = entry
+  function returning(line: Line, cases: readonly Case[], places: ReadonlyMap<Case, Place>): Passed {
     const left = new Map(places)
     return {
       async takeBack(of = cases) {
@@ -233,7 +98,7 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
           const { id, module, tenant } = each.notification
           if (place.waits) line.leave(module, id, clock.now())
           else line.uncount(module, place.at, clock.now())
-          tend(tenant, entry)
+          lines.tend(tenant)
         }
       },
     }
@@ -242,28 +107,27 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
   return {
     async pass(cases) {
       const tenant = cases[0]?.notification.tenant
-      const entry = tenant === undefined ? undefined : await entryOf(tenant)
-      return entry === undefined ? uncounted : returning(entry, cases, pass(entry, cases))
+      const line = tenant === undefined ? undefined : await lines.of(tenant)
+      return line === undefined ? uncounted : returning(line, cases, pass(line, cases))
     },
     async turn({ id, tenant, module }) {
       const now = clock.now()
-      const entry = await entryOf(tenant)
-      const turn = entry?.line.turn(module, id, clock.now())
-      if (entry === undefined || turn === undefined) return { passed: true, at: now }
-      tend(tenant, entry)
+      const turn = (await lines.of(tenant))?.turn(module, id, clock.now())
+      if (turn === undefined) return { passed: true, at: now }
+      lines.tend(tenant)
       return turn
     },
     async giveBack(notifications) {
       for (const { id, tenant, module } of notifications.filter(
         (each) => delayingLimit(each) !== undefined,
       )) {
-        const entry = await entryOf(tenant)
-        if (entry?.line.leave(module, id, clock.now()) === true) tend(tenant, entry)
+        const line = await lines.of(tenant)
+        if (line?.leave(module, id, clock.now()) === true) lines.tend(tenant)
       }
     },
     async preview(each) {
       const { tenant, module } = each.notification
-      const line = isCritical(each) ? undefined : (await entryOf(tenant))?.line
+      const line = isCritical(each) ? undefined : await lines.of(tenant)
       const now = clock.now()
       const place = line?.peek(module, now)
       if (line === undefined || place?.waits !== true) return
@@ -278,20 +142,14 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
       delay(each, { at, behind: delayingLimit(each.notification) ?? 'tenant' }, decision.rules)
     },
     usage({ tenant, module }) {
-      if (!isLimited(tenant)) return []
-      const use = (entry: Entry | undefined) => entry?.line.use(module, clock.now()) ?? []
-      const entry = entryOf(tenant)
-      return entry instanceof Promise ? entry.then(use) : use(entry)
+      if (!lines.isLimited(tenant)) return []
+      const use = (line: Line | undefined) => line?.use(module, clock.now()) ?? []
+      const line = lines.of(tenant)
+      return line instanceof Promise ? line.then(use) : use(line)
     },
     behind: delayingLimit,
-    async start() {
-      await entryOf('')
-    },
-    async stop() {
-      stopped = true
-      for (const [tenant, entry] of entries) tend(tenant, entry)
-      while (working.size > 0) await Promise.all(working)
-    },
+    start: lines.start,
+    stop: lines.stop,
   }
 }
 
