@@ -76,12 +76,11 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
   return {
     freeAt(now, share = 1, kept = 0) {
       let free = now
-      const placesIn = (window: Window): number =>
-        share === 1 && kept === 0 ? window.max : placesOf(window.max, share, kept)
-      for (const sliced of wide) free = Math.max(free, sliced.freeAt(now, placesIn(sliced.window)))
+      for (const sliced of wide)
+        free = Math.max(free, sliced.freeAt(now, placesOf(sliced.window.max, share, kept)))
       for (const window of exact) {
         if (window.max === 0) return Number.POSITIVE_INFINITY
-        const max = placesIn(window)
+        const max = placesOf(window.max, share, kept)
         if (count >= max) {
           const next = at(max) + window.windowMs + marginMs
           if (next > free) free = next
@@ -125,6 +124,7 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
 
 /** What is kept is a place at least, but never the last one. */
 export function placesOf(max: number, share: number, kept: number): number {
+  if (share === 1 && kept === 0) return max
   const usable = Math.max(1, Math.floor(max * share))
   if (kept === 0) return usable
   return Math.max(1, usable - Math.max(1, Math.floor(usable * kept)))

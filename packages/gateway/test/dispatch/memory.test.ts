@@ -90,3 +90,47 @@ test('a call of unknown outcome counts also after a redrive', async () => {
   assert.equal(calls.length, 3)
   await harness.stop()
 })
+
+test('an account that is taken out and added again goes on where it was; one of another channel begins new', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-memory-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const file = join(folder, 'sluice.db')
+  let at = start
+  /** Ten messages for each channel, and so many calls that each account had in an hour's first minutes. */
+  async function run(pools: Readonly<Record<string, readonly string[]>>): Promise<Record<string, number>> {
+    const { provider, calls } = createScripted(() => delivered)
+    const config = Object.fromEntries(
+      Object.entries(pools).map(([channel, ids]) => [
+        channel,
+        { provider: 'sandbox', accounts: ids.map((id) => ({ id, rate: '8/h' })) },
+      ]),
+    )
+    const harness = await createHarness({
+      policy: noLimits,
+      config: { pools: { ...config, websocket: { provider: 'sandbox' } } },
+      file,
+      start: at,
+      parts: { providers: [provider] },
+    })
+    for (const channel of Object.keys(pools))
+      for (let index = 0; index < 10; index += 1) await harness.post({ channel: channel as 'email' })
+    await harness.runFor(minute)
+    await harness.stop()
+    at = harness.clock.now() + minute
+    const counts: Record<string, number> = {}
+    for (const { account, message } of calls) {
+      const name = `${message.channel} ${account}`
+      counts[name] = (counts[name] ?? 0) + 1
+    }
+    return counts
+  }
+  assert.deepEqual(await run({ email: ['a'] }), { 'email a': 8 })
+  assert.deepEqual(await run({ email: ['b'] }), { 'email b': 8 })
+  assert.deepEqual(
+    await run({ email: ['a'], sms: ['a'] }),
+    { 'sms a': 8 },
+    'the hour of email a has not passed',
+  )
+  at += hour
+  assert.deepEqual(await run({ email: ['a'] }), { 'email a': 8 })
+})
