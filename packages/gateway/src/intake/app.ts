@@ -13,7 +13,7 @@ import Fastify, {
 import { SluiceError } from '../errors.ts'
 import { http } from '../node-http.ts'
 import { parseJson } from './json.ts'
-import { createPipelines } from './pipelines.ts'
+import { createPipelines, isFollowed } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
 import { createTurns, type TurnsOptions } from './turns.ts'
 import { isWebSocketUpgrade } from './websocket/request.ts'
@@ -62,6 +62,9 @@ export function createApp(config: AppOptions): FastifyInstance {
   app.decorateRequest('caller')
   app.decorateRequest('bodyBytes', null)
   app.addHook('onRequest', (request, reply, done) => {
+    // While it closes, Fastify lets every answer end its connection; what has arrived behind it is to be answered too.
+    if (reply.raw.hasHeader('connection') && isFollowed(request.raw.socket))
+      reply.raw.removeHeader('connection')
     if (request.headers.host === undefined && request.raw.httpVersionMinor === 1) {
       reply.header('connection', 'close')
       done(new SluiceError('INVALID_REQUEST', 'An HTTP/1.1 request needs a Host header.'))

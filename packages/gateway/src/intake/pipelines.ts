@@ -28,10 +28,14 @@ interface Bounds {
   waiting: number
 }
 
+const pipelines = new WeakMap<Socket, Pipeline>()
+
+/** Whether something waits behind the request that is under way: then its answer must not end the connection. */
+export const isFollowed = (socket: Socket): boolean => pipelines.get(socket)?.isFollowed ?? false
+
 export function createPipelines(options: PipelinesOptions): RequestListener {
   const { handle, waitingMax = 256, waitingMaxOfAll = 20_000 } = options
   const bounds: Bounds = { handle, waitingMax, waitingMaxOfAll, waiting: 0 }
-  const pipelines = new WeakMap<Socket, Pipeline>()
   return (request, response) => {
     const { socket } = request
     let pipeline = pipelines.get(socket)
@@ -54,6 +58,10 @@ class Pipeline {
   constructor(socket: Socket, bounds: Bounds) {
     this.#socket = socket
     this.#bounds = bounds
+  }
+
+  get isFollowed(): boolean {
+    return this.#waiting !== undefined && this.#waiting.length > 0
   }
 
   take(request: IncomingMessage, response: ServerResponse): void {

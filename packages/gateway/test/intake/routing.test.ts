@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { test } from 'node:test'
 import { message, type Stub, startStub } from './stub.ts'
 
@@ -69,4 +71,38 @@ test('what waits for its share is not worked on when its client has gone', async
   await Promise.all(posted)
   assert.equal((await post(stub, 'only')).status, 202)
   assert.equal(begun(), 65)
+})
+
+const body = JSON.stringify(message)
+const postText = `POST /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+
+test('a stop answers also what waits behind another request of its connection', async () => {
+  const { stub, begun, open } = await startClosed()
+  const socket = connect(Number(new URL(stub.url).port), '127.0.0.1').setEncoding('latin1')
+  let text = ''
+  socket.on('data', (chunk) => {
+    text += chunk
+  })
+  socket.write(postText.repeat(5))
+  await until(() => begun() === 1)
+  const closed = stub.close()
+  await new Promise((resolve) => setTimeout(resolve, 120))
+  open()
+  await Promise.all([closed, once(socket, 'close')])
+  assert.equal(begun(), 5)
+  assert.equal(text.split('HTTP/1.1 202').length - 1, 5)
+})
+
+test('an upgrade behind a request that is under way harms nobody else', async () => {
+  const { stub, begun, open } = await startClosed()
+  const socket = connect(Number(new URL(stub.url).port), '127.0.0.1').resume()
+  socket.on('error', () => {})
+  const upgrade =
+    'GET /ws HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n'
+  socket.write(postText.repeat(2) + upgrade)
+  await until(() => begun() === 1)
+  open()
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  socket.destroy()
+  assert.equal((await post(stub, 'other')).status, 202)
 })
