@@ -1,14 +1,19 @@
 /**
  * What is to happen later. The store holds everything that waits, in the order in which it is due; the agenda keeps
- * in memory only what is due within the next seconds, so that a million waiting notifications cost disk and not
- * memory, and a release needs no look at the disk at its instant. What is due goes to the queue; digests close.
+ * in memory only what is due within the next seconds (claims.ts), so that a million waiting notifications cost disk and
+ * not memory, and a release needs no look at the disk at its instant. What is due goes to the queue, and ends in time
+ * if it stays there (ends.ts); digests close (closings.ts).
  */
 
 import type { Agenda, Gate, Ledger } from '../doors.ts'
 import { Heap } from '../heap.ts'
-import type { Digest, Notification } from '../model.ts'
+import type { Notification } from '../model.ts'
 import { advance } from '../model.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
+import { againMs, Claims } from './claims.ts'
+import { Closings } from './closings.ts'
+import { Ends } from './ends.ts'
+import { Tasks } from './tasks.ts'
 
 export interface AgendaOptions {
   readonly store: Store
@@ -33,116 +38,67 @@ export interface Schedule extends Agenda {
   size(): number
 }
 
-/** Rows read at once: a page costs some 5 ms of the event loop. */
-const pageMax = 500
-/** The store is looked at this often although nothing is known to be due: another process may have died. */
-const recheckMs = 60_000
-/** Ends are looked through for what has left when there are this many, and then each time they have doubled. */
-const endsMin = 1_024
-/** After a failed look at the store. */
-const againMs = 500
+const heldMaxDefault = 20_000
+const lookaheadMsDefault = 2_000
 
 export function createSchedule(options: AgendaOptions): Schedule {
-  const { store, ledger, queue, clock } = options
-  const lookaheadMs = options.lookaheadMs ?? 2_000
-  const heldMax = options.heldMax ?? 20_000
-  const heap = new Heap<Notification>()
-  /** What stands in the queue, by its end; what has left meanwhile is dropped when there is too much of it. */
-  let ends = new Heap<Notification>()
-  let endsMax = endsMin
+  const { store, ledger, queue, clock, heldMax = heldMaxDefault } = options
+  /** What is due soon, by its instant. */
+  const held = new Heap<Notification>()
+  const ends = new Ends(ledger)
+  const tasks = new Tasks(options.onTrouble)
+  const claims = new Claims({
+    store,
+    clock,
+    lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
+    isFull: () => held.size >= heldMax || queue.size() >= heldMax,
+    keep: (claimed) => {
+      for (const each of claimed) if (ledger.live(each.id) === undefined) keep(each)
+    },
+  })
+  const closings = new Closings({ store, clock, close: (digest) => options.gate().closeDigest(digest) })
   let running = false
   let disarm: (() => void) | undefined
   let armedFor = Number.POSITIVE_INFINITY
-  /** When the store is to be looked at again. */
-  let claimAt = Number.NEGATIVE_INFINITY
-  let digestAt = Number.NEGATIVE_INFINITY
-  const working = new Set<Promise<void>>()
-  let claiming = false
-  let closing = false
-
-  function track(what: string, work: Promise<void>): void {
-    const tracked = work
-      .catch((error) => options.onTrouble?.(what, error))
-      .finally(() => working.delete(tracked))
-    working.add(tracked)
-  }
 
   function arm(): void {
     if (!running) return
-    const never = Number.POSITIVE_INFINITY
-    const next = Math.min(
-      heap.leastKey ?? never,
-      ends.leastKey ?? never,
-      claiming ? never : claimAt,
-      closing ? never : digestAt,
-    )
+    const next = Math.min(held.leastKey ?? never, ends.next ?? never, claims.next, closings.next)
     if (next === armedFor) return
     disarm?.()
-    disarm = undefined
     armedFor = next
-    if (next === Number.POSITIVE_INFINITY) return
-    disarm = clock.at(next, () => {
-      armedFor = Number.POSITIVE_INFINITY
-      wake()
-    })
+    disarm = next === never ? undefined : clock.at(next, wake)
   }
 
   function wake(): void {
+    armedFor = never
     const now = clock.now()
     releaseDue(now)
-    endOverdue(now)
-    if (!claiming && claimAt <= now) track('claim what is due', claim())
-    if (!closing && digestAt <= now) track('close digests', closeDue())
+    for (const notification of ends.take(now)) tasks.track('expire', expire(notification, now))
+    if (claims.next <= now) tasks.track('claim what is due', claims.read().finally(wake))
+    if (closings.next <= now) tasks.track('close digests', closings.closeDue().finally(arm))
     arm()
   }
 
   function releaseDue(now: number): void {
     const ready: Notification[] = []
     const undecided: Notification[] = []
-    while (heap.leastKey !== undefined && heap.leastKey <= now) {
-      const notification = heap.pop()!
+    while (held.leastKey !== undefined && held.leastKey <= now) {
+      const notification = held.pop()!
       if (!ledger.isCurrent(notification)) continue
       if (notification.expiresAt !== undefined && notification.expiresAt <= now)
-        track('expire', expire(notification, now))
+        tasks.track('expire', expire(notification, now))
       else if (notification.undecided === true) undecided.push(notification)
       else ready.push(notification)
     }
-    if (ready.length > 0) enqueue(ready)
-    if (undecided.length > 0) track('decide what is due', options.gate().resume(undecided))
-  }
-
-  function enqueue(notifications: readonly Notification[]): void {
-    for (const notification of notifications) ledger.mark(notification, 'queued')
-    push(notifications)
+    for (const notification of ready) ledger.mark(notification, 'queued')
+    if (ready.length > 0) push(ready)
+    if (undecided.length > 0) tasks.track('decide what is due', options.gate().resume(undecided))
   }
 
   function push(notifications: readonly Notification[]): void {
-    for (const notification of notifications) watchEnd(notification)
-    track('queue', queue.push(notifications))
-  }
-
-  /** Whatever keeps it in the queue, it ends in time. */
-  function watchEnd(notification: Notification): void {
-    if (notification.expiresAt === undefined) return
-    ends.push(notification.expiresAt, notification)
-    if (ends.size > endsMax) forgetEnds()
-  }
-
-  function forgetEnds(): void {
-    const kept = new Heap<Notification>()
-    for (let end = ends.pop(); end !== undefined; end = ends.pop()) {
-      if (ledger.isCurrent(end)) kept.push(end.expiresAt!, end)
-    }
-    ends = kept
-    endsMax = Math.max(endsMin, 2 * kept.size)
-  }
-
-  function endOverdue(now: number): void {
-    while (ends.leastKey !== undefined && ends.leastKey <= now) {
-      const notification = ends.pop()!
-      if (!ledger.isCurrent(notification) || ledger.live(notification.id)?.status === 'sending') continue
-      track('expire', expire(notification, now))
-    }
+    for (const notification of notifications) ends.watch(notification)
+    tasks.track('queue', queue.push(notifications))
   }
 
   async function expire(notification: Notification, now: number): Promise<void> {
@@ -154,73 +110,14 @@ export function createSchedule(options: AgendaOptions): Schedule {
       if ((await ledger.commit({ moves: [move] })).applied) await options.giveBack(notification, 'expired')
     } catch (error) {
       ledger.hold(notification)
-      heap.push(now + againMs, notification)
+      held.push(now + againMs, notification)
       throw error
     }
   }
 
-  /** Reads what comes due next. A full page is followed by another at once, until memory has enough. */
-  async function claim(): Promise<void> {
-    claiming = true
-    try {
-      for (;;) {
-        if (heap.size >= heldMax || queue.size() >= heldMax) {
-          claimAt = clock.now() + againMs
-          return
-        }
-        const until = clock.now() + lookaheadMs
-        const page = await store.claimDue(until, pageMax)
-        keep(page.filter((notification) => ledger.live(notification.id) === undefined))
-        if (page.length < pageMax) {
-          claimAt = await nextClaim(until)
-          return
-        }
-      }
-    } catch (error) {
-      claimAt = clock.now() + againMs
-      throw error
-    } finally {
-      claiming = false
-      wake()
-    }
-  }
-
-  /** Half a lookahead before the next is due, and once a minute in any case. */
-  async function nextClaim(claimed: number): Promise<number> {
-    const next = (await store.nextDueAt()) ?? Number.POSITIVE_INFINITY
-    const earliest = claimed - lookaheadMs / 2
-    return Math.min(Math.max(next - lookaheadMs, earliest), Math.max(earliest, clock.now() + recheckMs))
-  }
-
-  function keep(notifications: readonly Notification[]): void {
-    for (const notification of notifications) {
-      ledger.hold(notification)
-      heap.push(notification.dueAt, notification)
-    }
-  }
-
-  /** Digests of one instant are closed together, so that their commits are shared. */
-  async function closeDue(): Promise<void> {
-    closing = true
-    digestAt = Number.POSITIVE_INFINITY
-    try {
-      for (;;) {
-        const due = await store.dueDigests(clock.now(), pageMax)
-        await Promise.all(due.map(closeOne))
-        if (due.length < pageMax) break
-      }
-      digestAt = Math.min(digestAt, (await store.nextDigestAt()) ?? Number.POSITIVE_INFINITY)
-    } catch (error) {
-      digestAt = clock.now() + againMs
-      throw error
-    } finally {
-      closing = false
-      arm()
-    }
-  }
-
-  async function closeOne(digest: Digest): Promise<void> {
-    await options.gate().closeDigest(digest)
+  function keep(notification: Notification): void {
+    ledger.hold(notification)
+    held.push(notification.dueAt, notification)
   }
 
   return {
@@ -228,54 +125,43 @@ export function createSchedule(options: AgendaOptions): Schedule {
       const now = clock.now()
       const ready: Notification[] = []
       for (const notification of notifications) {
-        switch (notification.status) {
-          case 'queued':
-          case 'scheduled':
-          case 'dead':
-            break
-          default:
-            continue
-        }
-        if (notification.dueAt <= now && notification.status === 'queued' && queue.size() < heldMax) {
+        const { status, dueAt } = notification
+        if (status !== 'queued' && status !== 'scheduled' && status !== 'dead') continue
+        if (status === 'queued' && dueAt <= now && queue.size() < heldMax) {
           ledger.hold(notification)
           ready.push(notification)
-        } else if (notification.dueAt <= store.claimedUntil()) {
-          keep([notification])
-        } else {
-          claimAt = Math.min(claimAt, Math.max(now, notification.dueAt - lookaheadMs))
-        }
+        } else if (dueAt <= store.claimedUntil()) keep(notification)
+        else claims.note(dueAt)
       }
       if (ready.length > 0) push(ready)
       arm()
     },
     placeFirst(notification) {
       ledger.hold(notification)
-      watchEnd(notification)
+      ends.watch(notification)
       queue.giveBack([notification])
       arm()
     },
     postpone(notification, at) {
-      heap.push(at, notification)
+      held.push(at, notification)
       arm()
     },
     noteDigest(closesAt) {
-      if (closesAt < digestAt) {
-        digestAt = closesAt
-        arm()
-      }
+      closings.note(closesAt)
+      arm()
     },
     async start() {
       running = true
       wake()
-      await Promise.all(working)
+      await tasks.ended()
     },
     async stop() {
       running = false
       disarm?.()
-      while (working.size > 0) await Promise.all(working)
+      await tasks.idle()
     },
-    size() {
-      return heap.size
-    },
+    size: () => held.size,
   }
 }
+
+const never = Number.POSITIVE_INFINITY

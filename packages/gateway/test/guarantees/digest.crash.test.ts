@@ -46,6 +46,7 @@ async function collect(harness: Harness): Promise<readonly string[]> {
     ...[0, 1].map((index) => item('fay', `author-${index}`, index)),
     ...[0, 1, 2].flatMap((index) => [item('eve', 'bob', index), item('eve', 'gus', index)]),
     ...[0, 1, 2].map((index) => item('max', 'bob', index)),
+    ...[0, 1, 2, 3].map((index) => item('zoe', 'bob', index)),
   ]
   const ids: string[] = []
   for (const each of items) ids.push((await harness.post(each)).id)
