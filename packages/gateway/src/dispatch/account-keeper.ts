@@ -54,12 +54,12 @@ export function createAccountKeeper(options: AccountKeeperOptions): AccountKeepe
         await new Promise<void>((resolve) => clock.at(clock.now() + againMs, resolve))
       }
     }
+    // With the look that found nothing more: whoever comes a moment later is to begin anew, and not to be overlooked.
+    writing = undefined
   }
 
   function kick(): void {
-    writing ??= write().finally(() => {
-      writing = undefined
-    })
+    writing ??= write()
   }
 
   return {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { PooledAccount } from '../../src/dispatch/account.ts'
 import { createAccountKeeper } from '../../src/dispatch/account-keeper.ts'
 import type { Pool } from '../../src/dispatch/pool.ts'
-import type { AccountRecord, Change } from '../../src/ports.ts'
+import type { AccountRecord, Change, CommitResult } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 
 /** A pool that says of its accounts what they are at the moment. */
@@ -13,18 +13,23 @@ function setUp(fails: () => boolean, known: readonly AccountRecord[] = []) {
   const troubles: string[] = []
   const records: AccountRecord[] = []
   const heard: string[] = []
+  let committed: (() => void) | undefined
   const keeper = createAccountKeeper({
     clock,
     store: { accounts: async () => known },
     onFreed: () => heard.push('freed'),
     onTrouble: (what) => troubles.push(what),
     ledger: {
-      async commit({ accounts = [] }: Change) {
-        await Promise.resolve()
-        if (fails()) throw new Error('the disk is full')
-        written.push(accounts.map(({ account, blockedUntil }) => `${account} ${blockedUntil}`))
-        records.push(...accounts)
-        return { applied: true }
+      commit({ accounts = [] }: Change) {
+        const commit = Promise.resolve().then((): CommitResult => {
+          if (fails()) throw new Error('the disk is full')
+          written.push(accounts.map(({ account, blockedUntil }) => `${account} ${blockedUntil}`))
+          records.push(...accounts)
+          return { applied: true }
+        })
+        commit.then(committed, () => undefined)
+        committed = undefined
+        return commit
       },
     },
   })
@@ -49,7 +54,10 @@ function setUp(fails: () => boolean, known: readonly AccountRecord[] = []) {
     version += 1
     keeper.changed(pool, account!)
   }
-  return { clock, keeper, written, troubles, records, heard, change, a, b }
+  const onCommitted = (then: () => void): void => {
+    committed = then
+  }
+  return { clock, keeper, written, troubles, records, heard, change, onCommitted, a, b }
 }
 
 test('what changes while something is written is written together and once, as it is by then', async () => {
@@ -61,6 +69,15 @@ test('what changes while something is written is written together and once, as i
   await clock.settle()
   assert.deepEqual(written, [['a 1'], ['a 4', 'b 4']])
   assert.deepEqual(heard, ['a', 'freed', 'a', 'b', 'freed'], 'told when it is on disk, and who waited for it')
+})
+
+test('a change that comes in the very moment in which the writing ends is written', async () => {
+  const { written, change, a, b, clock, onCommitted } = setUp(() => false)
+  // Settlements of the same transaction are told first, and let the next call ask for its account.
+  onCommitted(() => queueMicrotask(() => change(b)))
+  change(a)
+  await clock.settle()
+  assert.deepEqual(written, [['a 1'], ['b 2']])
 })
 
 test('what the store refused is written again, and a later change takes its place', async () => {
