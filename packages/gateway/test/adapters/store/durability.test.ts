@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { crc32 } from 'node:zlib'
 import type { SqliteStore } from '../../../src/adapters/store/sqlite.ts'
 import { createSqliteStore } from '../../../src/adapters/store/sqlite.ts'
 import {
@@ -170,6 +171,30 @@ describe('the one owner', () => {
     assert.deepEqual(await again.notification('acme', notification.id), notification)
     await again.commit({ moves: [settled(notification, epoch)], accept: [someNotification({ job: 'j' })] })
     assert.equal((await again.jobMembers({ tenant: 'acme', id: 'j' })).length, 1)
+    await again.close()
+  })
+
+  it('decides anew what a version wrote that put the fields of a request in another order', async () => {
+    const path = join(folder, 'order.db')
+    const store = open(path)
+    const notification = someNotification({ status: 'scheduled', dueAt: epoch + 5 })
+    await store.commit({ accept: [notification] })
+    await store.close()
+    const db = new DatabaseSync(path)
+    const row = db.prepare('SELECT * FROM notifications').get() as Record<string, string>
+    const fields = Object.entries(JSON.parse(row.request!) as object).reverse()
+    const request = JSON.stringify(Object.fromEntries(fields))
+    const { id, tenant, recipient, channel, requested_channel, category, created_at, decision } = row
+    const text = `${id} ${tenant} ${recipient} ${channel} ${requested_channel} ${category} ${created_at} ${request} ${decision}`
+    db.prepare('UPDATE notifications SET request = ?, sum = ?').run(request, crc32(text))
+    db.close()
+    const again = open(path)
+    assert.deepEqual(await again.notification('acme', notification.id), notification)
+    const decided = advance(notification, [{ at: epoch, status: 'queued' }], {
+      decision: { ...notification.decision, at: epoch + 1 },
+    })
+    await again.commit({ moves: [decided] })
+    assert.deepEqual(await again.notification('acme', notification.id), decided.after)
     await again.close()
   })
 

@@ -27,8 +27,10 @@ export function prepareNotificationWrites(db: DatabaseSync, register: Register):
     db.prepare(`UPDATE states SET status = ?, revision = ?, due_at = ?, attempts = ?, fired_at = ?,
     suspect_at = ?, digest_id = ?, single = ?, undecided = ?, platform = ?, cause = ?, timeline = ?, sum = ?,
     turned_at = ?, suspects = ? WHERE seq = ? AND status = ? AND revision = ?`)
+  // The request says what it said before, but its sum is of the text as this version writes it: an older one wrote its
+  // fields in another order.
   const updateLong = db.prepare(
-    'UPDATE notifications SET channel = ?, requested_channel = ?, decision = ?, sum = ? WHERE seq = ?',
+    'UPDATE notifications SET channel = ?, requested_channel = ?, request = ?, decision = ?, sum = ? WHERE seq = ?',
   )
 
   return {
@@ -46,8 +48,8 @@ export function prepareNotificationWrites(db: DatabaseSync, register: Register):
       if (seq === undefined) return undefined
       if (updateShort.run(...short, seq, before.status, before.revision).changes === 0) return undefined
       if (long !== undefined) {
-        const [, , , channel, requestedChannel, , , , decision, sum] = long
-        updateLong.run(channel, requestedChannel, decision, sum, seq)
+        const [, , , channel, requestedChannel, , , request, decision, sum] = long
+        updateLong.run(channel, requestedChannel, request, decision, sum, seq)
       }
       return seq
     },
