@@ -54,6 +54,8 @@ export function createComeback(options: ComebackOptions): Comeback {
   const rate = route.ratePerSecond ?? unlimitedPerSecond
   /** Up to where those were read whose repetition the budget did not allow; the others are behind them. */
   const heldUntil = new Map<Priority, string>()
+  /** Of those that are held, how many the next page is to pass besides the ones that may return. */
+  const passing = new Map<Priority, number>()
   let beganAt: number | undefined
   let freeSeenAt = Number.NEGATIVE_INFINITY
   let disarm: (() => void) | undefined
@@ -118,8 +120,7 @@ export function createComeback(options: ComebackOptions): Comeback {
         channel: route.channel,
         causes: capacityCauses,
         priority,
-        // Past those that are held in large steps; else no more than may return.
-        limit: cursor === undefined ? max : pageMax,
+        limit: Math.min(pageMax, max + (passing.get(priority) ?? 0)),
         ...(cursor === undefined ? {} : { cursor }),
       })
       const now = clock.now()
@@ -132,6 +133,8 @@ export function createComeback(options: ComebackOptions): Comeback {
       }
       const returned = await Promise.all(may.map(returnOne))
       const isRead = may.length + held === page.items.length
+      const isHeld = held > 0 && may.length === 0
+      passing.set(priority, isHeld ? pageMax : isRead ? 0 : held)
       if (isRead && page.nextCursor === null) heldUntil.delete(priority)
       else if (isRead && held > 0) heldUntil.set(priority, page.nextCursor!)
       const isDone = isRead && page.nextCursor === null && held === 0 && cursor === undefined

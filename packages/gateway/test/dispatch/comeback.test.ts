@@ -248,6 +248,20 @@ test('those whose repetition is refused are passed over in large steps, and retu
   assert.equal(new Set(returned.map(({ id }) => id)).size, 625)
 })
 
+test('one that returns for a probe costs no page of others once the way to it is known', async () => {
+  const { comeback, bury, ticks, state, returned, read } = setUp()
+  bury(600, { attempts: 1 })
+  bury(400)
+  state.empty = true
+  comeback.wake()
+  await ticks(20)
+  const { rows } = read
+  const before = returned.length
+  await ticks(100)
+  assert.equal(returned.length - before, 100)
+  assert.ok(read.rows - rows <= 200, `${read.rows - rows} rows`)
+})
+
 test('no more return than may, also where many are read at once', async () => {
   const { comeback, bury, ticks } = setUp({ ratePerSecond: 1_000 })
   bury(40, { attempts: 1 })

@@ -361,3 +361,22 @@ test('a store that cannot say who somebody is while what is for them dies does n
   assert.equal((await after.notification(id)).status, 'delivered')
   await after.stop()
 })
+
+test('what is dead for want of capacity says its whole way, and holds no place in the limits', async () => {
+  const harness = await setUp({
+    pools: pool(1, '10/s'),
+    policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/day'], over: 'drop' }] },
+    sandbox: away(start + second, '60'),
+  })
+  await harness.post({ recipient: 'eve' })
+  await harness.runFor(second)
+  const { id } = await harness.post({ sendAt: start + 3 * second })
+  assert.equal((await harness.post()).decision.reason, 'over_limit')
+  await harness.runFor(20 * second)
+  assert.deepEqual(
+    (await harness.notification(id)).timeline.map(({ status }) => status),
+    ['accepted', 'scheduled', 'queued', 'dead'],
+  )
+  assert.equal((await harness.post()).status, 'queued')
+  await harness.stop()
+})
