@@ -17,12 +17,12 @@ interface Full {
   to: number
 }
 
-/** What most lanes never have: bookings, and a line that is full for a while. */
+/** What most lanes never have: bookings, and stretches that are full for a while. */
 class Ahead {
   /** Changed in place; nobody keeps it. */
   readonly booked: number[] = []
   /** What counts and what is booked in one list, made when first asked for and kept up from then on. */
-  line: number[] | undefined = undefined
+  merged: number[] | undefined = undefined
   fulls: Full[] = []
 }
 
@@ -70,14 +70,14 @@ export class Lane {
   all(): Log {
     const ahead = this.#ahead
     if (ahead === undefined || ahead.booked.length === 0) return this.fired
-    ahead.line ??= [...merge(this.fired, ahead.booked)]
-    return ahead.line
+    ahead.merged ??= [...merge(this.fired, ahead.booked)]
+    return ahead.merged
   }
 
   /**
-   * The earliest instant ≥ from at which a rule admits, bookings respected. In a line of 10,000 that wait the way to
-   * its end is long; since insertions only fill a lane further, what was found full is full until something is
-   * taken out (bench/memory.ts on such a line, best of a busy machine: 2 µs a reservation, 30 when each walked it).
+   * The earliest instant ≥ from at which a rule admits, bookings respected. Behind 10,000 bookings the way to
+   * the end is long; since insertions only fill a lane further, what was found full is full until something is
+   * taken out (bench/memory.ts on so many, best of a busy machine: 2 µs a reservation, 30 when each walked it).
    */
   freeAt(max: number, windowMs: number, weight: number, from: number): number {
     const full = this.#ahead?.fulls.find(
@@ -111,8 +111,8 @@ export class Lane {
   /** `at` is not before anything that counts already; what counts by itself may lie in the future. */
   append(at: number, weight: number, now = at): void {
     for (let copy = 0; copy < weight; copy += 1) this.fired.push(at)
-    const line = this.#ahead?.line
-    if (line !== undefined) insert(line, at, weight)
+    const merged = this.#ahead?.merged
+    if (merged !== undefined) insert(merged, at, weight)
     if (this.fired.length > 2 * this.retained) this.#trim(now)
   }
 
@@ -124,8 +124,8 @@ export class Lane {
     }
     this.fired = [...fired]
     insert(this.fired, at, weight)
-    const line = this.#ahead?.line
-    if (line !== undefined) insert(line, at, weight)
+    const merged = this.#ahead?.merged
+    if (merged !== undefined) insert(merged, at, weight)
     if (fired.length > 2 * this.retained) this.#trim(now)
   }
 
@@ -139,16 +139,16 @@ export class Lane {
 
   insertBooked(at: number, weight: number): void {
     this.#ahead ??= new Ahead()
-    const { booked, line } = this.#ahead
+    const { booked, merged } = this.#ahead
     insert(booked, at, weight)
-    if (line !== undefined) insert(line, at, weight)
+    if (merged !== undefined) insert(merged, at, weight)
   }
 
   removeBooked(at: number, weight: number): void {
     const ahead = this.#ahead
     if (ahead === undefined) return
     this.#loosen(at, remove(ahead.booked, at, weight))
-    if (ahead.booked.length === 0) ahead.line = undefined
+    if (ahead.booked.length === 0) ahead.merged = undefined
   }
 
   /** Drops what counted, and bookings that nobody came for, at or before these instants. */
@@ -177,12 +177,12 @@ export class Lane {
     const ahead = this.#ahead
     if (ahead === undefined) return
     if (ahead.fulls.length > 0) ahead.fulls = []
-    if (ahead.line !== undefined) remove(ahead.line, at, count)
+    if (ahead.merged !== undefined) remove(ahead.merged, at, count)
   }
 
   #relearn(): void {
     if (this.#ahead === undefined) return
-    this.#ahead.line = undefined
+    this.#ahead.merged = undefined
     this.#ahead.fulls = []
   }
 }

@@ -159,6 +159,8 @@ class Engine implements SyncStore {
 
   #now(): number {
     const now = this.#clock()
+    // Whole as it nearly always is: rounding would be one more number to allocate in each call.
+    if (Number.isInteger(now) && now >= 0) return now
     if (now >= 0 && now < Number.POSITIVE_INFINITY) return Math.floor(now)
     throw new LimitsError('INVALID_CLOCK', `now() gave ${now}; epoch milliseconds, 0 or more, are needed`)
   }

@@ -14,34 +14,40 @@ interface Seated {
   readonly seats: readonly Lane[]
 }
 
-/** In the place of an instant: something is booked or in the future, and the general way must be gone. */
-export const unknown = -1
+/** What the rules say to `now`; `unknown`: something is booked or in the future, and the general way must be gone. */
+export type Standing = 'admits' | 'refuses' | 'unknown'
 
-/** The earliest instant that all rules admit, or `unknown`. */
-export function instantOf(plan: Plan, seated: Seated, weight: number, now: number): number {
-  if (seated.lane !== undefined) return laneInstant(plan.rules, seated.lane, weight, now)
+/** Asked of every call, so that it answers with no number: a number from function to function is an allocation. */
+export function standingOf(plan: Plan, seated: Seated, weight: number, now: number): Standing {
+  if (seated.lane !== undefined) return laneStanding(plan.rules, seated.lane, weight, now)
   const { seats } = seated
-  let at = now
+  let standing: Standing = 'admits'
   for (let index = 0; index < seats.length; index += 1) {
-    const free = laneInstant(plan.rulesByStream[index]!, seats[index]!, weight, now)
-    if (free === unknown) return unknown
-    if (free > at) at = free
+    const found = laneStanding(plan.rulesByStream[index]!, seats[index]!, weight, now)
+    if (found === 'unknown') return found
+    if (found === 'refuses') standing = found
   }
-  return at
+  return standing
 }
 
-function laneInstant(
-  rules: readonly PlanRule[],
-  { fired, booked }: Lane,
-  weight: number,
-  now: number,
-): number {
+function laneStanding(rules: readonly PlanRule[], lane: Lane, weight: number, now: number): Standing {
+  const { fired } = lane
   const { length } = fired
-  if (booked.length !== 0 || (length !== 0 && fired[length - 1]! > now)) return unknown
-  let at = now
+  if (lane.booked.length !== 0 || (length !== 0 && fired[length - 1]! > now)) return 'unknown'
   for (let index = 0; index < rules.length; index += 1) {
-    const free = ruleInstant(rules[index]!, fired, weight, now)
-    if (free > at) at = free
+    const { max, windowMs } = rules[index]!
+    const places = max - weight + 1
+    if (places < 1 || (length >= places && fired[length - places]! + windowMs > now)) return 'refuses'
+  }
+  return 'admits'
+}
+
+/** The earliest instant that all rules admit, where the standing is known. */
+export function instantOf(plan: Plan, seated: Seated, weight: number, now: number): number {
+  let at = now
+  for (const rule of plan.rules) {
+    const { fired } = seated.lane ?? seated.seats[rule.stream]!
+    at = Math.max(at, ruleInstant(rule, fired, weight, now))
   }
   return at
 }

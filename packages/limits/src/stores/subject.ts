@@ -10,7 +10,7 @@ import { type BlockChange, blockId, type Kind, plainTerms, type RestoredEntry, t
 import { Entry } from './entry.ts'
 import { Lane } from './lane.ts'
 import { Lanes } from './lanes.ts'
-import { admitted, answered, instantOf, unknown } from './quick.ts'
+import { admitted, answered, instantOf, standingOf } from './quick.ts'
 import { weigh } from './weigh.ts'
 
 /** Ids are looked through for forgotten ones when there are this many, and then each time they have doubled. */
@@ -39,29 +39,32 @@ export class Subject {
   take(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight } = terms
-    const at = this.#isKnown(id) || this.#isBlocked(now) ? unknown : instantOf(plan, this, weight, now)
-    if (at === now) {
+    const isOther = this.#isKnown(id) || this.#isBlocked(now)
+    const standing = isOther ? 'unknown' : standingOf(plan, this, weight, now)
+    if (standing === 'admits') {
       const decision = admitted(now, true, plan, weight, this)
       this.#append(now, weight)
       if (id !== undefined) this.remember(id, new Entry(now, weight, true, false, this.lanes), now)
       return decision
     }
-    if (at === unknown || plan.countRefused.length > 0) return weigh('take', this, plan, id, terms, now)
-    return answered(at, plan, weight, this, now)
+    if (standing === 'unknown' || plan.countRefused.length > 0)
+      return weigh('take', this, plan, id, terms, now)
+    return answered(instantOf(plan, this, weight, now), plan, weight, this, now)
   }
 
   check(plan: Plan, terms: Terms, now: number): Decision {
     this.attend(plan)
-    const at = this.#isBlocked(now) ? unknown : instantOf(plan, this, terms.weight, now)
-    if (at === unknown) return weigh('check', this, plan, undefined, terms, now)
-    return answered(at, plan, terms.weight, this, now)
+    const { weight } = terms
+    const standing = this.#isBlocked(now) ? 'unknown' : standingOf(plan, this, weight, now)
+    if (standing === 'unknown') return weigh('check', this, plan, undefined, terms, now)
+    return answered(instantOf(plan, this, weight, now), plan, weight, this, now)
   }
 
   reserve(plan: Plan, id: string, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight, firm } = terms
     const isClosed = !isOpen(terms, now) || this.#isBlocked(now)
-    if (isClosed || this.#isKnown(id) || instantOf(plan, this, weight, now) !== now) {
+    if (isClosed || this.#isKnown(id) || standingOf(plan, this, weight, now) !== 'admits') {
       return weigh('reserve', this, plan, id, terms, now)
     }
     const decision = admitted(now, firm, plan, weight, this)
@@ -76,7 +79,7 @@ export class Subject {
     const own = this.ids?.get(id)
     if (own === undefined || this.#isBlocked(now)) return weigh('fire', this, plan, id, terms, now)
     this.takeOut(own)
-    if (!isOpen(terms, now) || instantOf(plan, this, own.weight, now) !== now) {
+    if (!isOpen(terms, now) || standingOf(plan, this, own.weight, now) !== 'admits') {
       this.putBack(own, now)
       return weigh('fire', this, plan, id, terms, now)
     }
