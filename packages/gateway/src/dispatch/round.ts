@@ -38,6 +38,7 @@ export interface RoundsOptions {
     events: readonly TimelineEvent[],
     now: number,
   ) => Move | undefined
+  readonly onTrouble: (what: string, error: unknown) => void
 }
 
 export interface Rounds {
@@ -115,7 +116,9 @@ export function createRounds(options: RoundsOptions): Rounds {
   /** Whether the limits let it go, and it is still what they were asked for: then it is with a provider from now on. */
   function goes({ notification, person }: Ready, { fired, at }: { fired: boolean; at: number }): boolean {
     if (fired ? !ledger.mark(notification, 'sending') : !ledger.isCurrent(notification)) {
-      void book.cancel([{ notification, person }])
+      book
+        .cancel([{ notification, person }])
+        .catch((error) => options.onTrouble('give an instant back', error))
       return false
     }
     if (fired) return true

@@ -31,9 +31,19 @@ interface Setup {
   readonly away?: string
   /** The first so many look-ups of people fail. */
   readonly failures?: number
+  /** Nothing can be given back. */
+  readonly keeps?: boolean
 }
 
-function setUp({ limits = {}, stale = [], cancelled = [], optedOut, away, failures = 0 }: Setup = {}) {
+function setUp({
+  limits = {},
+  stale = [],
+  cancelled = [],
+  optedOut,
+  away,
+  failures = 0,
+  keeps = false,
+}: Setup = {}) {
   const clock = createVirtualClock(start)
   const heard: string[] = []
   let failing = failures
@@ -64,6 +74,7 @@ function setUp({ limits = {}, stale = [], cancelled = [], optedOut, away, failur
       },
       cancel: async (those) => {
         heard.push(`cancel ${names(those)}`)
+        if (keeps) throw new Error('the disk is away')
       },
     },
     people: {
@@ -94,6 +105,7 @@ function setUp({ limits = {}, stale = [], cancelled = [], optedOut, away, failur
       },
       write: () => assert.fail(),
     },
+    onTrouble: (what, error) => heard.push(`${what}: ${(error as Error).message}`),
     mayReceive: ({ id }) => id !== optedOut,
     quietAt: ({ id }) => (id.startsWith('night') ? 'quiet_hours' : undefined),
     away: (notification, _, now) =>
@@ -128,6 +140,13 @@ test('what is cancelled while the limits are asked gives back what they counted'
   const held = setUp({ cancelled: ['x'], limits: { x: start + 5 * second } })
   await held.run(queued('x'))
   assert.deepEqual(held.heard, ['fire x', 'cancel x', 'undo a', 'freed'], 'also what they held')
+})
+
+test('what cannot be given back is told, and ends no process', async () => {
+  const { heard, run } = setUp({ cancelled: ['x'], keeps: true })
+  await run(queued('x'))
+  await new Promise(setImmediate)
+  assert.deepEqual(heard, ['fire x', 'cancel x', 'undo a', 'freed', 'give an instant back: the disk is away'])
 })
 
 test('what has ended, is not wanted or finds nobody there is asked for nowhere, and the outlet hears of it', async () => {
