@@ -4,7 +4,7 @@
  * nothing is stored twice. A limit is data: frozen, serialisable, made once and used in every call.
  */
 import { faultOf, LimitsError } from './errors.ts'
-import { checkLengths, checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
+import { checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
 
 /** What a reservation does over the limit: wait, be refused as a whole, or go all the same and count. */
 export const overs = ['delay', 'refuse', 'count'] as const
@@ -83,9 +83,8 @@ export function limit(name: string, windows: string | readonly string[], options
   if (typeof countRefused !== 'boolean')
     throw new LimitsError('INVALID_LIMIT', `${label}: countRefused is true or false`)
   const all = inLimit(label, () => {
-    const both = [...parseWindows(windows), ...gapWindow(minGap)]
-    checkLengths(both)
-    return both
+    const written = parseWindows(windows)
+    return minGap === undefined ? written : withGap(written, gapWindow(minGap))
   })
   if (all.length === 0)
     throw new LimitsError('INVALID_LIMIT', `${label} has no window and no minGap, so it would limit nothing`)
@@ -98,13 +97,18 @@ export function onStream(limit: Limit, stream: string): Limit {
   return Object.freeze({ ...limit, stream })
 }
 
-function gapWindow(minGap: string | number | undefined): readonly Window[] {
-  if (minGap === undefined) return []
+/** A window as long as the distance is no fault: the tighter of the two decides, and the other has nothing to say. */
+function withGap(windows: readonly Window[], gap: Window): readonly Window[] {
+  const rest = windows.filter(({ windowMs, max }) => windowMs !== gap.windowMs || max < gap.max)
+  return rest.some(({ windowMs }) => windowMs === gap.windowMs) ? rest : [...rest, gap]
+}
+
+function gapWindow(minGap: string | number): Window {
   const windowMs = parseDuration(minGap)
   const written = typeof minGap === 'number' ? `${minGap}ms` : minGap.replaceAll(/\s+/g, '')
   const window = Object.freeze({ max: 1, windowMs, text: `1/${written}` })
   checkWindow(window)
-  return [window]
+  return window
 }
 
 /** Says which limit an unreadable window stands in. */

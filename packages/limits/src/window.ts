@@ -112,7 +112,7 @@ export function parseWindows(windows: string | readonly string[]): readonly Wind
 }
 
 /** Refuses two windows of one length: the wider would never decide, and both would go by nearly one name. */
-export function checkLengths(windows: readonly Window[]): void {
+function checkLengths(windows: readonly Window[]): void {
   const lengths = windows.map(({ windowMs }) => windowMs)
   const second = windows.find(({ windowMs }, index) => lengths.indexOf(windowMs) < index)
   if (second === undefined) return

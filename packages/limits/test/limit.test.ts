@@ -68,9 +68,13 @@ describe('limit', () => {
       )
       assert.throws(() => limit('a', `${first}, ${second}`), refused('INVALID_WINDOW', reason(first, second)))
     }
-    assert.throws(
-      () => limit('a', '5/s', { minGap: '1000ms' }),
-      refused('INVALID_WINDOW', reason('5/s', '1/1000ms')),
-    )
+  })
+
+  it('lets the tighter decide where a window is as long as the distance', () => {
+    const textsOf = (windows: string, minGap: string) =>
+      limit('a', windows, { minGap }).windows.map(({ text }) => text)
+    assert.deepEqual(textsOf('5/s, 9/min', '1000ms'), ['9/min', '1/1000ms'])
+    assert.deepEqual(textsOf('1/s', '1s'), ['1/1s'])
+    assert.deepEqual(textsOf('0/s, 9/min', '1s'), ['0/s', '9/min'])
   })
 })

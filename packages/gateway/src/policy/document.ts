@@ -154,13 +154,6 @@ function readBounds(fields: Fields, path: string, faults: Faults): Bounds | unde
       ? ({ kind: 'delay' } as const)
       : readOver(fields.over, join(path, 'over'), faults)
   if (windows === undefined || over === undefined) return undefined
-  const same = windows.find(({ windowMs }) => windowMs === minGapMs)
-  if (same !== undefined) {
-    return faults.add(
-      join(path, 'minGap'),
-      `is as long as the window ${same.text}, which would therefore never decide: leave that window out`,
-    )
-  }
   return { windows, minGapMs, over }
 }
 

@@ -57,10 +57,6 @@ const table: readonly (readonly [document: unknown, ...told: readonly string[]])
   [{ limits: [{ ...limit, for: { category: [] } }] }, 'limits[0].for.category: is an empty list'],
   [{ limits: [{ ...limit, for: { category: 5 } }] }, 'limits[0].for.category: expected a text; this is 5'],
   [
-    { limits: [{ ...limit, max: '2/day', minGap: '24h' }] },
-    'limits[0].minGap: is as long as the window 2/day, which',
-  ],
-  [
     { limits: [{ ...limit, max: ['2/day', '3/24h'] }] },
     "limits[0].max: '2/day' and '3/24h' are equally long",
   ],
