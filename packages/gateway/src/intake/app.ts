@@ -13,7 +13,7 @@ import Fastify, {
 import { SluiceError } from '../errors.ts'
 import { http } from '../node-http.ts'
 import { parseJson } from './json.ts'
-import { createPipelines, isFollowed } from './pipelines.ts'
+import { createPipelines, isExcused, isFollowed } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
 import { createTurns, type TurnsOptions } from './turns.ts'
 import { isWebSocketUpgrade } from './websocket/request.ts'
@@ -51,7 +51,7 @@ export function createApp(config: AppOptions): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 4_096 },
-    clientErrorHandler,
+    clientErrorHandler: (error, socket) => refuseClient(error, socket, config.requestTimeoutMs),
     frameworkErrors: (error: FastifyError, _request: FastifyRequest, reply: FastifyReply) => {
       sendProblem(reply, asSluiceError(error))
     },
@@ -116,12 +116,14 @@ function isUtf8Type(type: string | undefined): boolean {
 }
 
 /** What is no HTTP, or came too slowly: there is no request yet, so the answer is written by hand. */
-function clientErrorHandler(error: Error & { code?: string }, socket: Socket): void {
+function refuseClient(error: Error & { code?: string }, socket: Socket, requestTimeoutMs: number): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
   }
-  refuseSocket(socket, clientErrorOf(error.code))
+  const refuse = (): void => refuseSocket(socket, clientErrorOf(error.code))
+  const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+  if (!isLate || !isExcused(socket, requestTimeoutMs, refuse)) refuse()
 }
 
 function clientErrorOf(code: string | undefined): SluiceError {

@@ -33,6 +33,13 @@ const pipelines = new WeakMap<Socket, Pipeline>()
 /** Whether something waits behind the request that is under way: then its answer must not end the connection. */
 export const isFollowed = (socket: Socket): boolean => pipelines.get(socket)?.isFollowed ?? false
 
+/**
+ * Whether a connection whose time for a request is over is excused: it was not read on because something waits on it.
+ * Then it has as long again from when it is read on, and `late` is called if that is not enough either.
+ */
+export const isExcused = (socket: Socket, againMs: number, late: () => void): boolean =>
+  pipelines.get(socket)?.excuse(againMs, late) ?? false
+
 export function createPipelines(options: PipelinesOptions): RequestListener {
   const { handle, waitingMax = 256, waitingMaxOfAll = 20_000 } = options
   const bounds: Bounds = { handle, waitingMax, waitingMaxOfAll, waiting: 0 }
@@ -54,6 +61,8 @@ class Pipeline {
   #waiting: Asked[] | undefined
   /** The last request to be answered is known. */
   #isEnding = false
+  #taken = 0
+  #latest: IncomingMessage | undefined
 
   constructor(socket: Socket, bounds: Bounds) {
     this.#socket = socket
@@ -64,7 +73,25 @@ class Pipeline {
     return this.#waiting !== undefined && this.#waiting.length > 0
   }
 
+  excuse(againMs: number, late: () => void): boolean {
+    if (!this.isFollowed) return false
+    // What is late is the body of the last one, or the one behind it.
+    const due = this.#latest!.complete ? this.#taken + 1 : this.#taken
+    let wasRead = false
+    const look = (): void => {
+      const isThere = this.#taken > due || (this.#taken === due && this.#latest!.complete)
+      if (isThere || this.#socket.destroyed) return
+      if (wasRead) late()
+      else setTimeout(look, againMs).unref()
+      wasRead = !this.isFollowed
+    }
+    look()
+    return true
+  }
+
   take(request: IncomingMessage, response: ServerResponse): void {
+    this.#taken += 1
+    this.#latest = request
     if (this.#isBusy) this.#hold(request, response)
     else this.#start(request, response)
   }

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { createApp } from '../../src/intake/app.ts'
 import { defaultConfig, message, type Stub, startStub } from './stub.ts'
 
@@ -247,6 +248,51 @@ for (const [what, pieces] of [
     const answer = await rest(socket)
     clearInterval(drip)
     assert.match(answer, /^HTTP\/1.1 408 Request Timeout\r\n[\s\S]*"code":"REQUEST_TIMEOUT"/)
+  })
+}
+
+/** Answers each request after so many milliseconds, the last of the list for all that follow. */
+async function openSlow(t: TestContext, requestTimeoutMs: number, ...takesMs: number[]): Promise<Socket> {
+  const app = createApp({ ...defaultConfig, requestTimeoutMs })
+  let next = 0
+  app.post('/', async () => {
+    await delay(takesMs[Math.min(next++, takesMs.length - 1)])
+    return 'done'
+  })
+  const url = await app.listen({ host: '127.0.0.1', port: 0 })
+  t.after(() => app.close())
+  const socket = connect(Number(new URL(url).port), '127.0.0.1')
+  t.after(() => socket.destroy())
+  socket.on('error', () => {})
+  return socket
+}
+
+const slowHead = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
+
+test('a request that is late because nothing was read while others were answered is not cut off', {
+  timeout: 10_000,
+}, async (t) => {
+  const socket = await openSlow(t, 500, 100)
+  // More than Node reads at once, so that one of them is begun and the rest of it is still to be read.
+  const body = JSON.stringify('x'.repeat(3_000))
+  const one = `${slowHead}content-length: ${body.length}\r\n`
+  socket.write(`${one}\r\n${body}`.repeat(24))
+  socket.write(`${one}connection: close\r\n\r\n${body}`)
+  const statuses = (await rest(socket)).match(/HTTP\/1\.1 \d+/g)
+  assert.deepEqual(statuses, Array<string>(25).fill('HTTP/1.1 200'))
+})
+
+for (const [what, piece] of [
+  ['headers', slowHead],
+  ['body', `${slowHead}content-length: 1000\r\n\r\n{`],
+] as const) {
+  test(`one that never ends its ${what} behind others is cut off when it had its time`, {
+    timeout: 10_000,
+  }, async (t) => {
+    const socket = await openSlow(t, 300, 1_400, 0)
+    socket.write(`${slowHead}content-length: 2\r\n\r\n{}`.repeat(2) + piece)
+    const statuses = (await rest(socket)).match(/HTTP\/1\.1 \d+/g)
+    assert.deepEqual(statuses, ['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 408'])
   })
 }
 
