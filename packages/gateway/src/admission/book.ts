@@ -16,8 +16,11 @@ export interface BookOptions {
   readonly clock: Clock
 }
 
-/** Subjects that push each other's instant on settle in two rounds or three; more would be a loop. */
-const roundsMax = 16
+/**
+ * Each round moves the instant on to a place of another subject, nearly always two or three times. It is as often as
+ * they hold places by turns where their limits keep a distance; more than this would be a loop.
+ */
+const roundsMax = 2_000
 
 export function createBook(options: BookOptions): Book {
   const { state, policy, hours, clock } = options

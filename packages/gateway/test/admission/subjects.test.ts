@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createHarness, hour, minute } from '../harness.ts'
+import { createHarness, hour, minute, second } from '../harness.ts'
 
 const tenantAnd = (mine: object, more: object = {}) => ({
   version: 1,
@@ -50,6 +50,30 @@ test('limits under several subjects agree on the earliest instant of all, in a d
   assert.equal(dry.decision.limit, decision.limit)
   await harness.runFor(3 * hour)
   assert.equal(harness.sent().length, 3)
+  await harness.check()
+  await harness.stop()
+})
+
+test('subjects that hold places by turns agree behind the last of them, however many these are', async () => {
+  const apart = { for: 'any', max: ['1000/h'], minGap: '900ms', over: 'delay' }
+  const harness = await createHarness({
+    policy: {
+      version: 1,
+      limits: [
+        { ...apart, name: 'person', per: ['recipient'] },
+        { ...apart, name: 'author', per: ['actor'] },
+      ],
+    },
+  })
+  const at = (index: number): number => harness.start + index * second
+  for (let index = 2; index <= 60; index += 2) {
+    await harness.post({ sendAt: at(index) })
+    await harness.post({ recipient: `reader-${index}`, actor: 'bob', sendAt: at(index + 1) })
+  }
+  const { decision } = await harness.post({ actor: 'bob', sendAt: at(2) })
+  assert.equal(decision.at, at(61) + 920)
+  await harness.runFor(2 * minute)
+  assert.equal(harness.sent().length, 61)
   await harness.check()
   await harness.stop()
 })
