@@ -11,8 +11,11 @@ import { startWire, type Wire } from './wire.ts'
 const rules = [limit('two', '2/day'), limit('all', '5/30min', { stream: 'all', minGap: 1 })]
 const subjects = Array.from({ length: 60 }, (_, index) => `user:${index}`)
 const deadlineMs = 20_000
-/** A wire this long makes everything that is sent without waiting one turn, whatever chunks it is cut into. */
-const delayMs = 30
+/**
+ * A wire this long makes everything that is sent without waiting one turn, whatever chunks it is cut into. A busy
+ * machine stalls for 30 ms between two of them.
+ */
+const delayMs = 120
 
 describe('round trips of the Redis store', () => {
   const at = (url: string) => ({ host: new URL(url).hostname, port: Number(new URL(url).port) })
