@@ -37,7 +37,7 @@ export const benchmarks = {
   },
   'end-to-end': {
     what: 'from POST to settled, beside the stack that one would join together',
-    options: { rounds: 5, messages: 10_000 },
+    options: { rounds: 5, messages: 30_000 },
     rivals: true,
   },
   scheduled: {

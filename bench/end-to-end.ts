@@ -4,7 +4,7 @@
  * accepts at once. Singles and batches of 100 in a closed loop, then singles at half the rate that each itself
  * reached, where latency is measured. Every round has fresh processes.
  *
- *     npm run bench -- end-to-end [--rounds 5] [--messages 10000]
+ *     npm run bench -- end-to-end [--rounds 5] [--messages 30000]
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -164,7 +164,7 @@ save({
     compare('CPU of the process, a message in a batch', 'µs', ({ batch }) => batch.cpuMicros),
   ],
   notes: [
-    `${messages} single messages, ${messages * 2} in batches, 64 connections, 10,000 people of 10 tenants, after half as many of each to warm up; all were settled exactly once.`,
+    `${messages} single messages, ${messages * 2} in batches, 64 connections, 10,000 people of 10 tenants, after half as many of each to warm up, because V8 compiles for some 30,000 messages; all were settled exactly once.`,
     'Ours is on disk before it answers (`synchronous=FULL`); the stack loses up to a second with the machine (`appendfsync everysec`). The CPU of its Redis is not in its figures.',
   ],
 })
