@@ -5,7 +5,14 @@ import { describe, it, type TestContext } from 'node:test'
 import { Cluster, Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { needs } from '../../../../scripts/services/needs.ts'
-import { createLimits, type Limits, limit, type RedisClient, redisStore } from '../../src/index.ts'
+import {
+  createLimits,
+  type Decision,
+  type Limits,
+  limit,
+  type RedisClient,
+  redisStore,
+} from '../../src/index.ts'
 import { startWire, type Wire } from './wire.ts'
 
 const rules = [limit('two', '2/day'), limit('all', '5/30min', { stream: 'all', minGap: 1 })]
@@ -99,11 +106,18 @@ describe('round trips of the Redis store', () => {
       wire.bytes = 0
       await limits.takeMany(calls)
       const knownBytes = wire.bytes
-      await client.script('FLUSH')
-      wire.delayMs = delayMs
+      let decisions: readonly Decision[] = []
       wire.turns = 0
-      wire.bytes = 0
-      const decisions = await limits.takeMany([...calls, ...calls])
+      // Other files share the server: where one of them taught it the script in between, or the machine stood
+      // still, it is tried anew.
+      for (let tries = 0; tries < 5 && wire.turns !== 2; tries += 1) {
+        wire.delayMs = 0
+        await client.script('FLUSH')
+        wire.delayMs = 30
+        wire.turns = 0
+        wire.bytes = 0
+        decisions = await limits.takeMany([...calls, ...calls])
+      }
       assert.equal(wire.turns, 2)
       // Twice as many calls, each sent twice, and one text of the script.
       assert.ok(wire.bytes < 4 * knownBytes + 40_000, `${wire.bytes} bytes, ${knownBytes} for half of them`)
