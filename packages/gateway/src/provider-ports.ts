@@ -29,10 +29,22 @@ export interface Message {
   readonly unsubscribeUrl?: string
 }
 
+/**
+ * How patiently a failed call is repeated. `greylisting`: the recipient's server asks to come back in minutes.
+ * `outage`: the service behind is away, and may be for hours. Absent: the pool's ordinary backoff.
+ */
+export type RetryKind = 'greylisting' | 'outage'
+
 export type SendResult =
   | { readonly outcome: 'delivered'; readonly providerMessageId?: string; readonly detail?: string }
   /** The account is over its rate. `retryAfter` as the provider wrote it: seconds or an HTTP date. */
-  | { readonly outcome: 'rate_limited'; readonly retryAfter?: string; readonly detail: string }
+  | {
+      readonly outcome: 'rate_limited'
+      readonly retryAfter?: string
+      readonly detail: string
+      /** The recipient's own endpoint (an origin) that said so: it alone is blocked, the account is untouched. */
+      readonly endpoint?: string
+    }
   /** The notification's own fault; says nothing about the account. */
   | { readonly outcome: 'rejected'; readonly invalidAddress: boolean; readonly detail: string }
   /** The account's fault (5xx, time-out before an answer, no connection); nothing was delivered, unless `unheard`. */
@@ -43,6 +55,12 @@ export type SendResult =
       readonly unheard?: boolean
       /** It is the recipient who could not be reached: says nothing about the account. */
       readonly blameless?: boolean
+      /** The recipient's own endpoint (an origin) that failed: its failures are counted there, not at the account. */
+      readonly endpoint?: string
+      /** Where the ordinary backoff would give up too early. */
+      readonly retry?: RetryKind
+      /** When the service said to come back: seconds or an HTTP date, as it wrote it. */
+      readonly retryAfter?: string
     }
   /** It may or may not have been delivered. */
   | { readonly outcome: 'unknown'; readonly detail: string }
