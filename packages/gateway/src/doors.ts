@@ -65,8 +65,29 @@ export interface Gate {
   callUp(tenant: string, ids: readonly string[]): Promise<void>
   /** Ends the collecting of a digest: sends it, its items one by one, or leaves it open until a limit admits it. */
   closeDigest(digest: Digest): Promise<void>
-  /** Sends dead letters on their way again; returns how many. */
-  redrive(query: Omit<DeadLetterQuery, 'limit' | 'cursor'>): Promise<number>
+  /** Sends dead letters on their way again. */
+  redrive(request: RedriveRequest): Promise<RedriveResult>
+}
+
+/** The dead letters that an operator wants on their way again: those that fit all of it. */
+export interface RedriveRequest extends Omit<DeadLetterQuery, 'limit' | 'cursor' | 'priority' | 'causes'> {
+  /** Everything that fits, calls of unknown outcome too. A filter by channel or tenant alone leaves these out. */
+  readonly all?: boolean
+  /** Only counts. */
+  readonly dryRun?: boolean
+  /** The tenant of who asks: ids that are no dead letters are looked up there, where the filter names no tenant. */
+  readonly caller?: string
+}
+
+/** A letter that was left where it is. */
+export interface RedriveLeft {
+  readonly notificationId: string
+  readonly why: 'not_dead' | 'expired' | 'cancelled' | 'queue_full'
+}
+
+export interface RedriveResult {
+  readonly redriven: number
+  readonly left: readonly RedriveLeft[]
 }
 
 /** A batch for the background: its message, who is to get it, and who is refused already. */

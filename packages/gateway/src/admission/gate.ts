@@ -18,6 +18,7 @@ import { createOpenDigests } from './open-digests.ts'
 import type { PeopleCache } from './people.ts'
 import type { PlatformLine } from './platform.ts'
 import { createRedecision } from './redecision.ts'
+import { createRedrive } from './redrive.ts'
 import { createUsage } from './usage.ts'
 
 export interface GateOptions {
@@ -42,13 +43,14 @@ export function createGate(options: GateOptions): Gate {
   const digests = createOpenDigests({ store, random })
   const decider = createDecider({ ...options, digests })
   const acceptance = createAcceptance({ ...options, digests, decider })
-  const redecision = createRedecision({ ...options, decider, acceptance })
+  const { bringBack, ...redecision } = createRedecision({ ...options, decider, acceptance })
   const closer = createDigestCloser({ ...options, digests, decider })
 
   return {
     admit: acceptance.admit,
     cancel: createCancellation(options),
     ...redecision,
+    redrive: createRedrive({ store, ledger: options.ledger, bringBack }),
     closeDigest: closer.close,
     usage: createUsage(options),
 

@@ -4,7 +4,7 @@
  */
 import type { Agenda, Book, Ledger } from '../doors.ts'
 import type { Notification, Patch, Recipient } from '../model.ts'
-import type { Clock, DeadLetterQuery, Store } from '../ports.ts'
+import type { Clock, Store } from '../ports.ts'
 import { type Acceptance, digestWrites } from './acceptance.ts'
 import type { Case, Deciding } from './case.ts'
 import { type Decider, moveTo } from './decider.ts'
@@ -13,7 +13,7 @@ import type { PeopleCache } from './people.ts'
 import type { PlatformLine } from './platform.ts'
 
 export interface RedecisionOptions {
-  readonly store: Pick<Store, 'notification' | 'deadLetters' | 'waiting'>
+  readonly store: Pick<Store, 'notification' | 'waiting'>
   readonly ledger: Ledger
   readonly book: Book
   readonly people: PeopleCache
@@ -30,13 +30,12 @@ export interface Redecision {
   resume(notifications: readonly Notification[]): Promise<void>
   /** Those whose turn in the line has come before the instant on record. */
   callUp(tenant: string, ids: readonly string[]): Promise<void>
-  /** Dead letters, on their way again; returns how many. */
-  redrive(query: Omit<DeadLetterQuery, 'limit' | 'cursor'>): Promise<number>
+  /** One dead letter, on its way again; false where the record has moved meanwhile. */
+  bringBack(dead: Notification): Promise<boolean>
   /** Writes what a person wants, and lets what waits for them obey it at once. */
   saveRecipient(person: Recipient): Promise<void>
 }
 
-const redrivePage = 200
 /** A raised limit may let thousands pass in one instant. */
 const calledAtOnce = 100
 /** Until what was due and could not be decided is tried again. */
@@ -130,22 +129,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
         await Promise.all(ids.slice(from, from + calledAtOnce).map((id) => callOne(tenant, id)))
     },
 
-    async redrive(query) {
-      let redriven = 0
-      for (let cursor: string | null | undefined; cursor !== null; ) {
-        const page = await store.deadLetters({
-          ...query,
-          ...(cursor === undefined ? {} : { cursor }),
-          limit: redrivePage,
-        })
-        for (const notification of page.items) {
-          const person = await people.find(notification.tenant, notification.to.id)
-          await book.cancel([{ notification, person }])
-          if (await redecide(notification, { patient: true }, { attempts: 0 })) redriven += 1
-        }
-        cursor = page.nextCursor
-      }
-      return redriven
+    async bringBack(dead) {
+      const person = await people.find(dead.tenant, dead.to.id)
+      await book.cancel([{ notification: dead, person }])
+      return redecide(dead, { patient: true }, { attempts: 0 })
     },
 
     async saveRecipient(person) {

@@ -12,8 +12,8 @@ import {
   helpOf,
   readArguments,
 } from './command.ts'
-import { exitCodes, type Io } from './io.ts'
-import { type Column, instant, table } from './text.ts'
+import { exitCodes, Failure, type Io } from './io.ts'
+import { type Column, instant, plain, table } from './text.ts'
 
 const actions = ['list', 'redrive'] as const
 const pageSize = 500
@@ -28,6 +28,7 @@ export const form: CommandForm = {
     cause: { value: '<cause>', text: `One of ${deadCauses.join(', ')}` },
     channel: { value: '<channel>', text: `One of ${channels.join(', ')}` },
     limit: { value: '<n>', text: 'List at most so many; 100 by default' },
+    all: { text: 'With redrive: everything that fits, letters of unknown outcome too' },
     'dry-run': { text: 'With redrive: only count' },
   },
   examples: [
@@ -56,7 +57,8 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   if (!(actions as readonly string[]).includes(action))
     throw badUsage(form, `"${action}" is neither list nor redrive${didYouMean(action, actions)}`)
   if (action === 'list' && ids !== undefined) throw badUsage(form, `"${ids}" is one argument too many`)
-  if (action === 'list' && read.has('dry-run')) throw badUsage(form, '--dry-run belongs to redrive')
+  for (const option of ['dry-run', 'all'])
+    if (action === 'list' && read.has(option)) throw badUsage(form, `--${option} belongs to redrive`)
   const filter = filterOf(read)
   const client = createClient(read, io)
   if (action === 'list') await list(client, filter, read, io)
@@ -93,6 +95,11 @@ async function list(client: Client, filter: Filter, args: Arguments, io: Io): Pr
   else io.out(`${table(io, columns, items)}\n\n${items.length}${more ? ' of more: --limit' : ''}`)
 }
 
+interface Redriven {
+  readonly redriven: number
+  readonly left: readonly { readonly notificationId: string; readonly why: string }[]
+}
+
 async function redrive(
   client: Client,
   filter: Filter,
@@ -102,24 +109,51 @@ async function redrive(
 ): Promise<void> {
   if (ids !== undefined && (ids.length > idsMax || ids.includes('')))
     throw badUsage(form, `ids are separated by commas, at most ${idsMax}`)
-  if (args.has('dry-run')) {
-    const { items } = await letters(client, filter, Number.POSITIVE_INFINITY)
-    const count =
-      ids === undefined ? items.length : items.filter((item) => ids.includes(item.notificationId)).length
-    io.out(
-      args.has('json') ? JSON.stringify({ wouldRedrive: count }) : `${count} would go on their way again.`,
+  const ask = (how: { readonly all?: boolean; readonly dryRun?: boolean }) =>
+    client.post<Redriven>('/dead-letters/redrive', {
+      ...filter,
+      ...(ids === undefined ? {} : { ids }),
+      ...how,
+    })
+  const isNamed = ids !== undefined || Object.keys(filter).length > 0
+  const isDry = args.has('dry-run')
+  const all = args.has('all') || (!isNamed && (isDry || (await isWanted(ask, io))))
+  if (!isNamed && !all) throw new Failure('Nothing was redriven.')
+  const answer = await ask({ ...(all ? { all } : {}), ...(isDry ? { dryRun: true } : {}) })
+  io.out(args.has('json') ? JSON.stringify(answer) : redrivenText(answer, isDry))
+}
+
+/** Asks a person before everything goes on its way again; a program has to say `--all`. */
+async function isWanted(
+  ask: (how: { readonly all: true; readonly dryRun: true }) => Promise<Redriven>,
+  io: Io,
+): Promise<boolean> {
+  if (io.ask === undefined) {
+    throw badUsage(
+      form,
+      'redrive without a filter would take every dead letter, also those that may have arrived: add --all, ids, or a filter such as --cause',
     )
-    return
   }
-  const answer = await client.post<{ readonly redriven: number }>('/dead-letters/redrive', {
-    ...filter,
-    ...(ids === undefined ? {} : { ids }),
-  })
-  io.out(
-    args.has('json')
-      ? JSON.stringify(answer)
-      : `${answer.redriven} ${answer.redriven === 1 ? 'is' : 'are'} on their way again.`,
-  )
+  const { redriven } = await ask({ all: true, dryRun: true })
+  const answer = await io.ask(`Send all ${redriven} dead letters on their way again? [y/N] `)
+  return /^y(es)?$/i.test(answer.trim())
+}
+
+function redrivenText({ redriven, left }: Redriven, isDry: boolean): string {
+  const head = isDry
+    ? `${redriven} would go on their way again.`
+    : `${redriven} ${redriven === 1 ? 'is' : 'are'} on their way again.`
+  return [
+    head,
+    ...left.map(({ notificationId, why }) => `${plain(notificationId)} stays: ${whyText[why] ?? plain(why)}`),
+  ].join('\n')
+}
+
+const whyText: Readonly<Record<string, string>> = {
+  not_dead: 'it is no dead letter',
+  expired: 'it has expired',
+  cancelled: 'it was cancelled',
+  queue_full: 'the queue of its tenant is full',
 }
 
 async function letters(

@@ -2,6 +2,7 @@
  * What a command has to do with the world around it: its variables, its working folder, and the two streams it
  * writes to. A command is a function of its arguments and this, and answers its exit code.
  */
+import { createInterface } from 'node:readline/promises'
 
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>
@@ -12,6 +13,8 @@ export interface Io {
   out(text: string): void
   /** A line, or several, to standard error. */
   err(text: string): void
+  /** Asks a person for a line; absent where nobody sits at a terminal. */
+  readonly ask?: (question: string) => Promise<string>
 }
 
 export const exitCodes = { ok: 0, failure: 1, usage: 2 } as const
@@ -24,9 +27,20 @@ export class Failure extends Error {
   }
 }
 
+async function askAtTerminal(question: string): Promise<string> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr })
+  try {
+    return await terminal.question(question)
+  } finally {
+    terminal.close()
+  }
+}
+
 export function processIo(): Io {
   const wanted = !process.env.NO_COLOR && process.env.TERM !== 'dumb'
+  const isAttended = process.stdin.isTTY === true && process.stderr.isTTY === true
   return {
+    ...(isAttended ? { ask: askAtTerminal } : {}),
     env: process.env,
     cwd: process.cwd(),
     colours: process.stdout.isTTY === true && wanted,

@@ -158,7 +158,19 @@ export const poolsSchema = Type.Object(
   { $id: 'Pools' },
 )
 
-export const redriveSchema = Type.Object({ redriven: Type.Integer() }, { $id: 'Redriven' })
+export const redriveSchema = Type.Object(
+  {
+    redriven: Type.Integer(),
+    left: Type.Array(
+      Type.Object({
+        notificationId: Type.String(),
+        why: oneOf(['not_dead', 'expired', 'cancelled', 'queue_full']),
+      }),
+      { description: 'The letters that stay: the named ones, and those for which their tenant has no room.' },
+    ),
+  },
+  { $id: 'Redriven' },
+)
 
 export const policySchema = Type.Object(
   { version: Type.String(), policy: Type.Unsafe<object>({ type: 'object' }) },

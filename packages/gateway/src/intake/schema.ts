@@ -201,8 +201,15 @@ export const redriveBody = Type.Object(
     ids: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { minItems: 1, maxItems: 1_000 }),
     ),
+    all: Type.Optional(Type.Boolean({ description: 'Everything that fits, calls of unknown outcome too.' })),
+    dryRun: Type.Optional(Type.Boolean({ description: 'Only counts. Default false.' })),
   },
-  { ...closed, $id: 'RedriveRequest', description: 'Those that fit all of it; an empty object: all.' },
+  {
+    ...closed,
+    $id: 'RedriveRequest',
+    description:
+      'A filter, `ids` or `all`; without any of them the request is refused. Letters with the cause `outcome_unknown`, which may have arrived, are taken only where `cause`, `ids` or `all` names them.',
+  },
 )
 export type RedriveBody = Static<typeof redriveBody>
 

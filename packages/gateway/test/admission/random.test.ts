@@ -90,7 +90,7 @@ test('whatever is posted, cancelled, redriven and restarted ends in one state, i
       const optOuts = below(2) === 0 ? [] : [{ category: 'rare' }]
       const timeZone = one(['Europe/Rome', 'UTC', 'America/New_York'])
       await harness.done(gate.saveRecipient({ tenant: 'default', id: `u${below(4)}`, optOuts, timeZone }))
-    } else if (what === 15) await harness.done(gate.redrive({}))
+    } else if (what === 15) await harness.done(gate.redrive({ all: true }))
     else if (what === 16 && below(3) === 0) {
       const now = harness.clock.now()
       await harness.check()
@@ -101,7 +101,7 @@ test('whatever is posted, cancelled, redriven and restarted ends in one state, i
 
   for (let steps = 0; steps < 250; steps += 1) await step()
   await harness.runFor(day)
-  await harness.done(harness.gateway.gate.redrive({}))
+  await harness.done(harness.gateway.gate.redrive({ all: true }))
   await harness.runFor(day)
 
   const arrived = new Map<string, number[]>()

@@ -47,12 +47,28 @@ test('dead letters are listed, counted, and sent on their way again', async (t) 
     true,
   )
   assert.equal((await run('redrive', '--dry-run')).out, '1 would go on their way again.')
-  assert.equal((await run('redrive', 'other,ids', '--dry-run', '--json')).out, '{"wouldRedrive":0}')
+  assert.equal(
+    (await run('redrive', 'other,ids', '--dry-run')).out,
+    '0 would go on their way again.\nother stays: it is no dead letter\nids stays: it is no dead letter',
+  )
+
+  const unasked = await run('redrive')
+  assert.equal(unasked.code, 2, 'a program that names nothing would take everything')
+  assert.match(unasked.err, /add --all, ids, or a filter/)
+  const questions: string[] = []
+  const declined = await sluice(['dead-letters', 'redrive', '--url', gateway.url], {
+    ask: async (question) => {
+      questions.push(question)
+      return 'n'
+    },
+  })
+  assert.deepEqual([declined.code, questions], [1, ['Send all 1 dead letters on their way again? [y/N] ']])
+  assert.match((await run()).out, /attempts_exhausted/, 'nothing was redriven')
 
   answer = 200
   assert.equal((await run('redrive', id)).out, '1 is on their way again.')
   assert.equal(await eventually([], /No dead letters/), 'No dead letters.')
-  assert.equal((await run('redrive', '--json')).out, '{"redriven":0}')
+  assert.equal((await run('redrive', '--all', '--json')).out, '{"redriven":0,"left":[]}')
 })
 
 test('what redrive and list do not know is bad usage', async () => {
@@ -60,6 +76,8 @@ test('what redrive and list do not know is bad usage', async () => {
     ['redirve'],
     ['list', 'x'],
     ['list', '--dry-run'],
+    ['list', '--all'],
+    ['redrive'],
     ['--cause', 'bad'],
     ['--channel', 'emial'],
     ['--limit', 'x'],

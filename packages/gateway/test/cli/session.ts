@@ -19,6 +19,8 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
   readonly colours?: boolean
+  /** Somebody sits at the terminal and answers so. */
+  readonly ask?: Io['ask']
 }
 
 /** Runs `sluice` with these arguments. */
@@ -28,6 +30,7 @@ export async function sluice(args: readonly string[], options: RunOptions = {}):
     env: options.env ?? {},
     cwd: options.cwd ?? process.cwd(),
     colours: options.colours ?? false,
+    ...(options.ask === undefined ? {} : { ask: options.ask }),
     out: (text) => void lines.out.push(text),
     err: (text) => void lines.err.push(text),
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { DeadCause } from '../../src/model.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 import { broken, createScripted, delivered, refused, throttled } from './scripted.ts'
 
@@ -90,8 +91,10 @@ test('after the last attempt it is a dead letter with its cause, and a redrive s
     [1, 2, 3, 4, 5, 6],
   )
   up = true
-  assert.equal(await harness.done(harness.gateway.gate.redrive({ cause: 'outcome_unknown' })), 0)
-  assert.equal(await harness.done(harness.gateway.gate.redrive({ cause: 'attempts_exhausted' })), 1)
+  const redriven = async (cause: DeadCause) =>
+    (await harness.done(harness.gateway.gate.redrive({ cause }))).redriven
+  assert.equal(await redriven('outcome_unknown'), 0)
+  assert.equal(await redriven('attempts_exhausted'), 1)
   await harness.runFor(second)
   assert.equal((await harness.notification(id)).status, 'delivered')
   await harness.check()

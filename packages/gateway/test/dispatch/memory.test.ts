@@ -79,7 +79,7 @@ test('a call of unknown outcome counts also after a redrive', async () => {
   const { id } = await harness.post()
   await harness.runFor(second)
   assert.equal((await harness.notification(id)).timeline.at(-1)?.reason, 'outcome_unknown')
-  assert.equal(await harness.done(harness.gateway.gate.redrive({ causes: ['outcome_unknown'] })), 1)
+  assert.equal((await harness.done(harness.gateway.gate.redrive({ cause: 'outcome_unknown' }))).redriven, 1)
   await harness.runFor(second)
   assert.equal(calls.length, 2)
   // Two may have reached the person: a third has to wait for the day to pass.

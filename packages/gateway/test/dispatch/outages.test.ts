@@ -177,10 +177,10 @@ test('a redrive while every account is blocked calls none of them, and what it m
   await harness.runFor(10 * second)
   assert.deepEqual(await dead(harness), { pool_blocked: 200 })
   const calls = harness.side.calls().length
-  assert.equal(await harness.done(harness.gateway.gate.redrive({})), 200)
+  assert.equal((await harness.done(harness.gateway.gate.redrive({ all: true }))).redriven, 200)
   await harness.runFor(4 * second)
   assert.equal(harness.counts().queued, 200, 'it waits like everything else')
-  assert.equal(await harness.done(harness.gateway.gate.redrive({})), 0)
+  assert.equal((await harness.done(harness.gateway.gate.redrive({ all: true }))).redriven, 0)
   await harness.runFor(10 * second)
   assert.deepEqual(await dead(harness), { pool_blocked: 200 })
   await harness.runUntil(start + minute - 1)

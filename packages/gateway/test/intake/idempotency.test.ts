@@ -118,7 +118,7 @@ for (const key of ['', 'x'.repeat(256), 'tab\tinside']) {
     for (const [path, body] of [
       ['/notifications', message],
       ['/decisions', message],
-      ['/dead-letters/redrive', {}],
+      ['/dead-letters/redrive', { all: true }],
       ['/policy/validate', {}],
     ] as const) {
       const { status, body: problem } = await stub.ask('POST', path, body, { 'idempotency-key': key })
@@ -129,7 +129,9 @@ for (const key of ['', 'x'.repeat(256), 'tab\tinside']) {
 
 test('a repeated redrive drives nothing again', async () => {
   const headers = { 'idempotency-key': 'redrive' }
-  assert.deepEqual((await stub.ask('POST', '/dead-letters/redrive', {}, headers)).body, { redriven: 3 })
-  assert.deepEqual((await stub.ask('POST', '/dead-letters/redrive', {}, headers)).body, { redriven: 3 })
+  const answer = { redriven: 3, left: [] }
+  const everything = { all: true }
+  assert.deepEqual((await stub.ask('POST', '/dead-letters/redrive', everything, headers)).body, answer)
+  assert.deepEqual((await stub.ask('POST', '/dead-letters/redrive', everything, headers)).body, answer)
   assert.equal(stub.redrives.length, 1)
 })

@@ -72,14 +72,19 @@ test('a page from elsewhere cannot send anything, over a real socket', async () 
   const send = (headers: Record<string, string>): Promise<number> =>
     new Promise((resolve, reject) => {
       const outgoing = request(
-        { port, method: 'POST', path: '/api/v1/dead-letters/redrive', headers },
+        {
+          port,
+          method: 'POST',
+          path: '/api/v1/dead-letters/redrive',
+          headers: { ...headers, 'content-type': 'application/json' },
+        },
         (answer) => {
           answer.resume()
           resolve(answer.statusCode ?? 0)
         },
       )
       outgoing.on('error', reject)
-      outgoing.end()
+      outgoing.end('{"all":true}')
     })
   assert.equal(await send({ host: 'evil.example' }), 403)
   assert.equal(await send({ host: `127.0.0.1:${port}`, origin: 'https://evil.example' }), 403)

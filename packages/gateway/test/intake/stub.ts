@@ -240,7 +240,7 @@ function createMemory() {
     closeDigest: async () => {},
     async redrive(query) {
       stub.redrives.push(query)
-      return 3
+      return { redriven: 3, left: [] }
     },
   }
 

@@ -25,6 +25,7 @@ import {
   type RedriveBody,
   redriveBody,
 } from '../schema.ts'
+import { invalidRequest } from '../validation.ts'
 import { headed, pageAnswer } from './notifications.ts'
 
 export interface OperationRoutesOptions {
@@ -44,9 +45,8 @@ const policyLevelsMax = 12
 export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
   const { gate, store, ledger, policy, templates, pools, idempotency, now } = options
 
-  async function redrive(body: RedriveBody, keep: Keep | undefined) {
-    const redriven = await gate.redrive(definedOf(body))
-    const answer = { status: 200, body: JSON.stringify({ redriven }) }
+  async function redrive(body: RedriveBody, caller: string, keep: Keep | undefined) {
+    const answer = { status: 200, body: JSON.stringify(await gate.redrive({ ...definedOf(body), caller })) }
     if (keep !== undefined) await ledger.commit({ answer: keep(answer) })
     return answer
   }
@@ -76,7 +76,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
     {
       method: 'POST',
       path: `${basePath}/dead-letters/redrive`,
-      summary: 'Send dead letters on their way again, all or some',
+      summary: 'Send dead letters on their way again, some or all',
       access: 'operator',
       body: redriveBody,
       bodyOptional: true,
@@ -89,7 +89,10 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
         'STATE_UNAVAILABLE',
       ],
       async handle(request, reply) {
-        const answer = await idempotency.once(request, (keep) => redrive(request.body as RedriveBody, keep))
+        const body = request.body as RedriveBody
+        checkRedrive(body)
+        const { tenant } = request.caller
+        const answer = await idempotency.once(request, (keep) => redrive(body, tenant, keep))
         return headed(reply, answer, now())
       },
     },
@@ -135,6 +138,17 @@ function checkPolicy(document: unknown, templates: Pick<Templates, 'has'>) {
     const errors = error.errors ?? [{ path: '', message: error.message }]
     return { valid: false, errors: errors.map(({ path, message }) => ({ path, message })) }
   }
+}
+
+/** An empty body would take everything, letters that may have arrived too: that has to be asked for. */
+function checkRedrive({ cause, channel, tenant, ids, all }: RedriveBody): void {
+  if (all === true || [cause, channel, tenant, ids].some((given) => given !== undefined)) return
+  throw invalidRequest([
+    {
+      path: '',
+      message: 'must name a cause, channel, tenant or ids, or say {"all": true} to redrive everything',
+    },
+  ])
 }
 
 /** Only what was given: an absent filter and one that is undefined are not the same to a store. */

@@ -49,11 +49,22 @@ test('dead letters are listed and driven again, all or some', async () => {
     listed.body.items.map((item) => [item.notificationId, item.status]),
     [[notificationId, 'dead']],
   )
-  assert.deepEqual((await stub.ask('POST', '/dead-letters/redrive')).body, { redriven: 3 })
-  assert.deepEqual(stub.redrives.at(-1), {})
+  const all = { all: true, dryRun: true }
+  assert.deepEqual((await stub.ask('POST', '/dead-letters/redrive', all)).body, { redriven: 3, left: [] })
+  assert.deepEqual(stub.redrives.at(-1), { ...all, caller: 'default' })
   const some = { cause: 'pool_blocked', channel: 'sms', tenant: 't', ids: ['a', 'b'] }
   assert.equal((await stub.ask('POST', '/dead-letters/redrive', some)).status, 200)
-  assert.deepEqual(stub.redrives.at(-1), some)
+  assert.deepEqual(stub.redrives.at(-1), { ...some, caller: 'default' })
+})
+
+test('a redrive that names neither letters nor a filter nor all is refused with the way out', async () => {
+  const before = stub.redrives.length
+  for (const body of [undefined, {}, { all: false }, { dryRun: true }]) {
+    const { status, body: problem } = await stub.ask('POST', '/dead-letters/redrive', body)
+    assert.deepEqual([status, problem.code], [400, 'INVALID_REQUEST'])
+    assert.match(problem.errors[0]!.message, /\{"all": true\}/)
+  }
+  assert.equal(stub.redrives.length, before)
 })
 
 test('a filter that cannot be is refused at its name', async () => {
@@ -122,7 +133,7 @@ test('operators alone may use these routes, and everybody else only known', asyn
     ['GET', '/policy'],
     ['POST', '/policy/validate'],
   ] as const) {
-    const body = method === 'POST' ? {} : undefined
+    const body = method === 'POST' ? { all: true } : undefined
     const nobody = await guarded.ask(method, path, body)
     assert.deepEqual([nobody.status, nobody.headers.get('www-authenticate')], [401, 'Bearer'])
     assert.equal(
