@@ -74,6 +74,8 @@ export interface PoolsAnswer {
       readonly used: number
       readonly status: string
       readonly blockedUntil: string | null
+      /** Until when it is out, whatever the reason. */
+      readonly outUntil?: string | null
       readonly learnedRate: number | null
       readonly concurrency: number
     }[]

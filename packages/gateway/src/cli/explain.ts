@@ -1,9 +1,20 @@
 /** `sluice explain`: why a notification was or was not sent, rule by rule, and everything that happened to it. */
-import type { DecisionAnswer, EventAnswer, NotificationAnswer, RuleAnswer } from './answers.ts'
+import type { DecisionAnswer, EventAnswer, NotificationAnswer, PoolsAnswer, RuleAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { deadLetterText } from './dead-letter-text.ts'
 import { exitCodes, type Io } from './io.ts'
-import { type Column, indent, instant, instantFrom, paint, plain, styleOf, table } from './text.ts'
+import {
+  type Column,
+  indent,
+  instant,
+  instantFrom,
+  paint,
+  plain,
+  plainLines,
+  styleOf,
+  table,
+} from './text.ts'
 
 export const form: CommandForm = {
   name: 'explain',
@@ -26,11 +37,25 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   const notification = await client.get<NotificationAnswer>(
     `/notifications/${encodeURIComponent(read.positionals[0]!)}`,
   )
-  io.out(read.has('json') ? JSON.stringify(notification, null, 2) : explained(notification, Date.now(), io))
+  if (read.has('json')) {
+    io.out(JSON.stringify(notification, null, 2))
+    return exitCodes.ok
+  }
+  // Only an operator may see the accounts; everybody may know why their letter is dead.
+  const pools =
+    notification.status === 'dead'
+      ? await client.get<PoolsAnswer>('/pools').catch(() => undefined)
+      : undefined
+  io.out(explained(notification, Date.now(), io, pools))
   return exitCodes.ok
 }
 
-export function explained(notification: NotificationAnswer, now: number, io: Io): string {
+export function explained(
+  notification: NotificationAnswer,
+  now: number,
+  io: Io,
+  pools?: PoolsAnswer | undefined,
+): string {
   const { notificationId, status, channel, requestedChannel, category, priority, template, recipient } =
     notification
   const { tenant, module, createdAt, sendAt, expiresAt, digestId, decision, timeline } = notification
@@ -49,6 +74,7 @@ export function explained(notification: NotificationAnswer, now: number, io: Io)
     ...facts
       .filter((fact): fact is readonly [string, string] => fact[1] !== undefined)
       .map(([name, text]) => `  ${paint(io, 'dim', name.padEnd(8))} ${plain(text)}`),
+    ...(status === 'dead' ? ['', plainLines(deadLetterText(notification, pools, now))] : []),
     '',
     decided(decision, now, io),
     '',

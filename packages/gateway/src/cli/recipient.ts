@@ -55,7 +55,7 @@ function described(id: string, { recipient, limits, timeline }: Found, now: numb
   return [
     paint(io, 'bold', plain(id)),
     ...(stored.length === 0
-      ? ['  nothing is stored of this person']
+      ? ['  no addresses or preferences are stored']
       : stored.map(([field, value]) => `  ${paint(io, 'dim', field.padEnd(14))} ${plain(shown(value))}`)),
     '',
     paint(io, 'bold', 'Limits'),

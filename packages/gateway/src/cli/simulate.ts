@@ -2,7 +2,7 @@
  * `sluice simulate`: a scenario in virtual time, first without any protection and then under a policy, so that a
  * person sees what the policy would do before it goes live.
  */
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { PolicyConfig } from '../config/config.ts'
@@ -48,8 +48,9 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   const scenario = loadScenario(fileOf(named, io), io.cwd)
   const seed = seedOf(read.text('seed'), scenario)
   const policies = await policiesOf(read.text('policy'), read.text('against'), io)
-  const runs = await runAll(scenario, policies, seed, io)
   const report = read.text('report')
+  if (report !== undefined) checkWritable(report, io)
+  const runs = await runAll(scenario, policies, seed, io)
   if (report !== undefined) {
     const { htmlReport } = await import('../simulation/report.ts')
     writeFileSync(resolve(io.cwd, report), htmlReport(scenario, seed, runs))
@@ -57,6 +58,19 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   io.out(read.has('json') ? jsonOf(scenario, seed, runs) : await textOf(scenario, seed, runs, io))
   if (report !== undefined && !read.has('json')) io.out(`\nThe report is in ${report}`)
   return exitCodes.ok
+}
+
+/** A simulation may take minutes: a report that has no place is told before it. */
+function checkWritable(report: string, io: Io): void {
+  const file = resolve(io.cwd, report)
+  const isNew = !existsSync(file)
+  try {
+    closeSync(openSync(file, 'a'))
+    if (isNew) rmSync(file)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw badUsage(form, `the report cannot be written to "${report}" (${code ?? error})`)
+  }
 }
 
 function shippedNames(): readonly string[] {

@@ -17,6 +17,11 @@ export function plain(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ')
 }
 
+/** The same for several lines. */
+export function plainLines(text: string): string {
+  return text.split('\n').map(plain).join('\n')
+}
+
 function width(cell: string): number {
   return [...stripVTControlCharacters(cell)].length
 }

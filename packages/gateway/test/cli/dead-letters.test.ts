@@ -39,6 +39,13 @@ test('dead letters are listed, counted, and sent on their way again', async (t) 
     await eventually([], /attempts_exhausted/),
     new RegExp(`attempts_exhausted +default +sms +u +security .* ${id}\n\n1$`),
   )
+  const explained = (await sluice(['explain', id, '--url', gateway.url])).out
+  assert.match(
+    explained,
+    new RegExp(
+      `\nIt is a dead letter since \\S+ \\S+ \\(attempts_exhausted\\): attempt 1 failed and was the last \\(.*\\)\\.\nIt stays until somebody sends it again: sluice dead-letters redrive ${id}\\.\n`,
+    ),
+  )
   assert.equal((await run('list', '--channel', 'email')).out, 'No dead letters.')
   assert.equal(
     (

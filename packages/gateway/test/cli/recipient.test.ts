@@ -37,7 +37,7 @@ test('of a person that nobody knows the limits are unused', async (t) => {
   const gateway = await runningGateway(t)
   const { code, out } = await sluice(['recipient', 'nobody', '--url', gateway.url])
   assert.equal(code, 0)
-  assert.match(out, /nothing is stored of this person/)
+  assert.match(out, /no addresses or preferences are stored/)
   assert.match(out, /marketing-email +2\/day +0\/2 +2/)
   assert.match(out, /Nothing was ever sent\./)
 })
