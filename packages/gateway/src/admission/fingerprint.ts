@@ -1,24 +1,32 @@
 /** What makes two notifications the same: recipient, channel, template, content and data, whatever the order of keys. */
 import { hash } from 'node:crypto'
-import type { Content, Draft } from '../model.ts'
-import { canonical } from '../policy/canonical.ts'
+import type { Content, Draft, JsonObject } from '../model.ts'
+import { type Canonicable, canonical } from '../policy/canonical.ts'
 
-let last: { readonly content: Content | undefined; readonly text: string } = {
-  content: undefined,
-  text: 'null',
+/** Above it a value stands in the text by its hash, so that a batch of megabytes is read once and not once a recipient. */
+const plainMax = 1_024
+
+/** Answers for the value that it was asked for last without looking at it again: a batch says the same to everybody. */
+function textOnce<T extends Canonicable>(): (value: T) => string {
+  let last: { readonly value: T; readonly text: string } | undefined
+  return (value) => {
+    if (last === undefined || value !== last.value) {
+      const text = canonical(value)
+      last = { value, text: text.length <= plainMax ? text : `#${digest(text)}` }
+    }
+    return last.text
+  }
 }
 
-/** A batch says the same to all of its recipients. */
-function contentText(content: Content | undefined): string {
-  if (content !== last.content) last = { content, text: canonical(content) }
-  return last.text
-}
+const contentText = textOnce<Content | undefined>()
+const dataText = textOnce<JsonObject | null>()
+
+// One-shot hashing measured 1.1 µs for 500 bytes, createHash 2.6 µs (Node 24).
+const digest = (text: string): string => hash('sha256', text, 'base64url').slice(0, 22)
 
 export function fingerprint(tenant: string, draft: Draft): string {
   const { to, channel, template = null, content, data = null } = draft
-  // The canonical text of the list of them, with that of the content in its place.
+  // The canonical text of the list of them, with those of content and data in their places.
   const said = canonical([tenant, to.id, channel, template]).slice(0, -1)
-  // One-shot hashing measured 1.1 µs for 500 bytes, createHash 2.6 µs (Node 24).
-  const text = `${said},${contentText(content)},${canonical(data)}]`
-  return hash('sha256', text, 'base64url').slice(0, 22)
+  return digest(`${said},${contentText(content)},${dataText(data)}]`)
 }

@@ -126,6 +126,27 @@ export function checkData(
   }
 }
 
+/**
+ * The same for the data of one recipient, which goes over what is common to all. Their sizes are added up first, and
+ * only where that is too much the two are put together and measured. Answers the bytes that it has read.
+ */
+export function checkOwnData(
+  own: JsonObject,
+  common: JsonObject | undefined,
+  commonBytes: number,
+  bodyBytes: number,
+  offer: Offer,
+  path: string,
+): number {
+  const ownBytes = Buffer.byteLength(JSON.stringify(own))
+  if (ownBytes + commonBytes > offer.dataMaxBytes) {
+    checkData({ ...common, ...own }, bodyBytes, offer, path)
+    return ownBytes + commonBytes
+  }
+  checkData(own, 0, offer, path)
+  return ownBytes
+}
+
 /** Whether the request or the account says where to; else the person must be known. */
 export function hasAddress(draft: Draft, { selfAddressed }: Pick<Offer, 'selfAddressed'>): boolean {
   return selfAddressed.has(draft.channel) || draft.to[addressField[draft.channel]] !== undefined

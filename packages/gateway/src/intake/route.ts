@@ -38,6 +38,8 @@ export interface Route {
   readonly stream?: boolean
   /** @defaultValue the configured limit for single requests */
   readonly bodyMaxBytes?: number
+  /** How many recipients a request has, for its weight. @defaultValue 1 */
+  readonly recipientsOf?: (request: FastifyRequest) => number
   readonly answers: Readonly<Record<number, RouteAnswer>>
   /** What can go wrong beyond what can go wrong everywhere. */
   readonly problems?: readonly ErrorCode[]

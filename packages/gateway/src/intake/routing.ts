@@ -62,7 +62,7 @@ function addRoute(app: FastifyInstance, route: Route, { authenticate, shares }: 
 }
 
 /** Begins when the tenant's share has room; what it is then lasts until the handler has ended. */
-function handleInShare({ handle }: Route, shares: Shares): Route['handle'] {
+function handleInShare({ handle, recipientsOf }: Route, shares: Shares): Route['handle'] {
   function begin(request: FastifyRequest, reply: FastifyReply, units: number): unknown {
     const { tenant } = request.caller
     const leave = (): void => shares.leave(tenant, units)
@@ -79,7 +79,7 @@ function handleInShare({ handle }: Route, shares: Shares): Route['handle'] {
 
   return (request, reply) => {
     const { tenant } = request.caller
-    const units = unitsOf(request.bodyBytes?.length ?? 0)
+    const units = unitsOf(request.bodyBytes?.length ?? 0, recipientsOf?.(request))
     const room = shares.enter(tenant, units)
     if (room === undefined) return begin(request, reply, units)
     return room.then(() => {

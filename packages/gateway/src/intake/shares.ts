@@ -31,9 +31,15 @@ interface Share {
 /** Who has not asked for so long is not counted among the others. */
 const rememberedMs = 60_000
 const unitBytes = 4_096
+/** Deciding and writing so many recipients of a batch costs the event loop as much as two single requests do. */
+const unitRecipients = 10
 
-/** What a request weighs: a single notification one, a batch of a hundred four or more. */
-export const unitsOf = (bodyBytes: number): number => 1 + Math.floor(bodyBytes / unitBytes)
+/**
+ * The weight of a request in single notifications: what is read once by its bytes, what is done for each recipient by
+ * their number. The content of a batch is not multiplied by its recipients anywhere before it is sent.
+ */
+export const unitsOf = (bodyBytes: number, recipients = 1): number =>
+  1 + Math.floor(bodyBytes / unitBytes) + Math.floor(recipients / unitRecipients)
 
 export function createShares({ now, unitsMax = 16, unitsMaxAlone = 64 }: SharesOptions): Shares {
   /** Of those who have something under way. */

@@ -54,7 +54,11 @@ test('a tenant that is alone has the larger share, from a minute after the last 
 })
 
 test('large bodies weigh more, and whoever finds nothing of its tenant under way goes in, however large', async () => {
-  assert.deepEqual([0, 4_095, 4_096, 1_048_576].map(unitsOf), [1, 1, 2, 257])
+  assert.deepEqual(
+    [0, 4_095, 4_096, 1_048_576].map((bytes) => unitsOf(bytes)),
+    [1, 1, 2, 257],
+  )
+  assert.deepEqual([unitsOf(0, 1), unitsOf(4_000, 100), unitsOf(8_192, 500)], [1, 11, 53])
   const shares = begin({ unitsMaxAlone: 3 })
   assert.equal(shares.enter('a', 257), undefined)
   const begun: number[] = []

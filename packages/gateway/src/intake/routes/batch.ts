@@ -6,13 +6,14 @@
 import type { FastifyRequest } from 'fastify'
 import type { Admitted, Gate, Jobs, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
-import type { Draft, Recipient, Refusal } from '../../model.ts'
+import type { Content, Draft, Recipient, Refusal } from '../../model.ts'
 import type { Clock, JobWork } from '../../ports.ts'
 import { resultText } from '../accepted-text.ts'
 import { batchSchema } from '../answer-schema.ts'
 import {
   type Common,
   checkData,
+  checkOwnData,
   hasAddress,
   missingAddress,
   type Offer,
@@ -28,6 +29,10 @@ import { headed } from './notifications.ts'
 
 /** Above it a batch is a job in the background. */
 const answeredMax = 100
+/** `content` as JSON times the recipients: what providers would be sent for one request. */
+const sentMaxBytes = 256 * 2 ** 20
+/** A body above it is read in slices, so that no step of it holds the event loop for more than some 30 ms. */
+const sliceBytes = 2 ** 18
 
 export interface BatchRoutesOptions {
   readonly gate: Pick<Gate, 'admit'>
@@ -55,15 +60,24 @@ interface Batch {
 export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   const { gate, jobs, people, offer, idempotency, clock } = options
 
+  /** Lets others have the event loop. */
+  const pause = (): Promise<void> => new Promise((resolve) => clock.soon(resolve))
+
   async function readBatch(request: FastifyRequest): Promise<Batch> {
+    const bodyBytes = request.bodyBytes?.length ?? 0
+    const isLarge = bodyBytes > sliceBytes
+    if (isLarge) await pause()
     const { body, misspelt } = readBody(request.body)
     const message = readMessage(body, clock.now(), offer)
-    checkData(message.data, request.bodyBytes?.length ?? 0, offer)
+    checkData(message.data, bodyBytes, offer)
+    if (isLarge) await pause()
+    refuseTooMuch(message.content, body.recipients.length, bodyBytes)
     const given = body.recipients.map((recipient): BatchRecipient => readRecipient(recipient))
     const drafts = given.map((each) => readBatchRecipient(each, message))
+    const dataFaults = await dataFaultsOf(given, message, bodyBytes)
+    if (isLarge) await pause()
     const found = drafts.map(
-      (draft, index) =>
-        misspelt.get(index) ?? faultOf(request, draft, index, given[index]!.data !== undefined),
+      (draft, index) => misspelt.get(index) ?? dataFaults.get(index) ?? faultOf(request, draft, index),
     )
     // Promises cost more than what they are for, where nobody has to be asked for.
     const faults = found.some((each) => each instanceof Promise) ? await Promise.all(found) : found
@@ -76,20 +90,37 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     return { message, entries }
   }
 
+  /** The recipients whose own data is too deep, or too long together with the common data. */
+  async function dataFaultsOf(
+    given: readonly BatchRecipient[],
+    { data: common }: Common,
+    bodyBytes: number,
+  ): Promise<ReadonlyMap<number, SluiceError>> {
+    const faults = new Map<number, SluiceError>()
+    const commonBytes = common === undefined ? 0 : Buffer.byteLength(JSON.stringify(common))
+    let read = 0
+    for (const [index, { data: own }] of given.entries()) {
+      if (own === undefined) continue
+      try {
+        read += checkOwnData(own, common, commonBytes, bodyBytes, offer, `/recipients/${index}/data`)
+      } catch (error) {
+        if (!(error instanceof SluiceError) || error.status >= 500) throw error
+        faults.set(index, error)
+      }
+      if (read < sliceBytes) continue
+      read = 0
+      await pause()
+    }
+    return faults
+  }
+
   /** At once where nobody has to be asked for an address. */
   function faultOf(
     request: FastifyRequest,
     draft: Draft,
     index: number,
-    ownData: boolean,
   ): SluiceError | undefined | Promise<SluiceError | undefined> {
     const path = `/recipients/${index}`
-    try {
-      if (ownData) checkData(draft.data, request.bodyBytes?.length ?? 0, offer, `${path}/data`)
-    } catch (error) {
-      if (error instanceof SluiceError && error.status < 500) return error
-      throw error
-    }
     if (hasAddress(draft, offer)) return undefined
     const person = people.cached(request.caller.tenant, draft.to.id)
     const judge = (known: Recipient | null): SluiceError | undefined => {
@@ -141,6 +172,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
       body: batchBody,
       bodyChecked: 'by handler',
       bodyMaxBytes: options.bodyMaxBytes,
+      recipientsOf: ({ body }) => recipientsOf(body)?.length ?? 0,
       answers: {
         202: {
           description: `One result for each recipient, in the order sent; above ${answeredMax} the job that accepts them`,
@@ -171,10 +203,26 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   ]
 }
 
+/** @throws PAYLOAD_TOO_LARGE where so many recipients may not be sent so much. `bodyBytes` bounds the content (checkData). */
+function refuseTooMuch(content: Content | undefined, recipients: number, bodyBytes: number): void {
+  if (content === undefined || bodyBytes * 6 * recipients <= sentMaxBytes) return
+  const bytes = Buffer.byteLength(JSON.stringify(content))
+  if (bytes * recipients <= sentMaxBytes) return
+  throw new SluiceError(
+    'PAYLOAD_TOO_LARGE',
+    `content is ${bytes} bytes as JSON, times ${recipients} recipients ${bytes * recipients}; at most ${sentMaxBytes} are taken.`,
+  )
+}
+
+function recipientsOf(body: unknown): readonly unknown[] | undefined {
+  const recipients = (body as { recipients?: unknown } | null | undefined)?.recipients
+  return Array.isArray(recipients) ? recipients : undefined
+}
+
 /** Before anything else is looked at: a list that is too long is not worth its checks. */
 function refuseTooMany(body: unknown): void {
-  const recipients = (body as { recipients?: unknown } | null | undefined)?.recipients
-  if (!Array.isArray(recipients) || recipients.length <= recipientsMax) return
+  const recipients = recipientsOf(body)
+  if (recipients === undefined || recipients.length <= recipientsMax) return
   throw new SluiceError(
     'BATCH_LIMIT_EXCEEDED',
     `The batch has ${recipients.length} recipients; at most ${recipientsMax} are taken.`,

@@ -204,6 +204,29 @@ test('a batch may be as large as 8 MiB', async () => {
   assert.deepEqual([status, body.code], [413, 'PAYLOAD_TOO_LARGE'])
 })
 
+test('what all recipients together would be sent is at most 256 MiB, and above it nothing is accepted', async () => {
+  const drafts = stub.drafts.length
+  const jobs = stub.opened.length
+  /** A text may be 1 MiB of letters, which here have three bytes each. */
+  const said = (bytes: number) => {
+    const left = bytes - '{"text":"","html":""}'.length
+    const wide = Math.floor(left / 2 / 3)
+    return { text: '€'.repeat(wide), html: '€'.repeat(wide) + 'x'.repeat(left - 6 * wide) }
+  }
+  const per = (count: number) => Math.floor((256 * 2 ** 20) / count)
+  for (const count of [100, 500]) {
+    const { status, body } = await post({
+      ...batch,
+      recipients: people(count),
+      content: said(per(count) + 1),
+    })
+    assert.deepEqual([status, body.code], [413, 'PAYLOAD_TOO_LARGE'])
+    assert.match(body.detail, /^content is \d+ bytes as JSON, times \d+ recipients/)
+  }
+  assert.deepEqual([stub.drafts.length, stub.opened.length], [drafts, jobs])
+  assert.equal((await post({ ...batch, recipients: people(100), content: said(per(100)) })).status, 202)
+})
+
 test('a repeated batch is answered as the first', async () => {
   const first = await post(batch, { 'idempotency-key': 'b1' })
   const second = await post(batch, { 'idempotency-key': 'b1' })
