@@ -22,6 +22,7 @@ import type {
   DeadLetterQuery,
   JobWork,
   SendResult,
+  Store,
   StoredAnswer,
 } from './ports.ts'
 
@@ -215,6 +216,10 @@ export interface Ledger {
   subscribe(listener: (happening: Happening) => void): () => void
   /** How many are in each state, on record. */
   counts(tenant?: string): Readonly<Record<Status, number>>
+  /** Drops what is over, as `Store.prune` does, and counts it no more. Returns how many rows. */
+  prune(before: Parameters<Store['prune']>[0]): Promise<number>
+  /** How many notifications were dropped since the process began. */
+  pruned(): number
   /** Takes places within the bounds of a tenant or throws QUEUE_FULL; the returned function gives them back. */
   claimRoom(tenant: string, room: Room): () => void
   occupancy(tenant: string): { readonly queue: number; readonly waiting: number }

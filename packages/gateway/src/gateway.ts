@@ -40,7 +40,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const bornAt = clock.now()
 
   const entrance = createEntrance(surroundings)
-  const record = await openRecord(surroundings, entrance.onCommit)
+  const record = await openRecord(surroundings, entrance.timeCommit)
   const { store, ledger } = record
   const admission = createAdmission(surroundings, record)
   const { gate, jobs, platform, schedule, queue, state } = admission
@@ -53,7 +53,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   async function startStages(): Promise<void> {
     await dispatch.start(bornAt)
-    stopRetention = startRetention({ store, clock, ...config.retention, onTrouble })
+    stopRetention = startRetention({ ledger, clock, ...config.retention, onTrouble })
     hub.onArrival(createArrivals({ store, ledger, agenda: schedule, clock, onTrouble }))
     await platform.start()
     await schedule.start()

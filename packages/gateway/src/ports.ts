@@ -201,6 +201,13 @@ export interface Tally {
   readonly count: number
 }
 
+export interface Pruned {
+  /** How many answers, notifications and jobs. */
+  readonly rows: number
+  /** The notifications among them, by tenant and state. */
+  readonly tallies: readonly Tally[]
+}
+
 export interface Store {
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
   commit(change: Change): Promise<CommitResult>
@@ -259,9 +266,9 @@ export interface Store {
   ping(): Promise<void>
   /**
    * Drops stored answers and final notifications older than the given instants, and jobs as old as these that have
-   * ended and of which no notification is left; returns how many.
+   * ended and of which no notification is left.
    */
-  prune(before: { readonly answers: number; readonly notifications: number }): Promise<number>
+  prune(before: { readonly answers: number; readonly notifications: number }): Promise<Pruned>
   /** Ends cleanly: what is unsettled at the next opening has not been sent. */
   close(): Promise<void>
 }

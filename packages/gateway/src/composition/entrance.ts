@@ -21,6 +21,9 @@ interface Inside {
   readonly pools: () => readonly PoolReport[]
 }
 
+/** Before the server is there, nobody counts. */
+const untimed = (): void => {}
+
 export function createEntrance({ config, clock, log, onTrouble }: Surroundings) {
   let server: HttpServer | undefined
   let tokens: Tokens | undefined
@@ -40,7 +43,7 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
   }
 
   return {
-    onCommit: (tookMs: number): void => server?.metrics.onCommit(tookMs),
+    timeCommit: (): (() => void) => server?.metrics.timeCommit() ?? untimed,
     /** Answers the address. */
     async open({ record, admission, dispatch, templates, links, pools }: Inside): Promise<string> {
       const [{ createHttpServer }, { limitHeaders }] = await Promise.all([

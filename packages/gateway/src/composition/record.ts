@@ -15,14 +15,14 @@ export interface OnRecord {
 
 export async function openRecord(
   { config, parts, clock }: Surroundings,
-  onCommit: (tookMs: number) => void,
+  timeCommit: () => () => void,
 ): Promise<OnRecord> {
   const store = parts.store ?? (await createSqliteStore({ path: config.store.path, clock }))
   const ledger = await createLedger({
     store,
     clock,
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
-    onCommit,
+    timeCommit,
   })
   return { store, ledger, people: createPeople({ store }) }
 }

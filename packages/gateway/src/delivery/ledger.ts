@@ -22,8 +22,8 @@ export interface LedgerOptions {
   readonly store: Store
   readonly clock: Clock
   readonly boundsFor: (tenant: string) => TenantBounds
-  /** How long a commit took, ms. */
-  readonly onCommit?: (tookMs: number) => void
+  /** Begins to time a commit; what it returns ends that. */
+  readonly timeCommit?: () => () => void
 }
 
 interface Account {
@@ -48,6 +48,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const { store, clock, boundsFor } = options
   const accounts = new Map<string, Account>()
   const total = noCounts()
+  let pruned = 0
   const held = new Map<string, Entry>()
   const listeners = new Set<(happening: Happening) => void>()
 
@@ -102,9 +103,9 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 
   return {
     async commit(change) {
-      const begun = clock.now()
+      const onCommitted = options.timeCommit?.()
       const result = await store.commit(change)
-      options.onCommit?.(clock.now() - begun)
+      onCommitted?.()
       if (result.applied) record(change)
       return result
     },
@@ -173,6 +174,18 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
         of.waiting -= room.waiting
       }
     },
+
+    async prune(before) {
+      const { rows, tallies } = await store.prune(before)
+      for (const { tenant, status, count } of tallies) {
+        account(tenant).counts[status] -= count
+        total[status] -= count
+        pruned += count
+      }
+      return rows
+    },
+
+    pruned: () => pruned,
 
     occupancy(tenant) {
       const { queue, waiting } = account(tenant)

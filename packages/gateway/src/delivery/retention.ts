@@ -1,8 +1,9 @@
 /** Forgets what is over: stored answers and ended notifications that are older than the operator keeps them. */
-import type { Clock, Store } from '../ports.ts'
+import type { Ledger } from '../doors.ts'
+import type { Clock } from '../ports.ts'
 
 export interface RetentionOptions {
-  readonly store: Pick<Store, 'prune'>
+  readonly ledger: Pick<Ledger, 'prune'>
   readonly clock: Clock
   readonly answersMs: number
   readonly notificationsMs: number
@@ -14,12 +15,12 @@ const everyMs = 10 * 60_000
 
 /** Returns the way to stop. */
 export function startRetention(options: RetentionOptions): () => void {
-  const { store, clock } = options
+  const { ledger, clock } = options
   let disarm = clock.at(clock.now() + everyMs, round)
 
   function round(): void {
     const now = clock.now()
-    store
+    ledger
       .prune({ answers: now - options.answersMs, notifications: now - options.notificationsMs })
       .catch((error) => options.onTrouble('forget what is over', error))
     disarm = clock.at(now + everyMs, round)

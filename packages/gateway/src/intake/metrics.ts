@@ -2,16 +2,15 @@
  * What is counted, in Prometheus' form. Counting is adding to a number; labels and text are made when somebody
  * asks. The labels are channels, states, reasons and providers, never tenants or recipients: their number is known.
  */
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Happening, Jobs, Ledger, PoolCounts, PoolReport } from '../doors.ts'
 import type { Channel, Status, TimelineEvent } from '../model.ts'
-import { channels, statuses } from '../model.ts'
+import { channels, priorities, statuses } from '../model.ts'
 import type { Queue } from '../ports.ts'
 import type { WebSocketHub } from './websocket/hub.ts'
 
 export interface MetricsOptions {
-  readonly ledger: Pick<Ledger, 'counts' | 'subscribe'>
+  readonly ledger: Pick<Ledger, 'counts' | 'pruned' | 'subscribe'>
   readonly queue?: Pick<Queue, 'size'>
   readonly jobs: Pick<Jobs, 'running'>
   readonly pools: () => readonly PoolReport[]
@@ -23,16 +22,16 @@ export interface Metrics {
   readonly contentType: string
   /** A request that accepted something took so long, ms. */
   onAccepted(tookMs: number): void
-  /** A durable commit took so long, ms. */
-  onCommit(tookMs: number): void
+  /** A durable commit begins; what this returns ends it. */
+  timeCommit(): () => void
   text(): Promise<string>
   close(): void
 }
 
-/** A timer of so many ms is set again and again; what it takes beyond that is the lag. */
+/** A timer of so many ms is set again and again; it is later by as long as the event loop was held up. */
 const loopProbeMs = 20
 
-const latencyBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const latencyBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 export function createMetrics(options: MetricsOptions): Metrics {
   const { ledger } = options
@@ -41,19 +40,22 @@ export function createMetrics(options: MetricsOptions): Metrics {
   const sum = (counts: Readonly<Record<Status, number>>): number =>
     statuses.reduce((total, status) => total + counts[status], 0)
 
-  /** Accepted before this process began, by the record; from here on counted one by one. */
-  let accepted = sum(ledger.counts())
+  const onRecordBefore = sum(ledger.counts())
+  let accepted = 0
+  const acceptances = new Tally()
   const changes = new Tally()
   const calls = new Tally()
   const suppressions = new Tally()
   const deaths = new Tally()
 
   const unsubscribe = ledger.subscribe(({ notification, events }: Happening) => {
-    const { channel } = notification
+    const { channel, priority } = notification
     for (const event of events) {
       changes.add(channel, event.status)
-      if (event.status === 'accepted') accepted += 1
-      else if (event.status === 'suppressed') suppressions.add(channel, event.reason ?? 'none')
+      if (event.status === 'accepted') {
+        accepted += 1
+        acceptances.add(channel, priority)
+      } else if (event.status === 'suppressed') suppressions.add(channel, event.reason ?? 'none')
       else if (event.status === 'dead') deaths.add(channel, event.reason ?? 'none')
       const outcome = callOutcome(event)
       if (outcome !== undefined) calls.add(channel, event.provider ?? 'none', outcome)
@@ -77,9 +79,17 @@ export function createMetrics(options: MetricsOptions): Metrics {
     for (const status of statuses) set([status], counts[status])
   })
   gauge('sluice_notifications_unaccounted', 'Accepted ones that are in no state: always 0.', [], (set) => {
-    set([], accepted - sum(ledger.counts()))
+    set([], onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts()))
   })
-  counter('sluice_notifications_accepted_total', 'Accepted ones on record.', [], (set) => set([], accepted))
+  counter(
+    'sluice_accepted_total',
+    'Accepted notifications since the process began.',
+    ['channel', 'priority'],
+    (set) => {
+      for (const channel of channels) for (const priority of priorities) set([channel, priority], 0)
+      acceptances.each(set)
+    },
+  )
   counter('sluice_state_changes_total', 'Changes of state.', ['channel', 'status'], changes.each)
   counter('sluice_suppressed_total', 'Suppressed ones.', ['channel', 'reason'], suppressions.each)
   counter(
@@ -117,7 +127,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     for (const { channel, provider, retryBudget } of options.poolCounts?.() ?? [])
       set([channel, provider], retryBudget)
   })
-  const loopDelay = processGauges()
+  const loopProbe = processMetrics()
 
   type Set = (labels: readonly string[], value: number) => void
 
@@ -175,20 +185,20 @@ export function createMetrics(options: MetricsOptions): Metrics {
     })
   }
 
-  function processGauges() {
-    const delay = monitorEventLoopDelay({ resolution: loopProbeMs })
-    delay.enable()
-    gauge(
-      'nodejs_eventloop_lag_seconds',
-      'Lateness of the event loop since the last scrape.',
-      ['quantile'],
-      (set) => {
-        for (const percent of [50, 99, 100]) {
-          set([String(percent / 100)], Math.max(0, delay.percentile(percent) / 1e9 - loopProbeMs / 1e3))
-        }
-        delay.reset()
-      },
-    )
+  function processMetrics() {
+    const delaySeconds = new Histogram({
+      name: 'nodejs_eventloop_delay_seconds',
+      help: 'For how long the event loop was held up, looked at every 20 ms.',
+      buckets: latencyBuckets,
+      registers,
+    })
+    let dueAt = performance.now() + loopProbeMs
+    const probe = setInterval(() => {
+      const now = performance.now()
+      delaySeconds.observe(Math.max(0, now - dueAt) / 1_000)
+      dueAt = now + loopProbeMs
+    }, loopProbeMs)
+    probe.unref()
     gauge('process_resident_memory_bytes', 'Resident memory.', [], (set) =>
       set([], process.memoryUsage.rss()),
     )
@@ -196,17 +206,20 @@ export function createMetrics(options: MetricsOptions): Metrics {
       const { user, system } = process.cpuUsage()
       set([], (user + system) / 1e6)
     })
-    return delay
+    return probe
   }
 
   return {
     contentType: register.contentType,
     onAccepted: (tookMs) => acceptSeconds.observe(tookMs / 1_000),
-    onCommit: (tookMs) => commitSeconds.observe(tookMs / 1_000),
+    timeCommit() {
+      const begunMs = performance.now()
+      return () => commitSeconds.observe((performance.now() - begunMs) / 1_000)
+    },
     text: () => register.metrics(),
     close() {
       unsubscribe()
-      loopDelay.disable()
+      clearInterval(loopProbe)
     },
   }
 }

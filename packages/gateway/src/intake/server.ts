@@ -104,7 +104,7 @@ export interface HttpServer {
   /** Takes no new connections, answers what has arrived, and cuts what is not done within `drainMs`. */
   close(): Promise<void>
   /** Told of what happens behind the routes. */
-  readonly metrics: Pick<Metrics, 'onCommit'>
+  readonly metrics: Pick<Metrics, 'timeCommit'>
 }
 
 const releaseEveryMs = 50

@@ -36,15 +36,15 @@ function queued(patch: Partial<Notification> = {}): Notification {
 
 interface Setup extends Partial<TenantBounds> {
   readonly store?: Store
-  readonly onCommit?: (tookMs: number) => void
+  readonly timeCommit?: () => () => void
 }
 
-function ledgerOf({ store, onCommit, ...bounds }: Setup = {}): Promise<Ledger> {
+function ledgerOf({ store, timeCommit, ...bounds }: Setup = {}): Promise<Ledger> {
   return createLedger({
     store: store ?? createMemoryStore(),
     clock: createVirtualClock(start),
     boundsFor: () => ({ queueMax: 10, waitingMax: 5, ...bounds }),
-    ...(onCommit === undefined ? {} : { onCommit }),
+    ...(timeCommit === undefined ? {} : { timeCommit }),
   })
 }
 
@@ -87,8 +87,11 @@ test('what waits when the process begins fills the lines in which it waits', asy
 })
 
 test('each change is counted and told, after it is on record and never otherwise', async () => {
-  const took: number[] = []
-  const ledger = await ledgerOf({ onCommit: (tookMs) => took.push(tookMs) })
+  let timed = 0
+  const timeCommit = () => () => {
+    timed += 1
+  }
+  const ledger = await ledgerOf({ timeCommit })
   const told: string[] = []
   const hear = ({ notification, events }: Happening): void => {
     const path = events.map(({ status }) => status).join(' ')
@@ -104,7 +107,7 @@ test('each change is counted and told, after it is on record and never otherwise
   assert.deepEqual(told, [`${one.id} accepted queued: 1 queued`, `${one.id} cancelled: 0 queued`])
   assert.deepEqual([ledger.counts().queued, ledger.counts().cancelled], [0, 1])
   assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0 })
-  assert.deepEqual(took, [0, 0, 0])
+  assert.equal(timed, 3)
   forget()
   await ledger.commit({ accept: [queued()] })
   assert.equal(told.length, 2)
@@ -159,4 +162,15 @@ test('room is given back once, in both lines', async () => {
   giveBack()
   giveBack()
   assert.deepEqual(ledger.occupancy('acme'), { queue: 1, waiting: 1 })
+})
+
+test('what retention has forgotten is counted no more', async () => {
+  const ledger = await ledgerOf()
+  const one = queued()
+  const two = queued()
+  await ledger.commit({ accept: [one, two] })
+  await ledger.commit({ moves: [advance(one, [{ at: start, status: 'cancelled' }])] })
+  assert.equal(await ledger.prune({ answers: 0, notifications: Number.MAX_SAFE_INTEGER }), 1)
+  assert.deepEqual([ledger.counts().cancelled, ledger.counts('acme').cancelled], [0, 0])
+  assert.deepEqual([ledger.counts().queued, ledger.pruned()], [1, 1])
 })

@@ -323,6 +323,7 @@ function createMemory() {
       if (change.answer !== undefined) stub.answers.push(change.answer)
       return { applied: true as const }
     },
+    pruned: () => 0,
     subscribe(listener: (happening: Happening) => void) {
       listeners.add(listener)
       return () => listeners.delete(listener)

@@ -25,6 +25,7 @@ import type {
   JobWork,
   ListQuery,
   Page,
+  Pruned,
   Store,
   StoredAnswer,
   Tally,
@@ -340,7 +341,8 @@ class MemoryStore implements Store {
     if (this.#closed) throw new SluiceError('STORE_UNAVAILABLE', 'The store is closed.')
   }
 
-  async prune({ answers, notifications }: Parameters<Store['prune']>[0]): Promise<number> {
+  async prune({ answers, notifications }: Parameters<Store['prune']>[0]): Promise<Pruned> {
+    const tallies: Tally[] = []
     let pruned = 0
     for (const [key, answer] of this.#answers) {
       if (answer.createdAt < answers && this.#answers.delete(key)) pruned += 1
@@ -353,10 +355,10 @@ class MemoryStore implements Store {
         rows.delete(row.id)
         if (row.job !== undefined) this.#jobs.leave(row.job, row.id)
         this.#count(row, -1)
-        pruned += 1
+        tallies.push({ tenant: row.tenant, status: row.status, platformDelayed: false, count: 1 })
       }
     }
-    return pruned + this.#jobs.prune(notifications)
+    return { rows: pruned + tallies.length + this.#jobs.prune(notifications), tallies }
   }
 
   async close(): Promise<void> {

@@ -303,12 +303,15 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
       moves: [settled(old, epoch - 900), settled(lately, epoch), settled(young, epoch)],
       answer: answer('young', epoch),
     })
-    assert.equal(await store.prune({ answers: epoch - 1, notifications: epoch - 1 }), 2)
+    assert.deepEqual(await store.prune({ answers: epoch - 1, notifications: epoch - 1 }), {
+      rows: 2,
+      tallies: [{ tenant: 'acme', status: 'delivered', platformDelayed: false, count: 1 }],
+    })
     assert.equal(await store.notification('acme', old.id), undefined)
     for (const kept of [open, lately, young]) assert.ok(await store.notification('acme', kept.id))
     assert.equal(await store.answer(answer('old', 0)), undefined)
     assert.ok(await store.answer(answer('young', 0)))
     await agree(store)
-    assert.equal(await store.prune({ answers: epoch - 1, notifications: epoch - 1 }), 0)
+    assert.equal((await store.prune({ answers: epoch - 1, notifications: epoch - 1 })).rows, 0)
   })
 }

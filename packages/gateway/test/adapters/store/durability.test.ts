@@ -318,7 +318,7 @@ describe('a full disk', () => {
       limit: 20,
     })
     for (const item of items) await store.commit({ moves: [settled(item, epoch)] })
-    assert.ok((await store.prune({ answers: 0, notifications: epoch + 1 })) > 0)
+    assert.ok((await store.prune({ answers: 0, notifications: epoch + 1 })).rows > 0)
     assert.deepEqual(await store.commit({ accept: [big()] }), {
       applied: true,
     })

@@ -1,15 +1,20 @@
 /** Forgets what is final and old, a slice at a time so that no commit waits long behind it. */
 import type { DatabaseSync } from 'node:sqlite'
-import { finalCodes } from './codes.ts'
+import type { Tally } from '../../../ports.ts'
+import { finalCodes, statusOf } from './codes.ts'
 import type { Register } from './register.ts'
 import type { Tallies } from './tallies.ts'
 
 export interface History {
   /**
-   * Drops what is final, older than `before` and among the next `max` rows after `from`. Returns how many, and
-   * where to go on; no `next` at the end.
+   * Drops what is final, older than `before` and among the next `max` rows after `from`. Returns how many of each
+   * tenant and state, and where to go on; no `next` at the end.
    */
-  prune(before: number, from: number, max: number): { readonly dropped: number; readonly next?: number }
+  prune(
+    before: number,
+    from: number,
+    max: number,
+  ): { readonly dropped: readonly Tally[]; readonly next?: number }
 }
 
 export function prepareHistory(db: DatabaseSync, tallies: Tallies, register: Register): History {
@@ -24,15 +29,19 @@ export function prepareHistory(db: DatabaseSync, tallies: Tallies, register: Reg
   return {
     prune(before, from, max) {
       const rows = select.all({ before, from, max })
-      let dropped = 0
+      const counts = new Map<string, Tally>()
       for (const row of rows) {
         if (row.old !== 1) continue
         const seq = row.seq as number
         for (const remove of removes) remove.run(seq)
         register.remove(row.tenant as string, row.recipient as string, seq)
-        tallies.count(row.tenant as string, row.status as number, false, -1)
-        dropped += 1
+        const [tenant, code] = [row.tenant as string, row.status as number]
+        tallies.count(tenant, code, false, -1)
+        const key = `${code} ${tenant}`
+        const count = (counts.get(key)?.count ?? 0) + 1
+        counts.set(key, { tenant, status: statusOf(code), platformDelayed: false, count })
       }
+      const dropped = [...counts.values()]
       const last = rows.at(-1)
       // Rows stand in the order of acceptance, so the first young one ends the search.
       const ended = last === undefined || rows.length < max || (last.at as number) >= before

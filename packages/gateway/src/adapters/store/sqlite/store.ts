@@ -5,7 +5,7 @@
  * here. Decision record 0003 has the figures.
  */
 import type { Notification, Recipient } from '../../../model.ts'
-import type { Change, Clock, Store } from '../../../ports.ts'
+import type { Change, Clock, Store, Tally } from '../../../ports.ts'
 import type { DatabaseOptions } from './database.ts'
 import { inMemory } from './database.ts'
 import type { Fault } from './engine.ts'
@@ -87,18 +87,9 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
   }
   const notifications = (rows: readonly Row[]): readonly Notification[] => read(rows, readNotification)
 
-  async function prune<T>(
-    slice: (from: T) => Promise<{ dropped: number; next?: T }>,
-    first: T,
-  ): Promise<number> {
-    let count = 0
-    for (let from: T | undefined = first; from !== undefined; ) {
-      const { dropped, next }: { dropped: number; next?: T } = await slice(from)
-      count += dropped
-      from = next
-      if (from !== undefined) await new Promise<void>((resolve) => clock.soon(resolve))
-    }
-    return count
+  /** Slice after slice, with room for commits between them. */
+  async function untilDone(slice: () => Promise<boolean>): Promise<void> {
+    while (!(await slice())) await new Promise<void>((resolve) => clock.soon(resolve))
   }
 
   return {
@@ -162,17 +153,24 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     counters: () => ask('counters'),
 
     async prune(before) {
-      const untilFew = (slice: () => Promise<number>): Promise<number> =>
-        prune(async () => {
+      let rows = 0
+      const tallies: Tally[] = []
+      const untilFew = (slice: () => Promise<number>): Promise<void> =>
+        untilDone(async () => {
           const dropped = await slice()
-          return dropped === pruneSlice ? { dropped, next: 0 } : { dropped }
-        }, 0)
-      const answers = await untilFew(() => ask('pruneAnswers', before.answers, pruneSlice))
-      const final = await prune(
-        (from: number) => ask('pruneNotifications', before.notifications, from, pruneSlice),
-        0,
-      )
-      return answers + final + (await untilFew(() => ask('pruneJobs', before.notifications, pruneSlice)))
+          rows += dropped
+          return dropped < pruneSlice
+        })
+      await untilFew(() => ask('pruneAnswers', before.answers, pruneSlice))
+      let from = 0
+      await untilDone(async () => {
+        const { dropped, next } = await ask('pruneNotifications', before.notifications, from, pruneSlice)
+        tallies.push(...dropped)
+        from = next ?? from
+        return next === undefined
+      })
+      await untilFew(() => ask('pruneJobs', before.notifications, pruneSlice))
+      return { rows: tallies.reduce((sum, { count }) => sum + count, rows), tallies }
     },
 
     async close() {
