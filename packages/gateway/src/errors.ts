@@ -23,6 +23,7 @@ export const errors = {
   UNSUPPORTED_MEDIA_TYPE: { status: 415, retryable: false, title: 'The body must be JSON' },
   IDEMPOTENCY_MISMATCH: { status: 422, retryable: false, title: 'The key was used for another request' },
   RATE_LIMIT_EXCEEDED: { status: 429, retryable: false, title: 'Rate limit exceeded; queued' },
+  REQUEST_LIMIT_EXCEEDED: { status: 429, retryable: true, title: 'Too many requests; not done' },
   QUEUE_FULL: { status: 503, retryable: true, title: 'The queue of this tenant is full' },
   STORE_UNAVAILABLE: { status: 503, retryable: true, title: 'The store cannot take this now' },
   STATE_UNAVAILABLE: { status: 503, retryable: true, title: 'The limits cannot be asked now' },

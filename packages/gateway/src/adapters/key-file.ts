@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { SluiceError } from '../errors.ts'
-import { makeFolder } from './folder.ts'
+import { makeFolder, makePrivate } from './folder.ts'
 
 const keyBytes = 32
 
@@ -17,7 +17,9 @@ export function keptKey(file: string | undefined): Buffer {
   const made = randomBytes(keyBytes).toString('base64url')
   try {
     makeFolder(dirname(file))
-    return write(file, made) ? Buffer.from(made) : Buffer.from(readFileSync(file, 'utf8').trim())
+    if (write(file, made)) return Buffer.from(made)
+    makePrivate(file)
+    return Buffer.from(readFileSync(file, 'utf8').trim())
   } catch (error) {
     throw new SluiceError(
       'INVALID_CONFIG',

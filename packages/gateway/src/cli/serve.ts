@@ -1,6 +1,7 @@
 /**
  * `sluice serve`: runs the gateway until it is told to stop. The first signal drains: nothing new is taken, what is in
- * flight settles, and the process ends with 0 within http.drainMs; what could not settle is found again at the next
+ * flight settles, and the process ends with 0 within http.drainDelay and
+ * http.drainMs together; what could not settle is found again at the next
  * start. A second signal ends at once.
  */
 import type { Config } from '../config/config.ts'
@@ -54,7 +55,8 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
         : greeting(url, config),
     )
     await stopping.requested
-    return await drain(gateway.stop(), config.http.drainMs, stopping, io)
+    const { drainDelayMs, drainMs } = config.http
+    return await drain(gateway.stop(), drainDelayMs + drainMs, stopping, io)
   } catch (error) {
     throw startError(error, config)
   } finally {

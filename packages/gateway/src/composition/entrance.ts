@@ -1,5 +1,5 @@
 /** The HTTP server, and with keys the one who asks for tokens. Loaded when it opens: most commands never need it. */
-import { tenantOf } from '../config/config.ts'
+import { type TenantConfig, tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
 import type { PlatformUsage, PoolReport } from '../doors.ts'
 import type { Authenticate } from '../intake/identity.ts'
@@ -73,6 +73,7 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
           hub: dispatch.hub,
           connectionsMaxOf: (tenant) => tenantOf(config.tenants, tenant).webSocketsMax,
         },
+        requestRatesOf: (tenant) => requestRates(tenantOf(config.tenants, tenant)),
         limitHeaders: (caller) => {
           const usage = platform.usage(caller)
           const headers = (rows: readonly PlatformUsage[]) => limitHeaders(rows, clock.now())
@@ -87,3 +88,5 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
     },
   }
 }
+
+const requestRates = ({ reads, writes }: TenantConfig) => ({ reads: reads.windows, writes: writes.windows })

@@ -46,6 +46,8 @@ export interface HttpConfig {
   readonly publicUrl: string | undefined
   /** How long a stop may take: what is in flight settles, then the process ends. @defaultValue 30_000 ms */
   readonly drainMs: number
+  /** How long `/readyz` answers 503 on SIGTERM before the listener closes. @defaultValue 0 ms */
+  readonly drainDelayMs: number
   /** The answer for what was queued behind a tenant or module limit. @defaultValue 429 */
   readonly overLimitStatus: 429 | 202
   /** By when a whole request must have arrived. @defaultValue 10_000 ms */
@@ -109,6 +111,10 @@ export interface TenantConfig {
   readonly queueMax: number
   /** Places for what is scheduled, in quiet hours, collecting or waits for a recipient limit. @defaultValue 1_000_000 */
   readonly waitingMax: number
+  /** Lists, timelines and searches that its callers ask for; above it 429. @defaultValue 100/s */
+  readonly reads: Rate
+  /** Requests that change something and send nothing; above it 429. @defaultValue 1000/s */
+  readonly writes: Rate
   /** Its share of the sending, against the others'. @defaultValue 1 */
   readonly weight: number
   /** What it publishes over its WebSockets. @defaultValue 200/s */

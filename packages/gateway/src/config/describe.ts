@@ -40,6 +40,7 @@ export function describeConfig(config: Config): JsonObject {
       port: http.port,
       ...(http.publicUrl === undefined ? {} : { publicUrl: http.publicUrl }),
       drainMs: http.drainMs,
+      drainDelay: formatDuration(http.drainDelayMs),
       overLimitStatus: http.overLimitStatus,
       requestTimeout: formatDuration(http.requestTimeoutMs),
       connectionsMax: http.connectionsMax,
@@ -125,6 +126,8 @@ function tenantOf(tenant: TenantConfig): JsonObject {
     modules: rateOf(tenant.modules),
     queue: tenant.queueMax,
     waiting: tenant.waitingMax,
+    reads: rateOf(tenant.reads),
+    writes: rateOf(tenant.writes),
     weight: tenant.weight,
     websocket: { rate: rateOf(tenant.webSocketRate), connections: tenant.webSocketsMax },
   }

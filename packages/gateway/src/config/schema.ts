@@ -29,6 +29,9 @@ const httpSchema = Type.Object(
       }),
     ),
     drainMs: Type.Optional(duration('How long a stop may take. Default 30s.')),
+    drainDelay: Type.Optional(
+      duration('How long /readyz answers 503 on SIGTERM before the listener closes. Default 0.'),
+    ),
     overLimitStatus: Type.Optional(
       Type.Union([Type.Literal(429), Type.Literal(202)], {
         expects: '429 or 202',
@@ -60,6 +63,8 @@ const tenantSchema = Type.Object(
     waiting: Type.Optional(
       count(1, 1_000_000_000, 'Places for what is scheduled, in quiet hours or collecting. Default 1000000.'),
     ),
+    reads: Type.Optional(rate('Lists, timelines and searches; above it 429. Default 100/s.')),
+    writes: Type.Optional(rate('Changes that send nothing; above it 429. Default 1000/s.')),
     weight: Type.Optional(count(1, 1_000, 'Its share of the sending, against the others’. Default 1.')),
     websocket: Type.Optional(
       Type.Object(

@@ -188,6 +188,10 @@ export const policyCheckSchema = Type.Object(
 
 export const healthSchema = Type.Object({ status: Type.String() }, { $id: 'Health' })
 
+const degraded = Type.Optional(Type.Array(Type.String(), { description: 'What does not work now.' }))
+
+export const readinessSchema = Type.Object({ status: Type.String(), degraded }, { $id: 'Readiness' })
+
 export const problemSchema = Type.Object(
   {
     type: Type.String(),
@@ -198,6 +202,7 @@ export const problemSchema = Type.Object(
     errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
     notificationId: optionalText,
     sendAt: Type.Optional(moment),
+    degraded,
   },
   { $id: 'Problem' },
 )

@@ -6,6 +6,7 @@
 import type { Ledger, LimitUsage, PoolReport } from '../doors.ts'
 import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
 import { isFinal, statuses } from '../model.ts'
+import { type Identity, operatorScope } from './identity.ts'
 
 let last = { instant: 0, text: new Date(0).toISOString() }
 let lastButOne = last
@@ -57,7 +58,12 @@ export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Not
   return { ...recorded, status: live.status, timeline: [...recorded.timeline, ...live.events] }
 }
 
-export function notificationAnswer(notification: Notification) {
+/** Whether a caller may know of jobs that another module of its tenant sent: operators may. */
+export const knowsJobOf = ({ module, scopes }: Identity, of: Pick<Job, 'module'>): boolean =>
+  module === of.module || scopes.has(operatorScope)
+
+/** As the caller may see it: that there is a job of another module is not its business. */
+export function notificationAnswer(notification: Notification, caller: Identity) {
   const { id, to, decision, sendAt: _asked, dueAt, createdAt, expiresAt, timeline, status } = notification
   const { tenant, module, job, channel, requestedChannel, category, template, priority, actor, digestId } =
     notification
@@ -65,7 +71,7 @@ export function notificationAnswer(notification: Notification) {
     notificationId: id,
     tenant,
     module,
-    jobId: job,
+    jobId: knowsJobOf(caller, notification) ? job : undefined,
     recipient: to.id,
     channel,
     requestedChannel,

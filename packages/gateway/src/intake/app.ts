@@ -15,6 +15,7 @@ import { http } from '../node-http.ts'
 import { parseJson } from './json.ts'
 import { createPipelines, isExcused, isFollowed } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
+import { refuseEncoded, refuseRepeated } from './single-headers.ts'
 import { createTurns, type TurnsOptions } from './turns.ts'
 import { isWebSocketUpgrade } from './websocket/request.ts'
 
@@ -68,7 +69,15 @@ export function createApp(config: AppOptions): FastifyInstance {
     if (request.headers.host === undefined && request.raw.httpVersionMinor === 1) {
       reply.header('connection', 'close')
       done(new SluiceError('INVALID_REQUEST', 'An HTTP/1.1 request needs a Host header.'))
-    } else done()
+      return
+    }
+    try {
+      refuseRepeated(request.raw.rawHeaders)
+      refuseEncoded(request.headers['content-encoding'])
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
   })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(

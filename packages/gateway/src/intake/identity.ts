@@ -66,18 +66,24 @@ loopbackIdentity.tenantOf = ({ headers }: WithHeaders): string => {
   return typeof tenant === 'string' ? tenant : byDefault.tenant
 }
 
-/** What browsers keep to this machine, with any port. */
+/** What browsers keep to this machine, with any port. No other name is taken for it, also none without a dot. */
 const loopbackHost = /^(?:(?:[a-z0-9-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
-/** A name without a dot: no public DNS has one, so that no page from elsewhere is under it. */
-const localHost = /^(?=[^:]*[a-z])[a-z0-9-]+(?::\d{1,5})?$/i
+/**
+ * Without keys every route asks for this, those that are open to all too: their answers are no page's business either.
+ *
+ * @throws SluiceError FORBIDDEN
+ */
+export function refuseForeignHost({ host }: IncomingHttpHeaders): void {
+  if (host === undefined || loopbackHost.test(host)) return
+  throw new SluiceError(
+    'FORBIDDEN',
+    'Without keys the gateway answers to localhost, 127.0.0.1 and [::1] only; Host names another. Configure keys (auth.jwt) to serve others.',
+  )
+}
 
-function refuseForeignPages({ host, origin }: IncomingHttpHeaders): void {
-  if (host !== undefined && !loopbackHost.test(host) && !localHost.test(host)) {
-    throw new SluiceError(
-      'FORBIDDEN',
-      'Without keys the gateway answers to localhost, 127.0.0.1, [::1] and names without a dot only; Host names another. Configure keys (auth.jwt) to serve others.',
-    )
-  }
+function refuseForeignPages(headers: IncomingHttpHeaders): void {
+  const { origin } = headers
+  refuseForeignHost(headers)
   if (origin !== undefined && !loopbackHost.test(origin.replace(/^https?:\/\//, ''))) {
     throw new SluiceError(
       'FORBIDDEN',

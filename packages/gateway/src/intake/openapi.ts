@@ -135,6 +135,7 @@ function problems(route: Route): JsonRecord {
     ...always,
     ...(route.body === undefined ? [] : withBody),
     ...(route.access === 'open' ? [] : withCaller),
+    ...(route.counts === undefined ? [] : (['REQUEST_LIMIT_EXCEEDED'] as const)),
     ...(route.problems ?? []),
   ])
   const byStatus = Map.groupBy(codes, (code) => errors[code].status)

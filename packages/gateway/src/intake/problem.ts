@@ -15,6 +15,8 @@ const retryAfterMsDefault = 1_000
 export interface ProblemMembers {
   readonly notificationId?: string
   readonly sendAt?: string
+  /** Of a probe: what does not work now. */
+  readonly degraded?: readonly string[]
 }
 
 export const problemUri = (code: ErrorCode): string =>
@@ -34,15 +36,24 @@ export function problemBody(error: SluiceError, members: ProblemMembers = {}): s
   })
 }
 
-export function sendProblem(reply: FastifyReply, error: SluiceError): FastifyReply {
+export function sendProblem(
+  reply: FastifyReply,
+  error: SluiceError,
+  members: ProblemMembers = {},
+): FastifyReply {
   const { status } = error
   reply.code(status).header('content-type', problemType)
   const challenge = challengeOf(error)
   if (challenge !== undefined) reply.header('www-authenticate', challenge)
-  if (status === 503 || error.code === 'IDEMPOTENCY_IN_PROGRESS') {
+  if (saysWhen(error)) {
     reply.header('retry-after', retryAfterSeconds(error.retryAfterMs ?? retryAfterMsDefault))
   }
-  return reply.send(problemBody(error))
+  return reply.send(problemBody(error, members))
+}
+
+/** Whether an answer carries `Retry-After`: what was queued (RATE_LIMIT_EXCEEDED) has its own. */
+function saysWhen({ status, code }: SluiceError): boolean {
+  return status === 503 || code === 'IDEMPOTENCY_IN_PROGRESS' || code === 'REQUEST_LIMIT_EXCEEDED'
 }
 
 /** The `WWW-Authenticate` of a refusal (RFC 6750, section 3). */

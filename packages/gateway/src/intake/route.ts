@@ -6,6 +6,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ErrorCode } from '../errors.ts'
 import type { Identity } from './identity.ts'
+import type { RequestKind } from './request-limits.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -25,6 +26,8 @@ export interface Route {
   readonly summary: string
   /** `open`: everybody; `caller`: who is known; `operator`: with the scope of operators. */
   readonly access: 'open' | 'caller' | 'operator'
+  /** The rate of its tenant in which a request counts. @defaultValue none */
+  readonly counts?: RequestKind
   readonly params?: TSchema
   readonly query?: TSchema
   readonly body?: TSchema

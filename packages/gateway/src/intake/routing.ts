@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import { type Authenticate, operatorScope } from './identity.ts'
 import { nothing } from './problem.ts'
+import type { RequestLimits } from './request-limits.ts'
 import type { Route } from './route.ts'
 import { type Shares, unitsOf } from './shares.ts'
 import { compileCheck, invalidRequest } from './validation.ts'
@@ -17,6 +18,7 @@ const ignoredBodyMaxBytes = 16_384
 export interface Doorkeeping {
   readonly authenticate: Authenticate
   readonly shares: Shares
+  readonly limits: RequestLimits
 }
 
 /** Puts the table in force. */
@@ -33,7 +35,7 @@ export function addRoutes(app: FastifyInstance, routes: readonly Route[], doorke
   })
 }
 
-function addRoute(app: FastifyInstance, route: Route, { authenticate, shares }: Doorkeeping): void {
+function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping): void {
   const { method, path, access, params, query, body } = route
   app.route({
     method,
@@ -55,9 +57,10 @@ function addRoute(app: FastifyInstance, route: Route, { authenticate, shares }: 
         return { error: invalidRequest(faults) }
       }
     },
-    ...(access === 'open' ? {} : { onRequest: identify(authenticate, access) }),
+    ...(access === 'open' ? {} : { onRequest: identify(doorkeeping, route) }),
     ...(route.bodyOptional === true ? { preValidation: fillBody } : {}),
-    handler: access === 'open' || route.stream === true ? route.handle : handleInShare(route, shares),
+    handler:
+      access === 'open' || route.stream === true ? route.handle : handleInShare(route, doorkeeping.shares),
   })
 }
 
@@ -93,8 +96,8 @@ function handleInShare({ handle, recipientsOf }: Route, shares: Shares): Route['
 
 type Done = (error?: Error) => void
 
-/** Before the body is read: nobody unknown gets to send one. */
-function identify(authenticate: Authenticate, access: 'caller' | 'operator') {
+/** Before the body is read: nobody unknown gets to send one, and nobody above the rate for it. */
+function identify({ authenticate, limits }: Doorkeeping, { access, counts }: Route) {
   const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
     if (access === 'operator' && !caller.scopes.has(operatorScope)) {
       const challenge = `Bearer error="insufficient_scope", scope="${operatorScope}"`
@@ -102,7 +105,12 @@ function identify(authenticate: Authenticate, access: 'caller' | 'operator') {
       return
     }
     request.caller = caller
-    done()
+    try {
+      if (counts !== undefined) limits.take(counts, caller.tenant)
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
   }
   return (request: FastifyRequest, _reply: FastifyReply, done: Done): void => {
     try {

@@ -4,6 +4,7 @@
  * (validation.ts), the share of its tenant (shares.ts), and its handler in routes/; whatever goes wrong on the way
  * leaves as a problem (problem.ts).
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller, Gate, Jobs, Ledger, People, PoolCounts, PoolReport } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
@@ -13,11 +14,12 @@ import type { Clock, Queue, Store, Templates } from '../ports.ts'
 import { createApp } from './app.ts'
 import type { Offer } from './draft.ts'
 import { createIdempotency } from './idempotency.ts'
-import { type Authenticate, loopbackIdentity } from './identity.ts'
+import { type Authenticate, loopbackIdentity, refuseForeignHost } from './identity.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { openApiDocument } from './openapi.ts'
 import { asSluiceError, nothing, sendProblem } from './problem.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
+import { createRequestLimits, type RequestRates } from './request-limits.ts'
 import { basePath, type Route } from './route.ts'
 import { batchRoutes } from './routes/batch.ts'
 import { createEventRoutes } from './routes/events.ts'
@@ -42,6 +44,10 @@ export interface HttpServerConfig {
   readonly port: number
   /** How long a stop may take before connections are cut, ms. */
   readonly drainMs: number
+  /** How long a stop says that it is not ready before it takes no new connections, ms. @defaultValue 0 */
+  readonly drainDelayMs?: number
+  /** Where the world reaches this gateway. */
+  readonly publicUrl?: string | undefined
   /** The answer for what was queued behind a tenant or module limit. */
   readonly overLimitStatus: 429 | 202
   /** By when a whole request must have arrived, ms. */
@@ -81,6 +87,8 @@ export interface HttpServerOptions {
   readonly log: HttpLog
   /** Who asks. @defaultValue everybody, as tenant and module `default` or whom the headers name */
   readonly authenticate?: Authenticate
+  /** How many requests that send nothing a tenant may make. @defaultValue any number */
+  readonly requestRatesOf?: (tenant: string) => RequestRates
   /** Headers for every answer about notifications: what the limits of the caller leave. @defaultValue none */
   readonly limitHeaders?: LimitHeaders
   /** @defaultValue there is no WebSocket */
@@ -101,13 +109,17 @@ export type LimitHeaders = (caller: Caller) => Headers | Promise<Headers>
 export interface HttpServer {
   /** Resolves with the address when requests are answered. */
   listen(): Promise<string>
-  /** Takes no new connections, answers what has arrived, and cuts what is not done within `drainMs`. */
+  /**
+   * Says that it is not ready for `drainDelayMs`; then takes no new connections, answers what has arrived, and cuts
+   * what is not done within `drainMs`.
+   */
   close(): Promise<void>
   /** Told of what happens behind the routes. */
   readonly metrics: Pick<Metrics, 'timeCommit'>
 }
 
 const releaseEveryMs = 50
+const unlimited: RequestRates = { reads: [], writes: [] }
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { config } = options
@@ -121,7 +133,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const authenticate = options.authenticate ?? loopbackIdentity
   const app = createApp({ ...config, partyOf: parties(routes, authenticate) })
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
-  addRoutes(app, routes, { authenticate, shares: createShares(options.clock) })
+  if (options.authenticate === undefined) refuseForeignHosts(app, config.publicUrl)
+  addRoutes(app, routes, {
+    authenticate,
+    shares: createShares(options.clock),
+    limits: createRequestLimits({ ratesOf: options.requestRatesOf ?? (() => unlimited) }),
+  })
   answerTheRest(app, routes, options.log)
   const sockets =
     options.webSocket === undefined
@@ -150,6 +167,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     async close() {
       closing = true
+      await delay(config.drainDelayMs ?? 0)
       const cut = setTimeout(() => app.server.closeAllConnections(), config.drainMs)
       // What was busy when the closing began stays open after its answer, and nobody else lets go of it.
       const release = setInterval(() => app.server.closeIdleConnections(), releaseEveryMs)
@@ -187,10 +205,25 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
     ...jobRoutes(options),
     ...recipientRoutes({ ...options, editor }),
     ...operationRoutes({ ...options, idempotency, now: () => clock.now() }),
-    ...probeRoutes({ store, isClosing, metrics }),
+    ...probeRoutes({ store, isClosing, metrics, pools: options.pools }),
     ...(links?.urlFor === undefined ? [] : unsubscribeRoutes({ links, editor })),
     ...(options.webSocket === undefined ? [] : webSocketRoutes()),
   ]
+}
+
+/** Also on routes that are open to all. One-click links may come through a proxy that keeps the name of `publicUrl`. */
+function refuseForeignHosts(app: FastifyInstance, publicUrl: string | undefined): void {
+  const publicHost = publicUrl === undefined ? undefined : new URL(publicUrl).host
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { headers, url } = request
+    try {
+      if (publicHost === undefined || headers.host !== publicHost || !url.startsWith('/u/'))
+        refuseForeignHost(headers)
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
+  })
 }
 
 /** The table, and the route at which it is published. */

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
@@ -15,6 +15,15 @@ test('a key is made once, for its owner only, and found again', () => {
   assert.equal(statSync(file).mode & 0o777, 0o600)
   assert.equal(readFileSync(file, 'utf8'), first.toString())
   assert.ok(first.length >= 32)
+})
+
+test('a key that others could read is its owner’s alone from then on, and so is its folder', () => {
+  const file = join(root, 'open', 'unsubscribe.key')
+  const first = keptKey(file)
+  assert.equal(statSync(join(root, 'open')).mode & 0o777, 0o700)
+  chmodSync(file, 0o644)
+  assert.deepEqual(keptKey(file), first)
+  assert.equal(statSync(file).mode & 0o777, 0o600)
 })
 
 test('without a file each key is another', () => {

@@ -30,7 +30,7 @@ const refusals: readonly Refusal[] = [
     name: 'a section that is no object',
     yaml: 'http: 8080',
     says: [
-      'sluice.yaml:1: http: expected an object with host, port, publicUrl, drainMs, overLimitStatus, requestTimeout, connectionsMax, bodyMax, batchBodyMax, dataMax; this is 8080',
+      'sluice.yaml:1: http: expected an object with host, port, publicUrl, drainMs, drainDelay, overLimitStatus, requestTimeout, connectionsMax, bodyMax, batchBodyMax, dataMax; this is 8080',
     ],
   },
   {

@@ -29,11 +29,6 @@ for (const host of [
   })
 }
 
-test('a name without a dot is of this network, but a page under it may not send', () => {
-  loopbackIdentity({ headers: { host: 'build-7:8080' } })
-  refused({ host: 'build-7:8080', origin: 'http://build-7:8080' })
-})
-
 const refused = (headers: Parameters<typeof loopbackIdentity>[0]['headers']): void =>
   void assert.throws(
     () => loopbackIdentity({ headers }),
@@ -42,6 +37,7 @@ const refused = (headers: Parameters<typeof loopbackIdentity>[0]['headers']): vo
 
 for (const host of [
   'evil.example',
+  'build-7:8080',
   'localhost.evil.example',
   '127.0.0.1.evil.example',
   'evil.example:8080',
@@ -91,4 +87,36 @@ test('a page from elsewhere cannot send anything, over a real socket', async () 
   assert.equal(stub.redrives.length, 0)
   assert.equal(await send({ host: `127.0.0.1:${port}`, origin: `http://localhost:${port}` }), 200)
   assert.equal(stub.redrives.length, 1)
+})
+
+const askAs = (url: string, path: string, host: string, method = 'GET'): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const outgoing = request({ port: new URL(url).port, method, path, headers: { host } }, (answer) => {
+      answer.resume()
+      resolve(answer.statusCode ?? 0)
+    })
+    outgoing.on('error', reject)
+    outgoing.end()
+  })
+
+const links = {
+  urlFor: () => 'https://notify.example.com/u/t',
+  read: () => ({ tenant: 'default', recipient: 'ada', category: 'news', channel: 'email' as const }),
+}
+
+test('without keys no route answers to another name than those of this machine', async () => {
+  const stub = await startStub({ parts: { links: links as never } })
+  const paths = ['/metrics', '/healthz', '/readyz', '/openapi.json', '/u/t', '/api/v1/notifications']
+  for (const path of paths) {
+    assert.equal(await askAs(stub.url, path, 'evil.example'), 403, path)
+    assert.notEqual(await askAs(stub.url, path, 'localhost:8080'), 403, path)
+  }
+})
+
+test('a one-click link is also answered under the name that the world knows', async () => {
+  const publicUrl = 'https://notify.example.com'
+  const stub = await startStub({ publicUrl, parts: { links: links as never } })
+  assert.equal(await askAs(stub.url, '/u/t', 'notify.example.com'), 200)
+  assert.equal(await askAs(stub.url, '/u/t', 'evil.example'), 403)
+  assert.equal(await askAs(stub.url, '/metrics', 'notify.example.com'), 403)
 })

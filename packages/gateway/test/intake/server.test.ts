@@ -116,7 +116,7 @@ for (const type of [
 test('a body without a type is not taken, and no body at all is no notification', async () => {
   const text = JSON.stringify(message)
   const typeless = await raw(
-    `POST /api/v1/notifications HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
+    `POST /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
   )
   assert.match(typeless, /^HTTP\/1.1 415 /)
   assert.equal((await stub.ask('POST', '/notifications')).body.code, 'INVALID_REQUEST')
@@ -168,7 +168,7 @@ test('a body above 1 MiB is too large, announced or not', async () => {
   const socket = await open()
   socket.on('error', () => {})
   socket.write(
-    'POST /api/v1/notifications HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n',
+    'POST /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n',
   )
   for (let sent = 0; sent < 18 && socket.writable; sent += 1)
     socket.write(`10000\r\n${' '.repeat(65_536)}\r\n`)
@@ -185,7 +185,7 @@ for (const [method, status] of [
     const socket = await open(await startStub())
     const bytes = 32 * 1_048_576
     socket.write(
-      `${method} /api/v1/notifications HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`,
+      `${method} /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`,
     )
     await new Promise<void>((resolve, reject) =>
       socket.write(Buffer.alloc(bytes, ' '), (error) => (error ? reject(error) : resolve())),
@@ -213,7 +213,7 @@ test('what is not HTTP is answered as a problem and ended', async () => {
     'NONSENSE\r\n\r\n',
     'GET / HTTP/9.9\r\n\r\n',
     'GET /healthz HTTP/1.1\r\n\r\n',
-    `GET / HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`,
+    `GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(20_000)}\r\n\r\n`,
   ]) {
     const answer = await raw(text)
     assert.match(answer, /^HTTP\/1.1 400 Bad Request\r\n/)
@@ -231,7 +231,7 @@ test('a path that cannot be decoded is a problem', async () => {
   assert.equal((await stub.ask('GET', `/recipients/${'x'.repeat(257)}`)).body.errors[0]?.path, '/id')
 })
 
-const head = 'POST /api/v1/notifications HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
+const head = 'POST /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
 for (const [what, pieces] of [
   ['sends nothing', []],
   ['never ends its headers', ['POST /api/v1/notifications HTTP/1.1\r\n', 'x-a: b\r\n', 'x-c: d\r\n']],
@@ -267,7 +267,7 @@ async function openSlow(t: TestContext, requestTimeoutMs: number, ...takesMs: nu
   return socket
 }
 
-const slowHead = 'POST / HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n'
+const slowHead = 'POST / HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n'
 
 test('a request that is late because nothing was read while others were answered is not cut off', {
   timeout: 10_000,
@@ -301,7 +301,7 @@ test('while it closes, what has arrived is answered, and nothing new is taken', 
 }, async () => {
   const own = await startStub({ drainMs: 60_000 })
   const reader = await open(own)
-  reader.write('GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n')
+  reader.write('GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n')
   await once(reader, 'data')
   const gate = Promise.withResolvers<void>()
   const reached = Promise.withResolvers<void>()

@@ -1,7 +1,8 @@
 /**
  * A resolver for connections to addresses that came with a request. It judges what a name resolves to at the moment
  * of connecting, so a name that changes its mind after it was checked (DNS rebinding) gains nothing. A name with one
- * address inside a private network is refused as a whole.
+ * address inside a private network is refused as a whole, and in the same words as a name that does not exist: whoever
+ * gave the address must not learn which names the operator's own network knows.
  */
 import { lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
@@ -9,10 +10,13 @@ import { isPublicAddress } from './public-address.ts'
 
 export class PrivateAddressError extends Error {
   constructor(host: string) {
-    super(`${host} leads into a private network`)
+    super(`${host} does not lead to the public internet`)
     this.name = 'PrivateAddressError'
   }
 }
+
+/** Of a name without addresses (https://nodejs.org/api/dns.html#error-codes). A resolver that fails says something else. */
+const unknownName: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA', 'ENONAME'])
 
 /** Throws PrivateAddressError for an address written out, which is connected to without any look-up. */
 export function refusePrivateLiteral(hostname: string): void {
@@ -24,7 +28,9 @@ export function refusePrivateLiteral(hostname: string): void {
 export function createGuardedLookup(resolve: typeof lookup = lookup): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, { ...options, all: true }, (error, addresses) => {
-      if (error !== null) return callback(error, [])
+      if (error !== null) {
+        return callback(unknownName.has(error.code) ? new PrivateAddressError(hostname) : error, [])
+      }
       if (addresses.length === 0 || addresses.some(({ address }) => !isPublicAddress(address))) {
         return callback(new PrivateAddressError(hostname), [])
       }

@@ -5,6 +5,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Happening, Ledger } from '../../doors.ts'
+import { SluiceError } from '../../errors.ts'
 import type { Clock } from '../../ports.ts'
 import { eventAnswer } from '../answer.ts'
 import { operatorScope } from '../identity.ts'
@@ -18,7 +19,9 @@ export interface EventRoutesOptions {
   readonly heartbeatMs?: number
   /** What may wait for one reader before it is cut off. @defaultValue 1_048_576 bytes */
   readonly backlogMaxBytes?: number
-  /** Above this the reader that has been here longest has to go. @defaultValue 200 */
+  /** Of one tenant; one more is refused. @defaultValue 50 */
+  readonly readersMaxOfTenant?: number
+  /** Of all; above it the oldest of the tenant with the most has to go. @defaultValue 500 */
   readonly readersMax?: number
 }
 
@@ -28,10 +31,16 @@ export interface EventRoutes {
   close(): void
 }
 
+/** Asked of a tenant that has all its streams open. */
+const fullRetryAfterMs = 5_000
+
 export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
-  const { ledger, clock, heartbeatMs = 15_000, backlogMaxBytes = 1_048_576, readersMax = 200 } = options
+  const { ledger, clock, heartbeatMs = 15_000, backlogMaxBytes = 1_048_576 } = options
+  const { readersMaxOfTenant = 50, readersMax = 500 } = options
   /** In the order of their coming. */
   const readers = new Set<Reader>()
+  /** How many each tenant has that has any. */
+  const counts = new Map<string, number>()
   let unsubscribe: (() => void) | undefined
   let stopBeating: (() => void) | undefined
 
@@ -55,16 +64,38 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
       stopBeating = clock.at(clock.now() + heartbeatMs, beat)
     }
     readers.add(reader)
-    if (readers.size > readersMax) {
-      const [longest] = readers
-      longest?.end()
-    }
+    count(reader.owner, 1)
+    if (readers.size > readersMax) oldestOfTheMost()?.end()
   }
 
   function remove(reader: Reader): void {
-    if (!readers.delete(reader) || readers.size > 0) return
+    if (!readers.delete(reader)) return
+    count(reader.owner, -1)
+    if (readers.size > 0) return
     unsubscribe?.()
     stopBeating?.()
+  }
+
+  function count(tenant: string, by: 1 | -1): void {
+    const left = (counts.get(tenant) ?? 0) + by
+    if (left === 0) counts.delete(tenant)
+    else counts.set(tenant, left)
+  }
+
+  /** So that nobody loses a stream to a tenant that has more of them. */
+  function oldestOfTheMost(): Reader | undefined {
+    let most: string | undefined
+    for (const [tenant, held] of counts) if (held > (counts.get(most ?? '') ?? 0)) most = tenant
+    return [...readers].find(({ owner, isEnding }) => owner === most && !isEnding)
+  }
+
+  function checkRoom(tenant: string): void {
+    if ((counts.get(tenant) ?? 0) < readersMaxOfTenant) return
+    throw new SluiceError(
+      'REQUEST_LIMIT_EXCEEDED',
+      `This tenant has ${readersMaxOfTenant} event streams open already, and may have no more.`,
+      { retryAfterMs: fullRetryAfterMs },
+    )
   }
 
   const route: Route = {
@@ -74,6 +105,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
     access: 'caller',
     stream: true,
     query: eventsQuery,
+    problems: ['REQUEST_LIMIT_EXCEEDED'],
     answers: {
       200: {
         description:
@@ -85,13 +117,19 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
       const { tenant } = request.query as { tenant?: string }
       const { caller } = request
       const asOperator = caller.scopes.has(operatorScope) && caller.asTenant !== true
+      checkRoom(caller.tenant)
       reply.hijack()
       reply.raw.writeHead(200, {
         'content-type': 'text/event-stream',
         'cache-control': 'no-store',
         'x-accel-buffering': 'no',
       })
-      const reader = new Reader(reply.raw, asOperator ? tenant : caller.tenant, backlogMaxBytes)
+      const reader = new Reader({
+        response: reply.raw,
+        owner: caller.tenant,
+        tenant: asOperator ? tenant : caller.tenant,
+        backlogMaxBytes,
+      })
       reply.raw.on('close', () => remove(reader))
       // A connection that breaks while it is written to has nobody left to tell.
       reply.raw.on('error', () => remove(reader))
@@ -109,17 +147,32 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
   }
 }
 
+interface ReaderOptions {
+  readonly response: ServerResponse
+  readonly owner: string
+  readonly tenant: string | undefined
+  readonly backlogMaxBytes: number
+}
+
 /** One connection. What happens in one turn of the event loop is written at once. */
 class Reader {
+  /** The tenant that asked for it. */
+  readonly owner: string
+  /** Whose changes it gets; undefined: everybody's. */
   readonly tenant: string | undefined
   readonly #response: ServerResponse
   readonly #backlogMaxBytes: number
   #pending = ''
 
-  constructor(response: ServerResponse, tenant: string | undefined, backlogMaxBytes: number) {
+  constructor({ response, owner, tenant, backlogMaxBytes }: ReaderOptions) {
     this.#response = response
+    this.owner = owner
     this.tenant = tenant
     this.#backlogMaxBytes = backlogMaxBytes
+  }
+
+  get isEnding(): boolean {
+    return this.#response.writableEnded
   }
 
   send(text: string): void {

@@ -4,9 +4,8 @@ import type { Jobs, Ledger } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
 import type { Job } from '../../model.ts'
 import type { Store } from '../../ports.ts'
-import { jobAnswer } from '../answer.ts'
+import { jobAnswer, knowsJobOf } from '../answer.ts'
 import { jobSchema } from '../answer-schema.ts'
-import { operatorScope } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'
 import { idParams } from '../schema.ts'
 
@@ -21,7 +20,7 @@ export function jobRoutes({ jobs, store, ledger }: JobRoutesOptions): readonly R
   async function find({ caller, params }: FastifyRequest): Promise<Job> {
     const { id } = params as { id: string }
     const job = await store.job(caller.tenant, id)
-    if (job !== undefined && (job.module === caller.module || caller.scopes.has(operatorScope))) return job
+    if (job !== undefined && knowsJobOf(caller, job)) return job
     throw new SluiceError('NOT_FOUND', 'There is no job with this id.')
   }
 
@@ -48,6 +47,7 @@ export function jobRoutes({ jobs, store, ledger }: JobRoutesOptions): readonly R
       path: `${basePath}/jobs/:id`,
       summary: 'Accept nothing more of a batch, and cancel what of it still waits',
       access: 'caller',
+      counts: 'writes',
       params: idParams,
       answers: { 204: { description: 'It is cancelled, now or since before' } },
       problems: ['NOT_FOUND', 'NOT_CANCELLABLE', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],

@@ -6,10 +6,11 @@ import { SluiceError } from '../../errors.ts'
 import type { Draft, Notification, Status } from '../../model.ts'
 import type { Clock, ListQuery, Page, Store } from '../../ports.ts'
 import { acceptedText } from '../accepted-text.ts'
-import { decisionAnswer, iso, notificationAnswer, shown } from '../answer.ts'
+import { decisionAnswer, iso, knowsJobOf, notificationAnswer, shown } from '../answer.ts'
 import { acceptedSchema, decisionSchema, notificationPage, notificationSchema } from '../answer-schema.ts'
 import { checkData, hasAddress, missingAddress, type Offer, readMessage, readRecipient } from '../draft.ts'
 import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
+import type { Identity } from '../identity.ts'
 import { jsonType, problemBody, problemType } from '../problem.ts'
 import { basePath, type Route } from '../route.ts'
 import { idParams, type ListFilter, listQuery, type NotificationBody, notificationBody } from '../schema.ts'
@@ -18,7 +19,7 @@ import { invalidRequest } from '../validation.ts'
 
 export interface NotificationRoutesOptions {
   readonly gate: Pick<Gate, 'admit' | 'preview' | 'cancel'>
-  readonly store: Pick<Store, 'notification' | 'list'>
+  readonly store: Pick<Store, 'notification' | 'list' | 'job'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly people: People
   readonly offer: Offer
@@ -44,6 +45,12 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     const fault = missingAddress(draft, await people.find(tenant, draft.to.id))
     if (fault !== undefined) throw invalidRequest([fault])
     return draft
+  }
+
+  /** Of a job that is another module's nothing is shown, as of one that does not exist. */
+  async function isOfAnotherModule(caller: Identity, id: string | undefined): Promise<boolean> {
+    const job = id === undefined ? undefined : await store.job(caller.tenant, id)
+    return job !== undefined && !knowsJobOf(caller, job)
   }
 
   async function accept(request: FastifyRequest, keep: Keep | undefined): Promise<Answer> {
@@ -104,6 +111,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       path: `${basePath}/decisions`,
       summary: 'The decision that a notification would get now; consumes nothing',
       access: 'caller',
+      counts: 'writes',
       body: notificationBody,
       answers: { 200: { description: 'The decision', schema: decisionSchema } },
       problems: ['STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
@@ -123,12 +131,14 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       path: `${basePath}/notifications`,
       summary: 'Notifications, newest first',
       access: 'caller',
+      counts: 'reads',
       query: listQuery,
       answers: { 200: { description: 'A page of them', schema: notificationPage } },
       problems: ['STORE_UNAVAILABLE'],
       async handle(request) {
         const query = readListQuery(request.caller.tenant, request.query as ListFilter & { limit: number })
-        return pageAnswer(await store.list(query.stored), ledger, query.asked)
+        if (await isOfAnotherModule(request.caller, query.stored.job)) return { items: [], nextCursor: null }
+        return pageAnswer(await store.list(query.stored), { ledger, caller: request.caller }, query.asked)
       },
     },
     {
@@ -144,7 +154,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
         const recorded = await store.notification(request.caller.tenant, id)
         if (recorded === undefined)
           throw new SluiceError('NOT_FOUND', 'There is no notification with this id.')
-        return notificationAnswer(shown(recorded, ledger))
+        return notificationAnswer(shown(recorded, ledger), request.caller)
       },
     },
     {
@@ -152,6 +162,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       path: `${basePath}/notifications/:id`,
       summary: 'Cancel what still waits; its places in the limits are given back',
       access: 'caller',
+      counts: 'writes',
       params: idParams,
       answers: { 204: { description: 'It is cancelled, now or since before' } },
       problems: ['NOT_FOUND', 'NOT_CANCELLABLE', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
@@ -225,12 +236,17 @@ function readListQuery(tenant: string, filter: ListFilter & { limit: number }): 
   return asked !== undefined && fromMemory ? { stored, asked } : { stored }
 }
 
+export interface Viewer {
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly caller: Identity
+}
+
 export function pageAnswer(
   page: Page<Notification>,
-  ledger: Pick<Ledger, 'live'>,
+  { ledger, caller }: Viewer,
   asked?: ReadonlySet<Status>,
 ) {
   const items = page.items.map((each) => shown(each, ledger))
   const wanted = asked === undefined ? items : items.filter(({ status }) => asked.has(status))
-  return { items: wanted.map(notificationAnswer), nextCursor: page.nextCursor }
+  return { items: wanted.map((each) => notificationAnswer(each, caller)), nextCursor: page.nextCursor }
 }

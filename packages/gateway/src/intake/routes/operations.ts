@@ -65,12 +65,13 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       path: `${basePath}/dead-letters`,
       summary: 'Dead letters, oldest first',
       access: 'operator',
+      counts: 'reads',
       query: deadLetterQuery,
       answers: { 200: { description: 'A page of them', schema: notificationPage } },
       problems: ['STORE_UNAVAILABLE'],
       async handle(request) {
         const query = request.query as DeadLetterFilter & { limit: number }
-        return pageAnswer(await store.deadLetters(definedOf(query)), ledger)
+        return pageAnswer(await store.deadLetters(definedOf(query)), { ledger, caller: request.caller })
       },
     },
     {
@@ -78,6 +79,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       path: `${basePath}/dead-letters/redrive`,
       summary: 'Send dead letters on their way again, some or all',
       access: 'operator',
+      counts: 'writes',
       body: redriveBody,
       bodyOptional: true,
       answers: { 200: { description: 'How many', schema: redriveSchema } },
@@ -109,6 +111,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       path: `${basePath}/policy/validate`,
       summary: 'Check a policy without putting it in force',
       access: 'operator',
+      counts: 'writes',
       body: policyBody,
       answers: {
         200: { description: 'Whether it is valid, and what is wrong with it', schema: policyCheckSchema },

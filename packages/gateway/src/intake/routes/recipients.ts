@@ -52,6 +52,7 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       path,
       summary: 'Store a person, in place of what was stored',
       access: 'caller',
+      counts: 'writes',
       params: recipientParams,
       body: recipientBody,
       answers,
@@ -68,6 +69,7 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       path,
       summary: 'Change what is stored of a person (JSON merge patch); stores it where nothing was',
       access: 'caller',
+      counts: 'writes',
       params: recipientParams,
       body: recipientPatch,
       answers,
@@ -104,6 +106,7 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       path: `${path}/timeline`,
       summary: 'Everything that was sent to a person, waits or was suppressed, and why',
       access: 'caller',
+      counts: 'reads',
       params: recipientParams,
       query: pageQuery,
       answers: { 200: { description: 'Newest first', schema: notificationPage } },
@@ -111,7 +114,7 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       async handle(request) {
         const page = request.query as { limit: number; cursor?: string }
         const query = { tenant: request.caller.tenant, recipient: idOf(request), ...page }
-        return pageAnswer(await store.list(query), ledger)
+        return pageAnswer(await store.list(query), { ledger, caller: request.caller })
       },
     },
   ]

@@ -10,6 +10,7 @@ import { SluiceError } from '../../errors.ts'
 import type { Clock } from '../../ports.ts'
 import { type Authenticate, type Identity, loopbackIdentity } from '../identity.ts'
 import { asSluiceError, refuseSocket } from '../problem.ts'
+import { refuseRepeated } from '../single-headers.ts'
 import { invalidRequest } from '../validation.ts'
 import { Budget } from './budget.ts'
 import { Connection } from './connection.ts'
@@ -119,6 +120,7 @@ export function createWebSockets(options: WebSocketsOptions): WebSockets {
   async function admit(request: IncomingMessage): Promise<Identity> {
     if (closing) throw unavailable('The gateway is shutting down.')
     if (pending > pendingMax) throw unavailable('Too many connections are being opened at this moment.')
+    refuseRepeated(request.rawHeaders)
     const identity = await authenticate(withToken(request.headers))
     if (connections.size >= config.connectionsMax) throw unavailable('This gateway has no connection left.')
     const room = hub.room(identity.tenant)

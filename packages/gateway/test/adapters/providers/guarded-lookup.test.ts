@@ -54,6 +54,22 @@ test('a name without addresses is refused', async () => {
   await assert.rejects(find(createGuardedLookup(resolver([]))), PrivateAddressError)
 })
 
+test('a name that the own network knows is told in the same words as one that does not exist', async () => {
+  const unknown = ((_host: string, _options: object, callback: (error: Error) => void) =>
+    callback(Object.assign(new Error('getaddrinfo ENOTFOUND hook.example'), { code: 'ENOTFOUND' }))) as never
+  const said = (lookup: ReturnType<typeof createGuardedLookup>) =>
+    find(lookup).then(
+      () => 'found',
+      (error: Error) => `${error.name}: ${error.message}`,
+    )
+  const inside = await said(createGuardedLookup(resolver(['10.1.2.3'])))
+  assert.equal(await said(createGuardedLookup(unknown)), inside)
+  assert.equal(inside, 'PrivateAddressError: hook.example does not lead to the public internet')
+  const failing = ((_host: string, _options: object, callback: (error: Error) => void) =>
+    callback(Object.assign(new Error('getaddrinfo EAI_AGAIN'), { code: 'EAI_AGAIN' }))) as never
+  assert.equal(await said(createGuardedLookup(failing)), 'Error: getaddrinfo EAI_AGAIN', 'it is tried again')
+})
+
 test('a name that changes its mind is judged at every connection', async () => {
   const lookup = createGuardedLookup(resolver(['93.184.216.34'], ['127.0.0.1']))
   assert.equal(await find(lookup), '93.184.216.34')

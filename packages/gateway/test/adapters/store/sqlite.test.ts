@@ -1,6 +1,6 @@
 /** The suite of every store, on a file and in memory. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, it } from 'node:test'
@@ -45,6 +45,28 @@ it('forgets that a row was put back when it moves on, even when it comes back to
   await store.commit({ moves: [back] })
   assert.deepEqual(await store.claimDue(epoch + 10, 10), [])
   await store.close()
+})
+
+it('keeps everything that it writes from all but its owner, also files that were open to others', async () => {
+  const data = join(folder, 'data')
+  const path = join(data, 'private.db')
+  const modes = (): Record<string, number> =>
+    Object.fromEntries(readdirSync(data).map((name) => [name, statSync(join(data, name)).mode & 0o777]))
+  const umask = process.umask(0)
+  try {
+    for (const round of [1, 2]) {
+      const store = createSqliteStore({ clock: stillClock(epoch), path, thread: round === 1 })
+      await store.commit({ accept: [someNotification()] })
+      assert.equal(statSync(data).mode & 0o777, 0o700)
+      const names = Object.keys(modes())
+      assert.ok(names.includes('private.db-wal'), names.join())
+      for (const [name, mode] of Object.entries(modes())) assert.equal(mode, 0o600, name)
+      await store.close()
+      for (const name of Object.keys(modes())) chmodSync(join(data, name), 0o644)
+    }
+  } finally {
+    process.umask(umask)
+  }
 })
 
 it('shares one transaction among what arrives together', async () => {

@@ -95,7 +95,7 @@ test('a reader that does not read is cut off', { timeout: 20_000 }, async () => 
   await allGone()
   const socket = connect(Number(new URL(stub.url).port), '127.0.0.1')
   await once(socket, 'connect')
-  socket.write('GET /api/v1/events HTTP/1.1\r\nhost: x\r\n\r\n')
+  socket.write('GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n')
   await once(socket, 'data')
   socket.pause()
   assert.equal(stub.listeners.size, 2)
@@ -110,7 +110,8 @@ test('a reader that does not read is cut off', { timeout: 20_000 }, async () => 
   socket.destroy()
 })
 
-test('readers get a sign of life, and the oldest goes when there are too many', async () => {
+/** Streams without sockets, over a clock that stands still. */
+function startEvents(bounds: Partial<Parameters<typeof createEventRoutes>[0]> = {}) {
   const beats: (() => void)[] = []
   const events = createEventRoutes({
     ledger: { subscribe: () => () => {} },
@@ -122,34 +123,64 @@ test('readers get a sign of life, and the oldest goes when there are too many', 
       },
       soon: (callback) => callback(),
     },
-    readersMax: 1,
+    ...bounds,
   })
-  const connectReader = () => {
+  function connectReader(tenant = 't') {
     const written: string[] = []
+    const closers: (() => void)[] = []
     const raw = {
       destroyed: false,
       writableEnded: false,
       writableLength: 0,
       writeHead() {},
-      on() {},
+      on: (event: string, listener: () => void) => void (event === 'close' && closers.push(listener)),
       write: (text: string) => written.push(text),
       end() {
         raw.writableEnded = true
+        for (const close of closers) close()
       },
     }
-    const caller = { tenant: 't', module: 'm', scopes: new Set<string>() }
+    const caller = { tenant, module: 'm', scopes: new Set<string>() }
     events.routes[0]!.handle({ query: {}, headers: {}, caller } as never, { raw, hijack() {} } as never)
     return { raw, written }
   }
-  const first = connectReader()
+  return { events, connectReader, beat: () => beats.at(-1)!() }
+}
+
+test('readers get a sign of life, and end with the gateway', async () => {
+  const { events, connectReader, beat } = startEvents()
+  const reader = connectReader()
   await wait(0)
-  beats.at(-1)!()
+  beat()
   await wait(0)
-  assert.deepEqual(first.written, [': connected\n\n', ':\n\n'])
-  const second = connectReader()
-  assert.deepEqual([first.raw.writableEnded, second.raw.writableEnded], [true, false])
+  assert.deepEqual(reader.written, [': connected\n\n', ':\n\n'])
   events.close()
-  assert.equal(second.raw.writableEnded, true)
+  assert.equal(reader.raw.writableEnded, true)
+})
+
+test('when there are too many the tenant with the most loses its oldest, and nobody else', async () => {
+  const { events, connectReader } = startEvents({ readersMax: 3 })
+  const quiet = connectReader('quiet')
+  const noisy = [connectReader('noisy'), connectReader('noisy'), connectReader('noisy')]
+  assert.deepEqual(
+    [quiet, ...noisy].map(({ raw }) => raw.writableEnded),
+    [false, true, false, false],
+  )
+  events.close()
+})
+
+test('a tenant has 50 streams; the 51st is refused in words, and nobody else loses one', async () => {
+  const quiet = await open('', { 'x-tenant-id': 'quiet' })
+  const streams = await Promise.all(Array.from({ length: 50 }, () => open('', { 'x-tenant-id': 'crowd' })))
+  const refused = await stub.ask('GET', '/events', undefined, { 'x-tenant-id': 'crowd' })
+  assert.deepEqual([refused.status, refused.body.code], [429, 'REQUEST_LIMIT_EXCEEDED'])
+  assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
+  await post('quiet', 'still here')
+  await quiet.until('still here')
+  streams.pop()!.close()
+  await wait(50)
+  const again = await open('', { 'x-tenant-id': 'crowd' })
+  for (const stream of [quiet, again, ...streams]) stream.close()
 })
 
 test('an event says nothing of what it carries', async () => {

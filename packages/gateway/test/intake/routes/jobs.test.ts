@@ -73,6 +73,33 @@ test('no other tenant, and no other module without the scope of operators, finds
   assert.deepEqual(await answers({ tenant: 'acme', module: 'mail', scopes: admin }), [200, 204])
 })
 
+test('in lists and answers another module of the tenant does not learn of a job either', async () => {
+  let caller: Identity = { tenant: 'acme', module: 'shop', scopes: new Set() }
+  const stub = await startStub({ parts: { authenticate: () => caller } })
+  stub.jobs.set(job.id, job)
+  await stub.ask('POST', '/notifications', message('a'))
+  const [id] = [...stub.notifications.keys()] as [string]
+  stub.notifications.set(id, { ...stub.notifications.get(id)!, job: job.id })
+  const seen = async (as: Identity) => {
+    caller = as
+    const places = [`/notifications/${id}`, '/notifications', '/recipients/a/timeline']
+    const [one, list, timeline] = await Promise.all(places.map((place) => stub.ask('GET', place)))
+    const members = await stub.ask('GET', '/notifications?job=j-1')
+    assert.equal(list!.body.items.length, 1, 'the notification itself is the tenant’s')
+    return [
+      one!.body.jobId,
+      list!.body.items[0]!.jobId,
+      timeline!.body.items[0]!.jobId,
+      members.body.items.length,
+    ]
+  }
+  const all = ['j-1', 'j-1', 'j-1', 1]
+  assert.deepEqual(await seen({ tenant: 'acme', module: 'shop', scopes: new Set() }), all)
+  assert.deepEqual(await seen({ tenant: 'acme', module: 'mail', scopes: new Set(['sluice:admin']) }), all)
+  const none = [undefined, undefined, undefined, 0]
+  assert.deepEqual(await seen({ tenant: 'acme', module: 'mail', scopes: new Set() }), none)
+})
+
 const message = (id: string) => ({
   recipient: { id, email: `${id}@example.com` },
   channel: 'email',

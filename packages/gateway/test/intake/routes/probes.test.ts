@@ -18,6 +18,32 @@ test('it is alive, and ready while the store is', async () => {
   assert.equal((await stub.ask('GET', '/healthz')).status, 200)
 })
 
+test('a probe names what does not work: the store, a pool without a healthy account, the end', async () => {
+  let status: 'healthy' | 'blocked' = 'blocked'
+  const account = { id: 'a', rate: '1/s', used: 0, blockedUntil: null, learnedRate: null, concurrency: 1 }
+  const own = await startStub({
+    drainDelayMs: 300,
+    parts: {
+      pools: () => [{ channel: 'email', provider: 'smtp', rate: '1/s', accounts: [{ ...account, status }] }],
+    },
+  })
+  const pool = 'pool email (smtp): no account is healthy'
+  const degraded = await own.ask('GET', '/readyz')
+  assert.deepEqual([degraded.status, degraded.body.degraded], [200, [pool]], 'accepts go on')
+  status = 'healthy'
+  own.ping = () => Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'The disk is full.'))
+  const full = await own.ask('GET', '/readyz')
+  assert.deepEqual([full.status, full.body.degraded], [503, ['store: The disk is full.']])
+  own.ping = async () => {}
+  const closed = own.close()
+  const draining = await own.ask('GET', '/readyz')
+  assert.deepEqual([draining.status, draining.body.degraded], [503, ['gateway: shutting down']])
+  const accepted = await own.ask('POST', '/notifications', message)
+  assert.equal(accepted.status, 202, 'the listener is still open')
+  await closed
+  await assert.rejects(fetch(`${own.url}/readyz`))
+})
+
 function value(text: string, name: string): number {
   const line = text.split('\n').find((each) => each.startsWith(`${name} `))
   assert.ok(line !== undefined, `${name} is missing in\n${text}`)

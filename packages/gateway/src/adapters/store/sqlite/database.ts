@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
-import { makeFolder } from '../../folder.ts'
+import { makeFolder, makePrivate, makePrivateFile } from '../../folder.ts'
 import { damaged, diskFault, isBusy, isDamage } from './faults.ts'
 import type { HashKey } from './hash.ts'
 import { isBrokenInside } from './log.ts'
@@ -123,6 +123,9 @@ function lock(path: string): () => void {
   const file = `${path}-lock`
   try {
     makeFolder(dirname(path))
+    // SQLite gives the log and the other files beside the store the mode of the store.
+    for (const own of [path, file]) makePrivateFile(own)
+    for (const beside of [`${path}-wal`, `${path}-shm`]) makePrivate(beside)
     const db = new DatabaseSync(file)
     try {
       db.exec('BEGIN EXCLUSIVE')
