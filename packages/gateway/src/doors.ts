@@ -262,6 +262,9 @@ export interface PoolCounts {
   readonly retryBudget: number
 }
 
+/** Why an account is out: a 429 blocked it, or its breaker is not closed. */
+export type OutBecause = 'rate_limited' | 'breaker'
+
 /** Blocked by a 429, or out by its breaker: open, or half open while one probe is under way. */
 export type AccountStatus = 'healthy' | 'blocked' | 'open' | 'half_open'
 
@@ -271,7 +274,12 @@ export interface AccountReport {
   /** Calls in the narrowest window ending now. */
   readonly used: number
   readonly status: AccountStatus
+  /** Until when a 429 has blocked it; `null` where none has. */
   readonly blockedUntil: number | null
+  /** Until when it is out, whatever the reason; `null` while it is in. Not before now, also while a probe is under way. */
+  readonly outUntil: number | null
+  /** The reason that keeps it out longest; `null` while it is in. */
+  readonly outBecause: OutBecause | null
   /** Calls per second that the provider was last seen to allow. */
   readonly learnedRate: number | null
   /** Calls under way at most. */

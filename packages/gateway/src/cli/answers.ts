@@ -75,7 +75,8 @@ export interface PoolsAnswer {
       readonly status: string
       readonly blockedUntil: string | null
       /** Until when it is out, whatever the reason. */
-      readonly outUntil?: string | null
+      readonly outUntil: string | null
+      readonly outBecause: string | null
       readonly learnedRate: number | null
       readonly concurrency: number
     }[]

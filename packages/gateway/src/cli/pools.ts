@@ -1,4 +1,4 @@
-/** `sluice pools`: the accounts behind each channel, what they carry now, and which one is blocked until when. */
+/** `sluice pools`: the accounts behind each channel, what they carry now, and which one is out until when. */
 import type { PoolsAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
@@ -7,7 +7,7 @@ import { type Column, instantFrom, styleOf, table } from './text.ts'
 
 export const form: CommandForm = {
   name: 'pools',
-  summary: 'The provider accounts: rate, use, and which one is blocked until when.',
+  summary: 'The provider accounts: rate, use, and which one is out until when.',
   options: gatewayOptions,
   examples: [
     ['sluice pools', 'All accounts'],
@@ -42,7 +42,8 @@ function columnsAt(now: number): readonly Column<Row>[] {
       cell: ({ account }) => account.status,
       style: ({ account }) => styleOf(account.status),
     },
-    { title: 'blocked until', cell: ({ account }) => instantFrom(account.blockedUntil, now) },
+    { title: 'out until', cell: ({ account }) => instantFrom(account.outUntil, now) },
+    { title: 'because', cell: ({ account }) => account.outBecause },
     {
       title: 'learned rate',
       cell: ({ account }) => (account.learnedRate === null ? null : `${account.learnedRate}/s`),

@@ -187,6 +187,8 @@ export interface BreakerConfig {
   readonly of: number
   /** @defaultValue 10_000 ms */
   readonly withinMs: number
+  /** Failed calls one after the other that open it, however long they took. @defaultValue 10 */
+  readonly inARow: number
   /** How long it stays open the first time; doubles with each failed probe. @defaultValue 5_000 ms */
   readonly coolDownMs: number
   /** @defaultValue 60_000 ms */

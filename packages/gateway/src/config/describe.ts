@@ -170,6 +170,7 @@ function poolOf(pool: PoolConfig): JsonObject {
       failures: pool.breaker.failures,
       of: pool.breaker.of,
       within: formatDuration(pool.breaker.withinMs),
+      inARow: pool.breaker.inARow,
       coolDown: formatDuration(pool.breaker.coolDownMs),
       coolDownMax: formatDuration(pool.breaker.coolDownMaxMs),
     },

@@ -35,6 +35,13 @@ const poolTerms = {
         failures: Type.Optional(share('The share of failed calls that opens it. Default 50%.')),
         of: Type.Optional(count(1, 10_000, 'Calls within the window before their share counts. Default 10.')),
         within: Type.Optional(duration('The window. Default 10s.')),
+        inARow: Type.Optional(
+          count(
+            1,
+            10_000,
+            'Failed calls one after the other that open it, however long they took. Default 10.',
+          ),
+        ),
         coolDown: Type.Optional(duration('How long it stays open the first time. Default 5s.')),
         coolDownMax: Type.Optional(duration('The longest; it doubles with each failed probe. Default 60s.')),
       },

@@ -23,6 +23,7 @@ const usualBreaker: BreakerConfig = {
   failures: 0.5,
   of: 10,
   withinMs: 10_000,
+  inARow: 10,
   coolDownMs: 5_000,
   coolDownMaxMs: 60_000,
 }
@@ -169,7 +170,8 @@ function readBreaker(breaker: PoolDocument['breaker'], path: Path, source: Sourc
   const coolDownMs = duration(breaker?.coolDown, usualBreaker.coolDownMs)
   const coolDownMaxMs = duration(breaker?.coolDownMax, Math.max(coolDownMs, usualBreaker.coolDownMaxMs))
   if (coolDownMaxMs < coolDownMs) source.fault([...path, 'coolDownMax'], 'is shorter than coolDown')
-  return { failures, of: breaker?.of ?? usualBreaker.of, withinMs, coolDownMs, coolDownMaxMs }
+  const { of = usualBreaker.of, inARow = usualBreaker.inARow } = breaker ?? {}
+  return { failures, of, withinMs, inARow, coolDownMs, coolDownMaxMs }
 }
 
 function readAdaptive(adaptive: PoolDocument['adaptive']): AdaptiveConfig | undefined {

@@ -206,9 +206,18 @@ export class PooledAccount {
       used: this.#found === undefined ? this.#rate.used(now) : 0,
       status: this.#status(now),
       blockedUntil: this.blockedUntil > now ? this.blockedUntil : null,
+      ...this.#out(now),
       learnedRate: share === 1 || base === undefined ? null : Math.round(base * share * 100) / 100,
       concurrency: this.concurrency,
     }
+  }
+
+  #out(now: number): Pick<AccountReport, 'outUntil' | 'outBecause'> {
+    const blockedUntil = this.blockedUntil > now ? this.blockedUntil : Number.NEGATIVE_INFINITY
+    const brokenUntil = this.isBroken ? Math.max(now, this.breaker.openUntil) : Number.NEGATIVE_INFINITY
+    const outUntil = Math.max(blockedUntil, brokenUntil)
+    if (outUntil === Number.NEGATIVE_INFINITY) return { outUntil: null, outBecause: null }
+    return { outUntil, outBecause: blockedUntil > brokenUntil ? 'rate_limited' : 'breaker' }
   }
 
   /** Of its places, those that it was found to bear. What was found by a 429 and has risen to the full is forgotten. */

@@ -1,7 +1,9 @@
 /**
- * The circuit breaker of an account: closed while it works; open, and out of the pool, when too many of its last
- * calls failed; half open while one probe tells whether it works again (Nygard, "Release It!", 2007). A failed probe
- * opens it for twice as long. Pure: the caller says what happened and when.
+ * The circuit breaker of an account: closed while it works; open, and out of the pool, when too large a share of its
+ * last calls failed, or too many of them one after the other; half open while one probe tells whether it works again
+ * (Nygard, "Release It!", 2007). A failed probe opens it for twice as long. The share alone is blind twice: to an
+ * account with few calls, of which none is within the window, and for a while to one that dies after much traffic.
+ * Pure: the caller says what happened and when.
  */
 import { SlicedCount } from './sliced-count.ts'
 
@@ -12,6 +14,8 @@ export interface BreakerPolicy {
   readonly of: number
   /** @defaultValue 10_000 ms */
   readonly withinMs: number
+  /** Failed calls one after the other that open it, however long they took. @defaultValue 10 */
+  readonly inARow: number
   /** How long it stays open the first time. @defaultValue 5_000 ms */
   readonly coolDownMs: number
   /** @defaultValue 60_000 ms */
@@ -22,6 +26,7 @@ export const defaultBreakerPolicy: BreakerPolicy = {
   failures: 0.5,
   of: 10,
   withinMs: 10_000,
+  inARow: 10,
   coolDownMs: 5_000,
   coolDownMaxMs: 60_000,
 }
@@ -42,6 +47,8 @@ export class Breaker {
   readonly #failures: SlicedCount
   #status: BreakerStatus = 'closed'
   #openUntil = 0
+  /** Failed calls since the last one that did not fail. */
+  #row = 0
   #coolDownMs: number
 
   constructor(policy: BreakerPolicy) {
@@ -88,11 +95,18 @@ export class Breaker {
     if (probe) return this.#judge(now, failed)
     if (this.#status !== 'closed') return undefined
     this.#calls.add(now)
-    if (!failed) return undefined
+    if (!failed) {
+      this.#row = 0
+      return undefined
+    }
     this.#failures.add(now)
+    this.#row += 1
+    return this.#row >= this.#policy.inARow || this.#failsTooOften(now) ? this.#open(now) : undefined
+  }
+
+  #failsTooOften(now: number): boolean {
     const calls = this.#calls.sum(now)
-    if (calls < this.#policy.of || this.#failures.sum(now) < calls * this.#policy.failures) return undefined
-    return this.#open(now)
+    return calls >= this.#policy.of && this.#failures.sum(now) >= calls * this.#policy.failures
   }
 
   #judge(now: number, failed: boolean): 'opened' | 'closed' {
@@ -110,6 +124,7 @@ export class Breaker {
     this.#openUntil = now + this.#coolDownMs
     this.#calls.clear()
     this.#failures.clear()
+    this.#row = 0
     return 'opened'
   }
 

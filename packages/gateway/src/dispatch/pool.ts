@@ -143,12 +143,20 @@ export class Pool {
     this.#weigh(now)
   }
 
-  /** Another lease in place of this one, of another account if there is one that is free. */
+  /** Another lease in place of this one, of another account if there is one that is free; it is not that one's turn. */
   exchange(lease: Lease, now: number): Lease {
-    const account = this.#turns.next(now)
-    if (account === undefined || account.account.id === lease.account.id) return lease
+    const account = this.#turns.other(now, lease.holder)
+    if (account === undefined) return lease
     lease.undo()
     return this.#leaseOf(account, now)
+  }
+
+  /**
+   * What this lease was given for is a repetition: the account's turn is still to come. Else, with two accounts, every
+   * repetition on the good one would bring the turn back to the one that fails, and each message would meet it first.
+   */
+  keepTurn({ holder }: Lease): void {
+    this.#turns.giveBack(holder)
   }
 
   #keep(kept: number): void {

@@ -13,7 +13,10 @@ import type { Route } from './route.ts'
 export interface Repetitions {
   /** What becomes of a notification whose call came to this, if it is repeated. */
   retryOf(route: Route, notification: Notification, result: SendResult, lease: Lease, now: number): Retry
-  /** The lease for a notification: not of the account that has just failed it, if there is another one. */
+  /**
+   * The lease for a notification: not of the account that has just failed it, if there is another one. A repetition
+   * takes no account's turn.
+   */
   suited(route: Route, notification: Notification, lease: Lease, now: number): Lease
   /** It is not repeated after all. */
   forget(id: string): void
@@ -47,6 +50,7 @@ export function createRepetitions({ random }: { readonly random: Pick<Random, 'n
       }
       const failed = failedBy.get(id)
       failedBy.delete(id)
+      lease.pool.keepTurn(lease)
       return failed === lease.account.id ? route.exchange(lease, now) : lease
     },
 

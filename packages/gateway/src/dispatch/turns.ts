@@ -47,6 +47,30 @@ export class Turns<T> {
     return place.member
   }
 
+  /** The first besides this one that is free. It has no turn by this: the line stays as it is. */
+  other(now: number, member: T): T | undefined {
+    this.#collect(now)
+    for (let place = 0; place < this.#length; place += 1) {
+      const { member: found } = this.#line[(this.#head + place) % this.#line.length]!
+      if (found === member) continue
+      const free = this.#freeAt(found, now)
+      if (free !== undefined && free <= now) return found
+    }
+    return undefined
+  }
+
+  /** Its last turn was none: where it still stands in the line, it is the next. */
+  giveBack(member: T): void {
+    const place = this.#places.get(member)!
+    if (place.where !== 'line') return
+    const { length } = this.#line
+    let at = 0
+    while (this.#line[(this.#head + at) % length] !== place) at += 1
+    for (; at > 0; at -= 1)
+      this.#line[(this.#head + at) % length] = this.#line[(this.#head + at - 1) % length]!
+    this.#line[this.#head] = place
+  }
+
   /** The earliest instant at which one is free; `undefined` when only a change can free one. */
   freeAt(now: number): number | undefined {
     if (this.#first(now) !== undefined) return now

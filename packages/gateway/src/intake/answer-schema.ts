@@ -146,8 +146,14 @@ export const poolsSchema = Type.Object(
             id: Type.String(),
             rate: Type.String(),
             used: Type.Integer(),
-            status: oneOf(['healthy', 'blocked', 'open', 'half_open']),
+            // `held` is a status of the contract that this version does not give.
+            status: oneOf(['healthy', 'blocked', 'open', 'half_open', 'held']),
             blockedUntil: momentOrNull,
+            outUntil: momentOrNull,
+            outBecause: Type.Unsafe<'rate_limited' | 'breaker' | null>({
+              type: ['string', 'null'],
+              enum: ['rate_limited', 'breaker', null],
+            }),
             learnedRate: numberOrNull,
             concurrency: Type.Number(),
           }),

@@ -132,12 +132,14 @@ export function poolsAnswer(reports: readonly PoolReport[]) {
     channel,
     provider,
     rate,
-    accounts: accounts.map(({ id, rate, used, status, blockedUntil, learnedRate, concurrency }) => ({
+    accounts: accounts.map(({ id, rate, used, status, learnedRate, concurrency, ...out }) => ({
       id,
       rate,
       used,
       status,
-      blockedUntil: isoOrNull(blockedUntil),
+      blockedUntil: isoOrNull(out.blockedUntil),
+      outUntil: isoOrNull(out.outUntil),
+      outBecause: out.outBecause,
       learnedRate,
       concurrency,
     })),

@@ -46,6 +46,7 @@ function pools(...accounts: readonly (readonly [string, string, string | null])[
           status,
           blockedUntil: null,
           outUntil: until,
+          outBecause: until === null ? null : 'breaker',
           learnedRate: null,
           concurrency: 1,
         })),

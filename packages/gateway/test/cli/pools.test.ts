@@ -15,10 +15,10 @@ test('pools shows each account with its rate and state', async (t) => {
   assert.equal(lines.length, 5)
   assert.match(
     lines[0]!,
-    /^channel +provider +account +rate +used +state +blocked until +learned rate +calls at once$/,
+    /^channel +provider +account +rate +used +state +out until +because +learned rate +calls at once$/,
   )
-  assert.match(out, /^sms +sandbox +first +10\/s, 100\/h +0 +healthy +– +– +1024$/m)
-  assert.match(out, /^sms +sandbox +second +unlimited +0 +healthy +– +– +3$/m)
+  assert.match(out, /^sms +sandbox +first +10\/s, 100\/h +0 +healthy +– +– +– +1024$/m)
+  assert.match(out, /^sms +sandbox +second +unlimited +0 +healthy +– +– +– +3$/m)
   const json = JSON.parse((await sluice(['pools', '--json', '--url', gateway.url])).out)
   assert.deepEqual(json.pools.map((pool: { channel: string }) => pool.channel).sort(), [
     'push',

@@ -107,7 +107,7 @@ const refusals: readonly Refusal[] = [
     name: 'a word that a pool in a list does not know',
     yaml: 'pools: { sms: [{ provider: sandbox, breaker: { after: 3 } }] }',
     says: [
-      'sluice.yaml:1: pools.sms[0].breaker.after: is not known here; known are failures, of, within, coolDown, coolDownMax',
+      'sluice.yaml:1: pools.sms[0].breaker.after: is not known here; known are failures, of, within, inARow, coolDown, coolDownMax',
     ],
   },
   {

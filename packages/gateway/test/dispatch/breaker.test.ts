@@ -10,14 +10,41 @@ test('it opens at the share of failures within the window, and not before there 
   assert.equal(breaker.end(start + 9, false, true), 'opened')
   assert.equal(breaker.freeAt(start + 10), start + 5_009)
   const half = new Breaker(defaultBreakerPolicy)
-  for (let call = 0; call < 11; call += 1) assert.equal(half.end(start, false, false), undefined)
-  for (let call = 0; call < 10; call += 1) assert.equal(half.end(start, false, true), undefined)
-  assert.equal(half.end(start, false, true), 'opened', 'eleven of twenty-two')
+  for (let call = 0; call < 11; call += 1) {
+    assert.equal(half.end(start, false, false), undefined)
+    assert.equal(half.end(start, false, call >= 6), undefined)
+  }
+  for (let call = 0; call < 5; call += 1) assert.equal(half.end(start, false, true), undefined)
+  assert.equal(half.end(start, false, false), undefined)
+  for (let call = 0; call < 7; call += 1) assert.equal(half.end(start, false, true), undefined)
+  assert.equal(half.end(start, false, true), 'opened', 'eighteen of thirty-six')
+})
+
+test('ten failed calls in a row open it, however long they took', () => {
+  const breaker = new Breaker(defaultBreakerPolicy)
+  for (let call = 0; call < 9; call += 1)
+    assert.equal(breaker.end(start + call * 3_600_000, false, true), undefined)
+  assert.equal(breaker.end(start + 9 * 3_600_000, false, true), 'opened')
+})
+
+test('ten failed calls in a row open it, however many went well before', () => {
+  const breaker = new Breaker({ ...defaultBreakerPolicy, inARow: 4 })
+  for (let call = 0; call < 10_000; call += 1) breaker.end(start, false, false)
+  for (let call = 0; call < 3; call += 1) assert.equal(breaker.end(start, false, true), undefined)
+  assert.equal(breaker.end(start, false, false), undefined, 'one that does not fail ends the row')
+  for (let call = 0; call < 3; call += 1) assert.equal(breaker.end(start, false, true), undefined)
+  assert.equal(breaker.end(start, false, true), 'opened')
+  assert.equal(breaker.begin(), true)
+  assert.equal(breaker.end(start, true, false), 'closed')
+  for (let call = 0; call < 3; call += 1)
+    assert.equal(breaker.end(start + 60_000, false, true), undefined, 'a row begins anew when it has closed')
 })
 
 test('what failed before the window does not count', () => {
   const breaker = new Breaker(defaultBreakerPolicy)
-  for (let call = 0; call < 9; call += 1) breaker.end(start, false, true)
+  for (let call = 0; call < 5; call += 1) breaker.end(start, false, true)
+  breaker.end(start, false, false)
+  for (let call = 0; call < 3; call += 1) breaker.end(start, false, true)
   assert.equal(breaker.end(start + 10_001, false, true), undefined)
 })
 

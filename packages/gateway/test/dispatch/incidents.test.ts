@@ -119,7 +119,7 @@ test('dead letters whose repetition the budget refuses do not stand in the way o
   const harness = await setUp({
     accounts: 1,
     rate: '200/s',
-    pool: { breaker: { of: 1000 }, retry: { budget: '0%' } },
+    pool: { breaker: { of: 1000, inARow: 1000 }, retry: { budget: '0%' } },
     sandbox: {
       behaviour: { retryAfter: '20' },
       script: ({ now }) =>
@@ -262,7 +262,7 @@ test('a probe that says nothing of the account leaves it open, and the next call
     }),
     accounts: [{ account: { id: 'a', options: {} }, windows: [], rate: 'unlimited', concurrencyMax: 10 }],
     marginMs: 20,
-    breaker: { failures: 0.5, of: 2, withinMs: 10_000, coolDownMs: 1_000, coolDownMaxMs: 8_000 },
+    breaker: { failures: 0.5, of: 2, withinMs: 10_000, inARow: 10, coolDownMs: 1_000, coolDownMaxMs: 8_000 },
     now: start,
   })
   const failed = { outcome: 'failed', detail: '500' } as const

@@ -9,7 +9,14 @@ import { broken, createScripted, delivered, throttled } from '../delivery/script
 
 const second = 1_000
 const start = 1_000_000
-const breaker = { failures: 0.5, of: 1, withinMs: 10_000, coolDownMs: 5_000, coolDownMaxMs: 60_000 }
+const breaker = {
+  failures: 0.5,
+  of: 1,
+  withinMs: 10_000,
+  inARow: 10,
+  coolDownMs: 5_000,
+  coolDownMaxMs: 60_000,
+}
 
 interface Setup extends Partial<PoolOptions> {
   readonly concurrency?: number

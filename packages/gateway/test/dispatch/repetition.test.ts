@@ -20,12 +20,16 @@ interface Setup {
 function setUp({ idempotent = false, others = true, budget = 100 }: Setup = {}) {
   let left = budget
   let sent = 0
+  let kept = 0
   const leaseOf = (id: string): Lease =>
     ({
       account: { id },
       pool: {
         retry: { baseMs: 1_000, capMs: 60_000, attemptsMax: 3, budget: 0.2 },
         provider: { idempotent },
+        keepTurn: () => {
+          kept += 1
+        },
         budget: {
           take: () => left-- > 0,
           sent: () => {
@@ -45,6 +49,7 @@ function setUp({ idempotent = false, others = true, budget = 100 }: Setup = {}) 
       repetitions.suited(route, notification(attempts), leaseOf(id), now).account.id,
     left: () => left,
     sent: () => sent,
+    kept: () => kept,
   }
 }
 
@@ -86,4 +91,12 @@ test('first calls fund the budget, and a repetition goes to an account that has 
   retry(0, broken)
   repetitions.forget('n')
   assert.equal(carrier(1, 'a'), 'a')
+})
+
+test('a repetition takes no turn of the accounts', () => {
+  const { carrier, kept } = setUp()
+  carrier(0, 'a')
+  assert.equal(kept(), 0)
+  carrier(1, 'a')
+  assert.equal(kept(), 1)
 })

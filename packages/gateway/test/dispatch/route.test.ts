@@ -23,7 +23,7 @@ function poolOf(name: string, count: number, rate: string, more: Partial<PoolOpt
       concurrencyMax: 1_000,
     })),
     marginMs: 0,
-    breaker: { failures: 0.5, of: 1, withinMs: 10_000, coolDownMs: 5_000, coolDownMaxMs: 60_000 },
+    breaker: { failures: 0.5, of: 1, withinMs: 10_000, inARow: 10, coolDownMs: 5_000, coolDownMaxMs: 60_000 },
     now: start,
     ...more,
   })

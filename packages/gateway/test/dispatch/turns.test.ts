@@ -100,3 +100,23 @@ test('whatever becomes of the instants, each that is free has one turn in a roun
     assert.equal(turns.freeAt(now), instants.length === 0 ? undefined : Math.min(...instants), `step ${step}`)
   }
 })
+
+test('another one than the member is found beside the turns, and a turn that was none is the next', () => {
+  const members: Member[] = [0, 1, 2].map((id) => ({ id, freeAt: 0 }))
+  const turns = new Turns({ members, freeAt: ({ freeAt }) => freeAt })
+  assert.equal(turns.other(0, members[0]!)?.id, 1)
+  assert.equal(turns.other(0, members[1]!)?.id, 0)
+  assert.equal(turns.next(0)?.id, 0, 'nobody has had a turn by this')
+  members[1]!.freeAt = 10
+  assert.equal(turns.other(0, members[2]!)?.id, 0, 'who is not free is passed over')
+  members[0]!.freeAt = undefined
+  assert.equal(turns.other(0, members[2]!), undefined)
+  members[0]!.freeAt = 0
+  members[1]!.freeAt = 0
+  assert.deepEqual([turns.next(0)?.id, turns.next(0)?.id], [1, 2])
+  turns.giveBack(members[1]!)
+  assert.deepEqual([turns.next(0)?.id, turns.next(0)?.id, turns.next(0)?.id], [1, 0, 2])
+  turns.giveBack(members[1]!)
+  turns.giveBack(members[1]!)
+  assert.deepEqual([turns.next(0)?.id, turns.next(0)?.id, turns.next(0)?.id, turns.next(0)?.id], [1, 0, 2, 1])
+})

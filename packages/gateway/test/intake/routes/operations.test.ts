@@ -15,6 +15,8 @@ const report = {
       used: 3,
       status: 'healthy' as const,
       blockedUntil: null,
+      outUntil: null,
+      outBecause: null,
       learnedRate: null,
       concurrency: 8,
     },
@@ -24,6 +26,8 @@ const report = {
       used: 0,
       status: 'blocked' as const,
       blockedUntil: 1_800_000_000_000,
+      outUntil: 1_800_000_000_000,
+      outBecause: 'rate_limited' as const,
       learnedRate: 2.5,
       concurrency: 1,
     },
@@ -35,8 +39,9 @@ test('pools show each account, and until when it is blocked', async () => {
   const { status, body } = await stub.ask('GET', '/pools')
   assert.equal(status, 200)
   const [main, blocked] = report.accounts
+  const until = '2027-01-15T08:00:00.000Z'
   assert.deepEqual(body, {
-    pools: [{ ...report, accounts: [main, { ...blocked, blockedUntil: '2027-01-15T08:00:00.000Z' }] }],
+    pools: [{ ...report, accounts: [main, { ...blocked, blockedUntil: until, outUntil: until }] }],
   })
 })
 

@@ -20,7 +20,16 @@ test('it is alive, and ready while the store is', async () => {
 
 test('a probe names what does not work: the store, a pool without a healthy account, the end', async () => {
   let status: 'healthy' | 'blocked' = 'blocked'
-  const account = { id: 'a', rate: '1/s', used: 0, blockedUntil: null, learnedRate: null, concurrency: 1 }
+  const account = {
+    id: 'a',
+    rate: '1/s',
+    used: 0,
+    blockedUntil: null,
+    outUntil: null,
+    outBecause: null,
+    learnedRate: null,
+    concurrency: 1,
+  }
   const own = await startStub({
     drainDelayMs: 300,
     parts: {
