@@ -24,13 +24,18 @@ function isFolder(path: string): boolean {
 
 /**
  * Makes an empty file where there is none. Nobody but its owner may read or write it: also where it was there before,
- * and as far as the file system knows owners.
+ * and as far as the file system knows owners. What is there is not opened: whoever closes a file gives up the locks
+ * that its process has on it (POSIX, fcntl).
  *
  * @throws the system's error where it cannot be made
  */
 export function makePrivateFile(path: string): void {
-  closeSync(openSync(path, 'a', 0o600))
-  makePrivate(path)
+  try {
+    closeSync(openSync(path, 'wx', 0o600))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    makePrivate(path)
+  }
 }
 
 /** The same for a file that may be there. */
