@@ -3,7 +3,7 @@
  * mail with the same Message-ID. Written here and not by nodemailer's composer, which takes 110 µs and several turns
  * of the event loop for what is 10 µs of text; its encoders of words and quoted-printable are used. Pure.
  */
-import { encodeWords, foldLines } from 'nodemailer/lib/mime-funcs'
+import { encodeWord, encodeWords, foldLines } from 'nodemailer/lib/mime-funcs'
 import { encode as encodeQuoted, wrap } from 'nodemailer/lib/qp'
 import type { Content } from '../../model.ts'
 
@@ -23,13 +23,18 @@ const lineMax = 76
 /** Letters of an encoded word's text: with its frame it stays below the 75 of RFC 2047. */
 const wordMax = 52
 
+/** Octets of any line. */
+const octetsMax = 998
+/** So long a word has no place beside a header's name. */
+const unfoldable = /\S{60}/
+
 /** The whole mail with CRLF line ends, dots not yet doubled. No value may hold a control character. */
 export function composeMail(mail: Mail): string {
   const { from, content } = mail
   const lines = [
     header('From', from.name === '' ? from.address : `${displayName(from.name)} <${from.address}>`),
     header('To', mail.to),
-    header('Subject', encodeWords(content.subject ?? content.title ?? '', 'Q', wordMax, true)),
+    header('Subject', unstructured(content.subject ?? content.title ?? '')),
     `Date: ${new Date(mail.date).toUTCString().replace('GMT', '+0000')}`,
     `Message-ID: <${mail.id}@${from.domain}>`,
     `X-Notification-Id: ${mail.id}`,
@@ -38,7 +43,7 @@ export function composeMail(mail: Mail): string {
   ]
   if (mail.unsubscribeUrl !== undefined) {
     lines.push(
-      `List-Unsubscribe: <${mail.unsubscribeUrl}>`,
+      header('List-Unsubscribe', bracketed(mail.unsubscribeUrl)),
       'List-Unsubscribe-Post: List-Unsubscribe=One-Click',
     )
   }
@@ -88,7 +93,22 @@ function header(name: string, value: string): string {
   return foldLines(`${name}: ${value}`, lineMax)
 }
 
+/** Words of text. What no space could fold is encoded, so that it can be. */
+function unstructured(text: string): string {
+  return unfoldable.test(text) ? encodeWord(text, 'Q', wordMax) : encodeWords(text, 'Q', wordMax, true)
+}
+
+/**
+ * An address in brackets, whole on a line where one may be so long (RFC 5322, 2.1.1: 998 octets). A longer one is
+ * folded: readers ignore white space within the brackets (RFC 2369, 2).
+ */
+function bracketed(url: string): string {
+  const whole = `<${url}>`
+  return whole.length < octetsMax ? whole : whole.replace(/.{70}(?=.)/g, '$& ')
+}
+
 function displayName(name: string): string {
+  if (unfoldable.test(name)) return encodeWord(name, 'Q', wordMax)
   if (/^[A-Za-z0-9 ]*$/.test(name)) return name
   if (/^[\x20-\x7e]*$/.test(name)) return `"${name.replace(/["\\]/g, '\\$&')}"`
   return encodeWords(name, 'Q', wordMax, true)

@@ -143,3 +143,28 @@ test(`any content can be read back, in lines that every server takes (SLUICE_SEE
     { seed, numRuns: 1_000 },
   )
 })
+
+test('no line of a mail is longer than a server must take, whatever is in its headers', () => {
+  const urlOf = (octets: number) => `https://notify.example/u/${'a'.repeat(octets - 25)}`
+  for (const octets of [30, 60, 78, 300, 995, 996, 997, 1_238, 5_000]) {
+    const mail = composeMail({
+      id: '01ABC',
+      from: { name: 'n'.repeat(1_200), address: 'a@shop.example', domain: 'shop.example' },
+      to: 'ada@example.com',
+      content: { subject: `${'s'.repeat(998)} and more`, text: 't' },
+      date: 0,
+      unsubscribeUrl: urlOf(octets),
+    })
+    const lines = mail.split('\r\n')
+    const longest = Math.max(...lines.map((line) => Buffer.byteLength(line)))
+    assert.ok(longest <= 998, `${longest} octets`)
+    assert.ok(
+      lines.every((line) => line.length <= 78 || line === ` <${urlOf(octets)}>`),
+      `${octets}: ${mail}`,
+    )
+    const { headers } = read(mail)
+    assert.equal(headers['list-unsubscribe']!.replace(/\s/g, ''), `<${urlOf(octets)}>`)
+    assert.equal(headers.subject, `${'s'.repeat(998)} and more`)
+    assert.equal(headers.from, `${'n'.repeat(1_200)} <a@shop.example>`)
+  }
+})
