@@ -5,6 +5,7 @@ import { parse } from 'yaml'
 import { configText, describeConfig, masked, shownUrl } from '../../src/config/describe.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { temporaryFolder } from './folder.ts'
+import { signingKey } from './signing-key.ts'
 
 const rich = `
 http: { host: "::1", port: 0, publicUrl: https://notify.example.com, drainMs: 5s, overLimitStatus: 202, bodyMax: 1000 }
@@ -51,13 +52,14 @@ unsubscribe: { secret: canary-canary-canary }
 pools:
   email:
     provider: smtp
-    accounts: [{ id: a, url: "smtp://canary:canary@mail.example.com/?auth=canary", dkim: { domainName: example.com, keySelector: s, privateKey: "-----BEGIN canary" } }]
+    accounts: [{ id: a, url: "smtp://canary:canary@mail.example.com/?auth=canary", dkim: { domainName: example.com, keySelector: s, privateKey: ${JSON.stringify(signingKey)} } }]
   slack: { provider: webhook, accounts: [{ id: b, url: "https://hooks.example.com/services/canary?k=canary", secret: whsec_Y2FuYXJ5Y2FuYXJ5 }] }
 `,
   })
   const config = loadConfig({ env: {}, cwd })
   const text = configText(config)
   assert.doesNotMatch(text, /canary|Y2FuYXJ5/)
+  assert.ok(!text.includes(signingKey.split('\n')[1]!))
   assert.match(text, /mail\.example\.com/)
   assert.equal((describeConfig(config).unsubscribe as { secret: string }).secret, masked)
 })

@@ -5,6 +5,7 @@ import { tenantOf } from '../../src/config/config.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { channels } from '../../src/model.ts'
 import { temporaryFolder } from './folder.ts'
+import { signingKey } from './signing-key.ts'
 
 function load(
   t: TestContext,
@@ -266,7 +267,7 @@ pools:
 `,
     'conf/unsubscribe.txt': 'sixteen-characters-and-more\n',
     'conf/secrets/smtp': 'smtps://user:pass@mail.example.com\n',
-    'conf/secrets/dkim.pem': '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n',
+    'conf/secrets/dkim.pem': signingKey,
     'conf/secrets/hook': 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
     'from-variable': 'another-secret-of-some-length',
   })
@@ -277,7 +278,7 @@ pools:
   assert.deepEqual(email?.accounts[0]?.account.options.dkim, {
     domainName: 'example.com',
     keySelector: 's1',
-    privateKey: '-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----',
+    privateKey: signingKey.trim(),
   })
   assert.equal(sms?.accounts[0]?.account.secret, 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw')
   const other = loadConfig({ env: { SLUICE_UNSUBSCRIBE_SECRET_FILE: 'from-variable' }, cwd })

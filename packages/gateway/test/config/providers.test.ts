@@ -1,5 +1,6 @@
 /** What accounts of the providers may say, and what is told about those that could never work. */
 import assert from 'node:assert/strict'
+import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { it } from 'node:test'
 import { loadConfig } from '../../src/config/load.ts'
 import { temporaryFolder } from './folder.ts'
@@ -97,3 +98,53 @@ for (const [pool, says] of wrong) {
     )
   })
 }
+
+const keyOf = (pair: { readonly privateKey: KeyObject }): string =>
+  pair.privateKey.export({ type: 'pkcs8', format: 'pem' }).toString()
+const unusable: readonly (readonly [string, string, RegExp])[] = [
+  ['an Ed25519 key', keyOf(generateKeyPairSync('ed25519')), /holds a key of the kind ed25519; expected RSA/],
+  ['an EC key', keyOf(generateKeyPairSync('ec', { namedCurve: 'P-256' })), /of the kind ec; expected RSA/],
+  ['a short RSA key', keyOf(generateKeyPairSync('rsa', { modulusLength: 768 })), /too short/],
+  ['a broken key', '-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n', /that can sign/],
+]
+for (const [what, privateKey, says] of unusable) {
+  it(`${what} for DKIM is refused before the start, where it stands`, (t) => {
+    for (const field of ['privateKey', 'privateKeyFile']) {
+      const dkim = {
+        domainName: 'example.com',
+        keySelector: 's',
+        [field]: field === 'privateKey' ? privateKey : 'k.pem',
+      }
+      const pools = { email: { provider: 'smtp', accounts: [{ id: 'a', url: 'smtp://h', dkim }] } }
+      const cwd = temporaryFolder(t, { 'sluice.yaml': JSON.stringify({ pools }), 'k.pem': privateKey })
+      assert.throws(
+        () => loadConfig({ env: {}, cwd }),
+        ({ message }: Error) =>
+          says.test(message) && message.includes(`dkim.${field}: `) && !/canary/.test(message),
+      )
+    }
+  })
+}
+
+it('a sender has ASCII before the @, wherever it is written; its name and domain may be of any script', (t) => {
+  const load = (account: object): void => {
+    const pools = { email: { provider: 'smtp', accounts: [{ id: 'a', url: 'smtp://h', ...account }] } }
+    loadConfig({ env: {}, cwd: temporaryFolder(t, { 'sluice.yaml': JSON.stringify({ pools }) }) })
+  }
+  for (const from of ['größe@example.com', 'Shop <größe@example.com>']) {
+    assert.throws(() => load({ from }), /accounts\[0\]\.from: expected .* ASCII before the @/)
+    assert.throws(
+      () => load({ url: `smtp://h?from=${encodeURIComponent(from)}` }),
+      /accounts\[0\]\.url: names a sender in its query that is none/,
+    )
+  }
+  for (const from of [
+    'Größe <shop@example.com>',
+    'shop@bücher.example',
+    'Shop shop@example.com',
+    'a.b+c@d.example',
+  ]) {
+    load({ from })
+    load({ url: `smtp://h?from=${encodeURIComponent(from)}` })
+  }
+})

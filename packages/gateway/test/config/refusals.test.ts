@@ -232,7 +232,7 @@ const refusals: readonly Refusal[] = [
     name: 'a sender with a line break',
     yaml: 'pools: { email: { provider: smtp, accounts: [{ id: a, url: "smtp://h", from: "a@b.example\\r\\nBcc: c@d.example" }] } }',
     says: [
-      'sluice.yaml:1: pools.email.accounts[0].from: expected an address such as Shop <shop@example.com>; this is "a@b.example\\r\\nBcc: c@d.example"',
+      'sluice.yaml:1: pools.email.accounts[0].from: expected an address such as Shop <shop@example.com>, ASCII before the @; this is "a@b.example\\r\\nBcc: c@d.example"',
     ],
   },
   {

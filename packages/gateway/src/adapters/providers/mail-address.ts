@@ -60,5 +60,8 @@ export function parseSender(text: string): Sender | { readonly fault: string } {
   const only = found[0]
   if (found.length !== 1 || only?.address === undefined) return { fault: 'it must be one address' }
   const mailbox = parseMailbox(only.address)
-  return 'fault' in mailbox ? mailbox : { name: only.name, address: mailbox.address, domain: mailbox.domain }
+  if ('fault' in mailbox) return mailbox
+  // Each mail would need SMTPUTF8, at every server on its way.
+  if (mailbox.international) return { fault: 'the name before the @ must be ASCII' }
+  return { name: only.name, address: mailbox.address, domain: mailbox.domain }
 }

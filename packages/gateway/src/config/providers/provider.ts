@@ -38,11 +38,12 @@ export const callTerms = {
   secretFile: Type.Optional(text('the path of a file that holds the secret')),
 }
 
+/** With a name or without. Before the @ only ASCII: all else needs SMTPUTF8 at every server on the way. */
+export const senderPattern = '^(?:[^\\u0000-\\u001f\\u007f@]*[ <])?[!-;=?A-~]+@[^\\u0000-\\u001f\\u007f@]+$'
+export const senderExpects = 'an address such as Shop <shop@example.com>, ASCII before the @'
+
 export const senderTerm = Type.Optional(
-  text('an address such as Shop <shop@example.com>', {
-    description: 'The sender.',
-    pattern: '^[^\\u0000-\\u001f\\u007f@]+@[^\\u0000-\\u001f\\u007f@]+$',
-  }),
+  text(senderExpects, { description: 'The sender.', pattern: senderPattern }),
 )
 
 /** Of push services, which keep a message for a device that is away. */

@@ -1,7 +1,8 @@
 /** What an account at a mail server may say. */
+import { createPrivateKey, createSign } from 'node:crypto'
 import { Type } from '@sinclair/typebox'
 import { count, text } from '../schema-terms.ts'
-import { defineProvider, senderTerm } from './provider.ts'
+import { defineProvider, senderExpects, senderPattern, senderTerm } from './provider.ts'
 
 const tlsModes = ['auto', 'required', 'unverified', 'off'] as const
 const concurrencyMax = 16
@@ -15,6 +16,26 @@ function connectionsOf({
   readonly concurrency?: number
 }): number {
   return connections ?? Math.min(concurrency ?? concurrencyMax, 1_000)
+}
+
+/** What keeps a key from signing mails (RFC 6376, rsa-sha256; RFC 8301: at least 1024 bits); it signs one to see. */
+function signingFault(pem: string): string | undefined {
+  try {
+    const key = createPrivateKey(pem)
+    if (key.asymmetricKeyType !== 'rsa')
+      return `holds a key of the kind ${key.asymmetricKeyType}; expected RSA`
+    if ((key.asymmetricKeyDetails?.modulusLength ?? 0) < 1_024)
+      return 'holds an RSA key that is too short; expected at least 1024 bits'
+    createSign('RSA-SHA256').update('trial').sign(key)
+    return undefined
+  } catch {
+    return 'holds no private key that can sign; expected an RSA key in PEM, not encrypted'
+  }
+}
+
+/** The sender in the query of an account's URL, where it stands there. */
+function senderIn(url: string | undefined): string | undefined {
+  return URL.parse(url ?? '')?.searchParams.get('from') ?? undefined
 }
 
 export const smtp = defineProvider({
@@ -69,6 +90,14 @@ export const smtp = defineProvider({
     if (dkim !== undefined && privateKey === undefined && source.isClean(dkimPath)) {
       source.fault([...dkimPath, 'privateKey'], 'is missing; expected it or privateKeyFile')
     }
+    const cannotSign = privateKey && signingFault(privateKey)
+    if (cannotSign) {
+      const field = dkim?.privateKeyFile === undefined ? 'privateKey' : 'privateKeyFile'
+      source.fault([...dkimPath, field], cannotSign)
+    }
+    const sender = senderIn(account.url)
+    if (sender !== undefined && !new RegExp(senderPattern).test(sender))
+      source.fault([...path, 'url'], `names a sender in its query that is none; expected ${senderExpects}`)
     return {
       ...(from === undefined ? {} : { from }),
       ...(tls === undefined ? {} : { tls }),
