@@ -23,7 +23,7 @@ export interface ReceivedMail {
 
 /**
  * Starts the mail server. `unknown@` is refused for good (550 5.1.1), `full@` for now (452 4.2.2), `greylisted@`
- * with 450 4.7.1; every other address of the two domains is delivered to the Maildir `SLUICE_TEST_MAILDIR`.
+ * with 450 4.7.1, and so are the senders `forbidden@` and `foreign@` for good; every other address of the two domains is delivered to the Maildir `SLUICE_TEST_MAILDIR`.
  */
 export async function startMailServer(options: StartOptions = {}): Promise<Service> {
   ensureInstalled({
@@ -69,6 +69,7 @@ async function writeConfiguration(folder: string, port: number): Promise<void> {
   writeFileSync(join(folder, 'etc/main.cf'), await mainConfiguration(folder))
   writeFileSync(join(folder, 'etc/master.cf'), masterConfiguration(port))
   writeFileSync(join(folder, 'etc/access'), access)
+  writeFileSync(join(folder, 'etc/senders'), senders)
 }
 
 const nobody = 65_534
@@ -81,6 +82,12 @@ const access = `
 /^unknown@/     550 5.1.1 No such mailbox
 /^full@/        452 4.2.2 Mailbox full
 /^greylisted@/  450 4.7.1 Greylisted, please try again later
+`
+
+/** Looked at when the recipient is named (smtpd_delay_reject), as usual. */
+const senders = `
+/^forbidden@/   REJECT
+/^foreign@/     553 5.7.1 not owned by user ada
 `
 
 /** postconf(5). The places of programs come from the installed package; everything else is ours. */
@@ -114,6 +121,7 @@ virtual_uid_maps = static:${nobody}
 virtual_gid_maps = static:${nobody}
 virtual_mailbox_limit = 0
 smtpd_relay_restrictions = reject_unauth_destination
+smtpd_sender_restrictions = check_sender_access regexp:${folder}/etc/senders
 smtpd_recipient_restrictions = check_recipient_access regexp:${folder}/etc/access
 default_transport = error:5.7.1 this server delivers to its own mailboxes only
 relay_transport = error:5.7.1 this server delivers to its own mailboxes only

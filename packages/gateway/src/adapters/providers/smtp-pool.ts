@@ -1,7 +1,8 @@
 /**
  * The connections of one account, and the mails that wait for them. A mail takes the connection that was used last and is
- * free; when none is, it waits in turn while another is opened, and goes with whichever is ready first. Connections
- * that were asked for ahead are opened again when the server ends them.
+ * free; when none is, it waits in turn while another is opened, and goes with whichever is ready first. One that was
+ * used lately is opened again when the server ends it; one that nobody needed is not, so without mail there are no
+ * logins.
  */
 import type { SendResult } from '../../ports.ts'
 import type { SmtpAccount } from './smtp-account.ts'
@@ -27,6 +28,8 @@ interface Job {
 
 /** How long a start waits for connections, ms: a server that is away must not keep the gateway from starting. */
 const warmMs = 1_500
+/** A connection that carried a mail so lately is opened again when it is lost, ms. */
+const lateMs = 30_000
 /** First and longest wait before a connection is opened again after one was lost or refused, ms. */
 const reopenMs = 500
 const reopenMsMax = 60_000
@@ -38,7 +41,8 @@ export class SmtpPool {
   readonly #idle: Session[] = []
   #waiting: Job[] = []
   #opening = 0
-  #kept = 0
+  /** Connections that were used lately and lost; at most as many as the account may have. */
+  #lost = 0
   #failures = 0
   /** On the clock of `performance.now()`, ms. */
   #restUntil = 0
@@ -52,8 +56,8 @@ export class SmtpPool {
 
   /** Resolves when every connection is open or could not be, or after a while. */
   async warm(): Promise<void> {
-    this.#kept = this.#account.connections
-    const opening = Array.from({ length: this.#kept - this.#sessions.size }, () => this.#open())
+    const missing = this.#account.connections - this.#sessions.size
+    const opening = Array.from({ length: missing }, () => this.#open())
     const { promise: patience, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, warmMs)
     await Promise.race([Promise.all(opening), patience])
@@ -157,15 +161,23 @@ export class SmtpPool {
     if (!this.#sessions.delete(session)) return
     const at = this.#idle.indexOf(session)
     if (at >= 0) this.#idle.splice(at, 1)
+    if (session.carriedAt < performance.now() - lateMs) return
+    this.#lost = Math.min(this.#lost + 1, this.#account.connections)
     this.#refill()
   }
 
+  /** Opens again what was lost, one after the other: a server that is down is asked once, and a mail asks it next. */
   #refill(): void {
-    if (this.#closed || this.#reopening !== undefined || this.#sessions.size >= this.#kept) return
+    if (this.#closed || this.#reopening !== undefined || this.#lost === 0) return
     this.#reopening = setTimeout(() => {
       this.#reopening = undefined
-      // One after the other: a server that is down is asked once, and one that is up fills the pool in turn.
-      void this.#open().then(() => this.#refill())
+      this.#lost -= 1
+      if (this.#sessions.size >= this.#account.connections) this.#lost = 0
+      else
+        void this.#open().then(() => {
+          if (this.#failures > 0) this.#lost = 0
+          this.#refill()
+        })
     }, this.#waitMs())
     this.#reopening.unref()
   }
@@ -182,6 +194,6 @@ export class SmtpPool {
     }
     const at = this.#waiting.indexOf(job)
     if (at >= 0) this.#waiting.splice(at, 1)
-    job.resolve({ outcome: 'failed', detail: 'no connection in time' })
+    job.resolve({ outcome: 'failed', detail: 'no connection in time', retry: 'outage' })
   }
 }

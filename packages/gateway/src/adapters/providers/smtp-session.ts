@@ -23,7 +23,10 @@ export interface SessionTimes {
   readonly idleMs: number
 }
 
-/** How a mail went; `stale` where the connection ended before the server had been given the mail. */
+/**
+ * How a mail went; `stale` where the connection ended before the server had been given the mail, or would carry no
+ * more mails.
+ */
 export interface Carried {
   readonly result: SendResult
   readonly stale: boolean
@@ -34,6 +37,7 @@ interface SmtpError extends Error {
   readonly responseCode?: number
   readonly response?: string
   readonly originalCode?: string
+  readonly code?: string
 }
 
 interface Order {
@@ -55,12 +59,16 @@ export class Session {
   #unread = ''
   #alive = true
   #carried = 0
+  #carriedAt = Number.NEGATIVE_INFINITY
 
   constructor(account: SmtpAccount, times: SessionTimes, onEnd: (session: Session) => void) {
     this.#connection = new SMTPConnection(connectionOptions(account, times))
     const { promise, resolve } = Promise.withResolvers<SendResult | undefined>()
     this.opened = promise
-    const overdue = setTimeout(() => fail(new Error('no connection in time'), 'connect'), times.connectMs)
+    const overdue = setTimeout(
+      () => fail(Object.assign(new Error('no connection in time'), { code: 'ETIMEDOUT' }), 'connect'),
+      times.connectMs,
+    )
     const fail = (error: SmtpError, stage: Stage): void => {
       resolve(judge(error, stage))
       this.destroy(error.originalCode ?? error.message)
@@ -68,7 +76,7 @@ export class Session {
     this.#connection.on('error', (error: SmtpError) => fail(error, 'connect'))
     this.#connection.on('end', () => {
       clearTimeout(overdue)
-      resolve({ outcome: 'failed', detail: 'the server ended the connection' })
+      resolve({ outcome: 'failed', detail: 'the server ended the connection', retry: 'outage' })
       this.destroy('the server ended the connection')
       onEnd(this)
     })
@@ -97,6 +105,11 @@ export class Session {
     return this.#carried
   }
 
+  /** When it was last given one, on the clock of `performance.now()`, ms. */
+  get carriedAt(): number {
+    return this.#carriedAt
+  }
+
   /** One at a time. Never rejects. `leaving` is called just before the mail itself is written. */
   carry(envelope: Envelope, leaving?: () => void): Promise<Carried> {
     if (envelope.international && !this.#extensions.utf8) {
@@ -104,6 +117,7 @@ export class Session {
       return Promise.resolve({ result: { outcome: 'rejected', invalidAddress: false, detail }, stale: false })
     }
     this.#carried += 1
+    this.#carriedAt = performance.now()
     return new Promise((resolve) => {
       const transaction = new Transaction(envelope, this.#extensions)
       this.#order = { transaction, leaving, resolve }
@@ -164,13 +178,13 @@ export class Session {
 
   #hear({ transaction, leaving, resolve }: Order, reply: Reply): void {
     const wasGiven = transaction.given
-    const { say, result, close = false } = transaction.hear(reply)
+    const { say, result, close = false, elsewhere = false } = transaction.hear(reply)
     if (transaction.given && !wasGiven) leaving?.()
     if (say !== undefined) this.#socket!.write(say)
     if (result === undefined) return
     this.#order = undefined
     if (close) this.destroy('the server ended the connection')
-    resolve({ result, stale: close && !transaction.given })
+    resolve({ result, stale: elsewhere || (close && !transaction.given) })
   }
 
   /** A reply may have several lines; the last one has no dash after its code. */
@@ -189,6 +203,20 @@ export class Session {
     }
   }
 }
+
+/** Errors of a server that cannot be reached; a certificate that is not trusted is none of them. */
+const away: ReadonlySet<string> = new Set([
+  'ECONNECTION',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ETIMEDOUT',
+  'EPIPE',
+  'EDNS',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+])
 
 function connectionOptions(account: SmtpAccount, { connectMs, idleMs }: SessionTimes) {
   const { tls, loopback, user } = account
@@ -214,5 +242,10 @@ function connectionOptions(account: SmtpAccount, { connectMs, idleMs }: SessionT
 function judge(error: SmtpError, stage: Stage): SendResult {
   if (error.responseCode !== undefined)
     return judgeReply(error.responseCode, error.response ?? error.message, stage)
-  return { outcome: 'failed', detail: oneLine(error.originalCode ?? error.message) }
+  const isAway = stage === 'connect' && (away.has(error.originalCode ?? '') || away.has(error.code ?? ''))
+  return {
+    outcome: 'failed',
+    detail: oneLine(error.originalCode ?? error.message),
+    ...(isAway ? { retry: 'outage' } : {}),
+  }
 }

@@ -4,7 +4,7 @@
  * later. Pure: bytes are moved by the session.
  */
 import type { SendResult } from '../../ports.ts'
-import { judgeReply, messageIdOf, oneLine, type Stage } from './smtp-reply.ts'
+import { isConnectionSpent, judgeReply, messageIdOf, oneLine, type Stage } from './smtp-reply.ts'
 
 export interface Envelope {
   readonly from: string
@@ -35,6 +35,8 @@ export interface Turn {
   readonly result?: SendResult
   /** The connection must not carry another mail. */
   readonly close?: boolean
+  /** It was this connection alone that would not take the mail: another one may carry it at once. */
+  readonly elsewhere?: boolean
 }
 
 export function parseExtensions(ehlo: string): Extensions {
@@ -75,6 +77,8 @@ export class Transaction {
   }
 
   hear(reply: Reply): Turn {
+    if (isConnectionSpent(reply.code, reply.text))
+      return { result: this.#refused ?? this.#judge(reply), close: true, elsewhere: true }
     // The server ends the connection with this, whatever it was asked (RFC 5321, 4.2.1).
     if (reply.code === 421) return { result: this.#refused ?? this.#judge(reply), close: true }
     switch (this.#awaited) {
@@ -125,7 +129,7 @@ export class Transaction {
 
   #judge({ code, text }: Reply): SendResult {
     const stage: Stage = this.#awaited === 'mail' || this.#awaited === 'recipient' ? this.#awaited : 'data'
-    return judgeReply(code, text, stage)
+    return judgeReply(code, text, stage, this.#envelope)
   }
 }
 

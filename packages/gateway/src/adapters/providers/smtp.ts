@@ -2,12 +2,16 @@
  * Mail over SMTP: one recipient a mail, over connections that stay open, so that a mail reaches the server two round
  * trips after it is handed over and always equally fast: the limits are counted at the server's socket.
  */
+import { createPrivateKey } from 'node:crypto'
 import DKIM from 'nodemailer/lib/dkim'
+import { SluiceError } from '../../errors.ts'
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
 import { isHeaderSafe, parseMailbox } from './mail-address.ts'
 import { composeMail } from './mail-mime.ts'
+import { QuotaBackoff } from './quota-backoff.ts'
 import { parseSmtpAccount, type SmtpAccount, type SmtpDefaults } from './smtp-account.ts'
 import { SmtpPool } from './smtp-pool.ts'
+import { isSendingQuota } from './smtp-reply.ts'
 import type { Envelope } from './smtp-transaction.ts'
 
 export type { DkimOptions, TlsMode } from './smtp-account.ts'
@@ -51,6 +55,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
   const { connectMs = 5_000, deadlineMs = 10_000, idleMs = 600_000, waitingMax = 10_000 } = options
   const clock = options.clock ?? { now: () => Date.now() }
   const posts = new Map<string, Post>()
+  const quotas = new QuotaBackoff()
 
   function postOf(account: Account): Post {
     const key = `${account.id} ${account.url}`
@@ -62,6 +67,12 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
       posts.set(key, post)
     }
     return post
+  }
+
+  function learnt(id: string, result: SendResult): SendResult {
+    if (result.outcome === 'delivered') quotas.delivered(id, clock.now())
+    const isQuota = result.outcome === 'rate_limited' && isSendingQuota(result.detail)
+    return isQuota ? quotas.used(id, result, clock.now()) : result
   }
 
   return {
@@ -77,14 +88,18 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
         if ('outcome' in envelope) return envelope
         const signed =
           post.sign === undefined ? envelope : { ...envelope, mail: await post.sign(envelope.mail) }
-        return await post.pool.send(signed, signal, leaving)
+        return learnt(account.id, await post.pool.send(signed, signal, leaving))
       } catch (error) {
         return { outcome: 'failed', detail: (error as Error).message }
       }
     },
     /** Throws INVALID_CONFIG where the account cannot work; a server that is away is no error. */
     async warm(account) {
-      await postOf(account).pool.warm()
+      const { pool, sign } = postOf(account)
+      await sign?.(trial).catch((error: Error) => {
+        throw new SluiceError('INVALID_CONFIG', `smtp account ${account.id}: ${error.message}`)
+      })
+      await pool.warm()
     },
     async close() {
       await Promise.all([...posts.values()].map(({ pool }) => pool.close()))
@@ -121,12 +136,29 @@ function write(message: Message, { from }: SmtpAccount, date: number): Envelope 
   return { from: from.address, to: to.address, international: to.international, mail }
 }
 
+/** A mail that is signed and never sent. */
+const trial = 'From: a@example.com\r\nSubject: trial\r\n\r\ntrial\r\n'
+
+/** What it makes rejects rather than answer a mail without a signature, as nodemailer does with a key it cannot use. */
 function signer({ dkim }: SmtpAccount): Post['sign'] {
   if (dkim === undefined) return undefined
   const signing = new DKIM({ ...dkim, headerFieldNames: signedHeaders })
+  const isUsable = isRsa(dkim.privateKey)
   return async (mail) => {
+    if (!isUsable) throw new Error('the DKIM key cannot sign')
     const chunks: Buffer[] = []
     for await (const chunk of signing.sign(mail)) chunks.push(chunk as Buffer)
-    return Buffer.concat(chunks).toString('utf8')
+    const signed = Buffer.concat(chunks).toString('utf8')
+    if (!signed.startsWith('DKIM-Signature:')) throw new Error('the DKIM key cannot sign')
+    return signed
+  }
+}
+
+/** nodemailer writes rsa-sha256 into the signature whatever the key is: an EC key would sign, and nobody could check it. */
+function isRsa(pem: string): boolean {
+  try {
+    return createPrivateKey(pem).asymmetricKeyType === 'rsa'
+  } catch {
+    return false
   }
 }

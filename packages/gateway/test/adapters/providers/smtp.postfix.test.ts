@@ -78,13 +78,37 @@ test('Postfix’s refusals mean what they say, and spoil no connection', needs('
     for (let round = 0; round < 3; round += 1) {
       const unknown = await send(to('unknown'))
       assert.equal(unknown.outcome === 'rejected' && unknown.invalidAddress, true, JSON.stringify(unknown))
-      assert.equal((await send(to('full'))).outcome, 'failed')
-      assert.equal((await send(to('greylisted'))).outcome, 'failed')
+      for (const name of ['full', 'greylisted']) {
+        const later = await send(to(name))
+        assert.deepEqual(
+          later.outcome === 'failed' && [later.blameless, later.retry],
+          [true, 'greylisting'],
+          JSON.stringify(later),
+        )
+      }
+      // It relays nothing for us: the account's fault, whoever is written to.
       const relayed = await send({ to: { id: 'u', email: 'ada@elsewhere.example' } })
-      assert.equal(relayed.outcome === 'rejected' && !relayed.invalidAddress, true, JSON.stringify(relayed))
+      assert.equal(relayed.outcome, 'failed')
+      assert.match(relayed.detail ?? '', /^554 5\.7\.1 .*Relay access denied/)
+      assert.equal('blameless' in relayed, false)
       assert.equal((await send(to('ada'))).outcome, 'delivered')
     }
   })
+})
+
+test('a sender that Postfix refuses at the recipient is the account’s fault', needs('postfix'), async () => {
+  for (const [from, said] of [
+    ['forbidden@example.test', /^554 5\.7\.1 .*Sender address rejected/],
+    ['foreign@example.test', /^553 5\.7\.1 .*not owned by user/],
+  ] as const) {
+    const provider = createSmtpProvider()
+    const message = someMessage('email', { to: { id: 'u', email: 'ada@example.test' } })
+    const result = await provider.send(message, { ...account, options: { from } }, signal)
+    await provider.close()
+    assert.equal(result.outcome, 'failed')
+    assert.match(result.detail ?? '', said)
+    assert.equal('blameless' in result, false)
+  }
 })
 
 test('an address beyond ASCII reaches its mailbox', needs('postfix'), async () => {

@@ -1,38 +1,12 @@
 import assert from 'node:assert/strict'
 import { createPublicKey, createVerify, generateKeyPairSync } from 'node:crypto'
-import { type TestContext, test } from 'node:test'
-import { createSmtpProvider, type SmtpOptions } from '../../../src/adapters/providers/smtp.ts'
-import { someMessage } from '../../../src/conformance/provider.ts'
+import { test } from 'node:test'
+import { createSmtpProvider } from '../../../src/adapters/providers/smtp.ts'
 import { SluiceError } from '../../../src/errors.ts'
 import type { JsonObject } from '../../../src/model.ts'
 import type { Message } from '../../../src/ports.ts'
-import { createSmtpSink, type SmtpSinkOptions } from '../../sinks/smtp.ts'
 import { relaxedBodyHash, relaxedHeaders } from './dkim-oracle.ts'
-
-interface Setting {
-  readonly sink?: SmtpSinkOptions
-  readonly provider?: SmtpOptions
-  readonly account?: JsonObject
-  /** Made into the account's url from the sink's. */
-  readonly url?: (url: string) => string
-}
-
-/** A provider and a mail server on a real socket, both closed with the test. */
-async function connected(
-  t: TestContext,
-  { sink: sinkOptions = {}, provider: options = {}, account = {}, url }: Setting = {},
-) {
-  const sink = await createSmtpSink(sinkOptions)
-  const provider = createSmtpProvider({ deadlineMs: 3_000, ...options })
-  const itsAccount = { id: 'main', url: url?.(sink.url) ?? sink.url, options: account }
-  t.after(async () => {
-    await provider.close()
-    await sink.close()
-  })
-  const send = (patch: Partial<Message> = {}, signal = new AbortController().signal) =>
-    provider.send(someMessage('email', patch), itsAccount, signal)
-  return { sink, provider, account: itsAccount, send }
-}
+import { connected } from './smtp-rig.ts'
 
 const headersOf = (raw: string): string =>
   raw.slice(0, raw.indexOf('\r\n\r\n') + 2).replace(/\r\n[ \t]+/g, ' ')
@@ -117,37 +91,6 @@ test('an international name is announced where the server takes it, and refused 
   assert.deepEqual(unable.sink.mails[0]!.to, ['ada@xn--bcher-kva.example'])
 })
 
-test('warm connections carry everything, and none is opened for a single mail', async (t) => {
-  const { sink, provider, account, send } = await connected(t, { account: { connections: 3 } })
-  await provider.warm!(account)
-  assert.deepEqual(sink.connections, { opened: 3, open: 3 })
-  await Promise.all(Array.from({ length: 300 }, () => send()))
-  assert.deepEqual([sink.mails.length, sink.connections.opened], [300, 3])
-})
-
-test('never more connections than allowed are open, however many mails wait', async (t) => {
-  const { sink, send } = await connected(t, { account: { connections: 2 } })
-  await Promise.all(Array.from({ length: 100 }, () => send()))
-  assert.equal(sink.connections.opened, 2)
-})
-
-test('a server that allows fewer connections than were wanted carries everything over those', async (t) => {
-  const { sink, send } = await connected(t, {
-    sink: { rules: [{ at: 'connect', after: 2, do: '421 4.7.0 too many connections from you' }] },
-  })
-  const results = await Promise.all(Array.from({ length: 200 }, () => send()))
-  for (const result of results) assert.equal(result.outcome, 'delivered')
-  assert.ok(sink.connections.opened <= 8, `${sink.connections.opened} connections were asked for`)
-})
-
-test('a server that does not answer keeps nobody from starting', { timeout: 10_000 }, async (t) => {
-  const { sink, provider, account } = await connected(t)
-  sink.rules = [{ at: 'connect', do: 'hang' }]
-  const began = performance.now()
-  await provider.warm!(account)
-  assert.ok(performance.now() - began < 3_000)
-})
-
 test('mails leave in the order in which they came', async (t) => {
   const { sink, send } = await connected(t, { account: { connections: 1 } })
   const ids = Array.from({ length: 50 }, (_, index) => `01ORDER${index}`)
@@ -156,32 +99,6 @@ test('mails leave in the order in which they came', async (t) => {
     sink.mails.map(({ raw }) => /X-Notification-Id: (\S+)/.exec(raw)![1]),
     ids,
   )
-})
-
-test('a kept connection that the server has ended costs no mail', async (t) => {
-  const { sink, send } = await connected(t, { account: { connections: 1 } })
-  await send()
-  sink.rules = [{ at: 'mail', do: 'reset', times: 1 }]
-  assert.equal((await send()).outcome, 'delivered')
-  sink.rules = [{ at: 'mail', do: '421 4.4.2 too long idle', times: 1 }]
-  assert.equal((await send()).outcome, 'delivered')
-  assert.equal(sink.mails.length, 3)
-})
-
-test('a connection that ends again and again is a failure, not a loop', async (t) => {
-  const { sink, send } = await connected(t, { account: { connections: 1 } })
-  await send()
-  sink.rules = [{ at: 'mail', do: 'reset' }]
-  assert.equal((await send()).outcome, 'failed')
-  assert.equal(sink.connections.opened, 2)
-})
-
-test('however many kept connections have ended unnoticed, a new one carries the mail', async (t) => {
-  const { sink, send } = await connected(t, { account: { connections: 3 } })
-  await Promise.all(Array.from({ length: 30 }, () => send()))
-  sink.rules = [{ at: 'mail', do: 'reset', times: sink.connections.open }]
-  assert.equal((await send()).outcome, 'delivered')
-  assert.equal(sink.mails.length, 31)
 })
 
 test('a reply is an answer: what it puts off is not asked again', async (t) => {
@@ -224,28 +141,6 @@ test('a time-out is the end, also on a kept connection', { timeout: 10_000 }, as
   sink.rules = [{ at: 'mail', do: 'hang' }]
   assert.deepEqual(await send(), { outcome: 'failed', detail: 'no answer in time' })
   assert.equal(sink.commands.filter((line) => line.startsWith('MAIL')).length, 2)
-})
-
-test('connections that were warmed come back after the server ended them', async (t) => {
-  const { sink, provider, account } = await connected(t, { account: { connections: 2 } })
-  await provider.warm!(account)
-  sink.hangUp('421 4.4.2 idle')
-  const deadline = performance.now() + 10_000
-  while (sink.connections.opened < 4 && performance.now() < deadline)
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  assert.equal(sink.connections.opened, 4)
-})
-
-test('a line that is full fails at once', async (t) => {
-  const { sink, send } = await connected(t, {
-    provider: { waitingMax: 2, deadlineMs: 300 },
-    account: { connections: 1 },
-  })
-  sink.rules = [{ at: 'connect', do: 'hang' }]
-  const waiting = [send(), send()]
-  const third = await send()
-  assert.deepEqual(third, { outcome: 'failed', detail: 'too many mails wait for a connection' })
-  for (const result of await Promise.all(waiting)) assert.equal(result.outcome, 'failed')
 })
 
 test('a password is used, and shown by no failure', async (t) => {
@@ -308,11 +203,29 @@ test('a signed mail verifies, its way out included', async (t) => {
   )
 })
 
+for (const [what, privateKey] of [
+  [
+    'of an elliptic curve',
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
+  ],
+  ['of another kind', generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' })],
+  ['that is broken', '-----BEGIN PRIVATE KEY-----\nbroken\n-----END PRIVATE KEY-----\n'],
+] as const) {
+  test(`with a DKIM key ${what} nothing leaves, and the start says why`, async (t) => {
+    const dkim = { domainName: 'shop.example', keySelector: 's1', privateKey: String(privateKey) }
+    const { sink, provider, account, send } = await connected(t, { account: { dkim } })
+    await assert.rejects(provider.warm!(account), /main: the DKIM key cannot sign/)
+    assert.deepEqual(await send(), { outcome: 'failed', detail: 'the DKIM key cannot sign' })
+    assert.deepEqual(sink.mails, [])
+  })
+}
+
 const faults: readonly (readonly [string, string, JsonObject])[] = [
   ['an url of another kind', 'http://localhost', {}],
   ['an url that is none', 'localhost', {}],
   ['two senders', 'smtp://localhost', { from: 'a@b.example, c@d.example' }],
   ['a sender with a line break', 'smtp://localhost', { from: 'A\r\nBcc: x@y.example <a@b.example>' }],
+  ['a sender whose name is not ASCII', 'smtp://localhost', { from: 'größe@a.example' }],
   ['no connections', 'smtp://localhost', { connections: 0 }],
   ['an unknown way of TLS', 'smtp://localhost?tls=perhaps', {}],
   [
