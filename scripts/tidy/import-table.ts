@@ -23,7 +23,7 @@ export interface ImportRow {
   readonly impure?: true
 }
 
-const core = ['ports.ts', 'doors.ts', 'model.ts', 'errors.ts', 'heap.ts', 'policy/'] as const
+const core = ['ports.ts', 'doors.ts', 'model.ts', 'errors.ts', 'heap.ts', 'conflict.ts', 'policy/'] as const
 const limits = ['@sluice/limits'] as const
 
 /** A stage knows the ports and the pure parts, never another stage's inside, never an adapter. */
@@ -39,6 +39,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'timeline.ts', values: [], types: ['model.ts'] },
   { module: 'errors.ts', values: [] },
   { module: 'heap.ts', values: [] },
+  { module: 'conflict.ts', values: [] },
   { module: 'node-http.ts', values: [], impure: true },
   {
     module: 'ports.ts',

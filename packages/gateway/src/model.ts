@@ -258,7 +258,7 @@ export interface Notification {
   readonly omitted?: number
 }
 
-/** Items that wait to leave as one notification. The id becomes that of the notification. */
+/** Items that wait to leave as one notification. The id becomes that of the notification with the last of them. */
 export interface Digest {
   readonly id: string
   readonly tenant: string
@@ -322,7 +322,7 @@ export type Patch = Partial<
   >
 >
 
-/** A change of state of one notification that is on record. `events` is the path from `before` to `after`. */
+/** A change of state; `events` is the path. What keeps decision and channel may lack `content` and `data`: they stay. */
 export interface Move {
   readonly before: Notification
   readonly after: Notification

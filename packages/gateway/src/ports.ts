@@ -69,11 +69,19 @@ export interface Tokens {
 // ---- the store, which is the truth
 
 export type DigestWrite =
-  /** Writes nothing: the change holds only while this digest is open. Every change that adds an item says so. */
+  /**
+   * Every change that adds an item says so: it holds only while this digest is open, and from here on the digest
+   * closes at the instant given, which the item was told, or earlier.
+   */
   | { readonly kind: 'join'; readonly digest: Digest }
   | { readonly kind: 'open'; readonly digest: Digest }
-  | { readonly kind: 'postpone'; readonly digest: Digest }
-  | { readonly kind: 'close'; readonly digest: Digest }
+  /**
+   * Both hold only while the digest collects `left` items when all else of the change is written: an item that joined
+   * since its items were read is neither left behind in a closed digest nor made to wait for the others' instant.
+   * A postponement without it holds whatever the digest collects.
+   */
+  | { readonly kind: 'postpone'; readonly digest: Digest; readonly left?: number }
+  | { readonly kind: 'close'; readonly digest: Digest; readonly left: 0 }
 
 /** What a job still has to do: the message, and those who are to get it. Each one's own data goes over the common one. */
 export interface JobWork {
@@ -244,8 +252,16 @@ export interface Store {
   ): Promise<Digest | undefined>
   /** Open digests that close by `until`, earliest first. Asking again returns them again until they are closed or postponed. */
   dueDigests(until: number, limit: number): Promise<readonly Digest[]>
-  /** The items that a digest collects, in the order of their acceptance. */
-  digestItems(digest: Digest): Promise<readonly Notification[]>
+  /**
+   * The items that a digest collects, in the order of their acceptance: at most `limit` behind the cursor, and fewer
+   * where they are large, so that a page costs some milliseconds.
+   */
+  digestItems(digest: Pick<Digest, 'id'>, cursor: string | null, limit: number): Promise<Page<Notification>>
+  /**
+   * Items whose digest is not open, which nothing would ever bring to an end: none since `left` is checked, some from
+   * before. A page may be empty and go on; of one digest it has at most `limit`, the rest is found when they are gone.
+   */
+  orphans(cursor: string | null, limit: number): Promise<Page<Notification>>
   /** The earliest instant at which anything unclaimed is due. */
   nextDueAt(): Promise<number | undefined>
   /** The earliest instant at which an open digest closes. */

@@ -136,7 +136,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
 
   function follow(cases: readonly Case[], notifications: readonly Notification[]): void {
     for (const { verdict } of cases)
-      if (verdict?.digest?.opens === true) agenda.noteDigest(verdict.digest.digest.closesAt)
+      if (verdict?.digest !== undefined) agenda.noteDigest(verdict.digest.digest.closesAt)
     agenda.place(notifications)
   }
 

@@ -35,10 +35,13 @@ export function createCollector({ policy, digests }: CollectorOptions): Collecto
         each.verdict = undecidedVerdict(policyVersion, sendAt, 'send_at')
         return
       }
+      // Where a digest is held up by others, it closes for this one when a window is over, unless its own limits hold
+      // it up for longer.
+      const closesBy = Math.max(now + spec.windowMs, sending?.booking.at ?? 0)
       const found =
         how.dry === true
           ? { digest: { closesAt: now + spec.windowMs }, opens: false }
-          : await digests.find(notification, spec, now)
+          : await digests.find(notification, spec, now, closesBy)
       each.verdict = {
         status: 'digesting',
         dueAt: found.digest.closesAt,

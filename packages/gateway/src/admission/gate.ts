@@ -12,6 +12,7 @@ import { createAcceptance } from './acceptance.ts'
 import { createCancellation } from './cancellation.ts'
 import { createDecider } from './decider.ts'
 import { createDigestCloser } from './digest-closer.ts'
+import { createDigestPlanner } from './digest-plan.ts'
 import type { GiveBack } from './giving-back.ts'
 import type { Hours } from './hours.ts'
 import { createOpenDigests } from './open-digests.ts'
@@ -36,6 +37,7 @@ export interface GateOptions {
   readonly selfAddressed: ReadonlySet<Channel>
   readonly clock: Clock
   readonly random: Random
+  readonly onTrouble?: (what: string, error: unknown) => void
 }
 
 export function createGate(options: GateOptions): Gate {
@@ -44,7 +46,8 @@ export function createGate(options: GateOptions): Gate {
   const decider = createDecider({ ...options, digests })
   const acceptance = createAcceptance({ ...options, digests, decider })
   const { bringBack, ...redecision } = createRedecision({ ...options, decider, acceptance })
-  const closer = createDigestCloser({ ...options, digests, decider })
+  const planner = createDigestPlanner({ ...options, decider })
+  const closer = createDigestCloser({ ...options, planner, digests, decider })
 
   return {
     admit: acceptance.admit,

@@ -4,16 +4,28 @@ import type { DigestSpec } from '../policy/policy.ts'
 import type { Random, Store } from '../ports.ts'
 
 export interface OpenDigests {
-  /** The digest to join, or a new one which the caller must open in the commit of its first item. */
-  find(notification: Notification, spec: DigestSpec, now: number): Promise<{ digest: Digest; opens: boolean }>
+  /**
+   * The digest to join, which then closes at `closesBy` or earlier, or a new one which the caller must open in the
+   * commit of its first item. Waits while it is being closed.
+   */
+  find(
+    notification: Notification,
+    spec: DigestSpec,
+    now: number,
+    closesBy: number,
+  ): Promise<{ digest: Digest; opens: boolean }>
   /** It is closed, or was never opened: the next item looks in the store again. */
   forget(digest: Digest): void
+  /** Lets nobody join until the returned function is called: it is being closed. */
+  hold(digest: Digest): () => void
 }
 
 const cachedMax = 50_000
 
 export function createOpenDigests(options: { readonly store: Store; readonly random: Random }): OpenDigests {
   const known = new Map<string, Digest>()
+  /** Of those that are being closed; it resolves when they are. */
+  const closing = new Map<string, Promise<void>>()
   const asked = new Map<string, Promise<Digest | undefined>>()
 
   const keyOf = (digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): string =>
@@ -31,8 +43,13 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
     return asking
   }
 
+  function forget(digest: Digest): void {
+    const key = keyOf(digest)
+    if (known.get(key)?.id === digest.id) known.delete(key)
+  }
+
   return {
-    async find(notification, spec, now) {
+    async find(notification, spec, now, closesBy) {
       const group = {
         tenant: notification.tenant,
         recipient: notification.to.id,
@@ -41,17 +58,28 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
         name: spec.name,
       }
       const key = keyOf(group)
+      while (closing.has(key)) await closing.get(key)
       let digest = known.get(key) ?? (await stored(key, group)) ?? known.get(key)
       const opens = digest === undefined
       if (digest === undefined)
         digest = { ...group, id: options.random.id(now), openedAt: now, closesAt: now + spec.windowMs }
+      if (closesBy < digest.closesAt) digest = { ...digest, closesAt: closesBy }
       if (known.size >= cachedMax) known.clear()
       known.set(key, digest)
       return { digest, opens }
     },
-    forget(digest) {
+    forget,
+    hold(digest) {
       const key = keyOf(digest)
-      if (known.get(key)?.id === digest.id) known.delete(key)
+      const { promise, resolve } = Promise.withResolvers<void>()
+      closing.set(key, promise)
+      forget(digest)
+      return () => {
+        // Who looked for it just before has seen it as it was.
+        forget(digest)
+        closing.delete(key)
+        resolve()
+      }
     },
   }
 }

@@ -64,6 +64,7 @@ export function createAdmission({ config, clock, random, onTrouble }: Surroundin
     selfAddressed: selfAddressed(config.pools),
     clock,
     random,
+    onTrouble,
   })
 
   // Batches that are accepted in the background.

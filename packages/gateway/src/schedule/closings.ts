@@ -1,4 +1,7 @@
-/** Closes digests whose window has ended. Those of one instant are closed together, so that their commits are shared. */
+/**
+ * Closes digests whose window has ended. Those of one instant are closed together, so that their commits are shared. A
+ * closing throws only where nothing can be written; then all are tried again.
+ */
 import type { Digest } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 import { againMs } from './claims.ts'
@@ -11,6 +14,8 @@ export interface ClosingsOptions {
 
 /** Digests read at once. */
 const pageMax = 500
+/** Closed at once: enough to share commits, few enough for what they say, a mebibyte or two each. */
+const closingMax = 50
 
 export class Closings {
   readonly #options: ClosingsOptions
@@ -39,7 +44,7 @@ export class Closings {
     try {
       for (;;) {
         const due = await store.dueDigests(clock.now(), pageMax)
-        await Promise.all(due.map(close))
+        await each(due, close)
         if (due.length < pageMax) break
       }
       const next = await store.nextDigestAt()
@@ -51,4 +56,14 @@ export class Closings {
       this.#isClosing = false
     }
   }
+}
+
+/** All of them, so many at once; throws the first error when all have ended. */
+async function each(digests: readonly Digest[], close: (digest: Digest) => Promise<void>): Promise<void> {
+  const left = digests.values()
+  const work = async (): Promise<void> => {
+    for (const digest of left) await close(digest)
+  }
+  const ends = await Promise.allSettled(Array.from({ length: closingMax }, work))
+  for (const end of ends) if (end.status === 'rejected') throw end.reason
 }

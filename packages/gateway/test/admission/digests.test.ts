@@ -1,5 +1,10 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import type { Digest } from '../../src/model.ts'
+import type { Change, Store } from '../../src/ports.ts'
 import { createHarness, day, hour, minute, type Sent, second } from '../harness.ts'
 
 const digest = {
@@ -144,5 +149,116 @@ test('a digesting item can be cancelled, and is then in no digest', async () => 
   assert.equal(countOf(harness.sent()[0]), 3)
   assert.equal((await harness.notification(items[1]!.id)).status, 'cancelled')
   await harness.check()
+  await harness.stop()
+})
+
+const authors = policy({
+  limits: [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['1/day'], over: 'digest:news' }],
+  digests: [{ ...digest, for: { template: 'nothing' }, minItems: 2 }],
+})
+
+test('an author at the cap holds up nobody else: for the others the window begins with the first of them', async () => {
+  const harness = await createHarness({ policy: authors })
+  for (const actor of ['bob', 'eve']) await harness.post({ actor, content: { subject: actor, text: actor } })
+  await harness.runFor(6 * hour)
+  await harness.post({ actor: 'gus', content: { subject: 'gus', text: 'gus' } })
+  // The digest of bob and eve can close when their day is over, that of gus six hours later.
+  for (let index = 0; index < 2; index += 1)
+    for (const actor of ['gus', 'bob', 'eve']) await harness.post(item(index, { actor }))
+  await harness.runUntil(harness.start + day + second)
+  const [, , , first] = harness.sent()
+  assert.equal(first?.at, harness.start + day + 20)
+  assert.equal(countOf(first), 4)
+  assert.equal(harness.counts().digesting, 2)
+  await harness.runUntil(harness.start + day + 6 * hour + second)
+  assert.equal(harness.sent().at(-1)?.at, harness.start + day + 6 * hour + 20)
+  assert.equal(countOf(harness.sent().at(-1)), 2)
+  await harness.check()
+  await harness.stop()
+})
+
+test('an item that may be sent after a window does not wait for the authors at their caps', async () => {
+  const harness = await createHarness({
+    policy: policy({
+      limits: [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['1/day'], over: 'delay' }],
+      digests: [{ ...digest, minItems: 2 }],
+    }),
+  })
+  await harness.post({ actor: 'bob', content: { subject: 'bob', text: 'bob' } })
+  const ofBob = [await harness.post(item(0)), await harness.post(item(1))]
+  await harness.runFor(3 * hour)
+  assert.equal(harness.sent().length, 1, 'bob is at the cap')
+  const ofEve = await harness.post(item(2, { actor: 'eve' }))
+  assert.equal(ofEve.decision.at, harness.start + 4 * hour)
+  await harness.runFor(20 * minute)
+  await harness.post(item(3, { actor: 'eve' }))
+  await harness.runUntil(harness.start + 4 * hour + second)
+  const [, atClose] = harness.sent()
+  assert.equal(atClose?.at, harness.start + 4 * hour)
+  assert.equal(countOf(atClose), 2)
+  for (const { id } of ofBob) {
+    const { status, timeline } = await harness.notification(id)
+    assert.equal(status, 'digesting')
+    assert.equal(timeline.at(-1)?.detail, 'its author is at the limit')
+  }
+  await harness.runUntil(harness.start + day + second)
+  assert.equal(harness.sent().at(-1)?.at, harness.start + day + 20)
+  assert.equal(countOf(harness.sent().at(-1)), 2)
+  assert.equal((await harness.notification(ofBob[0]!.id)).timeline.length, 4, 'it says once why it stays')
+  await harness.check()
+  await harness.stop()
+})
+
+test('one item of another author leaves on its own, and the author at the cap stays behind', async () => {
+  const harness = await createHarness({
+    policy: policy({
+      limits: [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['1/day'], over: 'delay' }],
+      digests: [{ ...digest, minItems: 2 }],
+    }),
+  })
+  await harness.post({ actor: 'bob', content: { subject: 'bob', text: 'bob' } })
+  for (let index = 0; index < 2; index += 1) await harness.post(item(index))
+  const other = await harness.post(item(2, { actor: 'eve' }))
+  await harness.runUntil(harness.start + hour + second)
+  assert.deepEqual(
+    harness
+      .sent()
+      .map(({ id }) => id)
+      .slice(1),
+    [other.id],
+  )
+  assert.equal(harness.counts().digesting, 2)
+  await harness.check()
+  await harness.stop()
+})
+
+test('an item that reaches the record while its digest is being closed is sent with it', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-digest-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  let opened: Digest | undefined
+  let joined = false
+  const wrap = (store: Store): Store => ({
+    ...store,
+    async commit(change) {
+      opened ??= change.digests?.find(({ kind }) => kind === 'open')?.digest
+      return store.commit(change)
+    },
+    async digestItems(of, cursor, limit) {
+      const page = await store.digestItems(of, cursor, limit)
+      // It was decided before the closing began, and its commit is written behind this look.
+      if (!joined) {
+        joined = true
+        const late = { ...page.items[0]!, id: 'late', fingerprint: 'late' }
+        const change: Change = { accept: [late], digests: [{ kind: 'join', digest: opened! }] }
+        assert.deepEqual(await store.commit(change), { applied: true })
+      }
+      return page
+    },
+  })
+  const harness = await createHarness({ policy: policy(), file: join(folder, 'sluice.db'), wrap })
+  for (let index = 0; index < 3; index += 1) await harness.post(item(index))
+  await harness.runFor(hour + second)
+  assert.equal((await harness.notification('late')).status, 'merged')
+  assert.deepEqual(harness.sent().map(countOf), [4])
   await harness.stop()
 })

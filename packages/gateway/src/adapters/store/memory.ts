@@ -10,9 +10,9 @@ import {
   delayingLimit,
   isLegalPath,
   type Job,
+  type Move,
   type Notification,
   type Recipient,
-  revisionOf,
   type Status,
 } from '../../model.ts'
 import type {
@@ -32,8 +32,10 @@ import type {
 } from '../../ports.ts'
 import { admissionOf } from './admission.ts'
 import { ofPerson, ofTenant, orderOf, waits } from './memory-admissions.ts'
+import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, groupKey, keyOf } from './memory-keys.ts'
+import { byId, ended, page, sameVersion } from './memory-rows.ts'
 
 const applied: CommitResult = { applied: true }
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
@@ -51,7 +53,7 @@ class MemoryStore implements Store {
   readonly #jobs = new MemoryJobs()
   readonly #accounts = new Map<string, AccountRecord>()
   readonly #open = new Map<string, Digest>()
-  readonly #items = new Map<string, Map<string, Notification>>()
+  readonly #items = new MemoryItems()
   readonly #closing = new Heap<Digest>()
   readonly #due = new Heap<Notification>()
   readonly #tallies = new Map<string, { tally: Omit<Tally, 'count'>; count: number }>()
@@ -77,7 +79,7 @@ class MemoryStore implements Store {
     if (conflicts.length > 0) return { applied: false, conflicts }
     for (const { kind, digest } of digests) this.#writeDigest(kind, digest)
     for (const notification of accept) this.#insert(notification)
-    for (const move of moves) this.#replace(this.#find(move.before)!, move.after)
+    for (const move of moves) this.#replace(this.#find(move.before)!, move)
     for (const person of recipients) this.#recipients.set(keyOf(person.tenant, person.id), person)
     if (answer !== undefined) this.#answers.set(answerKey(answer), answer)
     for (const write of jobs) this.#jobs.write(write)
@@ -93,7 +95,8 @@ class MemoryStore implements Store {
     else this.#accounts.set(key, record)
   }
 
-  #conflictsOf({ accept = [], moves = [], digests = [], answer, jobs = [] }: Change): string[] {
+  #conflictsOf(change: Change): string[] {
+    const { accept = [], moves = [], digests = [], answer, jobs = [] } = change
     const conflicts: string[] = this.#jobs.conflictsOf(jobs)
     for (const notification of accept)
       if (this.#find(notification) !== undefined) conflicts.push(notification.id)
@@ -110,7 +113,18 @@ class MemoryStore implements Store {
       open.set(key, kind === 'close' ? undefined : digest.id)
     }
     if (answer !== undefined && this.#answers.has(answerKey(answer))) conflicts.push(answer.key)
-    return conflicts
+    if (conflicts.length > 0) return conflicts
+    return digests
+      .filter((write) => 'left' in write && write.left !== this.#leftIn(write.digest, change))
+      .map(({ digest }) => digest.id)
+  }
+
+  /** How many items a digest collects when the change is written. */
+  #leftIn({ id }: Digest, { accept = [], moves = [] }: Change): number {
+    const isIn = ({ status, digestId }: Notification): boolean => status === 'digesting' && digestId === id
+    const joins = accept.filter(isIn).length + moves.filter(({ after }) => isIn(after)).length
+    const leaves = moves.filter(({ before }) => isIn(before)).length
+    return this.#items.sizeOf(id) + joins - leaves
   }
 
   #find({ tenant, id }: Pick<Notification, 'tenant' | 'id'>): Notification | undefined {
@@ -130,18 +144,21 @@ class MemoryStore implements Store {
     this.#file(notification)
   }
 
-  #replace(before: Notification, after: Notification): void {
+  #replace(before: Notification, move: Move): void {
+    // What the mover did not carry along, because it never changes, stays.
+    const after = before === move.before ? move.after : { ...before, ...move.after }
     this.#tenants.get(after.tenant)!.set(after.id, after)
     this.#count(before, -1)
     this.#count(after, 1)
-    if (before.status === 'digesting') this.#items.get(before.digestId!)?.delete(before.id)
+    const stays = after.status === 'digesting' && after.digestId === before.digestId
+    if (before.status === 'digesting' && !stays) this.#items.delete(before)
     // What stays where it was in the order of what is due is still with whoever claimed it.
     this.#file(after)
   }
 
   #file(notification: Notification): void {
     if (notification.status === 'digesting') {
-      entry(this.#items, notification.digestId ?? '', () => new Map()).set(notification.id, notification)
+      this.#items.put(notification)
     } else if (waits.has(notification.status) && notification.dueAt > this.#claimedUntil) {
       this.#due.push(notification.dueAt, notification)
     }
@@ -158,8 +175,7 @@ class MemoryStore implements Store {
     const key = groupKey(digest)
     if (kind === 'close') {
       this.#open.delete(key)
-      this.#items.delete(digest.id)
-    } else if (kind !== 'join') {
+    } else if (kind !== 'join' || digest.closesAt < this.#open.get(key)!.closesAt) {
       this.#open.set(key, digest)
       this.#closing.push(digest.closesAt, digest)
     }
@@ -282,8 +298,15 @@ class MemoryStore implements Store {
     return due
   }
 
-  async digestItems(digest: Digest): Promise<readonly Notification[]> {
-    return [...(this.#items.get(digest.id)?.values() ?? [])]
+  async digestItems({ id }: Pick<Digest, 'id'>, cursor: string | null, limit: number) {
+    return this.#items.page(id, cursor, limit)
+  }
+
+  async orphans(cursor: string | null, limit: number): Promise<Page<Notification>> {
+    const open = new Set([...this.#open.values()].map(({ id }) => id))
+    const orphan = this.#items.digests().find((id) => !open.has(id) && id > (cursor ?? ''))
+    if (orphan === undefined) return { items: [], nextCursor: null }
+    return { items: this.#items.page(orphan, null, limit).items, nextCursor: orphan }
   }
 
   async nextDueAt(): Promise<number | undefined> {
@@ -373,26 +396,4 @@ function entry<K, V>(map: Map<K, V>, key: K, make: () => V): V {
     map.set(key, value)
   }
   return value
-}
-
-const byId = (a: Notification, b: Notification): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
-const ended = ({ status }: Notification): boolean => !waits.has(status) && status !== 'digesting'
-
-/** Nothing that a move can change has changed since. */
-function sameVersion(now: Notification, before: Notification): boolean {
-  return (
-    now === before ||
-    (now.status === before.status &&
-      now.dueAt === before.dueAt &&
-      now.attempts === before.attempts &&
-      revisionOf(now) === revisionOf(before))
-  )
-}
-
-function page(rows: readonly Notification[], cursor: string | undefined, limit: number): Page<Notification> {
-  const from = cursor === undefined ? 0 : rows.findIndex((row) => row.id === cursor) + 1
-  if (from === 0 && cursor !== undefined)
-    throw new SluiceError('INVALID_REQUEST', 'The cursor is not one of this list.')
-  const items = rows.slice(from, from + limit)
-  return { items, nextCursor: from + limit < rows.length ? items.at(-1)!.id : null }
 }

@@ -1,10 +1,11 @@
 /** What a store promises of digests: one open for each group, and no item lost between two changes. */
 import assert from 'node:assert/strict'
-import type { Digest } from '../../model.ts'
+import type { Digest, Notification } from '../../model.ts'
 import { advance } from '../../model.ts'
+import type { Change, Page, Store } from '../../ports.ts'
 import { epoch, someDigest, someNotification } from './sample.ts'
 import type { Test } from './suite.ts'
-import { conflict, ids, must } from './suite.ts'
+import { agree, conflict, ids, must } from './suite.ts'
 
 export function digests(test: Test): void {
   test('opens one digest for a person, channel, category and name', async (store) => {
@@ -57,16 +58,16 @@ export function digests(test: Test): void {
       digests: [{ kind: 'join', digest }],
       accept: [second],
     })
-    assert.deepEqual(await store.digestItems(digest), [first, second])
+    assert.deepEqual(await itemsOf(store, digest), [first, second])
 
     const whole = someNotification({ id: digest.id })
     const merge = [first, second].map((item) => advance(item, [{ at: epoch, status: 'merged' }]))
     await must(store, {
-      digests: [{ kind: 'close', digest }],
+      digests: [{ kind: 'close', digest, left: 0 }],
       moves: merge,
       accept: [whole],
     })
-    assert.deepEqual(await store.digestItems(digest), [])
+    assert.deepEqual(await itemsOf(store, digest), [])
     assert.equal(await store.openDigest(digest), undefined)
     assert.equal((await store.notification('acme', first.id))?.digestId, digest.id)
 
@@ -79,8 +80,11 @@ export function digests(test: Test): void {
       conflict(digest.id),
     )
     assert.equal(await store.notification('acme', late.id), undefined)
-    for (const kind of ['close', 'postpone'] as const) {
-      assert.deepEqual(await store.commit({ digests: [{ kind, digest }] }), conflict(digest.id))
+    for (const write of [
+      { kind: 'close', digest, left: 0 } as const,
+      { kind: 'postpone', digest } as const,
+    ]) {
+      assert.deepEqual(await store.commit({ digests: [write] }), conflict(digest.id))
     }
     await must(store, { digests: [{ kind: 'open', digest: someDigest() }] })
   })
@@ -99,7 +103,7 @@ export function digests(test: Test): void {
     await must(store, {
       digests: [{ kind: 'postpone', digest: { ...early, closesAt: epoch + 20 } }],
     })
-    await must(store, { digests: [{ kind: 'close', digest: late }] })
+    await must(store, { digests: [{ kind: 'close', digest: late, left: 0 }] })
     assert.deepEqual(await store.dueDigests(epoch + 5, 10), [])
     assert.equal(await store.nextDigestAt(), never.closesAt)
     assert.deepEqual(await store.openDigest(early), {
@@ -107,4 +111,169 @@ export function digests(test: Test): void {
       closesAt: epoch + 20,
     })
   })
+
+  test('closes no digest while an item that it collects is not among the moves', async (store) => {
+    const digest = someDigest()
+    const [first, second, late] = [1, 2, 3].map(() =>
+      someNotification({ status: 'digesting', digestId: digest.id }),
+    ) as [Notification, Notification, Notification]
+    await must(store, { digests: [{ kind: 'open', digest }], accept: [first, second] })
+    const closing: Change = {
+      digests: [{ kind: 'close', digest, left: 0 }],
+      moves: [first, second].map((item) => advance(item, [{ at: epoch, status: 'merged' }])),
+      accept: [someNotification({ id: digest.id })],
+    }
+    await must(store, { digests: [{ kind: 'join', digest }], accept: [late] })
+    assert.deepEqual(await store.commit(closing), conflict(digest.id))
+    assert.deepEqual(await store.commit({ digests: closing.digests! }), conflict(digest.id))
+    assert.deepEqual(ids(await itemsOf(store, digest)), ids([first, second, late]))
+    assert.deepEqual(await store.openDigest(digest), digest)
+    assert.equal(await store.notification('acme', digest.id), undefined)
+
+    await must(store, {
+      ...closing,
+      moves: [...closing.moves!, advance(late, [{ at: epoch, status: 'scheduled' }])],
+    })
+    assert.equal(await store.openDigest(digest), undefined)
+    await agree(store)
+  })
+
+  test('counts what leaves, stays and joins in the same change, when it closes or postpones a digest', async (store) => {
+    const digest = someDigest()
+    const next = someDigest({ recipient: 'user-2' })
+    const items = [1, 2, 3].map(() => someNotification({ status: 'digesting', digestId: digest.id }))
+    await must(store, { digests: [{ kind: 'open', digest }], accept: items })
+    const postponed = { ...digest, closesAt: epoch + 50 }
+    const [leaving, staying] = items as [Notification, Notification, Notification]
+    const change = (left: number): Change => ({
+      digests: [{ kind: 'postpone', digest: postponed, left }],
+      moves: [
+        advance(leaving, [{ at: epoch, status: 'merged' }]),
+        advance(staying, [{ at: epoch, status: 'digesting' }]),
+      ],
+      accept: [someNotification({ status: 'digesting', digestId: digest.id })],
+    })
+    for (const wrong of [0, 2, 4]) assert.deepEqual(await store.commit(change(wrong)), conflict(digest.id))
+    assert.deepEqual(
+      await store.commit({ digests: [{ kind: 'postpone', digest: postponed, left: 2 }] }),
+      conflict(digest.id),
+    )
+    assert.deepEqual(await store.openDigest(digest), digest)
+    await must(store, change(3))
+    await must(store, { digests: [{ kind: 'postpone', digest: { ...digest, closesAt: epoch + 60 } }] })
+
+    const moved = (await itemsOf(store, digest)).map((item) =>
+      advance(item, [{ at: epoch, status: 'digesting' }], { digestId: next.id }),
+    )
+    await must(store, {
+      digests: [
+        { kind: 'close', digest, left: 0 },
+        { kind: 'open', digest: next },
+      ],
+      moves: moved,
+    })
+    assert.deepEqual(await itemsOf(store, digest), [])
+    assert.equal((await itemsOf(store, next)).length, 3)
+  })
+
+  test('keeps what an item says, although the move that leaves its decision does not bring it', async (store) => {
+    const digest = someDigest()
+    const { content, ...bare } = someNotification({ status: 'digesting', digestId: digest.id })
+    await must(store, { digests: [{ kind: 'open', digest }], accept: [{ ...bare, content: content! }] })
+    const move = advance(bare, [{ at: epoch, status: 'merged' }])
+    await must(store, { digests: [{ kind: 'close', digest, left: 0 }], moves: [move] })
+    assert.deepEqual(await store.notification('acme', bare.id), { ...move.after, content })
+  })
+
+  test('brings the closing forward for an item that was told so, and puts it off for none', async (store) => {
+    const digest = someDigest({ closesAt: epoch + 100 })
+    await must(store, { digests: [{ kind: 'open', digest }] })
+    const join = async (closesAt: number): Promise<number | undefined> => {
+      const item = someNotification({ status: 'digesting', digestId: digest.id })
+      await must(store, { digests: [{ kind: 'join', digest: { ...digest, closesAt } }], accept: [item] })
+      return (await store.openDigest(digest))?.closesAt
+    }
+    assert.equal(await join(epoch + 100), epoch + 100)
+    assert.equal(await join(epoch + 40), epoch + 40)
+    assert.equal(await join(epoch + 70), epoch + 40)
+    assert.equal(await store.nextDigestAt(), epoch + 40)
+    assert.deepEqual(ids(await store.dueDigests(epoch + 40, 9)), [digest.id])
+  })
+
+  test('gives the items of a digest page by page, whatever leaves meanwhile', async (store) => {
+    const digest = someDigest()
+    const items = Array.from({ length: 7 }, () =>
+      someNotification({ status: 'digesting', digestId: digest.id }),
+    )
+    await must(store, { digests: [{ kind: 'open', digest }], accept: items })
+    const first = await store.digestItems(digest, null, 3)
+    assert.deepEqual(ids(first.items), ids(items.slice(0, 3)))
+    await must(store, { moves: [advance(first.items[2]!, [{ at: epoch, status: 'cancelled' }])] })
+    const second = await store.digestItems(digest, first.nextCursor, 3)
+    assert.deepEqual(ids(second.items), ids(items.slice(3, 6)))
+    const last = await store.digestItems(digest, second.nextCursor, 3)
+    assert.deepEqual(ids(last.items), ids(items.slice(6)))
+    assert.equal(last.nextCursor, null)
+  })
+
+  test('finds the items whose digest is not open', async (store) => {
+    const [open, gone] = [someDigest(), someDigest({ recipient: 'user-2' })] as const
+    const collected = someNotification({ status: 'digesting', digestId: open.id })
+    await must(store, { digests: [{ kind: 'open', digest: open }], accept: [collected] })
+    assert.deepEqual(await orphansOf(store), [])
+    // As a version left it that did not look.
+    const orphans = [1, 2, 3].map(() => someNotification({ status: 'digesting', digestId: gone.id }))
+    await must(store, { accept: orphans })
+    assert.deepEqual(ids(await orphansOf(store)), ids(orphans))
+    const [found] = (await store.orphans(null, 2)).items
+    await must(store, {
+      digests: [{ kind: 'join', digest: open }],
+      moves: [advance(found!, [{ at: epoch, status: 'digesting' }], { digestId: open.id })],
+    })
+    assert.equal((await orphansOf(store)).length, 2)
+    assert.deepEqual(ids(await itemsOf(store, open)), ids([collected, found!]).toSorted())
+  })
+
+  test('leaves no item behind, whichever of many joins and closings at once comes first', async (store) => {
+    const accepted: string[] = []
+    for (let round = 0; round < 20; round += 1) {
+      const digest = someDigest()
+      const first = someNotification({ status: 'digesting', digestId: digest.id })
+      await must(store, { digests: [{ kind: 'open', digest }], accept: [first] })
+      accepted.push(first.id)
+      const join = async (): Promise<void> => {
+        const item = someNotification({ status: 'digesting', digestId: digest.id })
+        const { applied } = await store.commit({ digests: [{ kind: 'join', digest }], accept: [item] })
+        if (applied) accepted.push(item.id)
+      }
+      const close = async (): Promise<void> => {
+        for (let closed = false; !closed; ) {
+          const moves = (await itemsOf(store, digest)).map((item) =>
+            advance(item, [{ at: epoch, status: 'merged' }]),
+          )
+          const { applied } = await store.commit({ digests: [{ kind: 'close', digest, left: 0 }], moves })
+          closed = applied
+        }
+      }
+      await Promise.all([join(), join(), close(), join(), join(), join()])
+    }
+    assert.deepEqual(await orphansOf(store), [])
+    for (const id of accepted) assert.equal((await store.notification('acme', id))?.status, 'merged')
+    await agree(store)
+  })
+}
+
+async function itemsOf(store: Store, digest: Digest): Promise<readonly Notification[]> {
+  return (await store.digestItems(digest, null, 1_000)).items
+}
+
+async function orphansOf(store: Store): Promise<readonly Notification[]> {
+  const found: Notification[] = []
+  let cursor: string | null = null
+  do {
+    const page: Page<Notification> = await store.orphans(cursor, 100)
+    found.push(...page.items)
+    cursor = page.nextCursor
+  } while (cursor !== null)
+  return found
 }

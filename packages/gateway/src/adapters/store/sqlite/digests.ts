@@ -10,6 +10,8 @@ import { checkSum, sumOf } from './sum.ts'
 export interface Digests {
   /** False where the digest is not as the write believes. */
   write(write: DigestWrite): boolean
+  /** Whether it collects as many items as the write leaves in it; to be asked when the rest of its change is written. */
+  holds(write: DigestWrite): boolean
   find(digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): Digest | undefined
   due(until: number, limit: number): readonly Digest[]
   earliest(): number | undefined
@@ -22,7 +24,9 @@ export function prepareDigests(db: DatabaseSync): Digests {
   const insert = db.prepare(`INSERT INTO digests VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
   const postpone = db.prepare('UPDATE digests SET closes_at = ?, sum = ? WHERE id = ?')
   const remove = db.prepare('DELETE FROM digests WHERE id = ?')
-  const exists = db.prepare('SELECT 1 FROM digests WHERE id = ?')
+  const closesAt = db.prepare('SELECT closes_at AS at FROM digests WHERE id = ?')
+  // Partial index `collecting`: a closing looks at one entry, a postponement at those that stay.
+  const collected = db.prepare('SELECT count(*) AS n FROM states WHERE status = 2 AND digest_id = ?')
   const find = db.prepare(`SELECT ${columns} FROM digests
     WHERE tenant = ? AND recipient = ? AND channel = ? AND category = ? AND name = ?`)
   const due = db.prepare(
@@ -30,11 +34,17 @@ export function prepareDigests(db: DatabaseSync): Digests {
   )
   const first = db.prepare('SELECT min(closes_at) AS at FROM digests')
 
+  function join(d: Digest): boolean {
+    const row = closesAt.get(d.id)
+    if (row !== undefined && (row.at as number) > d.closesAt) postpone.run(d.closesAt, sumOf(textOf(d)), d.id)
+    return row !== undefined
+  }
+
   return {
     write({ kind, digest: d }) {
       switch (kind) {
         case 'join':
-          return exists.get(d.id) !== undefined
+          return join(d)
         case 'open': {
           const { tenant, recipient, channel, category, name, openedAt, closesAt } = d
           const sum = sumOf(textOf(d))
@@ -49,6 +59,7 @@ export function prepareDigests(db: DatabaseSync): Digests {
           return remove.run(d.id).changes === 1
       }
     },
+    holds: (write) => !('left' in write) || collected.get(write.digest.id)?.n === write.left,
     find(of) {
       const row = find.get(of.tenant, of.recipient, of.channel, of.category, of.name)
       return row === undefined ? undefined : readDigest(row)

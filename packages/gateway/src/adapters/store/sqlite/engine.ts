@@ -9,6 +9,7 @@ import { prepareAccounts } from './accounts.ts'
 import { prepareAdmissions } from './admissions.ts'
 import { prepareAnswers } from './answers.ts'
 import { createClaims } from './claims.ts'
+import { prepareCollected } from './collected.ts'
 import { checkHealth, hasCrashed, hashKeyOf, markClosed, markOpen } from './database.ts'
 import { prepareDigests } from './digests.ts'
 import { prepareDue } from './due.ts'
@@ -128,6 +129,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
 
   const questions = {
     ...listing,
+    ...prepareCollected(db),
     admissions: admissions.read,
     inLine: admissions.inLine,
     known: prepareKnown(db, register),

@@ -5,7 +5,7 @@ import { Eye } from './pen.ts'
 import { takeLong, takeShort } from './row-bytes.ts'
 import type { LongRow, ShortRow } from './rows.ts'
 import type { ShortAnswer, ShortJobWrite, ShortMove, Tape } from './tape.ts'
-import { digestKinds } from './tape.ts'
+import { digestKinds, unchecked } from './tape.ts'
 
 export class Head {
   readonly #eye = new Eye()
@@ -48,6 +48,7 @@ export class Head {
 
   digest(): DigestWrite {
     const kind = digestKinds[this.number()]!
+    const left = this.number()
     const digest = {
       id: this.text(),
       tenant: this.text(),
@@ -58,7 +59,14 @@ export class Head {
       openedAt: this.number(),
       closesAt: this.number(),
     }
-    return { kind, digest }
+    switch (kind) {
+      case 'postpone':
+        return left === unchecked ? { kind, digest } : { kind, digest, left }
+      case 'close':
+        return { kind, digest, left: 0 }
+      default:
+        return { kind, digest }
+    }
   }
 
   answer(): ShortAnswer {

@@ -1,4 +1,4 @@
-/** The questions of people: one notification, a page of them, dead letters, what waits for somebody, a digest's items. */
+/** The questions of people: one notification, a page of them, dead letters, what waits for somebody. */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
 import type { DeadLetterQuery, ListQuery } from '../../../ports.ts'
@@ -18,7 +18,6 @@ export interface Listing {
   list(query: ListQuery): RowPage
   deadLetters(query: DeadLetterQuery): RowPage
   waiting(tenant: string, recipient: string): readonly Row[]
-  digestItems(digestId: string): readonly Row[]
 }
 
 /** Tables, and what is bound in them. */
@@ -130,10 +129,6 @@ export function prepareListing(db: DatabaseSync, register: Register): Listing {
         noLimit,
       )
     },
-
-    digestItems(digestId) {
-      return select(byState, [['s.status = 2 AND s.digest_id = ?', digestId]], 's.seq', noLimit)
-    },
   }
 }
 
@@ -147,9 +142,10 @@ function page(rows: readonly Row[], limit: number, placeOf: (row: Row) => readon
   }
 }
 
-const cursorOf = (place: readonly number[]): string => Buffer.from(place.join('.')).toString('base64url')
+export const cursorOf = (place: readonly number[]): string =>
+  Buffer.from(place.join('.')).toString('base64url')
 
-function readCursor(cursor: string | undefined, parts: number): readonly number[] | undefined {
+export function readCursor(cursor: string | undefined, parts: number): readonly number[] | undefined {
   if (cursor === undefined) return undefined
   const numbers = Buffer.from(cursor, 'base64url').toString().split('.').map(Number)
   // Written anew it must be the same: what Node reads past, such as a letter too much, is a cursor that was broken.

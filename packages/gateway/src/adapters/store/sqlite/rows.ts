@@ -107,6 +107,11 @@ export function createdAtOf(row: Row): number {
   return row[7] as number
 }
 
+/** How long the text is that grows with what was asked for. */
+export function requestLengthOf(row: Row): number {
+  return (row[8] as string).length
+}
+
 /** @throws what faults.ts takes for damage, where a sum is wrong. */
 export function readNotification(row: Row): Notification {
   const long = row.slice(1, shortAt) as unknown as LongRow

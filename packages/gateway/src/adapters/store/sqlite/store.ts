@@ -135,7 +135,14 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     openDigest: ({ tenant, recipient, channel, category, name }) =>
       ask('openDigest', { tenant, recipient, channel, category, name }),
     dueDigests: (until, limit) => ask('dueDigests', until, limit),
-    digestItems: async (digest) => notifications(await ask('digestItems', digest.id)),
+    async digestItems({ id }, cursor, limit) {
+      const { rows, nextCursor } = await ask('digestItems', id, cursor, limit)
+      return { items: notifications(rows), nextCursor }
+    },
+    async orphans(cursor, limit) {
+      const { rows, nextCursor } = await ask('orphans', cursor, limit)
+      return { items: notifications(rows), nextCursor }
+    },
     nextDueAt: () => ask('nextDueAt'),
     nextDigestAt: () => ask('nextDigestAt'),
     answer: ({ tenant, module, method, path, key }) => ask('answer', { tenant, module, method, path, key }),

@@ -54,6 +54,9 @@ export const digestKinds = [
   'close',
 ] as const satisfies readonly DigestWrite['kind'][]
 
+/** In place of the items that a digest still collects, where nobody counts on them. */
+export const unchecked = -1
+
 /** Takes changes up until they are sent. */
 export class Recorder {
   readonly #pen = new Pen()
@@ -143,9 +146,11 @@ function putMove(pen: Pen, { before, after }: Move): void {
   if (rewritten) putLong(pen, after)
 }
 
-function putDigest(pen: Pen, { kind, digest: d }: DigestWrite): void {
+function putDigest(pen: Pen, write: DigestWrite): void {
+  const { kind, digest: d } = write
   pen.number(Op.digest)
   pen.number(digestKinds.indexOf(kind))
+  pen.number('left' in write ? write.left : unchecked)
   put(pen, d.id, d.tenant, d.recipient, d.channel, d.category, d.name, d.openedAt, d.closesAt)
 }
 

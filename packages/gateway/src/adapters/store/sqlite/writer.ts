@@ -4,6 +4,7 @@
  * disturb the others.
  */
 import type { DatabaseSync } from 'node:sqlite'
+import type { DigestWrite } from '../../../ports.ts'
 import type { Accounts } from './accounts.ts'
 import type { Answers } from './answers.ts'
 import type { Claims } from './claims.ts'
@@ -51,11 +52,13 @@ const dueAtOf = (status: number, dueAt: number): number | undefined => (isDueCod
 interface Written {
   readonly counts: [tenant: string, status: number, platformDelayed: boolean, by: 1 | -1][]
   readonly moves: { readonly seq: number; readonly move: ShortMove }[]
+  /** Digests that close or go on, which is right only where the items are those that they believe. */
+  readonly closings: DigestWrite[]
   accepted: number
   answered: number
 }
 
-const nothing = (): Written => ({ counts: [], moves: [], accepted: 0, answered: 0 })
+const nothing = (): Written => ({ counts: [], moves: [], closings: [], accepted: 0, answered: 0 })
 
 export function createWriter(parts: WriterParts): Writer {
   const { db, claims, notifications, digests, recipients, answers, jobs, accounts, tallies, register, due } =
@@ -92,7 +95,7 @@ export function createWriter(parts: WriterParts): Writer {
   }
 
   /** Makes the next write on the tape; returns the name of what was not as it believed. */
-  function writeNext(written: Written): string | undefined {
+  function writeNext(written: Written, alone: boolean): string | undefined {
     const op = head.number()
     switch (op) {
       case Op.accept: {
@@ -118,6 +121,9 @@ export function createWriter(parts: WriterParts): Writer {
       }
       case Op.digest: {
         const write = head.digest()
+        // Where nothing else is written there is no savepoint to go back to, and before is what is after.
+        if (alone && !digests.holds(write)) return write.digest.id
+        written.closings.push(write)
         return digests.write(write) ? undefined : write.digest.id
       }
       case Op.recipient:
@@ -148,9 +154,11 @@ export function createWriter(parts: WriterParts): Writer {
     const mark = due.mark()
     if (writes > 1) savepoint.run()
     for (let left = writes; left > 0; left -= 1) {
-      const conflict = writeNext(written)
+      const conflict = writeNext(written, writes === 1)
       if (conflict !== undefined) conflicts.push(conflict)
     }
+    if (conflicts.length === 0)
+      for (const write of written.closings) if (!digests.holds(write)) conflicts.push(write.digest.id)
     if (writes > 1 && conflicts.length > 0) undo.run()
     if (writes > 1) release.run()
     if (conflicts.length > 0) {

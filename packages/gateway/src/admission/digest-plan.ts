@@ -1,0 +1,263 @@
+/**
+ * What the closing of a digest writes. Few items leave one by one, each under the limits; more leave as one notification,
+ * which counts once against its channel and category and once for every author in it. Items of an author at the cap stay
+ * behind and hold up nobody else; while a limit admits none of them, the digest stays open and goes on collecting. All of
+ * it is one change: whatever dies, each item is in exactly one place. It is bounded as well: of thousands of items the
+ * rest stays in the digest, whose turn comes again at once.
+ */
+import type { Book } from '../doors.ts'
+import type { Digest, Move, Notification } from '../model.ts'
+import { advance } from '../model.ts'
+import type { DigestSpec, Policy } from '../policy/policy.ts'
+import type { Booking, Clock, DigestWrite, Random, Store } from '../ports.ts'
+import { bookedVerdict, type Case, eventOf, undecidedVerdict } from './case.ts'
+import { type Decider, moveTo } from './decider.ts'
+import { createDigestItems, type Gathered } from './digest-items.ts'
+import { digestData, digestOf } from './digest-notification.ts'
+import type { PeopleCache } from './people.ts'
+
+export interface DigestPlannerOptions {
+  readonly store: Pick<Store, 'digestItems' | 'notification' | 'openDigest'>
+  readonly book: Book
+  readonly people: PeopleCache
+  readonly policy: Policy
+  readonly decider: Pick<Decider, 'decide' | 'refusal'>
+  readonly clock: Clock
+  readonly random: Random
+}
+
+/** How much of a digest is closed at once: all that may be, a few of its items, or each of them apart, undecided. */
+export type Extent = 'whole' | 'few' | 'apart'
+
+/** What a closing writes, and what it holds in the limits until then. */
+export interface Plan {
+  readonly accept: readonly Notification[]
+  readonly moves: readonly Move[]
+  readonly digests: readonly DigestWrite[]
+  readonly held: readonly Case[]
+}
+
+export interface DigestPlanner {
+  plan(digest: Digest, extent: Extent): Promise<Plan>
+  isOpen(digest: Digest): Promise<boolean>
+}
+
+/** Items of one closing, a few ms of work each page; the others leave as another notification, under the limits. */
+const itemsMax: Readonly<Record<Extent, number>> = { whole: 5_000, few: 10, apart: 100 }
+/** Items that leave one by one in one change. */
+const singleMax = 100
+/** Authors asked for in one turn of the event loop, some 5 ms. */
+const authorsMax = 100
+const whyBehind = 'its author is at the limit'
+
+/** What is planned for: a digest, its person, and what was read of its items. */
+interface Closing {
+  readonly digest: Digest
+  readonly person: Case['person']
+  readonly now: number
+  /** Those that may be sent. */
+  readonly items: readonly Notification[]
+  readonly gathered: Gathered
+  /** Those that may not, with their ends. */
+  readonly ended: readonly Move[]
+}
+
+/** Items whose authors are at their caps, and when the first of these is free again. */
+interface Behind {
+  readonly items: readonly Notification[]
+  readonly until: number
+}
+
+const nobody: Behind = { items: [], until: Number.POSITIVE_INFINITY }
+
+export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanner {
+  const { store, book, people, policy, decider, clock, random } = options
+  const digestItems = createDigestItems({ store, clock })
+
+  async function closingOf(digest: Digest, max: number): Promise<Closing> {
+    const now = clock.now()
+    const person = await people.find(digest.tenant, digest.recipient)
+    const gathered = await digestItems.gather(digest, max)
+    const ended: Move[] = []
+    const refused: Notification[] = []
+    const items: Notification[] = []
+    for (const item of gathered.items) {
+      if (item.expiresAt !== undefined && item.expiresAt <= now)
+        ended.push(advance(item, [{ at: now, status: 'expired' }], { dueAt: now }))
+      else if (decider.refusal({ notification: item, person }) !== undefined) refused.push(item)
+      else items.push(item)
+    }
+    // A decision is written with all that its notification says; those for which that is too much come next time.
+    for (const item of await digestItems.withText(refused, singleMax))
+      ended.push(moveTo(item, now, decider.refusal({ notification: item, person })!))
+    return { digest, person, now, items, gathered, ended }
+  }
+
+  /** How many stay in the digest where so many leave. */
+  const leftOf = ({ gathered, ended }: Closing, taken: number): number =>
+    gathered.items.length - ended.length - taken
+
+  const isLast = (closing: Closing, taken: number): boolean =>
+    !closing.gathered.more && leftOf(closing, taken) === 0
+
+  /** The digest is closed, or goes on with what is left in it. */
+  function rest(closing: Closing, taken: number, behind: Behind): DigestWrite {
+    const { digest, gathered } = closing
+    if (isLast(closing, taken)) return { kind: 'close', digest, left: 0 }
+    // There is more than a closing takes: its turn comes again at once.
+    if (gathered.more || leftOf(closing, taken) > behind.items.length)
+      return { kind: 'postpone', digest: { ...digest, closesAt: clock.now() } }
+    return postponed(closing, taken, behind.until)
+  }
+
+  function postponed(closing: Closing, taken: number, until: number): DigestWrite {
+    const now = clock.now()
+    const closesAt = Number.isFinite(until) ? Math.max(now + 1, until) : now + policy.maxDelayMs
+    const digest = { ...closing.digest, closesAt }
+    return closing.gathered.more
+      ? { kind: 'postpone', digest }
+      : { kind: 'postpone', digest, left: leftOf(closing, taken) }
+  }
+
+  /** They stay in the digest; each says once why. */
+  function staying({ items, until }: Behind, now: number): readonly Move[] {
+    const event = { at: now, status: 'digesting', reason: 'digest', detail: whyBehind } as const
+    const patch = Number.isFinite(until) ? { dueAt: until } : {}
+    return items
+      .filter((item) => item.timeline.at(-1)?.detail !== whyBehind)
+      .map((item) => advance(item, [event], patch))
+  }
+
+  const stayOpen = (closing: Closing, until: number): Plan => ({
+    accept: [],
+    moves: closing.ended,
+    digests: [postponed(closing, 0, until)],
+    held: [],
+  })
+
+  async function oneByOne(closing: Closing, leaving: readonly Notification[], behind: Behind): Promise<Plan> {
+    const { ended, person, now } = closing
+    const taken = await digestItems.withText(leaving, singleMax)
+    const cases: Case[] = taken.map((item) => ({ notification: { ...item, single: true }, person }))
+    await decider.decide(cases, { again: true, patient: true })
+    const moves = cases.map(({ verdict }, index) =>
+      moveTo(taken[index]!, now, { ...verdict!, patch: { ...verdict!.patch, single: true } }),
+    )
+    return {
+      accept: [],
+      moves: [...ended, ...moves, ...staying(behind, now)],
+      digests: [rest(closing, taken.length, behind)],
+      held: cases,
+    }
+  }
+
+  /** Nobody is asked for anything: each item is decided on its own when it is due, which is now. */
+  async function apart(closing: Closing): Promise<Plan> {
+    const { items, ended, now } = closing
+    const taken = await digestItems.withText(items, singleMax)
+    const moves = taken.map((item) => {
+      const detail = 'its digest could not be closed'
+      const verdict = undecidedVerdict(policy.version, now, 'digest', { detail })
+      return moveTo(item, now, { ...verdict, patch: { ...verdict.patch, single: true } })
+    })
+    return {
+      accept: [],
+      moves: [...ended, ...moves],
+      digests: [rest(closing, taken.length, nobody)],
+      held: [],
+    }
+  }
+
+  async function together(closing: Closing, spec: DigestSpec): Promise<Plan> {
+    const { digest, items, person, now } = closing
+    const carrying = (leaving: readonly Notification[]): Notification => {
+      const id = isLast(closing, leaving.length) ? digest.id : random.id(now)
+      return digestOf({ ...digest, id }, spec, leaving, now)
+    }
+    const reserve = async (notification: Notification): Promise<Booking> => {
+      const asking = { notification, person, patient: true, notBefore: now, horizonMs: 0 }
+      return (await book.reserve([asking]))[0]!
+    }
+    const whole = carrying(items)
+    const booking = await reserve(whole)
+    if (booking.held) return send(closing, spec, { notification: whole, items, booking }, nobody)
+
+    const { authors, earliest } = await admissibleAuthors(whole, person, now)
+    // A limit of nothing refuses the items too, each with its reason.
+    if (authors.size === 0 && earliest === Number.POSITIVE_INFINITY) return oneByOne(closing, items, nobody)
+    if (authors.size === 0) return stayOpen(closing, earliest)
+    const leaving = items.filter((item) => authors.has(item.actor ?? ''))
+    const behind = { items: items.filter((item) => !authors.has(item.actor ?? '')), until: earliest }
+    if (leaving.length < spec.minItems) return oneByOne(closing, leaving, behind)
+    const notification = carrying(leaving)
+    const second = await reserve(notification)
+    if (!second.held) return stayOpen(closing, second.at)
+    return send(closing, spec, { notification, items: leaving, booking: second }, behind)
+  }
+
+  async function send(
+    closing: Closing,
+    spec: DigestSpec,
+    leaving: { notification: Notification; items: readonly Notification[]; booking: Booking },
+    behind: Behind,
+  ): Promise<Plan> {
+    const { ended, person, now } = closing
+    const { notification, items, booking } = leaving
+    const { id } = notification
+    const shown = await digestItems.withText(items, spec.maxItems)
+    // It leaves now or not yet, so that no hours can have given its instant.
+    const verdict = bookedVerdict({
+      policyVersion: policy.version,
+      now: clock.now(),
+      booking,
+      hours: undefined,
+    })
+    const sent: Notification = {
+      ...notification,
+      data: digestData(shown, items.length),
+      status: verdict.status,
+      dueAt: verdict.dueAt,
+      decision: verdict.decision,
+      timeline: [{ at: now, status: 'accepted', detail: `digest of ${items.length}` }, eventOf(now, verdict)],
+    }
+    const merged = items.map((item) =>
+      advance(item, [{ at: now, status: 'merged', detail: id }], { dueAt: now, digestId: id }),
+    )
+    return {
+      accept: [sent],
+      moves: [...ended, ...merged, ...staying(behind, now)],
+      digests: [rest(closing, items.length, behind)],
+      held: [{ notification: sent, person, verdict }],
+    }
+  }
+
+  /** The authors of a digest that their limits would admit now, and when the first of the others is. */
+  async function admissibleAuthors(digest: Notification, person: Case['person'], now: number) {
+    const authors = new Set<string>()
+    let earliest = Number.POSITIVE_INFINITY
+    for (const [index, author] of (digest.actors ?? []).entries()) {
+      if (index % authorsMax === authorsMax - 1) await new Promise<void>((resolve) => clock.soon(resolve))
+      const [booking] = await book.preview([
+        { notification: { ...digest, actors: [author] }, person, patient: true, notBefore: now },
+      ])
+      if (booking!.at <= now) authors.add(author)
+      else earliest = Math.min(earliest, booking!.at)
+    }
+    return { authors, earliest }
+  }
+
+  return {
+    async plan(digest, extent) {
+      const spec = policy.digest(digest.name)
+      // A digest that the policy no longer knows lets its items go one by one.
+      const max =
+        spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
+      const closing = await closingOf(digest, max)
+      if (extent === 'apart') return apart(closing)
+      if (spec === undefined || closing.items.length < spec.minItems)
+        return oneByOne(closing, closing.items, nobody)
+      return together(closing, spec)
+    },
+    isOpen: async (digest) => (await store.openDigest(digest))?.id === digest.id,
+  }
+}
