@@ -146,6 +146,8 @@ export interface Asking {
   readonly horizonMs?: number
   /** All limits wait, also those that would drop, digest or fall back. @defaultValue false */
   readonly patient?: boolean
+  /** It waited before, and is not held up while others of its subjects move up. @defaultValue false */
+  readonly waited?: boolean
 }
 
 /**
@@ -159,8 +161,10 @@ export interface Book {
   fire(askings: readonly Asking[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
   /** Counts as sent now what was fired before: it has left only now. */
   left(asking: Pick<Asking, 'notification' | 'person'>): Promise<void>
-  /** Gives the places back. */
+  /** Gives the places back, and lets those who wait for them move up. */
   cancel(askings: readonly Pick<Asking, 'notification' | 'person'>[]): Promise<void>
+  /** Books one that holds an instant anew where its limits admit it earlier; undefined where it stays. */
+  advance(asking: Asking): Promise<Booking | undefined>
 }
 
 /** One call to a provider, and all that its settlement depends on. */

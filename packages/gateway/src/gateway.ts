@@ -58,6 +58,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await platform.start()
     await schedule.start()
     await jobs.start()
+    gate.movingUp.start()
   }
 
   return {
@@ -80,6 +81,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await platform.stop()
       await schedule.stop()
       await dispatch.stop()
+      await gate.movingUp.stop()
       await Promise.all([queue.close(), state.close()])
       await store.close()
     },

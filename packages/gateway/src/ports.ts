@@ -4,7 +4,6 @@
  * Every port is asynchronous and takes many at once, so that an engine across a network needs one round trip.
  * Instants are epoch milliseconds, durations milliseconds.
  */
-import type { ForbiddenInterval, Limit, Decision as LimitDecision } from '@sluice/limits'
 import type {
   Channel,
   Content,
@@ -23,6 +22,7 @@ import type {
 
 import type { AccountRecord } from './provider-ports.ts'
 
+export type { Advance, Booking, Claim, LimitRequest, LimitState, Subject } from './limit-ports.ts'
 export type {
   Account,
   AccountRecord,
@@ -158,6 +158,18 @@ export interface DeadLetterQuery {
   readonly limit: number
 }
 
+/** A walk through the record in the order of acceptance. */
+export interface ScanQuery {
+  readonly statuses: readonly Status[]
+  /** Any of these. @defaultValue all */
+  readonly channels?: readonly Channel[]
+  /** Only what was decided under another policy than the one of this version. */
+  readonly notPolicy?: string
+  readonly cursor?: string
+  /** Rows that are looked at: a page may hold fewer, even none. */
+  readonly limit: number
+}
+
 /** What limits select and count by. */
 export type Countable = Pick<
   Notification,
@@ -189,6 +201,8 @@ export type Admission = Pick<
   readonly countedAt?: number
   /** The place in the line before these limits that it was promised, while it stands there. */
   readonly promisedAt?: number
+  /** The policy under which it was decided last. */
+  readonly policyVersion: string
 }
 
 export interface AdmissionQuery {
@@ -224,6 +238,8 @@ export interface Store {
   list(query: ListQuery): Promise<Page<Notification>>
   /** Over all tenants where the query names none. Oldest first. */
   deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>
+  /** Of all tenants, oldest first; the end is where `nextCursor` is null. */
+  scan(query: ScanQuery): Promise<Page<Notification>>
   recipient(tenant: string, id: string): Promise<Recipient | undefined>
   /**
    * Whether there may be any preferences of a person, or any notifications, on record or on their way there: known at
@@ -286,55 +302,6 @@ export interface Store {
    */
   prune(before: { readonly answers: number; readonly notifications: number }): Promise<Pruned>
   /** Ends cleanly: what is unsettled at the next opening has not been sent. */
-  close(): Promise<void>
-}
-
-// ---- the limiter's state, a cache of facts in the store
-
-/** Whose count: the person, or another key that a limit names in `per`. */
-export interface Subject {
-  readonly key: string
-  readonly tenant: string
-  readonly recipient?: string
-}
-
-export interface LimitRequest {
-  readonly subject: Subject
-  readonly id: string
-  readonly rules: readonly Limit[]
-  readonly notBefore?: number
-  readonly forbidden?: readonly ForbiddenInterval[]
-  readonly horizonMs?: number
-}
-
-/** Deduplication: one notification with this fingerprint within the window. */
-export interface Claim {
-  readonly subject: Subject
-  readonly fingerprint: string
-  readonly id: string
-  readonly windowMs: number
-  /** Only asks, and takes nothing. */
-  readonly dry?: boolean
-}
-
-/** What the limits said; see `reserve` in @sluice/limits. */
-export type Booking = LimitDecision
-
-export interface LimitState {
-  reserve(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
-  /** The same answers; books nothing. */
-  preview(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
-  /** At the moment of handing over: counted as sent now, or booked anew at the instant answered. */
-  fire(
-    requests: readonly LimitRequest[],
-  ): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
-  /** Counts them as sent now, unasked: they left later than they were fired. */
-  force(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
-  cancel(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
-  /** Whether this is the first with its fingerprint within the window, which is then taken under the id. */
-  claim(requests: readonly Claim[]): Promise<readonly boolean[]>
-  /** Frees a fingerprint that the id had taken: what was cancelled or failed is not a first. */
-  unclaim(requests: readonly Omit<Claim, 'windowMs' | 'dry'>[]): Promise<void>
   close(): Promise<void>
 }
 

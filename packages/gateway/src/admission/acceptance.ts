@@ -6,10 +6,12 @@ import type { Admit, Admitted, Agenda, Caller, Ledger, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import { type Draft, delayingLimit, type Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Change, Clock, DigestWrite, Random, Store } from '../ports.ts'
+import { personSubject } from '../policy/subject.ts'
+import type { Change, Clock, DigestWrite, LimitState, Random, Store } from '../ports.ts'
 import { accepted, type Case } from './case.ts'
 import type { Decider } from './decider.ts'
 import { fingerprint } from './fingerprint.ts'
+import type { MovingUp } from './moving-up.ts'
 import type { OpenDigests } from './open-digests.ts'
 import type { PeopleCache } from './people.ts'
 import type { PlatformLine } from './platform.ts'
@@ -23,8 +25,11 @@ export interface AcceptanceOptions {
   readonly digests: OpenDigests
   readonly decider: Decider
   readonly platform: PlatformLine
+  readonly state: Pick<LimitState, 'pause'>
+  readonly movingUp: Pick<MovingUp, 'freed'>
   readonly clock: Clock
   readonly random: Random
+  readonly onTrouble: (what: string, error: unknown) => void
 }
 
 export interface Acceptance {
@@ -42,6 +47,7 @@ const triesMax = 8
 
 export function createAcceptance(options: AcceptanceOptions): Acceptance {
   const { store, ledger, people, policy, agenda, digests, decider, platform, clock, random } = options
+  const { state, movingUp, onTrouble } = options
 
   function notificationOf({ tenant, module }: Caller, draft: Draft, now: number): Notification {
     return {
@@ -138,6 +144,19 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     for (const { verdict } of cases)
       if (verdict?.digest !== undefined) agenda.noteDigest(verdict.digest.digest.closesAt)
     agenda.place(notifications)
+    for (const { notification, person, verdict } of cases) {
+      if (verdict?.booked !== true || verdict.status !== 'scheduled') continue
+      const { tenant, to } = notification
+      if (people.cached(tenant, to.id) === person) continue
+      hurry(tenant, to.id).catch((error) => onTrouble('let those who wait move up', error))
+    }
+  }
+
+  /** Somebody's preferences have changed while this was decided by the former ones: it may be admitted earlier. */
+  async function hurry(tenant: string, recipient: string): Promise<void> {
+    const subject = personSubject(tenant, recipient)
+    await state.pause([subject])
+    await movingUp.freed([subject])
   }
 
   async function giveUp(cases: readonly Case[]): Promise<void> {

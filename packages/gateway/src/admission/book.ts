@@ -6,7 +6,7 @@
 import type { Limit } from '@sluice/limits'
 import type { Asking, Book } from '../doors.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Booking, Clock, LimitRequest, LimitState } from '../ports.ts'
+import type { Booking, Clock, LimitRequest, LimitState, Subject } from '../ports.ts'
 import type { Hours } from './hours.ts'
 
 export interface BookOptions {
@@ -14,6 +14,8 @@ export interface BookOptions {
   readonly policy: Policy
   readonly hours: Hours
   readonly clock: Clock
+  /** Places of these subjects have become free, and others wait there. They are paused: the callee resumes them. */
+  readonly onFreed: (subjects: readonly Subject[]) => void
 }
 
 /**
@@ -23,7 +25,7 @@ export interface BookOptions {
 const roundsMax = 2_000
 
 export function createBook(options: BookOptions): Book {
-  const { state, policy, hours, clock } = options
+  const { state, policy, hours, clock, onFreed } = options
 
   function requestsOf(asking: Asking): LimitRequest[] {
     const { notification, person, notBefore, horizonMs } = asking
@@ -38,6 +40,7 @@ export function createBook(options: BookOptions): Book {
       if (notBefore !== undefined) request.notBefore = notBefore
       if (horizonMs !== undefined) request.horizonMs = horizonMs
       if (forbidden !== undefined) request.forbidden = forbidden
+      if (asking.waited === true) request.waited = true
       return request
     })
   }
@@ -55,7 +58,10 @@ export function createBook(options: BookOptions): Book {
     return answers
   }
 
-  const cancelAll = (requests: readonly LimitRequest[]): Promise<void> => state.cancel(requests)
+  /** Takes back what was only tried: nobody moves up for it. */
+  async function cancelAll(requests: readonly LimitRequest[]): Promise<void> {
+    await state.resume(await state.cancel(requests))
+  }
 
   /**
    * What all subjects say of the first instant, and from there the instant on which they agree: each in turn moves
@@ -132,7 +138,16 @@ export function createBook(options: BookOptions): Book {
       const requests = askings.flatMap(({ notification, person }) =>
         policy.rulesFor(notification, person).map(({ subject }) => ({ subject, id: notification.id })),
       )
-      if (requests.length > 0) await state.cancel(requests)
+      if (requests.length === 0) return
+      const freed = await state.cancel(requests)
+      if (freed.length > 0) onFreed(freed)
+    },
+    async advance(asking) {
+      const advanced = await state.advance(requestsOf(asking))
+      if (advanced === undefined) return undefined
+      const { at, bookings, freed } = advanced
+      if (freed.length > 0) onFreed(freed)
+      return { ...mergeBookings(bookings), at, held: true, allowed: at <= clock.now() }
     },
   }
 }

@@ -33,6 +33,8 @@ export interface BookingsOptions {
 export interface Bookings {
   /** Gives each case its verdict. */
   conclude(cases: readonly Case[], now: number, how: Deciding): Promise<void>
+  /** The verdict on one that holds an instant, where its limits admit it earlier now. */
+  advance(each: Case, now: number): Promise<Verdict | undefined>
 }
 
 interface CaseAsking extends Asking {
@@ -65,7 +67,8 @@ export function createBookings(options: BookingsOptions): Bookings {
     const { sendAt = 0, expiresAt = Number.POSITIVE_INFINITY, single } = notification
     const notBefore = Math.max(now, sendAt)
     const horizonMs = Math.max(0, Math.min(policy.maxDelayMs, expiresAt - notBefore - 1))
-    const asking = { notification, person, notBefore, horizonMs }
+    const waited = how.waited === true ? { waited: true } : {}
+    const asking = { notification, person, notBefore, horizonMs, ...waited }
     return how.patient === true || single === true ? { ...asking, patient: true } : asking
   }
 
@@ -178,6 +181,11 @@ export function createBookings(options: BookingsOptions): Bookings {
         const more = follow({ each, asking: askings[index]!, booking: bookings[index]! }, now, how)
         if (more !== undefined) await more
       }
+    },
+    async advance(each, now) {
+      const asking = askingOf(each, now, { patient: true })
+      const booking = await book.advance(asking)
+      return booking === undefined ? undefined : held({ each, asking, booking })
     },
   }
 }

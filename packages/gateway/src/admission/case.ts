@@ -51,6 +51,8 @@ export interface Deciding {
   readonly again?: boolean
   /** Limits that would drop, digest or fall back make it wait instead: dead letters, items sent on their own. */
   readonly patient?: boolean
+  /** It waited before, and is not held up while others of its subjects move up. */
+  readonly waited?: boolean
 }
 
 export function ruleReports(booking: Booking): readonly RuleReport[] {

@@ -32,6 +32,8 @@ export interface Decider {
   decide(cases: readonly Case[], how?: Deciding): Promise<void>
   /** The verdict where the person's preferences or addresses alone forbid it, whatever the limits say. */
   refusal(each: Case): Verdict | undefined
+  /** The verdict on one that holds an instant, where its limits admit it earlier now. */
+  advance(each: Case): Promise<Verdict | undefined>
   /** Gives back what the verdicts hold. */
   takeBack(cases: readonly Case[]): Promise<void>
 }
@@ -51,6 +53,7 @@ export function createDecider(options: DeciderOptions): Decider {
 
   return {
     refusal: (each) => refusal(each, each.notification.channel, clock.now()),
+    advance: (each) => bookings.advance(each, clock.now()),
 
     async decide(cases, how = {}) {
       const now = clock.now()

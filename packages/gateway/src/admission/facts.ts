@@ -27,9 +27,11 @@ interface Facts {
   readonly entries: readonly Entry[]
   /** Fingerprints of what was accepted, with their instants. */
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
+  /** Some of those who wait were promised their instants under another policy. */
+  readonly isOutdated: boolean
 }
 
-const nothing: Facts = { entries: [], fingerprints: [] }
+const nothing: Facts = { entries: [], fingerprints: [], isOutdated: false }
 
 /** The newest so many admissions of one subject are looked at: no limit of a person counts more. */
 const admissionsMax = 5_000
@@ -81,7 +83,10 @@ export function createFacts(options: FactsOptions) {
         : admissions
             .filter((each) => each.createdAt > now - dedup && countsAsFirst(each))
             .map((each) => ({ fingerprint: each.fingerprint, id: each.id, at: each.createdAt }))
-    return { entries, fingerprints }
+    const isOutdated = admissions.some(
+      ({ status, policyVersion }) => status === 'scheduled' && policyVersion !== policy.version,
+    )
+    return { entries, fingerprints, isOutdated }
   }
 
   /** Answers at once for somebody to whom nothing was ever sent. */

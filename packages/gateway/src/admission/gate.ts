@@ -15,6 +15,7 @@ import { createDigestCloser } from './digest-closer.ts'
 import { createDigestPlanner } from './digest-plan.ts'
 import type { GiveBack } from './giving-back.ts'
 import type { Hours } from './hours.ts'
+import { createMovingUp, type MovingUp } from './moving-up.ts'
 import { createOpenDigests } from './open-digests.ts'
 import type { PeopleCache } from './people.ts'
 import type { PlatformLine } from './platform.ts'
@@ -37,19 +38,25 @@ export interface GateOptions {
   readonly selfAddressed: ReadonlySet<Channel>
   readonly clock: Clock
   readonly random: Random
-  readonly onTrouble?: (what: string, error: unknown) => void
+  readonly onTrouble: (what: string, error: unknown) => void
 }
 
-export function createGate(options: GateOptions): Gate {
+export interface Admitting extends Gate {
+  readonly movingUp: MovingUp
+}
+
+export function createGate(options: GateOptions): Admitting {
   const { store, random, platform } = options
   const digests = createOpenDigests({ store, random })
   const decider = createDecider({ ...options, digests })
-  const acceptance = createAcceptance({ ...options, digests, decider })
-  const { bringBack, ...redecision } = createRedecision({ ...options, decider, acceptance })
+  const movingUp = createMovingUp({ ...options, decider })
+  const acceptance = createAcceptance({ ...options, digests, decider, movingUp })
+  const { bringBack, ...redecision } = createRedecision({ ...options, decider, acceptance, movingUp })
   const planner = createDigestPlanner({ ...options, decider })
   const closer = createDigestCloser({ ...options, planner, digests, decider })
 
   return {
+    movingUp,
     admit: acceptance.admit,
     cancel: createCancellation(options),
     ...redecision,

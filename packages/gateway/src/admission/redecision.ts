@@ -4,11 +4,14 @@
  */
 import type { Agenda, Book, Ledger } from '../doors.ts'
 import type { Notification, Patch, Recipient } from '../model.ts'
-import type { Clock, Store } from '../ports.ts'
+import { personSubject } from '../policy/subject.ts'
+import type { Clock, LimitState, Store } from '../ports.ts'
 import { type Acceptance, digestWrites } from './acceptance.ts'
 import type { Case, Deciding } from './case.ts'
 import { type Decider, moveTo } from './decider.ts'
 import type { GiveBack } from './giving-back.ts'
+import type { Hours } from './hours.ts'
+import type { MovingUp } from './moving-up.ts'
 import type { PeopleCache } from './people.ts'
 import type { PlatformLine } from './platform.ts'
 
@@ -22,6 +25,9 @@ export interface RedecisionOptions {
   readonly acceptance: Pick<Acceptance, 'follow' | 'giveUp'>
   readonly platform: PlatformLine
   readonly giveBack: GiveBack
+  readonly state: Pick<LimitState, 'pause'>
+  readonly hours: Pick<Hours, 'reasonAt'>
+  readonly movingUp: Pick<MovingUp, 'freed'>
   readonly clock: Clock
 }
 
@@ -43,6 +49,7 @@ const againMs = 500
 
 export function createRedecision(options: RedecisionOptions): Redecision {
   const { store, ledger, book, people, agenda, decider, acceptance, platform, giveBack, clock } = options
+  const { state, hours, movingUp } = options
   /** Those whose turn is being taken: the agenda and the line may both name them. */
   const turning = new Set<string>()
 
@@ -105,8 +112,11 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     if (notification !== undefined && platform.behind(notification) !== undefined) await resume(notification)
   }
 
-  /** A preference has changed: what waits obeys it at once. */
-  async function review(recorded: Notification, prospectsChanged: boolean): Promise<void> {
+  /**
+   * A preference has changed: what is not wanted any more ends, and what was to leave in hours that are quiet now is
+   * booked anew for later. What may leave earlier moves up after.
+   */
+  async function review(recorded: Notification): Promise<void> {
     const live = ledger.live(recorded.id)
     if (live?.status === 'sending') return
     const notification = live?.notification ?? recorded
@@ -114,9 +124,11 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const refused = decider.refusal({ notification, person }) !== undefined
     const holds =
       notification.status !== 'digesting' && notification.undecided !== true && notification.attempts === 0
-    if (!refused && !(prospectsChanged && holds)) return
+    const leavesAt = Math.max(clock.now(), notification.dueAt)
+    const isForbidden = holds && hours.reasonAt(notification, person, leavesAt) !== undefined
+    if (!refused && !isForbidden) return
     await book.cancel([{ notification, person }])
-    await redecide(notification, refused ? {} : { patient: true })
+    await redecide(notification, refused ? {} : { patient: true, waited: true })
   }
 
   return {
@@ -136,14 +148,16 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     },
 
     async saveRecipient(person) {
-      const before = await people.find(person.tenant, person.id)
-      await ledger.commit({ recipients: [person] })
-      people.put(person)
-      const prospectsChanged =
-        before?.timeZone !== person.timeZone ||
-        JSON.stringify(before?.quietHours) !== JSON.stringify(person.quietHours)
-      for (const notification of await store.waiting(person.tenant, person.id))
-        await review(notification, prospectsChanged)
+      const subject = personSubject(person.tenant, person.id)
+      // No newcomer is to gain by what this changes before those who wait.
+      await state.pause([subject])
+      try {
+        await ledger.commit({ recipients: [person] })
+        people.put(person)
+        for (const notification of await store.waiting(person.tenant, person.id)) await review(notification)
+      } finally {
+        await movingUp.freed([subject])
+      }
     },
   }
 }

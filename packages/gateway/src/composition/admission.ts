@@ -13,6 +13,7 @@ import { createPlatformLine } from '../admission/platform.ts'
 import { tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
 import { createJobs } from '../intake/jobs.ts'
+import type { Subject } from '../ports.ts'
 import { createSchedule } from '../schedule/agenda.ts'
 import type { OnRecord } from './record.ts'
 import type { Surroundings } from './surroundings.ts'
@@ -26,9 +27,13 @@ export function createAdmission({ config, clock, random, onTrouble }: Surroundin
 
   // The limits of people: a cache of facts in the store.
   const factsOf = createFacts({ store, policy, ledger, people, clock })
-  const state = createMemoryState({ clock, marginMs, factsOf })
+  const onFreed = (subjects: readonly Subject[]): void => {
+    gate.movingUp.freed(subjects).catch((error) => onTrouble('let those who wait move up', error))
+  }
+  const onOutdated = (subject: Subject): void => onFreed([subject])
+  const state = createMemoryState({ clock, marginMs, factsOf, onOutdated })
   const hours = createHours(policy)
-  const book = createBook({ state, policy, hours, clock })
+  const book = createBook({ state, policy, hours, clock, onFreed })
 
   // The limits of tenants and modules, and the way back for what anybody held in any limit.
   const platform = createPlatformLine({

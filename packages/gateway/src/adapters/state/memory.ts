@@ -3,13 +3,15 @@
  * first touch, and forgotten again when many others were touched since, so what waits costs disk and not memory.
  */
 import { createLimits, memoryStore, type RestoredEntry } from '@sluice/limits'
-import type { Clock, LimitRequest, LimitState, Subject } from '../../ports.ts'
+import type { Advance, Booking, Clock, LimitRequest, LimitState, Subject } from '../../ports.ts'
 
 /** What the record says of a subject. */
 export interface Facts {
   readonly entries: readonly RestoredEntry[]
   /** Fingerprints of what was accepted, with their instants. */
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
+  /** Some of those who wait were promised their instants under another policy. */
+  readonly isOutdated?: boolean
 }
 
 export interface MemoryStateOptions {
@@ -18,14 +20,24 @@ export interface MemoryStateOptions {
   readonly marginMs: number
   /** Answers at once where it need not ask. */
   readonly factsOf: (subject: Subject) => Facts | Promise<Facts>
+  /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
+  readonly onOutdated?: (subject: Subject) => void
   /** Subjects kept in memory at most. @defaultValue 100_000 */
   readonly subjectsMax?: number
 }
 
 interface Known {
   claims: Map<string, { readonly id: string; readonly at: number }> | undefined
+  /** Reservations that lay in the future when they were made, by id. As many as the limiter holds for the subject. */
+  booked: Map<string, number> | undefined
   /** Since the hand came by. */
   touched: boolean
+}
+
+interface Pause {
+  depth: number
+  readonly over: Promise<void>
+  readonly end: () => void
 }
 
 /** Places that the hand looks at when there are too many: of two that were not touched since, one is forgotten. */
@@ -42,6 +54,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   }).sync
   const subjects = new Map<string, Known>()
   const loading = new Map<string, Promise<void>>()
+  const pauses = new Map<string, Pause>()
   /** A clock with a second chance (Corbató, 1968): one look-up a question, and nothing is moved. */
   let hand = subjects.entries()
 
@@ -51,12 +64,64 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return found
   }
 
-  function remember(key: string, { entries, fingerprints }: Facts): void {
+  function remember(subject: Subject, { entries, fingerprints, isOutdated }: Facts): void {
+    const { key } = subject
     if (entries.length > 0) limits.restore(key, entries)
+    const now = clock.now()
+    const ahead = entries.filter(({ fired, at }) => !fired && at > now)
+    const booked = ahead.length === 0 ? undefined : new Map(ahead.map(({ id, at }) => [id, at]))
     const claims = fingerprints.length === 0 ? undefined : new Map<string, { id: string; at: number }>()
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
     if (subjects.size >= subjectsMax) for (let look = 0; look < looksPerSubject; look += 1) forgetNext()
-    subjects.set(key, { claims, touched: true })
+    subjects.set(key, { claims, booked, touched: true })
+    if (isOutdated !== true || booked === undefined || options.onOutdated === undefined) return
+    pause(subject)
+    options.onOutdated(subject)
+  }
+
+  function pause({ key }: Subject): void {
+    const known = pauses.get(key)
+    if (known !== undefined) {
+      known.depth += 1
+      return
+    }
+    const { promise, resolve } = Promise.withResolvers<void>()
+    pauses.set(key, { depth: 1, over: promise, end: resolve })
+  }
+
+  function resume({ key }: Subject): void {
+    const known = pauses.get(key)
+    if (known === undefined) return
+    known.depth -= 1
+    if (known.depth > 0) return
+    pauses.delete(key)
+    known.end()
+  }
+
+  /** Pauses those of the subjects in which somebody waits, each once, and answers them. */
+  function pauseBusy(of: readonly { readonly subject: Subject }[]): readonly Subject[] {
+    const now = clock.now()
+    const busy = new Map<string, Subject>()
+    for (const { subject } of of) if (isAwaited(subject.key, now)) busy.set(subject.key, subject)
+    for (const subject of busy.values()) pause(subject)
+    return [...busy.values()]
+  }
+
+  function isAwaited(key: string, now: number): boolean {
+    const booked = subjects.get(key)?.booked
+    if (booked === undefined) return false
+    for (const at of booked.values()) if (at > now) return true
+    return false
+  }
+
+  /** Notes where an id stands in a subject now; nowhere, or not ahead any more, where there is no instant. */
+  function note({ key }: Subject, id: string, at: number | undefined): void {
+    const subject = subjects.get(key)
+    if (subject === undefined) return
+    if (at !== undefined && at > clock.now() && at < Number.POSITIVE_INFINITY) {
+      subject.booked ??= new Map()
+      subject.booked.set(id, at)
+    } else if (subject.booked?.delete(id) === true && subject.booked.size === 0) subject.booked = undefined
   }
 
   function forgetNext(): void {
@@ -73,13 +138,16 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     }
   }
 
-  /** Undefined when all are known, so that nothing waits that need not. */
-  function ready(requests: readonly { readonly subject: Subject }[]): Promise<unknown> | undefined {
+  /** Undefined when all are known, and open to newcomers where it is for these, so that nothing waits that need not. */
+  function ready(
+    requests: readonly { readonly subject: Subject; readonly waited?: boolean }[],
+    areNew: boolean,
+  ): Promise<unknown> | undefined {
     let waits: Promise<void>[] | undefined
-    for (const { subject } of requests) {
+    for (const { subject, waited } of requests) {
       const { key } = subject
-      if (known(key) !== undefined) continue
-      const wait = loading.get(key) ?? load(subject)
+      let wait = known(key) === undefined ? (loading.get(key) ?? load(subject)) : undefined
+      if (areNew && wait === undefined && pauses.size > 0 && waited !== true) wait = pauses.get(key)?.over
       if (wait === undefined) continue
       waits ??= []
       waits.push(wait)
@@ -91,10 +159,10 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const { key } = subject
     const facts = factsOf(subject)
     if (!(facts instanceof Promise)) {
-      remember(key, facts)
+      remember(subject, facts)
       return undefined
     }
-    const wait = facts.then((read) => remember(key, read)).finally(() => loading.delete(key))
+    const wait = facts.then((read) => remember(subject, read)).finally(() => loading.delete(key))
     loading.set(key, wait)
     return wait
   }
@@ -102,23 +170,95 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   async function each<Request extends { readonly subject: Subject }, Answer>(
     requests: readonly Request[],
     one: (request: Request) => Answer,
+    areNew = false,
   ): Promise<readonly Answer[]> {
-    const wait = ready(requests)
-    if (wait !== undefined) await wait
+    // Once more after each wait: what was paused meanwhile, or forgotten, is not what was waited for.
+    for (let wait = ready(requests, areNew); wait !== undefined; wait = ready(requests, areNew)) await wait
     return requests.map(one)
   }
 
+  function reserve(request: LimitRequest): Booking {
+    const { subject, id, rules } = request
+    const booking = limits.reserve(subject.key, rules, request)
+    if (booking.held && booking.at > clock.now()) note(subject, id, booking.at)
+    return booking
+  }
+
+  /** In one turn of the event loop: nobody sees what stands where until all agree. */
+  function advance(requests: readonly LimitRequest[]): Advance | undefined {
+    const held = requests.map(({ subject, id }) => subjects.get(subject.key)?.booked?.get(id))
+    const from = held[0]
+    if (from === undefined || from <= clock.now() || held.some((at) => at !== from)) return undefined
+    const cancelAll = (): void => {
+      for (const { subject, id } of requests) limits.cancel(subject.key, id)
+    }
+    let first: readonly Booking[] | undefined
+    for (let notBefore: number | undefined; ; ) {
+      cancelAll()
+      const bookings = requests.map((request) =>
+        limits.reserve(request.subject.key, request.rules, {
+          ...request,
+          ...(notBefore === undefined ? {} : { notBefore }),
+        }),
+      )
+      first ??= bookings
+      const at = Math.max(
+        ...bookings.map((booking) => (booking.held ? booking.at : Number.POSITIVE_INFINITY)),
+      )
+      if (at >= from) break
+      if (bookings.every((booking) => booking.at === at)) {
+        for (const { subject, id } of requests) note(subject, id, at)
+        return { at, bookings: first, freed: pauseBusy(requests) }
+      }
+      notBefore = at
+    }
+    cancelAll()
+    for (const { subject, id, rules } of requests) {
+      const streams = rules.map((rule) => rule.stream)
+      limits.restore(subject.key, [{ id, at: from, fired: false, streams }])
+    }
+    return undefined
+  }
+
   return {
-    reserve: (requests) =>
-      each(requests, (request) => limits.reserve(request.subject.key, request.rules, request)),
-    preview: (requests) => each(requests, preview),
+    reserve: (requests) => each(requests, reserve, true),
+    preview: (requests) => each(requests, preview, true),
     fire: (requests) =>
-      each(requests, (request) => limits.fire(request.subject.key, request.id, request.rules, request)),
+      each(requests, (request) => {
+        const { subject, id, rules } = request
+        const { fired, at } = limits.fire(subject.key, id, rules, request)
+        note(subject, id, fired ? undefined : at)
+        return { fired, at }
+      }),
     async force(requests) {
-      await each(requests, (request) => limits.force(request.subject.key, request.id, request.rules))
+      await each(requests, ({ subject, id, rules }) => {
+        limits.force(subject.key, id, rules)
+        note(subject, id, undefined)
+      })
     },
     async cancel(requests) {
-      await each(requests, (request) => limits.cancel(request.subject.key, request.id))
+      await each(requests, ({ subject, id }) => {
+        limits.cancel(subject.key, id)
+        note(subject, id, undefined)
+      })
+      return pauseBusy(requests)
+    },
+    async pause(of) {
+      for (const subject of of) pause(subject)
+    },
+    async resume(of) {
+      for (const subject of of) resume(subject)
+    },
+    async waiting(subject) {
+      await each([{ subject }], () => undefined)
+      const now = clock.now()
+      const ids: string[] = []
+      for (const [id, at] of subjects.get(subject.key)?.booked ?? []) if (at > now) ids.push(id)
+      return ids.sort()
+    },
+    async advance(requests) {
+      await each(requests, () => undefined)
+      return advance(requests)
     },
     claim: (claims) =>
       each(claims, ({ subject, fingerprint, id, windowMs, dry }) => {

@@ -8,6 +8,7 @@ export function admissionOf(notification: Notification): Admission {
   const promised = delayingLimit(notification) === undefined ? undefined : decision.at
   return {
     ...admission,
+    policyVersion: decision.policyVersion,
     ...(counted === undefined ? {} : { countedAt: counted }),
     ...(promised === undefined ? {} : { promisedAt: promised }),
   }

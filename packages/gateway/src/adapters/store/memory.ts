@@ -26,6 +26,7 @@ import type {
   ListQuery,
   Page,
   Pruned,
+  ScanQuery,
   Store,
   StoredAnswer,
   Tally,
@@ -35,7 +36,7 @@ import { ofPerson, ofTenant, orderOf, waits } from './memory-admissions.ts'
 import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, groupKey, keyOf } from './memory-keys.ts'
-import { byId, ended, page, sameVersion } from './memory-rows.ts'
+import { byId, ended, entry, page, sameVersion, scan } from './memory-rows.ts'
 
 const applied: CommitResult = { applied: true }
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
@@ -219,6 +220,10 @@ class MemoryStore implements Store {
     return page(found.sort(byId), query.cursor, query.limit)
   }
 
+  async scan(query: ScanQuery): Promise<Page<Notification>> {
+    return scan([...this.#tenants.values()].flatMap((rows) => [...rows.values()]).sort(byId), query)
+  }
+
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean {
     if (what === 'notifications') return this.#byRecipient.get(tenant)?.has(recipient) ?? false
     return this.#recipients.has(keyOf(tenant, recipient))
@@ -387,13 +392,4 @@ class MemoryStore implements Store {
   async close(): Promise<void> {
     this.#closed = true
   }
-}
-
-function entry<K, V>(map: Map<K, V>, key: K, make: () => V): V {
-  let value = map.get(key)
-  if (value === undefined) {
-    value = make()
-    map.set(key, value)
-  }
-  return value
 }

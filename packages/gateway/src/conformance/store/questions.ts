@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Notification } from '../../model.ts'
 import { advance } from '../../model.ts'
-import type { Store, StoredAnswer } from '../../ports.ts'
+import type { Page, ScanQuery, Store, StoredAnswer } from '../../ports.ts'
 import { epoch, inLine, seeded, settled, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
 import { agree, ids, must } from './suite.ts'
@@ -69,6 +69,53 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
       limit: 10,
     })
     assert.deepEqual(suppressed, { items: [others[5]], nextCursor: null })
+  })
+
+  test('goes through the record in slices, and gives what was asked for of each', async (store) => {
+    const under = (policyVersion: string): Notification['decision'] => ({
+      outcome: 'delay',
+      at: epoch,
+      policyVersion,
+      rules: [],
+    })
+    const rows = Array.from({ length: 40 }, (_, index) =>
+      someNotification({
+        tenant: `t${index % 3}`,
+        channel: index % 4 === 0 ? 'sms' : 'email',
+        status: index % 5 === 0 ? 'suppressed' : 'scheduled',
+        decision: under(index < 20 ? 'old' : 'new'),
+      }),
+    )
+    for (const row of rows) await must(store, { accept: [row] })
+    async function walk(query: Omit<ScanQuery, 'limit' | 'cursor'>, limit: number): Promise<string[]> {
+      const found: string[] = []
+      for (let cursor: string | null | undefined; cursor !== null; ) {
+        const page: Page<Notification> = await store.scan({
+          ...query,
+          limit,
+          ...(cursor === undefined ? {} : { cursor }),
+        })
+        assert.ok(page.items.length <= limit)
+        found.push(...ids(page.items))
+        cursor = page.nextCursor
+      }
+      return found
+    }
+    const scheduled = rows.filter(({ status }) => status === 'scheduled')
+    for (const limit of [1, 7, 40, 1_000]) {
+      assert.deepEqual(await walk({ statuses: ['scheduled'] }, limit), ids(scheduled))
+      assert.deepEqual(
+        await walk({ statuses: ['scheduled', 'suppressed'], channels: ['sms', 'push'] }, limit),
+        ids(rows.filter(({ channel }) => channel === 'sms')),
+      )
+      assert.deepEqual(
+        await walk({ statuses: ['scheduled'], notPolicy: 'new' }, limit),
+        ids(scheduled.filter(({ decision }) => decision.policyVersion === 'old')),
+      )
+    }
+    const moved = advance(scheduled[0]!, [{ at: epoch, status: 'queued' }], { decision: under('new') })
+    await must(store, { moves: [moved] })
+    assert.equal((await walk({ statuses: ['queued'], notPolicy: 'old' }, 5)).length, 1)
   })
 
   test('lists dead letters oldest first, by tenant, channel, cause and id', async (store) => {

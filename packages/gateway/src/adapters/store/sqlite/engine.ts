@@ -22,6 +22,7 @@ import { prepareListing } from './listing.ts'
 import { prepareNotificationWrites } from './notifications.ts'
 import { prepareRecipients } from './recipients.ts'
 import { createRegister } from './register.ts'
+import { prepareScan } from './scan.ts'
 import { prepareTallies } from './tallies.ts'
 import type { Tape } from './tape.ts'
 import { changesOf } from './tape.ts'
@@ -130,6 +131,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const questions = {
     ...listing,
     ...prepareCollected(db),
+    scan: prepareScan(db),
     admissions: admissions.read,
     inLine: admissions.inLine,
     known: prepareKnown(db, register),

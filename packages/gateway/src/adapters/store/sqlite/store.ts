@@ -112,6 +112,10 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       const { rows, nextCursor } = await ask('deadLetters', query)
       return { items: notifications(rows), nextCursor }
     },
+    async scan(query) {
+      const { rows, nextCursor } = await ask('scan', query)
+      return { items: notifications(rows), nextCursor }
+    },
     mayHave: (what, tenant, id) => !isOpen || !strangers.has(what, tenant, id),
     async recipient(tenant, id) {
       if (isOpen && strangers.has('preferences', tenant, id)) return undefined

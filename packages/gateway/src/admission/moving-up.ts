@@ -1,0 +1,214 @@
+/**
+ * Those who wait for a recipient's limits move up when a place becomes free: somebody was cancelled, expired or
+ * suppressed, a preference or the policy became wider. While a subject is settled it is paused, so that no newcomer
+ * takes a place before those who wait: each of them, in the order of acceptance, is booked anew where its limits admit
+ * it earlier, again and again until nobody gains. Each step brings one to an earlier instant, so that it comes to an
+ * end. Nobody is moved to a later instant here.
+ */
+import type { Agenda, Ledger } from '../doors.ts'
+import type { Notification } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Clock, LimitState, Store, Subject } from '../ports.ts'
+import type { Case, Verdict } from './case.ts'
+import { type Decider, moveTo } from './decider.ts'
+import type { PeopleCache } from './people.ts'
+
+export interface MovingUpOptions {
+  readonly state: Pick<LimitState, 'waiting' | 'pause' | 'resume'>
+  readonly store: Pick<Store, 'notification' | 'scan'>
+  readonly policy: Policy
+  readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
+  readonly people: Pick<PeopleCache, 'find'>
+  readonly agenda: Pick<Agenda, 'place'>
+  readonly decider: Pick<Decider, 'advance'>
+  readonly clock: Clock
+  readonly onTrouble: (what: string, error: unknown) => void
+}
+
+export interface MovingUp {
+  /** Places of these subjects, which are paused, are free; resolves when all have moved up and they are resumed. */
+  freed(subjects: readonly Subject[]): Promise<void>
+  /**
+   * In the background: everybody who was promised an instant under another policy, the record through. Whoever is
+   * asked for before has moved up before that.
+   */
+  start(): void
+  /** Resolves when nobody moves any more. */
+  stop(): Promise<void>
+}
+
+/** Looked at before the event loop goes on with others: about 5 ms. */
+const sliceMax = 64
+/**
+ * Newcomers are held up while so many are looked at, some 100 ms: where more wait for one subject, a newcomer may come
+ * to stand before those behind.
+ */
+const pausedMax = 2_000
+/** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
+const scanMax = 500
+/** Subjects that are settled together, and the pause after them, in which others have the store: ms. */
+const subjectsAtOnce = 50
+const restMs = 5
+/** Until the record is asked again that could not be read, ms. */
+const againMs = 1_000
+/** A person with many who wait is met again and again: so many of those met are known. */
+const metMax = 20_000
+/** A record that moves on again and again is on its way. */
+const triesMax = 8
+
+interface Turn {
+  readonly over: Promise<void>
+  /** A place has become free since the pass under way began. */
+  again: boolean
+}
+
+export function createMovingUp(options: MovingUpOptions): MovingUp {
+  const { state, store, policy, ledger, people, agenda, decider, clock, onTrouble } = options
+  /** One for each subject that is being settled. */
+  const turns = new Map<string, Turn>()
+  let stopped = false
+  let sweeping: Promise<void> | undefined
+  let wake: (() => void) | undefined
+
+  async function settle(subject: Subject): Promise<void> {
+    const turn = turns.get(subject.key)
+    if (turn !== undefined) {
+      turn.again = true
+      // The turn under way holds newcomers up already.
+      await state.resume([subject])
+      return turn.over
+    }
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const own: Turn = { over: promise, again: false }
+    turns.set(subject.key, own)
+    let isPaused = true
+    let looked = 0
+    try {
+      do {
+        own.again = false
+        const ids = await state.waiting(subject)
+        for (let from = 0; from < ids.length && !stopped; from += sliceMax) {
+          if (from > 0) await new Promise<void>((next) => clock.soon(next))
+          const slice = ids.slice(from, from + sliceMax)
+          await moveUp(subject.tenant, slice)
+          looked += slice.length
+          if (!isPaused || looked < pausedMax) continue
+          isPaused = false
+          await state.resume([subject])
+        }
+      } while (own.again && !stopped)
+    } catch (error) {
+      onTrouble('let those who wait move up', error)
+    } finally {
+      turns.delete(subject.key)
+      if (isPaused) await state.resume([subject])
+      resolve()
+    }
+  }
+
+  /** Books each anew, one after the other; what they gain is written together. */
+  async function moveUp(tenant: string, ids: readonly string[]): Promise<void> {
+    const found = await Promise.all(
+      ids.map((id) => ledger.live(id)?.notification ?? store.notification(tenant, id)),
+    )
+    const writes: Promise<void>[] = []
+    for (const notification of found) {
+      if (notification === undefined || !waits(notification)) continue
+      const each: Case = { notification, person: await people.find(tenant, notification.to.id) }
+      const verdict = await decider.advance(each)
+      if (verdict !== undefined) writes.push(write(notification, verdict))
+    }
+    await Promise.all(writes)
+  }
+
+  /** Whether it holds an instant that it still waits for. What stands in the queue is about to leave. */
+  function waits({ id, status, undecided }: Notification): boolean {
+    return status === 'scheduled' && undecided !== true && (ledger.live(id)?.status ?? status) === 'scheduled'
+  }
+
+  async function write(found: Notification, verdict: Verdict): Promise<void> {
+    let before: Notification | undefined = found
+    for (let tries = 0; before !== undefined && waits(before) && tries < triesMax; tries += 1) {
+      const path = ledger.live(before.id)?.events ?? []
+      ledger.release(before)
+      const move = moveTo(before, clock.now(), { ...verdict, detail: 'moved up' }, path)
+      try {
+        if ((await ledger.commit({ moves: [move] })).applied) {
+          agenda.place([move.after])
+          return
+        }
+      } catch (error) {
+        // Its place in the limits is the earlier one; it leaves when it was promised to.
+        agenda.place([before])
+        onTrouble('move up', error)
+        return
+      }
+      before = ledger.live(found.id)?.notification ?? (await store.notification(found.tenant, found.id))
+    }
+  }
+
+  async function freed(subjects: readonly Subject[]): Promise<void> {
+    await Promise.all(subjects.map(settle))
+  }
+
+  function rest(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const disarm = clock.at(clock.now() + ms, resolve)
+      wake = () => {
+        disarm()
+        resolve()
+      }
+    })
+  }
+
+  /** All who were promised an instant under another policy. */
+  async function sweep(): Promise<void> {
+    let met = new Set<string>()
+    for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
+      try {
+        const page = await store.scan({
+          statuses: ['scheduled'],
+          notPolicy: policy.version,
+          limit: scanMax,
+          ...(cursor === undefined ? {} : { cursor }),
+        })
+        const subjects = new Map<string, Subject>()
+        for (const notification of page.items.filter(waits)) {
+          const person = await people.find(notification.tenant, notification.to.id)
+          for (const { subject } of policy.rulesFor(notification, person))
+            if (!met.has(subject.key)) subjects.set(subject.key, subject)
+        }
+        await settleAll([...subjects.values()])
+        if (met.size + subjects.size > metMax) met = new Set()
+        for (const key of subjects.keys()) met.add(key)
+        cursor = page.nextCursor
+      } catch (error) {
+        onTrouble('let those who wait move up under the new policy', error)
+        await rest(againMs)
+      }
+      if (cursor !== null && !stopped) await new Promise<void>((next) => clock.soon(next))
+    }
+  }
+
+  async function settleAll(subjects: readonly Subject[]): Promise<void> {
+    for (let from = 0; from < subjects.length && !stopped; from += subjectsAtOnce) {
+      const some = subjects.slice(from, from + subjectsAtOnce)
+      await state.pause(some)
+      await freed(some)
+      await rest(restMs)
+    }
+  }
+
+  return {
+    freed,
+    start() {
+      sweeping = sweep()
+    },
+    async stop() {
+      stopped = true
+      wake?.()
+      await sweeping
+      await Promise.all([...turns.values()].map((turn) => turn.over))
+    },
+  }
+}

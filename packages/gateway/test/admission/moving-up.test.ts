@@ -1,0 +1,169 @@
+/**
+ * When a place becomes free earlier than somebody who waits was promised, the earliest accepted has it, at once and
+ * before any newcomer; `dueAt`, which clients read as `sendAt`, says so.
+ */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { createScripted, delivered, throttled } from '../delivery/scripted.ts'
+import { createHarness, type Harness, hour, minute, second } from '../harness.ts'
+
+const step = hour + 20
+const hourly = { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }] }
+
+function databaseIn(t: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-moving-up-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  return join(folder, 'sluice.db')
+}
+
+/** After how many ms from the start each is to leave. */
+async function instants(harness: Harness, of: readonly { readonly id: string }[]): Promise<number[]> {
+  return Promise.all(of.map(async ({ id }) => (await harness.notification(id)).dueAt - harness.start))
+}
+
+test('those behind a cancelled one have its place and each the next, before a newcomer and within a second', async () => {
+  const harness = await createHarness({ policy: hourly })
+  await harness.post()
+  const line = [await harness.post(), await harness.post(), await harness.post()] as const
+  assert.deepEqual(await instants(harness, line), [step, 2 * step, 3 * step])
+  // Not awaited, so that the newcomer is there while they move.
+  const cancelled = harness.gateway.gate.cancel('default', line[0].id)
+  const newcomer = await harness.post()
+  await harness.done(cancelled)
+  await harness.runFor(second)
+  assert.deepEqual(await instants(harness, [line[1], line[2], newcomer]), [step, 2 * step, 3 * step])
+  const moved = await harness.notification(line[1].id)
+  assert.equal(moved.decision.at, moved.dueAt)
+  assert.equal(moved.timeline.at(-1)?.detail, 'moved up')
+  await harness.runFor(4 * hour)
+  assert.deepEqual(
+    harness.sent().map(({ id, at }) => [id, at - harness.start]),
+    [
+      [harness.sent()[0]!.id, 0],
+      [line[1].id, step],
+      [line[2].id, 2 * step],
+      [newcomer.id, 3 * step],
+    ],
+  )
+  await harness.check()
+  await harness.stop()
+})
+
+const stubborn = { provider: 'sandbox', accounts: [{ id: 'a' }], shedAfter: '1d' }
+
+test('the place of one that expires goes to those who wait', async () => {
+  // Nothing leaves after the first, so that what is next to leave ends in the queue.
+  let calls = 0
+  const { provider } = createScripted(() => (calls++ === 0 ? throttled('86400') : delivered))
+  const harness = await createHarness({
+    policy: hourly,
+    parts: { providers: [provider] },
+    config: { pools: { email: stubborn, websocket: stubborn } },
+  })
+  await harness.post({ recipient: 'bob' })
+  await harness.runFor(second)
+  const dying = await harness.post({ expiresAt: harness.start + 10 * minute })
+  const line = [await harness.post(), await harness.post()] as const
+  assert.deepEqual(await instants(harness, [dying, ...line]), [second, second + step, second + 2 * step])
+  await harness.runFor(10 * minute)
+  assert.equal((await harness.notification(dying.id)).status, 'expired')
+  assert.deepEqual(await instants(harness, line), [10 * minute, 10 * minute + step])
+  await harness.stop()
+})
+
+test('what an opt-out ends makes room for the others at once', async () => {
+  const harness = await createHarness({ policy: hourly })
+  await harness.post()
+  const rare = await harness.post({ category: 'rare' })
+  const usual = await harness.post()
+  assert.deepEqual(await instants(harness, [usual]), [2 * step])
+  const saved = harness.gateway.gate.saveRecipient({
+    tenant: 'default',
+    id: 'ada',
+    optOuts: [{ category: 'rare' }],
+  })
+  const newcomer = await harness.post()
+  await harness.done(saved)
+  assert.equal((await harness.notification(rare.id)).status, 'suppressed')
+  await harness.runFor(second)
+  assert.deepEqual(await instants(harness, [usual, newcomer]), [step, 2 * step])
+  await harness.stop()
+})
+
+const nightly = {
+  ...hourly,
+  quietHours: {
+    default: { from: '10:00', to: '18:00', channels: ['email'] },
+    unknownTimeZone: 'UTC',
+    spread: '1ms',
+  },
+}
+
+test('who is disturbed at more hours than before gets what waits for them in order, before newcomers', async () => {
+  const harness = await createHarness({ policy: nightly })
+  const line = [await harness.post(), await harness.post()] as const
+  assert.deepEqual(await instants(harness, line), [6 * hour, 6 * hour + step])
+  const quietHours = { default: { from: '02:00', to: '03:00' } }
+  const saved = harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'ada', quietHours })
+  const newcomer = await harness.post()
+  await harness.done(saved)
+  await harness.runFor(second)
+  assert.deepEqual(await instants(harness, [...line, newcomer]), [0, step, 2 * step])
+  assert.equal((await harness.notification(line[0].id)).status, 'delivered')
+  await harness.stop()
+})
+
+test('who moves to another time zone waits for the hours there, earlier or later', async () => {
+  const harness = await createHarness({ policy: nightly })
+  const waiting = await harness.post()
+  const move = (timeZone: string) =>
+    harness.done(harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'ada', timeZone }))
+  // 12:00 UTC is 18:00 in Almaty's summer of old; in November 2026 it is 17:00 there.
+  await move('Asia/Almaty')
+  assert.deepEqual(await instants(harness, [waiting]), [hour])
+  await move('Europe/Lisbon')
+  assert.deepEqual(await instants(harness, [waiting]), [6 * hour])
+  await move('Asia/Tokyo')
+  assert.equal((await harness.notification(waiting.id)).status, 'delivered')
+  await harness.stop()
+})
+
+test('a place in a limit over all recipients of a tenant goes to whoever of them waits longest', async () => {
+  const harness = await createHarness({
+    policy: {
+      version: 1,
+      limits: [{ name: 'tenant', for: 'any', per: ['tenant'], max: ['1/h'], over: 'delay' }],
+    },
+  })
+  await harness.post({ recipient: 'a' })
+  const line = [await harness.post({ recipient: 'b' }), await harness.post({ recipient: 'c' })] as const
+  const cancelled = harness.gateway.gate.cancel('default', line[0].id)
+  const newcomer = await harness.post({ recipient: 'd' })
+  await harness.done(cancelled)
+  await harness.runFor(second)
+  assert.deepEqual(await instants(harness, [line[1], newcomer]), [step, 2 * step])
+  await harness.stop()
+})
+
+test('a wider policy at a restart moves up those who wait, before newcomers and within a second', async (t) => {
+  const file = databaseIn(t)
+  const first = await createHarness({ file, policy: hourly })
+  const all = []
+  for (let index = 0; index < 4; index += 1) all.push(await first.post())
+  for (let index = 0; index < 2; index += 1) all.push(await first.post({ recipient: 'bob' }))
+  await first.runFor(minute)
+  await first.stop()
+  const wider = { ...hourly, limits: [{ ...hourly.limits[0], max: ['3/h'] }] }
+  const again = await createHarness({ file, policy: wider, start: first.start + minute })
+  const newcomer = await again.post()
+  await again.runFor(second)
+  const [, ada1, ada2, ada3, , bob1] = await Promise.all(all.map(({ id }) => again.notification(id)))
+  assert.deepEqual([ada1!.status, ada2!.status], ['delivered', 'delivered'])
+  assert.equal(ada3!.dueAt - first.start, step)
+  assert.equal(newcomer.dueAt - again.start, hour + 20)
+  assert.equal(bob1!.status, 'delivered', 'also of whom nothing new comes')
+  await again.stop()
+})
