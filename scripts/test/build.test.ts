@@ -64,10 +64,11 @@ for (const name of packages) {
 }
 
 test('the library stays as small as it has become', () => {
-  // The goal is 40 kB: docs/decisions/0010-small-package.md says what the bytes are, and why they are more.
+  // docs/decisions/0010-small-package.md says what the bytes are. Two kilobytes came with the suite of retention, errors
+  // that tell outages from faults, and the queue by which subjects go.
   const tarball = readdirSync(home).find((name) => /^sluice-limits-.*\.tgz$/.test(name))!
   const { size } = statSync(join(home, tarball))
-  assert.ok(size <= 72_000, `${size} bytes packed`)
+  assert.ok(size <= 75_000, `${size} bytes packed`)
 })
 
 /** The library alone, installed without a network: it has no dependencies. */

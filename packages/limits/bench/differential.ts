@@ -26,7 +26,7 @@ const progressMs = 10_000
 
 const client = new Redis(process.env.SLUICE_TEST_REDIS!, { enableAutoPipelining: true })
 const world = { now: Date.UTC(2026, 10, 21, 12) }
-const clock = { now: () => world.now }
+const clock = { now: () => world.now, retentionMs: 31 * 86_400_000 }
 const prefix = `differential:${process.pid}:`
 const inMemory = createLimits({ store: memoryStore(clock) })
 const overRedis: readonly Limits[] = [{}, { packedMaxBytes: 64 }, { packedMaxBytes: 400 }].map((options) =>
@@ -40,7 +40,7 @@ try {
   for (let run = 0; done < operations; run += 1) {
     const count = Math.min(operationsPerRun, operations - done)
     const redis = overRedis[run % overRedis.length]!
-    const model = createLimits({ store: modelStore(clock) })
+    const model = createLimits({ store: modelStore({ now: () => world.now }) })
     await compare(
       seededRandom(seed + run),
       world,

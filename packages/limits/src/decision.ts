@@ -16,6 +16,8 @@ export interface RuleRow {
   readonly max: number
   /** Places left once this call is done: `max − used`, less what this call counted now. Reservations take none. */
   readonly remaining: number
+  /** How many more this rule admits now, one after the other, once this call is done: reservations take theirs. */
+  readonly available: number
   /** What is booked for the window ending now or for later, and has not gone yet. */
   readonly reserved: number
   /**
@@ -208,12 +210,14 @@ function quietRow(
   const places = max - used - counted
   // The newest `max` decide: those that this call counted stand at now, behind the log.
   const blocking = length + counted - max
+  const remaining = Math.max(0, maxWritten - used - counted)
   return {
     limit,
     window: text,
     used,
     max: maxWritten,
-    remaining: Math.max(0, maxWritten - used - counted),
+    remaining,
+    available: remaining,
     reserved: 0,
     freesAt: places > 0 ? now : max === 0 ? Infinity : (blocking < length ? log[blocking]! : now) + windowMs,
     resetAt: used > 0 ? log[gone]! + windowMs : counted > 0 ? now + windowMs : now,

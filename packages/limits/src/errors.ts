@@ -11,9 +11,20 @@ export const limitsErrors = {
   INVALID_ARGUMENT: 'A subject, an id or an option of a call is not what it must be',
   INVALID_CLOCK: 'The clock gave something that is not an instant',
   STORE_UNAVAILABLE: 'The store did not answer; nothing is known about the call',
+  STORE_NOT_READY:
+    'The client of the store is not connected yet, or is closed; nothing is known about the call',
+  STORE_READ_ONLY: 'The store answers as a replica that takes no writes; nothing was counted',
+  STORE_STATE_INVALID: 'The store holds something else than limits under the key; nothing was counted',
 } as const satisfies Record<string, string>
 
 export type LimitsErrorCode = keyof typeof limitsErrors
+
+const unavailable: readonly unknown[] = ['STORE_UNAVAILABLE', 'STORE_NOT_READY', 'STORE_READ_ONLY']
+
+/** Whether the store could not be asked: what `onUnavailable` is for. A key that holds something else never ends so. */
+export function isUnavailable(error: unknown): error is LimitsError {
+  return error instanceof LimitsError && unavailable.includes(error.code)
+}
 
 /** What is wrong with a text, as the end of a message. Half a character (a lone surrogate) has no bytes of its own. */
 export function faultOf(text: unknown): string {

@@ -13,6 +13,7 @@ export interface Quota {
   readonly name: string
   readonly max: number
   readonly windowMs: number
+  /** How many more may go now; what is booked for others is not to be had. */
   readonly remaining: number
   /** When more is to be had, epoch milliseconds; Infinity where it never is. */
   readonly resetAt: number
@@ -39,7 +40,7 @@ export function quotasOf(
     throw new LimitsError('INVALID_ARGUMENT', 'these are not the limits that the decision was made by')
   return windows.flatMap(({ limit, window }, index) => {
     if (limit.over === 'count') return []
-    const { max, remaining, resetAt, freesAt, admits } = rows[index]!
+    const { max, available: remaining, resetAt, freesAt, admits } = rows[index]!
     const name = printable(limit.windows.length === 1 ? limit.name : `${limit.name}-${window.text}`)
     const { windowMs } = window
     const quota = { name, max, windowMs, admits }

@@ -78,7 +78,8 @@ export interface Limits {
   /** Inserts what is on record elsewhere; ids that are known stay as they are. */
   restore(subject: string, entries: readonly RestoredEntry[]): Promise<void>
   /**
-   * How many may go now, one after the other: the least that any window has left, and 0 while the subject is blocked.
+   * How many may go now, one after the other: the least that any window admits, what is booked in it respected, and 0
+   * while the subject is blocked.
    * Infinity where no rule limits.
    */
   remaining(subject: string, rules: readonly Limit[]): Promise<number>
@@ -265,7 +266,7 @@ function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimi
 function remainingOf(decision: Decision, rules: readonly Limit[]): number {
   if (!decision.allowed) return 0
   const counting = new Set(rules.filter(({ over }) => over === 'count').map(({ name }) => name))
-  const left = decision.rules.filter(({ limit }) => !counting.has(limit)).map(({ remaining }) => remaining)
+  const left = decision.rules.filter(({ limit }) => !counting.has(limit)).map(({ available }) => available)
   return Math.min(Number.POSITIVE_INFINITY, ...left)
 }
 

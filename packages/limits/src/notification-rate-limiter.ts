@@ -197,7 +197,7 @@ function limitOf(rule: NotificationRule, index: number): Limit {
 
 function resultOf({ allowed, at, limit: refuser, firstAt, rules }: Decision): NotificationResult {
   const tightest = rules.reduce<RuleRow | undefined>(
-    (least, row) => (least === undefined || row.remaining < least.remaining ? row : least),
+    (least, row) => (least === undefined || row.available < least.available ? row : least),
     undefined,
   )
   if (!allowed) {
@@ -205,7 +205,7 @@ function resultOf({ allowed, at, limit: refuser, firstAt, rules }: Decision): No
   }
   return {
     allowed,
-    remaining: tightest?.remaining ?? Number.POSITIVE_INFINITY,
+    remaining: tightest?.available ?? Number.POSITIVE_INFINITY,
     resetAt: new Date(Math.min(tightest?.resetAt ?? firstAt, neverMs)),
     rule: tightest?.limit,
   }

@@ -36,6 +36,8 @@ export interface Plan {
   readonly countRefused: readonly number[]
   /** Whether any rule refuses reservations. */
   readonly refuses: boolean
+  /** The longest window, with the margin, ms; 0 where there is none. */
+  readonly longestMs: number
   /** Whether the array of limits came more than once: only then is it worth while to remember anything by plan. */
   recurs: boolean
 }
@@ -49,6 +51,7 @@ export function compile(limits: readonly Limit[], marginMs: number): Plan {
   const rulesByStream: PlanRule[][] = []
   const countRefused: number[] = []
   let refuses = false
+  let longestMs = 0
   for (let index = 0; index < limits.length; index += 1) {
     const limit = limits[index]!
     checkLimit(limits, index)
@@ -65,12 +68,22 @@ export function compile(limits: readonly Limit[], marginMs: number): Plan {
       const { max: maxWritten, text } = window
       const max = limit.over === 'count' ? Number.MAX_SAFE_INTEGER : maxWritten
       const windowMs = window.windowMs + marginMs
+      longestMs = Math.max(longestMs, windowMs)
       const rule = { stream, max, maxWritten, windowMs, limit: limit.name, text, refuse }
       rules.push(rule)
       rulesByStream[stream]!.push(rule)
     }
   }
-  return { limits: [...limits], streams, rules, rulesByStream, countRefused, refuses, recurs: false }
+  return {
+    limits: [...limits],
+    streams,
+    rules,
+    rulesByStream,
+    countRefused,
+    refuses,
+    longestMs,
+    recurs: false,
+  }
 }
 
 /** A limit may be a copy of one that limit() made, with another stream or `over`; what is nonsense is refused here. */

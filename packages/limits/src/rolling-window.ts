@@ -132,6 +132,18 @@ export function countIn(log: Log, windowMs: number, now: number): number {
   return countUntil(log, now) - countUntil(log, now - windowMs)
 }
 
+/**
+ * How many more a rule admits at t, one after the other. The fullest window that holds t ends with t itself or with an
+ * instant behind it, so those are tried.
+ */
+export function roomAt(log: Log, max: number, windowMs: number, t: number): number {
+  const past = countUntil(log, t)
+  let fullest = past - countUntil(log, t - windowMs)
+  for (let index = past; index < log.length && log[index]! < t + windowMs; index += 1)
+    fullest = Math.max(fullest, index + 1 - countUntil(log, log[index]! - windowMs))
+  return Math.max(0, max - fullest)
+}
+
 /** Two sorted logs as one. Returns one of them where the other is empty. */
 export function merge(a: Log, b: Log): Log {
   if (b.length === 0) return a

@@ -113,7 +113,11 @@ export interface SyncStore extends Readonly<Record<Kind, Decide>> {
 
 /**
  * How a store retains, per stream: everything that is booked, and of what counted the newest
- * max(128, 2 × the largest N ever asked) of at most 31 days. Raising N or W later is then right at once.
+ * max(128, 2 × the largest N ever asked), for the longest window that was ever asked and for `retentionMs` at least.
+ * A subject goes when nothing of it is retained, two windows after its last call at the latest.
  */
-export const retentionMsDefault = 31 * 86_400_000
 export const retainedMin = 128
+/** Bookings that nobody came for, and history of which no window was ever asked, are kept this long, ms. */
+export const unclaimedMs = 31 * 86_400_000
+/** An id that no rule counted, and a block that is over, are known this long, ms. */
+export const unboundMs = 86_400_000

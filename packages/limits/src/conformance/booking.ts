@@ -1,6 +1,7 @@
 /** What every store must do when it books: reserve, preview, fire, cancel, and who gives way to whom. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { quotasOf, rateLimitField } from '../headers.ts'
 import { limit } from '../limit.ts'
 import type { Open } from './fixture.ts'
 
@@ -49,6 +50,31 @@ export function exerciseBooking(open: Open): void {
       const again = await limits.reserve('ada', rules, { id: 'n1' })
       assert.deepEqual([again.at, again.held, again.limit], [first.at, true, 'one'])
       assert.equal((await limits.reserve('ada', rules, { id: 'n2' })).at, first.at + minute)
+    })
+
+    it('tells how many may go now besides what is booked, and how many of them a window admits', async (t) => {
+      const { limits, world } = await open(t)
+      const rules = [limit('five', '5/min')]
+      const start = world.now
+      for (const [id, afterMs] of [
+        ['a', 10_000],
+        ['b', 10_000],
+        ['c', 70_000],
+      ] as const)
+        await limits.reserve('ada', rules, { id, notBefore: start + afterMs })
+      assert.equal(await limits.remaining('ada', rules), 3)
+      const first = await limits.take('ada', rules)
+      assert.deepEqual([first.rules[0]!.remaining, first.rules[0]!.available], [4, 2])
+      assert.equal(rateLimitField(quotasOf(rules, first), start), '"five";r=2;t=60')
+      for (let left = 2; left > 0; left -= 1) {
+        assert.equal(await limits.remaining('ada', rules), left)
+        assert.equal((await limits.take('ada', rules)).allowed, true)
+      }
+      assert.equal(await limits.remaining('ada', rules), 0)
+      assert.equal((await limits.take('ada', rules)).allowed, false)
+      // What was taken has left; two bookings were never fired, and the third is exactly a window behind them.
+      world.now = start + 60_000
+      assert.equal(await limits.remaining('ada', rules), 3)
     })
 
     it('previews what reserve then says, and books nothing', async (t) => {

@@ -12,8 +12,16 @@ export interface StoreFixture {
   close?(): Promise<void> | void
 }
 
-/** Opens an empty store whose time is `world.now()`. */
-export type CreateStore = (world: { readonly now: () => number }) => StoreFixture | Promise<StoreFixture>
+/** How a store is to be opened: what its options of these names are. */
+export interface StoreWorld {
+  /** Its time. */
+  readonly now: () => number
+  /** How long it keeps what counted at least, ms. */
+  readonly retentionMs: number
+}
+
+/** Opens an empty store in this world. */
+export type CreateStore = (world: StoreWorld) => StoreFixture | Promise<StoreFixture>
 
 export interface Capabilities {
   /** Stands in the names of the tests. */
@@ -32,15 +40,18 @@ export interface Bench {
   readonly world: World
 }
 
-export type Open = (t: TestContext) => Promise<Bench>
+/** `retentionMs` is long where nothing else is said, so that what a test asks late is still there. */
+export type Open = (t: TestContext, retentionMs?: number) => Promise<Bench>
+
+const longRetentionMs = 31 * 86_400_000
 
 /** A Saturday noon; any other instant would do. */
 const startMs = Date.UTC(2026, 10, 21, 12)
 
 export function opener(createStore: CreateStore): Open {
-  return async (t) => {
+  return async (t, retentionMs = longRetentionMs) => {
     const world = { now: startMs }
-    const fixture = await createStore({ now: () => world.now })
+    const fixture = await createStore({ now: () => world.now, retentionMs })
     t.after(async () => fixture.close?.())
     return { world, store: fixture.store, limits: createLimits({ store: fixture.store }) }
   }

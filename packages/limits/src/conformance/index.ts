@@ -8,9 +8,10 @@ import { exerciseBlocking } from './blocking.ts'
 import { exerciseBooking } from './booking.ts'
 import { exerciseCounting } from './counting.ts'
 import { type Capabilities, type CreateStore, opener } from './fixture.ts'
+import { exerciseRetention } from './retention.ts'
 import { exerciseUpkeep } from './upkeep.ts'
 
-export type { Capabilities, CreateStore, StoreFixture } from './fixture.ts'
+export type { Capabilities, CreateStore, StoreFixture, StoreWorld } from './fixture.ts'
 export { type ModelStore, modelStore } from './model.ts'
 export { type Random, seededRandom, seedOfRun } from './random.ts'
 
@@ -21,6 +22,7 @@ export function exerciseStore(createStore: CreateStore, capabilities: Capabiliti
     exerciseCounting(open)
     exerciseBooking(open)
     exerciseBlocking(open)
+    exerciseRetention(open)
     exerciseUpkeep(open, capabilities)
   })
 }

@@ -257,6 +257,14 @@ function usedIn(rule: PlanRule, plan: Plan, entries: Entries, now: number): numb
     .length
 }
 
+/** Puts one more to now until a window is over. */
+function roomNow(ask: Ask, rule: PlanRule, entries: Entries, now: number): number {
+  const strict = { ...rule, max: rule.maxWritten }
+  let room = 0
+  while (room < rule.maxWritten && admits({ ...ask, weight: room + 1 }, strict, entries, now)) room += 1
+  return room
+}
+
 function rowsOf(
   ask: Ask,
   used: readonly number[],
@@ -283,6 +291,7 @@ function rowsOf(
       used: used[index]!,
       max: rule.maxWritten,
       remaining: Math.max(0, rule.maxWritten - inWindow.length),
+      available: roomNow(ask, rule, entries, now),
       reserved:
         booked.filter((at) => at > now - rule.windowMs).length + fired.filter((at) => at > now).length,
       freesAt: firstFeasible({ ...one, plan: { ...ask.plan, rules: [rule] } }, entries),

@@ -4,7 +4,7 @@
  * header is set. A request is counted once, before its handler runs, whatever the handler answers.
  */
 import type { Decision } from '../decision.ts'
-import { LimitsError } from '../errors.ts'
+import { isUnavailable, LimitsError } from '../errors.ts'
 import { quotasOf, rateLimitField, rateLimitPolicyField, retryAfterSeconds, tightest } from '../headers.ts'
 import type { Limit } from '../limit.ts'
 import type { Limits } from '../limits.ts'
@@ -124,8 +124,7 @@ export function createGuard<Request>(
       const decision = await limits.take(subject, chosen, counted === 1 ? undefined : { weight: counted })
       return verdictOf(decision, chosen, subject, options)
     } catch (error) {
-      if (!(error instanceof LimitsError) || error.code !== 'STORE_UNAVAILABLE') throw error
-      if (onUnavailable === 'throw') throw error
+      if (!isUnavailable(error) || onUnavailable === 'throw') throw error
       return onUnavailable === 'admit' ? passes : unavailable(subject)
     }
   }

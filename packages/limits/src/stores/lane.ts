@@ -6,7 +6,7 @@
  * may keep the old one with its length as a snapshot.
  */
 import { countBefore, countUntil, freeAt, type Log, merge } from '../rolling-window.ts'
-import { retainedMin } from '../store.ts'
+import { retainedMin, unclaimedMs } from '../store.ts'
 
 /** What was found out about a rule: it admits nowhere in [from, to). */
 interface Full {
@@ -50,6 +50,12 @@ export class Lane {
 
   get isEmpty(): boolean {
     return this.fired.length === 0 && this.booked.length === 0
+  }
+
+  /** How long what counted is kept, ms: what was restored before any window was asked may all be needed. */
+  keptMs(retentionMs: number): number {
+    if (this.windowMsMax === 0) return Math.max(retentionMs, unclaimedMs)
+    return Math.max(retentionMs, this.windowMsMax)
   }
 
   /** The streams of these names go their own way from here on, in a lane with the same history. */

@@ -1,21 +1,14 @@
 /**
  * The state of the limiter in this process: a map from subjects to what is known of them. Every question is
  * answered at once, so nothing can come between reading and writing; the promises of the port are for show. What
- * is over is dropped in passing, a few subjects per call: no timer runs and no sweep stalls.
+ * is over is dropped in passing, a few subjects per call, and by a timer where nobody calls any more: see expiry.ts.
  */
 import { checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'
-import {
-  type BlockChange,
-  type Question,
-  type RestoredEntry,
-  retentionMsDefault,
-  type Store,
-  type SyncStore,
-  type Terms,
-} from '../store.ts'
+import type { BlockChange, Question, RestoredEntry, Store, SyncStore, Terms } from '../store.ts'
+import { ExpiryQueue } from './expiry.ts'
 import { Subject } from './subject.ts'
 
 export interface MemoryStoreOptions {
@@ -26,10 +19,10 @@ export interface MemoryStoreOptions {
    */
   readonly now?: () => number
   /**
-   * How long what counted is kept at least, ms; never shorter than the longest window that was asked. Shorter saves
-   * memory where subjects are many and short-lived, and then a window that grows begins with less history.
+   * How long what counted is kept at least, ms; never shorter than the longest window that was asked. Longer lets a
+   * window grow later and be right at once, at the price of that memory for each subject.
    *
-   * @defaultValue 31 days
+   * @defaultValue 0: a subject goes when the longest window that it was asked with is over
    */
   readonly retentionMs?: number
 }
@@ -40,16 +33,15 @@ export interface MemoryStore extends Store {
   readonly size: number
 }
 
-/** Bookings that nobody came for are dropped when they are overdue by this much. */
-const overdueMs = retentionMsDefault
-/** A look at two subjects for each new one, and at one in so many calls, keeps the dead below the living. */
-const looksPerSubject = 2
-const callsPerLook = 64
+/** So many subjects that are over a call drops at most: more than it can add, and no more than a few microseconds. */
+const dropsPerCall = 8
+/** When a subject is looked at of which no window is known yet. */
+const unaskedLookMs = 60_000
 
 /** State in this process, exact and bounded; gone when the process ends. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
-  const { now = Date.now, retentionMs = retentionMsDefault } = checkOptions(options, 'now', 'retentionMs')
-  if (typeof now !== 'function')
+  const { now, retentionMs = 0 } = checkOptions(options, 'now', 'retentionMs')
+  if (now !== undefined && typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
   if (!Number.isInteger(retentionMs) || retentionMs < 0) {
     throw new LimitsError(
@@ -90,13 +82,18 @@ class Engine implements SyncStore {
   readonly #subjects = new Map<string, Subject>()
   readonly #clock: () => number
   readonly #retentionMs: number
-  #walk: Iterator<[string, Subject]>
-  #calls = 0
+  readonly #expiry: ExpiryQueue<Subject>
 
-  constructor(clock: () => number, retentionMs: number) {
-    this.#clock = clock
+  constructor(clock: (() => number) | undefined, retentionMs: number) {
+    // Looked up in each call: tests put another Date in its place.
+    this.#clock = clock ?? (() => Date.now())
     this.#retentionMs = retentionMs
-    this.#walk = this.#subjects.entries()
+    // A clock of one's own does not run on while nobody calls, so that a timer would find nothing.
+    this.#expiry = new ExpiryQueue(
+      (subject, now) => this.#expire(subject, now),
+      (subject) => this.#subjects.get(subject.key) === subject,
+      clock === undefined ? () => Date.now() : undefined,
+    )
   }
 
   get size(): number {
@@ -105,33 +102,33 @@ class Engine implements SyncStore {
 
   take(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
     const now = this.#now()
-    return this.#subject(subject, now).take(plan, id, terms, now)
+    return this.#subject(subject, now, plan.longestMs).take(plan, id, terms, now)
   }
 
   reserve(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
     const now = this.#now()
-    return this.#subject(subject, now).reserve(plan, id!, terms, now)
+    return this.#subject(subject, now, plan.longestMs).reserve(plan, id!, terms, now)
   }
 
   fire(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
     const now = this.#now()
-    return this.#subject(subject, now).fire(plan, id!, terms, now)
+    return this.#subject(subject, now, plan.longestMs).fire(plan, id!, terms, now)
   }
 
   force(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
     const now = this.#now()
-    return this.#subject(subject, now).decide('force', plan, id, terms, now)
+    return this.#subject(subject, now, plan.longestMs).decide('force', plan, id, terms, now)
   }
 
   // Questions leave nothing behind, not even an empty subject.
 
   check(plan: Plan, subject: string, _id: string | undefined, terms: Terms): Decision {
-    const known = this.#subjects.get(subject) ?? new Subject()
+    const known = this.#subjects.get(subject) ?? new Subject(subject)
     return known.check(plan, terms, this.#now())
   }
 
   preview(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
-    const known = this.#subjects.get(subject) ?? new Subject()
+    const known = this.#subjects.get(subject) ?? new Subject(subject)
     return known.decide('preview', plan, id, terms, this.#now())
   }
 
@@ -141,20 +138,24 @@ class Engine implements SyncStore {
 
   restore(subject: string, entries: readonly RestoredEntry[]): void {
     const now = this.#now()
-    this.#subject(subject, now).restore(entries, now)
+    this.#subject(subject, now, 0).restore(entries, now)
   }
 
   block(subject: string, ms: number): BlockChange {
     const now = this.#now()
-    return this.#subject(subject, now).block(ms, now)
+    return this.#subject(subject, now, 0).block(ms, now)
   }
 
   forget(subject: string): void {
-    this.#subjects.delete(subject)
+    if (this.#subjects.delete(subject)) this.#expiry.left()
   }
 
   has(subject: string): boolean {
-    return this.#subjects.get(subject)?.isEmpty === false
+    const known = this.#subjects.get(subject)
+    if (known === undefined) return false
+    if (known.expire(this.#now(), this.#retentionMs) !== undefined) return true
+    this.forget(subject)
+    return false
   }
 
   #now(): number {
@@ -165,24 +166,22 @@ class Engine implements SyncStore {
     throw new LimitsError('INVALID_CLOCK', `now() gave ${now}; epoch milliseconds, 0 or more, are needed`)
   }
 
-  #subject(key: string, now: number): Subject {
-    this.#calls += 1
-    if (this.#calls >= callsPerLook) {
-      this.#calls = 0
-      this.#look(now)
-    }
+  #subject(key: string, now: number, longestMs: number): Subject {
+    if (now >= this.#expiry.nextMs) this.#expiry.sweep(now, dropsPerCall)
     const known = this.#subjects.get(key)
     if (known !== undefined) return known
-    for (let look = 0; look < looksPerSubject; look += 1) this.#look(now)
-    const subject = new Subject()
+    const subject = new Subject(key)
     this.#subjects.set(key, subject)
+    // What comes without a plan is looked at soon, when its windows are known.
+    const keptMs = longestMs > this.#retentionMs ? longestMs : this.#retentionMs
+    this.#expiry.add(subject, now, now + (longestMs > 0 ? keptMs : unaskedLookMs))
     return subject
   }
 
-  /** Goes one subject further on an endless walk over all of them, and drops it when it is over. */
-  #look(now: number): void {
-    const step = this.#walk.next()
-    if (step.done === true) this.#walk = this.#subjects.entries()
-    else if (step.value[1].expire(now, this.#retentionMs, overdueMs)) this.#subjects.delete(step.value[0])
+  /** Drops what is over of a subject; answers when to look again, or undefined where nothing is left. */
+  #expire(subject: Subject, now: number): number | undefined {
+    const next = subject.expire(now, this.#retentionMs)
+    if (next === undefined) this.#subjects.delete(subject.key)
+    return next
   }
 }

@@ -18,9 +18,12 @@ else
 end
 local state = redis.call('GET', KEYS[1])
 if state then
-  local at, before
-  missing, at, before = cmsgpack.unpack(state)
-  if before ~= window then missing = math.ceil(missing / before * window) end
+  local isOurs, before, at, length, more = pcall(cmsgpack.unpack, state)
+  if not isOurs or more or not (type(before) == 'number' and type(at) == 'number' and type(length) == 'number') then
+    return redis.error_reply('INVALIDSTATE the key holds something else than a bucket')
+  end
+  missing = before
+  if length ~= window then missing = math.ceil(missing / length * window) end
   missing = math.min(math.max(0, missing - math.max(0, now - at) * refill), capacity * window)
 end
 local after = missing + cost * window

@@ -8,6 +8,7 @@ import { msgpackReader } from './msgpack.ts'
 import * as source from './redis-bucket-script.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
+import { keyOf } from './redis-key.ts'
 import type { Bytes } from './redis-reply.ts'
 
 export interface RedisBucketsOptions {
@@ -51,11 +52,11 @@ export function redisBuckets(client: RedisClient, options: RedisBucketsOptions =
   if (now !== undefined && typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
   const run = scriptRunner(client, source)
-  const within = createDeadline(deadlineMs, onError)
+  const within = createDeadline(client, deadlineMs, onError)
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now())))
 
   function send<T>(key: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
-    const name = `${prefix}{${key}}`
+    const name = keyOf(prefix, key)
     return within(run('hash', name, args), read, (cause) =>
       isUnknownScript(cause) ? run('text', name, args) : undefined,
     )

@@ -2,7 +2,7 @@
  * The user's own Redis client, whichever it is, as the one thing that the store needs: to run the script on a key
  * and get bytes. A single node, Sentinel and Cluster look the same from here, because a call names one key.
  */
-import { LimitsError } from '../errors.ts'
+import { LimitsError, type LimitsErrorCode } from '../errors.ts'
 import type { Bytes } from './redis-reply.ts'
 
 // The two clients are recognised by what only they have; their own types of it differ from version to version.
@@ -72,6 +72,35 @@ function overNodeRedis(client: NodeRedis, { script, scriptSha }: ScriptSource): 
     const evaluation = { keys: [key], arguments: args }
     return by === 'hash' ? inBytes.evalSha(scriptSha, evaluation) : inBytes.eval(script, evaluation)
   }
+}
+
+/**
+ * How a client stands: both tell it, a cluster of node-redis only whether it was opened. A client that has ended will
+ * not connect again by itself.
+ */
+export function standingOf(client: RedisClient): 'ready' | 'connecting' | 'ended' {
+  const { status, isReady, isOpen } = client as {
+    readonly status?: string
+    readonly isReady?: boolean
+    readonly isOpen?: boolean
+  }
+  if (status === 'end' || isOpen === false) return 'ended'
+  return (status === undefined ? (isReady ?? true) : status === 'ready') ? 'ready' : 'connecting'
+}
+
+/** What both clients say of a call for which they have no connection. */
+const unconnected = /^(The client is (closed|offline)|Connection is closed|Stream isn't writeable|Cluster is)/
+
+/** Another type, another value, or bytes over which the script stumbled: Lua's own errors carry no `@`. */
+const foreign = /\bWRONGTYPE\b|\bINVALIDSTATE\b|[^@]user_script:\d+: /
+
+/** The code of an error with which the client ended a call. */
+export function codeOf(cause: unknown, wasReady: boolean, client: RedisClient): LimitsErrorCode {
+  const message = cause instanceof Error ? cause.message : ''
+  if (/\bREADONLY\b/.test(message)) return 'STORE_READ_ONLY'
+  if (foreign.test(message)) return 'STORE_STATE_INVALID'
+  const isNotReady = unconnected.test(message) && (!wasReady || standingOf(client) === 'ended')
+  return isNotReady ? 'STORE_NOT_READY' : 'STORE_UNAVAILABLE'
 }
 
 /** Whether the server says that it does not know the hash. */

@@ -2,7 +2,8 @@
  * A deadline for every call, cheaply. All calls have the same time, so they run out in the order in which they came:
  * one queue and one timer for its head serve all of them, where a timer a call would cost as much as the call.
  */
-import { LimitsError } from '../errors.ts'
+import { LimitsError, type LimitsErrorCode } from '../errors.ts'
+import { codeOf, type RedisClient, standingOf } from './redis-client.ts'
 
 /** What is to be waited for instead, or undefined where the failure stands. */
 export type Again<A> = (cause: unknown) => Promise<A> | undefined
@@ -13,16 +14,21 @@ interface Pending {
   readonly endsAtMs: number
 }
 
+/** Clients that had a connection once: what they do not answer later is an outage, and no fault of the program. */
+const connected = new WeakSet<RedisClient>()
+
 /** How many answered calls may lie in the queue before it is cut. */
 const answeredMax = 1_024
 
 /**
- * Reads an answer, or rejects with `STORE_UNAVAILABLE` when it fails or does not come in time. `again` may ask once
- * more after a failure, within the same time. All in one promise, because each more costs as much as the reading.
+ * Reads an answer, or rejects with the code of its failure, `STORE_UNAVAILABLE` when it does not come in time, and
+ * `STORE_NOT_READY` where the client had never been connected by then. `again` may ask once more after a failure,
+ * within the same time. All in one promise, because each more costs as much as the reading.
  *
  * @throws LimitsError `INVALID_ARGUMENT`
  */
 export function createDeadline(
+  client: RedisClient,
   deadlineMs: number,
   onError: ((error: LimitsError) => void) | undefined,
 ): <A, T>(answer: Promise<A>, read: (answer: A) => T, again: Again<A>) => Promise<T> {
@@ -34,9 +40,21 @@ export function createDeadline(
   let head = 0
   let timer: ReturnType<typeof setTimeout> | undefined
   let waiting = 0
+  let wasReady = false
 
-  function fail(reject: (error: LimitsError) => void, reason: string, cause?: unknown): void {
-    const error = new LimitsError('STORE_UNAVAILABLE', `Redis ${reason}`, { cause })
+  function hasBeenReady(): boolean {
+    wasReady ||= connected.has(client) || standingOf(client) === 'ready'
+    if (wasReady) connected.add(client)
+    return wasReady
+  }
+
+  function fail(
+    reject: (error: LimitsError) => void,
+    code: LimitsErrorCode,
+    reason: string,
+    cause?: unknown,
+  ): void {
+    const error = new LimitsError(code, `Redis ${reason}`, { cause })
     onError?.(error)
     reject(error)
   }
@@ -62,7 +80,9 @@ export function createDeadline(
       head += 1
       if (reject === undefined) continue
       settle(queue[head - 1]!)
-      fail(reject, `did not answer within ${deadlineMs} ms`)
+      if (hasBeenReady()) fail(reject, 'STORE_UNAVAILABLE', `did not answer within ${deadlineMs} ms`)
+      else
+        fail(reject, 'STORE_NOT_READY', `was not connected within ${deadlineMs} ms: connect the client first`)
     }
     if (head === queue.length) {
       queue = []
@@ -85,6 +105,7 @@ export function createDeadline(
       const succeed = (value: A): void => {
         if (pending.reject === undefined) return
         settle(pending)
+        if (!wasReady) hasBeenReady()
         try {
           resolve(read(value))
         } catch (error) {
@@ -94,7 +115,8 @@ export function createDeadline(
       const stop = (cause: unknown): void => {
         if (pending.reject === undefined) return
         settle(pending)
-        fail(reject, `could not be asked: ${cause instanceof Error ? cause.message : String(cause)}`, cause)
+        const said = cause instanceof Error ? cause.message : String(cause)
+        fail(reject, codeOf(cause, hasBeenReady(), client), `could not be asked: ${said}`, cause)
       }
       answer.then(succeed, (cause: unknown) => {
         const other = again(cause)

@@ -1,10 +1,22 @@
 -- What each question does to the state: cancel, restore, drop, has, and the questions of a limiter as stores/weigh.ts
 -- works them. A short state goes back to the caller as it was before, and the caller works out rows, names and reasons
 -- from it and holds `at` and what was done against its own result. Of a long one redis-rows.lua makes the rows here.
-if kind == 104 then return blob and '1' or '0' end
 if kind == 100 then return redis.call('DEL', KEYS[1]) == 1 and '1' or '0' end
-if long then readLong() elseif blob then readState() end
+if long or blob then
+  local isOurs = pcall(long and readLong or readState)
+  if not isOurs then return redis.error_reply('INVALIDSTATE the key holds something else than limits') end
+end
 local id = ARGV[6] ~= '' and ARGV[6] or nil
+
+-- Whether anything is retained: the key may live on for a while where nothing is.
+if kind == 104 then
+  if not blob and not long then return '0' end
+  tend(ARGV[4] + 0)
+  for _, lane in ipairs(lanes) do if lane.fired.n + lane.booked.n > 0 then return '1' end end
+  readAll()
+  for _, entry in pairs(ids) do if entry then return '1' end end
+  return '0'
+end
 
 if kind == 120 then
   local entry = entryOf(id)

@@ -91,11 +91,12 @@ if slow == 126 then
         frees = max == 0 and 9e15 or (blocking < count and instant(blocking + 1) or now) + window
       end
       if used > 0 then resets = instant(past + 1) + window elseif counted then resets = now + window end
-      parts[index] = pack('>I4I4I4I7I7I1', used, math.max(0, rule.written - used - added), 0, frees, resets,
+      local left = math.max(0, rule.written - used - added)
+      parts[index] = pack('>I4I4I4I4I7I7I1', used, left, left, 0, frees, resets,
         used + weight <= max and 1 or 0)
     end
     if counted then
-      local slack, m1, m2, m3 = keep / 32, byte(head, 2, 4)
+      local slack, m1, m2, m3 = keep / 8, byte(head, 2, 4)
       local retained = (m1 * 128 + m2) * 128 + m3
       if head ~= stored then redis.call('SETRANGE', key, 0, head) end
       redis.call('APPEND', key, weight == 1 and now6 or string.rep(now6, weight))

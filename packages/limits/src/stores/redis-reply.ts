@@ -63,7 +63,7 @@ function generalDecision(question: Question, reply: Bytes, now: number, at: numb
   const same = done === 0 || (decision.held && (done === 1) === (countsNow(kind) && decision.fired))
   if (agrees && same) return decision
   const found = `${kind} at ${decision.at}, and the script at ${at} (${done})`
-  throw new LimitsError('STORE_UNAVAILABLE', `the script and this library disagree: ${found}`)
+  throw new LimitsError('STORE_STATE_INVALID', `the script and this library disagree: ${found}`)
 }
 
 function countsNow(kind: Kind): boolean {
@@ -91,7 +91,7 @@ function longDecision({ kind, plan, terms }: Question, reply: Bytes, now: number
   const admits: boolean[] = []
   const rows = plan.rules.map(({ limit, text, maxWritten }, index): RuleRow => {
     const from = rowsStart + rowSize * index
-    const freesAt = int(reply, from + 12, 7)
+    const freesAt = int(reply, from + 16, 7)
     admits.push(reply[from + rowSize - 1] === 1)
     return {
       limit,
@@ -99,9 +99,10 @@ function longDecision({ kind, plan, terms }: Question, reply: Bytes, now: number
       used: int(reply, from, 4),
       max: maxWritten,
       remaining: int(reply, from + 4, 4),
-      reserved: int(reply, from + 8, 4),
+      available: int(reply, from + 8, 4),
+      reserved: int(reply, from + 12, 4),
       freesAt: freesAt >= never ? Number.POSITIVE_INFINITY : freesAt,
-      resetAt: int(reply, from + 19, 7),
+      resetAt: int(reply, from + 23, 7),
       admits: admits[index]!,
     }
   })
@@ -124,11 +125,11 @@ function longDecision({ kind, plan, terms }: Question, reply: Bytes, now: number
 }
 
 const rowsStart = stateStart + 10
-const rowSize = 27
+const rowSize = 31
 
 function readSubject(reply: Bytes): Subject {
-  if (reply.length === stateStart) return new Subject()
-  if (reply[stateStart] === laneSign) return new Subject([readLane(reply, stateStart, reply.length)])
+  if (reply.length === stateStart) return new Subject('')
+  if (reply[stateStart] === laneSign) return new Subject('', [readLane(reply, stateStart, reply.length)])
   const lanes: Lane[] = []
   const byNumber = new Map<number, Lane>()
   let at = stateStart + 6
@@ -141,7 +142,7 @@ function readSubject(reply: Bytes): Subject {
     for (const instant of log(reply, booked, at)) lane.insertBooked(instant, 1)
     lanes.push(lane)
   }
-  const subject = new Subject(lanes)
+  const subject = new Subject('', lanes)
   for (const [id, from] of readIds(reply, at)) {
     const homes = Array.from({ length: int(reply, from + 11, 2, 128) }, (_, index) =>
       byNumber.get(int(reply, from + 13 + 2 * index, 2, 128)),

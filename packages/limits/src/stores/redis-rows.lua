@@ -1,7 +1,7 @@
 -- The end of the general way: what came of the question is written and answered. The caller makes the rows of a short
 -- state himself (see redis-reply.ts). A long one stays here, and its rows are made by the same rules as in
 -- stores/weigh.ts: 'r'; now (6 bytes), the instant (7), what was done (a digit), flags (1: 1 known before, 2 and
--- counted then, 4 booked), which rule decided (2; 0 none), the end of a block (7; 0 none), each rule used (4), remaining (4), reserved (4), freesAt (7),
+-- counted then, 4 booked), which rule decided (2; 0 none), the end of a block (7; 0 none), each rule used (4), remaining (4), available (4), reserved (4), freesAt (7),
 -- resetAt (7), admits (1); then the ids that were evicted, as in the state but with nothing behind them.
 if not wasLong then
   if writes then
@@ -38,12 +38,28 @@ end
 local counted = entry and entry.fired and entry.at <= now
 if counted then putBack(entry) end
 local parts, everything = {}, {}
+
+-- How many more a rule admits now: roomAt of rolling-window.ts.
+local function roomNow(log, rule)
+  local past = countUntil(log, now)
+  local fullest, at = past - countUntil(log, now - rule.window), past + 1
+  while at <= log.n do
+    local t = instant(log, at)
+    if t >= now + rule.window then break end
+    local last = countUntil(log, t)
+    fullest = math.max(fullest, last - countUntil(log, t - rule.window))
+    at = last + 1
+  end
+  return math.max(0, rule.written - fullest)
+end
+
 for index, rule in ipairs(rules) do
   local lane = seats[rule.stream]
   local fired, waiting = lane.fired, lane.booked
   local gone, past = countUntil(fired, now - rule.window), countUntil(fired, now)
   everything[lane] = everything[lane] or merged(lane)
-  parts[index] = pack('>I4I4I4I7I7I1', used[index], math.max(0, rule.written - past + gone),
+  parts[index] = pack('>I4I4I4I4I7I7I1', used[index], math.max(0, rule.written - past + gone),
+    roomNow(everything[lane], rule),
     waiting.n - countUntil(waiting, now - rule.window) + fired.n - past, freeIn(everything[lane], rule, 1, now),
     gone < past and instant(fired, gone + 1) + rule.window or now, admits[index] and 1 or 0)
 end

@@ -50,6 +50,9 @@ local function enrol(wanted)
 end
 
 local head, slotMicros = call('HGET', key, 'head'), ARGV[2] + 0
+if not head and call('EXISTS', key) == 1 then
+  return redis.error_reply('INVALIDSTATE the key holds something else than slots')
+end
 local last, ahead, slot, count = micros, 0, floor(micros / slotMicros), 0
 if head then
   local old = unpack(head)

@@ -198,10 +198,12 @@ end
 local function readState()
   if byte(blob) == 65 then
     local lane, from = readHeader(blob, 1)
+    if (#blob - from + 1) % 6 ~= 0 then error('length') end
     lane.fired, lane.booked, lane.number = newLog(sub(blob, from)), newLog(''), 0
     lanes[1] = lane
     return
   end
+  if byte(blob) ~= 66 then error('form') end
   local total, pos = unpack('>I3', blob, 2), 7
   coming = unpack('>I2', blob, 5)
   for index = 1, total do
@@ -212,6 +214,7 @@ local function readState()
     lane.fired, lane.booked, lane.number = newLog(sub(blob, at, stop - 1)), newLog(sub(blob, stop, pos - 1)), number
     lanes[index] = lane
   end
+  if pos > #blob + 1 then error('length') end
   known = sub(blob, pos)
 end
 

@@ -22,10 +22,16 @@ local function readLong()
   end
 end
 
+-- How long what counted is kept: what was restored before any window was asked may all be needed.
+local function keptMs(lane, keep)
+  if lane.longest == 0 then return math.max(keep, overdueMs) end
+  return math.max(keep, lane.longest)
+end
+
 -- Drops what is over: of what counted all but the newest, and bookings nobody came for.
 local function tend(keep)
   for _, lane in ipairs(lanes) do
-    local until_, first = now - math.max(keep, lane.longest), firstOf(lane.fired)
+    local until_, first = now - keptMs(lane, keep), firstOf(lane.fired)
     if first and first <= until_ then drop(lane.fired, countUntil(lane.fired, until_)) end
     if lane.booked.n > 0 then drop(lane.booked, countUntil(lane.booked, now - overdueMs)) end
     if lane.longest > 0 and lane.fired.n > 2 * lane.retained then
@@ -172,7 +178,7 @@ local function writeState()
     if fired.n + booked.n > 0 then
       alive[#alive + 1] = lane
       anyBooked = anyBooked or booked.n > 0
-      keep = math.max(keep, lane.longest)
+      keep = keptMs(lane, keep)
       until_ = math.max(until_, fired.n > 0 and instant(fired, fired.n) or 0, booked.n > 0 and instant(booked, booked.n) or 0)
     else
       lane.gone = true
@@ -180,12 +186,17 @@ local function writeState()
   end
   local block = entryOf('')
   if block then until_ = math.max(until_, block.at) end
-  for id in pairs(changed) do if ids[id] then until_ = math.max(until_, ids[id].at) end end
-  local wasLong = long
-  local function lifeMs(anyIds)
-    if anyBooked then keep = math.max(keep, overdueMs) elseif anyIds then keep = math.max(keep, dayMs) end
-    return math.ceil(until_ - now + keep + keep / 32)
+  -- An id lives as long as what it counted; one that no rule counted, and a block, a day.
+  local unbound = #alive == 0 or block
+  for id in pairs(changed) do
+    if ids[id] then
+      until_ = math.max(until_, ids[id].at)
+      unbound = unbound or #ids[id].lanes == 0
+    end
   end
+  local wasLong = long
+  if anyBooked then keep = math.max(keep, overdueMs) elseif unbound then keep = math.max(keep, dayMs) end
+  local lifeMs = math.ceil(until_ - now + keep + keep / 32)
   if long and shrinks(alive) then
     readAll()
     for id, entry in pairs(ids) do changed[id] = entry and true or nil end
@@ -200,7 +211,7 @@ local function writeState()
     end
     local text = writeShort(alive, anyBooked)
     if #text <= longMin then
-      redis.call('SET', KEYS[1], text, 'PX', lifeMs(known ~= ''))
+      redis.call('SET', KEYS[1], text, 'PX', lifeMs)
       return
     end
     readAll()
@@ -209,5 +220,5 @@ local function writeState()
     long = true
   end
   writeLong(alive)
-  redis.call('PEXPIRE', KEYS[1], lifeMs(true))
+  redis.call('PEXPIRE', KEYS[1], lifeMs)
 end

@@ -5,18 +5,20 @@
  */
 import { checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
-import { LimitsError } from '../errors.ts'
-import { type Question, retentionMsDefault, type Store } from '../store.ts'
+import { isUnavailable, LimitsError } from '../errors.ts'
+import type { Question, Store } from '../store.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
 import { createFallback, type OnUnavailable } from './redis-fallback.ts'
+import { keyOf } from './redis-key.ts'
 import { type Bytes, readBlock, readDecision } from './redis-reply.ts'
 import * as source from './redis-script.ts'
 import { boundedTerms, letters, writePlan, writeQuestion, writeTerms } from './redis-wire.ts'
 
 export interface RedisStoreOptions {
   /**
-   * Stands before every key; a key is `<prefix>{<subject>}`, so that in a cluster the subject alone gives the slot.
+   * Stands before every key; a key is `<prefix>{<subject>}`, so that in a cluster the subject alone gives the slot;
+   * one that begins with `}` is written otherwise.
    *
    * @defaultValue 'sluice:'
    */
@@ -28,10 +30,11 @@ export interface RedisStoreOptions {
    */
   readonly deadlineMs?: number
   /**
-   * What a question is answered that Redis does not answer: `throw` a LimitsError `STORE_UNAVAILABLE`, `admit` it
+   * What a question is answered that Redis does not answer: `throw` a LimitsError (`STORE_UNAVAILABLE`,
+   * `STORE_NOT_READY`, `STORE_READ_ONLY`), `admit` it
    * uncounted, `refuse` it for a second, or decide in this process by a `share` of every limit, rounded down, so that
    * n processes with a share of 1/n together keep it. `cancel`, `block`, `restore`, `forget` and `has`
-   * throw in any case.
+   * throw in any case, and so does a key that holds something else (`STORE_STATE_INVALID`).
    *
    * @defaultValue 'throw'
    */
@@ -39,9 +42,10 @@ export interface RedisStoreOptions {
   /** Told of every call that Redis did not answer, whatever was answered in its place. */
   readonly onError?: (error: LimitsError) => void
   /**
-   * How long what counted is kept at least, ms; never shorter than the longest window that was asked.
+   * How long what counted is kept at least, ms; never shorter than the longest window that was asked. Longer lets a
+   * window grow later and be right at once, at the price of that memory for each subject.
    *
-   * @defaultValue 31 days
+   * @defaultValue 0: a key goes when the longest window that it was asked with is over, an eighth later at most
    */
   readonly retentionMs?: number
   /**
@@ -80,29 +84,28 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     'now',
   )
   const { prefix = 'sluice:', deadlineMs = 50, onUnavailable = 'throw', onError } = options
-  const { retentionMs = retentionMsDefault, packedMaxBytes, now } = options
+  const { retentionMs = 0, packedMaxBytes, now } = options
   const refuse = (reason: string): never => {
     throw new LimitsError('INVALID_ARGUMENT', reason)
   }
   if (typeof prefix !== 'string') refuse('prefix is a text')
-  if (!Number.isInteger(retentionMs) || retentionMs < 1)
-    refuse(`retentionMs is a whole number of milliseconds, 1 or more, not ${retentionMs}`)
+  if (!Number.isInteger(retentionMs) || retentionMs < 0)
+    refuse(`retentionMs is a whole number of milliseconds, 0 or more, not ${retentionMs}`)
   if (packedMaxBytes !== undefined && (!Number.isInteger(packedMaxBytes) || packedMaxBytes < 64))
     refuse(`packedMaxBytes is a whole number of bytes, 64 or more, not ${packedMaxBytes}`)
   if (now !== undefined && typeof now !== 'function')
     refuse('now is a function that returns epoch milliseconds')
   const run = scriptRunner(client, source)
-  const within = createDeadline(deadlineMs, onError)
+  const within = createDeadline(client, deadlineMs, onError)
   const fallback = createFallback(onUnavailable)
   const keep = String(retentionMs)
-  const key = (subject: string): string => `${prefix}{${subject}}`
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now())))
 
   const longBytes = packedMaxBytes ?? packedMaxBytesDefault
   const packed = packedMaxBytes === undefined ? [] : [String(packedMaxBytes)]
 
   function ask<T>(subject: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
-    const name = key(subject)
+    const name = keyOf(prefix, subject)
     return within(run('hash', name, args), read, (cause) =>
       isUnknownScript(cause) ? runByText(name, args) : undefined,
     )
@@ -187,8 +190,4 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     },
     has: (subjects) => Promise.all(subjects.map((subject) => tend('has', subject))),
   }
-}
-
-function isUnavailable(error: unknown): boolean {
-  return error instanceof LimitsError && error.code === 'STORE_UNAVAILABLE'
 }

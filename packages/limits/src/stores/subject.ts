@@ -6,7 +6,16 @@
 import type { Decision } from '../decision.ts'
 import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
-import { type BlockChange, blockId, type Kind, plainTerms, type RestoredEntry, type Terms } from '../store.ts'
+import {
+  type BlockChange,
+  blockId,
+  type Kind,
+  plainTerms,
+  type RestoredEntry,
+  type Terms,
+  unboundMs,
+  unclaimedMs,
+} from '../store.ts'
 import { Entry } from './entry.ts'
 import { Lane } from './lane.ts'
 import { Lanes } from './lanes.ts'
@@ -15,11 +24,12 @@ import { weigh } from './weigh.ts'
 
 /** Ids are looked through for forgotten ones when there are this many, and then each time they have doubled. */
 const idsMin = 64
-/** An id that no rule counted is known this long. */
-const unboundMs = 86_400_000
+/** A subject of which no window was ever asked is looked at again after this time. */
+const unaskedLookMs = 3_600_000
 const noLanes: readonly Lane[] = []
 
 export class Subject {
+  readonly key: string
   /** The plan for which `lane` and the choice of lanes are right. */
   #plan: Plan | undefined = undefined
   /** The lane of all streams of the plan at hand, where they share one. */
@@ -30,7 +40,8 @@ export class Subject {
   #idsMax = idsMin
 
   /** @param lanes what is known already, read from elsewhere */
-  constructor(lanes?: readonly Lane[]) {
+  constructor(key: string, lanes?: readonly Lane[]) {
+    this.key = key
     if (lanes === undefined || lanes.length === 0) return
     this.#lanes = new Lanes(undefined)
     this.#lanes.all = lanes
@@ -140,12 +151,6 @@ export class Subject {
     }
   }
 
-  get isEmpty(): boolean {
-    return (
-      this.ids === undefined && (this.#lanes?.all.every((lane) => lane.isEmpty) ?? this.lane?.isEmpty ?? true)
-    )
-  }
-
   /** The lanes of the plan at hand, each once. */
   get lanes(): readonly Lane[] {
     this.#lanes ??= new Lanes(this.lane)
@@ -236,24 +241,40 @@ export class Subject {
 
   /**
    * Drops what counted longer than `retentionMs` ago (or the longest window, where that is more) and bookings that
-   * are overdue by `overdueMs`. Answers whether nothing is left.
+   * are overdue. Answers when something of it may be over next, or undefined where nothing is left.
    */
-  expire(now: number, retentionMs: number, overdueMs: number): boolean {
+  expire(now: number, retentionMs: number): number | undefined {
     const all = this.#lanes?.all ?? (this.lane === undefined ? noLanes : [this.lane])
-    for (const lane of all) lane.dropUntil(now - Math.max(retentionMs, lane.windowMsMax), now - overdueMs)
+    for (const lane of all) lane.dropUntil(now - lane.keptMs(retentionMs), now - unclaimedMs)
     if (this.#lanes === undefined ? this.lane?.isEmpty === true : this.#lanes.dropEmpty()) {
       this.#plan = undefined
       this.lane = undefined
     }
-    if (this.ids !== undefined) this.#forgetIds(now, overdueMs)
-    return this.ids === undefined && this.lane === undefined && (this.#lanes?.all.length ?? 0) === 0
+    if (this.ids !== undefined) this.#forgetIds(now)
+    if (this.ids === undefined && this.lane === undefined && (this.#lanes?.all.length ?? 0) === 0)
+      return undefined
+    return this.#overAt(now, retentionMs)
+  }
+
+  #overAt(now: number, retentionMs: number): number {
+    let over = 0
+    const all = this.#lanes?.all ?? (this.lane === undefined ? noLanes : [this.lane])
+    for (const lane of all) {
+      const { fired, booked } = lane
+      if (lane.windowMsMax === 0) return now + unaskedLookMs
+      if (fired.length > 0) over = Math.max(over, fired[fired.length - 1]! + lane.keptMs(retentionMs))
+      if (booked.length > 0) over = Math.max(over, booked[booked.length - 1]! + unclaimedMs)
+    }
+    for (const { at, lanes } of this.ids?.values() ?? [])
+      if (lanes.length === 0) over = Math.max(over, at + unboundMs)
+    return over
   }
 
   /** Ids whose instants no lane retains any more are unknown again. */
-  #forgetIds(now: number, overdueMs: number): void {
+  #forgetIds(now: number, unclaimed = unclaimedMs): void {
     const ids = this.ids!
     for (const [id, { at, fired, lanes }] of ids) {
-      const bound = lanes.length === 0 ? unboundMs : overdueMs
+      const bound = lanes.length === 0 ? unboundMs : unclaimed
       const dropped =
         fired && lanes.length > 0 && lanes.every(({ fired: [first] }) => first === undefined || at < first)
       if (dropped || at <= now - bound) ids.delete(id)

@@ -6,7 +6,7 @@
 import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
 import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
-import { countIn, countUntil, earliest, type Free, freeAt, type Log } from '../rolling-window.ts'
+import { countIn, countUntil, earliest, type Free, freeAt, type Log, roomAt } from '../rolling-window.ts'
 import type { Kind, Terms } from '../store.ts'
 import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.ts'
 import { Entry } from './entry.ts'
@@ -144,6 +144,7 @@ function rowsOf(
       used: used[index]!,
       max: maxWritten,
       remaining: Math.max(0, maxWritten - (past - gone)),
+      available: roomAt(seats[stream]!.all(), maxWritten, windowMs, now),
       reserved: booked.length - countUntil(booked, now - windowMs) + ahead,
       freesAt: seats[stream]!.freeAt(max, windowMs, 1, now),
       resetAt: gone < past ? fired[gone]! + windowMs : now,

@@ -160,10 +160,12 @@ describe('the Redis store in trouble', () => {
     const limits = open({ deadlineMs: 20_000, retentionMs: 1 })
     await limits.take('short', [limit('gap', '1/50ms')])
     const ttl = await client.pttl('sluice:{short}')
-    assert.ok(ttl > 0 && ttl <= 52, `${ttl} ms to live`)
+    // An eighth longer than it must, so that not every call moves the end.
+    assert.ok(ttl > 0 && ttl <= 57, `${ttl} ms to live`)
     await limits.take('long', [limit('l', '1/h')])
     assert.ok((await client.pttl('sluice:{long}')) > 3_000_000)
-    await patient().take('month', [limit('l', '1/h')])
+    const retentionMs = 31 * 86_400_000
+    await open({ deadlineMs: 20_000, retentionMs }).take('month', [limit('l', '1/h')])
     assert.ok((await client.pttl('sluice:{month}')) > 30 * 86_400_000)
   })
 })

@@ -40,6 +40,11 @@ interface Pause {
   readonly end: () => void
 }
 
+/**
+ * As long as the longest window of a policy: what is filled in once must do for a policy that is changed later. The
+ * hand bounds how many subjects there are.
+ */
+const retentionMs = 31 * 86_400_000
 /** Places that the hand looks at when there are too many: of two that were not touched since, one is forgotten. */
 const looksPerSubject = 2
 /** Above so many fingerprints of one person those beyond their window are dropped. */
@@ -49,7 +54,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const { clock, factsOf } = options
   const { subjectsMax = 100_000 } = options
   const limits = createLimits({
-    store: memoryStore({ now: () => clock.now() }),
+    store: memoryStore({ now: () => clock.now(), retentionMs }),
     marginMs: options.marginMs,
   }).sync
   const subjects = new Map<string, Known>()

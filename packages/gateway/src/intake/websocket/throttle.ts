@@ -43,7 +43,7 @@ export function createThrottle({
 }: ThrottleOptions): Throttle {
   const longestMs = Math.max(0, ...windows.map((window) => window.windowMs)) + marginMs
   const rules: readonly Limit[] = windows.length === 0 ? [] : [limit('websocket', windows.map(textOf))]
-  const limits = createLimits({ store: memoryStore({ now: clock.now, retentionMs: longestMs }), marginMs })
+  const limits = createLimits({ store: memoryStore({ now: clock.now }), marginMs })
   const waiting: Waiting[] = []
   /** Of `waiting`: those before it have left. */
   let first = 0
