@@ -54,6 +54,8 @@ export function createComeback(options: ComebackOptions): Comeback {
   const rate = route.ratePerSecond ?? unlimitedPerSecond
   /** Up to where those were read whose repetition the budget did not allow; the others are behind them. */
   const heldUntil = new Map<Priority, string>()
+  /** Of these all pages were empty since the first. */
+  const empty = new Set<Priority>()
   /** Of those that are held, how many the next page is to pass besides the ones that may return. */
   const passing = new Map<Priority, number>()
   let beganAt: number | undefined
@@ -136,8 +138,12 @@ export function createComeback(options: ComebackOptions): Comeback {
       const isHeld = held > 0 && may.length === 0
       passing.set(priority, isHeld ? pageMax : isRead ? 0 : held)
       if (isRead && page.nextCursor === null) heldUntil.delete(priority)
-      else if (isRead && held > 0) heldUntil.set(priority, page.nextCursor!)
-      const isDone = isRead && page.nextCursor === null && held === 0 && cursor === undefined
+      else if (isRead && (held > 0 || page.items.length === 0)) heldUntil.set(priority, page.nextCursor!)
+      // A page may end early and empty: then the next one is looked at, and nothing is left where all were empty.
+      if (page.items.length > 0) empty.delete(priority)
+      else if (cursor === undefined) empty.add(priority)
+      const isWhole = cursor === undefined || empty.has(priority)
+      const isDone = isRead && page.nextCursor === null && held === 0 && isWhole
       if (!isDone || !returned.every(Boolean)) perhaps.add(priority)
       return returned.filter(Boolean).length
     } catch (error) {
@@ -162,6 +168,7 @@ export function createComeback(options: ComebackOptions): Comeback {
   return {
     note(priority) {
       perhaps.add(priority)
+      empty.delete(priority)
       beganAt = undefined
     },
     wake,

@@ -24,7 +24,14 @@ interface Scene {
   readonly clock: VirtualClock
   readonly comeback: Comeback
   /** What the route says now. */
-  readonly state: { freeAt: number | undefined; empty: boolean; budget: number; applied: boolean }
+  readonly state: {
+    freeAt: number | undefined
+    empty: boolean
+    budget: number
+    applied: boolean
+    /** Whether the first page of each list is empty, and not the last. */
+    emptyPages: number
+  }
   /** What has returned, in order, with its instant. */
   readonly returned: { readonly at: number; readonly id: string }[]
   readonly queued: { size: number; critical: number }
@@ -38,7 +45,7 @@ interface Scene {
 
 function setUp({ ratePerSecond = 100, leaves = true }: Setup = {}): Scene {
   const clock = createVirtualClock(0)
-  const state = { freeAt: 0 as number | undefined, empty: false, budget: 0, applied: true }
+  const state = { freeAt: 0 as number | undefined, empty: false, budget: 0, applied: true, emptyPages: 0 }
   const graves: Dead[] = []
   const returned: { readonly at: number; readonly id: string }[] = []
   const queued = { size: 0, critical: 0 }
@@ -58,6 +65,10 @@ function setUp({ ratePerSecond = 100, leaves = true }: Setup = {}): Scene {
     store: {
       async deadLetters({ priority, limit, cursor = '' }) {
         const of = graves.filter((dead) => dead.priority === priority && dead.id > cursor)
+        if (state.emptyPages > 0 && cursor === '') {
+          read.pages += 1
+          return { items: [], nextCursor: '!' }
+        }
         const items = of.slice(0, limit).map(notificationOf)
         read.pages += 1
         read.rows += items.length
@@ -317,4 +328,17 @@ test('a stop waits for those that are returning, and nothing returns after it', 
   comeback.changed()
   await clock.runUntil(10 * second)
   assert.equal(returned.length, 1)
+})
+
+test('a page that ends early and empty is not the end: those behind it return, and then it is quiet', async () => {
+  const { state, comeback, bury, returned, read, ticks } = setUp()
+  state.emptyPages = 1
+  bury(3)
+  comeback.note('normal')
+  comeback.wake()
+  await ticks(20)
+  assert.equal(returned.length, 3)
+  const { pages } = read
+  await ticks(20)
+  assert.equal(read.pages, pages, 'nothing is looked for any more')
 })

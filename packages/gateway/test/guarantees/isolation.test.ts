@@ -180,6 +180,10 @@ test('lists, filters and cursors show the own alone', async () => {
     '?status=scheduled,delivered,suppressed',
   ]) {
     const reply = await asBeta('GET', `${base}/notifications${query}`)
+    if (query.includes('cursor')) {
+      assert.equal(reply.status, 400, 'a place in the list of another says nothing here')
+      continue
+    }
     assert.equal(reply.status, 200, reply.text)
     for (const item of reply.body.items as { tenant: string }[]) assert.equal(item.tenant, 'beta')
   }

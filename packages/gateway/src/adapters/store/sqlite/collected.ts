@@ -4,7 +4,6 @@
  */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import type { RowPage } from './listing.ts'
-import { cursorOf, readCursor } from './listing.ts'
 import type { Row } from './rows.ts'
 import { columns, requestLengthOf, seqOf } from './rows.ts'
 
@@ -34,7 +33,7 @@ export function prepareCollected(db: DatabaseSync): Collected {
     let length = 0
     for (const row of items.iterate(digestId, after) as unknown as Iterable<Row>) {
       if (rows.length === limit || length >= pageLengthMax)
-        return { rows, nextCursor: cursorOf([seqOf(rows.at(-1)!)]) }
+        return { rows, nextCursor: String(seqOf(rows.at(-1)!)) }
       rows.push(row)
       length += requestLengthOf(row)
     }
@@ -43,8 +42,7 @@ export function prepareCollected(db: DatabaseSync): Collected {
 
   return {
     digestItems(digestId, cursor, limit) {
-      const [after = 0] = readCursor(cursor ?? undefined, 1) ?? []
-      return read(digestId, after, limit)
+      return read(digestId, Number(cursor ?? 0), limit)
     },
 
     orphans(cursor, limit) {

@@ -7,6 +7,7 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
 import { makeFolder, makePrivate, makePrivateFile } from '../../folder.ts'
+import { makeCursorKey } from './cursor.ts'
 import { damaged, diskFault, isBusy, isDamage } from './faults.ts'
 import type { HashKey } from './hash.ts'
 import { isBrokenInside } from './log.ts'
@@ -57,6 +58,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
     if (small) checkHealth(db, path)
     migrate(db, path)
     checkSchema(db, path)
+    makeKeys(db)
     return { db, small, hashKey: hashKeyOf(db), unlock }
   } catch (error) {
     db.close()
@@ -79,12 +81,24 @@ export function connect({ path, cacheMib = 32, sizeMaxMib }: DatabaseOptions): D
   }
 }
 
+/** A connection that only reads, beside the one that writes. */
+export function connectReader(path: string, cacheMib: number): DatabaseSync {
+  const db = new DatabaseSync(path, { readOnly: true })
+  db.exec(`PRAGMA cache_size = ${-cacheMib * 1024}; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 100;`)
+  return db
+}
+
 /** The file's own secret: see hash.ts. */
 export function hashKeyOf(db: DatabaseSync): HashKey {
-  const [k0, k1] = crypto.getRandomValues(new Int32Array(2))
-  db.prepare("INSERT OR IGNORE INTO meta VALUES ('k0', ?), ('k1', ?)").run(k0!, k1!)
   const select = db.prepare('SELECT value FROM meta WHERE name = ?')
   return { k0: Number(select.get('k0')?.value), k1: Number(select.get('k1')?.value) }
+}
+
+/** The secrets of the file, where it has none yet. */
+function makeKeys(db: DatabaseSync): void {
+  const [k0, k1] = crypto.getRandomValues(new Int32Array(2))
+  db.prepare("INSERT OR IGNORE INTO meta VALUES ('k0', ?), ('k1', ?)").run(k0!, k1!)
+  makeCursorKey(db)
 }
 
 /** Whether the run before this one did not end by `markClosed`. */

@@ -18,14 +18,15 @@ import { diskFault, isDamage } from './faults.ts'
 import { prepareHistory } from './history.ts'
 import { prepareJobs } from './jobs.ts'
 import { prepareKnown } from './known.ts'
-import { prepareListing } from './listing.ts'
 import { prepareNotificationWrites } from './notifications.ts'
+import { prepareReads } from './reads.ts'
 import { prepareRecipients } from './recipients.ts'
 import { createRegister } from './register.ts'
 import { prepareScan } from './scan.ts'
 import { prepareTallies } from './tallies.ts'
 import type { Tape } from './tape.ts'
 import { changesOf } from './tape.ts'
+import { prepareWaiting } from './waiting.ts'
 import type { Outcome } from './writer.ts'
 import { createWriter } from './writer.ts'
 
@@ -85,7 +86,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const answers = prepareAnswers(db, key)
   const jobs = prepareJobs(db)
   const register = createRegister(db, key)
-  const listing = prepareListing(db, register)
+  const waiting = prepareWaiting(db, register)
   const admissions = prepareAdmissions(db, register)
   const history = prepareHistory(db, tallies, register)
   const notifications = prepareNotificationWrites(db, register)
@@ -103,6 +104,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     register,
     due: dueIndex,
   })
+  const reads = prepareReads(db)
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
 
   function verifyIndexes(): void {
@@ -129,9 +131,11 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   }
 
   const questions = {
-    ...listing,
+    ...reads,
+    ...waiting,
     ...prepareCollected(db),
     scan: prepareScan(db),
+    notedRows: register.notedRows,
     admissions: admissions.read,
     inLine: admissions.inLine,
     known: prepareKnown(db, register),
@@ -141,7 +145,6 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     job: jobs.find,
     jobWork: jobs.work,
     runningJobs: jobs.running,
-    jobMembers: jobs.members,
     openDigest: digests.find,
     dueDigests: digests.due,
     nextDigestAt: digests.earliest,

@@ -3,9 +3,8 @@
  * text of up to some megabytes that is written once; moving on rewrites the short row only.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { Job, Notification } from '../../../model.ts'
+import type { Job } from '../../../model.ts'
 import type { JobWork } from '../../../ports.ts'
-import { statusOf } from './codes.ts'
 import { checkSum, sumOf } from './sum.ts'
 import type { ShortJobWrite } from './tape.ts'
 
@@ -17,7 +16,6 @@ export interface Jobs {
   find(tenant: string, id: string): Job | undefined
   work(name: JobName): JobWork | undefined
   running(): readonly Job[]
-  members(name: JobName): readonly Pick<Notification, 'id' | 'status'>[]
   /** Drops up to `max` that have ended, are older and have no notification left; returns how many. */
   prune(before: number, max: number): number
 }
@@ -39,8 +37,6 @@ export function prepareJobs(db: DatabaseSync): Jobs {
   const running = db.prepare(
     `SELECT ${columns} FROM job_work w CROSS JOIN jobs j USING (id) ORDER BY j.created_at, w.rowid`,
   )
-  const members = db.prepare(`SELECT n.id, s.status FROM notifications n INDEXED BY by_job
-    CROSS JOIN states s USING (seq) WHERE n.job = ? AND n.tenant = ? ORDER BY n.seq`)
   const prune = db.prepare(`DELETE FROM jobs WHERE id IN (SELECT id FROM jobs j WHERE created_at < ?
     AND status <> 'running' AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.job = j.id) LIMIT ?)`)
 
@@ -70,10 +66,6 @@ export function prepareJobs(db: DatabaseSync): Jobs {
       return JSON.parse(row.body as string) as JobWork
     },
     running: () => running.all().map(readJob),
-    members: ({ tenant, id }) =>
-      members
-        .all(id, tenant)
-        .map((row) => ({ id: row.id as string, status: statusOf(row.status as number) })),
     prune: (before, max) => Number(prune.run(before, max).changes),
   }
 }

@@ -5,6 +5,7 @@
 import type { DatabaseOptions } from './database.ts'
 import type { Fault, Questions, Result } from './engine.ts'
 import type { HashKey } from './hash.ts'
+import type { Reader } from './reader.ts'
 import type { Tape } from './tape.ts'
 
 export interface Link {
@@ -16,6 +17,8 @@ export interface Link {
     name: Name,
     ...args: Parameters<Questions[Name]>
   ): Promise<ReturnType<Questions[Name]>>
+  /** Asks what only reads, beside what is written: of a thread there is one more for it. */
+  read: Reader['read']
   /** What the last claim came to, from the moment at which its answer is here. */
   claimedUntil(): number
   /** Asks `close` and gives the file up. */

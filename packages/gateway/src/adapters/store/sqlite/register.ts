@@ -17,6 +17,8 @@ export interface Register extends Pick<HashIndex, 'fold' | 'settle' | 'notedHash
   remove(tenant: string, recipient: string, seq: number): void
   /** @throws damage where a row is missing. Reads all of them. */
   verify(): void
+  /** Of a person's rows those that no table names yet, and maybe others'. */
+  notedRows(tenant: string, recipient: string): readonly number[]
   /** Bound to the two parameters of `rowsOf`; `undefined` where nothing can be the person's. */
   lookup(tenant: string, recipient: string): readonly [hash: number, noted: string] | undefined
 }
@@ -54,6 +56,7 @@ export function createRegister(db: DatabaseSync, key: HashKey): Register {
     nextSeq: () => next++,
     add: (tenant, recipient, seq) => index.add(hash(tenant, recipient), seq),
     remove: (tenant, recipient, seq) => index.remove(hash(tenant, recipient), seq),
+    notedRows: (tenant, recipient) => JSON.parse(index.noted(hash(tenant, recipient))) as readonly number[],
     lookup(tenant, recipient) {
       const hashed = hash(tenant, recipient)
       const noted = index.noted(hashed)

@@ -62,6 +62,12 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     return link.ask(name, ...args)
   }
 
+  /** What only reads, beside what is written. */
+  const read: Link['read'] = async (name, ...args) => {
+    if (!isOpen) throw closed(path)
+    return link.read(name, ...args)
+  }
+
   const strangers = createStrangers(link.hashKey)
   // Where that fails or is cut short by a close, nobody is a stranger, and everybody is asked for.
   strangers.load(pageAfter).catch(() => {})
@@ -78,14 +84,14 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
   }
 
   /** Rows become values here, and a sum that is wrong becomes known. */
-  function read<T>(rows: readonly Row[], reader: (row: Row) => T): readonly T[] {
+  function valuesOf<T>(rows: readonly Row[], reader: (row: Row) => T): readonly T[] {
     try {
       return rows.map(reader)
     } catch (error) {
       throw raise(faultOf(error, path))
     }
   }
-  const notifications = (rows: readonly Row[]): readonly Notification[] => read(rows, readNotification)
+  const notifications = (rows: readonly Row[]): readonly Notification[] => valuesOf(rows, readNotification)
 
   /** Slice after slice, with room for commits between them. */
   async function untilDone(slice: () => Promise<boolean>): Promise<void> {
@@ -101,15 +107,17 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       return await committed
     },
     async notification(tenant, id) {
-      const row = await ask('notification', tenant, id)
+      const row = await read('notification', tenant, id)
       return row === undefined ? undefined : notifications([row])[0]
     },
     async list(query) {
-      const { rows, nextCursor } = await ask('list', query)
+      const { recipient } = query
+      const noted = recipient === undefined ? [] : await ask('notedRows', query.tenant, recipient)
+      const { rows, nextCursor } = await read('list', query, noted)
       return { items: notifications(rows), nextCursor }
     },
     async deadLetters(query) {
-      const { rows, nextCursor } = await ask('deadLetters', query)
+      const { rows, nextCursor } = await read('deadLetters', query)
       return { items: notifications(rows), nextCursor }
     },
     async scan(query) {
@@ -126,9 +134,9 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     async admissions(query) {
       const { tenant, recipient } = query
       if (isOpen && recipient !== undefined && strangers.has('notifications', tenant, recipient)) return []
-      return read(await ask('admissions', query), readAdmission)
+      return valuesOf(await ask('admissions', query), readAdmission)
     },
-    inLine: async (query) => read(await ask('inLine', query), readAdmission),
+    inLine: async (query) => valuesOf(await ask('inLine', query), readAdmission),
     claimDue: async (until, limit) => notifications(await ask('claimDue', until, limit)),
     claimedUntil: link.claimedUntil,
     unclaim: (given) =>
@@ -153,7 +161,7 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     job: (tenant, id) => ask('job', tenant, id),
     jobWork: ({ tenant, id }) => ask('jobWork', { tenant, id }),
     runningJobs: () => ask('runningJobs'),
-    jobMembers: ({ tenant, id }) => ask('jobMembers', { tenant, id }),
+    jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
     accounts: () => ask('accounts'),
     tallies: () => ask('tallies'),
     async ping() {

@@ -29,6 +29,7 @@ export function openStraight(options: LinkOptions): Link {
         throw errorOf(fault)
       }
     },
+    read: (name, ...args) => link.ask(name, ...args) as Promise<never>,
     claimedUntil: () => engine.claimedUntil(),
     close: () => link.ask('close').finally(unlock),
   }

@@ -11,6 +11,7 @@ import type { Fault, Questions, Result } from './engine.ts'
 import { errorOf } from './engine.ts'
 import { retryAfterMs } from './faults.ts'
 import type { Link, LinkOptions } from './link.ts'
+import { createReader } from './reader.ts'
 import type { Tape } from './tape.ts'
 
 /** What a thread begins with. */
@@ -68,6 +69,7 @@ export function openThreaded(options: LinkOptions): Link {
     env: environment(),
     resourceLimits: { maxYoungGenerationSizeMb },
   })
+  const reader = createReader(path, onFault)
   const waiting = new Map<number, Waiting>()
   let outbox: Sent[] = []
   let lastId = startId
@@ -137,9 +139,12 @@ export function openThreaded(options: LinkOptions): Link {
     hashKey,
     write: (tape) => send(tape.ends.length, (id) => ({ id, tape })),
     ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
+    read: reader.read,
     claimedUntil: () => claimedUntil,
     async close() {
       try {
+        // First, so that the writer is the last to close and folds the log into the file.
+        await reader.close()
         await link.ask('close')
       } finally {
         await worker.terminate()

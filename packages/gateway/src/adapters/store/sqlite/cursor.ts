@@ -1,0 +1,74 @@
+/**
+ * Cursors of lists: a place in an order, sealed, so that it tells its bearer nothing. What stands in it open would be
+ * the number of everybody's notifications. AES-128-GCM under a key of the file's own; the nonce is made of the place,
+ * so that a place has one cursor. A cursor is good for the tenant whose list answered it.
+ */
+import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
+import type { DatabaseSync } from 'node:sqlite'
+import { SluiceError } from '../../../errors.ts'
+
+export interface Cursors {
+  /** `scope` is the tenant whose list it is; empty for a list over all of them. */
+  seal(place: readonly number[], scope: string): string
+  /** @throws SluiceError INVALID_REQUEST for what is not a cursor of so many numbers in this scope */
+  open(cursor: string, parts: number, scope: string): readonly number[]
+}
+
+const algorithm = 'aes-128-gcm'
+const keyBytes = 16
+const nonceBytes = 12
+const tagBytes = 16
+const keyName = 'cursor'
+
+/** Makes the key where there is none yet. */
+export function makeCursorKey(db: DatabaseSync): void {
+  const key = crypto.getRandomValues(new Uint8Array(2 * keyBytes))
+  db.prepare('INSERT OR IGNORE INTO meta VALUES (?, ?)').run(keyName, key)
+}
+
+export function createCursors(db: DatabaseSync): Cursors {
+  const secret = Buffer.from(
+    db.prepare('SELECT value FROM meta WHERE name = ?').get(keyName)?.value as Uint8Array,
+  )
+  const key = secret.subarray(0, keyBytes)
+  const nonceKey = secret.subarray(keyBytes)
+
+  function decrypt(bytes: Buffer, scope: string): string | undefined {
+    if (bytes.length <= nonceBytes + tagBytes) return undefined
+    const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceBytes))
+    decipher.setAAD(Buffer.from(scope))
+    decipher.setAuthTag(bytes.subarray(-tagBytes))
+    try {
+      return (
+        decipher.update(bytes.subarray(nonceBytes, -tagBytes), undefined, 'utf8') + decipher.final('utf8')
+      )
+    } catch {
+      return undefined
+    }
+  }
+
+  return {
+    seal(place, scope) {
+      const text = place.join('.')
+      const nonce = createHmac('sha256', nonceKey)
+        .update(`${scope}\0${text}`)
+        .digest()
+        .subarray(0, nonceBytes)
+      const cipher = createCipheriv(algorithm, key, nonce)
+      cipher.setAAD(Buffer.from(scope))
+      const sealed = Buffer.concat([nonce, cipher.update(text), cipher.final(), cipher.getAuthTag()])
+      return sealed.toString('base64url')
+    },
+    open(cursor, parts, scope) {
+      const bytes = Buffer.from(cursor, 'base64url')
+      const numbers = decrypt(bytes, scope)?.split('.').map(Number)
+      // Written anew it must be the same: Node reads past a letter too much.
+      if (numbers?.length !== parts || bytes.toString('base64url') !== cursor) {
+        throw new SluiceError('INVALID_REQUEST', 'The cursor is not one that this list has answered.', {
+          errors: [{ path: '/cursor', message: 'must be the nextCursor of an earlier answer' }],
+        })
+      }
+      return numbers
+    },
+  }
+}
