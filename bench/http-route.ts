@@ -87,7 +87,7 @@ async function sluice(): Promise<number> {
       dataMaxBytes: 65_536,
     },
     policy: {} as HttpServerOptions['policy'],
-    templates: { has: () => true },
+    templates: { has: () => true, hasSubject: () => true },
     channels: ['email'],
     pools: () => [],
     log: console,

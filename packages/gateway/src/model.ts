@@ -173,6 +173,7 @@ export type Content = {
   readonly text?: string
   readonly html?: string
   readonly title?: string
+  readonly mrkdwn?: string // Slack's markup, of a template only: its values are escaped.
 }
 
 export type JsonValue =

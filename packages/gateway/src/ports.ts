@@ -342,6 +342,8 @@ export interface Hub {
 
 export interface Templates {
   has(name: string): boolean
+  /** Whether it has a subject for this channel. */
+  hasSubject(name: string, channel: Channel): boolean
   /** Throws INVALID_REQUEST where the template cannot be rendered for this channel and data. */
   render(name: string, channel: Channel, locals: JsonObject): Content
 }

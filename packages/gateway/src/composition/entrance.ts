@@ -1,6 +1,6 @@
 /** The HTTP server, and with keys the one who asks for tokens. Loaded when it opens: most commands never need it. */
 import { type TenantConfig, tenantOf } from '../config/config.ts'
-import { selfAddressed } from '../config/pools.ts'
+import { needsSubject, selfAddressed } from '../config/pools.ts'
 import type { PlatformUsage, PoolReport } from '../doors.ts'
 import type { Authenticate } from '../intake/identity.ts'
 import type { HttpServer } from '../intake/server.ts'
@@ -64,6 +64,7 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
         links,
         channels: [...new Set(dispatch.pools.map((pool) => pool.channel))],
         selfAddressed: selfAddressed(config.pools),
+        needsSubject: needsSubject(config.pools),
         pools,
         poolCounts: () => dispatch.pools.map(dispatch.watch.countsOf),
         clock,

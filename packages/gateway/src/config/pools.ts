@@ -103,6 +103,13 @@ export function selfAddressed(pools: readonly PoolConfig[]): ReadonlySet<Channel
   )
 }
 
+/** Channels on which some provider takes nothing without a subject: nobody knows which of them will carry it. */
+export function needsSubject(pools: readonly PoolConfig[]): ReadonlySet<Channel> {
+  return new Set(
+    pools.filter(({ provider }) => providers[provider].needsSubject).map(({ channel }) => channel),
+  )
+}
+
 /** How each account of the sandbox behaves, by id, in the words of its adapter. */
 export function sandboxBehaviours(pools: readonly PoolConfig[]): Readonly<Record<string, JsonObject>> {
   const accounts = pools.filter(({ provider }) => provider === 'sandbox').flatMap((pool) => pool.accounts)

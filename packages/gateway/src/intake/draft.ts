@@ -16,11 +16,13 @@ import { invalidRequest } from './validation.ts'
 
 /** What this installation can send. */
 export interface Offer {
-  readonly templates: Pick<Templates, 'has'>
+  readonly templates: Pick<Templates, 'has' | 'hasSubject'>
   /** The channels that a pool serves. */
   readonly channels: ReadonlySet<Channel>
   /** Those on which the accounts themselves say where to. */
   readonly selfAddressed: ReadonlySet<Channel>
+  /** Those with a provider that takes nothing without a subject. */
+  readonly needsSubject: ReadonlySet<Channel>
   readonly dataMaxBytes: number
 }
 
@@ -53,11 +55,18 @@ export function readMessage(body: Message, now: number, offer: Offer): Common {
     })
   }
   // Beside a template, content is what is said, and the template what digests and limits select by.
-  if (content !== undefined) checkContent(channel, content, faults)
+  if (content !== undefined) checkContent(channel, content, offer, faults)
   else if (template === undefined)
     faults.push({ path: '/content', message: 'is required where there is no template' })
   if (template !== undefined && !offer.templates.has(template)) {
     faults.push({ path: '/template', message: 'is not the name of a template' })
+  } else if (
+    template !== undefined &&
+    content === undefined &&
+    offer.needsSubject.has(channel) &&
+    !offer.templates.hasSubject(template, channel)
+  ) {
+    faults.push({ path: '/template', message: `has no subject for ${channel}, and its provider needs one` })
   }
   const sendAt = body.sendAt === undefined ? undefined : parseInstant(body.sendAt)
   const expiresAt = body.expiresAt === undefined ? undefined : parseInstant(body.expiresAt)
@@ -79,7 +88,14 @@ export function readMessage(body: Message, now: number, offer: Offer): Common {
   return common
 }
 
-function checkContent(channel: Channel, content: Content, faults: FieldError[]): void {
+function checkContent(
+  channel: Channel,
+  content: Content,
+  { needsSubject }: Pick<Offer, 'needsSubject'>,
+  faults: FieldError[],
+): void {
+  if (needsSubject.has(channel) && (content.subject ?? content.title ?? '').trim() === '')
+    faults.push({ path: '/content/subject', message: `is required: the provider of ${channel} needs one` })
   for (const { anyOf } of contentNeeds[channel]) {
     if (anyOf.some((field) => content[field] !== undefined)) continue
     const path = anyOf.length === 1 ? `/content/${anyOf[0]}` : '/content'

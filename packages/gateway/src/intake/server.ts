@@ -73,12 +73,14 @@ export interface HttpServerOptions {
   readonly store: Store
   readonly ledger: Ledger
   readonly policy: Policy
-  readonly templates: Pick<Templates, 'has'>
+  readonly templates: Pick<Templates, 'has' | 'hasSubject'>
   readonly people: People
   /** Those that a pool serves. */
   readonly channels: readonly Channel[]
   /** Those on which the accounts themselves say where to. @defaultValue none */
   readonly selfAddressed?: ReadonlySet<Channel>
+  /** Those with a provider that takes nothing without a subject. @defaultValue none */
+  readonly needsSubject?: ReadonlySet<Channel>
   readonly pools: () => readonly PoolReport[]
   readonly poolCounts?: () => readonly PoolCounts[]
   readonly queue?: Pick<Queue, 'size'>
@@ -188,6 +190,7 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
     templates,
     channels: new Set(channels),
     selfAddressed: options.selfAddressed ?? new Set(),
+    needsSubject: options.needsSubject ?? new Set(),
     dataMaxBytes: config.dataMaxBytes,
   }
   const idempotency = createIdempotency({ store, clock })

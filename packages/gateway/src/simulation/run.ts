@@ -95,7 +95,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
 }
 
 /** What a message says has no part in when it may leave, and rendering took a quarter of the time. */
-const wordless: Templates = { has: () => true, render: () => ({ text: '' }) }
+const wordless: Templates = { has: () => true, hasSubject: () => true, render: () => ({ text: '' }) }
 
 /** The gateway answers when its commit is written, which is when virtual time comes to rest. */
 async function admit(gateway: Gateway, clock: VirtualClock, drafts: readonly Draft[]): Promise<number> {

@@ -71,6 +71,7 @@ function setUp({ send, template, becomes = 'delivered', suspects }: Setup) {
     composer: {
       templates: {
         has: () => true,
+        hasSubject: () => true,
         render: () => {
           throw new Error('no such filter')
         },

@@ -96,7 +96,7 @@ export async function startStub({ parts = {}, ...config }: StubOptions = {}): Pr
       version: 1,
       limits: [{ name: 'all', for: 'any', max: ['5/day'], over: 'delay' }],
     }),
-    templates: { has: (name) => name === 'new-comment' },
+    templates: { has: (name) => name === 'new-comment', hasSubject: (name) => name === 'new-comment' },
     channels: channels.filter((channel) => channel !== 'slack'),
     pools: () => [],
     log: {

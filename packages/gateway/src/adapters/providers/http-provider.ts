@@ -179,6 +179,11 @@ export function recipientBusy(answer: HttpAnswer): SendResult {
   return { outcome: 'failed', detail: detailOf(answer), blameless: true }
 }
 
+/** It may or may not have been carried out. */
+export function unknown(answer: HttpAnswer): SendResult {
+  return { outcome: 'unknown', detail: detailOf(answer) }
+}
+
 /** An option of an account that has been checked to be a text. */
 export function textOption(account: Account, name: string): string | undefined {
   const value = account.options[name]

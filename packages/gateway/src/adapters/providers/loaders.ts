@@ -21,13 +21,13 @@ const loaders = {
     const { createFcmProvider } = await import('./fcm.ts')
     return createFcmProvider({ clock, deadlineMs })
   },
-  async sendgrid({ deadlineMs }) {
+  async sendgrid({ clock, deadlineMs }) {
     const { createSendgridProvider } = await import('./sendgrid.ts')
-    return createSendgridProvider({ deadlineMs })
+    return createSendgridProvider({ clock, deadlineMs })
   },
-  async smtp({ deadlineMs }) {
+  async smtp({ clock, deadlineMs }) {
     const { createSmtpProvider } = await import('./smtp.ts')
-    return createSmtpProvider({ deadlineMs })
+    return createSmtpProvider({ clock, deadlineMs })
   },
   async ses(surroundings) {
     const { createSesProvider } = await import('./ses.ts')

@@ -9,6 +9,8 @@ import type { SendResult } from '../../ports.ts'
 const firstMs = 60_000
 const longestMs = 3_600_000
 
+type RateLimited = Extract<SendResult, { readonly outcome: 'rate_limited' }>
+
 interface Block {
   waitMs: number
   /** Epoch ms. */
@@ -19,9 +21,16 @@ export class QuotaBackoff {
   /** By account id: as many as are configured. */
   readonly #blocks = new Map<string, Block>()
 
-  /** A result that says that the quota is used up, with how long to wait. Calls of one moment count once. */
-  used(account: string, result: SendResult, now: number): SendResult {
-    if (result.outcome !== 'rate_limited') return result
+  /**
+   * What a call came to, with how long to wait where it says that the quota is used up. Calls of one moment count
+   * once, and one that was under way when the quota ended says nothing when it is delivered.
+   */
+  heard(account: string, result: SendResult, isQuota: boolean, now: number): SendResult {
+    if (result.outcome === 'delivered') this.#delivered(account, now)
+    return isQuota && result.outcome === 'rate_limited' ? this.#used(account, result, now) : result
+  }
+
+  #used(account: string, result: RateLimited, now: number): SendResult {
     const before = this.#blocks.get(account)
     let block = before
     if (block === undefined || now >= block.until) {
@@ -32,8 +41,7 @@ export class QuotaBackoff {
     return { ...result, retryAfter: String(Math.ceil((block.until - now) / 1_000)) }
   }
 
-  /** A message has gone through. One that was under way when the quota ended says nothing. */
-  delivered(account: string, now: number): void {
+  #delivered(account: string, now: number): void {
     const block = this.#blocks.get(account)
     if (block !== undefined && now >= block.until) this.#blocks.delete(account)
   }

@@ -2,7 +2,7 @@
  * Mail over SendGrid's Web API v3: one personalization with one recipient a call. SendGrid knows no key that would
  * drop a repetition. Source: https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send
  */
-import type { Account, Message, Provider, SendResult } from '../../ports.ts'
+import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
 import type { HttpAnswer } from './http-call.ts'
 import {
   type Composed,
@@ -15,6 +15,8 @@ import {
   textOption,
 } from './http-provider.ts'
 import { isHeaderSafe, parseMailbox, parseSender } from './mail-address.ts'
+import { QuotaBackoff } from './quota-backoff.ts'
+import { isSendingQuota } from './smtp-reply.ts'
 
 interface Refusal {
   readonly errors: readonly { readonly message?: string; readonly field?: string | null }[]
@@ -22,9 +24,25 @@ interface Refusal {
 
 const usualUrl = 'https://api.sendgrid.com'
 
-export function createSendgridProvider(options: HttpProviderOptions = {}): Provider {
+export interface SendgridOptions extends HttpProviderOptions {
+  /** Tells when a quota that is used up is tried again. @defaultValue the machine's */
+  readonly clock?: Pick<Clock, 'now'>
+}
+
+export function createSendgridProvider(options: SendgridOptions = {}): Provider {
+  const clock = options.clock ?? { now: () => Date.now() }
+  const quotas = new QuotaBackoff()
   return createHttpProvider(
-    { name: 'sendgrid', channels: ['email'], idempotent: false, compose, judge, check },
+    {
+      name: 'sendgrid',
+      channels: ['email'],
+      idempotent: false,
+      compose,
+      judge(answer, account) {
+        return quotas.heard(account.id, judge(answer), isSendingQuota(answer.text), clock.now())
+      },
+      check,
+    },
     options,
   )
 }
@@ -45,8 +63,11 @@ function compose(message: Message, account: Account): Composed | SendResult {
   if ('fault' in to) return { outcome: 'rejected', invalidAddress: true, detail: to.fault }
   const { id, content, unsubscribeUrl } = message
   const subject = content.subject ?? content.title ?? ''
-  if (!isHeaderSafe(subject))
-    return { outcome: 'rejected', invalidAddress: false, detail: 'the subject holds a control character' }
+  if (subject === '' || !isHeaderSafe(subject)) {
+    const fault =
+      subject === '' ? 'there is no subject, and SendGrid needs one' : 'the subject holds a control character'
+    return { outcome: 'rejected', invalidAddress: false, detail: fault }
+  }
   const parts = [
     ...(content.text === undefined ? [] : [{ type: 'text/plain', value: content.text }]),
     ...(content.html === undefined ? [] : [{ type: 'text/html', value: content.html }]),
@@ -83,13 +104,16 @@ function judge(answer: HttpAnswer): SendResult {
   }
   if (status === 429)
     return rateLimited(answer, headers['retry-after'] ?? resetOf(headers['x-ratelimit-reset']))
+  // “Maximum credits exceeded”: the plan's mails of the day are used up. It is said with 401.
+  if (status === 401 && isSendingQuota(answer.text)) return rateLimited(answer)
   // A key that is wrong, a sender that is not verified, an account that is suspended: none is the message's fault.
   if (status === 401 || status === 403 || status >= 500) return failed(answer)
-  const { errors = [] } = jsonOf<Refusal>(answer)
-  return rejected(
-    answer,
-    errors.some(({ field }) => /^personalizations\.\d+\.to/.test(field ?? '')),
-  )
+  const { errors } = jsonOf<Refusal>(answer)
+  // What names no errors is no answer of SendGrid's: something in between, or another address than it should be.
+  if (!Array.isArray(errors)) return status === 413 ? rejected(answer) : failed(answer)
+  const isAbout = (field: RegExp): boolean => errors.some((error) => field.test(error?.field ?? ''))
+  if (isAbout(/^from\b/)) return failed(answer)
+  return rejected(answer, isAbout(/^personalizations\.\d+\.to/))
 }
 
 /** `X-RateLimit-Reset` is an instant in Unix seconds; what it says as `Retry-After` would. */

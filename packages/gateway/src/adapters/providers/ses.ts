@@ -6,7 +6,7 @@
  */
 import { AwsV4Signer } from 'aws4fetch'
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
-import type { HttpAnswer } from './http-call.ts'
+import { detailOf, type HttpAnswer } from './http-call.ts'
 import {
   type Composed,
   createHttpProvider,
@@ -19,36 +19,50 @@ import {
 } from './http-provider.ts'
 import { isHeaderSafe, parseMailbox, parseSender, type Sender } from './mail-address.ts'
 import { composeMail } from './mail-mime.ts'
+import { QuotaBackoff } from './quota-backoff.ts'
+import { isSendingQuota, judgeUnverified, unverifiedIdentities } from './smtp-reply.ts'
 
 export interface SesOptions extends HttpProviderOptions {
   /** Gives the header Date and the instant of the signature. */
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** Above the sending rate, or above the quota of the day. */
-const tooFast: ReadonlySet<string> = new Set([
-  'TooManyRequestsException',
-  'LimitExceededException',
-  'ThrottlingException',
-  'Throttling',
-])
-/** A sender that is not verified, and an account that may not send, concern every mail. */
+/** Without `Exception`, which some of AWS's servers leave out. Above the sending rate, or above the quota of the day. */
+const tooFast: ReadonlySet<string> = new Set(['TooManyRequests', 'LimitExceeded', 'Throttling'])
+/**
+ * A sender that is not verified, an account that may not send, and a key that is not good concern every mail.
+ * https://docs.aws.amazon.com/ses/latest/APIReference-V2/CommonErrors.html
+ */
 const accountFaults: ReadonlySet<string> = new Set([
-  'AccountSuspendedException',
-  'SendingPausedException',
-  'MailFromDomainNotVerifiedException',
-  'NotFoundException',
+  'AccountSuspended',
+  'SendingPaused',
+  'MailFromDomainNotVerified',
+  'NotFound',
+  'AccessDenied',
+  'NotAuthorized',
+  'OptInRequired',
+  'ExpiredToken',
+  'RequestExpired',
+  'UnrecognizedClient',
+  'InvalidClientTokenId',
+  'InvalidSignature',
+  'SignatureDoesNotMatch',
+  'IncompleteSignature',
+  'MissingAuthenticationToken',
 ])
 
 export function createSesProvider({ clock, ...options }: SesOptions): Provider {
   /** Signing keys by day and account: deriving one takes four rounds of HMAC. */
   const cache = new Map<string, ArrayBuffer>()
+  const quotas = new QuotaBackoff()
   return createHttpProvider(
     {
       name: 'ses',
       channels: ['email'],
       idempotent: false,
-      judge,
+      judge(answer, account) {
+        return quotas.heard(account.id, judge(answer, account), isSendingQuota(answer.text), clock.now())
+      },
       check,
       compose: (message, account) => compose(message, account, clock.now(), cache),
     },
@@ -118,18 +132,29 @@ async function compose(
   return { url: signed.url, headers: Object.fromEntries(signed.headers as Headers), body }
 }
 
-function judge(answer: HttpAnswer): SendResult {
-  const { status, headers } = answer
+function judge(answer: HttpAnswer, account: Account): SendResult {
+  const { status, text } = answer
   if (status >= 200 && status < 300) {
     const { MessageId: id } = jsonOf<{ MessageId: string }>(answer)
     return { outcome: 'delivered', ...(id === undefined ? {} : { providerMessageId: id }) }
   }
-  // `MessageRejected:http://…`: what stands behind the colon is a namespace.
-  const [kind = ''] = String(headers['x-amzn-errortype'] ?? '').split(':')
+  const kind = kindOf(answer)
   if (status === 429 || tooFast.has(kind)) return rateLimited(answer)
   if (status === 401 || status === 403 || status >= 500 || accountFaults.has(kind)) return failed(answer)
-  return rejected(
-    answer,
-    /address(?:es)? .*(?:invalid|illegal|blacklisted)|Illegal address/i.test(answer.text),
-  )
+  // What names no kind is no answer of SES's: something in between, or another address than it should be.
+  if (kind === '' && status !== 413) return failed(answer)
+  const identities = unverifiedIdentities(text)
+  if (identities !== undefined)
+    return judgeUnverified(identities, detailOf(answer), senderOf(account).address)
+  return rejected(answer, /address(?:es)? .*(?:invalid|illegal|blacklisted)|Illegal address/i.test(text))
+}
+
+/** `MessageRejected:http://…` in the header: what stands behind the colon is a namespace. Else in the body. */
+function kindOf(answer: HttpAnswer): string {
+  const { __type: type, code } = jsonOf<{ __type: string; code: string }>(answer)
+  const said = String(answer.headers['x-amzn-errortype'] ?? type ?? code ?? '')
+  return said
+    .replace(/^.*#/, '')
+    .replace(/:.*$/, '')
+    .replace(/Exception$/, '')
 }

@@ -6,7 +6,8 @@
  * https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */
 import type { Account, Message, Provider, SendResult } from '../../ports.ts'
-import { detailOf, type HttpAnswer } from './http-call.ts'
+import { escapeSlack } from '../templates/slack-text.ts'
+import type { HttpAnswer } from './http-call.ts'
 import {
   type Composed,
   createHttpProvider,
@@ -14,7 +15,9 @@ import {
   type HttpProviderOptions,
   jsonOf,
   rateLimited,
+  recipientBusy,
   rejected,
+  unknown,
 } from './http-provider.ts'
 
 const usualUrl = 'https://slack.com'
@@ -22,6 +25,7 @@ const usualUrl = 'https://slack.com'
 const textMax = 40_000
 const slackChannel = /^[#@]?[A-Za-z0-9._-]{1,100}$/
 
+/** The channel of the recipient. Of a webhook it is the account's own, and so is the fault. */
 const deadChannels: ReadonlySet<string> = new Set([
   'channel_not_found',
   'is_archived',
@@ -30,26 +34,37 @@ const deadChannels: ReadonlySet<string> = new Set([
   'users_not_found',
   'not_in_channel',
   'cannot_dm_bot',
-  'no_service',
 ])
-const accountFaults: ReadonlySet<string> = new Set([
-  'not_authed',
-  'invalid_auth',
-  'account_inactive',
-  'token_revoked',
-  'token_expired',
-  'no_permission',
-  'missing_scope',
-  'org_login_required',
-  'ekm_access_denied',
-  'team_access_not_granted',
-  'access_denied',
-  'invalid_token',
-  'fatal_error',
-  'internal_error',
-  'service_unavailable',
-  'request_timeout',
+/** What any account would be told of this message. All else that Slack says is of the account or of Slack. */
+const messageFaults: ReadonlySet<string> = new Set([
+  'no_text',
+  'msg_too_long',
+  'msg_blocks_too_long',
+  'missing_text_or_fallback_or_attachments',
+  'invalid_payload',
+  'invalid_blocks',
+  'invalid_blocks_format',
+  'invalid_attachments',
+  'too_many_attachments',
+  'too_many_contact_cards',
+  'attachment_payload_limit_exceeded',
+  'markdown_text_conflict',
+  'cannot_reply_to_message',
+  'invalid_metadata_format',
+  'invalid_metadata_schema',
+  'metadata_too_large',
+  'invalid_arguments',
+  'invalid_arg_name',
+  'invalid_array_arg',
+  'invalid_charset',
+  'invalid_form_data',
+  'invalid_json',
+  'json_not_object',
 ])
+/** A rule of the channel about who may post: another account may, and this one may elsewhere. */
+const restricted = /^restricted_action/
+/** “It's possible some aspect of the operation succeeded before the error was raised.” */
+const outcomeUnknown: ReadonlySet<string> = new Set(['fatal_error', 'internal_error'])
 const tooFast: ReadonlySet<string> = new Set(['rate_limited', 'ratelimited', 'message_limit_exceeded'])
 
 export function createSlackProvider(options: HttpProviderOptions = {}): Provider {
@@ -70,7 +85,7 @@ function isWebhook({ url }: Account): boolean {
 
 function compose(message: Message, account: Account): Composed | SendResult {
   const { content, to } = message
-  const text = content.text ?? content.title ?? content.subject ?? ''
+  const text = content.mrkdwn ?? escapeSlack(content.text ?? content.title ?? content.subject ?? '')
   if (text === '' || text.length > textMax)
     return {
       outcome: 'rejected',
@@ -91,20 +106,27 @@ function compose(message: Message, account: Account): Composed | SendResult {
 function judge(answer: HttpAnswer, account: Account): SendResult {
   const { status, text } = answer
   if (status === 429) return rateLimited(answer)
-  if (status >= 500) return failed(answer)
   if (isWebhook(account)) {
     const said = text.trim()
     if (status === 200) return { outcome: 'delivered', detail: said.slice(0, 20) }
-    return judgeWord(answer, said)
+    if (said === 'fatal_error') return unknown(answer)
+    if (status >= 500) return failed(answer)
+    // A webhook's address is the account: whatever is gone (no_service, no_team, channel_is_archived), it is gone.
+    return messageFaults.has(said) || status === 413 ? rejected(answer) : failed(answer)
   }
   const { ok, ts, error = '' } = jsonOf<{ ok: boolean; ts: string; error: string }>(answer)
   if (ok === true) return { outcome: 'delivered', ...(ts === undefined ? {} : { providerMessageId: ts }) }
-  // An answer that is no JSON comes from something in between.
-  return error === '' ? { outcome: 'failed', detail: detailOf(answer) } : judgeWord(answer, error)
+  if (error === 'fatal_error') return unknown(answer)
+  if (status >= 500) return failed(answer)
+  // An answer that is no JSON comes from something in between, or was cut.
+  if (error === '') return status === 200 ? unknown(answer) : failed(answer)
+  return judgeWord(answer, error)
 }
 
 function judgeWord(answer: HttpAnswer, word: string): SendResult {
   if (tooFast.has(word)) return rateLimited(answer)
-  if (accountFaults.has(word)) return failed(answer)
-  return rejected(answer, deadChannels.has(word))
+  if (outcomeUnknown.has(word)) return unknown(answer)
+  if (deadChannels.has(word)) return rejected(answer, true)
+  if (messageFaults.has(word)) return rejected(answer)
+  return restricted.test(word) ? recipientBusy(answer) : failed(answer)
 }

@@ -58,7 +58,7 @@ export function judgeReply(code: number, text: string, stage: Stage, parties?: P
   if (isConnectionSpent(code, text)) return { outcome: 'failed', detail }
   if (isOfMailboxForNow(code, enhanced, text, stage)) return putOff(text, detail)
   const identities = unverifiedIdentities(text)
-  if (identities !== undefined) return judgeUnverified(identities, detail, parties?.to)
+  if (identities !== undefined) return judgeUnverified(identities, detail, parties?.from)
   if (isSendingQuota(text, enhanced)) return { outcome: 'rate_limited', detail }
   if (isOfAccount(code, enhanced, text, stage, parties)) return { outcome: 'failed', detail }
   if (code < 500) return judgeTemporary(code, enhanced, text, stage, detail)
@@ -77,20 +77,22 @@ export function isSendingQuota(text: string, enhanced = ''): boolean {
 }
 
 /**
- * Amazon SES names who is not verified; in its sandbox that may be the recipient, whom another account could reach,
- * and for whom this account is not to blame.
+ * Amazon SES names who is not verified. Where it is not the sender it is the recipient, whom an account outside of
+ * SES's sandbox could reach: it says nothing about this one.
  * https://docs.aws.amazon.com/ses/latest/dg/troubleshoot-error-messages.html
  */
 export function judgeUnverified(
   identities: readonly string[],
   detail: string,
-  to: string | undefined,
+  from: string | undefined,
 ): SendResult {
-  const domain = to?.slice(to.lastIndexOf('@') + 1).toLowerCase()
-  const isRecipient = (identity: string): boolean => identity === to?.toLowerCase() || identity === domain
-  return identities.length > 0 && identities.every(isRecipient)
-    ? { outcome: 'failed', detail, blameless: true }
-    : { outcome: 'failed', detail }
+  const sender = from?.toLowerCase() ?? ''
+  const domain = sender.slice(sender.lastIndexOf('@') + 1)
+  const isSender = (identity: string): boolean =>
+    identity === sender || identity === domain || domain.endsWith(`.${identity}`)
+  return sender === '' || identities.length === 0 || identities.some(isSender)
+    ? { outcome: 'failed', detail }
+    : { outcome: 'failed', detail, blameless: true }
 }
 
 /** The identities that “Email address is not verified” names, in lower case; undefined where it is not said. */

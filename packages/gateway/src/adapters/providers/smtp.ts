@@ -69,12 +69,6 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
     return post
   }
 
-  function learnt(id: string, result: SendResult): SendResult {
-    if (result.outcome === 'delivered') quotas.delivered(id, clock.now())
-    const isQuota = result.outcome === 'rate_limited' && isSendingQuota(result.detail)
-    return isQuota ? quotas.used(id, result, clock.now()) : result
-  }
-
   return {
     name: 'smtp',
     // A server takes a second mail with the same Message-ID; at most the reader's program hides one of them.
@@ -88,7 +82,8 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
         if ('outcome' in envelope) return envelope
         const signed =
           post.sign === undefined ? envelope : { ...envelope, mail: await post.sign(envelope.mail) }
-        return learnt(account.id, await post.pool.send(signed, signal, leaving))
+        const result = await post.pool.send(signed, signal, leaving)
+        return quotas.heard(account.id, result, isSendingQuota(result.detail ?? ''), clock.now())
       } catch (error) {
         return { outcome: 'failed', detail: (error as Error).message }
       }

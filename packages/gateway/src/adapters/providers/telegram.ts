@@ -13,6 +13,7 @@ import {
   jsonOf,
   rateLimited,
   rejected,
+  unknown,
 } from './http-provider.ts'
 
 interface TelegramAnswer {
@@ -72,6 +73,8 @@ function judge(answer: HttpAnswer): SendResult {
     const seconds = parameters?.retry_after
     return rateLimited(answer, seconds === undefined ? answer.headers['retry-after'] : String(seconds))
   }
+  // What does not say `ok: false` is no answer of Telegram's, but of something in between, or one that was cut.
+  if (ok !== false) return status === 200 ? unknown(answer) : failed(answer)
   // 401 and 404 are what a token that is wrong or withdrawn is answered.
   if (status === 401 || status === 404 || status >= 500) return failed(answer)
   // 403: the person has blocked the bot, or it was thrown out of the group.

@@ -14,12 +14,12 @@ export const partsOf = {
   sms: ['text'],
   push: ['title', 'text'],
   telegram: ['text'],
-  slack: ['text'],
+  slack: ['text', 'mrkdwn'],
   webhook: ['title', 'text'],
   websocket: ['title', 'text'],
 } as const satisfies Record<Channel, readonly Part[]>
 
-export const parts = ['subject', 'title', 'text', 'html'] as const
+export const parts = ['subject', 'title', 'text', 'html', 'mrkdwn'] as const
 export type Part = (typeof parts)[number]
 
 export interface PartFile {

@@ -9,6 +9,7 @@ import { SluiceError } from '../../errors.ts'
 import type { Channel, Content, JsonObject } from '../../model.ts'
 import type { Templates } from '../../ports.ts'
 import { type Part, type PartFile, partsOf, readTemplates, refused } from './files.ts'
+import { escapeSlack } from './slack-text.ts'
 import { summary } from './summary.ts'
 
 /** The folder of those that ship with the product; it lies beside `src` and `dist` alike. */
@@ -52,7 +53,7 @@ export function createTemplates(
       if (templates.has(name)) continue
       const compiled = new Map<Key, Compiled>()
       for (const file of files) {
-        const engine = file.part === 'html' ? engines.html : engines.text
+        const engine = file.part === 'html' || file.part === 'mrkdwn' ? engines[file.part] : engines.text
         const key: Key = file.channel === undefined ? file.part : `${file.channel}.${file.part}`
         compiled.set(key, { file, engine, nodes: parse(engine, file.source, file.path) })
       }
@@ -69,7 +70,7 @@ export function createTemplates(
       const compiled = template.get(`${channel}.${part}`) ?? template.get(part)
       if (compiled !== undefined) content[part] = renderPart(compiled, name, locals)
     }
-    if (content.text === undefined && content.html === undefined) {
+    if (content.text === undefined && content.html === undefined && content.mrkdwn === undefined) {
       throw new SluiceError('INVALID_REQUEST', `the template ${name} has no text for the channel ${channel}`)
     }
     return content
@@ -98,7 +99,15 @@ export function createTemplates(
     return file.part === 'subject' || file.part === 'title' ? oneLine(text) : text.trim()
   }
 
-  return { has: (name) => templates.has(name), render, names: [...templates.keys()].sort() }
+  return {
+    has: (name) => templates.has(name),
+    hasSubject(name, channel) {
+      const template = templates.get(name)
+      return template?.has(`${channel}.subject`) === true || template?.has('subject') === true
+    },
+    render,
+    names: [...templates.keys()].sort(),
+  }
 }
 
 function createEngines(
@@ -123,6 +132,7 @@ function createEngines(
   const engines = {
     text: new Liquid(settings()),
     html: new Liquid({ ...settings(), outputEscape: 'escape' }),
+    mrkdwn: new Liquid({ ...settings(), outputEscape: escapeSlack }),
   }
   for (const engine of Object.values(engines)) engine.registerFilter('summary', summary)
   return engines

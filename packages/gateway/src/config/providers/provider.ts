@@ -73,6 +73,8 @@ interface Definition<Terms extends TProperties> {
   readonly accountsOptional?: boolean
   /** The channel on which an account without a URL finds its address with the recipient. */
   readonly addressedBy?: Channel
+  /** Whether it takes nothing without a subject. @defaultValue false */
+  readonly needsSubject?: boolean
   /** What an account may say besides `accountTerms`. */
   readonly terms: Terms
   /** A secret that was read from a file is held against this. */

@@ -9,6 +9,8 @@ export const sendgrid = defineProvider({
   schemes: ['https:', 'http:'],
   url: 'https://api.sendgrid.com',
   requires: ['secret', 'from'],
+  // https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send: minLength 1, required.
+  needsSubject: true,
   terms: {
     ...callTerms,
     secret: Type.Optional(text('an API key', { secret: true, description: 'The API key.' })),

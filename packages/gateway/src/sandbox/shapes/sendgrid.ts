@@ -25,6 +25,7 @@ export const sendgrid: Shape = {
     const [to] = personalization?.to ?? []
     if (to === undefined) return refusal(400, 'a recipient is required', 'personalizations.0.to')
     if (mail?.from?.email === undefined) return refusal(400, 'a sender is required', 'from.email')
+    if (!mail.subject) return refusal(400, 'a subject is required', 'subject')
     if (mail.content === undefined || mail.content.length === 0)
       return refusal(400, 'content is required', 'content')
     return {

@@ -56,8 +56,15 @@ export const slackWebhook: Shape = {
     if (fate === 'deliver') return { status: 200, body: 'ok' }
     if (fate === 'rate_limit')
       return { status: 429, headers: retryAfterHeader(retryAfter), body: 'rate_limited' }
-    const status = { fail: 500, reject: 400, reject_address: 404, suspend: 403 }[fate]
-    return { status, body: { ...wordOf, reject: 'invalid_payload', suspend: 'no_permission' }[fate] }
+    // There is no recipient's address here that could be wrong: the only one is the account's.
+    const status = { fail: 500, reject: 400, reject_address: 400, suspend: 404 }[fate]
+    const body = {
+      fail: 'rollup_error',
+      reject: 'invalid_payload',
+      reject_address: 'invalid_payload',
+      suspend: 'no_service',
+    }[fate]
+    return { status, body }
   },
 }
 

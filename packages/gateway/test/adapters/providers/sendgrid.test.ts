@@ -5,6 +5,7 @@ import { exerciseProvider, someMessage } from '../../../src/conformance/provider
 import type { Account, Message, SendResult } from '../../../src/ports.ts'
 import type { SandboxBehaviour } from '../../../src/sandbox/behaviour.ts'
 import { createSandboxServer, type SandboxServer } from '../../../src/sandbox/server.ts'
+import { blameOf, openAnswers } from './answers.ts'
 import { openRig } from './sandbox-rig.ts'
 
 const key = 'SG.canary-key'
@@ -97,5 +98,52 @@ describe('sendgrid', () => {
       async () => provider.warm?.({ ...bare, secret: key, options: { from: 'nobody' } }),
       (error: Error) => /from/.test(error.message) && !/canary/.test(error.message),
     )
+  })
+})
+
+const refusal = (field: string | null, message = 'no'): string =>
+  JSON.stringify({ errors: [{ message, field, help: null }] })
+const said: readonly (readonly [blame: string, status: number, body: string])[] = [
+  ['account', 400, refusal('from.email', 'The from email does not contain a valid address.')],
+  ['account', 400, refusal('from', 'The from object must be provided.')],
+  ['account', 403, refusal('from', 'The from address does not match a verified Sender Identity.')],
+  ['address', 400, refusal('personalizations.0.to.0.email')],
+  ['message', 400, refusal('content.0.value')],
+  ['message', 400, refusal('headers.from')],
+  ['message', 413, '<html>too large</html>'],
+  ['account', 404, '<html>Not Found</html>'],
+  ['rate_limited', 401, refusal(null, 'Maximum credits exceeded')],
+  ['account', 401, refusal(null, 'The provided authorization grant is invalid')],
+]
+
+describe('the blame for what sendgrid says', () => {
+  for (const [blame, status, body] of said) {
+    it(`as ${status} ${body.slice(0, 60)} is laid to: ${blame}`, async (t) => {
+      const answers = await openAnswers(createSendgridProvider(), account, () => someMessage('email'))
+      t.after(() => answers.close())
+      assert.equal(blameOf(await answers.to({ status, body })), blame)
+    })
+  }
+
+  it('cannot be that there is no subject: it is not asked', async (t) => {
+    const content = { text: 'only text' }
+    const answers = await openAnswers(createSendgridProvider(), account, () =>
+      someMessage('email', { content }),
+    )
+    t.after(() => answers.close())
+    assert.equal(blameOf(await answers.to({ status: 202 })), 'message')
+    assert.deepEqual(answers.bodies(), [])
+  })
+
+  it('of a plan that is used up for the day blocks the account longer and longer', async (t) => {
+    let now = 0
+    const provider = createSendgridProvider({ clock: { now: () => now } })
+    const answers = await openAnswers(provider, account, () => someMessage('email'))
+    t.after(() => answers.close())
+    for (const wait of ['60', '120', '240']) {
+      const result = await answers.to({ status: 401, body: refusal(null, 'Maximum credits exceeded') })
+      assert.equal(result.outcome === 'rate_limited' && result.retryAfter, wait)
+      now += Number(wait) * 1_000
+    }
   })
 })

@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { createSesProvider } from '../../../src/adapters/providers/ses.ts'
 import { exerciseProvider, someMessage } from '../../../src/conformance/provider.ts'
 import type { Account } from '../../../src/ports.ts'
+import { blameOf, openAnswers } from './answers.ts'
 import { openSandboxCalls, type SandboxCalls } from './sandbox-calls.ts'
 import { openRig } from './sandbox-rig.ts'
 
@@ -74,5 +75,75 @@ describe('ses', () => {
       { ...account('http://x'), options: { ...options, from: 'nobody' } },
     ])
       await assert.rejects(async () => provider.warm?.(wrong), /ses account a1/)
+  })
+})
+
+const identities = (named: string): string =>
+  `Email address is not verified. The following identities failed the check in region EU-CENTRAL-1: ${named}`
+const said: readonly (readonly [blame: string, status: number, kind: string, message: string])[] = [
+  ['account', 400, 'MessageRejected', identities('shop@example.com')],
+  ['account', 400, 'MessageRejected', identities('Shop <shop@example.com>, ada@example.com')],
+  ['account', 400, 'MessageRejected', identities('example.com')],
+  ['account', 400, 'MessageRejected', 'Email address is not verified.'],
+  // In SES’s sandbox the recipient has to be verified too: another account may carry it, and this one carries others.
+  ['recipient', 400, 'MessageRejected', identities('ada@example.com')],
+  ['message', 400, 'MessageRejected', 'The message contains a virus.'],
+  ['message', 400, 'BadRequestException', 'Missing header'],
+  ['address', 400, 'BadRequestException', 'Illegal address'],
+  ['account', 400, 'UnrecognizedClientException', 'The security token is invalid'],
+  ['account', 400, 'RequestExpired', 'Request is too old'],
+  ['account', 400, 'ExpiredTokenException', 'The security token has expired'],
+  ['account', 400, 'AccessDeniedException', 'not authorized to perform ses:SendEmail'],
+  ['account', 404, 'NotFoundException', 'Configuration set does not exist'],
+  ['rate_limited', 429, 'TooManyRequestsException', 'Maximum sending rate exceeded.'],
+  ['rate_limited', 400, 'ThrottlingException', 'Daily message quota exceeded'],
+]
+
+describe('the blame for what ses says', () => {
+  for (const [blame, status, kind, message] of said) {
+    it(`as ${kind} “${message.slice(-40)}” is laid to: ${blame}`, async (t) => {
+      const answers = await openAnswers(createSesProvider({ clock }), account, () => someMessage('email'))
+      t.after(() => answers.close())
+      const body = JSON.stringify({ message })
+      const headers = { 'x-amzn-errortype': `${kind}:http://internal.amazon.com/` }
+      assert.equal(blameOf(await answers.to({ status, headers, body })), blame)
+      const inBody = JSON.stringify({ __type: `com.amazonaws.ses#${kind}`, message })
+      assert.equal(blameOf(await answers.to({ status, body: inBody })), blame)
+    })
+  }
+
+  it('is nobody else’s where something in between said it', async (t) => {
+    const answers = await openAnswers(createSesProvider({ clock }), account, () => someMessage('email'))
+    t.after(() => answers.close())
+    assert.equal(blameOf(await answers.to({ status: 404, body: '<html>Not Found</html>' })), 'account')
+    assert.equal(blameOf(await answers.to({ status: 413, body: 'Request Entity Too Large' })), 'message')
+  })
+
+  it('as a quota of the day blocks the account longer and longer, until a mail goes through', async (t) => {
+    let now = Date.UTC(2026, 10, 22)
+    const answers = await openAnswers(createSesProvider({ clock: { now: () => now } }), account, () =>
+      someMessage('email'),
+    )
+    t.after(() => answers.close())
+    const quota = {
+      status: 400,
+      headers: { 'x-amzn-errortype': 'ThrottlingException' },
+      body: '{"message":"Daily message quota exceeded"}',
+    }
+    const waits: number[] = []
+    for (let trial = 0; trial < 4; trial += 1) {
+      const result = await answers.to(quota)
+      assert.ok(result.outcome === 'rate_limited')
+      waits.push(Number(result.retryAfter))
+      now += waits.at(-1)! * 1_000
+    }
+    assert.deepEqual(waits, [60, 120, 240, 480])
+    assert.equal((await answers.to({ body: '{"MessageId":"1"}' })).outcome, 'delivered')
+    const again = await answers.to(quota)
+    assert.equal(again.outcome === 'rate_limited' && again.retryAfter, '60')
+    // The rate a second is no quota: what SES says of it names no time, and the account is free again in seconds.
+    now += 60_000
+    const rate = await answers.to({ ...quota, body: '{"message":"Maximum sending rate exceeded."}' })
+    assert.equal(rate.outcome === 'rate_limited' && rate.retryAfter, undefined)
   })
 })

@@ -1,6 +1,9 @@
 /** Who is blamed for what a mail server says, over a real socket; every reply by itself is in smtp-reply.test.ts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
+import { runningGateway } from '../../cli/session.ts'
+import { createSmtpSink } from '../../sinks/smtp.ts'
 import { connected } from './smtp-rig.ts'
 
 test('who is put off at the recipient is put off alone, and for minutes', async (t) => {
@@ -77,4 +80,32 @@ test('a server that is away says so, and one whose certificate is not trusted do
   const strict = await connected(t, { sink: { tls: 'at-once' }, account: { tls: 'required' } })
   const untrusted = await strict.send()
   assert.equal(untrusted.outcome === 'failed' && untrusted.retry, undefined)
+})
+
+test('a mail that one relay does not take is carried by the next account, and says who refused it', async (t) => {
+  const [refusing, taking] = await Promise.all([createSmtpSink(), createSmtpSink()])
+  t.after(() => Promise.all([refusing.close(), taking.close()]))
+  refusing.rules = [{ at: 'rcpt', do: '554 5.7.1 <ada@example.com>: Relay access denied' }]
+  const { url, post } = await runningGateway(
+    t,
+    `pools: { email: { provider: smtp, accounts: [{ id: a, url: "${refusing.url}" }, { id: b, url: "${taking.url}" }] } }`,
+  )
+  const ids: string[] = []
+  for (let index = 0; index < 4; index += 1) {
+    const { body } = await post('/notifications', {
+      recipient: { id: `user-${index}`, email: `ada-${index}@example.com` },
+      channel: 'email',
+      category: 'security',
+      content: { subject: 's', text: 't' },
+    })
+    ids.push(String(body.notificationId))
+  }
+  const read = async (id: string) =>
+    (await (await fetch(`${url}/api/v1/notifications/${id}`)).json()) as { status: string }
+  for (const end = performance.now() + 10_000; taking.mails.length < 4 && performance.now() < end; )
+    await wait(20)
+  await wait(200)
+  for (const id of ids) assert.equal((await read(id)).status, 'delivered')
+  assert.equal(taking.mails.length, 4)
+  assert.ok(refusing.commands.some((line) => line.startsWith('RCPT')))
 })

@@ -301,3 +301,24 @@ test('an unsubscribe address is shown where there is one', () => {
     assert.ok(content.html!.includes('href="https://notify.example/u/a?b=c&amp;d"'), name)
   }
 })
+
+test('a part in mrkdwn keeps its markup, and nothing that data brings becomes one', () => {
+  const { render, hasSubject } = templates({
+    'hi/text.liquid': 'plain {{ data.name }}',
+    'hi/slack.mrkdwn.liquid': '<https://shop.example|*Shop*> {{ data.name }} {{ data.n }} {% render "_x" %}',
+    'only/mrkdwn.liquid': '*{{ data.list }}*',
+    '_x.liquid': '{{ 1 }}&',
+  })
+  const name = '<!channel> & <https://evil.example|bank>'
+  assert.deepEqual(render('hi', 'slack', locals({ name, n: 3 })), {
+    text: `plain ${name}`,
+    mrkdwn: '<https://shop.example|*Shop*> &lt;!channel&gt; &amp; &lt;https://evil.example|bank&gt; 3 1&',
+  })
+  assert.deepEqual(render('only', 'slack', locals({ list: ['<a>', 'b'] })), { mrkdwn: '*&lt;a&gt;b*' })
+  assert.deepEqual(render('hi', 'telegram', locals({ name })), { text: `plain ${name}` })
+  assert.equal(hasSubject('hi', 'email'), false)
+  assert.throws(
+    () => templates({ 'hi/email.mrkdwn.liquid': 'x' }),
+    isCode('INVALID_CONFIG', 'a part that email does not have'),
+  )
+})
