@@ -42,7 +42,7 @@ export type SendResult =
       readonly outcome: 'rate_limited'
       readonly retryAfter?: string
       readonly detail: string
-      /** The recipient's own endpoint (an origin) that said so: it alone is blocked, the account is untouched. */
+      /** The recipient's own endpoint (as `endpointOf` names it) that said so: it alone is blocked, the account is untouched. */
       readonly endpoint?: string
     }
   /** The notification's own fault; says nothing about the account. */
@@ -55,7 +55,7 @@ export type SendResult =
       readonly unheard?: boolean
       /** It is the recipient who could not be reached: says nothing about the account. */
       readonly blameless?: boolean
-      /** The recipient's own endpoint (an origin) that failed: its failures are counted there, not at the account. */
+      /** The recipient's own endpoint that failed, or its origin: its failures are counted there, not at the account. */
       readonly endpoint?: string
       /** Where the ordinary backoff would give up too early. */
       readonly retry?: RetryKind
@@ -63,13 +63,23 @@ export type SendResult =
       readonly retryAfter?: string
     }
   /** It may or may not have been delivered. */
-  | { readonly outcome: 'unknown'; readonly detail: string }
+  | {
+      readonly outcome: 'unknown'
+      readonly detail: string
+      /** The recipient's own endpoint that did not answer: it is counted there, not at the account. */
+      readonly endpoint?: string
+    }
 
 export interface Provider {
   readonly name: string
   /** Whether the provider drops a repetition with the same notification id. */
   readonly idempotent: boolean
   readonly channels: readonly Channel[]
+  /**
+   * The recipient's own endpoint that a call of this account would reach, as an origin, or an address without its query
+   * where what answers there is not the host's matter. Absent: the account calls its own service.
+   */
+  endpointOf?(to: RecipientFields, account: Account): string | undefined
   /** Whether `send` calls `leaving`. @defaultValue false: a call leaves as it is made */
   readonly tellsLeaving?: boolean
   /**

@@ -222,10 +222,24 @@ export interface RetryConfig {
   readonly baseMs: number
   /** @defaultValue 300_000 ms */
   readonly capMs: number
-  /** Calls to a provider before a notification becomes a dead letter. @defaultValue 6 */
+  /** Calls to a provider before a notification becomes a dead letter, where neither of the two below holds. @defaultValue 6 */
   readonly attemptsMax: number
   /** How many repetitions a pool may make, as a share of its first calls. @defaultValue 0.2 */
   readonly budget: number
+  /** Where the recipient's server asks to come back in minutes. @defaultValue 300_000, 14_400_000, 345_600_000 ms */
+  readonly greylisting: PatienceConfig
+  /** Where what is called is away. @defaultValue 1_000, 900_000, 259_200_000 ms */
+  readonly outage: PatienceConfig
+}
+
+export interface PatienceConfig {
+  /** The least first wait; it doubles with each attempt. */
+  readonly baseMs: number
+  readonly capMs: number
+  /** How long after the first call the last one may be. */
+  readonly forMs: number
+  /** Calls at most, where the pool names a number. @defaultValue as many as there is time for */
+  readonly attemptsMax?: number
 }
 
 export interface LimitsConfig {

@@ -12,6 +12,7 @@ import type {
   AuthConfig,
   Config,
   JwtKeys,
+  PatienceConfig,
   PoolConfig,
   TenantConfig,
 } from './config.ts'
@@ -163,8 +164,11 @@ function poolOf(pool: PoolConfig): JsonObject {
     retry: {
       base: formatDuration(pool.retry.baseMs),
       cap: formatDuration(pool.retry.capMs),
-      attempts: pool.retry.attemptsMax,
+      // Written, it bounds every kind of failure.
+      ...(pool.retry.outage.attemptsMax === undefined ? {} : { attempts: pool.retry.attemptsMax }),
       budget: pool.retry.budget,
+      greylisting: describePatience(pool.retry.greylisting),
+      outage: describePatience(pool.retry.outage),
     },
     breaker: {
       failures: pool.breaker.failures,
@@ -211,4 +215,8 @@ export function shownUrl(text: string): string {
   const user = url.username === '' && url.password === '' ? '' : `${masked}@`
   const rest = url.pathname.length > 1 || url.search !== '' ? '/…' : ''
   return `${url.protocol}//${user}${url.host}${rest}`
+}
+
+function describePatience({ baseMs, capMs, forMs }: PatienceConfig): JsonObject {
+  return { base: formatDuration(baseMs), cap: formatDuration(capMs), for: formatDuration(forMs) }
 }

@@ -9,6 +9,18 @@ import { count, duration, flag, share } from './schema-terms.ts'
 
 const closed = { additionalProperties: false } as const
 
+/** How patiently one kind of failure is repeated. */
+function patience(description: string) {
+  return Type.Object(
+    {
+      base: Type.Optional(duration('The least first wait; it doubles with each attempt.')),
+      cap: Type.Optional(duration('The longest wait, of which up to half as much again is chance.')),
+      for: Type.Optional(duration('How long after the first call the last one may be.')),
+    },
+    { ...closed, description },
+  )
+}
+
 /** What every pool may say, whoever its provider is. */
 const poolTerms = {
   timeout: Type.Optional(duration('How long one call may take. Default 15s.')),
@@ -20,11 +32,21 @@ const poolTerms = {
         ),
         cap: Type.Optional(duration('The longest wait. Default 5min.')),
         attempts: Type.Optional(
-          count(1, 100, 'Calls before a notification becomes a dead letter. Default 6.'),
+          count(
+            1,
+            100,
+            'Calls before a notification becomes a dead letter. Default 6; greylisting and outages then only by time.',
+          ),
         ),
         budget: Type.Optional(
           share('How many repetitions the pool may make, as a share of its first calls. Default 20%.'),
         ),
+        greylisting: Type.Optional(
+          patience(
+            'Where the recipient’s server asks to come back in minutes. Default from 5min up to 4h, for 4d.',
+          ),
+        ),
+        outage: Type.Optional(patience('Where what is called is away. Default from 1s up to 15min, for 3d.')),
       },
       closed,
     ),

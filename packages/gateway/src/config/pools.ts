@@ -5,7 +5,7 @@
  */
 import { type Channel, channels, type JsonObject } from '../model.ts'
 import { readAccount } from './accounts.ts'
-import type { AdaptiveConfig, BreakerConfig, PoolConfig, RetryConfig } from './config.ts'
+import type { AdaptiveConfig, BreakerConfig, PatienceConfig, PoolConfig, RetryConfig } from './config.ts'
 import type { PoolDocument } from './pool-schema.ts'
 import type { AccountDocument } from './providers/provider.ts'
 import { providers } from './providers/table.ts'
@@ -18,7 +18,14 @@ export type PoolsDocument = Readonly<Partial<Record<Channel, PoolDocument | read
 const timeoutMs = 15_000
 const shedAfterMs = 5_000
 const criticalShare = 0.1
-const usualRetry: RetryConfig = { baseMs: 1_000, capMs: 300_000, attemptsMax: 6, budget: 0.2 }
+const usualRetry = {
+  baseMs: 1_000,
+  capMs: 300_000,
+  attemptsMax: 6,
+  budget: 0.2,
+  greylisting: { baseMs: 300_000, capMs: 14_400_000, forMs: 345_600_000 },
+  outage: { baseMs: 1_000, capMs: 900_000, forMs: 259_200_000 },
+} satisfies RetryConfig
 const usualBreaker: BreakerConfig = {
   failures: 0.5,
   of: 10,
@@ -164,7 +171,30 @@ function readRetry(retry: PoolDocument['retry'], path: Path, source: Source): Re
   const capMs = retry?.cap === undefined ? Math.max(baseMs, usualRetry.capMs) : readDuration(retry.cap)
   if (capMs < baseMs) source.fault([...path, 'cap'], 'is shorter than base')
   const budget = retry?.budget === undefined ? usualRetry.budget : readShare(retry.budget)
-  return { baseMs, capMs, attemptsMax: retry?.attempts ?? usualRetry.attemptsMax, budget }
+  const patience = (kind: 'greylisting' | 'outage'): PatienceConfig =>
+    readPatience(retry?.[kind], usualRetry[kind], retry?.attempts, [...path, kind], source)
+  return {
+    baseMs,
+    capMs,
+    attemptsMax: retry?.attempts ?? usualRetry.attemptsMax,
+    budget,
+    greylisting: patience('greylisting'),
+    outage: patience('outage'),
+  }
+}
+
+function readPatience(
+  written: NonNullable<PoolDocument['retry']>['outage'],
+  usual: PatienceConfig,
+  attemptsMax: number | undefined,
+  path: Path,
+  source: Source,
+): PatienceConfig {
+  const baseMs = written?.base === undefined ? usual.baseMs : readDuration(written.base)
+  const capMs = written?.cap === undefined ? Math.max(baseMs, usual.capMs) : readDuration(written.cap)
+  if (capMs < baseMs) source.fault([...path, 'cap'], 'is shorter than base')
+  const forMs = written?.for === undefined ? usual.forMs : readDuration(written.for)
+  return { baseMs, capMs, forMs, ...(attemptsMax === undefined ? {} : { attemptsMax }) }
 }
 
 function readBreaker(breaker: PoolDocument['breaker'], path: Path, source: Source): BreakerConfig {

@@ -18,6 +18,7 @@ export function settle(attempted: Attempted): Move {
     case 'rejected':
       return advance(notification, pathTo(attempted, 'failed', result.detail), doneBy(attempted))
     case 'rate_limited': {
+      if (result.endpoint !== undefined) return waitsForEndpoint(attempted, result.detail)
       // The account was asked too much, not the notification: this is no attempt of its own.
       const path = pathTo(attempted, 'queued', result.detail, 'provider_capacity')
       return advance(notification, path, { firedAt, dueAt: now })
@@ -28,6 +29,17 @@ export function settle(attempted: Attempted): Move {
     case 'failed':
       return again(attempted, result.detail)
   }
+}
+
+/** The recipient's own endpoint was asked too much: no attempt either, and the account is free for others. */
+function waitsForEndpoint(attempted: Attempted, detail: string): Move {
+  const { notification, retry, firedAt } = attempted
+  if (retry.kind !== 'later') return dead(attempted, 'attempts_exhausted', detail)
+  const dueAt = Math.min(retry.at, notification.expiresAt ?? retry.at)
+  return advance(notification, pathTo(attempted, 'scheduled', detail, 'provider_capacity'), {
+    firedAt,
+    dueAt,
+  })
 }
 
 /** What memory knows, by whom it was carried, and what came of it. */

@@ -9,10 +9,11 @@ import type { Account, AccountRecord, SendResult } from '../ports.ts'
 import { AccountUse, shortMs } from './account-use.ts'
 import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { Breaker, type BreakerPolicy } from './breaker.ts'
+import { isFailure, isRecipientFault } from './fault.ts'
 import { LearnedRate } from './learned-rate.ts'
 import { Pacing } from './pacing.ts'
 import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
-import { parseRetryAfter, type RetryAfter } from './retry.ts'
+import { defaultBlockMs, parseRetryAfter, type RetryAfter } from './retry.ts'
 import { SlicedCount } from './sliced-count.ts'
 
 export interface AccountOptions {
@@ -43,8 +44,6 @@ export type AccountChange =
   | { readonly kind: 'closed' }
   | { readonly kind: 'resized'; readonly concurrency: number }
 
-/** Where Retry-After is missing or invalid. */
-export const defaultBlockMs = 5_000
 const secondMs = 1_000
 const lookAgainMs = 1_000
 /** Calls per second: fewer say nothing about the rate that an account without one bears. */
@@ -161,13 +160,13 @@ export class PooledAccount {
 
   /** What a call that took so long came to. */
   judge(now: number, result: SendResult, tookMs: number, probe: boolean): readonly AccountChange[] {
-    const changes: AccountChange[] = []
-    if (result.outcome === 'rate_limited') changes.push(...this.#block(now, result.retryAfter))
-    if (isBlameless(result)) {
+    if (isRecipientFault(result)) {
       // It says nothing, and so the next call is the probe.
       if (probe) this.breaker.abandon()
-      return changes
+      return []
     }
+    const changes: AccountChange[] = []
+    if (result.outcome === 'rate_limited') changes.push(...this.#block(now, result.retryAfter))
     const turned = this.breaker.end(now, probe, isFailure(result))
     if (turned === 'opened') changes.push({ kind: 'opened', until: this.breaker.openUntil })
     else if (turned === 'closed') changes.push({ kind: 'closed' })
@@ -280,15 +279,6 @@ export class PooledAccount {
     this.#use?.restore(use)
     for (const [at, count] of use.calls) for (let call = 0; call < count; call += 1) this.#rate.take(at)
   }
-}
-
-function isBlameless(result: SendResult): boolean {
-  return result.outcome === 'failed' && result.blameless === true
-}
-
-/** Whether a call says that its account is in trouble. */
-export function isFailure(result: SendResult): boolean {
-  return result.outcome === 'unknown' || (result.outcome === 'failed' && result.blameless !== true)
 }
 
 function narrowestOf(windows: readonly Window[]): Window | undefined {

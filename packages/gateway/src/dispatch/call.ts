@@ -8,6 +8,7 @@ import type { Move, Notification, Recipient } from '../model.ts'
 import type { Clock, Message, SendResult } from '../ports.ts'
 import { createDeadlines, type Deadline } from './deadline.ts'
 import type { Departure, Departures } from './departures.ts'
+import type { EndpointPlace } from './endpoints.ts'
 import type { Lease } from './lease.ts'
 import { type Composer, compose } from './message.ts'
 import type { Outlet } from './outlet.ts'
@@ -35,6 +36,8 @@ export interface Fired {
   readonly person: Recipient | null
   readonly lease: Lease
   readonly firedAt: number
+  /** Where it calls an endpoint of the recipient's: its place there. */
+  readonly place?: EndpointPlace | undefined
 }
 
 export interface Calls {
@@ -50,7 +53,7 @@ export function createCalls(options: CallsOptions): Calls {
       const { pool } = fired.lease
       const tells = pool.provider.tellsLeaving === true
       const departure = options.departures.begin({ ...fired, tells })
-      const call = new Call(options, outlet, departure)
+      const call = new Call(options, outlet, departure, fired.place)
       let message: Message
       try {
         message = compose(options.composer, fired.notification, fired.person)
@@ -67,11 +70,13 @@ class Call {
   readonly #options: CallsOptions
   readonly #outlet: Outlet
   readonly #departure: Departure
+  readonly #place: EndpointPlace | undefined
 
-  constructor(options: CallsOptions, outlet: Outlet, departure: Departure) {
+  constructor(options: CallsOptions, outlet: Outlet, departure: Departure, place: EndpointPlace | undefined) {
     this.#options = options
     this.#outlet = outlet
     this.#departure = departure
+    this.#place = place
   }
 
   make(message: Message, deadline: Deadline, tells: boolean): void {
@@ -100,7 +105,9 @@ class Call {
     try {
       const now = clock.now()
       this.#departure.end()
-      lease.judge(now, result, now - this.#departure.at)
+      const tookMs = now - this.#departure.at
+      lease.judge(now, result, tookMs)
+      this.#place?.end(now, result, tookMs)
       const move = this.#options.settle(this.#attempted(result, now))
       if (move.after.suspects === notification.suspects) settlements.add(move, () => this.#settled(move))
       else this.#settleSuspicion(move)

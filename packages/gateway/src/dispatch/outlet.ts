@@ -5,6 +5,7 @@
 import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
 import type { Comeback } from './comeback.ts'
+import { Endpoints } from './endpoints.ts'
 import type { Lease } from './lease.ts'
 import type { Route } from './route.ts'
 import { createShedder } from './shedder.ts'
@@ -23,6 +24,8 @@ export interface OutletOptions {
 export interface Outlet {
   readonly route: Route
   readonly comeback: Comeback
+  /** The recipients' own endpoints, where the channel's providers call any. */
+  readonly endpoints: Endpoints
   start(): void
   /** Takes what may leave now. */
   pump(): void
@@ -84,6 +87,12 @@ export function createOutlet({ route, comeback, queue, clock, release, shed }: O
   const outlet: Outlet = {
     route,
     comeback,
+    endpoints: new Endpoints({
+      wake(notifications) {
+        queue.giveBack(notifications)
+        outlet.freed()
+      },
+    }),
     pump,
     start() {
       queue.subscribe(channel, (arrived) => {

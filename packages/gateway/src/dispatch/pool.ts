@@ -6,8 +6,9 @@
 import type { PoolReport } from '../doors.ts'
 import type { Channel } from '../model.ts'
 import type { AccountRecord, Provider, SendResult } from '../ports.ts'
-import { type AccountChange, type AccountOptions, isFailure, PooledAccount } from './account.ts'
+import { type AccountChange, type AccountOptions, PooledAccount } from './account.ts'
 import { type BreakerPolicy, defaultBreakerPolicy } from './breaker.ts'
+import { endpointOf, isFailure } from './fault.ts'
 import { Lease } from './lease.ts'
 import { defaultRetryPolicy, type RetryPolicy } from './retry.ts'
 import { RetryBudget } from './retry-budget.ts'
@@ -188,8 +189,9 @@ export class Pool {
 
   /** What the call of a lease came to, and how long it took. */
   judge({ holder, givenAt, probe }: Lease, now: number, result: SendResult, tookMs: number): void {
-    // What was refused was not carried; it asks again.
-    if (result.outcome === 'rate_limited') this.shedding.carried(givenAt, -1)
+    // What the account was refused was not carried; it asks again.
+    if (result.outcome === 'rate_limited' && endpointOf(result) === undefined)
+      this.shedding.carried(givenAt, -1)
     if (isFailure(result)) this.budget.failed(now)
     for (const change of holder.judge(now, result, tookMs, probe)) this.#apply(now, holder, change)
     // A probe that said nothing is made again.

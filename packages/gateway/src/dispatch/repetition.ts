@@ -1,13 +1,14 @@
 /**
  * Whether, when and by whom a failed call is repeated. The first repetition is another account's, at once, where
  * there is one; from then on it is the provider that needs time. What repetitions a pool may make at all its budget
- * says (retry-budget.ts).
+ * says (retry-budget.ts); what is the recipient's fault needs no place in it.
  */
 import type { Retry } from '../doors.ts'
 import type { Notification } from '../model.ts'
 import type { Random, SendResult } from '../ports.ts'
+import { isRecipientFault } from './fault.ts'
 import type { Lease } from './lease.ts'
-import { backoffMs } from './retry.ts'
+import { backoffMs, defaultBlockMs, parseRetryAfter, patientMs } from './retry.ts'
 import type { Route } from './route.ts'
 
 export interface Repetitions {
@@ -29,18 +30,33 @@ export function createRepetitions({ random }: { readonly random: Pick<Random, 'n
   const failedBy = new Map<string, string>()
 
   return {
-    retryOf(route, { id, attempts }, result, lease, now) {
+    retryOf(route, notification, result, lease, now) {
+      const { id, attempts } = notification
       const { retry, budget, provider } = lease.pool
       const { outcome } = result
+      const isRecipients = isRecipientFault(result)
+      if (outcome === 'rate_limited' && isRecipients) {
+        if (now - triedSince(notification, now) >= retry.outage.forMs) return never
+        return { kind: 'later', at: now + parseRetryAfter(result.retryAfter, now, defaultBlockMs).ms }
+      }
       const repeats = outcome === 'failed' || (outcome === 'unknown' && provider.idempotent)
-      if (!repeats || attempts + 1 >= retry.attemptsMax) return never
-      const blameless = outcome === 'failed' && result.blameless === true
-      if (!blameless && !budget.take(now)) return { kind: 'no_budget' }
-      if (attempts === 0 && !blameless && route.hasOther(lease, now)) {
+      if (!repeats) return never
+      const kind = outcome === 'failed' ? result.retry : undefined
+      const patience = kind && retry[kind]
+      const { attemptsMax = Number.POSITIVE_INFINITY } = patience ?? retry
+      const isLate = patience !== undefined && now - triedSince(notification, now) >= patience.forMs
+      if (isLate || attempts + 1 >= attemptsMax) return never
+      if (!isRecipients && !budget.take(now)) return { kind: 'no_budget' }
+      if (attempts === 0 && !isRecipients && route.hasOther(lease, now)) {
         failedBy.set(id, lease.account.id)
         return { kind: 'elsewhere' }
       }
-      return { kind: 'later', at: now + backoffMs(retry, attempts + 1, random.next()) }
+      const chance = random.next()
+      const waitMs = patience
+        ? patientMs(patience, attempts + 1, chance)
+        : backoffMs(retry, attempts + 1, chance)
+      const asked = outcome === 'failed' ? parseRetryAfter(result.retryAfter, now, 0).ms : 0
+      return { kind: 'later', at: now + Math.max(waitMs, asked) }
     },
 
     suited(route, { id, attempts }, lease, now) {
@@ -56,4 +72,16 @@ export function createRepetitions({ random }: { readonly random: Pick<Random, 'n
 
     forget: (id) => failedBy.delete(id),
   }
+}
+
+/**
+ * Since when it has been tried: its first call, or the first time that it waited for a recipient's endpoint. A long
+ * timeline keeps its beginning, and so this.
+ */
+export function triedSince({ timeline }: Pick<Notification, 'timeline'>, now: number): number {
+  const first = timeline.find(
+    ({ status, reason }) =>
+      status === 'sending' || (status === 'scheduled' && reason === 'provider_capacity'),
+  )
+  return first?.at ?? now
 }

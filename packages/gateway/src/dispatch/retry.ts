@@ -5,18 +5,46 @@ export interface RetryPolicy {
   readonly baseMs: number
   /** @defaultValue 300_000 ms */
   readonly capMs: number
-  /** Calls to a provider before a notification becomes a dead letter. @defaultValue 6 */
+  /** Calls before a notification becomes a dead letter, where neither of the two below holds. @defaultValue 6 */
   readonly attemptsMax: number
   /** How many repetitions there may be, as a share of first calls. @defaultValue 0.2 */
   readonly budget: number
+  /** The recipient's server asks to come back in minutes. @defaultValue from 5 min up to 4 h, for 4 days */
+  readonly greylisting: Patience
+  /** What is called is away, maybe for hours. @defaultValue from 1 s up to 15 min, for 3 days */
+  readonly outage: Patience
 }
+
+/** How patiently one kind of failure is repeated: for a time, and not so many times. */
+export interface Patience {
+  /** The least first wait; it doubles with each attempt, up to the cap. */
+  readonly baseMs: number
+  readonly capMs: number
+  /** How long after the first call the last one may be. Then it is a dead letter. */
+  readonly forMs: number
+  /** Calls at most, where the configuration names a number. @defaultValue as many as there is time for */
+  readonly attemptsMax?: number
+}
+
+/**
+ * A server that greylists asks for 5 min as a rule (RFC 6647, 2.3 knows 1 min to 24 h); a mail is given up after four to
+ * five days (RFC 5321, 4.5.4.1, which also advises 30 min between two attempts).
+ */
+export const defaultGreylisting: Patience = { baseMs: 300_000, capMs: 14_400_000, forMs: 345_600_000 }
+/** A service that is away is asked soon at first, because most are back at once, and then ever more rarely. */
+export const defaultOutage: Patience = { baseMs: 1_000, capMs: 900_000, forMs: 259_200_000 }
 
 export const defaultRetryPolicy: RetryPolicy = {
   baseMs: 1_000,
   capMs: 300_000,
   attemptsMax: 6,
   budget: 0.2,
+  greylisting: defaultGreylisting,
+  outage: defaultOutage,
 }
+
+/** Where Retry-After is missing or invalid. */
+export const defaultBlockMs = 5_000
 
 /**
  * Full jitter: uniform between nothing and the exponential bound, which spreads the retries of many.
@@ -24,6 +52,14 @@ export const defaultRetryPolicy: RetryPolicy = {
  */
 export function backoffMs(policy: RetryPolicy, attempt: number, chance: number): number {
   return Math.floor(chance * Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)))
+}
+
+/**
+ * Up to half as long again as the doubled wait, and never shorter: who comes back too early to a server that greylists
+ * is only refused once more.
+ */
+export function patientMs(patience: Patience, attempt: number, chance: number): number {
+  return Math.floor((1 + chance / 2) * Math.min(patience.capMs, patience.baseMs * 2 ** (attempt - 1)))
 }
 
 export interface RetryAfter {

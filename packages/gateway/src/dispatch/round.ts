@@ -5,12 +5,14 @@
  */
 import type { Agenda, Book, Ledger, People } from '../doors.ts'
 import { advance, type Move, type Notification, type Recipient, type TimelineEvent } from '../model.ts'
+import { mergeFields } from '../policy/preferences.ts'
 import type { Clock, Queue } from '../ports.ts'
 import type { Calls } from './call.ts'
 import type { Departures } from './departures.ts'
+import type { EndpointPlace, EndpointWait } from './endpoints.ts'
 import type { Lease } from './lease.ts'
 import type { Outlet } from './outlet.ts'
-import type { Repetitions } from './repetition.ts'
+import { type Repetitions, triedSince } from './repetition.ts'
 import { type Settlements, settleAgainMs } from './settlement.ts'
 
 export interface RoundsOptions {
@@ -49,6 +51,14 @@ export interface Rounds {
 interface Ready {
   readonly notification: Notification
   readonly person: Recipient | null
+  /** At the recipient's own endpoint, where it calls one. */
+  readonly place?: EndpointPlace | undefined
+}
+
+/** One that waits in memory: for a while, or for a call to its endpoint to end. */
+interface Waiting {
+  readonly notification: Notification
+  readonly wait: EndpointWait
 }
 
 /** Nearer than this a notification that may not leave yet waits in memory, without a commit. */
@@ -62,6 +72,7 @@ export function createRounds(options: RoundsOptions): Rounds {
   async function release(outlet: Outlet, pulled: readonly Notification[], leases: Lease[]): Promise<void> {
     const ready: Ready[] = []
     const staying: Ready[] = []
+    const waiting: Waiting[] = []
     const moves: Move[] = []
     let firedAt: number
     let fired: Awaited<ReturnType<Book['fire']>>
@@ -75,8 +86,17 @@ export function createRounds(options: RoundsOptions): Rounds {
         const cached = people.cached(tenant, to.id)
         const person = cached === undefined ? await people.find(tenant, to.id) : cached
         const move = instead(notification, person, staying)
-        if (move === undefined) ready.push({ notification, person })
-        else moves.push(move)
+        if (move !== undefined) {
+          moves.push(move)
+          continue
+        }
+        const entered = enter(outlet, notification, person, leases[ready.length]!)
+        if (entered?.goes !== false) ready.push({ notification, person, place: entered })
+        else if (isNear(entered)) waiting.push({ notification, wait: entered })
+        else {
+          moves.push(leftAlone(notification, entered, leases[ready.length]!))
+          staying.push({ notification, person })
+        }
       }
       if (staying.length > 0) await book.cancel(staying)
       await departures.recount(ready)
@@ -84,15 +104,22 @@ export function createRounds(options: RoundsOptions): Rounds {
       fired = ready.length === 0 ? [] : await book.fire(ready)
     } catch (error) {
       for (const lease of leases) lease.undo()
+      for (const { place } of ready) place?.undo(clock.now())
       queue.giveBack(pulled.filter((notification) => ledger.isCurrent(notification)))
       clock.at(clock.now() + settleAgainMs, outlet.pump)
       throw error
     }
     for (const move of moves) settlements.add(move, outlet.freed)
+    for (const { notification, wait } of waiting) {
+      if (wait.at === undefined) outlet.endpoints.park(wait, notification)
+      else agenda.postpone(notification, wait.at)
+    }
     let next = 0
     for (let index = 0; index < fired.length; index += 1) {
       if (goes(ready[index]!, fired[index]!)) begin(outlet, ready[index]!, leases[next++]!, firedAt)
+      else ready[index]!.place?.undo(clock.now())
     }
+    outlet.endpoints.look(clock.now())
     if (next === leases.length) return
     while (next < leases.length) leases[next++]!.undo()
     outlet.freed()
@@ -113,6 +140,41 @@ export function createRounds(options: RoundsOptions): Rounds {
     return move
   }
 
+  /** A place at the recipient's own endpoint; `undefined` where the account calls its own service. */
+  function enter(
+    outlet: Outlet,
+    { to }: Notification,
+    person: Recipient | null,
+    { pool, account, holder }: Lease,
+  ): EndpointPlace | EndpointWait | undefined {
+    const endpoint = pool.provider.endpointOf?.(mergeFields(to, person), account)
+    return endpoint === undefined
+      ? undefined
+      : outlet.endpoints.enter(endpoint, holder.concurrency, clock.now())
+  }
+
+  const isNear = ({ at }: EndpointWait): boolean => at === undefined || at - clock.now() <= nearMs
+
+  /** It waits on record until its endpoint is free, without an attempt; what is tried for too long is given up. */
+  function leftAlone(notification: Notification, { origin, at }: EndpointWait, { pool }: Lease): Move {
+    const now = clock.now()
+    const { expiresAt } = notification
+    if (now - triedSince(notification, now) >= pool.retry.outage.forMs) {
+      const detail = `${origin} has not taken it for too long`
+      const event = { at: now, status: 'dead', reason: 'attempts_exhausted', detail } as const
+      const dueAt = expiresAt ?? Number.MAX_SAFE_INTEGER
+      return advance(notification, [...eventsOf(notification), event], { dueAt })
+    }
+    const event = {
+      at: now,
+      status: 'scheduled',
+      reason: 'provider_capacity',
+      detail: `${origin} is left alone for now`,
+    } as const
+    const dueAt = Math.min(at!, expiresAt ?? at!)
+    return advance(notification, [...eventsOf(notification), event], { dueAt })
+  }
+
   /** Whether the limits let it go, and it is still what they were asked for: then it is with a provider from now on. */
   function goes({ notification, person }: Ready, { fired, at }: { fired: boolean; at: number }): boolean {
     if (fired ? !ledger.mark(notification, 'sending') : !ledger.isCurrent(notification)) {
@@ -128,9 +190,14 @@ export function createRounds(options: RoundsOptions): Rounds {
     return false
   }
 
-  function begin(outlet: Outlet, { notification, person }: Ready, given: Lease, firedAt: number): void {
+  function begin(
+    outlet: Outlet,
+    { notification, person, place }: Ready,
+    given: Lease,
+    firedAt: number,
+  ): void {
     const lease = repetitions.suited(outlet.route, notification, given, firedAt)
-    calls.begin(outlet, { notification, person, lease, firedAt })
+    calls.begin(outlet, { notification, person, lease, firedAt, place })
   }
 
   /** It met hours or limits that were not there when its instant was booked. */

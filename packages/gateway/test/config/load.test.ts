@@ -327,7 +327,7 @@ test('times of a pool and sizes of bodies are read in their units', (t) => {
 http: { drainMs: 5s, requestTimeout: 2500, bodyMax: 2MiB, batchBodyMax: 1000, dataMax: 1KB, overLimitStatus: 202 }
 limits: { margin: 0 }
 retention: { answers: 48h, notifications: 1month }
-pools: { push: { provider: sandbox, timeout: 3s, retry: { base: 10min, attempts: 2 } } }
+pools: { push: { provider: sandbox, timeout: 3s, retry: { base: 10min, attempts: 2, outage: { base: 1h, for: 1d } } } }
 `,
   })
   const { http, pools, retention, limits } = config
@@ -348,7 +348,17 @@ pools: { push: { provider: sandbox, timeout: 3s, retry: { base: 10min, attempts:
   )
   assert.deepEqual(
     [pools[0]?.timeoutMs, pools[0]?.retry],
-    [3_000, { baseMs: 600_000, capMs: 600_000, attemptsMax: 2, budget: 0.2 }],
+    [
+      3_000,
+      {
+        baseMs: 600_000,
+        capMs: 600_000,
+        attemptsMax: 2,
+        budget: 0.2,
+        greylisting: { baseMs: 300_000, capMs: 14_400_000, forMs: 345_600_000, attemptsMax: 2 },
+        outage: { baseMs: 3_600_000, capMs: 3_600_000, forMs: 86_400_000, attemptsMax: 2 },
+      },
+    ],
   )
 })
 

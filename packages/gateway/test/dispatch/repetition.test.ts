@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Lease } from '../../src/dispatch/lease.ts'
 import { createRepetitions } from '../../src/dispatch/repetition.ts'
+import { defaultRetryPolicy } from '../../src/dispatch/retry.ts'
 import type { Route } from '../../src/dispatch/route.ts'
 import type { Notification } from '../../src/model.ts'
 import type { SendResult } from '../../src/ports.ts'
@@ -25,7 +26,7 @@ function setUp({ idempotent = false, others = true, budget = 100 }: Setup = {}) 
     ({
       account: { id },
       pool: {
-        retry: { baseMs: 1_000, capMs: 60_000, attemptsMax: 3, budget: 0.2 },
+        retry: { ...defaultRetryPolicy, capMs: 60_000, attemptsMax: 3 },
         provider: { idempotent },
         keepTurn: () => {
           kept += 1
@@ -40,7 +41,7 @@ function setUp({ idempotent = false, others = true, budget = 100 }: Setup = {}) 
     }) as unknown as Lease
   const route = { hasOther: () => others, exchange: () => leaseOf('other') } as unknown as Route
   const repetitions = createRepetitions({ random: { next: () => 0.5 } })
-  const notification = (attempts: number) => ({ id: 'n', attempts }) as Notification
+  const notification = (attempts: number) => ({ id: 'n', attempts, timeline: [] }) as unknown as Notification
   return {
     repetitions,
     retry: (attempts: number, result: SendResult) =>

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Fired } from '../../src/dispatch/call.ts'
+import { Endpoints } from '../../src/dispatch/endpoints.ts'
 import type { Lease } from '../../src/dispatch/lease.ts'
 import type { Outlet } from '../../src/dispatch/outlet.ts'
 import { createRounds } from '../../src/dispatch/round.ts'
@@ -52,6 +53,7 @@ function setUp({
     those.map(({ notification }) => notification.id).join(' ')
   const outlet = {
     route: {},
+    endpoints: new Endpoints({ wake: () => undefined }),
     pump: () => heard.push('pump'),
     freed: () => heard.push('freed'),
   } as unknown as Outlet
@@ -112,7 +114,11 @@ function setUp({
       notification.id === away ? advance(notification, [{ at: now, status: 'expired' }]) : undefined,
   })
   const leaseOf = (id: string) =>
-    ({ account: { id }, undo: () => heard.push(`undo ${id}`) }) as unknown as Lease
+    ({
+      account: { id },
+      pool: { provider: {} },
+      undo: () => heard.push(`undo ${id}`),
+    }) as unknown as Lease
   const leases = ['a', 'b', 'c'].map(leaseOf)
   return {
     clock,

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { parseWindow } from '@sluice/limits'
 import type { Lease } from '../../src/dispatch/lease.ts'
 import { Pool, type PoolOptions } from '../../src/dispatch/pool.ts'
+import { defaultRetryPolicy } from '../../src/dispatch/retry.ts'
 import { Route } from '../../src/dispatch/route.ts'
 import type { Notification } from '../../src/model.ts'
 import type { SendResult } from '../../src/ports.ts'
@@ -132,7 +133,7 @@ test('nothing is shed where that is turned off', () => {
 })
 
 test('a repetition needs the budget while calls fail, and nothing ten seconds later', () => {
-  const pool = poolOf('a', 1, '', { retry: { baseMs: 1, capMs: 1, attemptsMax: 6, budget: 0 } })
+  const pool = poolOf('a', 1, '', { retry: { ...defaultRetryPolicy, baseMs: 1, capMs: 1, budget: 0 } })
   const route = new Route([pool])
   const repeats = (now: number) =>
     Array.from({ length: 30 }, () => route.mayRepeat(now)).filter(Boolean).length

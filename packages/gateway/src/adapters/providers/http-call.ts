@@ -156,7 +156,7 @@ export function detailOf({ status, text }: Pick<HttpAnswer, 'status' | 'text'>):
 }
 
 /** What no answer means: the account's failure, and the person may have got the message where all of it had left. */
-export function failureOf({ error, late, sent }: NoAnswer): SendResult {
+export function failureOf({ error, late, sent }: NoAnswer): Extract<SendResult, { outcome: 'failed' }> {
   const what = late
     ? 'no answer in time'
     : ((error as NodeJS.ErrnoException | undefined)?.code ?? error?.message ?? 'no answer')

@@ -25,7 +25,9 @@ export interface Composed {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
-  /** The address came with a request, and nobody knows who answers there: no failure of theirs is the account's. */
+  /** The recipient's own endpoint (an origin) that is called: what it is asked too much, and its failures, are its own. */
+  readonly endpoint?: string
+  /** Nobody knows who answers there: a refusal of the credentials says nothing about the account either. */
   readonly stranger?: boolean
 }
 
@@ -78,14 +80,16 @@ export function createHttpProvider(
       const failure = failureOf(answer)
       if (answer.error instanceof PrivateAddressError)
         return { outcome: 'rejected', invalidAddress: true, detail: answer.error.message }
-      if (composed.stranger === true) return blameless(failure)
-      return answer.sent ? { outcome: 'unknown', detail: detailIn(failure) } : failure
+      const at = endpointIn(composed)
+      if (answer.sent && composed.stranger !== true)
+        return { outcome: 'unknown', detail: failure.detail, ...at }
+      return { ...failure, retry: 'outage', ...at }
     }
     const heard = withoutCredential(answer, composed)
     if (isFirst && definition.again?.(heard, account, composed) === true)
       return carry(message, account, way, false)
     const result = definition.judge(heard, account)
-    return composed.stranger === true ? blameless(result) : result
+    return blamedOn(composed, heard, result)
   }
 
   return {
@@ -127,11 +131,15 @@ async function heeding<T>(signal: AbortSignal, value: T | Promise<T>): Promise<T
   })
 }
 
-/** What a stranger did: it concerns this recipient alone. */
-function blameless(result: SendResult): SendResult {
-  if (result.outcome === 'failed') return { ...result, blameless: true }
-  if (result.outcome === 'rate_limited') return { outcome: 'failed', detail: result.detail, blameless: true }
-  return result
+/** A refusal of the credentials is the account's; all else that goes wrong at an endpoint is the endpoint's. */
+function blamedOn(composed: Composed, { status }: HttpAnswer, result: SendResult): SendResult {
+  if (result.outcome !== 'failed' && result.outcome !== 'rate_limited') return result
+  const isRefusal = result.outcome === 'failed' && (status === 401 || status === 403)
+  return isRefusal && composed.stranger !== true ? result : { ...result, ...endpointIn(composed) }
+}
+
+function endpointIn({ endpoint }: Composed): { readonly endpoint?: string } {
+  return endpoint === undefined ? {} : { endpoint }
 }
 
 /** Some servers repeat what they were asked; a token that was made for the call is known here alone. */
@@ -142,10 +150,6 @@ function withoutCredential(answer: HttpAnswer, { headers }: Composed): HttpAnswe
     .filter((each) => answer.text.includes(each))
   if (repeated.length === 0) return answer
   return { ...answer, text: repeated.reduce((text, each) => text.replaceAll(each, '(secret)'), answer.text) }
-}
-
-function detailIn(result: SendResult): string {
-  return ('detail' in result ? result.detail : undefined) ?? ''
 }
 
 /** The body as a JSON object of whatever form; empty where it is none. */
@@ -170,8 +174,13 @@ export function rejected(answer: HttpAnswer, invalidAddress = false): SendResult
   return { outcome: 'rejected', invalidAddress, detail: detailOf(answer) }
 }
 
+/** The account's failure. A service that is in trouble may be so for hours. */
 export function failed(answer: HttpAnswer): SendResult {
-  return { outcome: 'failed', detail: detailOf(answer) }
+  return {
+    outcome: 'failed',
+    detail: detailOf(answer),
+    ...(answer.status >= 500 ? { retry: 'outage' as const } : {}),
+  }
 }
 
 /** Too much for one recipient at the moment; says nothing about the account. */

@@ -1,7 +1,8 @@
 /**
  * Messages to browsers over their push services (RFC 8030), encrypted for the browser (RFC 8291). The recipient's
- * `pushToken` is the browser's subscription, so the address that is called came with a request: it must be public, and
- * what is answered there counts for the account only where the host is a push service that is known.
+ * `pushToken` is the browser's subscription, so the address that is called came with a request: it must be public. A push
+ * service that fails or is asked too much is left alone by itself; that it refuses the credentials counts for the account
+ * where the host is a push service that is known.
  */
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
 import { createGuardedLookup, PrivateAddressError, refusePrivateLiteral } from './guarded-lookup.ts'
@@ -72,13 +73,14 @@ export function createWebPushProvider(options: WebPushOptions): Provider {
         ...(topic.test(message.id) ? { topic: message.id } : {}),
       },
       body,
+      endpoint: endpoint.origin,
       stranger: !isKnown(endpoint.hostname, account),
     })
     const header = vapid.headerFor(account, endpoint.origin)
     return typeof header === 'string' ? compose(header) : header.then(compose)
   }
 
-  return createHttpProvider(
+  const provider = createHttpProvider(
     {
       name: 'webpush',
       channels: ['push'],
@@ -94,6 +96,13 @@ export function createWebPushProvider(options: WebPushOptions): Provider {
     },
     options,
   )
+  return {
+    ...provider,
+    endpointOf(to) {
+      const subscription = parseSubscription(to.pushToken, allowPrivate)
+      return typeof subscription === 'string' ? undefined : subscription.endpoint.origin
+    },
+  }
 }
 
 /** Or what is wrong with it. */

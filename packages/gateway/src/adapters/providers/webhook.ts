@@ -1,7 +1,8 @@
 /**
  * POSTs a notification as JSON to an address, signed, over connections that are kept. The account's own url is the
  * operator's and is trusted; an account without one calls the recipient's `webhookUrl`, which came with a request
- * and must lead to the public internet. An answer is judged by its status alone.
+ * and must lead to the public internet. An answer is judged by its status alone. What goes wrong there is that endpoint's
+ * matter, and no account's: of the hook where it answered or took the call, of its origin where nobody was reached.
  */
 import { SluiceError } from '../../errors.ts'
 import { channels } from '../../model.ts'
@@ -64,6 +65,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
   async function call(
     url: URL,
     caller: HttpCaller,
+    endpoint: string | undefined,
     message: Message,
     account: Account,
     signal: AbortSignal,
@@ -72,8 +74,10 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
     const body = JSON.stringify(bodyOf(message, account))
     const headers = headersOf(message, account, body)
     const answer = await caller.call({ url, headers, body, signal, leaving, statusSuffices: true })
-    if (answer.answered) return judge(answer)
-    return answer.error instanceof PrivateAddressError ? refusal(answer.error) : failureOf(answer)
+    if (answer.answered) return judge(answer, endpoint)
+    if (answer.error instanceof PrivateAddressError) return refusal(answer.error)
+    const blamed = endpoint === undefined || answer.sent ? endpoint : url.origin
+    return { ...failureOf(answer), retry: 'outage', ...at(blamed) }
   }
 
   return {
@@ -82,6 +86,8 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
     idempotent: false,
     tellsLeaving: true,
     channels,
+    endpointOf: ({ webhookUrl = '' }, { url }) =>
+      url === undefined && URL.canParse(webhookUrl) ? nameOf(new URL(webhookUrl)) : undefined,
     async send(message, account, signal, leaving) {
       if (closed) return { outcome: 'failed', detail: 'the provider is closed' }
       if (signal.aborted) return { outcome: 'failed', detail: 'no time left' }
@@ -89,7 +95,8 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
         const url = parseUrl(account.url ?? message.to.webhookUrl)
         const own = account.url !== undefined
         if (!own && !allowPrivate) refusePrivateLiteral(url.hostname)
-        return await call(url, own ? trusted : guarded, message, account, signal, leaving)
+        const [caller, endpoint] = own ? [trusted, undefined] : [guarded, nameOf(url)]
+        return await call(url, caller, endpoint, message, account, signal, leaving)
       } catch (error) {
         if (error instanceof PrivateAddressError || error instanceof AddressError) return refusal(error)
         return { outcome: 'failed', detail: (error as Error).message }
@@ -142,14 +149,28 @@ function refusal(error: Error): SendResult {
   return { outcome: 'rejected', invalidAddress: true, detail: error.message }
 }
 
-function judge(answer: HttpAnswer): SendResult {
+/** A hook, without its query: it may hold a secret, or differ with each call. */
+function nameOf({ protocol, origin, pathname }: URL): string | undefined {
+  return protocol === 'http:' || protocol === 'https:' ? origin + pathname : undefined
+}
+
+/** Request Timeout, Locked, Too Early: the same request may be taken later (RFC 9110, 15.5.9; RFC 4918; RFC 8470). */
+const notNow: ReadonlySet<number> = new Set([408, 423, 425])
+
+/** @param endpoint the recipient's, where it is not the account's own */
+function judge(answer: HttpAnswer, endpoint: string | undefined): SendResult {
   const { status, headers } = answer
   if (status >= 200 && status < 300) return { outcome: 'delivered', detail: String(status) }
   const detail = detailOf(answer)
-  if (status === 429) {
-    const retryAfter = headers['retry-after']
-    return { outcome: 'rate_limited', ...(retryAfter === undefined ? {} : { retryAfter }), detail }
-  }
-  if (status >= 500) return { outcome: 'failed', detail }
+  const asked = headers['retry-after']
+  const later = { detail, ...(asked === undefined ? {} : { retryAfter: asked }) }
+  if (status === 429) return { outcome: 'rate_limited', ...later, ...at(endpoint) }
+  if (status >= 500) return { outcome: 'failed', ...later, retry: 'outage', ...at(endpoint) }
+  // It speaks of this request, and neither of the account nor of all that go there.
+  if (notNow.has(status)) return { outcome: 'failed', ...later, retry: 'outage', blameless: true }
   return { outcome: 'rejected', invalidAddress: status === 410, detail }
+}
+
+function at(endpoint: string | undefined): { readonly endpoint?: string } {
+  return endpoint === undefined ? {} : { endpoint }
 }

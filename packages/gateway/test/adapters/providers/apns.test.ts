@@ -210,6 +210,7 @@ describe('a token of apns that is refused', () => {
 
 describe('what APNs answers', () => {
   const accountsOwn = { outcome: 'failed' }
+  const outage = { outcome: 'failed', retry: 'outage' }
   const dead = { outcome: 'rejected', invalidAddress: true }
   const own = { outcome: 'rejected', invalidAddress: false }
   const cases: readonly (readonly [number, string, object])[] = [
@@ -227,9 +228,9 @@ describe('what APNs answers', () => {
     [404, 'BadPath', accountsOwn],
     [429, 'TooManyRequests', { outcome: 'failed', blameless: true }],
     [429, 'TooManyProviderTokenUpdates', { outcome: 'rate_limited' }],
-    [500, 'InternalServerError', accountsOwn],
-    [503, 'ServiceUnavailable', accountsOwn],
-    [503, 'Shutdown', accountsOwn],
+    [500, 'InternalServerError', outage],
+    [503, 'ServiceUnavailable', outage],
+    [503, 'Shutdown', outage],
   ]
   const server = createServer()
   let answer: readonly [number, string] = [200, '']

@@ -138,10 +138,16 @@ describe('webpush', () => {
     for (const fate of ['fail', 'rate_limit', 'suspend', 'reset', 'reject_address', 'deliver'] as const)
       results[fate] = await calls.send(push(), fate)
     used = account()
-    for (const fate of ['fail', 'rate_limit', 'suspend', 'reset'] as const) {
+    const endpoint = calls.server.url
+    const failed = { outcome: 'failed', endpoint }
+    for (const [fate, expected] of [
+      ['fail', { ...failed, retry: 'outage' }],
+      ['rate_limit', { outcome: 'rate_limited', retryAfter: '30', endpoint }],
+      ['suspend', failed],
+      ['reset', { ...failed, retry: 'outage', unheard: true }],
+    ] as const) {
       const { detail, ...result } = results[fate]!
-      const unheard = fate === 'reset' ? { unheard: true } : {}
-      assert.deepEqual(result, { outcome: 'failed', blameless: true, ...unheard }, String(detail))
+      assert.deepEqual(result, expected, String(detail))
     }
     assert.equal(results.reject_address!.outcome, 'rejected')
     assert.equal(results.deliver!.outcome, 'delivered')
@@ -177,7 +183,7 @@ describe('an endpoint of webpush, which came with a request', () => {
       const message = someMessage('push', { to: { id: 'u', pushToken: tokenAt(`https://${host}`) } })
       const result = await strict.send(message, account(), AbortSignal.timeout(2_000))
       assert.equal(result.outcome === 'rejected' && result.invalidAddress, true, JSON.stringify(result))
-      assert.match(String(result.detail), /private network/)
+      assert.match(String(result.detail), /public internet/)
     })
 
   it('has to speak TLS', async () => {

@@ -93,9 +93,12 @@ test('without a secret there is an id and a time, and no signature', async (t) =
 const statuses: readonly (readonly [number, string])[] = [
   ...[200, 201, 202, 204, 299].map((status) => [status, 'delivered'] as const),
   ...[300, 301, 302, 303, 304, 307, 308].map((status) => [status, 'rejected'] as const),
-  ...[400, 401, 403, 404, 408, 409, 413, 418, 422, 451].map((status) => [status, 'rejected'] as const),
+  ...[400, 401, 403, 404, 405, 406, 409, 413, 418, 422, 426, 451].map(
+    (status) => [status, 'rejected'] as const,
+  ),
   [410, 'invalid'],
   [429, 'rate_limited'],
+  ...[408, 423, 425].map((status) => [status, 'failed'] as const),
   ...[500, 501, 502, 503, 504, 599].map((status) => [status, 'failed'] as const),
 ]
 for (const [status, expected] of statuses) {
@@ -162,7 +165,7 @@ test('https wants a certificate that somebody trusted has signed', async (t) => 
   const result = await send(undefined, {
     url: `https://localhost:${(server.address() as { port: number }).port}/`,
   })
-  assert.deepEqual(result, { outcome: 'failed', detail: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
+  assert.deepEqual(result, { outcome: 'failed', detail: 'DEPTH_ZERO_SELF_SIGNED_CERT', retry: 'outage' })
 })
 
 test('connections are kept and used again', async (t) => {

@@ -1,0 +1,155 @@
+/**
+ * Who is blamed, over real sockets: what happens at one recipient's own endpoint is that endpoint's matter, and a
+ * shared account goes on for everybody else. A whole gateway as a process, and one server for each endpoint.
+ */
+import assert from 'node:assert/strict'
+import { createECDH, generateKeyPairSync } from 'node:crypto'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createSite, type Site } from '../child.ts'
+import { createHttpSink, type HttpRule, type HttpSink } from '../sinks/http.ts'
+
+interface Shown {
+  readonly status: string
+  readonly notificationId: string
+  readonly timeline: readonly {
+    readonly status: string
+    readonly reason?: string
+    readonly attempt?: number
+  }[]
+}
+interface Account {
+  readonly id: string
+  readonly status: string
+}
+
+async function sinkOf(t: TestContext, rules: readonly HttpRule[] = []): Promise<HttpSink> {
+  const sink = await createHttpSink({ rules })
+  t.after(() => sink.close())
+  return sink
+}
+
+async function siteOf(t: TestContext, pools: object): Promise<Site> {
+  const config = { log: { level: 'warn' }, network: { allowPrivate: true }, pools }
+  const site = await createSite(t, { policy: { version: 1, limits: [] }, config })
+  await site.start()
+  return site
+}
+
+async function post(site: Site, body: object): Promise<string> {
+  const answer = await site.call('POST', '/api/v1/notifications', {
+    content: { title: 't', text: 'x' },
+    ...body,
+  })
+  assert.equal(answer.status, 202, answer.text)
+  return answer.json<Shown>().notificationId
+}
+
+const show = async (site: Site, id: string): Promise<Shown> =>
+  (await site.call('GET', `/api/v1/notifications/${id}`)).json<Shown>()
+
+const accounts = async (site: Site): Promise<readonly string[]> =>
+  (await site.call('GET', '/api/v1/pools'))
+    .json<{ pools: { accounts: Account[] }[] }>()
+    .pools.flatMap((pool) => pool.accounts.map(({ status }) => status))
+
+async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (let tries = 0; tries < 200; tries += 1) {
+    if (await holds()) return
+    await sleep(50)
+  }
+  assert.fail(what)
+}
+
+const hook = (id: string, webhookUrl: string): object => ({
+  channel: 'webhook',
+  recipient: { id, webhookUrl },
+})
+const oneAccount = { webhook: { provider: 'webhook', accounts: [{ id: 'shared' }], timeout: '2s' } }
+
+const faults: readonly (readonly [string, HttpRule, number])[] = [
+  ['answers 429 with a day of Retry-After', { status: 429, headers: { 'retry-after': '86400' } }, 2],
+  ['answers 503 with an hour of Retry-After', { status: 503, headers: { 'retry-after': '3600' } }, 2],
+  ['answers 500 twelve times', { status: 500 }, 16],
+  ['resets twelve connections', { do: 'reset' }, 16],
+]
+for (const [what, rule, callsMax] of faults) {
+  test(`a recipient’s webhook that ${what} blocks nobody else, and its account stays healthy`, async (t) => {
+    const [bad, good] = [await sinkOf(t, [rule]), await sinkOf(t)]
+    const site = await siteOf(t, oneAccount)
+    const theirs = await post(site, hook('bad', bad.url))
+    await until(() => bad.requests.length > 0, 'it was never called')
+    const waiting: string[] = []
+    for (let index = 0; index < 20; index += 1) waiting.push(await post(site, hook('bad', bad.url)))
+    await sleep(1_500)
+    const called = bad.requests.length
+    for (let index = 0; index < 20; index += 1) await post(site, hook(`p${index}`, `${good.url}/${index}`))
+    await until(() => good.requests.length === 20, `only ${good.requests.length} of 20 others arrived`)
+    assert.deepEqual([...new Set(await accounts(site))], ['healthy'])
+    assert.ok(called <= callsMax, `${called} calls`)
+    const states = await Promise.all([theirs, ...waiting].map(async (id) => (await show(site, id)).status))
+    assert.deepEqual([...new Set(states)], ['scheduled'])
+    const last = await show(site, waiting.at(-1)!)
+    assert.equal(last.timeline.at(-1)!.reason, 'provider_capacity')
+    assert.equal(last.timeline.at(-1)!.attempt, undefined, 'waiting is no attempt')
+  })
+}
+
+test('recipients’ webhooks that hang leave room for the others', async (t) => {
+  const hanging = await Promise.all(Array.from({ length: 10 }, () => sinkOf(t, [{ do: 'hang' }])))
+  const good = await sinkOf(t)
+  const pool = { ...oneAccount.webhook, timeout: '20s', accounts: [{ id: 'shared', concurrency: 40 }] }
+  const site = await siteOf(t, { webhook: pool })
+  for (let round = 0; round < 6; round += 1)
+    for (const [index, { url }] of hanging.entries()) await post(site, hook(`bad${index}`, url))
+  await until(() => hanging.some(({ requests }) => requests.length > 0), 'none was called')
+  for (let index = 0; index < 30; index += 1) await post(site, hook(`p${index}`, `${good.url}/${index}`))
+  await until(() => good.requests.length === 30, `only ${good.requests.length} of 30 others arrived`)
+})
+
+for (const status of [408, 423, 425])
+  test(`a webhook that answers ${status} is called again`, async (t) => {
+    const sink = await sinkOf(t, [{ status, times: 1 }])
+    const site = await siteOf(t, {
+      webhook: { ...oneAccount.webhook, accounts: [{ id: 'a', url: sink.url }] },
+    })
+    const id = await post(site, { channel: 'webhook', recipient: 'ada' })
+    await until(async () => (await show(site, id)).status === 'delivered', 'it was not delivered')
+    assert.equal(sink.requests.length, 2)
+  })
+
+test('a 503 with Retry-After is called again when it says', async (t) => {
+  const sink = await sinkOf(t, [{ status: 503, headers: { 'retry-after': '3' }, times: 1 }])
+  const site = await siteOf(t, { webhook: { ...oneAccount.webhook, accounts: [{ id: 'a', url: sink.url }] } })
+  const id = await post(site, { channel: 'webhook', recipient: 'ada' })
+  await until(async () => (await show(site, id)).status === 'delivered', 'it was not delivered')
+  const [first, second] = sink.requests.map(({ at }) => at)
+  assert.ok(second! - first! >= 2_990, `${second! - first!} ms`)
+})
+
+test('a push service that answers 429 is blocked by itself: other services go on over the same account', async (t) => {
+  const busy = await sinkOf(t, [{ status: 429, headers: { 'retry-after': '3600' } }])
+  const broken = await sinkOf(t, [{ status: 500 }])
+  const good = await sinkOf(t, [{ status: 201 }])
+  const vapid = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({ format: 'jwk' })
+  const pool = {
+    provider: 'webpush',
+    accounts: [{ id: 'v', secret: vapid.d, subject: 'mailto:ops@example.com', services: ['127.0.0.1'] }],
+  }
+  const site = await siteOf(t, { push: pool })
+  const browser = createECDH('prime256v1')
+  const keys = { p256dh: browser.generateKeys('base64url'), auth: Buffer.alloc(16, 7).toString('base64url') }
+  const push = ({ url }: HttpSink, id: string): object => ({
+    channel: 'push',
+    recipient: { id, pushToken: JSON.stringify({ endpoint: `${url}/push/${id}`, keys }) },
+  })
+  const refused = await post(site, push(busy, 'b0'))
+  await until(async () => (await show(site, refused)).status === 'scheduled', 'it does not wait')
+  const waits = await post(site, push(busy, 'b1'))
+  for (let index = 0; index < 15; index += 1) await post(site, push(broken, `c${index}`))
+  for (let index = 0; index < 20; index += 1) await post(site, push(good, `g${index}`))
+  await until(() => good.requests.length === 20, `only ${good.requests.length} of 20 others arrived`)
+  assert.equal(busy.requests.length, 1)
+  assert.equal((await show(site, waits)).timeline.at(-1)!.reason, 'provider_capacity')
+  assert.deepEqual([...new Set(await accounts(site))], ['healthy'])
+})
