@@ -37,9 +37,9 @@ const loaders = {
     const { createSlackProvider } = await import('./slack.ts')
     return createSlackProvider()
   },
-  async telegram() {
+  async telegram({ clock }) {
     const { createTelegramProvider } = await import('./telegram.ts')
-    return createTelegramProvider()
+    return createTelegramProvider({ clock })
   },
   async twilio() {
     const { createTwilioProvider } = await import('./twilio.ts')

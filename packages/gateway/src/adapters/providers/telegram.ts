@@ -3,7 +3,8 @@
  * detail. Sources: https://core.telegram.org/bots/api#sendmessage,
  * https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
  */
-import type { Account, Message, Provider, SendResult } from '../../ports.ts'
+import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
+import { ChatPace } from './chat-pace.ts'
 import type { HttpAnswer } from './http-call.ts'
 import {
   type Composed,
@@ -32,11 +33,28 @@ const chatId = /^(?:-?\d{1,20}|@[A-Za-z0-9_]{4,64})$/
 const deadChat =
   /chat not found|user is deactivated|group chat was upgraded|PEER_ID_INVALID|chat_id is empty/i
 
-export function createTelegramProvider(options: HttpProviderOptions = {}): Provider {
-  return createHttpProvider(
+export interface TelegramOptions extends HttpProviderOptions {
+  /** Tells how fast a chat is written to. @defaultValue the machine's */
+  readonly clock?: Pick<Clock, 'now'>
+}
+
+export function createTelegramProvider(options: TelegramOptions = {}): Provider {
+  const clock = options.clock ?? { now: () => Date.now() }
+  const pace = new ChatPace()
+  const provider = createHttpProvider(
     { name: 'telegram', channels: ['telegram'], idempotent: false, compose, judge, check },
     options,
   )
+  return {
+    ...provider,
+    async send(message, account, signal, leaving) {
+      const chat = `${account.id} ${message.to.telegramChatId}`
+      pace.wrote(chat, clock.now())
+      const result = await provider.send(message, account, signal, leaving)
+      const isOfChat = result.outcome === 'rate_limited' && pace.isOver(chat, clock.now())
+      return isOfChat ? { ...result, endpoint: `telegram:${message.to.telegramChatId}` } : result
+    },
+  }
 }
 
 function check(account: Account): void {

@@ -3,6 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { createTelegramProvider } from '../../../src/adapters/providers/telegram.ts'
 import { exerciseProvider, someMessage } from '../../../src/conformance/provider.ts'
 import type { Account, Message } from '../../../src/ports.ts'
+import { blameOf, openAnswers } from './answers.ts'
 import { openSandboxCalls, type SandboxCalls } from './sandbox-calls.ts'
 import { openRig } from './sandbox-rig.ts'
 
@@ -75,4 +76,59 @@ describe('telegram', () => {
       assert.equal(result.outcome === 'rejected' && result.invalidAddress, true)
     })
   }
+})
+
+describe('the blame for what telegram says', () => {
+  const said: readonly (readonly [blame: string, status: number, body: string])[] = [
+    ['address', 403, '{"ok":false,"error_code":403,"description":"Forbidden: bot was blocked by the user"}'],
+    ['address', 400, '{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}'],
+    ['message', 400, '{"ok":false,"error_code":400,"description":"Bad Request: message is too long"}'],
+    ['account', 401, '{"ok":false,"error_code":401,"description":"Unauthorized"}'],
+    ['account', 403, '<html>the proxy forbids it</html>'],
+    ['account', 400, 'Bad Request'],
+    ['unknown', 200, '{"ok": tr'],
+  ]
+  for (const [blame, status, body] of said) {
+    it(`as ${status} ${body.slice(-40)} is laid to: ${blame}`, async (t) => {
+      const answers = await openAnswers(createTelegramProvider(), account, text)
+      t.after(() => answers.close())
+      assert.equal(blameOf(await answers.to({ status, body })), blame)
+    })
+  }
+
+  it('as too fast is laid to the chat that was written to too fast, else to the bot', async (t) => {
+    let now = Date.UTC(2026, 10, 22)
+    let chat = '-1'
+    const answers = await openAnswers(createTelegramProvider({ clock: { now: () => now } }), account, () =>
+      text({ to: { id: 'u', telegramChatId: chat } }),
+    )
+    t.after(() => answers.close())
+    const flood = {
+      status: 429,
+      body: '{"ok":false,"error_code":429,"description":"Too Many Requests","parameters":{"retry_after":40}}',
+    }
+    const endpoint = async (): Promise<string | undefined> => {
+      const result = await answers.to(flood)
+      assert.ok(result.outcome === 'rate_limited' && result.retryAfter === '40')
+      return result.endpoint
+    }
+    assert.equal(await endpoint(), undefined)
+    // A second one within a second.
+    assert.equal(await endpoint(), 'telegram:-1')
+    chat = '-2'
+    assert.equal(await endpoint(), undefined)
+    // Twenty a minute may pass, the next is too much for the group and for nobody else.
+    chat = '-3'
+    for (let count = 0; count < 20; count += 1) {
+      now += 2_000
+      await answers.to({ body: '{"ok":true,"result":{"message_id":1}}' })
+    }
+    now += 2_000
+    assert.equal(await endpoint(), 'telegram:-3')
+    chat = '-4'
+    assert.equal(await endpoint(), undefined)
+    chat = '-3'
+    now += 60_000
+    assert.equal(await endpoint(), undefined)
+  })
 })
