@@ -23,7 +23,16 @@ export interface ImportRow {
   readonly impure?: true
 }
 
-const core = ['ports.ts', 'doors.ts', 'model.ts', 'errors.ts', 'heap.ts', 'conflict.ts', 'policy/'] as const
+const core = [
+  'ports.ts',
+  'doors.ts',
+  'model.ts',
+  'bounds.ts',
+  'errors.ts',
+  'heap.ts',
+  'conflict.ts',
+  'policy/',
+] as const
 const limits = ['@sluice/limits'] as const
 
 /** A stage knows the ports and the pure parts, never another stage's inside, never an adapter. */
@@ -37,6 +46,7 @@ const gateway: readonly ImportRow[] = [
     packages: limits,
   },
   { module: 'timeline.ts', values: [], types: ['model.ts'] },
+  { module: 'bounds.ts', values: [], types: ['model.ts'] },
   { module: 'errors.ts', values: [] },
   { module: 'heap.ts', values: [] },
   { module: 'conflict.ts', values: [] },
@@ -65,7 +75,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'config/', values: core, packages: 'any', node: 'any', impure: true },
   {
     module: 'adapters/',
-    values: ['ports.ts', 'model.ts', 'errors.ts', 'heap.ts', 'node-http.ts', 'sandbox/'],
+    values: ['ports.ts', 'model.ts', 'bounds.ts', 'errors.ts', 'heap.ts', 'node-http.ts', 'sandbox/'],
     types: ['policy/'],
     packages: 'any',
     node: 'any',

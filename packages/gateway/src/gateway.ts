@@ -43,7 +43,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const record = await openRecord(surroundings, entrance.timeCommit)
   const { store, ledger } = record
   const admission = createAdmission(surroundings, record)
-  const { gate, jobs, platform, schedule, queue, state } = admission
+  const { gate, jobs, platform, schedule, unserved, queue, state } = admission
   const templates = parts.templates ?? loadTemplates(config)
   const links = createLinks(config)
   const dispatch = await createDispatch(surroundings, record, admission, { templates, links })
@@ -59,6 +59,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await schedule.start()
     await jobs.start()
     gate.movingUp.start()
+    unserved.start()
   }
 
   return {
@@ -82,6 +83,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await schedule.stop()
       await dispatch.stop()
       await gate.movingUp.stop()
+      await unserved.stop()
       await Promise.all([queue.close(), state.close()])
       await store.close()
     },

@@ -382,19 +382,3 @@ export function countedAt({
   const first = timeline[1]?.reason
   return first === 'tenant_limit' || first === 'module_limit' ? turnedAt : createdAt
 }
-
-/** Which of a tenant's two bounds (architecture, invariant 7) a notification counts against while it waits. */
-export function boundOf(status: Status, reason: Reason | undefined): 'queue' | 'waiting' | undefined {
-  switch (status) {
-    case 'queued':
-    case 'sending':
-    case 'dead':
-      return 'queue'
-    case 'scheduled':
-      return reason === 'tenant_limit' || reason === 'module_limit' ? 'queue' : 'waiting'
-    case 'digesting':
-      return 'waiting'
-    default:
-      return undefined
-  }
-}

@@ -220,6 +220,8 @@ export interface Tally {
   readonly status: Status
   /** Of the scheduled: those that wait for a tenant or module limit. */
   readonly platformDelayed: boolean
+  /** Of the dead: those whose channel no pool serves, which count in no bound. @defaultValue false */
+  readonly unserved?: true
   readonly count: number
 }
 

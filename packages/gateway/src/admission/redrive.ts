@@ -2,9 +2,10 @@
  * Sends dead letters on their way again, as an operator asks. Each is decided anew and ends in one move; a letter that
  * is named and cannot go is told with the reason, and none is moved into a tenant that has no room for it.
  */
+import { boundFor } from '../bounds.ts'
 import type { Ledger, RedriveLeft, RedriveRequest, RedriveResult } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
-import { boundOf, type DeadCause, deadCauses, type Notification } from '../model.ts'
+import { type DeadCause, deadCauses, type Notification } from '../model.ts'
 import type { DeadLetterQuery, Store } from '../ports.ts'
 
 export interface RedriveOptions {
@@ -77,6 +78,6 @@ function queryOf({ caller: _, dryRun: __, all, ...filter }: RedriveRequest): Omi
 
 /** A dead letter counts in its tenant's queue already; on its way it may wait where others wait. */
 function roomFor(dead: Notification) {
-  const isCounted = boundOf(dead.status, dead.timeline.at(-1)?.reason) === 'queue'
+  const isCounted = boundFor(dead) === 'queue'
   return { queue: isCounted ? 0 : 1, critical: 0, waiting: 1 }
 }

@@ -15,12 +15,13 @@ import { selfAddressed } from '../config/pools.ts'
 import { createJobs } from '../intake/jobs.ts'
 import type { Subject } from '../ports.ts'
 import { createSchedule } from '../schedule/agenda.ts'
+import { createUnserved } from '../schedule/unserved.ts'
 import type { OnRecord } from './record.ts'
 import type { Surroundings } from './surroundings.ts'
 
 export type Admission = ReturnType<typeof createAdmission>
 
-export function createAdmission({ config, clock, random, onTrouble }: Surroundings, record: OnRecord) {
+export function createAdmission({ config, clock, random, log, onTrouble }: Surroundings, record: OnRecord) {
   const { store, ledger, people } = record
   const policy = config.policy.compiled
   const { marginMs } = config.limits
@@ -52,7 +53,29 @@ export function createAdmission({ config, clock, random, onTrouble }: Surroundin
 
   // What is due goes to the queue.
   const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
-  const schedule = createSchedule({ store, ledger, queue, clock, gate: () => gate, giveBack, onTrouble })
+  const unserved = createUnserved({
+    store,
+    ledger,
+    served: new Set(config.pools.map(({ channel }) => channel)),
+    clock,
+    giveBack,
+    onBuried: (channel, count) =>
+      log.warn(
+        { channel, count },
+        'no pool serves this channel: what waited for it are dead letters until one does',
+      ),
+    onTrouble,
+  })
+  const schedule = createSchedule({
+    store,
+    ledger,
+    queue,
+    clock,
+    gate: () => gate,
+    giveBack,
+    unserved,
+    onTrouble,
+  })
 
   // What is accepted, and when it may leave.
   const gate = createGate({
@@ -75,5 +98,5 @@ export function createAdmission({ config, clock, random, onTrouble }: Surroundin
   // Batches that are accepted in the background.
   const jobs = createJobs({ gate, store, ledger, clock, random, onTrouble })
 
-  return { state, hours, book, platform, giveBack, queue, schedule, gate, jobs }
+  return { state, hours, book, platform, giveBack, queue, schedule, unserved, gate, jobs }
 }

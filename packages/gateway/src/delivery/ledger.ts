@@ -5,10 +5,11 @@
  * is recognised as stale when its turn comes.
  */
 
+import { boundFor, boundOf } from '../bounds.ts'
 import type { Happening, Ledger, Live, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Notification, Status, TimelineEvent } from '../model.ts'
-import { boundOf, pendingOf, statuses } from '../model.ts'
+import { pendingOf, statuses } from '../model.ts'
 import type { Change, Clock, Store } from '../ports.ts'
 
 export interface TenantBounds {
@@ -65,6 +66,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     const of = account(tally.tenant)
     of.counts[tally.status] += tally.count
     total[tally.status] += tally.count
+    if (tally.unserved === true) continue
     const bound = boundOf(tally.status, tally.platformDelayed ? 'tenant_limit' : undefined)
     if (bound !== undefined) of[bound] += tally.count
   }
@@ -76,7 +78,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     const of = account(notification.tenant)
     of.counts[notification.status] += by
     total[notification.status] += by
-    const bound = boundOf(notification.status, notification.decision.reason)
+    const bound = boundFor(notification)
     if (bound !== undefined) of[bound] += by
   }
 

@@ -4,8 +4,9 @@
  * nothing else waits, so that what is new is not held up by what is old. Critical ones wait for nobody else: they stand
  * before all others in the queue as well.
  */
+import { isUnserved } from '../bounds.ts'
 import type { Agenda, Ledger } from '../doors.ts'
-import { advance, type DeadCause, type Notification, type Priority, priorities } from '../model.ts'
+import { advance, type DeadCause, type Move, type Notification, type Priority, priorities } from '../model.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Route } from './route.ts'
 
@@ -155,7 +156,9 @@ export function createComeback(options: ComebackOptions): Comeback {
   /** False where the record went another way meanwhile. */
   async function returnOne(dead: Notification): Promise<boolean> {
     const now = clock.now()
-    const move = advance(dead, [{ at: now, status: 'queued' }], { dueAt: now })
+    const move = isUnserved(dead)
+      ? againDecided(dead, now)
+      : advance(dead, [{ at: now, status: 'queued' }], { dueAt: now })
     const { applied } = await ledger.commit({ moves: [move] })
     if (applied) {
       agenda.place([move.after])
@@ -163,6 +166,17 @@ export function createComeback(options: ComebackOptions): Comeback {
       route.asked(clock.now(), -1)
     }
     return true
+  }
+
+  /** It has held no place since no pool served it, and may have waited for its sendAt: its limits are asked anew. */
+  function againDecided(dead: Notification, now: number): Move {
+    const isItem = dead.digestId !== undefined || dead.undecided === true
+    return advance(dead, [{ at: now, status: 'scheduled', reason: 'provider_capacity' }], {
+      dueAt: Math.max(now, dead.sendAt ?? now),
+      undecided: true,
+      // What its limits had let wait is not dropped by them now.
+      ...(isItem ? {} : { single: true }),
+    })
   }
 
   return {

@@ -14,6 +14,7 @@ import { againMs, Claims } from './claims.ts'
 import { Closings } from './closings.ts'
 import { Ends } from './ends.ts'
 import { Tasks } from './tasks.ts'
+import type { Unserved } from './unserved.ts'
 
 export interface AgendaOptions {
   readonly store: Store
@@ -24,6 +25,8 @@ export interface AgendaOptions {
   readonly gate: () => Pick<Gate, 'resume' | 'closeDigest'>
   /** What expires gives its places back. */
   readonly giveBack: (held: Notification, ended: Notification['status']) => Promise<void>
+  /** Takes what no pool will carry. */
+  readonly unserved: Pick<Unserved, 'serves' | 'bury'>
   readonly onTrouble?: (what: string, error: unknown) => void
   /** How far ahead what is due is kept in memory. @defaultValue 2_000 ms */
   readonly lookaheadMs?: number
@@ -42,7 +45,7 @@ const heldMaxDefault = 20_000
 const lookaheadMsDefault = 2_000
 
 export function createSchedule(options: AgendaOptions): Schedule {
-  const { store, ledger, queue, clock, heldMax = heldMaxDefault } = options
+  const { store, ledger, queue, clock, unserved, heldMax = heldMaxDefault } = options
   /** What is due soon, by its instant. */
   const held = new Heap<Notification>()
   const ends = new Ends(ledger)
@@ -98,7 +101,15 @@ export function createSchedule(options: AgendaOptions): Schedule {
 
   function push(notifications: readonly Notification[]): void {
     for (const notification of notifications) ends.watch(notification)
-    tasks.track('queue', queue.push(notifications))
+    if (notifications.every(({ channel }) => unserved.serves(channel))) {
+      tasks.track('queue', queue.push(notifications))
+      return
+    }
+    const { true: served = [], false: others = [] } = Object.groupBy(notifications, ({ channel }) =>
+      unserved.serves(channel) ? 'true' : 'false',
+    )
+    tasks.track('queue', queue.push(served))
+    tasks.track('make dead letters of what no pool serves', unserved.bury(others))
   }
 
   async function expire(notification: Notification, now: number): Promise<void> {

@@ -3,6 +3,7 @@
  * everything at its end. Changes take effect at once, in the order of their commits; nothing is copied, because
  * notifications are never changed, only replaced.
  */
+import { isUnserved } from '../../bounds.ts'
 import { SluiceError } from '../../errors.ts'
 import { Heap } from '../../heap.ts'
 import {
@@ -165,11 +166,13 @@ class MemoryStore implements Store {
     }
   }
 
-  #count({ tenant, status, decision }: Notification, by: number): void {
-    const platformDelayed =
-      status === 'scheduled' && (decision.reason === 'tenant_limit' || decision.reason === 'module_limit')
-    const key = keyOf(tenant, status, String(platformDelayed))
-    entry(this.#tallies, key, () => ({ tally: { tenant, status, platformDelayed }, count: 0 })).count += by
+  #count(notification: Notification, by: number): void {
+    const { tenant, status } = notification
+    const platformDelayed = delayingLimit(notification) !== undefined
+    const unserved = isUnserved(notification) ? ({ unserved: true } as const) : {}
+    const key = keyOf(tenant, status, String(platformDelayed), JSON.stringify(unserved))
+    const tally = { tenant, status, platformDelayed, ...unserved }
+    entry(this.#tallies, key, () => ({ tally, count: 0 })).count += by
   }
 
   #writeDigest(kind: 'open' | 'join' | 'postpone' | 'close', digest: Digest): void {

@@ -1,9 +1,10 @@
 /** What a store promises of a commit: whole or not at all, on record when it resolves, and no business of its neighbours. */
 import assert from 'node:assert/strict'
-import type { Recipient } from '../../model.ts'
+import { unservedDetail } from '../../bounds.ts'
+import type { Notification, Recipient } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Change, StoredAnswer } from '../../ports.ts'
-import { epoch, settled, someNotification } from './sample.ts'
+import { epoch, inLine, settled, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
 import { applied, conflict, must } from './suite.ts'
 
@@ -309,6 +310,30 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
   test('an empty change is applied', async (store) => {
     await must(store, {})
     await store.ping()
+  })
+
+  test('counts dead letters whose channel no pool serves apart', async (store) => {
+    const behind = inLine()
+    const others = [someNotification(), someNotification()]
+    await must(store, { accept: [behind, ...others] })
+    const die = (before: Notification, detail?: string) =>
+      advance(before, [
+        { at: epoch, status: 'dead', reason: 'pool_blocked', ...(detail === undefined ? {} : { detail }) },
+      ])
+    const moves = [die(behind, unservedDetail), die(others[0]!, unservedDetail), die(others[1]!)]
+    await must(store, { moves })
+    const dead = { tenant: 'acme', status: 'dead', platformDelayed: false }
+    const counted = await store.tallies()
+    const byCount = counted.filter(({ count }) => count > 0).toSorted((a, b) => a.count - b.count)
+    assert.deepEqual(byCount, [
+      { ...dead, count: 1 },
+      { ...dead, unserved: true, count: 2 },
+    ])
+    await must(store, {
+      moves: moves.map(({ after }) => advance(after, [{ at: epoch, status: 'scheduled' }])),
+    })
+    const left = (await store.tallies()).filter(({ count }) => count > 0)
+    assert.ok(left.every(({ status, unserved }) => status === 'scheduled' && unserved === undefined))
   })
 
   if (capabilities.durable) {

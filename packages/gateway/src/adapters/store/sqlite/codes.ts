@@ -2,6 +2,7 @@
  * States as the small numbers that the file holds. They are on disk: a number never changes its meaning, and the
  * partial indexes of the migrations name them.
  */
+import { isUnserved } from '../../../bounds.ts'
 import type { Notification, Status } from '../../../model.ts'
 import { isFinal, statuses } from '../../../model.ts'
 
@@ -39,12 +40,21 @@ export function isDueCode(code: number): boolean {
   return code === statusCodes.scheduled || code === statusCodes.queued || code === statusCodes.dead
 }
 
-export function isScheduledCode(code: number): boolean {
-  return code === statusCodes.scheduled
-}
-
 /** Whether a tenant's or module's limit made it wait: such notifications count against the tenant's queue. */
-export function isPlatformDelayed(notification: Pick<Notification, 'decision'>): boolean {
+function isPlatformDelayed(notification: Pick<Notification, 'decision'>): boolean {
   const { reason } = notification.decision
   return reason === 'tenant_limit' || reason === 'module_limit'
+}
+
+/**
+ * What the column `platform` says: of a dead letter whether no pool serves its channel, of all others whether a
+ * tenant's or module's limit made it wait.
+ */
+export function platformFlag(notification: Pick<Notification, 'decision' | 'status' | 'timeline'>): boolean {
+  return notification.status === 'dead' ? isUnserved(notification) : isPlatformDelayed(notification)
+}
+
+/** Whether the tallies count those of this state apart by that flag. */
+export function isCountedApart(code: number): boolean {
+  return code === statusCodes.scheduled || code === statusCodes.dead
 }

@@ -38,7 +38,7 @@ export class Head {
       before: {
         status: this.number(),
         revision: this.number(),
-        platformDelayed: this.number() === 1,
+        isApart: this.number() === 1,
         dueAt: this.number(),
       },
       short: this.shortRow(),

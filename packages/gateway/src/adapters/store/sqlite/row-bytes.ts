@@ -4,7 +4,7 @@
  */
 import type { Content, Notification } from '../../../model.ts'
 import { revisionOf } from '../../../model.ts'
-import { isPlatformDelayed, statusCodes } from './codes.ts'
+import { platformFlag, statusCodes } from './codes.ts'
 import type { Eye, Pen } from './pen.ts'
 import type { LongRow, ShortRow } from './rows.ts'
 import { longText, shortTexts } from './rows.ts'
@@ -91,7 +91,7 @@ export function putShort(pen: Pen, notification: Notification): void {
     digestId,
     n.single ? 1 : 0,
     n.undecided ? 1 : 0,
-    isPlatformDelayed(n) ? 1 : 0,
+    platformFlag(n) ? 1 : 0,
     // Why it is a dead letter: the reason of the event that made it one.
     n.status === 'dead' ? (n.timeline.at(-1)?.reason ?? null) : null,
     JSON.stringify(n.timeline),

@@ -13,7 +13,7 @@ interface Delta {
 }
 
 export interface Tallies {
-  count(tenant: string, status: number, platformDelayed: boolean, by: number): void
+  count(tenant: string, status: number, isApart: boolean, by: number): void
   /** Writes what was counted since the last time. */
   write(): void
   /** Forgets what was counted: it is written, or the transaction did not happen. */
@@ -28,8 +28,8 @@ export function prepareTallies(db: DatabaseSync): Tallies {
   const deltas = new Map<string, Map<number, Delta>>()
 
   return {
-    count(tenant, status, platformDelayed, by) {
-      const platform = platformDelayed ? 1 : 0
+    count(tenant, status, isApart, by) {
+      const platform = isApart ? 1 : 0
       let ofTenant = deltas.get(tenant)
       if (ofTenant === undefined) {
         ofTenant = new Map()
@@ -50,12 +50,16 @@ export function prepareTallies(db: DatabaseSync): Tallies {
       deltas.clear()
     },
     read() {
-      return select.all().map((row) => ({
-        tenant: row.tenant as string,
-        status: statusOf(row.status as number),
-        platformDelayed: row.platform === 1,
-        count: row.count as number,
-      }))
+      return select.all().map((row) => {
+        const status = statusOf(row.status as number)
+        return {
+          tenant: row.tenant as string,
+          status,
+          platformDelayed: row.platform === 1 && status === 'scheduled',
+          ...(row.platform === 1 && status === 'dead' ? { unserved: true } : {}),
+          count: row.count as number,
+        }
+      })
     },
   }
 }

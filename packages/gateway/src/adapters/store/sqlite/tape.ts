@@ -5,7 +5,7 @@
 import type { Job, Move } from '../../../model.ts'
 import { isLegalPath, revisionOf } from '../../../model.ts'
 import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
-import { isPlatformDelayed, statusCodes } from './codes.ts'
+import { isCountedApart, platformFlag, statusCodes } from './codes.ts'
 import { Pen } from './pen.ts'
 import { putLong, putShort } from './row-bytes.ts'
 import type { LongRow, ShortRow } from './rows.ts'
@@ -26,7 +26,7 @@ export interface ShortMove {
   readonly before: {
     readonly status: number
     readonly revision: number
-    readonly platformDelayed: boolean
+    readonly isApart: boolean
     readonly dueAt: number
   }
   readonly short: ShortRow
@@ -139,7 +139,7 @@ function putMove(pen: Pen, { before, after }: Move): void {
   pen.text(after.tenant)
   pen.number(statusCodes[before.status])
   pen.number(revisionOf(before))
-  pen.number(before.status === 'scheduled' && isPlatformDelayed(before) ? 1 : 0)
+  pen.number(isCountedApart(statusCodes[before.status]) && platformFlag(before) ? 1 : 0)
   pen.number(before.dueAt)
   putShort(pen, after)
   pen.number(rewritten ? 1 : 0)

@@ -8,7 +8,7 @@ import type { DigestWrite } from '../../../ports.ts'
 import type { Accounts } from './accounts.ts'
 import type { Answers } from './answers.ts'
 import type { Claims } from './claims.ts'
-import { isDueCode, isScheduledCode } from './codes.ts'
+import { isCountedApart, isDueCode } from './codes.ts'
 import type { Digests } from './digests.ts'
 import type { DueIndex } from './due-index.ts'
 import { Head } from './head.ts'
@@ -50,7 +50,7 @@ export interface Writer {
 const dueAtOf = (status: number, dueAt: number): number | undefined => (isDueCode(status) ? dueAt : undefined)
 
 interface Written {
-  readonly counts: [tenant: string, status: number, platformDelayed: boolean, by: 1 | -1][]
+  readonly counts: [tenant: string, status: number, isApart: boolean, by: 1 | -1][]
   readonly moves: { readonly seq: number; readonly move: ShortMove }[]
   /** Digests that close or go on, which is right only where the items are those that they believe. */
   readonly closings: DigestWrite[]
@@ -104,7 +104,7 @@ export function createWriter(parts: WriterParts): Writer {
         const seq = notifications.accept(long, short)
         if (seq === undefined) return long[0]
         due.put(seq, undefined, dueAtOf(short[0], short[2]))
-        written.counts.push([long[1], short[0], isScheduledCode(short[0]) && short[9] === 1, 1])
+        written.counts.push([long[1], short[0], isCountedApart(short[0]) && short[9] === 1, 1])
         written.accepted += 1
         return undefined
       }
@@ -114,8 +114,8 @@ export function createWriter(parts: WriterParts): Writer {
         if (seq === undefined) return move.id
         const { tenant, before, short } = move
         due.put(seq, dueAtOf(before.status, before.dueAt), dueAtOf(short[0], short[2]))
-        written.counts.push([tenant, before.status, before.platformDelayed, -1])
-        written.counts.push([tenant, short[0], isScheduledCode(short[0]) && short[9] === 1, 1])
+        written.counts.push([tenant, before.status, before.isApart, -1])
+        written.counts.push([tenant, short[0], isCountedApart(short[0]) && short[9] === 1, 1])
         written.moves.push({ seq, move })
         return undefined
       }
@@ -165,8 +165,8 @@ export function createWriter(parts: WriterParts): Writer {
       due.undo(mark)
       return conflicts
     }
-    for (const [tenant, status, platformDelayed, by] of written.counts) {
-      tallies.count(tenant, status, platformDelayed, by)
+    for (const [tenant, status, isApart, by] of written.counts) {
+      tallies.count(tenant, status, isApart, by)
     }
     group.moves.push(...written.moves)
     group.accepted += written.accepted

@@ -1,0 +1,138 @@
+/**
+ * What waits for a channel that the configuration no longer serves becomes a dead letter, whatever its state: it gives
+ * its places back, counts in no bound, and returns by itself when a pool serves the channel again (comeback.ts). The
+ * record is gone through at the start, in the background and in slices; what comes to the queue later is caught there.
+ */
+import { unservedDetail } from '../bounds.ts'
+import type { Ledger } from '../doors.ts'
+import { advance, type Channel, channels, isFinal, type Notification } from '../model.ts'
+import type { Clock, Store } from '../ports.ts'
+
+export interface UnservedOptions {
+  readonly store: Pick<Store, 'notification' | 'scan'>
+  readonly ledger: Pick<Ledger, 'commit' | 'live' | 'hold' | 'release'>
+  /** Channels for which there is a pool. */
+  readonly served: ReadonlySet<Channel>
+  readonly clock: Clock
+  /** Gives back what it holds in limits and lines. */
+  readonly giveBack: (held: Notification, ended: Notification['status']) => Promise<void>
+  /** Told once a channel when the record is gone through, and of what is caught later. */
+  readonly onBuried: (channel: Channel, count: number) => void
+  readonly onTrouble: (what: string, error: unknown) => void
+}
+
+export interface Unserved {
+  serves(channel: Channel): boolean
+  /** Makes dead letters of those that have come to the queue. */
+  bury(notifications: readonly Notification[]): Promise<void>
+  start(): void
+  stop(): Promise<void>
+}
+
+/** Rows of the record that are looked at in one go. */
+const scanMax = 500
+/** Commits under way together: the store writes them as one. */
+const buriedAtOnce = 100
+/** After each of these, in which others have the store, and until it is asked again that did not answer: ms. */
+const restMs = 5
+const againMs = 1_000
+/** A record that moves on again and again is on its way elsewhere. */
+const triesMax = 4
+
+export function createUnserved(options: UnservedOptions): Unserved {
+  const { store, ledger, served, clock, giveBack, onBuried, onTrouble } = options
+  const unserved = channels.filter((channel) => !served.has(channel))
+  let stopped = false
+  let working: Promise<void> | undefined
+  let wake: (() => void) | undefined
+
+  /** Whether it is a dead letter now. */
+  async function buryOne(found: Notification): Promise<boolean> {
+    let recorded: Notification | undefined = found
+    for (let tries = 0; tries < triesMax && recorded !== undefined; tries += 1) {
+      if (isFinal(recorded.status) || recorded.status === 'dead') return false
+      const live = ledger.live(recorded.id)
+      const before = live?.notification ?? recorded
+      const now = clock.now()
+      const leaves = before.status === 'digesting' ? [{ at: now, status: 'scheduled' } as const] : []
+      const dead = { at: now, status: 'dead', reason: 'pool_blocked', detail: unservedDetail } as const
+      const dueAt = before.expiresAt ?? Number.MAX_SAFE_INTEGER
+      const move = advance(before, [...(live?.events ?? []), ...leaves, dead], { dueAt })
+      ledger.release(before)
+      if ((await ledger.commit({ moves: [move] })).applied) {
+        await giveBack(before, 'expired')
+        return true
+      }
+      recorded = await store.notification(found.tenant, found.id)
+    }
+    return false
+  }
+
+  async function buryAll(
+    notifications: readonly Notification[],
+    counts: Map<Channel, number>,
+  ): Promise<void> {
+    for (let from = 0; from < notifications.length; from += buriedAtOnce) {
+      const some = notifications.slice(from, from + buriedAtOnce)
+      const buried = await Promise.all(some.map(buryOne))
+      for (const [index, { channel }] of some.entries())
+        if (buried[index]) counts.set(channel, (counts.get(channel) ?? 0) + 1)
+      await rest(restMs)
+      if (stopped) return
+    }
+  }
+
+  function rest(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const disarm = clock.at(clock.now() + ms, resolve)
+      wake = () => {
+        disarm()
+        resolve()
+      }
+    })
+  }
+
+  function tell(counts: ReadonlyMap<Channel, number>): void {
+    for (const [channel, count] of counts) onBuried(channel, count)
+  }
+
+  async function goThrough(): Promise<void> {
+    const counts = new Map<Channel, number>()
+    for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
+      try {
+        const page = await store.scan({
+          statuses: ['scheduled', 'digesting', 'queued', 'sending'],
+          channels: unserved,
+          limit: scanMax,
+          ...(cursor === undefined ? {} : { cursor }),
+        })
+        await buryAll(page.items, counts)
+        cursor = page.nextCursor
+      } catch (error) {
+        onTrouble('make dead letters of what no pool serves', error)
+        await rest(againMs)
+      }
+    }
+    tell(counts)
+  }
+
+  return {
+    serves: (channel) => served.has(channel),
+    async bury(notifications) {
+      const counts = new Map<Channel, number>()
+      try {
+        await buryAll(notifications, counts)
+      } finally {
+        tell(counts)
+      }
+    },
+    start() {
+      if (unserved.length > 0) working = goThrough()
+    },
+    async stop() {
+      stopped = true
+      wake?.()
+      await working
+    },
+  }
+}
