@@ -47,7 +47,7 @@ async function sluice(): Promise<number> {
   const parts = {
     gate: {
       async admit({ caller, drafts, answer }: Admit) {
-        const results = drafts.map((draft) => {
+        const results = drafts.map(({ shared: _, ...draft }) => {
           const notification: Notification = {
             ...draft,
             id: `01JD00000000000000000${++count}`,

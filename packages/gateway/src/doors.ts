@@ -9,8 +9,10 @@ import type {
   Draft,
   Job,
   Notification,
+  Payload,
   Recipient,
   Refusal,
+  SharedContent,
   Status,
   TimelineEvent,
 } from './model.ts'
@@ -96,6 +98,8 @@ export interface OpenJob {
   readonly caller: Caller
   readonly work: JobWork
   readonly refused: readonly Refusal[]
+  /** How large the request was. */
+  readonly bytes?: number
   /** Builds what a repetition is answered; stored in the commit that opens the job. */
   readonly answer?: (job: Job) => StoredAnswer
 }
@@ -136,6 +140,17 @@ export interface People {
   /** Answers at once what is cached; `null` for somebody unknown. */
   cached(tenant: string, recipient: string): Recipient | null | undefined
   find(tenant: string, recipient: string): Promise<Recipient | null>
+}
+
+/** The content that is kept apart from its notifications (content.ts). */
+export interface Contents {
+  /** The whole content of a notification: at once where it is at hand. NOT_FOUND where it is gone from the record. */
+  of(notification: Notification): Payload | Promise<Payload>
+  find(tenant: string, id: string): SharedContent | Promise<SharedContent>
+  /** Keeps at hand what was just written. */
+  keep(content: SharedContent): void
+  /** It is on record no more. */
+  forget(id: string): void
 }
 
 /** What a booking is asked for. */
@@ -219,14 +234,14 @@ export interface Ledger {
   live(id: string): Live | undefined
   subscribe(listener: (happening: Happening) => void): () => void
   /** How many are in each state, on record. */
-  counts(tenant?: string): Readonly<Record<Status, number>>
+  counts(): Readonly<Record<Status, number>>
   /** Drops what is over, as `Store.prune` does, and counts it no more. Returns how many rows. */
   prune(before: Parameters<Store['prune']>[0]): Promise<number>
   /** How many notifications were dropped since the process began. */
   pruned(): number
   /** Takes places within the bounds of a tenant or throws QUEUE_FULL; the returned function gives them back. */
   claimRoom(tenant: string, room: Room): () => void
-  occupancy(tenant: string): { readonly queue: number; readonly waiting: number }
+  occupancy(tenant: string): { readonly queue: number; readonly waiting: number; readonly bytes: number }
 }
 
 export interface Live {
@@ -241,6 +256,8 @@ export interface Room {
   readonly queue: number
   readonly critical: number
   readonly waiting: number
+  /** Of content, as it is stored. @defaultValue 0 */
+  readonly bytes?: number
 }
 
 /** A change of state that is on record. */

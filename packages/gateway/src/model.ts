@@ -3,7 +3,10 @@
  * Everything here is data and pure functions over it; the rest of the gateway moves these values about.
  */
 
+import type { Content, ContentRef, DraftedContent, JsonObject } from './content.ts'
 import { shortened, timelineMax } from './timeline.ts'
+
+export type { Content, ContentRef, JsonObject, JsonValue, Payload, SharedContent } from './content.ts'
 
 export const channels = ['email', 'sms', 'push', 'telegram', 'slack', 'webhook', 'websocket'] as const
 export type Channel = (typeof channels)[number]
@@ -167,24 +170,6 @@ export interface Recipient extends RecipientFields {
   readonly optOuts?: readonly OptOut[]
 }
 
-/** Text of a message, as the application wrote it or a template rendered it. */
-export type Content = {
-  readonly subject?: string
-  readonly text?: string
-  readonly html?: string
-  readonly title?: string
-  readonly mrkdwn?: string // Slack's markup, of a template only: its values are escaped.
-}
-
-export type JsonValue =
-  | string
-  | number
-  | boolean
-  | null
-  | readonly JsonValue[]
-  | { readonly [key: string]: JsonValue }
-export type JsonObject = { readonly [key: string]: JsonValue }
-
 /** A notification as a client asks for it, checked and with its defaults, before any decision. */
 export interface Draft {
   readonly to: RecipientFields
@@ -196,6 +181,8 @@ export interface Draft {
   readonly template?: string
   readonly data?: JsonObject
   readonly content?: Content
+  /** What a batch says to all of its recipients; `data` is then the recipient's own and goes over it. */
+  readonly shared?: DraftedContent
   readonly actor?: string
   readonly sendAt?: number
   readonly expiresAt?: number
@@ -216,8 +203,13 @@ export interface Notification {
   readonly category: string
   readonly priority: Priority
   readonly template?: string
+  /** What it carries itself; with `shared` only what goes over that. */
   readonly data?: JsonObject
   readonly content?: Content
+  /** The size of these two as JSON. Absent where it carries neither, and in records of before sizes were kept. */
+  readonly bytes?: number
+  /** Its content where that is kept apart: see content.ts. */
+  readonly shared?: ContentRef
   readonly actor?: string
   /** A digest counts once for every author in it. */
   readonly actors?: readonly string[]
@@ -298,12 +290,20 @@ export interface Job {
   /** How many of them are accepted or refused. */
   readonly taken: number
   readonly refused: readonly Refusal[]
+  /** What it says to all; on record as long as the job or a notification refers to it. */
+  readonly shared?: ContentRef
+  /** The size of what it still has to do, without what is shared. Absent in records of before sizes were kept. */
+  readonly bytes?: number
 }
 
 /** Recipients of a job that are still to be accepted; they hold places in the tenant's queue. */
 export function pendingOf({ status, total, taken }: Job): number {
   return status === 'running' ? total - taken : 0
 }
+
+/** The size of what is still to be done of a job. */
+export const pendingBytesOf = (job: Job): number =>
+  Math.ceil(((job.bytes ?? 0) * pendingOf(job)) / Math.max(1, job.total))
 
 /** What a move may change besides the state. */
 export type Patch = Partial<

@@ -7,6 +7,7 @@
 import type {
   Channel,
   Content,
+  ContentRef,
   DeadCause,
   Digest,
   Draft,
@@ -17,6 +18,7 @@ import type {
   Priority,
   Recipient,
   RecipientFields,
+  SharedContent,
   Status,
 } from './model.ts'
 
@@ -85,7 +87,7 @@ export type DigestWrite =
 
 /** What a job still has to do: the message, and those who are to get it. Each one's own data goes over the common one. */
 export interface JobWork {
-  readonly message: Omit<Draft, 'to' | 'job'>
+  readonly message: Omit<Draft, 'to' | 'job' | 'shared'>
   readonly recipients: readonly (RecipientFields & { readonly data?: JsonObject })[]
 }
 
@@ -113,6 +115,8 @@ export type AnswerKey = Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'pat
 
 /** Written as a whole or not at all. */
 export interface Change {
+  /** New, and kept for as long as something refers to it. */
+  readonly contents?: readonly SharedContent[]
   readonly accept?: readonly Notification[]
   readonly moves?: readonly Move[]
   readonly digests?: readonly DigestWrite[]
@@ -223,6 +227,14 @@ export interface Tally {
   /** Of the dead: those whose channel no pool serves, which count in no bound. @defaultValue false */
   readonly unserved?: true
   readonly count: number
+  /** The content that they carry themselves; 0 of those that have ended. */
+  readonly bytes: number
+}
+
+/** A content that is kept apart, and how many that have not ended refer to it. */
+export interface WaitingContent extends ContentRef {
+  readonly tenant: string
+  readonly waiting: number
 }
 
 export interface Pruned {
@@ -296,6 +308,10 @@ export interface Store {
   accounts(): Promise<readonly AccountRecord[]>
   /** How many notifications are in each state: kept up with every commit. */
   tallies(): Promise<readonly Tally[]>
+  /** A content that is kept apart; absent where nothing on record refers to it any more. */
+  content(tenant: string, id: string): Promise<SharedContent | undefined>
+  /** The contents to which something refers that has not ended. */
+  waitingContents(): Promise<readonly WaitingContent[]>
   /** Whether it can be read and written now; throws what is wrong. */
   ping(): Promise<void>
   /**

@@ -127,7 +127,7 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
       phone: '+390612345678',
       pushToken: `push-${recipient}`,
     }
-    const said = draft.template !== undefined || draft.content !== undefined
+    const said = [draft.template, draft.content, draft.shared].some((each) => each !== undefined)
     const content = { subject: `Message ${serial}`, text: `Message ${serial}` }
     return {
       to,

@@ -2,9 +2,9 @@
  * From drafts to what is on record: decided together, room claimed, one durable commit. What had changed meanwhile makes
  * it decide anew; what goes wrong gives everything back that the verdicts hold.
  */
-import type { Admit, Admitted, Agenda, Caller, Ledger, Room } from '../doors.ts'
+import type { Admit, Admitted, Agenda, Caller, Contents, Ledger, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
-import { type Draft, delayingLimit, type Notification } from '../model.ts'
+import { type Draft, delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import { personSubject } from '../policy/subject.ts'
 import type { Change, Clock, DigestWrite, LimitState, Random, Store } from '../ports.ts'
@@ -15,6 +15,7 @@ import type { MovingUp } from './moving-up.ts'
 import type { OpenDigests } from './open-digests.ts'
 import type { PeopleCache } from './people.ts'
 import type { PlatformLine } from './platform.ts'
+import { createContentSplitter, type Unstored } from './stored-content.ts'
 
 export interface AcceptanceOptions {
   readonly store: Pick<Store, 'answer'>
@@ -27,6 +28,7 @@ export interface AcceptanceOptions {
   readonly platform: PlatformLine
   readonly state: Pick<LimitState, 'pause'>
   readonly movingUp: Pick<MovingUp, 'freed'>
+  readonly contents: Pick<Contents, 'keep'>
   readonly clock: Clock
   readonly random: Random
   readonly onTrouble: (what: string, error: unknown) => void
@@ -42,6 +44,8 @@ export interface Acceptance {
   giveUp(cases: readonly Case[]): Promise<void>
 }
 
+/** Content above it is read in a turn of the event loop of its own. */
+const sliceBytes = 2 ** 18
 /** A change that met another one is decided anew; more often than this is a defect. */
 const triesMax = 8
 
@@ -49,7 +53,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
   const { store, ledger, people, policy, agenda, digests, decider, platform, clock, random } = options
   const { state, movingUp, onTrouble } = options
 
-  function notificationOf({ tenant, module }: Caller, draft: Draft, now: number): Notification {
+  function notificationOf({ tenant, module }: Caller, draft: Draft, now: number): Unstored {
     return {
       ...draft,
       id: random.id(now),
@@ -65,17 +69,26 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     }
   }
 
+  /** Lets others have the event loop. */
+  const pause = (): Promise<void> => new Promise((resolve) => clock.soon(resolve))
+
   async function casesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Case[]> {
     const now = clock.now()
     const known = drafts.map(({ to }) => people.cached(caller.tenant, to.id))
     const persons = known.includes(undefined)
       ? await Promise.all(drafts.map(({ to }) => people.find(caller.tenant, to.id)))
       : known
-    return drafts.map((draft, index) => ({
-      notification: notificationOf(caller, draft, now),
-      person: persons[index]!,
-      verdict: undefined,
-    }))
+    const store = createContentSplitter(() => random.id(now))
+    const cases: Case[] = []
+    for (const [index, draft] of drafts.entries()) {
+      // The first of a batch reads what all of it say, and others have the event loop before and after.
+      const isLarge = index === 0 && (draft.shared?.bytes ?? 0) > sliceBytes
+      if (isLarge) await pause()
+      const { notification, content } = store(notificationOf(caller, draft, now))
+      cases.push({ notification, person: persons[index]!, verdict: undefined, ...(content && { content }) })
+      if (isLarge) await pause()
+    }
+    return cases
   }
 
   async function admit(request: Admit): Promise<readonly Admitted[]> {
@@ -108,10 +121,13 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     const notifications = cases.map((each) => accepted(each.notification, each.verdict!))
     const results = notifications.map(admitted)
     const answer = request.answer
-    const held = job === undefined ? {} : { queue: 0, critical: 0 }
-    const giveRoomBack = ledger.claimRoom(caller.tenant, { ...roomFor(notifications), ...held })
+    const held = job === undefined ? {} : { queue: 0, critical: 0, bytes: 0 }
+    const contents = [...new Set(cases.flatMap(({ content }) => content ?? []))]
+    const room = roomFor(notifications, contents)
+    const giveRoomBack = ledger.claimRoom(caller.tenant, { ...room, ...held })
     try {
       const change: Change = {
+        ...(contents.length === 0 ? {} : { contents }),
         accept: notifications,
         ...digestWrites(cases),
         ...(answer === undefined ? {} : { answer: answer(results) }),
@@ -125,6 +141,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     } finally {
       giveRoomBack()
     }
+    for (const content of contents) options.contents.keep(content)
     follow(cases, notifications)
     return results
   }
@@ -186,10 +203,12 @@ export function digestWrites(cases: readonly Case[]): { readonly digests?: reado
   return { digests: writes.filter((write) => write.kind !== 'join' || !opened.has(write.digest.id)) }
 }
 
-function roomFor(notifications: readonly Notification[]): Room {
-  const room = { queue: 0, critical: 0, waiting: 0 }
+function roomFor(notifications: readonly Notification[], contents: readonly SharedContent[]): Room {
+  const room = { queue: 0, critical: 0, waiting: 0, bytes: 0 }
+  for (const { bytes } of contents) room.bytes += bytes
   for (const notification of notifications) {
-    const { status, priority } = notification
+    const { status, priority, bytes = 0 } = notification
+    if (!isFinal(status)) room.bytes += bytes
     if (status === 'digesting') room.waiting += 1
     else if (status === 'queued') room[priority === 'critical' ? 'critical' : 'queue'] += 1
     else if (status === 'scheduled')

@@ -12,6 +12,7 @@ import type {
   Patch,
   Recipient,
   RuleReport,
+  SharedContent,
   Status,
   SuppressionReason,
   TimelineEvent,
@@ -26,6 +27,8 @@ export interface Case {
   /** As it would be on record; the verdict is still to come. */
   readonly notification: Notification
   readonly person: Recipient | null
+  /** What is to be on record with it: see content.ts. Those of a batch have one object. */
+  readonly content?: SharedContent
   verdict?: Verdict | undefined
 }
 

@@ -5,7 +5,7 @@
  * whatever is wrong with a digest costs nobody else more than a closing now and then.
  */
 import { conflicted, retryOnConflict } from '../conflict.ts'
-import type { Agenda, Ledger } from '../doors.ts'
+import type { Agenda, Contents, Ledger } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Digest } from '../model.ts'
 import type { Clock } from '../ports.ts'
@@ -21,6 +21,7 @@ export interface DigestCloserOptions {
   readonly digests: OpenDigests
   readonly decider: Pick<Decider, 'takeBack'>
   readonly giveBack: GiveBack
+  readonly contents: Pick<Contents, 'keep'>
   readonly clock: Pick<Clock, 'now'>
   readonly onTrouble?: ((what: string, error: unknown) => void) | undefined
 }
@@ -61,6 +62,7 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
       // Whoever closed it has done what is to be done.
       return (await planner.isOpen(digest)) ? conflicted : true
     }
+    for (const content of plan.contents ?? []) options.contents.keep(content)
     agenda.place([...plan.accept, ...plan.moves.map((move) => move.after)])
     for (const { before, after } of plan.moves) {
       if (after.status === 'suppressed') await giveBack(before, after.status)

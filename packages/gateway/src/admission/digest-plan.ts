@@ -5,8 +5,8 @@
  * it is one change: whatever dies, each item is in exactly one place. It is bounded as well: of thousands of items the
  * rest stays in the digest, whose turn comes again at once.
  */
-import type { Book } from '../doors.ts'
-import type { Digest, Move, Notification } from '../model.ts'
+import type { Book, Contents } from '../doors.ts'
+import type { Digest, Move, Notification, SharedContent } from '../model.ts'
 import { advance } from '../model.ts'
 import type { DigestSpec, Policy } from '../policy/policy.ts'
 import type { Booking, Clock, DigestWrite, Random, Store } from '../ports.ts'
@@ -15,11 +15,13 @@ import { type Decider, moveTo } from './decider.ts'
 import { createDigestItems, type Gathered } from './digest-items.ts'
 import { digestData, digestOf } from './digest-notification.ts'
 import type { PeopleCache } from './people.ts'
+import { storedContent } from './stored-content.ts'
 
 export interface DigestPlannerOptions {
   readonly store: Pick<Store, 'digestItems' | 'notification' | 'openDigest'>
   readonly book: Book
   readonly people: PeopleCache
+  readonly contents: Pick<Contents, 'of'>
   readonly policy: Policy
   readonly decider: Pick<Decider, 'decide' | 'refusal'>
   readonly clock: Clock
@@ -31,6 +33,7 @@ export type Extent = 'whole' | 'few' | 'apart'
 
 /** What a closing writes, and what it holds in the limits until then. */
 export interface Plan {
+  readonly contents?: readonly SharedContent[]
   readonly accept: readonly Notification[]
   readonly moves: readonly Move[]
   readonly digests: readonly DigestWrite[]
@@ -71,8 +74,8 @@ interface Behind {
 const nobody: Behind = { items: [], until: Number.POSITIVE_INFINITY }
 
 export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanner {
-  const { store, book, people, policy, decider, clock, random } = options
-  const digestItems = createDigestItems({ store, clock })
+  const { store, book, people, contents, policy, decider, clock, random } = options
+  const digestItems = createDigestItems({ store, contents, clock })
 
   async function closingOf(digest: Digest, max: number): Promise<Closing> {
     const now = clock.now()
@@ -204,7 +207,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     const { ended, person, now } = closing
     const { notification, items, booking } = leaving
     const { id } = notification
-    const shown = await digestItems.withText(items, spec.maxItems)
+    const shown = await digestItems.shown(items, spec.maxItems)
     // It leaves now or not yet, so that no hours can have given its instant.
     const verdict = bookedVerdict({
       policyVersion: policy.version,
@@ -212,18 +215,19 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       booking,
       hours: undefined,
     })
-    const sent: Notification = {
+    const { notification: sent, content } = storedContent({
       ...notification,
       data: digestData(shown, items.length),
       status: verdict.status,
       dueAt: verdict.dueAt,
       decision: verdict.decision,
       timeline: [{ at: now, status: 'accepted', detail: `digest of ${items.length}` }, eventOf(now, verdict)],
-    }
+    })
     const merged = items.map((item) =>
       advance(item, [{ at: now, status: 'merged', detail: id }], { dueAt: now, digestId: id }),
     )
     return {
+      ...(content === undefined ? {} : { contents: [content] }),
       accept: [sent],
       moves: [...ended, ...merged, ...staying(behind, now)],
       digests: [rest(closing, items.length, behind)],

@@ -1,5 +1,6 @@
 /** What makes two notifications the same: recipient, channel, template, content and data, whatever the order of keys. */
 import { hash } from 'node:crypto'
+import { joinedPayload } from '../content.ts'
 import type { Content, Draft, JsonObject } from '../model.ts'
 import { type Canonicable, canonical } from '../policy/canonical.ts'
 
@@ -25,7 +26,8 @@ const dataText = textOnce<JsonObject | null>()
 const digest = (text: string): string => hash('sha256', text, 'base64url').slice(0, 22)
 
 export function fingerprint(tenant: string, draft: Draft): string {
-  const { to, channel, template = null, content, data = null } = draft
+  const { to, channel, template = null } = draft
+  const { content, data = null } = joinedPayload(draft, draft.shared)
   // The canonical text of the list of them, with those of content and data in their places.
   const said = canonical([tenant, to.id, channel, template]).slice(0, -1)
   return digest(`${said},${contentText(content)},${dataText(data)}]`)

@@ -4,7 +4,7 @@
  * again whatever changes its prospects later (redecision.ts): a preference, a platform limit that frees, a digest that
  * closes, a redrive. How it is decided stands in decider.ts.
  */
-import type { Agenda, Book, Gate, Ledger } from '../doors.ts'
+import type { Agenda, Book, Contents, Gate, Ledger } from '../doors.ts'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Random, Store } from '../ports.ts'
@@ -33,6 +33,7 @@ export interface GateOptions {
   readonly hours: Hours
   readonly agenda: Agenda
   readonly platform: PlatformLine
+  readonly contents: Contents
   readonly giveBack: GiveBack
   /** Channels on which the accounts themselves say where to. */
   readonly selfAddressed: ReadonlySet<Channel>

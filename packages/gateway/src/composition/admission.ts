@@ -22,7 +22,7 @@ import type { Surroundings } from './surroundings.ts'
 export type Admission = ReturnType<typeof createAdmission>
 
 export function createAdmission({ config, clock, random, log, onTrouble }: Surroundings, record: OnRecord) {
-  const { store, ledger, people } = record
+  const { store, ledger, people, contents } = record
   const policy = config.policy.compiled
   const { marginMs } = config.limits
 
@@ -88,6 +88,7 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
     hours,
     agenda: schedule,
     platform,
+    contents,
     giveBack,
     selfAddressed: selfAddressed(config.pools),
     clock,
@@ -96,7 +97,7 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
   })
 
   // Batches that are accepted in the background.
-  const jobs = createJobs({ gate, store, ledger, clock, random, onTrouble })
+  const jobs = createJobs({ gate, store, ledger, contents, clock, random, onTrouble })
 
   return { state, hours, book, platform, giveBack, queue, schedule, unserved, gate, jobs }
 }

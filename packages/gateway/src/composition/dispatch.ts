@@ -28,7 +28,7 @@ interface Texts {
 
 export async function createDispatch(
   { config, parts, clock, random, log, onTrouble }: Surroundings,
-  { store, ledger, people }: OnRecord,
+  { store, ledger, people, contents }: OnRecord,
   { queue, book, schedule, hours, giveBack }: Admission,
   { templates, links }: Texts,
 ) {
@@ -75,6 +75,7 @@ export async function createDispatch(
     ledger,
     book,
     people,
+    contents,
     agenda: schedule,
     composer: { templates, ...(links.urlFor === undefined ? {} : { unsubscribeUrl: links.urlFor }) },
     clock,

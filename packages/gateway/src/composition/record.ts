@@ -2,8 +2,9 @@
 import { createSqliteStore } from '../adapters/store/sqlite.ts'
 import { createPeople, type PeopleCache } from '../admission/people.ts'
 import { tenantOf } from '../config/config.ts'
+import { createContents } from '../delivery/contents.ts'
 import { createLedger } from '../delivery/ledger.ts'
-import type { Ledger } from '../doors.ts'
+import type { Contents, Ledger } from '../doors.ts'
 import type { Store } from '../ports.ts'
 import type { Surroundings } from './surroundings.ts'
 
@@ -11,6 +12,7 @@ export interface OnRecord {
   readonly store: Store
   readonly ledger: Ledger
   readonly people: PeopleCache
+  readonly contents: Contents
 }
 
 export async function openRecord(
@@ -24,5 +26,5 @@ export async function openRecord(
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
     timeCommit,
   })
-  return { store, ledger, people: createPeople({ store }) }
+  return { store, ledger, people: createPeople({ store }), contents: createContents({ store }) }
 }

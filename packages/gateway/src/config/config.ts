@@ -115,6 +115,8 @@ export interface TenantConfig {
   readonly reads: Rate
   /** Requests that change something and send nothing; above it 429. @defaultValue 1000/s */
   readonly writes: Rate
+  /** The content of what waits, as it is stored: that of a batch once. @defaultValue 1_073_741_824 bytes */
+  readonly bytesMax: number
   /** Its share of the sending, against the others'. @defaultValue 1 */
   readonly weight: number
   /** What it publishes over its WebSockets. @defaultValue 200/s */

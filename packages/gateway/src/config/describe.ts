@@ -129,6 +129,7 @@ function tenantOf(tenant: TenantConfig): JsonObject {
     waiting: tenant.waitingMax,
     reads: rateOf(tenant.reads),
     writes: rateOf(tenant.writes),
+    bytes: sizeText(tenant.bytesMax),
     weight: tenant.weight,
     websocket: { rate: rateOf(tenant.webSocketRate), connections: tenant.webSocketsMax },
   }

@@ -48,8 +48,8 @@ export function readShare(value: string | number): number {
   throw new Error('a share is from 0% to 100%')
 }
 
-const bytesOf = { B: 1, KiB: 1_024, MiB: 1_048_576, KB: 1_000, MB: 1_000_000 } as const
-const sizePattern = /^(\d{1,12})\s*(B|KiB|MiB|KB|MB)$/
+const bytesOf = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, KB: 1e3, MB: 1e6, GB: 1e9 } as const
+const sizePattern = /^(\d{1,12})\s*(B|KiB|MiB|GiB|KB|MB|GB)$/
 
 /**
  * `1MiB`, `64KiB`, or a whole number of bytes.
@@ -64,11 +64,11 @@ export function readSize(value: string | number): number {
   const match = sizePattern.exec(value.trim())
   const bytes = match === null ? Number.NaN : Number(match[1]) * bytesOf[match[2] as keyof typeof bytesOf]
   if (Number.isSafeInteger(bytes) && bytes > 0) return bytes
-  throw new Error('a size is a whole number with one of B KiB MiB KB MB')
+  throw new Error('a size is a whole number with one of B KiB MiB GiB KB MB GB')
 }
 
 /** A size in its largest whole unit: `1_048_576` reads `1MiB`. */
 export function sizeText(bytes: number): string {
-  const unit = (['MiB', 'KiB'] as const).find((name) => bytes % bytesOf[name] === 0) ?? 'B'
+  const unit = (['GiB', 'MiB', 'KiB'] as const).find((name) => bytes % bytesOf[name] === 0) ?? 'B'
   return `${bytes / bytesOf[unit]}${unit}`
 }

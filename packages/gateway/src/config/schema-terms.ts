@@ -35,7 +35,7 @@ const durationText = Type.String({
 const sizeText = Type.String({
   format: 'sluice-size',
   define: 'size',
-  pattern: '^\\d+\\s*(B|KiB|MiB|KB|MB)$',
+  pattern: '^\\d+\\s*(B|KiB|MiB|GiB|KB|MB|GB)$',
 })
 const window = '\\s*\\d+\\s*/\\s*\\d*\\s*(ms|s|min|h|d|day|week|month)\\s*'
 const rateText = Type.String({

@@ -65,6 +65,11 @@ const tenantSchema = Type.Object(
     ),
     reads: Type.Optional(rate('Lists, timelines and searches; above it 429. Default 100/s.')),
     writes: Type.Optional(rate('Changes that send nothing; above it 429. Default 1000/s.')),
+    bytes: Type.Optional(
+      size(
+        'Content of what waits, as it is stored: that of a batch once, however many get it. Default 1GiB.',
+      ),
+    ),
     weight: Type.Optional(count(1, 1_000, 'Its share of the sending, against the others’. Default 1.')),
     websocket: Type.Optional(
       Type.Object(

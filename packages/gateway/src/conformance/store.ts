@@ -7,6 +7,7 @@ import { describe, it } from 'node:test'
 import type { Clock, Store } from '../ports.ts'
 import { claims } from './store/claims.ts'
 import { commits } from './store/commits.ts'
+import { contents } from './store/contents.ts'
 import { digests } from './store/digests.ts'
 import { jobs } from './store/jobs.ts'
 import { questions } from './store/questions.ts'
@@ -47,6 +48,7 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
   describe(name, () => {
     describe('commit', () => commits(test, capabilities))
     describe('digests', () => digests(test))
+    describe('contents', () => contents(test, capabilities))
     describe('jobs', () => jobs(test, capabilities))
     describe('claims', () => claims(test, capabilities))
     describe('questions', () => questions(test, capabilities))

@@ -8,8 +8,8 @@
 import { boundFor, boundOf } from '../bounds.ts'
 import type { Happening, Ledger, Live, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
-import type { Notification, Status, TimelineEvent } from '../model.ts'
-import { pendingOf, statuses } from '../model.ts'
+import type { ContentRef, Job, Notification, Status, TimelineEvent } from '../model.ts'
+import { pendingBytesOf, pendingOf, statuses } from '../model.ts'
 import type { Change, Clock, Store } from '../ports.ts'
 
 export interface TenantBounds {
@@ -17,6 +17,8 @@ export interface TenantBounds {
   readonly queueMax: number
   /** Scheduled, collecting, or delayed by a recipient's limit, at most. */
   readonly waitingMax: number
+  /** Content of what waits, as it is stored, at most. */
+  readonly bytesMax: number
 }
 
 export interface LedgerOptions {
@@ -27,10 +29,11 @@ export interface LedgerOptions {
   readonly timeCommit?: () => () => void
 }
 
+/** Of a tenant of whom something waits; there is none of the others. */
 interface Account {
-  readonly counts: Record<Status, number>
   queue: number
   waiting: number
+  bytes: number
 }
 
 interface Entry {
@@ -42,44 +45,66 @@ interface Entry {
 const noCounts = (): Record<Status, number> =>
   Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
 
+const nothing: Readonly<Account> = { queue: 0, waiting: 0, bytes: 0 }
+
 /** How long a client whose tenant's queue is full is asked to stay away. */
 const fullRetryAfterMs = 5_000
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const { store, clock, boundsFor } = options
   const accounts = new Map<string, Account>()
+  /** How many that wait refer to a content that is kept apart. */
+  const references = new Map<string, number>()
   const total = noCounts()
   let pruned = 0
   const held = new Map<string, Entry>()
   const listeners = new Set<(happening: Happening) => void>()
 
-  const account = (tenant: string): Account => {
-    let found = accounts.get(tenant)
-    if (found === undefined) {
-      found = { counts: noCounts(), queue: 0, waiting: 0 }
-      accounts.set(tenant, found)
+  function occupy(tenant: string, by: Partial<Account>): void {
+    const { queue = 0, waiting = 0, bytes = 0 } = by
+    const of = accounts.get(tenant)
+    if (of === undefined) {
+      if (queue !== 0 || waiting !== 0 || bytes !== 0) accounts.set(tenant, { queue, waiting, bytes })
+      return
     }
-    return found
+    of.queue += queue
+    of.waiting += waiting
+    of.bytes += bytes
+    if (of.queue === 0 && of.waiting === 0 && of.bytes === 0) accounts.delete(tenant)
+  }
+
+  /** A content counts as long as anything that waits refers to it, and once. */
+  function refer(tenant: string, { id, bytes }: ContentRef, by: number): void {
+    const before = references.get(id) ?? 0
+    const after = before + by
+    if (after === 0) references.delete(id)
+    else references.set(id, after)
+    if (before === 0) occupy(tenant, { bytes })
+    if (after === 0) occupy(tenant, { bytes: -bytes })
   }
 
   for (const tally of await store.tallies()) {
-    const of = account(tally.tenant)
-    of.counts[tally.status] += tally.count
     total[tally.status] += tally.count
     if (tally.unserved === true) continue
     const bound = boundOf(tally.status, tally.platformDelayed ? 'tenant_limit' : undefined)
-    if (bound !== undefined) of[bound] += tally.count
+    if (bound !== undefined) occupy(tally.tenant, { [bound]: tally.count, bytes: tally.bytes })
+  }
+  for (const content of await store.waitingContents()) {
+    references.set(content.id, content.waiting)
+    occupy(content.tenant, { bytes: content.bytes })
   }
 
   // Whom a job still has to accept waits in the queue of its tenant.
-  for (const job of await store.runningJobs()) account(job.tenant).queue += pendingOf(job)
+  for (const job of await store.runningJobs())
+    occupy(job.tenant, { queue: pendingOf(job), bytes: pendingBytesOf(job) })
 
   function count(notification: Notification, by: 1 | -1): void {
-    const of = account(notification.tenant)
-    of.counts[notification.status] += by
-    total[notification.status] += by
+    const { tenant, status, bytes = 0, shared } = notification
+    total[status] += by
     const bound = boundFor(notification)
-    if (bound !== undefined) of[bound] += by
+    if (bound === undefined) return
+    occupy(tenant, { [bound]: by, bytes: by * bytes })
+    if (shared !== undefined) refer(tenant, shared, by)
   }
 
   function publish(notification: Notification, events: readonly TimelineEvent[]): void {
@@ -92,15 +117,25 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       if (listeners.size > 0) publish(notification, notification.timeline)
     }
     for (const move of change.moves ?? []) {
-      count(move.before, -1)
+      // In this order, so that a content to which both refer is not let go between the two.
       count(move.after, 1)
+      count(move.before, -1)
       held.delete(move.after.id)
       if (listeners.size > 0) publish(move.after, move.events)
     }
     for (const write of change.jobs ?? []) {
-      const job = write.kind === 'open' ? write.job : write.after
-      account(job.tenant).queue += pendingOf(job) - (write.kind === 'open' ? 0 : pendingOf(write.before))
+      if (write.kind === 'open') countJob(write.job, 1)
+      else {
+        countJob(write.after, 1)
+        countJob(write.before, -1)
+      }
     }
+  }
+
+  function countJob(job: Job, by: 1 | -1): void {
+    if (job.status !== 'running') return
+    occupy(job.tenant, { queue: by * pendingOf(job), bytes: by * pendingBytesOf(job) })
+    if (job.shared !== undefined) refer(job.tenant, job.shared, by)
   }
 
   return {
@@ -143,44 +178,32 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       return () => listeners.delete(listener)
     },
 
-    counts(tenant) {
-      return tenant === undefined ? total : (accounts.get(tenant)?.counts ?? noCounts())
-    },
+    counts: () => total,
 
     claimRoom(tenant, room: Room) {
-      const of = account(tenant)
-      const { queueMax, waitingMax } = boundsFor(tenant)
-      const queueFull = room.queue > 0 && of.queue + room.queue > queueMax
-      // A queue of fewer than ten has a place on top, too.
-      const criticalMax = queueMax + Math.ceil(queueMax / 10)
-      const criticalFull = room.critical > 0 && of.queue + room.queue + room.critical > criticalMax
-      const waitingFull = room.waiting > 0 && of.waiting + room.waiting > waitingMax
-      if (queueFull || criticalFull || waitingFull) {
-        const [name, held, max] = waitingFull
-          ? ['waiting', of.waiting, waitingMax]
-          : ['queued', of.queue, queueMax]
+      const of = accounts.get(tenant) ?? nothing
+      const full = fullBound(of, room, boundsFor(tenant))
+      if (full !== undefined) {
         throw new SluiceError(
           'QUEUE_FULL',
-          `Tenant ${tenant} has ${held} of at most ${max} notifications ${name}. Nothing was accepted; try again later.`,
+          `Tenant ${tenant} has ${full}. Nothing was accepted; try again later.`,
           { retryAfterMs: fullRetryAfterMs },
         )
       }
-      const queued = room.queue + room.critical
-      of.queue += queued
-      of.waiting += room.waiting
+      const { waiting, bytes = 0 } = room
+      const queue = room.queue + room.critical
+      occupy(tenant, { queue, waiting, bytes })
       let given = false
       return () => {
         if (given) return
         given = true
-        of.queue -= queued
-        of.waiting -= room.waiting
+        occupy(tenant, { queue: -queue, waiting: -waiting, bytes: -bytes })
       }
     },
 
     async prune(before) {
       const { rows, tallies } = await store.prune(before)
-      for (const { tenant, status, count } of tallies) {
-        account(tenant).counts[status] -= count
+      for (const { status, count } of tallies) {
         total[status] -= count
         pruned += count
       }
@@ -190,8 +213,24 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     pruned: () => pruned,
 
     occupancy(tenant) {
-      const { queue, waiting } = account(tenant)
-      return { queue, waiting }
+      const { queue, waiting, bytes } = accounts.get(tenant) ?? nothing
+      return { queue, waiting, bytes }
     },
   }
+}
+
+/** Says which bound the room does not fit into, and what it holds already. */
+function fullBound(of: Account, room: Room, bounds: TenantBounds): string | undefined {
+  const { queue, critical, waiting, bytes = 0 } = room
+  const { queueMax, waitingMax, bytesMax } = bounds
+  if (waiting > 0 && of.waiting + waiting > waitingMax)
+    return `${of.waiting} of at most ${waitingMax} notifications waiting`
+  // What is critical alone has a tenth on top; a queue of fewer than ten has a place on top, too.
+  const queueFull = queue > 0 && of.queue + queue > queueMax
+  if (queueFull || (critical > 0 && of.queue + queue + critical > queueMax + Math.ceil(queueMax / 10)))
+    return `${of.queue} of at most ${queueMax} notifications queued`
+  const isCritical = critical > 0 && queue + waiting === 0
+  if (bytes > 0 && of.bytes + bytes > bytesMax * (isCritical ? 1.1 : 1))
+    return `${of.bytes} of at most ${bytesMax} bytes of content waiting, and this has ${bytes}`
+  return undefined
 }

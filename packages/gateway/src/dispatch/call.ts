@@ -3,6 +3,7 @@
  * account, to the one who repeats, and to the record. Nothing in here is awaited: a call is an object that its answer
  * calls back, since frames and promises for each of them cost more than the call.
  */
+import type { Payload } from '../content.ts'
 import type { Attempted, Book, Ledger } from '../doors.ts'
 import type { Move, Notification, Recipient } from '../model.ts'
 import type { Clock, Message, SendResult } from '../ports.ts'
@@ -33,6 +34,8 @@ export interface CallsOptions {
 /** What the limits have let go, with an account that may carry it. */
 export interface Fired {
   readonly notification: Notification
+  /** Its whole content; absent where it is gone from the record. */
+  readonly payload: Payload | undefined
   readonly person: Recipient | null
   readonly lease: Lease
   readonly firedAt: number
@@ -56,7 +59,8 @@ export function createCalls(options: CallsOptions): Calls {
       const call = new Call(options, outlet, departure, fired.place)
       let message: Message
       try {
-        message = compose(options.composer, fired.notification, fired.person)
+        if (fired.payload === undefined) throw new Error('Its content is not on record any more.')
+        message = compose(options.composer, fired.notification, fired.payload, fired.person)
       } catch (error) {
         call.answered({ outcome: 'rejected', invalidAddress: false, detail: (error as Error).message })
         return

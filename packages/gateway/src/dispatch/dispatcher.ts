@@ -5,7 +5,7 @@
  * bounded by the accounts' concurrency.
  */
 
-import type { Agenda, Attempted, Book, Ledger, People } from '../doors.ts'
+import type { Agenda, Attempted, Book, Contents, Ledger, People } from '../doors.ts'
 import { advance, type DeadCause, type Move, type Notification } from '../model.ts'
 import type { Clock, Queue, Random, Store } from '../ports.ts'
 import { createCalls } from './call.ts'
@@ -27,6 +27,7 @@ export interface DispatcherOptions extends Pick<RoundsOptions, 'mayReceive' | 'q
   readonly ledger: Ledger
   readonly book: Book
   readonly people: People
+  readonly contents: Pick<Contents, 'of'>
   readonly agenda: Agenda
   readonly composer: Composer
   readonly clock: Clock

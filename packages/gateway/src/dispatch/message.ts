@@ -1,4 +1,5 @@
 /** Turns a notification into what a provider carries: addressed, rendered, with its way out. */
+import type { Payload } from '../content.ts'
 import type { Content, JsonObject, Notification, Recipient, RecipientFields } from '../model.ts'
 import { mergeFields } from '../policy/preferences.ts'
 import type { Message, Templates } from '../ports.ts'
@@ -9,15 +10,21 @@ export interface Composer {
   readonly unsubscribeUrl?: (notification: Notification) => string
 }
 
-/** Throws INVALID_REQUEST where the template cannot be rendered. */
-export function compose(composer: Composer, notification: Notification, person: Recipient | null): Message {
+/** `payload` is the whole content. Throws INVALID_REQUEST where the template cannot be rendered. */
+export function compose(
+  composer: Composer,
+  notification: Notification,
+  payload: Payload,
+  person: Recipient | null,
+): Message {
   const to = mergeFields(notification.to, person)
   const unsubscribeUrl =
     notification.channel === 'email' && notification.priority !== 'critical'
       ? composer.unsubscribeUrl?.(notification)
       : undefined
-  const { id, tenant, channel, category, data, attempts, priority, expiresAt } = notification
-  const content = contentOf(composer.templates, notification, to, unsubscribeUrl)
+  const { data } = payload
+  const { id, tenant, channel, category, attempts, priority, expiresAt } = notification
+  const content = contentOf(composer.templates, notification, payload, to, unsubscribeUrl)
   const message: { -readonly [Field in keyof Message]: Message[Field] } = {
     id,
     tenant,
@@ -37,13 +44,14 @@ export function compose(composer: Composer, notification: Notification, person: 
 function contentOf(
   templates: Templates,
   notification: Notification,
+  { content, data = {} }: Payload,
   to: RecipientFields,
   unsubscribeUrl: string | undefined,
 ): Content {
-  if (notification.content !== undefined) return notification.content
+  if (content !== undefined) return content
   const locals: JsonObject = {
     recipient: to as unknown as JsonObject,
-    data: notification.data ?? {},
+    data,
     category: notification.category,
     tenant: notification.tenant,
     notificationId: notification.id,

@@ -3,7 +3,9 @@
  * what it was, has not ended, is still wanted; then the limits are asked for all of them together (`fire`), and what
  * they let go is called. Leases that turn out not to be needed go back to their pools.
  */
-import type { Agenda, Book, Ledger, People } from '../doors.ts'
+import type { Payload } from '../content.ts'
+import type { Agenda, Book, Contents, Ledger, People } from '../doors.ts'
+import { SluiceError } from '../errors.ts'
 import { advance, type Move, type Notification, type Recipient, type TimelineEvent } from '../model.ts'
 import { mergeFields } from '../policy/preferences.ts'
 import type { Clock, Queue } from '../ports.ts'
@@ -20,6 +22,7 @@ export interface RoundsOptions {
   readonly ledger: Pick<Ledger, 'isCurrent' | 'live' | 'mark'>
   readonly book: Pick<Book, 'fire' | 'cancel'>
   readonly people: People
+  readonly contents: Pick<Contents, 'of'>
   readonly agenda: Pick<Agenda, 'postpone'>
   readonly clock: Clock
   readonly calls: Calls
@@ -47,9 +50,11 @@ export interface Rounds {
   release(outlet: Outlet, pulled: readonly Notification[], leases: Lease[]): Promise<void>
 }
 
-/** A notification with whom it is for. */
+/** A notification with what it says and whom it is for. */
 interface Ready {
   readonly notification: Notification
+  /** Absent where it is gone from the record. */
+  readonly payload: Payload | undefined
   readonly person: Recipient | null
   /** At the recipient's own endpoint, where it calls one. */
   readonly place?: EndpointPlace | undefined
@@ -61,18 +66,66 @@ interface Waiting {
   readonly wait: EndpointWait
 }
 
+type Staying = Pick<Ready, 'notification' | 'person'>
+
 /** Nearer than this a notification that may not leave yet waits in memory, without a commit. */
 const nearMs = 1_000
 
+/** Content that one round brings into memory, as JSON: what is beyond it goes with the next. */
+const roundMaxBytes = 16 * 2 ** 20
+/** After so much content others have the event loop: a megabyte takes some milliseconds to write to a socket. */
+const sliceBytes = 2 ** 20
+
+const sizeOf = ({ bytes = 0, shared }: Notification): number => bytes + (shared?.bytes ?? 0)
+
+/** The content of a round: what a batch says counts once. */
+class RoundSize {
+  #bytes = 0
+  #contents: Set<string> | undefined
+
+  get isFull(): boolean {
+    return this.#bytes >= roundMaxBytes
+  }
+
+  add({ bytes = 0, shared }: Notification): void {
+    this.#bytes += bytes
+    if (shared === undefined) return
+    this.#contents ??= new Set()
+    if (this.#contents.has(shared.id)) return
+    this.#contents.add(shared.id)
+    this.#bytes += shared.bytes
+  }
+}
+
+/** Content that is gone fails the notification; what else goes wrong is trouble of the store. */
+function ignoreGone(error: unknown): undefined {
+  if (error instanceof SluiceError && error.code === 'NOT_FOUND') return undefined
+  throw error
+}
+
 export function createRounds(options: RoundsOptions): Rounds {
-  const { queue, ledger, book, people, agenda, clock, calls, departures, repetitions, settlements } = options
+  const {
+    queue,
+    ledger,
+    book,
+    people,
+    contents,
+    agenda,
+    clock,
+    calls,
+    departures,
+    repetitions,
+    settlements,
+  } = options
 
   const eventsOf = ({ id }: Notification): readonly TimelineEvent[] => ledger.live(id)?.events ?? []
 
   async function release(outlet: Outlet, pulled: readonly Notification[], leases: Lease[]): Promise<void> {
     const ready: Ready[] = []
-    const staying: Ready[] = []
+    const staying: Staying[] = []
     const waiting: Waiting[] = []
+    const left: Notification[] = []
+    const sizes = new RoundSize()
     const moves: Move[] = []
     let firedAt: number
     let fired: Awaited<ReturnType<Book['fire']>>
@@ -90,9 +143,17 @@ export function createRounds(options: RoundsOptions): Rounds {
           moves.push(move)
           continue
         }
+        if (sizes.isFull) {
+          left.push(notification)
+          continue
+        }
+        const found = contents.of(notification)
+        const payload = found instanceof Promise ? await found.catch(ignoreGone) : found
         const entered = enter(outlet, notification, person, leases[ready.length]!)
-        if (entered?.goes !== false) ready.push({ notification, person, place: entered })
-        else if (isNear(entered)) waiting.push({ notification, wait: entered })
+        if (entered?.goes !== false) {
+          sizes.add(notification)
+          ready.push({ notification, payload, person, place: entered })
+        } else if (isNear(entered)) waiting.push({ notification, wait: entered })
         else {
           moves.push(leftAlone(notification, entered, leases[ready.length]!))
           staying.push({ notification, person })
@@ -114,10 +175,20 @@ export function createRounds(options: RoundsOptions): Rounds {
       if (wait.at === undefined) outlet.endpoints.park(wait, notification)
       else agenda.postpone(notification, wait.at)
     }
+    if (left.length > 0) queue.giveBack(left)
     let next = 0
+    let handedOver = 0
     for (let index = 0; index < fired.length; index += 1) {
-      if (goes(ready[index]!, fired[index]!)) begin(outlet, ready[index]!, leases[next++]!, firedAt)
-      else ready[index]!.place?.undo(clock.now())
+      const { notification, place } = ready[index]!
+      if (!goes(ready[index]!, fired[index]!)) {
+        place?.undo(clock.now())
+        continue
+      }
+      begin(outlet, ready[index]!, leases[next++]!, firedAt)
+      handedOver += sizeOf(notification)
+      if (handedOver < sliceBytes) continue
+      handedOver = 0
+      await new Promise<void>((resolve) => clock.soon(resolve))
     }
     outlet.endpoints.look(clock.now())
     if (next === leases.length) return
@@ -126,7 +197,11 @@ export function createRounds(options: RoundsOptions): Rounds {
   }
 
   /** What becomes of it instead of being sent. */
-  function instead(notification: Notification, person: Recipient | null, staying: Ready[]): Move | undefined {
+  function instead(
+    notification: Notification,
+    person: Recipient | null,
+    staying: Staying[],
+  ): Move | undefined {
     const now = clock.now()
     if (notification.expiresAt !== undefined && notification.expiresAt <= now) {
       return advance(notification, [...eventsOf(notification), { at: now, status: 'expired' }])
@@ -176,7 +251,7 @@ export function createRounds(options: RoundsOptions): Rounds {
   }
 
   /** Whether the limits let it go, and it is still what they were asked for: then it is with a provider from now on. */
-  function goes({ notification, person }: Ready, { fired, at }: { fired: boolean; at: number }): boolean {
+  function goes({ notification, person }: Staying, { fired, at }: { fired: boolean; at: number }): boolean {
     if (fired ? !ledger.mark(notification, 'sending') : !ledger.isCurrent(notification)) {
       book
         .cancel([{ notification, person }])
@@ -192,12 +267,12 @@ export function createRounds(options: RoundsOptions): Rounds {
 
   function begin(
     outlet: Outlet,
-    { notification, person, place }: Ready,
+    { notification, payload, person, place }: Ready,
     given: Lease,
     firedAt: number,
   ): void {
     const lease = repetitions.suited(outlet.route, notification, given, firedAt)
-    calls.begin(outlet, { notification, person, lease, firedAt, place })
+    calls.begin(outlet, { notification, payload, person, lease, firedAt, place })
   }
 
   /** It met hours or limits that were not there when its instant was booked. */

@@ -4,7 +4,8 @@
  * step accepts and how far the job has come are one commit: whatever ends the process, the next one goes on behind
  * the last step. A few jobs are in memory at once, the others are in the store only.
  */
-import type { Gate, Ledger } from '../doors.ts'
+import type { SharedContent } from '../content.ts'
+import type { Contents, Gate, Ledger } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Draft, Job } from '../model.ts'
 import { pendingOf } from '../model.ts'
@@ -15,6 +16,7 @@ export interface JobRunnerOptions {
   readonly gate: Pick<Gate, 'admit'>
   readonly store: Pick<Store, 'job' | 'jobWork' | 'runningJobs'>
   readonly ledger: Pick<Ledger, 'commit'>
+  readonly contents: Pick<Contents, 'find'>
   readonly clock: Clock
   readonly onTrouble: (what: string, error: unknown) => void
 }
@@ -51,12 +53,14 @@ interface Lane {
 interface Loaded {
   readonly job: Job
   readonly work: JobWork
+  /** What it says to all. */
+  readonly content?: SharedContent
   /** Steps of one recipient that are still to be taken, to find the one that cannot be accepted. */
   readonly single: number
 }
 
 export function createJobRunner(options: JobRunnerOptions): JobRunner {
-  const { gate, store, ledger, clock, onTrouble } = options
+  const { gate, store, ledger, contents, clock, onTrouble } = options
   /** Every lane stands in `turns`, in `resting`, waits after a failure, or is being worked on. */
   const lanes = new Map<string, Lane>()
   const turns: Lane[] = []
@@ -133,15 +137,19 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     const job = await store.job(tenant, id)
     if (job?.status !== 'running') return undefined
     const work = await store.jobWork(job)
-    return work === undefined ? undefined : { job, work, single: 0 }
+    if (work === undefined) return undefined
+    if (job.shared === undefined) return { job, work, single: 0 }
+    return { job, work, content: await contents.find(tenant, job.shared.id), single: 0 }
   }
 
   /** How far it is then; undefined at its end. */
-  async function step({ job, work, single }: Loaded): Promise<Loaded | undefined> {
+  async function step(loaded: Loaded): Promise<Loaded | undefined> {
+    const { job, work, content, single } = loaded
     const next = work.recipients.length - pendingOf(job)
     const recipients = work.recipients.slice(next, next + (single > 0 ? 1 : stepMax))
+    const message = content === undefined ? work.message : { ...work.message, shared: content }
     const drafts = recipients.map(
-      (recipient): Draft => ({ ...readBatchRecipient(recipient, work.message), job: job.id }),
+      (recipient): Draft => ({ ...readBatchRecipient(recipient, message), job: job.id }),
     )
     const after = movedOn(job, recipients.length)
     try {
@@ -150,12 +158,12 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
         drafts,
         job: { before: job, after },
       })
-      return goesOn(after, work, Math.max(0, single - 1))
+      return goesOn(loaded, after, Math.max(0, single - 1))
     } catch (error) {
       if (error instanceof SluiceError && error.retryable) throw error
       onTrouble(`accept ${recipients.length} of job ${job.id}`, error)
-      if (recipients.length > 1) return { job, work, single: recipients.length }
-      return goesOn(await refuse(job, after, recipients[0]!.id, error), work, Math.max(0, single - 1))
+      if (recipients.length > 1) return { ...loaded, single: recipients.length }
+      return goesOn(loaded, await refuse(job, after, recipients[0]!.id, error), Math.max(0, single - 1))
     }
   }
 
@@ -192,8 +200,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   }
 }
 
-const goesOn = (job: Job, work: JobWork, single: number): Loaded | undefined =>
-  job.status === 'running' ? { job, work, single } : undefined
+const goesOn = (loaded: Loaded, job: Job, single: number): Loaded | undefined =>
+  job.status === 'running' ? { ...loaded, job, single } : undefined
 
 function movedOn(job: Job, by: number): Job {
   const taken = job.taken + by

@@ -3,17 +3,19 @@
  * (job-runner.ts), and cancelled. From its opening on a job holds places in its tenant's queue for all whom it still
  * has to accept, so that nothing of it can meet a queue that is full.
  */
-import type { Gate, Jobs, Ledger } from '../doors.ts'
+import { bytesOf, type SharedContent } from '../content.ts'
+import type { Contents, Gate, Jobs, Ledger } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Job, Notification } from '../model.ts'
-import { isFinal } from '../model.ts'
-import type { Clock, Random, Store } from '../ports.ts'
+import { isFinal, pendingBytesOf } from '../model.ts'
+import type { Clock, JobWork, Random, Store } from '../ports.ts'
 import { createJobRunner } from './job-runner.ts'
 
 export interface JobsOptions {
   readonly gate: Pick<Gate, 'admit' | 'cancel'>
   readonly store: Store
   readonly ledger: Pick<Ledger, 'commit' | 'claimRoom' | 'live'>
+  readonly contents: Pick<Contents, 'find' | 'keep'>
   readonly clock: Clock
   readonly random: Random
   readonly onTrouble: (what: string, error: unknown) => void
@@ -26,6 +28,8 @@ export interface BackgroundJobs extends Jobs {
 
 /** A job moves on between a look at it and the write; more often than this is a defect. */
 const triesMax = 8
+/** Work above it is written in a turn of the event loop of its own. */
+const sliceBytes = 2 ** 18
 /** Notifications that are cancelled together. */
 const cancelSlice = 25
 
@@ -65,8 +69,9 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
     stop: runner.stop,
     running: runner.size,
 
-    async open({ caller, work, refused, answer }) {
+    async open({ caller, work: asked, refused, bytes, answer }) {
       const now = clock.now()
+      const { work, content } = contentApart(caller.tenant, asked, () => random.id(now))
       const pending = work.recipients.length
       const job: Job = {
         id: random.id(now),
@@ -77,13 +82,23 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         total: pending + refused.length,
         taken: refused.length,
         refused,
+        ...(content === undefined ? {} : { shared: { id: content.id, bytes: content.bytes } }),
+        bytes: Math.max(0, (bytes ?? 0) - (content?.bytes ?? 0)),
       }
       const urgent = work.message.priority === 'critical'
-      const room = { queue: urgent ? 0 : pending, critical: urgent ? pending : 0, waiting: 0 }
+      const room = {
+        queue: urgent ? 0 : pending,
+        critical: urgent ? pending : 0,
+        waiting: 0,
+        bytes: (content?.bytes ?? 0) + pendingBytesOf(job),
+      }
       const giveRoomBack = ledger.claimRoom(caller.tenant, room)
+      // Others have the event loop between measuring what is large and writing it.
+      if (room.bytes > sliceBytes) await new Promise<void>((resolve) => clock.soon(resolve))
       try {
         const kept = answer?.(job)
         const result = await ledger.commit({
+          ...(content === undefined ? {} : { contents: [content] }),
           jobs: [{ kind: 'open', job, work }],
           ...(kept === undefined ? {} : { answer: kept }),
         })
@@ -96,6 +111,7 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
       } finally {
         giveRoomBack()
       }
+      if (content !== undefined) options.contents.keep(content)
       if (job.status === 'running') runner.add(job)
       return job
     },
@@ -116,5 +132,20 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         await Promise.all(slice.map(({ id }) => cancelOne(ended.tenant, id)))
       }
     },
+  }
+}
+
+/** What the job says to all is kept once, apart from what it has to do; a job of nobody keeps nothing. */
+function contentApart(
+  tenant: string,
+  work: JobWork,
+  newId: () => string,
+): { readonly work: JobWork; readonly content?: SharedContent } {
+  const { content, data, ...message } = work.message
+  if (work.recipients.length === 0 || (content === undefined && data === undefined)) return { work }
+  const said = { ...(content === undefined ? {} : { content }), ...(data === undefined ? {} : { data }) }
+  return {
+    work: { ...work, message },
+    content: { id: newId(), tenant, bytes: bytesOf(said), ...said },
   }
 }

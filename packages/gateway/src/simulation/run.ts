@@ -116,6 +116,7 @@ function configWith({ policy, scenario, unprotected = false }: RunOptions): Conf
     modules: unlimited,
     queueMax: Number.MAX_SAFE_INTEGER,
     waitingMax: Number.MAX_SAFE_INTEGER,
+    bytesMax: Number.MAX_SAFE_INTEGER,
   }
   return {
     ...config,

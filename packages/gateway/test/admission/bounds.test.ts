@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
 import { createScripted, delivered, throttled } from '../delivery/scripted.ts'
@@ -81,5 +84,88 @@ test('what was refused because the queue is full consumed nothing of the limits'
   await harness.runFor(second)
   assert.equal((await harness.post()).decision.reason, 'over_limit')
   await harness.check()
+  await harness.stop()
+})
+
+const wide = { version: 1, limits: [] }
+const bytes = (max: string) => ({
+  tenants: { default: { rate: 'unlimited', modules: 'unlimited', bytes: max } },
+})
+const large = (kib: number) => ({ subject: 'Large', text: 'x'.repeat(kib * 1_024) })
+/** As the route for batches makes it: what is said to all is one object. */
+function batchOf(count: number, kib: number, sendAt: number) {
+  const content = large(kib)
+  const shared = { content, bytes: JSON.stringify(content).length }
+  return Array.from({ length: count }, (_, index) => ({
+    to: { id: `r${index}`, email: `r${index}@example.com` },
+    shared,
+    sendAt,
+  }))
+}
+
+test('a tenant with too much content waiting takes no more of it, also critical above a tenth, until some has left', async () => {
+  const harness = await createHarness({ policy: wide, config: bytes('1MiB') })
+  const sendAt = harness.start + hour
+  await harness.post({ content: large(600), sendAt })
+  assert.equal(await codeOf(harness.post({ content: large(600), sendAt })), 'QUEUE_FULL')
+  assert.equal(
+    await codeOf(harness.post({ content: large(600), sendAt }, { tenant: 'other', module: 'm' })),
+    'accepted',
+  )
+  await harness.post({ content: large(400), sendAt })
+  assert.equal(await codeOf(harness.post({ content: large(100), sendAt })), 'QUEUE_FULL')
+  assert.equal(await codeOf(harness.post({ content: large(100), priority: 'critical' })), 'accepted')
+  await harness.runFor(2 * hour)
+  assert.equal(await codeOf(harness.post({ content: large(600), sendAt: sendAt + 2 * hour })), 'accepted')
+  await harness.check()
+  await harness.stop()
+})
+
+test('the content of a batch counts once, and is let go with the last recipient', async () => {
+  const harness = await createHarness({ policy: wide, config: bytes('1MiB') })
+  const sendAt = harness.start + hour
+  const first = await harness.postMany(batchOf(100, 600, sendAt))
+  const { bytes: held } = harness.gateway.ledger.occupancy('default')
+  assert.ok(held > 600 * 1_024 && held < 601 * 1_024, `${held} bytes`)
+  assert.equal(await codeOf(harness.postMany(batchOf(2, 600, sendAt))), 'QUEUE_FULL')
+  for (const { id } of first.slice(1)) await harness.done(harness.gateway.gate.cancel('default', id))
+  assert.equal(harness.gateway.ledger.occupancy('default').bytes, held)
+  await harness.done(harness.gateway.gate.cancel('default', first[0]!.id))
+  assert.equal(harness.gateway.ledger.occupancy('default').bytes, 0)
+  await harness.stop()
+})
+
+test('the content that waits is known again after a restart', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bytes-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const options = { policy: wide, config: bytes('1MiB'), file: join(folder, 'store.db') }
+  const first = await createHarness(options)
+  const sendAt = first.start + hour
+  await first.postMany(batchOf(10, 300, sendAt))
+  await first.post({ content: large(300), sendAt })
+  await first.post({ content: { subject: 'small', text: 'small' }, sendAt })
+  const before = first.gateway.ledger.occupancy('default')
+  await first.stop()
+  const second = await createHarness(options)
+  assert.deepEqual(second.gateway.ledger.occupancy('default'), before)
+  await second.runFor(2 * hour)
+  assert.equal(second.sent().length, 12)
+  assert.deepEqual(
+    new Set(second.sent().map(({ message }) => (message.content.text as string).length)),
+    new Set([300 * 1_024, 5]),
+  )
+  assert.deepEqual(second.gateway.ledger.occupancy('default'), { queue: 0, waiting: 0, bytes: 0 })
+  await second.check()
+  await second.stop()
+})
+
+test('what stands in a queue or a batch that waits keeps no content in memory', async () => {
+  const harness = await createHarness({ policy: wide })
+  const [one] = await harness.postMany(batchOf(2, 600, harness.start + hour))
+  const other = await harness.post({ content: large(64), sendAt: harness.start + hour })
+  for (const notification of [one!, other]) {
+    assert.equal(notification.content, undefined)
+    assert.equal((await harness.notification(notification.id)).content, undefined)
+  }
   await harness.stop()
 })

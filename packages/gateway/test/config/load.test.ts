@@ -65,6 +65,7 @@ test('without a file everything has its default', (t) => {
     waitingMax: 1_000_000,
     reads: { text: '100/s', windows: [{ max: 100, windowMs: 1_000, text: '100/s' }] },
     writes: { text: '1000/s', windows: [{ max: 1_000, windowMs: 1_000, text: '1000/s' }] },
+    bytesMax: 2 ** 30,
     weight: 1,
     webSocketRate: { text: '200/s', windows: [{ max: 200, windowMs: 1_000, text: '200/s' }] },
     webSocketsMax: 1_000,

@@ -43,7 +43,7 @@ function ledgerOf({ store, timeCommit, ...bounds }: Setup = {}): Promise<Ledger>
   return createLedger({
     store: store ?? createMemoryStore(),
     clock: createVirtualClock(start),
-    boundsFor: () => ({ queueMax: 10, waitingMax: 5, ...bounds }),
+    boundsFor: () => ({ queueMax: 10, waitingMax: 5, bytesMax: 1_000, ...bounds }),
     ...(timeCommit === undefined ? {} : { timeCommit }),
   })
 }
@@ -74,9 +74,8 @@ test('what waits when the process begins fills the lines in which it waits', asy
     ],
   })
   const ledger = await ledgerOf({ store })
-  assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 1 })
-  assert.deepEqual([ledger.counts('acme').queued, ledger.counts().queued, ledger.counts().dead], [2, 3, 1])
-  assert.equal(ledger.counts('nobody').queued, 0)
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 1, bytes: 0 })
+  assert.deepEqual([ledger.counts().queued, ledger.counts().dead], [3, 1])
   // Also where the operator has lowered the bounds meanwhile: the line that is over closes, and no other.
   const lower = await ledgerOf({ store, queueMax: 1 })
   lower.claimRoom('acme', room({ waiting: 1 }))
@@ -106,7 +105,7 @@ test('each change is counted and told, after it is on record and never otherwise
   assert.equal(conflict.applied, false)
   assert.deepEqual(told, [`${one.id} accepted queued: 1 queued`, `${one.id} cancelled: 0 queued`])
   assert.deepEqual([ledger.counts().queued, ledger.counts().cancelled], [0, 1])
-  assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0 })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0, bytes: 0 })
   assert.equal(timed, 3)
   forget()
   await ledger.commit({ accept: [queued()] })
@@ -143,7 +142,7 @@ test('each line takes what it says, a full one says which it is, and does not cl
   refusedBy({ critical: 1 }, /queued/)
   // With both lines full what needs neither passes.
   ledger.claimRoom('acme', room({}))
-  assert.deepEqual(ledger.occupancy('acme'), { queue: 11, waiting: 5 })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 11, waiting: 5, bytes: 0 })
   ledger.claimRoom('other', room({ queue: 10 }))
 })
 
@@ -158,10 +157,10 @@ test('room is given back once, in both lines', async () => {
   const ledger = await ledgerOf()
   ledger.claimRoom('acme', room({ queue: 1, waiting: 1 }))
   const giveBack = ledger.claimRoom('acme', room({ queue: 2, critical: 1, waiting: 2 }))
-  assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 3 })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 3, bytes: 0 })
   giveBack()
   giveBack()
-  assert.deepEqual(ledger.occupancy('acme'), { queue: 1, waiting: 1 })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 1, waiting: 1, bytes: 0 })
 })
 
 test('what retention has forgotten is counted no more', async () => {
@@ -171,6 +170,31 @@ test('what retention has forgotten is counted no more', async () => {
   await ledger.commit({ accept: [one, two] })
   await ledger.commit({ moves: [advance(one, [{ at: start, status: 'cancelled' }])] })
   assert.equal(await ledger.prune({ answers: 0, notifications: Number.MAX_SAFE_INTEGER }), 1)
-  assert.deepEqual([ledger.counts().cancelled, ledger.counts('acme').cancelled], [0, 0])
+  assert.equal(ledger.counts().cancelled, 0)
   assert.deepEqual([ledger.counts().queued, ledger.pruned()], [1, 1])
+})
+
+test('content is counted while it waits, that which is shared once, and a tenant of whom nothing waits is forgotten', async () => {
+  const ledger = await ledgerOf()
+  const shared = { id: 'c1', bytes: 400 }
+  const content = { ...shared, tenant: 'acme', content: { text: 'said to all' } }
+  const [one, two, own] = [queued({ shared }), queued({ shared }), queued({ bytes: 300 })]
+  const refusedBy = (bytes: number, more = {}) =>
+    assert.throws(() => ledger.claimRoom('acme', room({ queue: 1, bytes, ...more })), {
+      ...full,
+      message: /has 700 of at most 1000 bytes of content waiting/,
+    })
+  await ledger.commit({ contents: [content], accept: [one, two, own] })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 3, waiting: 0, bytes: 700 })
+  refusedBy(301)
+  ledger.claimRoom('acme', room({ queue: 1, bytes: 300 }))()
+  ledger.claimRoom('acme', room({ critical: 1, bytes: 400 }))()
+  refusedBy(401, { queue: 0, critical: 1 })
+  const ends = (each: Notification) => advance(each, [{ at: start, status: 'cancelled' }])
+  await ledger.commit({ moves: [ends(one), ends(own)] })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 1, waiting: 0, bytes: 400 })
+  await ledger.commit({ moves: [advance(two, [{ at: start, status: 'dead', reason: 'shed' }])] })
+  assert.equal(ledger.occupancy('acme').bytes, 400, 'a dead letter waits too')
+  await ledger.commit({ moves: [ends(advance(two, [{ at: start, status: 'dead', reason: 'shed' }]).after)] })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0, bytes: 0 })
 })

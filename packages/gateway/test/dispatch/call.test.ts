@@ -97,7 +97,7 @@ function setUp({ send, template, becomes = 'delivered', suspects }: Setup) {
     },
     onTrouble: (what, error) => heard.push(`trouble with ${what}: ${(error as Error).message}`),
   })
-  calls.begin(outlet, { notification, person: null, lease, firedAt: start })
+  calls.begin(outlet, { notification, payload: notification, person: null, lease, firedAt: start })
   return { clock, heard, judged, underway }
 }
 

@@ -59,6 +59,7 @@ function setUp({
   } as unknown as Outlet
   const { release } = createRounds({
     clock,
+    contents: { of: (notification) => notification },
     queue: { giveBack: (those) => heard.push(`give back ${those.map(({ id }) => id).join(' ')}`) },
     ledger: {
       isCurrent: ({ id }) => !stale.includes(id) && !(asked && cancelled.includes(id)),

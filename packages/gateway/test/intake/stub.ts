@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
 import { Ajv, type ValidateFunction } from 'ajv'
+import { joinedPayload } from '../../src/content.ts'
 import type { Admit, Admitted, Gate, Happening, Jobs, Ledger, Live, OpenJob } from '../../src/doors.ts'
 import { type ErrorCode, SluiceError } from '../../src/errors.ts'
 import { createHttpServer, type HttpServerConfig, type HttpServerOptions } from '../../src/intake/server.ts'
@@ -164,7 +165,8 @@ function createMemory() {
     now: () => Date.now(),
   }
 
-  function accept(request: Admit, draft: Draft): Admitted {
+  function accept(request: Admit, { shared, ...own }: Draft): Admitted {
+    const draft: Omit<Draft, 'shared'> = { ...own, ...joinedPayload(own, shared) }
     const now = stub.now()
     const { queuedBehind, ...verdict } = stub.verdict(draft)
     const status: Status = verdict.status ?? 'queued'

@@ -16,7 +16,7 @@ async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it
   const ledger = await createLedger({
     store,
     clock,
-    boundsFor: () => ({ queueMax: 10, waitingMax: 10 }),
+    boundsFor: () => ({ queueMax: 10, waitingMax: 10, bytesMax: 1_000_000 }),
   })
   const waiting = someNotification({
     to: { id: 'ada' },

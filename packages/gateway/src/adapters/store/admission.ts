@@ -3,7 +3,16 @@ import { countedAt, delayingLimit, type Notification } from '../../model.ts'
 import type { Admission } from '../../ports.ts'
 
 export function admissionOf(notification: Notification): Admission {
-  const { content: _, data: _data, timeline: _timeline, decision, job: _job, ...admission } = notification
+  const {
+    content: _,
+    data: _data,
+    timeline: _timeline,
+    decision,
+    job: _job,
+    bytes: _bytes,
+    shared: _shared,
+    ...admission
+  } = notification
   const counted = countedAt(notification)
   const promised = delayingLimit(notification) === undefined ? undefined : decision.at
   return {

@@ -3,7 +3,6 @@
  * everything at its end. Changes take effect at once, in the order of their commits; nothing is copied, because
  * notifications are never changed, only replaced.
  */
-import { isUnserved } from '../../bounds.ts'
 import { SluiceError } from '../../errors.ts'
 import { Heap } from '../../heap.ts'
 import {
@@ -14,6 +13,7 @@ import {
   type Move,
   type Notification,
   type Recipient,
+  type SharedContent,
   type Status,
 } from '../../model.ts'
 import type {
@@ -31,9 +31,11 @@ import type {
   Store,
   StoredAnswer,
   Tally,
+  WaitingContent,
 } from '../../ports.ts'
 import { admissionOf } from './admission.ts'
 import { ofPerson, ofTenant, orderOf, waits } from './memory-admissions.ts'
+import { MemoryCounts } from './memory-counts.ts'
 import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, groupKey, keyOf } from './memory-keys.ts'
@@ -58,7 +60,7 @@ class MemoryStore implements Store {
   readonly #items = new MemoryItems()
   readonly #closing = new Heap<Digest>()
   readonly #due = new Heap<Notification>()
-  readonly #tallies = new Map<string, { tally: Omit<Tally, 'count'>; count: number }>()
+  readonly #counts = new MemoryCounts()
   #claimedUntil = Number.NEGATIVE_INFINITY
   #closed = false
 
@@ -79,11 +81,13 @@ class MemoryStore implements Store {
     }
     const conflicts = this.#conflictsOf(change)
     if (conflicts.length > 0) return { applied: false, conflicts }
+    for (const content of change.contents ?? []) this.#counts.put(content)
     for (const { kind, digest } of digests) this.#writeDigest(kind, digest)
     for (const notification of accept) this.#insert(notification)
     for (const move of moves) this.#replace(this.#find(move.before)!, move)
     for (const person of recipients) this.#recipients.set(keyOf(person.tenant, person.id), person)
     if (answer !== undefined) this.#answers.set(answerKey(answer), answer)
+    for (const write of jobs) this.#counts.job(write)
     for (const write of jobs) this.#jobs.write(write)
     for (const record of change.accounts ?? []) this.#writeAccount(record)
     return applied
@@ -98,7 +102,7 @@ class MemoryStore implements Store {
   }
 
   #conflictsOf(change: Change): string[] {
-    const { accept = [], moves = [], digests = [], answer, jobs = [] } = change
+    const { accept = [], moves = [], digests = [], answer, jobs = [], contents = [] } = change
     const conflicts: string[] = this.#jobs.conflictsOf(jobs)
     for (const notification of accept)
       if (this.#find(notification) !== undefined) conflicts.push(notification.id)
@@ -114,6 +118,7 @@ class MemoryStore implements Store {
       if (kind === 'open' ? id !== undefined : id !== digest.id) conflicts.push(digest.id)
       open.set(key, kind === 'close' ? undefined : digest.id)
     }
+    for (const { id } of contents) if (this.#counts.hasContent(id)) conflicts.push(id)
     if (answer !== undefined && this.#answers.has(answerKey(answer))) conflicts.push(answer.key)
     if (conflicts.length > 0) return conflicts
     return digests
@@ -142,7 +147,7 @@ class MemoryStore implements Store {
       () => [],
     ).push(id)
     if (notification.job !== undefined) this.#jobs.join(notification.job, id)
-    this.#count(notification, 1)
+    this.#counts.add(notification, 1)
     this.#file(notification)
   }
 
@@ -150,8 +155,7 @@ class MemoryStore implements Store {
     // What the mover did not carry along, because it never changes, stays.
     const after = before === move.before ? move.after : { ...before, ...move.after }
     this.#tenants.get(after.tenant)!.set(after.id, after)
-    this.#count(before, -1)
-    this.#count(after, 1)
+    this.#counts.move(before, after)
     const stays = after.status === 'digesting' && after.digestId === before.digestId
     if (before.status === 'digesting' && !stays) this.#items.delete(before)
     // What stays where it was in the order of what is due is still with whoever claimed it.
@@ -164,15 +168,6 @@ class MemoryStore implements Store {
     } else if (waits.has(notification.status) && notification.dueAt > this.#claimedUntil) {
       this.#due.push(notification.dueAt, notification)
     }
-  }
-
-  #count(notification: Notification, by: number): void {
-    const { tenant, status } = notification
-    const platformDelayed = delayingLimit(notification) !== undefined
-    const unserved = isUnserved(notification) ? ({ unserved: true } as const) : {}
-    const key = keyOf(tenant, status, String(platformDelayed), JSON.stringify(unserved))
-    const tally = { tenant, status, platformDelayed, ...unserved }
-    entry(this.#tallies, key, () => ({ tally, count: 0 })).count += by
   }
 
   #writeDigest(kind: 'open' | 'join' | 'postpone' | 'close', digest: Digest): void {
@@ -363,9 +358,15 @@ class MemoryStore implements Store {
   }
 
   async tallies(): Promise<readonly Tally[]> {
-    return [...this.#tallies.values()]
-      .filter(({ count }) => count > 0)
-      .map(({ tally, count }) => ({ ...tally, count }))
+    return this.#counts.tallies()
+  }
+
+  async content(tenant: string, id: string): Promise<SharedContent | undefined> {
+    return this.#counts.find(tenant, id)
+  }
+
+  async waitingContents(): Promise<readonly WaitingContent[]> {
+    return this.#counts.waiting()
   }
 
   async ping(): Promise<void> {
@@ -385,8 +386,8 @@ class MemoryStore implements Store {
         if (!ended(row) || (row.timeline.at(-1)?.at ?? row.createdAt) >= notifications) continue
         rows.delete(row.id)
         if (row.job !== undefined) this.#jobs.leave(row.job, row.id)
-        this.#count(row, -1)
-        tallies.push({ tenant: row.tenant, status: row.status, platformDelayed: false, count: 1 })
+        this.#counts.add(row, -1)
+        tallies.push({ tenant: row.tenant, status: row.status, platformDelayed: false, count: 1, bytes: 0 })
       }
     }
     return { rows: pruned + tallies.length + this.#jobs.prune(notifications), tallies }

@@ -326,8 +326,8 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     const counted = await store.tallies()
     const byCount = counted.filter(({ count }) => count > 0).toSorted((a, b) => a.count - b.count)
     assert.deepEqual(byCount, [
-      { ...dead, count: 1 },
-      { ...dead, unserved: true, count: 2 },
+      { ...dead, count: 1, bytes: 0 },
+      { ...dead, unserved: true, count: 2, bytes: 0 },
     ])
     await must(store, {
       moves: moves.map(({ after }) => advance(after, [{ at: epoch, status: 'scheduled' }])),
@@ -357,6 +357,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
           status: 'delivered',
           platformDelayed: false,
           count: 1,
+          bytes: 0,
         },
       ])
     })

@@ -352,7 +352,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     })
     assert.deepEqual(await store.prune({ answers: epoch - 1, notifications: epoch - 1 }), {
       rows: 2,
-      tallies: [{ tenant: 'acme', status: 'delivered', platformDelayed: false, count: 1 }],
+      tallies: [{ tenant: 'acme', status: 'delivered', platformDelayed: false, count: 1, bytes: 0 }],
     })
     assert.equal(await store.notification('acme', old.id), undefined)
     for (const kept of [open, lately, young]) assert.ok(await store.notification('acme', kept.id))

@@ -4,9 +4,10 @@
  * answered one by one; more are a job in the background (jobs.ts), which is on disk when it is answered.
  */
 import type { FastifyRequest } from 'fastify'
+import { bytesOf } from '../../content.ts'
 import type { Admitted, Gate, Jobs, People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
-import type { Content, Draft, Recipient, Refusal } from '../../model.ts'
+import type { Draft, Recipient, Refusal } from '../../model.ts'
 import type { Clock, JobWork } from '../../ports.ts'
 import { resultText } from '../accepted-text.ts'
 import { batchSchema } from '../answer-schema.ts'
@@ -71,9 +72,11 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     const message = readMessage(body, clock.now(), offer)
     checkData(message.data, bodyBytes, offer)
     if (isLarge) await pause()
-    refuseTooMuch(message.content, body.recipients.length, bodyBytes)
+    const contentBytes = bytesOf({ ...(message.content && { content: message.content }) })
+    refuseTooMuch(contentBytes, body.recipients.length)
     const given = body.recipients.map((recipient): BatchRecipient => readRecipient(recipient))
-    const drafts = given.map((each) => readBatchRecipient(each, message))
+    const common = given.length === 1 ? message : withSharedContent(message, contentBytes)
+    const drafts = given.map((each) => readBatchRecipient(each, common))
     const dataFaults = await dataFaultsOf(given, message, bodyBytes)
     if (isLarge) await pause()
     const found = drafts.map(
@@ -131,7 +134,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   }
 
   async function openJob(
-    { caller }: FastifyRequest,
+    { caller, bodyBytes }: FastifyRequest,
     { message, entries }: Batch,
     keep: Keep | undefined,
   ): Promise<Answer> {
@@ -142,6 +145,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
         message,
         recipients: entries.flatMap((entry) => ('given' in entry ? [entry.given] : [])),
       },
+      bytes: bodyBytes?.length ?? 0,
       refused: entries.flatMap((entry) => ('refusal' in entry ? [entry.refusal] : [])),
       ...(keep === undefined ? {} : { answer: ({ id }) => keep(opened(id)) }),
     })
@@ -203,15 +207,28 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   ]
 }
 
-/** @throws PAYLOAD_TOO_LARGE where so many recipients may not be sent so much. `bodyBytes` bounds the content (checkData). */
-function refuseTooMuch(content: Content | undefined, recipients: number, bodyBytes: number): void {
-  if (content === undefined || bodyBytes * 6 * recipients <= sentMaxBytes) return
-  const bytes = Buffer.byteLength(JSON.stringify(content))
-  if (bytes * recipients <= sentMaxBytes) return
+/** @throws PAYLOAD_TOO_LARGE where so many recipients may not be sent so much. */
+function refuseTooMuch(contentBytes: number, recipients: number): void {
+  if (contentBytes * recipients <= sentMaxBytes) return
   throw new SluiceError(
     'PAYLOAD_TOO_LARGE',
-    `content is ${bytes} bytes as JSON, times ${recipients} recipients ${bytes * recipients}; at most ${sentMaxBytes} are taken.`,
+    `content is ${contentBytes} bytes as JSON, times ${recipients} recipients ${contentBytes * recipients}; at most ${sentMaxBytes} are taken.`,
   )
+}
+
+/** What is said to all becomes one object to which all refer. */
+function withSharedContent(message: Common, contentBytes: number): Common {
+  const { content, data, ...rest } = message
+  if (content === undefined && data === undefined) return message
+  const dataBytes = data === undefined ? 0 : bytesOf({ data })
+  return {
+    ...rest,
+    shared: {
+      bytes: contentBytes + dataBytes,
+      ...(content === undefined ? {} : { content }),
+      ...(data === undefined ? {} : { data }),
+    },
+  }
 }
 
 function recipientsOf(body: unknown): readonly unknown[] | undefined {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, unlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -165,6 +165,8 @@ describe('the one owner', () => {
       DROP INDEX turned; DROP INDEX in_line; ALTER TABLE states DROP COLUMN turned_at;
       CREATE INDEX promised ON states (due_at) WHERE platform = 1;
       DROP TABLE accounts; ALTER TABLE states DROP COLUMN suspects;
+      DROP TABLE contents; DROP TABLE content_uses; ALTER TABLE notifications DROP COLUMN shared;
+      ALTER TABLE tallies DROP COLUMN bytes;
       PRAGMA user_version = 1`)
     db.close()
     const again = open(path)
@@ -196,6 +198,26 @@ describe('the one owner', () => {
     await again.commit({ moves: [decided] })
     assert.deepEqual(await again.notification('acme', notification.id), decided.after)
     await again.close()
+  })
+
+  it('keeps what a hundred notifications say together once on the disk', async () => {
+    const path = join(folder, 'batch.db')
+    const store = open(path)
+    const said = {
+      id: '01CONTENT',
+      tenant: 'acme',
+      bytes: 1_000_000,
+      content: { text: 'x'.repeat(1_000_000) },
+    }
+    const accept = Array.from({ length: 100 }, () => {
+      const { content: _, ...notification } = someNotification({ shared: { id: said.id, bytes: said.bytes } })
+      return notification
+    })
+    await store.commit({ contents: [said], accept })
+    await store.commit({ moves: accept.map((each) => settled(each, epoch)) })
+    const size = statSync(path).size + statSync(`${path}-wal`).size
+    assert.ok(size < 3_000_000, `${size} bytes`)
+    await store.close()
   })
 
   it('leaves the file to readers', async () => {

@@ -1,6 +1,7 @@
 /** What a batch is answered: one result for each recipient, whatever is wrong with the others. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { joinedPayload } from '../../../src/content.ts'
 import { SluiceError } from '../../../src/errors.ts'
 import { startStub } from '../stub.ts'
 
@@ -47,7 +48,7 @@ test("a recipient's own data stands over the common one", async () => {
     recipients: [{ ...first, data: { post: 'own' } }, second],
   })
   assert.deepEqual(
-    stub.drafts.slice(-2).map(({ data }) => data),
+    stub.drafts.slice(-2).map((draft) => joinedPayload(draft, draft.shared).data),
     [
       { post: 'own', site: 's' },
       { post: 'common', site: 's' },

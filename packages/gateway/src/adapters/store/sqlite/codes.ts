@@ -40,6 +40,10 @@ export function isDueCode(code: number): boolean {
   return code === statusCodes.scheduled || code === statusCodes.queued || code === statusCodes.dead
 }
 
+export function isFinalCode(code: number): boolean {
+  return code > statusCodes.dead
+}
+
 /** Whether a tenant's or module's limit made it wait: such notifications count against the tenant's queue. */
 function isPlatformDelayed(notification: Pick<Notification, 'decision'>): boolean {
   const { reason } = notification.decision

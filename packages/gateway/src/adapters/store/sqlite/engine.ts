@@ -10,6 +10,7 @@ import { prepareAdmissions } from './admissions.ts'
 import { prepareAnswers } from './answers.ts'
 import { createClaims } from './claims.ts'
 import { prepareCollected } from './collected.ts'
+import { prepareContents } from './contents.ts'
 import { checkHealth, hasCrashed, hashKeyOf, markClosed, markOpen } from './database.ts'
 import { prepareDigests } from './digests.ts'
 import { prepareDue } from './due.ts'
@@ -84,11 +85,12 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const recipients = prepareRecipients(db)
   const tallies = prepareTallies(db)
   const answers = prepareAnswers(db, key)
-  const jobs = prepareJobs(db)
+  const contents = prepareContents(db)
+  const jobs = prepareJobs(db, contents)
   const register = createRegister(db, key)
   const waiting = prepareWaiting(db, register)
   const admissions = prepareAdmissions(db, register)
-  const history = prepareHistory(db, tallies, register)
+  const history = prepareHistory(db, tallies, register, contents)
   const notifications = prepareNotificationWrites(db, register)
   const accounts = prepareAccounts(db)
   const writer = createWriter({
@@ -100,6 +102,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     answers,
     jobs,
     accounts,
+    contents,
     tallies,
     register,
     due: dueIndex,
@@ -108,7 +111,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
 
   function verifyIndexes(): void {
-    for (const index of [due, register, answers]) index.verify()
+    for (const index of [due, register, answers, contents]) index.verify()
   }
 
   if (verify) verifyIndexes()
@@ -151,6 +154,8 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     nextDueAt: due.earliest,
     unclaim: due.unclaim,
     tallies: tallies.read,
+    content: contents.find,
+    waitingContents: contents.waiting,
     counters: writer.counters,
     claimDue: due.claim,
     ping: (at: number) => {

@@ -1,10 +1,10 @@
 /** Reads the changes of a tape as the writer needs them. Every method takes what comes next and steps behind it. */
-import type { Channel, JobStatus, Refusal } from '../../../model.ts'
+import type { Channel, Job, JobStatus, Refusal } from '../../../model.ts'
 import type { DigestWrite } from '../../../ports.ts'
 import { Eye } from './pen.ts'
 import { takeLong, takeShort } from './row-bytes.ts'
 import type { LongRow, ShortRow } from './rows.ts'
-import type { ShortAnswer, ShortJobWrite, ShortMove, Tape } from './tape.ts'
+import type { ContentCount, ShortAnswer, ShortContent, ShortJobWrite, ShortMove, Tape } from './tape.ts'
 import { digestKinds, unchecked } from './tape.ts'
 
 export class Head {
@@ -43,7 +43,16 @@ export class Head {
       },
       short: this.shortRow(),
       long: this.number() === 1 ? this.longRow() : undefined,
+      content: this.count(),
     }
+  }
+
+  count(): ContentCount {
+    return { own: this.#eye.number(), shared: this.#eye.nullableText() }
+  }
+
+  content(): ShortContent {
+    return { id: this.text(), tenant: this.text(), bytes: this.number(), body: this.text() }
   }
 
   digest(): DigestWrite {
@@ -84,19 +93,24 @@ export class Head {
   job(): ShortJobWrite {
     const status = this.#eye.nullableText() as JobStatus | null
     const taken = this.number()
-    return {
-      before: status === null ? undefined : { status, taken },
-      after: {
-        id: this.text(),
-        tenant: this.text(),
-        module: this.text(),
-        createdAt: this.number(),
-        status: this.text() as JobStatus,
-        total: this.number(),
-        taken: this.number(),
-        refused: JSON.parse(this.text()) as readonly Refusal[],
-      },
-      work: this.text(),
+    const after: Job = {
+      id: this.text(),
+      tenant: this.text(),
+      module: this.text(),
+      createdAt: this.number(),
+      status: this.text() as JobStatus,
+      total: this.number(),
+      taken: this.number(),
+      refused: JSON.parse(this.text()) as readonly Refusal[],
+      ...this.#jobSize(),
     }
+    return { before: status === null ? undefined : { status, taken }, after, work: this.text() }
+  }
+
+  #jobSize(): Pick<Job, 'shared' | 'bytes'> {
+    const id = this.#eye.nullableText()
+    const shared = { id: id ?? '', bytes: this.number() }
+    const bytes = this.#eye.nullable()
+    return { ...(id === null ? {} : { shared }), ...(bytes === null ? {} : { bytes }) }
   }
 }

@@ -2,6 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tally } from '../../../ports.ts'
 import { finalCodes, statusOf } from './codes.ts'
+import type { Contents } from './contents.ts'
 import type { Register } from './register.ts'
 import type { Tallies } from './tallies.ts'
 
@@ -17,9 +18,14 @@ export interface History {
   ): { readonly dropped: readonly Tally[]; readonly next?: number }
 }
 
-export function prepareHistory(db: DatabaseSync, tallies: Tallies, register: Register): History {
+export function prepareHistory(
+  db: DatabaseSync,
+  tallies: Tallies,
+  register: Register,
+  contents: Pick<Contents, 'count'>,
+): History {
   const select = db.prepare(`SELECT n.seq, n.tenant, n.created_at AS at, s.status,
-      n.recipient, s.status IN ${finalCodes} AND n.created_at < :before AND coalesce(s.fired_at, 0) < :before AS old
+      n.recipient, n.shared, s.status IN ${finalCodes} AND n.created_at < :before AND coalesce(s.fired_at, 0) < :before AS old
     FROM notifications n JOIN states s USING (seq) WHERE n.seq > :from ORDER BY n.seq LIMIT :max`)
   const removes = [
     db.prepare('DELETE FROM notifications WHERE seq = ?'),
@@ -36,10 +42,11 @@ export function prepareHistory(db: DatabaseSync, tallies: Tallies, register: Reg
         for (const remove of removes) remove.run(seq)
         register.remove(row.tenant as string, row.recipient as string, seq)
         const [tenant, code] = [row.tenant as string, row.status as number]
-        tallies.count(tenant, code, false, -1)
+        tallies.count(tenant, code, false, -1, 0)
+        if (row.shared !== null) contents.count(row.shared as string, -1, 0)
         const key = `${code} ${tenant}`
         const count = (counts.get(key)?.count ?? 0) + 1
-        counts.set(key, { tenant, status: statusOf(code), platformDelayed: false, count })
+        counts.set(key, { tenant, status: statusOf(code), platformDelayed: false, count, bytes: 0 })
       }
       const dropped = [...counts.values()]
       const last = rows.at(-1)

@@ -5,6 +5,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Job } from '../../../model.ts'
 import type { JobWork } from '../../../ports.ts'
+import type { Contents } from './contents.ts'
 import { checkSum, sumOf } from './sum.ts'
 import type { ShortJobWrite } from './tape.ts'
 
@@ -20,11 +21,13 @@ export interface Jobs {
   prune(before: number, max: number): number
 }
 
-const columns =
-  'j.id, j.tenant, j.module, j.created_at AS "createdAt", j.status, j.total, j.taken, j.refused, j.sum'
+const columns = `j.id, j.tenant, j.module, j.created_at AS "createdAt", j.status, j.total, j.taken, j.refused, j.sum, j.shared, j.bytes,
+  (SELECT bytes FROM content_uses u WHERE u.id = j.shared) AS "sharedBytes"`
 
-export function prepareJobs(db: DatabaseSync): Jobs {
-  const insert = db.prepare('INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING')
+export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>): Jobs {
+  const insert = db.prepare(
+    'INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  )
   const insertWork = db.prepare('INSERT INTO job_work VALUES (?, ?, ?)')
   const update = db.prepare(
     'UPDATE jobs SET status = ?, taken = ?, refused = ?, sum = ? WHERE id = ? AND status = ? AND taken = ?',
@@ -46,13 +49,19 @@ export function prepareJobs(db: DatabaseSync): Jobs {
       const refused = JSON.stringify(after.refused)
       const sum = sumOf(textOf(after, refused))
       if (before === undefined) {
-        const { changes } = insert.run(id, tenant, module, createdAt, status, total, taken, refused, sum)
-        if (changes === 0) return false
-        if (status === 'running') insertWork.run(id, work, sumOf(work))
+        const row = [id, tenant, module, createdAt, status, total, taken, refused, sum] as const
+        if (insert.run(...row, after.shared?.id ?? null, after.bytes ?? null).changes === 0) return false
+        if (status === 'running') {
+          insertWork.run(id, work, sumOf(work))
+          if (after.shared !== undefined) contents.count(after.shared.id, 1, 1)
+        }
         return true
       }
       if (update.run(status, taken, refused, sum, id, before.status, before.taken).changes === 0) return false
-      if (before.status === 'running' && status !== 'running') removeWork.run(id)
+      if (before.status === 'running' && status !== 'running') {
+        removeWork.run(id)
+        if (after.shared !== undefined) contents.count(after.shared.id, -1, -1)
+      }
       return true
     },
     find(tenant, id) {
@@ -70,13 +79,21 @@ export function prepareJobs(db: DatabaseSync): Jobs {
   }
 }
 
-function textOf({ id, tenant, module, createdAt, status, total, taken }: Job, refused: string): string {
-  return `${id} ${tenant} ${module} ${createdAt} ${status} ${total} ${taken} ${refused}`
+function textOf(job: Job, refused: string): string {
+  const { id, tenant, module, createdAt, status, total, taken, shared, bytes } = job
+  const common = `${id} ${tenant} ${module} ${createdAt} ${status} ${total} ${taken} ${refused}`
+  // Rows of before sizes were kept have none in their sum.
+  return bytes === undefined ? common : `${common} ${bytes} ${shared?.id ?? null}`
 }
 
 function readJob(row: Record<string, unknown>): Job {
-  const { sum, refused, ...rest } = row
-  const job = { ...rest, refused: JSON.parse(refused as string) } as unknown as Job
+  const { sum, refused, shared, sharedBytes, bytes, ...rest } = row
+  const job = {
+    ...rest,
+    refused: JSON.parse(refused as string),
+    ...(shared === null ? {} : { shared: { id: shared, bytes: sharedBytes ?? 0 } }),
+    ...(bytes === null ? {} : { bytes }),
+  } as unknown as Job
   checkSum(textOf(job, refused as string), sum, `job ${job.id}`)
   return job
 }

@@ -17,8 +17,8 @@ export interface NotificationWrites {
 
 export function prepareNotificationWrites(db: DatabaseSync, register: Register): NotificationWrites {
   const insertLong = db.prepare(`INSERT INTO notifications
-    (seq, id, tenant, recipient, channel, requested_channel, category, created_at, request, decision, sum, job)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
+    (seq, id, tenant, recipient, channel, requested_channel, category, created_at, request, decision, sum, job, shared)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`)
   const insertShort = db.prepare('INSERT INTO states VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)')
   const selectSeq = db.prepare('SELECT seq FROM notifications WHERE id = ?')
   // The number of events is the version: every move adds at least one. Measured for a hundred in a transaction: with

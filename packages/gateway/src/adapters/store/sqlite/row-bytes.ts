@@ -2,7 +2,7 @@
  * The two rows of a notification as they travel. What the sum of a row is over is one text, written at once; beside it
  * stand the lengths of its parts, so that the writer makes the sum over the bytes and cuts the columns out of them.
  */
-import type { Content, Notification } from '../../../model.ts'
+import type { Notification } from '../../../model.ts'
 import { revisionOf } from '../../../model.ts'
 import { platformFlag, statusCodes } from './codes.ts'
 import type { Eye, Pen } from './pen.ts'
@@ -18,6 +18,7 @@ const nullBytes = 'null'.length
 
 export function putLong(pen: Pen, notification: Notification): void {
   const { id, tenant, to, channel, requestedChannel = null, category, createdAt, job = null } = notification
+  const shared = notification.shared?.id ?? null
   const request = requestOf(notification)
   const decision = JSON.stringify(notification.decision)
   const text = longText([
@@ -32,6 +33,7 @@ export function putLong(pen: Pen, notification: Notification): void {
     decision,
     sumToCome,
     job,
+    shared,
   ])
   const plain = pen.text(text) === text.length
   const bytesOf = (part: string): number => (plain ? part.length : Buffer.byteLength(part))
@@ -45,6 +47,7 @@ export function putLong(pen: Pen, notification: Notification): void {
   pen.number(bytesOf(request))
   pen.number(bytesOf(decision))
   pen.number(job === null ? absent : bytesOf(job))
+  pen.number(shared === null ? absent : bytesOf(shared))
 }
 
 export function takeLong(eye: Eye): LongRow {
@@ -75,7 +78,22 @@ export function takeLong(eye: Eye): LongRow {
   const decision = part(eye.number())
   const ofJob = eye.number()
   const job = ofJob === absent ? null : part(ofJob)
-  return [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, sum, job]
+  const ofShared = eye.number()
+  const shared = ofShared === absent ? null : part(ofShared)
+  return [
+    id,
+    tenant,
+    recipient,
+    channel,
+    requestedChannel,
+    category,
+    createdAt,
+    request,
+    decision,
+    sum,
+    job,
+    shared,
+  ]
 }
 
 export function putShort(pen: Pen, notification: Notification): void {
@@ -158,19 +176,24 @@ export function takeShort(eye: Eye): ShortRow {
   ]
 }
 
-let lastContent: Content | undefined
-let lastContentText = ''
-
-/** What never changes. A batch says the same to all of its recipients. */
+/** What never changes. */
 function requestOf(notification: Notification): string {
   const { module, to, priority, template, data, content, actor, actors, sendAt, expiresAt, fingerprint } =
     notification
-  const rest = { module, to, priority, template, data, actor, actors, sendAt, expiresAt, fingerprint }
-  const text = JSON.stringify(rest)
-  if (content === undefined) return text
-  if (content !== lastContent) {
-    lastContent = content
-    lastContentText = JSON.stringify(content)
-  }
-  return `{"content":${lastContentText},${text.slice(1)}`
+  const { bytes, shared } = notification
+  return JSON.stringify({
+    content,
+    module,
+    to,
+    priority,
+    template,
+    data,
+    actor,
+    actors,
+    sendAt,
+    expiresAt,
+    fingerprint,
+    bytes,
+    sharedBytes: shared?.bytes,
+  })
 }

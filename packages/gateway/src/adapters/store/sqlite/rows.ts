@@ -17,12 +17,13 @@ type Request = Pick<
   | 'template'
   | 'data'
   | 'content'
+  | 'bytes'
   | 'actor'
   | 'actors'
   | 'sendAt'
   | 'expiresAt'
   | 'fingerprint'
->
+> & { readonly sharedBytes?: number }
 
 /** The row of `notifications` without its seq. */
 export type LongRow = readonly [
@@ -37,6 +38,7 @@ export type LongRow = readonly [
   decision: string,
   sum: number,
   job: string | null,
+  shared: string | null,
 ]
 
 /** The row of `states` without its seq. */
@@ -61,23 +63,24 @@ export type ShortRow = readonly [
 const turnedAtAt = 13
 
 const longColumns =
-  'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum, n.job'
+  'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum, n.job, n.shared'
 const shortColumns =
   's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum, s.turned_at, s.suspects'
 
 /** What `readNotification` takes, from `notifications n` and `states s`. */
 export const columns = `s.seq, ${longColumns}, ${shortColumns}`
 /** Where the short row begins in it. */
-const shortAt = 12
+const shortAt = 13
 
 export type Row = readonly SQLOutputValue[]
 
 /** What the sums are of; the place of the sum itself is passed over. */
 export function longText(row: LongRow): string {
-  const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision, , job] =
-    row
+  const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision] = row
+  const [, , , , , , , , , , job, shared] = row
   const common = `${id} ${tenant} ${recipient} ${channel} ${requestedChannel} ${category} ${createdAt} ${request} ${decision}`
-  return job === null ? common : `${common} ${job}`
+  const withJob = job === null ? common : `${common} ${job}`
+  return shared === null ? withJob : `${withJob} ${shared}`
 }
 
 /**
@@ -128,6 +131,7 @@ export function readNotification(row: Row): Notification {
     decision,
     sum,
     job,
+    shared,
   ] = long
   const [
     status,
@@ -149,12 +153,14 @@ export function readNotification(row: Row): Notification {
   checkSum(longText(long), sum, `notification ${id}`)
   const [before, after] = shortTexts(short)
   checkSum(`${before}${timeline}${after}`, shortSum, `the state of notification ${id}`)
+  const { sharedBytes = 0, ...requested } = JSON.parse(request) as Request
   const events = JSON.parse(timeline) as readonly TimelineEvent[]
   const omitted = revision - events.length
   return {
     id,
     tenant,
-    ...(JSON.parse(request) as Request),
+    ...requested,
+    ...(shared === null ? {} : { shared: { id: shared, bytes: sharedBytes } }),
     ...(job === null ? {} : { job }),
     channel: channel as Channel,
     ...(requestedChannel === null ? {} : { requestedChannel: requestedChannel as Channel }),

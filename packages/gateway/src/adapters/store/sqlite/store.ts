@@ -164,6 +164,8 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
     accounts: () => ask('accounts'),
     tallies: () => ask('tallies'),
+    content: (tenant, id) => ask('content', tenant, id),
+    waitingContents: () => ask('waitingContents'),
     async ping() {
       if (damage !== undefined) throw errorOf(damage)
       await ask('ping', clock.now())

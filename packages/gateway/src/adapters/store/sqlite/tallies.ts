@@ -10,10 +10,11 @@ interface Delta {
   readonly status: number
   readonly platform: 0 | 1
   count: number
+  bytes: number
 }
 
 export interface Tallies {
-  count(tenant: string, status: number, isApart: boolean, by: number): void
+  count(tenant: string, status: number, isApart: boolean, by: number, bytes: number): void
   /** Writes what was counted since the last time. */
   write(): void
   /** Forgets what was counted: it is written, or the transaction did not happen. */
@@ -22,13 +23,14 @@ export interface Tallies {
 }
 
 export function prepareTallies(db: DatabaseSync): Tallies {
-  const upsert = db.prepare(`INSERT INTO tallies (tenant, status, platform, count) VALUES (?, ?, ?, ?)
-    ON CONFLICT DO UPDATE SET count = count + excluded.count`)
-  const select = db.prepare('SELECT tenant, status, platform, count FROM tallies WHERE count <> 0')
+  const upsert =
+    db.prepare(`INSERT INTO tallies (tenant, status, platform, count, bytes) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT DO UPDATE SET count = count + excluded.count, bytes = bytes + excluded.bytes`)
+  const select = db.prepare('SELECT tenant, status, platform, count, bytes FROM tallies WHERE count <> 0')
   const deltas = new Map<string, Map<number, Delta>>()
 
   return {
-    count(tenant, status, isApart, by) {
+    count(tenant, status, isApart, by, bytes) {
       const platform = isApart ? 1 : 0
       let ofTenant = deltas.get(tenant)
       if (ofTenant === undefined) {
@@ -36,13 +38,16 @@ export function prepareTallies(db: DatabaseSync): Tallies {
         deltas.set(tenant, ofTenant)
       }
       const delta = ofTenant.get(status * 2 + platform)
-      if (delta === undefined) ofTenant.set(status * 2 + platform, { status, platform, count: by })
-      else delta.count += by
+      if (delta === undefined) ofTenant.set(status * 2 + platform, { status, platform, count: by, bytes })
+      else {
+        delta.count += by
+        delta.bytes += bytes
+      }
     },
     write() {
       for (const [tenant, ofTenant] of deltas) {
-        for (const { status, platform, count } of ofTenant.values()) {
-          if (count !== 0) upsert.run(tenant, status, platform, count)
+        for (const { status, platform, count, bytes } of ofTenant.values()) {
+          if (count !== 0 || bytes !== 0) upsert.run(tenant, status, platform, count, bytes)
         }
       }
     },
@@ -58,6 +63,7 @@ export function prepareTallies(db: DatabaseSync): Tallies {
           platformDelayed: row.platform === 1 && status === 'scheduled',
           ...(row.platform === 1 && status === 'dead' ? { unserved: true } : {}),
           count: row.count as number,
+          bytes: row.bytes as number,
         }
       })
     },

@@ -2,7 +2,7 @@
  * Changes as they travel to the writer: plain values as bytes (pen.ts), read from front to back. What a `Recorder` puts
  * down and what a `Head` (head.ts) takes up stand in the same order.
  */
-import type { Job, Move } from '../../../model.ts'
+import type { Job, Move, Notification, SharedContent } from '../../../model.ts'
 import { isLegalPath, revisionOf } from '../../../model.ts'
 import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
 import { isCountedApart, platformFlag, statusCodes } from './codes.ts'
@@ -17,7 +17,16 @@ export interface Tape {
   readonly ends: readonly number[]
 }
 
-export const Op = { accept: 0, move: 1, digest: 2, recipient: 3, answer: 4, job: 5, account: 6 } as const
+export const Op = {
+  accept: 0,
+  move: 1,
+  digest: 2,
+  recipient: 3,
+  answer: 4,
+  job: 5,
+  account: 6,
+  content: 7,
+} as const
 
 /** A move as the writer needs it. */
 export interface ShortMove {
@@ -32,6 +41,7 @@ export interface ShortMove {
   readonly short: ShortRow
   /** Only where the decision or the channel changed. */
   readonly long: LongRow | undefined
+  readonly content: ContentCount
 }
 
 /** An answer, its JSON beside the parts of its key. */
@@ -45,6 +55,17 @@ export interface ShortJobWrite {
   readonly before: Pick<Job, 'status' | 'taken'> | undefined
   readonly after: Job
   readonly work: string
+}
+
+/** A content that is new, its JSON beside what is looked at. */
+export interface ShortContent extends Pick<SharedContent, 'id' | 'tenant' | 'bytes'> {
+  readonly body: string
+}
+
+/** The content of a notification as it is counted; `own` in bytes. */
+export interface ContentCount {
+  readonly own: number
+  readonly shared: string | null
 }
 
 export const digestKinds = [
@@ -93,9 +114,11 @@ export function changesOf({ bytes, ends }: Tape): readonly Tape[] {
 
 function putChange(pen: Pen, change: Change): void {
   const { digests = [], answer, moves = [], accept = [], recipients = [], jobs = [], accounts = [] } = change
+  const { contents = [] } = change
   const answers = answer === undefined ? 0 : 1
-  const lists = [digests, moves, accept, recipients, jobs, accounts]
+  const lists = [digests, moves, accept, recipients, jobs, accounts, contents]
   pen.number(lists.reduce((sum, { length }) => sum + length, answers))
+  for (const content of contents) putContent(pen, content)
   for (const write of jobs) putJob(pen, write)
   for (const write of digests) putDigest(pen, write)
   if (answer !== undefined) putAnswer(pen, answer)
@@ -104,6 +127,7 @@ function putChange(pen: Pen, change: Change): void {
     pen.number(Op.accept)
     putLong(pen, notification)
     putShort(pen, notification)
+    putCount(pen, notification)
   }
   for (const recipient of recipients) {
     pen.number(Op.recipient)
@@ -144,6 +168,17 @@ function putMove(pen: Pen, { before, after }: Move): void {
   putShort(pen, after)
   pen.number(rewritten ? 1 : 0)
   if (rewritten) putLong(pen, after)
+  putCount(pen, after)
+}
+
+function putContent(pen: Pen, { id, tenant, bytes, content, data }: SharedContent): void {
+  pen.number(Op.content)
+  put(pen, id, tenant, bytes, JSON.stringify({ content, data }))
+}
+
+function putCount(pen: Pen, { bytes = 0, shared }: Notification): void {
+  pen.number(bytes)
+  pen.text(shared?.id ?? null)
 }
 
 function putDigest(pen: Pen, write: DigestWrite): void {
@@ -162,11 +197,15 @@ function putAnswer(pen: Pen, answer: StoredAnswer): void {
 
 function putJob(pen: Pen, write: JobWrite): void {
   const opens = write.kind === 'open'
-  const { id, tenant, module, createdAt, status, total, taken, refused } = opens ? write.job : write.after
+  const job = opens ? write.job : write.after
+  const { id, tenant, module, createdAt, status, total, taken, refused } = job
   pen.number(Op.job)
   pen.text(opens ? null : write.before.status)
   pen.number(opens ? 0 : write.before.taken)
   put(pen, id, tenant, module, createdAt, status, total, taken, JSON.stringify(refused))
+  pen.text(job.shared?.id ?? null)
+  pen.number(job.shared?.bytes ?? 0)
+  pen.number(job.bytes ?? null)
   pen.text(opens ? JSON.stringify(write.work) : '')
 }
 

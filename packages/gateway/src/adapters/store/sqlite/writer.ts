@@ -8,7 +8,8 @@ import type { DigestWrite } from '../../../ports.ts'
 import type { Accounts } from './accounts.ts'
 import type { Answers } from './answers.ts'
 import type { Claims } from './claims.ts'
-import { isCountedApart, isDueCode } from './codes.ts'
+import { isCountedApart, isDueCode, isFinalCode, statusCodes } from './codes.ts'
+import type { Contents } from './contents.ts'
 import type { Digests } from './digests.ts'
 import type { DueIndex } from './due-index.ts'
 import { Head } from './head.ts'
@@ -16,8 +17,9 @@ import type { Jobs } from './jobs.ts'
 import type { NotificationWrites } from './notifications.ts'
 import type { Recipients } from './recipients.ts'
 import type { Register } from './register.ts'
+import type { ShortRow } from './rows.ts'
 import type { Tallies } from './tallies.ts'
-import type { ShortMove, Tape } from './tape.ts'
+import type { ContentCount, ShortMove, Tape } from './tape.ts'
 import { Op } from './tape.ts'
 
 export interface WriterParts {
@@ -29,6 +31,7 @@ export interface WriterParts {
   readonly answers: Answers
   readonly jobs: Jobs
   readonly accounts: Accounts
+  readonly contents: Contents
   readonly tallies: Tallies
   readonly register: Register
   readonly due: DueIndex
@@ -50,7 +53,8 @@ export interface Writer {
 const dueAtOf = (status: number, dueAt: number): number | undefined => (isDueCode(status) ? dueAt : undefined)
 
 interface Written {
-  readonly counts: [tenant: string, status: number, isApart: boolean, by: 1 | -1][]
+  readonly counts: [tenant: string, status: number, isApart: boolean, by: 1 | -1, bytes: number][]
+  readonly references: [content: string, refs: number, waiting: number][]
   readonly moves: { readonly seq: number; readonly move: ShortMove }[]
   /** Digests that close or go on, which is right only where the items are those that they believe. */
   readonly closings: DigestWrite[]
@@ -58,11 +62,31 @@ interface Written {
   answered: number
 }
 
-const nothing = (): Written => ({ counts: [], moves: [], closings: [], accepted: 0, answered: 0 })
+const nothing = (): Written => ({
+  counts: [],
+  references: [],
+  moves: [],
+  closings: [],
+  accepted: 0,
+  answered: 0,
+})
+
+const isApart = (short: ShortRow): boolean => isCountedApart(short[0]) && short[9] === 1
+
+/** A notification refers to its content as one that waits until it ends; what no pool serves counts in no bound. */
+const waitingBy = (status: number, apart: boolean): 0 | 1 =>
+  isFinalCode(status) || (status === statusCodes.dead && apart) ? 0 : 1
+
+/** Counts it in its new state. */
+function countIn(written: Written, tenant: string, short: ShortRow, content: ContentCount): void {
+  const own = isFinalCode(short[0]) ? 0 : content.own
+  written.counts.push([tenant, short[0], isApart(short), 1, own])
+}
 
 export function createWriter(parts: WriterParts): Writer {
   const { db, claims, notifications, digests, recipients, answers, jobs, accounts, tallies, register, due } =
     parts
+  const { contents } = parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const savepoint = db.prepare('SAVEPOINT change')
@@ -81,6 +105,7 @@ export function createWriter(parts: WriterParts): Writer {
       due.fold(foldDebt)
       const result = work()
       tallies.write()
+      contents.flush()
       commit.run()
       committed = true
       foldDebt = 0
@@ -88,6 +113,7 @@ export function createWriter(parts: WriterParts): Writer {
       return result
     } finally {
       tallies.forget()
+      contents.forget()
       for (const index of [register, answers, due]) index.settle(committed)
       // SQLite has rolled back by itself after some errors (full disk, I/O).
       if (!committed && db.isTransaction) db.exec('ROLLBACK')
@@ -101,10 +127,13 @@ export function createWriter(parts: WriterParts): Writer {
       case Op.accept: {
         const long = head.longRow()
         const short = head.shortRow()
+        const content = head.count()
         const seq = notifications.accept(long, short)
         if (seq === undefined) return long[0]
         due.put(seq, undefined, dueAtOf(short[0], short[2]))
-        written.counts.push([long[1], short[0], isCountedApart(short[0]) && short[9] === 1, 1])
+        countIn(written, long[1], short, content)
+        if (content.shared !== null)
+          written.references.push([content.shared, 1, waitingBy(short[0], isApart(short))])
         written.accepted += 1
         return undefined
       }
@@ -112,10 +141,13 @@ export function createWriter(parts: WriterParts): Writer {
         const move = head.move()
         const seq = notifications.move(move)
         if (seq === undefined) return move.id
-        const { tenant, before, short } = move
+        const { tenant, before, short, content } = move
         due.put(seq, dueAtOf(before.status, before.dueAt), dueAtOf(short[0], short[2]))
-        written.counts.push([tenant, before.status, before.isApart, -1])
-        written.counts.push([tenant, short[0], isCountedApart(short[0]) && short[9] === 1, 1])
+        const own = isFinalCode(before.status) ? 0 : content.own
+        written.counts.push([tenant, before.status, before.isApart, -1, -own])
+        countIn(written, tenant, short, content)
+        const waits = waitingBy(short[0], isApart(short)) - waitingBy(before.status, before.isApart)
+        if (content.shared !== null && waits !== 0) written.references.push([content.shared, 0, waits])
         written.moves.push({ seq, move })
         return undefined
       }
@@ -137,6 +169,10 @@ export function createWriter(parts: WriterParts): Writer {
       case Op.job: {
         const write = head.job()
         return jobs.write(write) ? undefined : write.after.id
+      }
+      case Op.content: {
+        const content = head.content()
+        return contents.write(content) ? undefined : content.id
       }
       case Op.account:
         accounts.write(head.text(), head.text(), head.text(), head.text())
@@ -165,9 +201,10 @@ export function createWriter(parts: WriterParts): Writer {
       due.undo(mark)
       return conflicts
     }
-    for (const [tenant, status, isApart, by] of written.counts) {
-      tallies.count(tenant, status, isApart, by)
+    for (const [tenant, status, isApart, by, bytes] of written.counts) {
+      tallies.count(tenant, status, isApart, by, bytes)
     }
+    for (const [content, refs, waiting] of written.references) contents.count(content, refs, waiting)
     group.moves.push(...written.moves)
     group.accepted += written.accepted
     group.answered += written.answered

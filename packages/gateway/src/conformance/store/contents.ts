@@ -1,0 +1,112 @@
+/** What a store promises of content that is kept apart: once, for as long as anything refers to it, and counted. */
+import assert from 'node:assert/strict'
+import type { Notification, SharedContent } from '../../model.ts'
+import { advance } from '../../model.ts'
+import { epoch, settled, someJob, someNotification } from './sample.ts'
+import type { StoreCapabilities, Test } from './suite.ts'
+import { conflict, must } from './suite.ts'
+
+const content: SharedContent = {
+  id: '01CONTENT00000000000000001',
+  tenant: 'acme',
+  bytes: 77,
+  content: { subject: '“é” 👋', text: 'A line\nand another' },
+  data: { deep: [1, { two: null }] },
+}
+const ref = { id: content.id, bytes: content.bytes }
+const waiting = (count: number) => [{ ...ref, tenant: 'acme', waiting: count }]
+
+function referring(patch: Partial<Notification> = {}): Notification {
+  const { content: _, ...notification } = someNotification({ shared: ref, ...patch })
+  return notification
+}
+
+export function contents(test: Test, capabilities: StoreCapabilities): void {
+  test('gives content back as it was, to its tenant only, and those who refer to it without it', async (store) => {
+    const accept = [referring(), referring({ data: { own: true }, bytes: 12 })]
+    await must(store, { contents: [content], accept })
+    assert.deepEqual(await store.content('acme', content.id), content)
+    assert.equal(await store.content('other', content.id), undefined)
+    assert.equal(await store.content('acme', 'unknown'), undefined)
+    for (const notification of accept)
+      assert.deepEqual(await store.notification('acme', notification.id), notification)
+    assert.deepEqual(await store.claimDue(epoch, 10), accept)
+  })
+
+  test('counts how many that have not ended refer to a content, and how much the others carry themselves', async (store) => {
+    const own = someNotification({ bytes: 50 })
+    const accept = [referring(), referring({ bytes: 12, data: { a: 1 } }), own]
+    await must(store, { contents: [content], accept })
+    assert.deepEqual(await store.waitingContents(), waiting(2))
+    const bytes = async () => (await store.tallies()).map(({ status, bytes }) => [status, bytes])
+    assert.deepEqual(await bytes(), [['queued', 62]])
+    await must(store, { moves: [settled(accept[0]!, epoch), settled(own, epoch)] })
+    assert.deepEqual(await store.waitingContents(), waiting(1))
+    const dead = advance(accept[1]!, [{ at: epoch, status: 'dead', reason: 'shed' }])
+    await must(store, { moves: [dead] })
+    assert.deepEqual(await store.waitingContents(), waiting(1))
+    assert.deepEqual((await bytes()).sort(), [
+      ['dead', 12],
+      ['delivered', 0],
+    ])
+    await must(store, { moves: [advance(dead.after, [{ at: epoch, status: 'cancelled' }])] })
+    assert.deepEqual(await store.waitingContents(), [])
+    assert.deepEqual(
+      await store.content('acme', content.id),
+      content,
+      'it is on record with those that have ended',
+    )
+  })
+
+  test('keeps content until the last that refers to it is forgotten', async (store) => {
+    const old = referring()
+    const young = referring({ createdAt: epoch + 1_000 })
+    await must(store, { contents: [content], accept: [old, young] })
+    await must(store, { moves: [settled(old, epoch), settled(young, epoch)] })
+    await store.prune({ answers: 0, notifications: epoch + 500 })
+    assert.deepEqual(await store.content('acme', content.id), content)
+    await store.prune({ answers: 0, notifications: epoch + 5_000 })
+    assert.equal(await store.content('acme', content.id), undefined)
+  })
+
+  test('writes nothing of a content with a change that is refused, nor a content twice', async (store) => {
+    const taken = someNotification()
+    await must(store, { accept: [taken] })
+    const refused = { contents: [content], accept: [referring(), taken] }
+    assert.deepEqual(await store.commit(refused), conflict(taken.id))
+    assert.equal(await store.content('acme', content.id), undefined)
+    await must(store, { contents: [content], accept: [referring()] })
+    assert.deepEqual(await store.commit({ contents: [content], accept: [referring()] }), conflict(content.id))
+    assert.deepEqual(await store.waitingContents(), waiting(1))
+  })
+
+  test('keeps the content of a job as long as it runs, also where nothing of it is accepted yet', async (store, context) => {
+    const job = someJob({ shared: ref, bytes: 300 })
+    const work = {
+      message: { channel: 'email', category: 'product', priority: 'normal' },
+      recipients: [{ id: 'ada' }, { id: 'bob' }, { id: 'cleo' }, { id: 'dan' }],
+    } as const
+    await must(store, { contents: [content], jobs: [{ kind: 'open', job, work }] })
+    const again = capabilities.durable ? await context.reopen() : store
+    assert.deepEqual(await again.runningJobs(), [job])
+    assert.deepEqual(await again.waitingContents(), waiting(1))
+    const after = { ...job, taken: job.total, status: 'done' as const }
+    const member = referring({ job: job.id })
+    await must(again, { accept: [member], jobs: [{ kind: 'move', before: job, after }] })
+    assert.deepEqual(await again.job('acme', job.id), after)
+    assert.deepEqual(await again.waitingContents(), waiting(1))
+    await must(again, { moves: [settled(member, epoch)] })
+    assert.deepEqual(await again.waitingContents(), [])
+  })
+
+  test('lets the content of a job go that ends without having accepted anything', async (store) => {
+    const job = someJob({ shared: ref, bytes: 1 })
+    const message = { channel: 'email', category: 'product', priority: 'normal' } as const
+    await must(store, {
+      contents: [content],
+      jobs: [{ kind: 'open', job, work: { message, recipients: [{ id: 'ada' }] } }],
+    })
+    await must(store, { jobs: [{ kind: 'move', before: job, after: { ...job, status: 'cancelled' } }] })
+    assert.equal(await store.content('acme', content.id), undefined)
+  })
+}
