@@ -61,9 +61,12 @@ export function createHours(policy: Policy): Hours {
 
   const rulesOf = (asking: Countable, person: Recipient | null): readonly QuietRule[] => {
     const timeZone = asking.to.timeZone ?? person?.timeZone
-    if (timeZone === undefined && person?.quietHours === undefined) return policy.quietFor(asking, nobody)
+    const phone = timeZone === undefined ? (asking.to.phone ?? person?.phone) : undefined
+    if (timeZone === undefined && phone === undefined && person?.quietHours === undefined)
+      return policy.quietFor(asking, nobody)
     return policy.quietFor(asking, {
       ...(timeZone === undefined ? {} : { timeZone }),
+      ...(phone === undefined ? {} : { phone }),
       ...(person?.quietHours === undefined ? {} : { quietHours: person.quietHours }),
     })
   }

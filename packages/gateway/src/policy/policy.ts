@@ -66,9 +66,12 @@ export interface Policy {
   digest(name: string): DigestSpec | undefined
   /** In the order of the document. */
   readonly digests: readonly DigestSpec[]
-  /** The forbidden hours of this person on this channel, in their time zone. Empty for critical ones. */
+  /**
+   * The forbidden hours of this person on this channel, in their time zone; legal ones in every zone of their phone's
+   * country code where that is all that is known. Empty for critical ones.
+   */
   quietFor(
     notification: { readonly channel: Channel; readonly category: string; readonly priority: Priority },
-    person: Pick<Recipient, 'timeZone' | 'quietHours'>,
+    person: Pick<Recipient, 'timeZone' | 'quietHours' | 'phone'>,
   ): readonly QuietRule[]
 }

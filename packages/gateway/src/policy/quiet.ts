@@ -1,10 +1,12 @@
 /**
  * The hours in which a person is not to be disturbed on a channel: one window of their own or of the policy, and
- * every legal one that applies. Each is a wall-clock window in the person's time zone, and all of them forbid.
+ * every legal one that applies. Each is a wall-clock window in the person's time zone, and all of them forbid. Where
+ * only a phone number tells where the person may be, legal hours hold in every zone of its country code.
  */
 import { isTimeZone } from '@sluice/limits'
 import type { Channel, Priority, QuietWindow, Recipient } from '../model.ts'
 import type { QuietEntry } from './document.ts'
+import { zonesOfPhone } from './phone-zones.ts'
 import type { QuietRule } from './policy.ts'
 
 const never: readonly QuietRule[] = Object.freeze([])
@@ -29,7 +31,7 @@ export function createQuietHours(section: QuietEntry | undefined) {
 
   return (
     notification: { readonly channel: Channel; readonly category: string; readonly priority: Priority },
-    person: Pick<Recipient, 'timeZone' | 'quietHours'>,
+    person: Pick<Recipient, 'timeZone' | 'quietHours' | 'phone'>,
   ): readonly QuietRule[] => {
     const { channel, category, priority } = notification
     if (priority === 'critical') return never
@@ -41,9 +43,20 @@ export function createQuietHours(section: QuietEntry | undefined) {
     const timeZone = zoneFor(person.timeZone)
     const rules: QuietRule[] = []
     if (isQuiet) rules.push({ reason: 'quiet_hours', spec: { from: window.from, to: window.to, timeZone } })
-    for (const { quiet } of laws) rules.push({ reason: 'legal_hours', spec: { ...quiet, timeZone } })
+    const zones = laws.length === 0 ? [] : (zonesByPhone(channel, person) ?? [timeZone])
+    for (const { quiet } of laws)
+      for (const zone of zones) rules.push({ reason: 'legal_hours', spec: { ...quiet, timeZone: zone } })
     return rules
   }
+}
+
+/** Only where the number is what is called, and nothing better is known. */
+function zonesByPhone(
+  channel: Channel,
+  { timeZone, phone }: Pick<Recipient, 'timeZone' | 'phone'>,
+): readonly string[] | undefined {
+  if (channel !== 'sms' || phone === undefined) return undefined
+  return timeZone !== undefined && isTimeZone(timeZone) ? undefined : zonesOfPhone(phone)
 }
 
 function covers(listed: readonly string[] | undefined, value: string): boolean {

@@ -183,3 +183,28 @@ test('a new time zone or new quiet hours decide anew what waits', async () => {
   await harness.check()
   await harness.stop()
 })
+
+test('a text to a number without a time zone leaves when it is legal in every zone of its country code', async () => {
+  // 08:30 in New York is 03:30 in Honolulu, where 08:00 comes at 18:00 UTC.
+  const start = at('2026-11-23T13:30:00Z')
+  const legal = [{ channel: 'sms', category: 'marketing', allowed: '08:00-21:00' }]
+  const harness = await createHarness({ start, policy: policy({ legal }) })
+  const text = { channel: 'sms', category: 'marketing', content: { text: 'x' } } as const
+  const due = async (to: { readonly id: string; readonly phone?: string; readonly timeZone?: string }) => {
+    const { dueAt: instant, decision } = await harness.post({ ...text, to })
+    return `${new Date(instant).toISOString().slice(8, 16)} ${decision.reason ?? ''}`.trim()
+  }
+  assert.equal(await due({ id: 'a', phone: '+12125550123' }), '23T18:00 legal_hours')
+  assert.equal(await due({ id: 'b', phone: '+12125550123', timeZone: 'America/New_York' }), '23T13:30')
+  assert.equal(await due({ id: 'c', phone: '+390612345678' }), '23T13:30')
+  // A number that is stored counts like one that the request brings.
+  await harness.done(
+    harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'd', phone: '+14165550123' }),
+  )
+  assert.equal(await due({ id: 'd' }), '23T18:00 legal_hours')
+  // 21:30 in St. John's, and 15:00 in Honolulu: until Honolulu's next morning.
+  await harness.runUntil(at('2026-11-24T01:00:00Z'))
+  assert.equal(await due({ id: 'e', phone: '+12125550123' }), '24T18:00 legal_hours')
+  await harness.check()
+  await harness.stop()
+})

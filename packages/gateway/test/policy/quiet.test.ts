@@ -5,7 +5,7 @@ import { channels } from '../../src/model.ts'
 import type { Policy } from '../../src/policy/policy.ts'
 import { defaultPolicy, policyWith } from './policies.ts'
 
-type Person = Pick<Recipient, 'timeZone' | 'quietHours'>
+type Person = Pick<Recipient, 'timeZone' | 'quietHours' | 'phone'>
 
 /** `reason from-to zone` of each rule. */
 function quiet(
@@ -111,4 +111,21 @@ test('without a section the hours of a person still hold', () => {
   const quietHours = { default: { from: '22:00', to: '08:00' } }
   assert.deepEqual(quiet(policy, 'product', 'push'), [])
   assert.deepEqual(quiet(policy, 'product', 'push', { quietHours }), [night])
+})
+
+test('a phone number without a time zone keeps legal hours in every zone of its country code', () => {
+  const hours = (channel: Channel, person: Person) => quiet(defaultPolicy, 'marketing', channel, person)
+  assert.deepEqual(hours('sms', { phone: '+34911234567' }), [
+    night,
+    'legal_hours 21:00-08:00 Europe/Madrid',
+    'legal_hours 21:00-08:00 Atlantic/Canary',
+  ])
+  const rome = 'Europe/Rome'
+  assert.deepEqual(hours('sms', { phone: '+34911234567', timeZone: rome }), [
+    `quiet_hours 22:00-08:00 ${rome}`,
+    `legal_hours 21:00-08:00 ${rome}`,
+  ])
+  // Nobody's country: as where nothing is known.
+  assert.deepEqual(hours('sms', { phone: '+80012345678' }), [night, law])
+  assert.deepEqual(hours('push', { phone: '+34911234567' }), [night])
 })
