@@ -46,7 +46,14 @@ export type SendResult =
       readonly endpoint?: string
     }
   /** The notification's own fault; says nothing about the account. */
-  | { readonly outcome: 'rejected'; readonly invalidAddress: boolean; readonly detail: string }
+  | {
+      readonly outcome: 'rejected'
+      /** Nobody is reached at this address any more. Not where the account's configuration may be the reason. */
+      readonly invalidAddress: boolean
+      readonly detail: string
+      /** Since when, epoch ms, where the service says it: an address that was given later is a new one. */
+      readonly invalidSince?: number
+    }
   /** The account's fault (5xx, time-out before an answer, no connection); nothing was delivered, unless `unheard`. */
   | {
       readonly outcome: 'failed'
@@ -57,6 +64,8 @@ export type SendResult =
       readonly blameless?: boolean
       /** The recipient's own endpoint that failed, or its origin: its failures are counted there, not at the account. */
       readonly endpoint?: string
+      /** It concerns this account and this recipient together: another account may carry it, and is asked at once. */
+      readonly pair?: boolean
       /** Where the ordinary backoff would give up too early. */
       readonly retry?: RetryKind
       /** When the service said to come back: seconds or an HTTP date, as it wrote it. */

@@ -8,7 +8,13 @@ export function endpointOf(result: SendResult): string | undefined {
 
 /** Whether it is the recipient's fault: it says nothing about the account. */
 export function isRecipientFault(result: SendResult): boolean {
-  return endpointOf(result) !== undefined || (result.outcome === 'failed' && result.blameless === true)
+  if (endpointOf(result) !== undefined) return true
+  return result.outcome === 'failed' && (result.blameless === true || result.pair === true)
+}
+
+/** Whether another account may carry what this one could not. */
+export function mayCarryElsewhere(result: SendResult): boolean {
+  return !isRecipientFault(result) || (result.outcome === 'failed' && result.pair === true)
 }
 
 /** Whether a call says that its account is in trouble. */

@@ -6,7 +6,7 @@
 import type { Retry } from '../doors.ts'
 import type { Notification } from '../model.ts'
 import type { Random, SendResult } from '../ports.ts'
-import { isRecipientFault } from './fault.ts'
+import { isRecipientFault, mayCarryElsewhere } from './fault.ts'
 import type { Lease } from './lease.ts'
 import { backoffMs, defaultBlockMs, parseRetryAfter, patientMs } from './retry.ts'
 import type { Route } from './route.ts'
@@ -23,11 +23,19 @@ export interface Repetitions {
   forget(id: string): void
 }
 
+/** Beyond it what has waited longest for its repetition may meet the account that failed it once more. */
+const rememberedMax = 10_000
 const never: Retry = { kind: 'never' }
 
 export function createRepetitions({ random }: { readonly random: Pick<Random, 'next'> }): Repetitions {
   /** Accounts that have just failed a notification: another one is to carry it. */
   const failedBy = new Map<string, string>()
+
+  function remember(id: string, account: string): void {
+    failedBy.delete(id)
+    failedBy.set(id, account)
+    if (failedBy.size > rememberedMax) failedBy.delete(failedBy.keys().next().value!)
+  }
 
   return {
     retryOf(route, notification, result, lease, now) {
@@ -47,9 +55,9 @@ export function createRepetitions({ random }: { readonly random: Pick<Random, 'n
       const isLate = patience !== undefined && now - triedSince(notification, now) >= patience.forMs
       if (isLate || attempts + 1 >= attemptsMax) return never
       if (!isRecipients && !budget.take(now)) return { kind: 'no_budget' }
-      if (attempts === 0 && !isRecipients && route.hasOther(lease, now)) {
-        failedBy.set(id, lease.account.id)
-        return { kind: 'elsewhere' }
+      if (mayCarryElsewhere(result) && route.hasOther(lease, now)) {
+        remember(id, lease.account.id)
+        if (attempts === 0) return { kind: 'elsewhere' }
       }
       const chance = random.next()
       const waitMs = patience

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { createECDH, generateKeyPairSync } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { createSandboxServer } from '../../src/sandbox/server.ts'
 import { createSite, type Site } from '../child.ts'
 import { createHttpSink, type HttpRule, type HttpSink } from '../sinks/http.ts'
 
@@ -152,4 +153,67 @@ test('a push service that answers 429 is blocked by itself: other services go on
   assert.equal(busy.requests.length, 1)
   assert.equal((await show(site, waits)).timeline.at(-1)!.reason, 'provider_capacity')
   assert.deepEqual([...new Set(await accounts(site))], ['healthy'])
+})
+
+test('twelve messages to a region that an account may not text leave it healthy, and another account carries them', async (t) => {
+  const twilio = await createSandboxServer()
+  t.after(() => twilio.close())
+  const sidOf = (digit: string): string => `AC${digit.repeat(32)}`
+  const account = (id: string, digit: string, from: string): object => ({
+    id,
+    url: twilio.url,
+    sid: sidOf(digit),
+    secret: 'a-token',
+    from,
+  })
+  const sms = (phone: string): object => ({
+    channel: 'sms',
+    recipient: { id: phone, phone },
+    content: { text: 'x' },
+  })
+  // Twilio's number for a region that is not enabled.
+  const alone = await siteOf(t, {
+    sms: { provider: 'twilio', accounts: [account('a', '1', '+15550100200')] },
+  })
+  for (let index = 0; index < 12; index += 1) await post(alone, sms('+15005550003'))
+  await until(() => twilio.requests().length >= 18, 'they are not tried again')
+  const fine = await post(alone, sms('+390612345678'))
+  await until(async () => (await show(alone, fine)).status === 'delivered', 'the others do not leave')
+  assert.deepEqual([...new Set(await accounts(alone))], ['healthy'])
+  // Twilio's number for a sender that is none for this destination.
+  const both = [account('bad', '1', '+15005550007'), account('good', '2', '+15550100200')]
+  const site = await siteOf(t, { sms: { provider: 'twilio', accounts: both } })
+  const ids: string[] = []
+  for (let index = 0; index < 8; index += 1) ids.push(await post(site, sms(`+3906123456${10 + index}`)))
+  for (const id of ids)
+    await until(
+      async () => (await show(site, id)).status === 'delivered',
+      'another account does not carry it',
+    )
+  assert.deepEqual([...new Set(await accounts(site))], ['healthy'])
+})
+
+test('an account whose sender is none ends no message that another account can carry', async (t) => {
+  const refusing = await sinkOf(t, [{ status: 400, body: '{"code":21212,"status":400}' }])
+  const taking = await sinkOf(t, [{ status: 201, body: '{"sid":"SM1"}' }])
+  const sites = [refusing, taking].map(({ url }, index) => ({
+    id: `a${index}`,
+    url: `${url}/gateway/twilio`,
+    sid: `AC${'1'.repeat(32)}`,
+    secret: 'a-token',
+    from: '+15550100200',
+  }))
+  const site = await siteOf(t, { sms: { provider: 'twilio', accounts: sites } })
+  const ids: string[] = []
+  for (let index = 0; index < 10; index += 1)
+    ids.push(
+      await post(site, { channel: 'sms', recipient: { id: `p${index}`, phone: `+3906123456${10 + index}` } }),
+    )
+  for (const id of ids)
+    await until(
+      async () => (await show(site, id)).status === 'delivered',
+      'another account does not carry it',
+    )
+  assert.ok(refusing.requests.length > 0)
+  assert.match(taking.requests[0]!.path, /^\/gateway\/twilio\/2010-04-01\//, 'the path of the url is kept')
 })

@@ -18,6 +18,7 @@ import {
   rejected,
   type Transport,
   textOption,
+  urlBelow,
 } from './http-provider.ts'
 import { createHttp2Caller, type Http2Caller, type Http2CallerOptions } from './http2-call.ts'
 import { expiryOf, fit, shownOf, uuidOf } from './push-payload.ts'
@@ -34,14 +35,11 @@ const deviceToken = /^(?:[0-9a-fA-F]{2}){16,100}$/
 const payloadBytesMax = 4_096
 const collapseBytesMax = 64
 
-/** The device, or its token, is of no use any more. */
-const deadDevice: ReadonlySet<string> = new Set([
-  'BadDeviceToken',
-  'DeviceTokenNotForTopic',
-  'ExpiredToken',
-  'MissingDeviceToken',
-  'Unregistered',
-])
+/**
+ * The device, or its token, is of no use any more. Not BadDeviceToken and DeviceTokenNotForTopic: a good token is told
+ * the same by the server of the other environment, and by an account with another app's topic.
+ */
+const deadDevice: ReadonlySet<string> = new Set(['ExpiredToken', 'MissingDeviceToken', 'Unregistered'])
 /** What every message of the account would meet: its topic, its key, its place. */
 const accountFaults: ReadonlySet<string> = new Set([
   'BadTopic',
@@ -85,7 +83,7 @@ export function createApnsProvider({ clock, connections, ...options }: ApnsOptio
       return { outcome: 'rejected', invalidAddress: false, detail }
     }
     return {
-      url: new URL(`/3/device/${device}`, account.url ?? usualUrl),
+      url: urlBelow(account.url ?? usualUrl, `/3/device/${device}`),
       headers: {
         authorization: `bearer ${await tokens.of(account)}`,
         'content-type': 'application/json',
@@ -141,6 +139,12 @@ function reasonOf(answer: HttpAnswer): string {
   return jsonOf<{ reason: string }>(answer).reason ?? ''
 }
 
+/** When Apple last found the token to be of no use, epoch ms. */
+function sinceOf(answer: HttpAnswer): { readonly invalidSince?: number } {
+  const { timestamp } = jsonOf<{ timestamp: number }>(answer)
+  return typeof timestamp === 'number' && timestamp > 0 ? { invalidSince: timestamp } : {}
+}
+
 function isTokenRefused(answer: HttpAnswer): boolean {
   return answer.status === 403 && /^(Expired|Invalid)ProviderToken$/.test(reasonOf(answer))
 }
@@ -156,7 +160,7 @@ function judge(answer: HttpAnswer): SendResult {
   if (status === 429) {
     return reason === 'TooManyRequests' ? recipientBusy(answer) : rateLimited(answer)
   }
-  if (status === 410 || deadDevice.has(reason)) return rejected(answer, true)
+  if (status === 410 || deadDevice.has(reason)) return { ...rejected(answer, true), ...sinceOf(answer) }
   if (status === 403 || status === 404 || status === 405 || status >= 500 || accountFaults.has(reason))
     return failed(answer)
   return rejected(answer)

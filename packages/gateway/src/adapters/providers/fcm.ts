@@ -17,6 +17,7 @@ import {
   rateLimited,
   recipientBusy,
   rejected,
+  urlBelow,
 } from './http-provider.ts'
 import { expiryOf, fit, shownOf } from './push-payload.ts'
 
@@ -79,7 +80,7 @@ export function createFcmProvider({ clock, ...options }: FcmOptions): Provider {
         ...platforms(message, account, clock.now()),
       },
     })
-    const url = new URL(`/v1/projects/${service.project_id}/messages:send`, account.url ?? usualUrl)
+    const url = urlBelow(account.url ?? usualUrl, `/v1/projects/${service.project_id}/messages:send`)
     const compose = (token: string): Composed => ({
       url,
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
@@ -160,6 +161,8 @@ function platforms(message: Message, account: Account, now: number): object {
         'apns-expiration': String(Math.floor(expiry / 1_000)),
         'apns-collapse-id': message.id.slice(0, 64),
       },
+      // Without it an alert arrives silently, which only one of low priority is to do.
+      ...(low ? {} : { payload: { aps: { sound: 'default' } } }),
     },
     webpush: { headers: { TTL: String(ttl), Urgency: low ? 'low' : 'high' } },
   }
@@ -184,8 +187,12 @@ function judge(answer: HttpAnswer): SendResult {
   }
   switch (codeOf(answer)) {
     case 'UNREGISTERED':
-    case 'SENDER_ID_MISMATCH':
+    // What is asked for is the token: FCM does not always add that it is unregistered. A page in HTML names no code.
+    case 'NOT_FOUND':
       return rejected(answer, true)
+    // A good token of another project: the account here may be the wrong one.
+    case 'SENDER_ID_MISMATCH':
+      return rejected(answer)
     case 'INVALID_ARGUMENT':
       return rejected(answer, isAboutToken(answer))
   }

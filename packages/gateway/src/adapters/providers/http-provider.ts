@@ -152,6 +152,13 @@ function withoutCredential(answer: HttpAnswer, { headers }: Composed): HttpAnswe
   return { ...answer, text: repeated.reduce((text, each) => text.replaceAll(each, '(secret)'), answer.text) }
 }
 
+/** An address below the account's: what its url has for a path is kept, as a gateway in front of the service needs it. */
+export function urlBelow(base: string, path: string): URL {
+  const url = new URL(base)
+  url.pathname = url.pathname.replace(/\/$/, '') + path
+  return url
+}
+
 /** The body as a JSON object of whatever form; empty where it is none. */
 export function jsonOf<Form extends object>({ text }: HttpAnswer): Partial<Form> {
   try {
@@ -186,6 +193,11 @@ export function failed(answer: HttpAnswer): SendResult {
 /** Too much for one recipient at the moment; says nothing about the account. */
 export function recipientBusy(answer: HttpAnswer): SendResult {
   return { outcome: 'failed', detail: detailOf(answer), blameless: true }
+}
+
+/** This account cannot carry it to this recipient, which says nothing about either of them: another account may. */
+export function pairFailed(answer: HttpAnswer): SendResult {
+  return { outcome: 'failed', detail: detailOf(answer), pair: true }
 }
 
 /** It may or may not have been carried out. */

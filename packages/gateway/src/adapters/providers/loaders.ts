@@ -33,17 +33,17 @@ const loaders = {
     const { createSesProvider } = await import('./ses.ts')
     return createSesProvider(surroundings)
   },
-  async slack() {
+  async slack({ deadlineMs }) {
     const { createSlackProvider } = await import('./slack.ts')
-    return createSlackProvider()
+    return createSlackProvider({ deadlineMs })
   },
-  async telegram({ clock }) {
+  async telegram({ clock, deadlineMs }) {
     const { createTelegramProvider } = await import('./telegram.ts')
-    return createTelegramProvider({ clock })
+    return createTelegramProvider({ clock, deadlineMs })
   },
-  async twilio() {
+  async twilio({ clock, deadlineMs }) {
     const { createTwilioProvider } = await import('./twilio.ts')
-    return createTwilioProvider()
+    return createTwilioProvider({ clock, deadlineMs })
   },
   async webpush(surroundings) {
     const { createWebPushProvider } = await import('./web-push.ts')

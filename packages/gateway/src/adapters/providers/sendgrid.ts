@@ -13,6 +13,7 @@ import {
   rateLimited,
   rejected,
   textOption,
+  urlBelow,
 } from './http-provider.ts'
 import { isHeaderSafe, parseMailbox, parseSender } from './mail-address.ts'
 import { QuotaBackoff } from './quota-backoff.ts'
@@ -73,7 +74,7 @@ function compose(message: Message, account: Account): Composed | SendResult {
     ...(content.html === undefined ? [] : [{ type: 'text/html', value: content.html }]),
   ]
   return {
-    url: new URL('/v3/mail/send', account.url ?? usualUrl),
+    url: urlBelow(account.url ?? usualUrl, '/v3/mail/send'),
     headers: { authorization: `Bearer ${account.secret}`, 'content-type': 'application/json' },
     body: JSON.stringify({
       personalizations: [{ to: [{ email: to.address }], custom_args: { notification_id: id } }],

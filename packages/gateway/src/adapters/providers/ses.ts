@@ -16,6 +16,7 @@ import {
   rateLimited,
   rejected,
   textOption,
+  urlBelow,
 } from './http-provider.ts'
 import { isHeaderSafe, parseMailbox, parseSender, type Sender } from './mail-address.ts'
 import { composeMail } from './mail-mime.ts'
@@ -118,7 +119,7 @@ async function compose(
   const sessionToken = textOption(account, 'sessionToken')
   const signed = await new AwsV4Signer({
     method: 'POST',
-    url: new URL('/v2/email/outbound-emails', base).href,
+    url: urlBelow(base, '/v2/email/outbound-emails').href,
     headers: { 'content-type': 'application/json' },
     body,
     accessKeyId: textOption(account, 'accessKeyId') ?? '',

@@ -18,6 +18,7 @@ import {
   recipientBusy,
   rejected,
   unknown,
+  urlBelow,
 } from './http-provider.ts'
 
 const usualUrl = 'https://slack.com'
@@ -97,7 +98,7 @@ function compose(message: Message, account: Account): Composed | SendResult {
   if (!slackChannel.test(to.slackChannel ?? ''))
     return { outcome: 'rejected', invalidAddress: true, detail: 'the channel is neither an id nor a name' }
   return {
-    url: new URL('/api/chat.postMessage', account.url ?? usualUrl),
+    url: urlBelow(account.url ?? usualUrl, '/api/chat.postMessage'),
     headers: { ...headers, authorization: `Bearer ${account.secret}` },
     body: JSON.stringify({ channel: to.slackChannel, text }),
   }

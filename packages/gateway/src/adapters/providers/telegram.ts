@@ -15,6 +15,7 @@ import {
   rateLimited,
   rejected,
   unknown,
+  urlBelow,
 } from './http-provider.ts'
 
 interface TelegramAnswer {
@@ -74,7 +75,7 @@ function compose(message: Message, account: Account): Composed | SendResult {
       detail: `the text has ${text.length} of 1 to ${textMax} letters`,
     }
   return {
-    url: new URL(`/bot${account.secret}/sendMessage`, account.url ?? usualUrl),
+    url: urlBelow(account.url ?? usualUrl, `/bot${account.secret}/sendMessage`),
     headers: { 'content-type': 'application/json', 'x-notification-id': message.id },
     body: JSON.stringify({ chat_id: chat, text }),
   }

@@ -1,8 +1,25 @@
-/** Twilio's `POST /2010-04-01/Accounts/{sid}/Messages.json`; the account's sid names the account. */
+/**
+ * Twilio's `POST /2010-04-01/Accounts/{sid}/Messages.json`; the account's sid names the account. Twilio's own numbers for
+ * trying out what it refuses are refused here as well: https://www.twilio.com/docs/iam/test-credentials
+ */
 import { json, retryAfterHeader, type Shape } from './shape.ts'
 
 const refusal = (status: number, code: number, message: string, headers = {}) =>
   json(status, { code, message, more_info: `https://www.twilio.com/docs/errors/${code}`, status }, headers)
+
+/** Texts as Twilio writes them, by number. */
+const refusedTo: Readonly<Record<string, readonly [code: number, message: string]>> = {
+  '+15005550001': [21211, "The 'To' number is not a valid phone number"],
+  '+15005550002': [21612, "The 'To' phone number is not currently reachable using the 'From' phone number"],
+  '+15005550003': [21408, 'Permission to send an SMS has not been enabled for the region'],
+  '+15005550004': [21610, 'Attempt to send to unsubscribed recipient'],
+  '+15005550009': [21614, "'To' number is not a valid mobile number"],
+}
+const refusedFrom: Readonly<Record<string, readonly [code: number, message: string]>> = {
+  '+15005550001': [21212, "The 'From' number is not a valid phone number"],
+  '+15005550007': [21606, "The 'From' phone number is not a valid, SMS-capable number for this destination"],
+  '+15005550008': [21611, "This 'From' number has exceeded the maximum number of queued messages"],
+}
 
 export const twilio: Shape = {
   name: 'twilio',
@@ -20,6 +37,11 @@ export const twilio: Shape = {
     if (!form.get('From') && !form.get('MessagingServiceSid'))
       return refusal(400, 21603, "A 'From' phone number is required")
     if (!form.get('Body')) return refusal(400, 21602, 'Message body is required')
+    const validity = form.get('ValidityPeriod')
+    if (validity !== null && !(/^\d+$/.test(validity) && +validity >= 1 && +validity <= 36_000))
+      return refusal(400, 21624, 'The Validity Period should be a number between 1 and 36000')
+    const refused = refusedFrom[form.get('From') ?? ''] ?? refusedTo[to]
+    if (refused !== undefined) return refusal(400, ...refused)
     return {
       asked: true,
       account: sid,

@@ -110,11 +110,11 @@ describe('apns', () => {
     })
   }
 
-  it('knows a device that is gone from one that never was; both are no address any more', async () => {
+  it('knows a device that is gone, and takes a token for another server or app for no news of its address', async () => {
     for (const end of ['0', '1']) {
       const to = { id: 'u', pushToken: device.slice(0, -1) + end }
       const result = await calls.send(push({ to }), 'reject_address')
-      assert.equal(result.outcome === 'rejected' && result.invalidAddress, true)
+      assert.equal(result.outcome === 'rejected' && result.invalidAddress, end === '1')
       assert.match(String(result.detail), end === '0' ? /BadDeviceToken/ : /Unregistered/)
     }
   })
@@ -213,11 +213,12 @@ describe('what APNs answers', () => {
   const outage = { outcome: 'failed', retry: 'outage' }
   const dead = { outcome: 'rejected', invalidAddress: true }
   const own = { outcome: 'rejected', invalidAddress: false }
+  const since = 1_763_000_000_000
   const cases: readonly (readonly [number, string, object])[] = [
-    [400, 'BadDeviceToken', dead],
-    [400, 'DeviceTokenNotForTopic', dead],
-    [410, 'Unregistered', dead],
-    [410, 'ExpiredToken', dead],
+    [400, 'BadDeviceToken', own],
+    [400, 'DeviceTokenNotForTopic', own],
+    [410, 'Unregistered', { ...dead, invalidSince: since }],
+    [410, 'ExpiredToken', { ...dead, invalidSince: since }],
     [400, 'BadExpirationDate', own],
     [400, 'PayloadEmpty', own],
     [413, 'PayloadTooLarge', own],
@@ -236,7 +237,8 @@ describe('what APNs answers', () => {
   let answer: readonly [number, string] = [200, '']
   server.on('stream', (stream, { authorization }) => {
     stream.respond({ ':status': answer[0] })
-    stream.end(JSON.stringify({ reason: answer[1], you: authorization }))
+    const timestamp = answer[0] === 410 ? { timestamp: since } : {}
+    stream.end(JSON.stringify({ reason: answer[1], you: authorization, ...timestamp }))
   })
   const provider = createApnsProvider({ clock })
   before(async () => {

@@ -80,12 +80,14 @@ describe('fcm', () => {
             'apns-expiration': String(Math.floor(message.expiresAt! / 1_000)),
             'apns-collapse-id': 'n-1',
           },
+          payload: { aps: { sound: 'default' } },
         },
         webpush: { headers: { TTL: '3600', Urgency: 'high' } },
       },
     })
     await calls.send(push({ priority: 'low' }))
     assert.match(calls.last().body, /"NORMAL","ttl":"2419200s".*"Urgency":"low"/)
+    assert.doesNotMatch(calls.last().body, /"sound"/)
   })
 
   it('asks once for a token, however many calls wait for it', async (t) => {
@@ -190,8 +192,10 @@ describe('what FCM answers', () => {
     [
       'a device of another project',
       { status: 403, body: error('PERMISSION_DENIED', [fcm('SENDER_ID_MISMATCH')]) },
-      dead(),
+      { outcome: 'rejected', invalidAddress: false },
     ],
+    ['a device that is not found', { status: 404, body: error('NOT_FOUND') }, dead()],
+    ['a page instead of an answer', { status: 404, body: '<html>not here</html>' }, { outcome: 'failed' }],
     [
       'a token that is none',
       { status: 400, body: error('INVALID_ARGUMENT', [], 'The registration token is not valid') },
@@ -243,7 +247,6 @@ describe('what FCM answers', () => {
       { status: 401, body: error('UNAUTHENTICATED', [fcm('THIRD_PARTY_AUTH_ERROR')]) },
       { outcome: 'failed' },
     ],
-    ['a project that there is not', { status: 404, body: error('NOT_FOUND') }, { outcome: 'failed' }],
     ['a page that is no JSON', { status: 502, body: '<html>' }, { outcome: 'failed' }],
   ]
   function dead(): Partial<SendResult> {
