@@ -2,8 +2,8 @@
  * `npm run build`: what is published. `tsc` turns the gateway's `src/` into `dist/`, and what is no TypeScript is copied
  * beside it; the library is bundled, because it promises to be small (build/bundle.ts). Then a dry run of `npm pack` is
  * held against what package.json promises. In the checkout nothing uses `dist/`: there the source runs as it is. With
- * names it only builds those: so npm does before it packs one of them, and when it installs, for the library, so that
- * `import '@sluice/limits'` works in a checkout too.
+ * names it only builds those: so npm does when it installs, for the library, so that `import '@sluice/limits'` works in a
+ * checkout too. What npm gets is laid out apart (build/publish.ts): `npm publish <that folder>`.
  */
 import { spawnSync } from 'node:child_process'
 import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs'
@@ -11,6 +11,7 @@ import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { misused, readArguments } from './arguments.ts'
 import { bundle } from './build/bundle.ts'
+import { stage } from './build/publish.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
@@ -133,9 +134,12 @@ if (basename(process.argv[1] ?? '') === 'build.ts') {
   try {
     for (const name of named.length > 0 ? named : packages) build(name)
     for (const name of named.length > 0 ? [] : packages) {
-      const faults = packingFaults(join(root, 'packages', name))
-      const kB = (packed(join(root, 'packages', name)).size / 1_000).toFixed(1)
-      console.log(`${faults.length === 0 ? '✔' : '✖'} packages/${name}, ${kB} kB packed`)
+      const staged = stage(root, name)
+      const faults = packingFaults(staged)
+      const kB = (packed(staged).size / 1_000).toFixed(1)
+      console.log(
+        `${faults.length === 0 ? '✔' : '✖'} packages/${name}, ${kB} kB packed, laid out in ${staged}`,
+      )
       for (const fault of faults) console.error(`    ${fault}`)
       if (faults.length > 0) process.exitCode = 1
     }

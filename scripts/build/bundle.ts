@@ -1,10 +1,10 @@
 /**
- * The library as it is published: small. One minified module per entry with what they share beside them, and all
- * public types in one file; comments stay where an editor shows them, on what is exported. The size has a limit that a
- * test holds, so whatever is added has to be worth its bytes.
+ * The library as it is published: one ES module for each entry with what they share beside them, one CommonJS module
+ * for all of them, and all public types in one file. The code is readable, in lines of at most 120 characters, because
+ * an uncaught error prints the line that threw; comments stay where an editor shows them, on what is exported.
  */
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { type Declaration, readDeclarations } from './declarations.ts'
 
@@ -20,20 +20,55 @@ export function entriesOf(folder: string): readonly string[] {
 /** @param root of the checkout @param declared the folder with the `.d.ts` files that the compiler emitted */
 export function bundle(root: string, folder: string, declared: string, outDir: string): void {
   const entries = entriesOf(folder)
-  const args = [
-    ...entries.map((entry) => join(folder, 'src', `${entry}.ts`)),
-    ...['--bundle', '--splitting', '--minify', '--format=esm', '--platform=node', '--target=node20'],
-    ...['--packages=external', '--log-level=warning', `--outbase=${join(folder, 'src')}`],
-    ...['--chunk-names=shared-[hash]', `--outdir=${outDir}`],
+  const sources = entries.map((entry) => join(folder, 'src', `${entry}.ts`))
+  const common = [
+    '--bundle',
+    '--platform=node',
+    '--target=node20',
+    '--packages=external',
+    '--log-level=warning',
   ]
-  const { status, stderr, error } = spawnSync(join(root, 'node_modules/.bin/esbuild'), args, {
-    encoding: 'utf8',
-  })
-  if (status !== 0) throw new Error(`esbuild could not bundle ${folder}:\n${error?.message ?? stderr}`)
+  runEsbuild(root, [
+    ...[...sources, ...common, '--splitting', '--format=esm', `--outbase=${join(folder, 'src')}`],
+    ...['--chunk-names=shared-[hash]', `--outdir=${outDir}`],
+  ])
+  // CommonJS knows no splitting: what the entries share stands once, and each entry picks its own from there.
+  const all = sources.map((source) => `export * from ${JSON.stringify(source)}`).join('\n')
+  const one = ['--format=cjs', '--loader=ts', `--outfile=${join(outDir, 'all.cjs')}`]
+  runEsbuild(root, [...common, ...one], { input: all, cwd: root })
   rollUp(entries, declared, outDir)
+  for (const file of readdirSync(outDir, { recursive: true, encoding: 'utf8' }))
+    if (/\.c?js$/.test(file)) format(root, join(outDir, file))
 }
 
-/** Everything in `types.d.ts`, and for each entry a file that says which of it is its own. */
+function runEsbuild(
+  root: string,
+  args: readonly string[],
+  options: { input?: string; cwd?: string } = {},
+): void {
+  const { status, stderr, error } = spawnSync(join(root, 'node_modules/.bin/esbuild'), args, {
+    ...options,
+    encoding: 'utf8',
+  })
+  if (status !== 0) throw new Error(`esbuild could not bundle:\n${error?.message ?? stderr}`)
+}
+
+/** esbuild writes a call on one line, however long it is. */
+function format(root: string, file: string): void {
+  const args = ['format', '--stdin-file-path=library.js', '--line-width=120']
+  const { status, stdout, stderr, error } = spawnSync(join(root, 'node_modules/.bin/biome'), args, {
+    cwd: root,
+    input: readFileSync(file),
+    encoding: 'utf8',
+  })
+  if (status !== 0) throw new Error(`biome could not format ${file}:\n${error?.message ?? stderr}`)
+  writeFileSync(file, stdout)
+}
+
+/**
+ * Everything in `types.d.cts`, which ES modules and CommonJS can both name, and for each entry and each of the two a
+ * file that says which of it is its own.
+ */
 function rollUp(entries: readonly string[], declared: string, outDir: string): void {
   const declarations = readDeclarations(declared)
   const doors = new Map(entries.map((entry) => [entry, declarations.exportsOf(`${entry}.d.ts`)]))
@@ -41,13 +76,25 @@ function rollUp(entries: readonly string[], declared: string, outDir: string): v
   const all = declarations.closure([...exported])
   refuseTwins(all)
   const body = all.map((declaration) => published(declaration, exported.has(declaration)))
-  write(join(outDir, 'types.d.ts'), [...declarations.foreignOf(all), ...body])
+  write(join(outDir, 'types.d.cts'), [...declarations.foreignOf(all), ...body])
   for (const [entry, own] of doors) {
-    const names = [...new Set(own)].map(({ kind, name }) => (isValue(kind) ? name : `type ${name}`))
-    const from = posix.relative(posix.dirname(entry), 'types.js')
-    const path = from.startsWith('.') ? from : `./${from}`
-    write(join(outDir, `${entry}.d.ts`), [`export { ${names.join(', ')} } from '${path}';`])
+    const named = [...new Set(own)]
+    const names = named.map(({ kind, name }) => (isValue(kind) ? name : `type ${name}`))
+    const types = `export { ${names.join(', ')} } from '${relative(entry, 'types.cjs')}';`
+    write(join(outDir, `${entry}.d.ts`), [types])
+    write(join(outDir, `${entry}.d.cts`), [types])
+    const values = named.filter(({ kind }) => isValue(kind)).map(({ name }) => name)
+    write(join(outDir, `${entry}.cjs`), [
+      `'use strict'`,
+      `const { ${values.join(', ')} } = require('${relative(entry, 'all.cjs')}')`,
+      `module.exports = { ${values.join(', ')} }`,
+    ])
   }
+}
+
+function relative(entry: string, file: string): string {
+  const path = posix.relative(posix.dirname(entry), file)
+  return path.startsWith('.') ? path : `./${path}`
 }
 
 const isValue = (kind: Declaration['kind']): boolean => kind !== 'interface' && kind !== 'type'

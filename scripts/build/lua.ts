@@ -39,11 +39,7 @@ export function luaModule(module: LuaModule): string {
   const parts = luaModules[module]
   const script = luaScript(module)
   const sha = createHash('sha1').update(script).digest('hex')
-  const quoted = script
-    .replaceAll('\\', '\\\\')
-    .replaceAll('`', '\\`')
-    .replaceAll('${', '\\${')
-    .replaceAll('\n', '\\n')
+  const quoted = script.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${')
   return `/** Made of ${parts.join(', ')} by scripts/build/lua.ts; change those, not this. */
 export const scriptParts = ${listOf(parts)} as const
 export const scriptSha = '${sha}'

@@ -10,6 +10,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -18,9 +19,14 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { packages, packingFaults } from '../build.ts'
+import { stage, withAbsoluteLinks } from '../build/publish.ts'
+import { build, packages, packingFaults } from '../build.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
+/** Where `npm publish` would run. */
+const published = (name: string): string => join(root, 'node_modules/.cache/publish', name)
+/** Bytes of the tarball. */
+const packedMax = 152_000
 const home = mkdtempSync(join(tmpdir(), 'sluice-install-'))
 after(() => rmSync(home, { recursive: true, force: true }))
 
@@ -41,9 +47,8 @@ function run(command: string, args: readonly string[], cwd = home): string {
 
 before(() => {
   for (const name of packages) {
-    // As in a fresh clone: npm itself builds what it packs.
-    rmSync(join(root, 'packages', name, 'dist'), { recursive: true, force: true })
-    run('npm', ['pack', '--pack-destination', home], join(root, 'packages', name))
+    build(name)
+    run('npm', ['pack', '--pack-destination', home], stage(root, name))
   }
   writeFileSync(join(home, 'package.json'), '{ "private": true, "type": "module" }')
   const tarballs = readdirSync(home).filter((name) => name.endsWith('.tgz'))
@@ -59,16 +64,15 @@ before(() => {
 
 for (const name of packages) {
   test(`the package ${name} holds what its package.json promises, and nothing else`, () => {
-    assert.deepEqual(packingFaults(join(root, 'packages', name)), [])
+    assert.deepEqual(packingFaults(published(name)), [])
   })
 }
 
-test('the library stays as small as it has become', () => {
-  // docs/decisions/0010-small-package.md says what the bytes are. Two kilobytes came with the suite of retention, errors
-  // that tell outages from faults, and the queue by which subjects go.
+test('the packed library does not grow without a reason', () => {
+  // docs/decisions/0010-small-package.md says what the bytes are.
   const tarball = readdirSync(home).find((name) => /^sluice-limits-.*\.tgz$/.test(name))!
   const { size } = statSync(join(home, tarball))
-  assert.ok(size <= 75_000, `${size} bytes packed`)
+  assert.ok(size <= packedMax, `${size} bytes packed`)
 })
 
 /** The library alone, installed without a network: it has no dependencies. */
@@ -103,11 +107,53 @@ test('the installed library limits, in plain JavaScript', () => {
   assert.equal(run(process.execPath, ['--input-type=module', '-e', esm], alone).trim(), '[true,true,false]')
 })
 
-test('the installed library can be required from CommonJS', () => {
-  const cjs = `const { createLimits, limit, memoryStore } = require('@sluice/limits')
+test('the installed library can be required from CommonJS, where ES modules cannot be required too, as in Jest', () => {
+  const cjs = `const { createLimits, limit, memoryStore, LimitsError } = require('@sluice/limits')
+    const { createExpressLimiter } = require('@sluice/limits/express')
+    try { createExpressLimiter({}) } catch (error) { if (!(error instanceof LimitsError)) throw error }
     ;(async () => {${program}})()`
-  assert.equal(run(process.execPath, ['--input-type=commonjs', '-e', cjs], alone).trim(), '[true,true,false]')
+  const args = ['--no-experimental-require-module', '--input-type=commonjs', '-e', cjs]
+  assert.equal(run(process.execPath, args, alone).trim(), '[true,true,false]')
 })
+
+test('an error that nobody catches prints a screen, names itself, and no line above 120 characters', () => {
+  const program = `import { limit } from '@sluice/limits'; limit('two', '2/fortnight')`
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    cwd: alone,
+    encoding: 'utf8',
+  })
+  assert.equal(status, 1)
+  assert.match(stderr, /^(LimitsError|.* \[LimitsError\]).*2\/fortnight/m)
+  assert.match(stderr, /at limit /, 'functions keep their names')
+  assert.ok(stderr.length < 3_000, `${stderr.length} characters`)
+  for (const file of filesOf(join(alone, 'node_modules/@sluice/limits/dist')))
+    for (const line of readFileSync(file, 'utf8').split('\n'))
+      if (/js$/.test(file)) assert.ok(line.length <= 120, `${file}: ${line}`)
+})
+
+test('what is published says nothing of the checkout, and its links lead into the repository', () => {
+  const folder = join(alone, 'node_modules/@sluice/limits')
+  const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  for (const field of ['scripts', 'devDependencies', 'private'])
+    assert.equal(manifest[field], undefined, field)
+  assert.doesNotMatch(JSON.stringify(manifest), /sluice-source|src\//)
+  for (const field of ['repository', 'homepage', 'bugs']) assert.ok(manifest[field], field)
+  const links = [...readFileSync(join(folder, 'README.md'), 'utf8').matchAll(/\]\(([^)]+)\)/g)]
+  assert.deepEqual(
+    links.filter(([, target]) => !/^(https:|#)/.test(target!)),
+    [],
+  )
+  assert.equal(
+    withAbsoluteLinks('[a](../../b.md#c) [d](#e) [f](https://g.h)', 'packages/limits', 'https://w'),
+    '[a](https://w/blob/main/b.md#c) [d](#e) [f](https://g.h)',
+  )
+})
+
+function filesOf(folder: string): string[] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((file) => join(folder, file))
+    .filter((file) => statSync(file).isFile())
+}
 
 const node20 = (process.env.PATH ?? '')
   .split(delimiter)
@@ -154,10 +200,9 @@ createHonoLimiter({ limits, rules, key: 5 })
 }
 
 test('publint and attw find nothing in the library', () => {
-  const folder = join(root, 'packages/limits')
+  const folder = published('limits')
   assert.match(run(join(root, 'node_modules/.bin/publint'), ['--strict'], folder), /All good/)
-  // ESM only, and package.json beside it says so: .attw.json leaves out what only CommonJS would need.
-  run(join(root, 'node_modules/.bin/attw'), ['--pack', '.'], folder)
+  run(join(root, 'node_modules/.bin/attw'), ['--pack', '.', '--profile', 'node16'], folder)
 })
 
 test('the installed gateway tells how it is used', () => {

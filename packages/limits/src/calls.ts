@@ -5,7 +5,8 @@
 import { faultOf, LimitsError } from './errors.ts'
 import { checkForbidden, type ForbiddenInterval, nothingForbidden } from './forbidden.ts'
 import type { Limit } from './limit.ts'
-import { type Priority, plainTerms, priorities, type RestoredEntry, type Terms } from './store.ts'
+import { checkNames, type Meant } from './options.ts'
+import { type Kind, type Priority, plainTerms, priorities, type RestoredEntry, type Terms } from './store.ts'
 import { windowCountMax } from './window.ts'
 
 export interface CheckOptions {
@@ -91,10 +92,32 @@ export interface AnyOptions extends PreviewOptions {}
 const keyMax = 1_024
 const instantMax = 8.64e15
 
+const ofCheck = ['weight']
+const ofFire = ['weight', 'notBefore', 'forbidden']
+const ofReserve = [...ofFire, 'id', 'horizonMs', 'priority', 'firm']
+
+/** The options of each call; `fire` and `force` have their id among the arguments. */
+const optionsOf: Readonly<Record<Kind, readonly string[]>> = {
+  take: ['weight', 'id'],
+  check: ofCheck,
+  force: ofCheck,
+  fire: ofFire,
+  reserve: ofReserve,
+  preview: ofReserve,
+}
+
+const meant: Meant = {
+  cost: 'weight',
+  points: 'weight',
+  count: 'weight',
+  tokens: 'weight',
+  after: 'notBefore',
+}
+
 /** Fills in the defaults. @throws LimitsError `INVALID_ARGUMENT` */
-export function termsOf(options: AnyOptions | undefined): Terms {
+export function termsOf(kind: Kind, options: AnyOptions | undefined): Terms {
   if (options === undefined) return plainTerms
-  if (typeof options !== 'object' || options === null) refuse('the options of a call are an object')
+  checkNames(options, optionsOf[kind], meant)
   const {
     weight = 1,
     notBefore = 0,
@@ -128,16 +151,12 @@ export function checkBlock(ms: number): number {
 }
 
 /**
- * The options of a store or limiter, for those who call without types: an object with no other names than these.
+ * The options of a store or limiter: an object with no other names than these.
  *
  * @throws LimitsError `INVALID_ARGUMENT`
  */
 export function checkOptions<O extends object>(options: O, ...known: readonly (keyof O & string)[]): O {
-  if (typeof options !== 'object' || options === null || Array.isArray(options))
-    refuse(`options are an object with ${known.join(', ')}`)
-  const strange = Object.keys(options).find((key) => !known.some((name) => name === key))
-  if (strange !== undefined) refuse(`there is no option '${strange}'; there are ${known.join(', ')}`)
-  return options
+  return checkNames(options, known)
 }
 
 type Key = 'subject' | 'id' | 'account' | 'key' | 'userId' | 'channel' | 'category'

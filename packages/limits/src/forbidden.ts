@@ -48,7 +48,7 @@ export function checkForbidden(forbidden: readonly ForbiddenInterval[]): readonl
       // -Infinity + Infinity is NaN as well, and as unreadable as an interval.
       throw new LimitsError(
         'INVALID_ARGUMENT',
-        `forbidden holds { from: ${String(from)}, to: ${String(to)}, resumeAt: ${String(resumeAt)} }: epoch milliseconds with resumeAt ≥ to are needed`,
+        `forbidden holds ${String(from)} to ${String(to)}: epoch milliseconds are needed, and resumeAt >= to`,
       )
     }
     clean &&=

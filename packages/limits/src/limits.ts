@@ -141,7 +141,7 @@ export function createLimits(options: LimitsOptions = {}): Limits {
 function overStore(store: Store, planOf: PlanOf): Limits {
   const question = (kind: Kind, { subject, rules, id, ...options }: Call & AnyOptions): Question => {
     checkCall(kind, subject, id)
-    return { kind, subject, plan: planOf(rules), id, terms: termsOf(options) }
+    return { kind, subject, plan: planOf(rules), id, terms: termsOf(kind, options) }
   }
   const ask = async (kind: Kind, call: Call & AnyOptions): Promise<Decision> =>
     (await store.decide([question(kind, call)]))[0]!
@@ -201,7 +201,7 @@ function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimi
     options: AnyOptions | undefined,
   ): Decision => {
     checkCall(kind, subject, id)
-    return store[kind](planOf(rules), subject, id, termsOf(options))
+    return store[kind](planOf(rules), subject, id, termsOf(kind, options))
   }
   const forget = (subject: string): void => {
     checkKey('subject', subject)
@@ -212,15 +212,15 @@ function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimi
       checkKey('subject', subject)
       const id = options?.id
       if (id !== undefined) checkKey('id', id)
-      return store.take(planOf(rules), subject, id, termsOf(options))
+      return store.take(planOf(rules), subject, id, termsOf('take', options))
     },
     reserve(subject, rules, options) {
       checkCall('reserve', subject, options?.id)
-      return store.reserve(planOf(rules), subject, options.id, termsOf(options))
+      return store.reserve(planOf(rules), subject, options.id, termsOf('reserve', options))
     },
     fire(subject, id, rules, options) {
       checkCall('fire', subject, id)
-      return store.fire(planOf(rules), subject, id, termsOf(options))
+      return store.fire(planOf(rules), subject, id, termsOf('fire', options))
     },
     check: (subject, rules, options) => ask('check', subject, undefined, rules, options),
     preview: (subject, rules, options) => ask('preview', subject, options?.id, rules, options),

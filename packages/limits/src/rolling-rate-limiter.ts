@@ -1,4 +1,5 @@
 /** The options of the package rolling-rate-limiter as limits of this one, for those who come from there. */
+import { checkOptions } from './calls.ts'
 import { LimitsError } from './errors.ts'
 import { type Limit, limit } from './limit.ts'
 
@@ -31,7 +32,12 @@ export interface RollingRateLimiterOptions {
  * @throws LimitsError `INVALID_ARGUMENT`, `INVALID_LIMIT`, `INVALID_WINDOW`, `INVALID_DURATION`
  */
 export function fromRollingRateLimiter(options: RollingRateLimiterOptions): readonly Limit[] {
-  const { interval, maxInInterval, minDifference = 0, countRefused = false } = options ?? {}
+  const {
+    interval,
+    maxInInterval,
+    minDifference = 0,
+    countRefused = false,
+  } = checkOptions(options, 'interval', 'maxInInterval', 'minDifference', 'countRefused')
   if (!(Number.isInteger(interval) && interval > 0)) refuse('interval', interval, 1)
   if (!(Number.isInteger(maxInInterval) && maxInInterval > 0)) refuse('maxInInterval', maxInInterval, 1)
   if (!(Number.isInteger(minDifference) && minDifference >= 0)) refuse('minDifference', minDifference, 0)

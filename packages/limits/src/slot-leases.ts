@@ -3,7 +3,7 @@
  * per slot. A process asks for tokens of the slot at hand and uses them by itself until the slot is over. The end is
  * told on this process's own monotonic clock, counted from when the question was sent, so that no clocks need agree.
  */
-import { checkKey, checkList } from './calls.ts'
+import { checkKey, checkList, checkOptions } from './calls.ts'
 import { LimitsError } from './errors.ts'
 import type { SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
 import { parseWindows, windowCountMax, windowMsMax } from './window.ts'
@@ -113,7 +113,12 @@ const rememberedMax = 1_000
 
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function createSlotLeases(options: SlotLeasesOptions): SlotLeases {
-  const { store, slotMs = 20, marginMs = 0, probeMs = probeMsDefault } = options ?? {}
+  const {
+    store,
+    slotMs = 20,
+    marginMs = 0,
+    probeMs = probeMsDefault,
+  } = checkOptions(options, 'store', 'slotMs', 'marginMs', 'probeMs')
   if (typeof store?.ask !== 'function') refuse('store is memorySlots() or redisSlots(client)')
   if (!isWhole(slotMs, 1, slotMsMax)) refuse(`slotMs is a whole number from 1 to ${slotMsMax}, not ${slotMs}`)
   if (!isWhole(marginMs, 0, windowMsMax))

@@ -3,7 +3,7 @@
  * up to the capacity. What it does not do stands at `tokenBucket`.
  */
 import type { BucketDecision, BucketRate } from './buckets.ts'
-import { checkKey } from './calls.ts'
+import { checkKey, checkOptions } from './calls.ts'
 import { LimitsError } from './errors.ts'
 import { memoryBuckets } from './stores/memory-buckets.ts'
 import { parseWindow, windowCountMax } from './window.ts'
@@ -51,7 +51,7 @@ export interface TokenBucket {
  * @throws LimitsError `INVALID_ARGUMENT`, `INVALID_WINDOW`
  */
 export function tokenBucket(options: TokenBucketOptions): TokenBucket {
-  const { capacity, refill, store = memoryBuckets() } = options ?? {}
+  const { capacity, refill, store = memoryBuckets() } = checkOptions(options, 'capacity', 'refill', 'store')
   if (!isCount(capacity, 0))
     refuse(`capacity is a whole number from 0 to ${windowCountMax}, not ${String(capacity)}`)
   const { max, windowMs, text } = parseWindow(refill)

@@ -79,7 +79,7 @@ export function parseWindow(text: string): Window {
   if (match === null || unit === undefined) {
     throw new LimitsError(
       'INVALID_WINDOW',
-      `${shown(text)} is not a window: write a whole count, a slash and a duration in ${units}, such as 2/day or 100/30min`,
+      `${shown(text)} is not a window such as 2/day or 100/30min: a whole count, a slash, a duration in ${units}`,
     )
   }
   const window = {
@@ -130,7 +130,7 @@ export function checkWindow(window: Window): void {
   if (!Number.isInteger(max) || max < 0 || max > windowCountMax) {
     throw new LimitsError(
       'INVALID_WINDOW',
-      `${label} counts to ${max}: a whole number from 0 to ${windowCountMax} is needed, since every instant counted is kept`,
+      `${label} counts to ${max}: a whole number from 0 to ${windowCountMax} is needed`,
     )
   }
   if (!Number.isInteger(windowMs) || windowMs < 1 || windowMs > windowMsMax) {

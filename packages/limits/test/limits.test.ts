@@ -102,8 +102,8 @@ describe('createLimits', () => {
       [() => reserve({ forbidden: [null as never] }), /forbidden/],
       [() => reserve({ notBefore: Symbol('soon') as never }), /notBefore/],
       [() => limits.take('a', rules, { weight: Symbol('one') as never }), /weight/],
-      [() => limits.take('a', rules, null as never), /options of a call/],
-      [() => limits.fire('a', 'id', rules, 5 as never), /options of a call/],
+      [() => limits.take('a', rules, null as never), /options are an object/],
+      [() => limits.fire('a', 'id', rules, 5 as never), /options are an object/],
     ]
     for (const [call, reason] of wrong) await assert.rejects(call, refusing('INVALID_ARGUMENT', reason))
     assert.equal(await limits.has('a'), false)
@@ -180,10 +180,7 @@ describe('createLimits', () => {
           () => make(options as never),
           refusing('INVALID_ARGUMENT', /options are an object with/),
         )
-      assert.throws(
-        () => make({ stor: 1 } as never),
-        refusing('INVALID_ARGUMENT', /no option 'stor'; there are/),
-      )
+      assert.throws(() => make({ stor: 1 } as never), refusing('INVALID_ARGUMENT', /no option 'stor'[,;]/))
     }
     assert.throws(() => memoryStore({ retentionMs: -1 }), refusing('INVALID_ARGUMENT', /retentionMs/))
     assert.throws(() => memoryStore({ now: 5 as never }), refusing('INVALID_ARGUMENT', /now/))

@@ -141,7 +141,7 @@ const refusals: readonly Refusal[] = [
       'p.yaml': 'limits:\n  - { name: a, for: any, max: 5/day }\n  - name: a\n    for: any\n    max: 5/dya\n',
     },
     says: [
-      `p.yaml:5: limits[1].max: '5/dya' is not a window: write a whole count, a slash and a duration in ms s min h d day week month, such as 2/day or 100/30min`,
+      `p.yaml:5: limits[1].max: '5/dya' is not a window such as 2/day or 100/30min: a whole count, a slash, a duration in ms s min h d day week month`,
       'sluice.yaml:2: http.port: expected a whole number from 0 to 65535; this is "x"',
     ],
   },

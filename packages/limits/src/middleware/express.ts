@@ -48,10 +48,14 @@ export function createExpressLimiter<
   Request extends ExpressRequest = ExpressRequest,
   Response extends ExpressResponse = ExpressResponse,
 >(options: ExpressLimiterOptions<Request, Response>): ExpressLimiter<NoInfer<Request>, NoInfer<Response>> {
-  const guard = createGuard<Request>(options, {
-    address: (request) => request.ip,
-    user: (request) => (request as { readonly user?: unknown }).user,
-  })
+  const guard = createGuard<Request>(
+    options,
+    {
+      address: (request) => request.ip,
+      user: (request) => (request as { readonly user?: unknown }).user,
+    },
+    ['onRefused'],
+  )
   const { onRefused } = options
   return async (request, response, next) => {
     try {

@@ -43,10 +43,14 @@ export function createFastifyLimiter<
   Request extends FastifyRequestLike = FastifyRequestLike,
   Reply extends FastifyReplyLike = FastifyReplyLike,
 >(options: FastifyLimiterOptions<Request, Reply>): FastifyLimiter<NoInfer<Request>, NoInfer<Reply>> {
-  const guard = createGuard<Request>(options, {
-    address: (request) => request.ip,
-    user: (request) => (request as { readonly user?: unknown }).user,
-  })
+  const guard = createGuard<Request>(
+    options,
+    {
+      address: (request) => request.ip,
+      user: (request) => (request as { readonly user?: unknown }).user,
+    },
+    ['onRefused'],
+  )
   const { onRefused } = options
   return async (request, reply) => {
     const { fields, refusal } = await guard(request)

@@ -8,6 +8,7 @@ import { isUnavailable, LimitsError } from '../errors.ts'
 import { quotasOf, rateLimitField, rateLimitPolicyField, retryAfterSeconds, tightest } from '../headers.ts'
 import type { Limit } from '../limit.ts'
 import type { Limits } from '../limits.ts'
+import { checkNames, type Meant } from '../options.ts'
 import { clientOf } from './address.ts'
 
 type OrPromise<T> = T | Promise<T>
@@ -22,7 +23,7 @@ export interface GuardOptions<Request> {
   readonly rules: readonly Limit[] | ((request: Request) => OrPromise<readonly Limit[]>)
   /**
    * Whom a request counts for: its `ip`, its `user`, or what a function answers. A request without user, or for which
-   * the function answers undefined, counts for its address. Users and addresses cannot be taken for each other
+   * the function answers undefined or '', counts for its address. Users and addresses cannot be taken for each other
    * (`user:42`, `ip:203.0.113.7`); what a function answers is the subject as it is.
    *
    * @defaultValue 'ip'
@@ -108,11 +109,54 @@ const iana = 'https://iana.org/assignments/http-problem-types'
 /** Asked of clients while the store does not answer. */
 const unavailableForMs = 1_000
 
-/** @throws LimitsError `INVALID_ARGUMENT` for options that make no sense */
+const optionNames: readonly (keyof GuardOptions<unknown>)[] = [
+  'limits',
+  'rules',
+  'key',
+  'ipv6PrefixBits',
+  'weight',
+  'skip',
+  'rateLimitHeaders',
+  'xRateLimitHeaders',
+  'onUnavailable',
+]
+
+/** The words of express-rate-limit, @fastify/rate-limit, hono-rate-limiter and rate-limiter-flexible. */
+const meant: Meant = {
+  keyGenerator: 'key',
+  max: 'rules',
+  limit: 'rules',
+  points: 'rules',
+  duration: 'rules',
+  windowMs: 'rules',
+  timeWindow: 'rules',
+  store: 'limits',
+  redis: 'limits',
+  cost: 'weight',
+  allowList: 'skip',
+  ipv6Subnet: 'ipv6PrefixBits',
+  standardHeaders: 'rateLimitHeaders',
+  legacyHeaders: 'xRateLimitHeaders',
+  addHeaders: 'xRateLimitHeaders',
+  handler: 'onRefused',
+  message: 'onRefused',
+  statusCode: 'onRefused',
+  errorResponseBuilder: 'onRefused',
+  onExceeded: 'onRefused',
+  passOnStoreError: 'onUnavailable',
+  skipOnError: 'onUnavailable',
+}
+
+/**
+ * @param own the options that only the framework's own limiter has
+ * @throws LimitsError `INVALID_ARGUMENT` for options that make no sense
+ */
 export function createGuard<Request>(
   options: GuardOptions<Request>,
   whereabouts: Whereabouts<Request>,
+  own: readonly string[],
 ): (request: Request) => Promise<Verdict> {
+  checkNames(options, [...optionNames, ...own], meant)
   checkOptions(options)
   const { limits, rules, skip, weight = 1, onUnavailable = 'refuse' } = options
   return async (request) => {
@@ -136,9 +180,9 @@ async function subjectOf<Request>(
   { address, user }: Whereabouts<Request>,
 ): Promise<string> {
   if (typeof key === 'function') {
-    // Null too is what plain JavaScript answers for nobody.
-    const subject = (await key(request)) ?? undefined
-    if (subject !== undefined) return subject
+    // Null and an empty text too are what plain JavaScript answers for nobody.
+    const subject = await key(request)
+    if (subject !== undefined && subject !== null && subject !== '') return subject
   } else if (key === 'user') {
     const id = idOf(user(request))
     if (id !== undefined) return `user:${id}`

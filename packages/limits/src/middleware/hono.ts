@@ -44,7 +44,7 @@ export function createHonoLimiter<Context extends HonoContext = HonoContext>(
   options: HonoLimiterOptions<Context>,
 ): HonoLimiter<NoInfer<Context>> {
   const { onRefused, address = socketAddress } = options
-  const guard = createGuard<Context>(options, { address, user })
+  const guard = createGuard<Context>(options, { address, user }, ['onRefused', 'address'])
   return async (context, next) => {
     const { fields, refusal } = await guard(context)
     const answer = refusal === undefined ? undefined : await answerOf(refusal, context)

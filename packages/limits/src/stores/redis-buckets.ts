@@ -5,7 +5,7 @@ import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
 import type { BucketStore } from '../token-bucket.ts'
 import { msgpackReader } from './msgpack.ts'
-import * as source from './redis-bucket-script.ts'
+import { script, scriptSha } from './redis-bucket-script.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
 import { keyOf } from './redis-key.ts'
@@ -51,7 +51,7 @@ export function redisBuckets(client: RedisClient, options: RedisBucketsOptions =
   if (typeof prefix !== 'string') throw new LimitsError('INVALID_ARGUMENT', 'prefix is a text')
   if (now !== undefined && typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
-  const run = scriptRunner(client, source)
+  const run = scriptRunner(client, { script, scriptSha })
   const within = createDeadline(client, deadlineMs, onError)
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now())))
 

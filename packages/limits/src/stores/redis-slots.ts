@@ -11,7 +11,7 @@ import { msgpackReader } from './msgpack.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
 import type { Bytes } from './redis-reply.ts'
-import * as source from './redis-slots-script.ts'
+import { script, scriptSha } from './redis-slots-script.ts'
 
 export interface RedisSlotsOptions {
   /**
@@ -60,7 +60,7 @@ export function redisSlots(client: RedisClient, options: RedisSlotsOptions = {})
     refuse(`shards is a whole number from 1 to 1024, not ${shards}`)
   if (now !== undefined && typeof now !== 'function')
     refuse('now is a function that returns epoch milliseconds')
-  const run = scriptRunner(client, source)
+  const run = scriptRunner(client, { script, scriptSha })
   const within = createDeadline(client, deadlineMs, onError)
   const monotonicMs = now ?? (() => performance.now())
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now() * 1_000)))

@@ -12,7 +12,7 @@ import { createDeadline } from './redis-deadline.ts'
 import { createFallback, type OnUnavailable } from './redis-fallback.ts'
 import { keyOf } from './redis-key.ts'
 import { type Bytes, readBlock, readDecision } from './redis-reply.ts'
-import * as source from './redis-script.ts'
+import { script, scriptSha } from './redis-script.ts'
 import { boundedTerms, letters, writePlan, writeQuestion, writeTerms } from './redis-wire.ts'
 
 export interface RedisStoreOptions {
@@ -95,7 +95,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     refuse(`packedMaxBytes is a whole number of bytes, 64 or more, not ${packedMaxBytes}`)
   if (now !== undefined && typeof now !== 'function')
     refuse('now is a function that returns epoch milliseconds')
-  const run = scriptRunner(client, source)
+  const run = scriptRunner(client, { script, scriptSha })
   const within = createDeadline(client, deadlineMs, onError)
   const fallback = createFallback(onUnavailable)
   const keep = String(retentionMs)

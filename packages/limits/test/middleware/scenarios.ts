@@ -119,6 +119,11 @@ export function exercise(name: string, serve: Serve): void {
       for (const key of ['k1', 'k2']) assert.equal((await byKey.get({ 'x-api-key': key })).status, 200)
       assert.equal((await byKey.get({ 'x-api-key': 'k1' })).status, 429)
       assert.equal((await byKey.get()).status, 200)
+      assert.equal(
+        (await byKey.get({ 'x-api-key': '' })).status,
+        429,
+        'an empty key is nobody: the address counts',
+      )
       assert.equal(await limits.has('user:ada'), true)
       assert.equal(await limits.has('ip:127.0.0.1'), true)
       assert.equal(await limits.has('k1'), true)

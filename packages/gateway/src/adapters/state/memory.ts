@@ -2,7 +2,13 @@
  * The limiter's state in this process: a cache of facts from the store. A subject is filled from the record on the
  * first touch, and forgotten again when many others were touched since, so what waits costs disk and not memory.
  */
-import { createLimits, memoryStore, type RestoredEntry } from '@sluice/limits'
+import {
+  createLimits,
+  type FireOptions,
+  memoryStore,
+  type ReserveOptions,
+  type RestoredEntry,
+} from '@sluice/limits'
 import type { Advance, Booking, Clock, LimitRequest, LimitState, Subject } from '../../ports.ts'
 
 /** What the record says of a subject. */
@@ -184,7 +190,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   function reserve(request: LimitRequest): Booking {
     const { subject, id, rules } = request
-    const booking = limits.reserve(subject.key, rules, request)
+    const booking = limits.reserve(subject.key, rules, termsOf(request))
     if (booking.held && booking.at > clock.now()) note(subject, id, booking.at)
     return booking
   }
@@ -202,7 +208,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       cancelAll()
       const bookings = requests.map((request) =>
         limits.reserve(request.subject.key, request.rules, {
-          ...request,
+          ...termsOf(request),
           ...(notBefore === undefined ? {} : { notBefore }),
         }),
       )
@@ -231,7 +237,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     fire: (requests) =>
       each(requests, (request) => {
         const { subject, id, rules } = request
-        const { fired, at } = limits.fire(subject.key, id, rules, request)
+        const { fired, at } = limits.fire(subject.key, id, rules, releaseOf(request))
         note(subject, id, fired ? undefined : at)
         return { fired, at }
       }),
@@ -291,8 +297,26 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   /** Books and takes back within one turn of the event loop: the answer is that of `reserve`, and nobody sees it. */
   function preview(request: LimitRequest) {
     const id = `preview:${request.id}`
-    const booking = limits.reserve(request.subject.key, request.rules, { ...request, id })
+    const booking = limits.reserve(request.subject.key, request.rules, { ...termsOf(request), id })
     limits.cancel(request.subject.key, id)
     return booking
+  }
+}
+
+/** What the library is told of a reservation: it refuses names that it does not know. */
+function termsOf({ id, notBefore, forbidden, horizonMs }: LimitRequest): ReserveOptions {
+  const terms: { -readonly [Name in keyof ReserveOptions]: ReserveOptions[Name] } = { id }
+  if (notBefore !== undefined) terms.notBefore = notBefore
+  if (forbidden !== undefined) terms.forbidden = forbidden
+  if (horizonMs !== undefined) terms.horizonMs = horizonMs
+  return terms
+}
+
+/** Undefined where there is nothing to tell: most releases. */
+function releaseOf({ notBefore, forbidden }: LimitRequest): FireOptions | undefined {
+  if (notBefore === undefined && forbidden === undefined) return undefined
+  return {
+    ...(notBefore === undefined ? {} : { notBefore }),
+    ...(forbidden === undefined ? {} : { forbidden }),
   }
 }
