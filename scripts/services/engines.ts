@@ -1,4 +1,5 @@
 /** The engines that can be started here, one file each, and the environment by which tests find them. */
+import { startFaketime } from './faketime.ts'
 import { startMailServer } from './postfix.ts'
 import { startRedis } from './redis.ts'
 import { startRedisCluster } from './redis-cluster.ts'
@@ -17,5 +18,6 @@ export const engines: Readonly<Record<string, Engine>> = {
   'redis-cluster': { env: ['SLUICE_TEST_REDIS_CLUSTER'], start: startRedisCluster },
   'redis-sentinel': { env: ['SLUICE_TEST_REDIS_SENTINEL'], start: startRedisSentinel },
   valkey: { env: ['SLUICE_TEST_VALKEY'], start: startValkey },
+  faketime: { env: ['SLUICE_TEST_FAKETIME'], start: startFaketime },
   postfix: { env: ['SLUICE_TEST_SMTP', 'SLUICE_TEST_MAILDIR'], start: startMailServer },
 }

@@ -37,11 +37,12 @@ export interface Gateway {
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const surroundings = surroundingsOf(config, parts)
   const { clock, onTrouble } = surroundings
-  const bornAt = clock.now()
 
   const entrance = createEntrance(surroundings)
   const record = await openRecord(surroundings, entrance.timeCommit)
   const { store, ledger } = record
+  // From here on time is measured: before, the line of the process before was not known.
+  const bornAt = clock.now()
   const admission = createAdmission(surroundings, record)
   const { gate, jobs, platform, schedule, unserved, queue, state } = admission
   const templates = parts.templates ?? loadTemplates(config)
@@ -85,6 +86,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await gate.movingUp.stop()
       await unserved.stop()
       await Promise.all([queue.close(), state.close()])
+      await record.stopTimeLine()
       await store.close()
     },
   }

@@ -39,11 +39,28 @@ export type {
 // ---- time and chance
 
 export interface Clock {
+  /**
+   * The instant on the line of this process: like epoch milliseconds, but it never steps. All that is stored or
+   * measured is on this line.
+   */
   now(): number
+  /**
+   * By how many ms the wall clock is ahead of the line: what people read is an instant of the line and this, what they
+   * write is that less this. Absent: it never steps, as in virtual time.
+   */
+  aheadMs?(): number
   /** Calls back once `now()` has reached the instant; the returned function calls it off. */
   at(instant: number, callback: () => void): () => void
   /** Calls back after what has already arrived is handled: the moment at which a group commit is written. */
   soon(callback: () => void): void
+}
+
+/** How the line of a process stood when it was last kept. */
+export interface TimeLine {
+  /** An instant that it had reached. */
+  readonly at: number
+  /** By how much the wall clock was ahead. */
+  readonly aheadMs: number
 }
 
 export interface Random {
@@ -312,6 +329,9 @@ export interface Store {
   content(tenant: string, id: string): Promise<SharedContent | undefined>
   /** The contents to which something refers that has not ended. */
   waitingContents(): Promise<readonly WaitingContent[]>
+  /** What was kept last, by this process or the one before. */
+  timeLine(): Promise<TimeLine | undefined>
+  keepTimeLine(line: TimeLine): Promise<void>
   /** Whether it can be read and written now; throws what is wrong. */
   ping(): Promise<void>
   /**

@@ -62,6 +62,8 @@ export interface SiteOptions {
   readonly policy?: object
   /** Holds everything. @defaultValue a temporary one, removed with the test */
   readonly folder?: string
+  /** More of its environment. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 type Cleanup = Pick<TestContext, 'after'>
@@ -83,7 +85,7 @@ export async function createSite(t: Cleanup, options: SiteOptions = {}): Promise
   function launch(): ChildProcess {
     const started = spawn(process.execPath, [launcher, 'serve', '--config', join(folder, 'sluice.yaml')], {
       cwd: folder,
-      env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '' },
+      env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     for (const stream of [started.stdout!, started.stderr!])

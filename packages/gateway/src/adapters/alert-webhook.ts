@@ -34,8 +34,9 @@ export function createAlertWebhook({ url, secret, clock, onTrouble }: AlertWebho
   const closing = new AbortController()
 
   async function post(alert: Alert): Promise<void> {
-    const body = JSON.stringify({ ...alert, at: new Date(alert.at), ...untilOf(alert) })
-    const timestamp = Math.floor(clock.now() / 1_000)
+    const aheadMs = clock.aheadMs?.() ?? 0
+    const body = JSON.stringify({ ...alert, at: new Date(alert.at + aheadMs), ...untilOf(alert, aheadMs) })
+    const timestamp = Math.floor((clock.now() + aheadMs) / 1_000)
     const response = await fetch(url, {
       method: 'POST',
       redirect: 'manual',
@@ -102,6 +103,6 @@ export function createAlertWebhook({ url, secret, clock, onTrouble }: AlertWebho
   }
 }
 
-function untilOf({ until }: Alert): { readonly until?: Date } {
-  return until === undefined ? {} : { until: new Date(until) }
+function untilOf({ until }: Alert, aheadMs: number): { readonly until?: Date } {
+  return until === undefined ? {} : { until: new Date(until + aheadMs) }
 }

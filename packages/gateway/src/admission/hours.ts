@@ -39,7 +39,8 @@ interface Covered {
   readonly intervals: readonly { readonly from: number; readonly to: number }[]
 }
 
-export function createHours(policy: Policy): Hours {
+/** @param aheadMs how far the wall clock, by which people live, is ahead of the line of the instants */
+export function createHours(policy: Policy, aheadMs: () => number = () => 0): Hours {
   const cache = new Map<string, Covered>()
   const spanMs = policy.maxDelayMs + 2 * dayMs
 
@@ -59,6 +60,12 @@ export function createHours(policy: Policy): Hours {
     return covered
   }
 
+  /** Intervals of the wall clock on the line of the process. */
+  function onLine(intervals: Covered['intervals']): Covered['intervals'] {
+    const ahead = aheadMs()
+    return ahead === 0 ? intervals : intervals.map(({ from, to }) => ({ from: from - ahead, to: to - ahead }))
+  }
+
   const rulesOf = (asking: Countable, person: Recipient | null): readonly QuietRule[] => {
     const timeZone = asking.to.timeZone ?? person?.timeZone
     const phone = timeZone === undefined ? (asking.to.phone ?? person?.phone) : undefined
@@ -75,7 +82,7 @@ export function createHours(policy: Policy): Hours {
     forbidden(asking, person, from) {
       const rules = rulesOf(asking, person)
       if (rules.length === 0) return undefined
-      const { intervals } = covering(rules, from)
+      const intervals = onLine(covering(rules, from + aheadMs()).intervals)
       if (policy.spreadMs === 0) return intervals
       return intervals.map((interval, index) => {
         // Never into the next forbidden hours: of a break shorter than the spread all of it is used.
@@ -86,7 +93,8 @@ export function createHours(policy: Policy): Hours {
     },
     reasonAt(asking, person, instant) {
       // The hours that end last are those that made it wait.
-      const holding = rulesOf(asking, person).filter(({ spec }) => isQuiet(instant, spec))
+      const ahead = aheadMs()
+      const holding = rulesOf(asking, person).filter(({ spec }) => isQuiet(instant + ahead, spec))
       return (holding.find((rule) => rule.reason === 'quiet_hours') ?? holding[0])?.reason
     },
     reasonUntil(asking, person, instant) {

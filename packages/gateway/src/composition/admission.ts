@@ -33,7 +33,7 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
   }
   const onOutdated = (subject: Subject): void => onFreed([subject])
   const state = createMemoryState({ clock, marginMs, factsOf, onOutdated })
-  const hours = createHours(policy)
+  const hours = createHours(policy, () => clock.aheadMs?.() ?? 0)
   const book = createBook({ state, policy, hours, clock, onFreed })
 
   // The limits of tenants and modules, and the way back for what anybody held in any limit.

@@ -63,7 +63,16 @@ export async function createDispatch(
     dispatcher.changed(pool)
   }
   const pools = config.pools.map((pool) =>
-    createPool(pool, { providers, hub }, { marginMs, now: clock.now(), onChange, keep: keeper.changed }),
+    createPool(
+      pool,
+      { providers, hub },
+      {
+        marginMs,
+        now: clock.now(),
+        onChange,
+        keep: keeper.changed,
+      },
+    ),
   )
 
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
@@ -77,7 +86,11 @@ export async function createDispatch(
     people,
     contents,
     agenda: schedule,
-    composer: { templates, ...(links.urlFor === undefined ? {} : { unsubscribeUrl: links.urlFor }) },
+    composer: {
+      templates,
+      aheadMs: clock.aheadMs,
+      ...(links.urlFor === undefined ? {} : { unsubscribeUrl: links.urlFor }),
+    },
     clock,
     random,
     settle,

@@ -46,9 +46,10 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
     timeCommit: (): (() => void) => server?.metrics.timeCommit() ?? untimed,
     /** Answers the address. */
     async open({ record, admission, dispatch, templates, links, pools }: Inside): Promise<string> {
-      const [{ createHttpServer }, { limitHeaders }] = await Promise.all([
+      const [{ createHttpServer }, { limitHeaders }, { aheadOf }] = await Promise.all([
         import('../intake/server.ts'),
         import('../intake/limit-headers.ts'),
+        import('../intake/wall-time.ts'),
       ])
       const { gate, jobs, queue, platform } = admission
       const authenticate = await createDoorkeeper()
@@ -77,7 +78,7 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
         requestRatesOf: (tenant) => requestRates(tenantOf(config.tenants, tenant)),
         limitHeaders: (caller) => {
           const usage = platform.usage(caller)
-          const headers = (rows: readonly PlatformUsage[]) => limitHeaders(rows, clock.now())
+          const headers = (rows: readonly PlatformUsage[]) => limitHeaders(rows, clock.now(), aheadOf(clock))
           return usage instanceof Promise ? usage.then(headers) : headers(usage)
         },
       })

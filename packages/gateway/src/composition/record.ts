@@ -7,24 +7,29 @@ import { createLedger } from '../delivery/ledger.ts'
 import type { Contents, Ledger } from '../doors.ts'
 import type { Store } from '../ports.ts'
 import type { Surroundings } from './surroundings.ts'
+import { continueTimeLine } from './time-line.ts'
 
 export interface OnRecord {
   readonly store: Store
   readonly ledger: Ledger
   readonly people: PeopleCache
   readonly contents: Contents
+  /** To be called before the store is closed. */
+  readonly stopTimeLine: () => Promise<void>
 }
 
 export async function openRecord(
-  { config, parts, clock }: Surroundings,
+  surroundings: Surroundings,
   timeCommit: () => () => void,
 ): Promise<OnRecord> {
+  const { config, parts, clock } = surroundings
   const store = parts.store ?? (await createSqliteStore({ path: config.store.path, clock }))
+  const stopTimeLine = await continueTimeLine(surroundings, store)
   const ledger = await createLedger({
     store,
     clock,
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
     timeCommit,
   })
-  return { store, ledger, people: createPeople({ store }), contents: createContents({ store }) }
+  return { store, ledger, people: createPeople({ store }), contents: createContents({ store }), stopTimeLine }
 }

@@ -14,6 +14,7 @@ import type { Lease } from './lease.ts'
 import { type Composer, compose } from './message.ts'
 import type { Outlet } from './outlet.ts'
 import type { Repetitions } from './repetition.ts'
+import { retryAfterOnLine } from './retry.ts'
 import type { Settlements } from './settlement.ts'
 import type { Underway } from './underway.ts'
 
@@ -103,11 +104,12 @@ class Call {
     }
   }
 
-  answered(result: SendResult): void {
+  answered(answer: SendResult): void {
     const { lease, notification } = this.#departure
     const { clock, settlements, onTrouble } = this.#options
     try {
       const now = clock.now()
+      const result = retryAfterOnLine(answer, clock.aheadMs?.() ?? 0)
       this.#departure.end()
       const tookMs = now - this.#departure.at
       lease.judge(now, result, tookMs)

@@ -8,6 +8,8 @@ export interface Composer {
   readonly templates: Templates
   /** Where one click ends such mail; absent without a public address. */
   readonly unsubscribeUrl?: (notification: Notification) => string
+  /** How far the wall clock is ahead, by which providers read an end. @defaultValue 0 */
+  readonly aheadMs?: (() => number) | undefined
 }
 
 /** `payload` is the whole content. Throws INVALID_REQUEST where the template cannot be rendered. */
@@ -36,7 +38,7 @@ export function compose(
     priority,
   }
   if (data !== undefined) message.data = data
-  if (expiresAt !== undefined) message.expiresAt = expiresAt
+  if (expiresAt !== undefined) message.expiresAt = expiresAt + (composer.aheadMs?.() ?? 0)
   if (unsubscribeUrl !== undefined) message.unsubscribeUrl = unsubscribeUrl
   return message
 }

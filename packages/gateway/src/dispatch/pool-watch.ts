@@ -16,7 +16,7 @@ export interface WatchLog {
 export interface PoolWatchOptions {
   readonly alerts: Alerts | undefined
   readonly random: Pick<Random, 'id'>
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
   readonly log: WatchLog
 }
 
@@ -41,6 +41,8 @@ export function createPoolWatch({ alerts, random, clock, log }: PoolWatchOptions
     return changes
   }
 
+  const inWallTime = (instant: number): Date => new Date(instant + (clock.aheadMs?.() ?? 0))
+
   function tell(type: Alert['type'], pool: Pool, account: string, until?: number): void {
     const at = clock.now()
     const { channel, provider } = pool
@@ -57,16 +59,16 @@ export function createPoolWatch({ alerts, random, clock, log }: PoolWatchOptions
         case 'blocked': {
           const { note } = change.retryAfter
           const said = note === undefined ? {} : { retryAfter: note }
-          log.warn({ ...fields, ...said, until: new Date(change.until) }, 'account blocked by a 429')
+          log.warn({ ...fields, ...said, until: inWallTime(change.until) }, 'account blocked by a 429')
           break
         }
         case 'opened':
           if (open.has(account)) {
-            log.info({ ...fields, until: new Date(change.until) }, 'account stays out: its probe failed')
+            log.info({ ...fields, until: inWallTime(change.until) }, 'account stays out: its probe failed')
             break
           }
           open.add(account)
-          log.warn({ ...fields, until: new Date(change.until) }, 'account taken out: too many calls failed')
+          log.warn({ ...fields, until: inWallTime(change.until) }, 'account taken out: too many calls failed')
           tell('account.opened', pool, id, change.until)
           break
         case 'closed':

@@ -1,4 +1,5 @@
 /** When to try again: what a provider asked for, or exponential backoff with full jitter. Pure. */
+import type { SendResult } from '../ports.ts'
 
 export interface RetryPolicy {
   /** @defaultValue 1_000 ms */
@@ -89,4 +90,16 @@ export function parseRetryAfter(value: string | undefined, now: number, defaultM
     return { ms: defaultMs, note: 'invalid' }
   }
   return ms > dayMs ? { ms: dayMs, note: 'clamped' } : { ms }
+}
+
+/** A date that a provider wrote by its wall clock, on the line of the process; what is no date stays. */
+export function retryAfterOnLine(result: SendResult, aheadMs: number): SendResult {
+  if (aheadMs === 0 || !('retryAfter' in result) || result.retryAfter === undefined) return result
+  const text = result.retryAfter.trim()
+  if (!httpDate.test(text)) return result
+  const instant = Date.parse(text.endsWith('GMT') ? text : `${text} GMT`)
+  if (Number.isNaN(instant)) return result
+  // A date has whole seconds: never earlier than was asked.
+  const onLine = new Date(Math.ceil((instant - aheadMs) / 1_000) * 1_000)
+  return { ...result, retryAfter: onLine.toUTCString() }
 }

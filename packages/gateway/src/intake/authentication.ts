@@ -7,12 +7,13 @@ import { hash } from 'node:crypto'
 import { SluiceError } from '../errors.ts'
 import type { Claims, Clock, Tokens } from '../ports.ts'
 import { type Authenticate, type Identity, isName, nameMax, type WithHeaders } from './identity.ts'
+import { aheadOf } from './wall-time.ts'
 
 export interface AuthenticationOptions {
   readonly tokens: Pick<Tokens, 'verify'>
   /** What claims are called; `a.b` is also the `b` inside of `a`. */
   readonly claims: { readonly tenant: string; readonly module: string; readonly scope: string }
-  readonly clock: Pick<Clock, 'now'>
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
   /** How long a token is not verified again; a key that is withdrawn works that long. @defaultValue 60_000 ms */
   readonly rememberedMs?: number
   /** How many tokens are remembered; the one not seen for longest goes first. @defaultValue 10_000 */
@@ -33,7 +34,7 @@ export function createAuthenticate(options: AuthenticationOptions): Authenticate
   const remembered = new Map<string, Remembered>()
 
   async function verify(token: string, key: string): Promise<Identity> {
-    const identity = identityOf(await tokens.verify(token), names)
+    const identity = identityOf(await tokens.verify(token), names, aheadOf(clock))
     const until = Math.min(clock.now() + rememberedMs, identity.expiresAtMs!)
     remembered.set(key, { identity, until })
     if (remembered.size > rememberedMax) remembered.delete(remembered.keys().next().value!)
@@ -75,13 +76,14 @@ function tokenOf(header: string | undefined): string {
   return token
 }
 
-function identityOf(claims: Claims, names: AuthenticationOptions['claims']): Identity {
+/** Its end is given by the wall clock, and kept on the line of the process. */
+function identityOf(claims: Claims, names: AuthenticationOptions['claims'], aheadMs: number): Identity {
   const { sub, exp } = claims
   return {
     tenant: nameOf(claims, names.tenant),
     module: nameOf(claims, names.module),
     scopes: readScopes(claimOf(claims, names.scope)),
-    expiresAtMs: Math.min((exp as number) * 1_000, lastInstantMs),
+    expiresAtMs: Math.min((exp as number) * 1_000 - aheadMs, lastInstantMs),
     ...(typeof sub === 'string' && sub !== '' ? { subject: sub } : {}),
   }
 }

@@ -44,8 +44,11 @@ const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof C
 /** A notification without its recipient: what all recipients of a batch have in common. */
 export type Common = Omit<Draft, 'to' | 'job'>
 
-/** Throws INVALID_REQUEST with every fault. */
-export function readMessage(body: Message, now: number, offer: Offer): Common {
+/**
+ * Throws INVALID_REQUEST with every fault.
+ * @param aheadMs how far the wall clock, by which clients write instants, is ahead of the line of `now`
+ */
+export function readMessage(body: Message, now: number, offer: Offer, aheadMs = 0): Common {
   const { channel, template, content } = body
   const faults: FieldError[] = []
   if (!offer.channels.has(channel)) {
@@ -68,8 +71,8 @@ export function readMessage(body: Message, now: number, offer: Offer): Common {
   ) {
     faults.push({ path: '/template', message: `has no subject for ${channel}, and its provider needs one` })
   }
-  const sendAt = body.sendAt === undefined ? undefined : parseInstant(body.sendAt)
-  const expiresAt = body.expiresAt === undefined ? undefined : parseInstant(body.expiresAt)
+  const sendAt = body.sendAt === undefined ? undefined : parseInstant(body.sendAt) - aheadMs
+  const expiresAt = body.expiresAt === undefined ? undefined : parseInstant(body.expiresAt) - aheadMs
   if (expiresAt !== undefined && expiresAt <= now)
     faults.push({ path: '/expiresAt', message: 'must not be in the past' })
   if (faults.length > 0) throw invalidRequest(faults)

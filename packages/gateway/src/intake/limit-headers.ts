@@ -1,13 +1,13 @@
 /**
  * What the limits of a tenant and its module leave, as headers: `X-RateLimit-*` with seconds since the epoch, and the
- * IETF draft's fields, whose form is the library's. Pure.
+ * IETF draft's fields, whose form is the library's, in seconds from now. Pure.
  */
 import { type Quota, rateLimitField, rateLimitPolicyField, tightest } from '@sluice/limits'
 import type { PlatformUsage } from '../doors.ts'
 
 type Headers = Readonly<Record<string, string>>
 
-export function limitHeaders(usage: readonly PlatformUsage[], now: number): Headers {
+export function limitHeaders(usage: readonly PlatformUsage[], now: number, aheadMs = 0): Headers {
   if (usage.length === 0) return {}
   const headers: Record<string, string> = {}
   const rows: PlatformUsage[] = []
@@ -22,7 +22,7 @@ export function limitHeaders(usage: readonly PlatformUsage[], now: number): Head
     rows.push(row)
   }
   const quotas = usage.map(quotaOf)
-  headers['x-ratelimit-reset'] = String(Math.ceil(tightest(rows)!.resetAt / 1_000))
+  headers['x-ratelimit-reset'] = String(Math.ceil((tightest(rows)!.resetAt + aheadMs) / 1_000))
   headers['ratelimit-policy'] = rateLimitPolicyField(quotas)
   headers.ratelimit = rateLimitField(quotas, now)
   return headers

@@ -207,7 +207,7 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
     ...batchRoutes({ ...options, offer, idempotency, bodyMaxBytes: config.batchBodyMaxBytes }),
     ...jobRoutes(options),
     ...recipientRoutes({ ...options, editor }),
-    ...operationRoutes({ ...options, idempotency, now: () => clock.now() }),
+    ...operationRoutes({ ...options, idempotency }),
     ...probeRoutes({ store, isClosing, metrics, pools: options.pools }),
     ...(links?.urlFor === undefined ? [] : unsubscribeRoutes({ links, editor })),
     ...(options.webSocket === undefined ? [] : webSocketRoutes()),

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createHours } from '../../src/admission/hours.ts'
+import { compilePolicy } from '../../src/policy/compile.ts'
 import { createHarness, day, hour, minute } from '../harness.ts'
 
 const push = { channel: 'push', content: { text: 'x' } } as const
@@ -207,4 +209,17 @@ test('a text to a number without a time zone leaves when it is legal in every zo
   assert.equal(await due({ id: 'e', phone: '+12125550123' }), '24T18:00 legal_hours')
   await harness.check()
   await harness.stop()
+})
+
+test('the hours of people are those of the wall clock, also when it has stepped since the start', () => {
+  const asking = { id: 'n', ...push, to: rome('ada'), tenant: 't', module: 'm', category: 'product' } as never
+  let ahead = 0
+  const hours = createHours(compilePolicy(policy(night)), () => ahead)
+  const instant = at('2026-11-21T20:30:00Z')
+  const ends = () => hours.forbidden(asking, null, instant)?.find(({ to }) => to > instant)
+  assert.equal(hours.reasonAt(asking, null, instant), undefined)
+  assert.equal(ends()!.from, at('2026-11-21T21:00:00Z'))
+  ahead = hour
+  assert.equal(hours.reasonAt(asking, null, instant), 'quiet_hours')
+  assert.deepEqual([ends()!.from, ends()!.to], [at('2026-11-21T20:00:00Z'), at('2026-11-22T06:00:00Z')])
 })

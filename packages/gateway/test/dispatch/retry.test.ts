@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { backoffMs, defaultRetryPolicy, parseRetryAfter } from '../../src/dispatch/retry.ts'
+import { backoffMs, defaultRetryPolicy, parseRetryAfter, retryAfterOnLine } from '../../src/dispatch/retry.ts'
+import type { SendResult } from '../../src/ports.ts'
 
 const now = Date.UTC(2026, 10, 21, 12, 0, 0)
 
@@ -33,4 +34,15 @@ test('backoff doubles its bound, never passes the cap, and chance fills the whol
   assert.equal(backoffMs(defaultRetryPolicy, 1, 0.5), 500)
   assert.equal(backoffMs(defaultRetryPolicy, 3, 0.5), 2_000)
   assert.equal(backoffMs(defaultRetryPolicy, 30, 0.999_999_9) < defaultRetryPolicy.capMs, true)
+})
+
+test('a date in Retry-After is by the wall clock, and seconds are seconds', () => {
+  const limited = (retryAfter: string): SendResult => ({ outcome: 'rate_limited', retryAfter, detail: '429' })
+  const date = 'Sat, 21 Nov 2026 12:00:30 GMT'
+  assert.deepEqual(retryAfterOnLine(limited(date), 0), limited(date))
+  assert.deepEqual(retryAfterOnLine(limited(date), 3_600_000), limited('Sat, 21 Nov 2026 11:00:30 GMT'))
+  assert.deepEqual(retryAfterOnLine(limited(date), -400), limited('Sat, 21 Nov 2026 12:00:31 GMT'))
+  for (const other of ['30', 'soon'])
+    assert.deepEqual(retryAfterOnLine(limited(other), 7_000), limited(other))
+  assert.deepEqual(retryAfterOnLine({ outcome: 'delivered' }, 7_000), { outcome: 'delivered' })
 })

@@ -3,7 +3,8 @@ import type { Clock, Hub, Provider } from '../../ports.ts'
 import { discreet } from './discreet.ts'
 
 export interface ProviderSurroundings {
-  readonly clock: Clock
+  /** The wall clock: providers read what is dated by it. */
+  readonly clock: Pick<Clock, 'now'>
   /** Whether an address that came with a request may lead into a private network. */
   readonly allowPrivate: boolean
   /** From a call to its result, ms: the longest that a pool of it allows. */

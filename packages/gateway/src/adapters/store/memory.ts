@@ -31,9 +31,11 @@ import type {
   Store,
   StoredAnswer,
   Tally,
+  TimeLine,
   WaitingContent,
 } from '../../ports.ts'
 import { admissionOf } from './admission.ts'
+import { MemoryAccounts } from './memory-accounts.ts'
 import { ofPerson, ofTenant, orderOf, waits } from './memory-admissions.ts'
 import { MemoryCounts } from './memory-counts.ts'
 import { MemoryItems } from './memory-items.ts'
@@ -55,7 +57,8 @@ class MemoryStore implements Store {
   readonly #recipients = new Map<string, Recipient>()
   readonly #answers = new Map<string, StoredAnswer>()
   readonly #jobs = new MemoryJobs()
-  readonly #accounts = new Map<string, AccountRecord>()
+  readonly #accounts = new MemoryAccounts()
+  #timeLine: TimeLine | undefined
   readonly #open = new Map<string, Digest>()
   readonly #items = new MemoryItems()
   readonly #closing = new Heap<Digest>()
@@ -89,16 +92,8 @@ class MemoryStore implements Store {
     if (answer !== undefined) this.#answers.set(answerKey(answer), answer)
     for (const write of jobs) this.#counts.job(write)
     for (const write of jobs) this.#jobs.write(write)
-    for (const record of change.accounts ?? []) this.#writeAccount(record)
+    for (const record of change.accounts ?? []) this.#accounts.write(record)
     return applied
-  }
-
-  #writeAccount(record: AccountRecord): void {
-    const key = keyOf(record.channel, record.provider, record.account)
-    const { blockedUntil, breaker, use } = record
-    const isEmpty = blockedUntil === undefined && breaker === undefined && use === undefined
-    if (isEmpty) this.#accounts.delete(key)
-    else this.#accounts.set(key, record)
   }
 
   #conflictsOf(change: Change): string[] {
@@ -354,7 +349,13 @@ class MemoryStore implements Store {
   }
 
   async accounts(): Promise<readonly AccountRecord[]> {
-    return [...this.#accounts.values()]
+    return this.#accounts.all()
+  }
+
+  timeLine = async (): Promise<TimeLine | undefined> => this.#timeLine
+
+  async keepTimeLine(line: TimeLine): Promise<void> {
+    this.#timeLine = line
   }
 
   async tallies(): Promise<readonly Tally[]> {

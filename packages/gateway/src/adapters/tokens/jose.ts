@@ -58,7 +58,7 @@ export function createTokens(options: TokensOptions): Tokens {
   }
 
   async function verifyBy(key: Key, token: string): Promise<JWTPayload> {
-    const now = clock.now()
+    const now = clock.now() + (clock.aheadMs?.() ?? 0)
     const checks: JWTVerifyOptions = {
       algorithms: [...algorithms],
       issuer,

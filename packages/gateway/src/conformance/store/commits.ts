@@ -264,6 +264,13 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.accounts(), [open])
   })
 
+  test('keeps how the line of time stands', async (store) => {
+    assert.equal(await store.timeLine(), undefined)
+    await store.keepTimeLine({ at: epoch, aheadMs: -3_600_000 })
+    await store.keepTimeLine({ at: epoch + 1, aheadMs: 0 })
+    assert.deepEqual(await store.timeLine(), { at: epoch + 1, aheadMs: 0 })
+  })
+
   test('keeps the use of accounts with what else is known, as long as there is any', async (store) => {
     const account = { channel: 'email', provider: 'smtp', account: 'a' } as const
     const calls = Array.from({ length: 300 }, (_, slice) => [epoch + slice * 36_000, 7] as const)

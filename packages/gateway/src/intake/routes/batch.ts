@@ -26,6 +26,7 @@ import type { Answer, Idempotency, Keep } from '../idempotency.ts'
 import { basePath, type Route } from '../route.ts'
 import { type BatchBody, type BatchRecipient, batchBody, recipientsMax } from '../schema.ts'
 import { compileCheck, invalidRequest } from '../validation.ts'
+import { aheadOf, inWallTime } from '../wall-time.ts'
 import { headed } from './notifications.ts'
 
 /** Above it a batch is a job in the background. */
@@ -69,7 +70,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     const isLarge = bodyBytes > sliceBytes
     if (isLarge) await pause()
     const { body, misspelt } = readBody(request.body)
-    const message = readMessage(body, clock.now(), offer)
+    const message = readMessage(body, clock.now(), offer, aheadOf(clock))
     checkData(message.data, bodyBytes, offer)
     if (isLarge) await pause()
     const contentBytes = bytesOf({ ...(message.content && { content: message.content }) })
@@ -156,15 +157,15 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     const { entries } = batch
     if (entries.length > answeredMax) return openJob(request, batch, keep)
     const drafts = entries.flatMap((entry) => ('draft' in entry ? [entry.draft] : []))
-    if (drafts.length === 0) return answerOf(entries, [])
+    if (drafts.length === 0) return answerOf(entries, [], aheadOf(clock))
     const results = await gate.admit({
       caller: request.caller,
       drafts,
       ...(keep === undefined
         ? {}
-        : { answer: (results: readonly Admitted[]) => keep(answerOf(entries, results)) }),
+        : { answer: (results: readonly Admitted[]) => keep(answerOf(entries, results, aheadOf(clock))) }),
     })
-    return answerOf(entries, results)
+    return answerOf(entries, results, aheadOf(clock))
   }
 
   return [
@@ -201,7 +202,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
         const answer = await idempotency.once(request, async (keep) =>
           accept(request, await readBatch(request), keep),
         )
-        return headed(reply, answer, clock.now())
+        return headed(reply, answer, clock.now() + aheadOf(clock))
       },
     },
   ]
@@ -279,13 +280,13 @@ function refusalOf(recipient: string, { code, message }: SluiceError): Refusal {
   return { recipient, code, detail: message }
 }
 
-function answerOf(entries: readonly Entry[], results: readonly Admitted[]): Answer {
+function answerOf(entries: readonly Entry[], results: readonly Admitted[], aheadMs: number): Answer {
   let next = 0
   const texts = entries.map((entry) => {
     if ('refusal' in entry) return JSON.stringify(entry.refusal)
     const result = results[next++]!
     const recipient = entry.draft.to.id
-    if (result.ok) return resultText(recipient, result.notification)
+    if (result.ok) return resultText(recipient, inWallTime(result.notification, aheadMs))
     if (result.error instanceof SluiceError) return JSON.stringify(refusalOf(recipient, result.error))
     throw result.error
   })

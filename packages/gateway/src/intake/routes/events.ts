@@ -11,6 +11,7 @@ import { eventAnswer } from '../answer.ts'
 import { operatorScope } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'
 import { eventsQuery } from '../schema.ts'
+import { aheadOf, eventInWallTime } from '../wall-time.ts'
 
 export interface EventRoutesOptions {
   readonly ledger: Pick<Ledger, 'subscribe'>
@@ -53,7 +54,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
     let text: string | undefined
     for (const reader of readers) {
       if (reader.tenant !== undefined && reader.tenant !== happening.notification.tenant) continue
-      text ??= eventText(happening)
+      text ??= eventText(happening, aheadOf(clock))
       reader.send(text)
     }
   }
@@ -195,7 +196,7 @@ class Reader {
   }
 }
 
-function eventText({ notification, events }: Happening): string {
+function eventText({ notification, events }: Happening, aheadMs: number): string {
   const { id, tenant, module, to, channel, category, priority, template, actor } = notification
   const about = {
     notificationId: id,
@@ -210,7 +211,7 @@ function eventText({ notification, events }: Happening): string {
   }
   let text = ''
   for (const event of events) {
-    text += `event: state\ndata: ${JSON.stringify({ ...about, ...eventAnswer(event) })}\n\n`
+    text += `event: state\ndata: ${JSON.stringify({ ...about, ...eventAnswer(eventInWallTime(event, aheadMs)) })}\n\n`
   }
   return text
 }

@@ -16,6 +16,7 @@ import { basePath, type Route } from '../route.ts'
 import { idParams, type ListFilter, listQuery, type NotificationBody, notificationBody } from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
 import { invalidRequest } from '../validation.ts'
+import { aheadOf, decisionInWallTime, inWallTime } from '../wall-time.ts'
 
 export interface NotificationRoutesOptions {
   readonly gate: Pick<Gate, 'admit' | 'preview' | 'cancel'>
@@ -36,7 +37,10 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
   /** At once where nobody has to be asked for an address. */
   function readDraft(request: FastifyRequest): Draft | Promise<Draft> {
     const body = request.body as NotificationBody
-    const draft: Draft = { to: readRecipient(body.recipient), ...readMessage(body, clock.now(), offer) }
+    const draft: Draft = {
+      to: readRecipient(body.recipient),
+      ...readMessage(body, clock.now(), offer, aheadOf(clock)),
+    }
     checkData(draft.data, request.bodyBytes?.length ?? 0, offer)
     return hasAddress(draft, offer) ? draft : addressed(draft, request.caller.tenant)
   }
@@ -53,12 +57,15 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     return job !== undefined && !knowsJobOf(caller, job)
   }
 
+  const answerTo = (result: Admitted): Answer =>
+    admittedAnswer(result, overLimitStatus, clock.now(), aheadOf(clock))
+
   async function accept(request: FastifyRequest, keep: Keep | undefined): Promise<Answer> {
     const { caller } = request
     const drafts = [await readDraft(request)]
     if (keep === undefined) {
       const [result] = await gate.admit({ caller, drafts })
-      return admittedAnswer(result!, overLimitStatus, clock.now())
+      return answerTo(result!)
     }
     // What is kept is what is answered, to the letter: a commit that is tried again makes it anew.
     let answer: Answer | undefined
@@ -66,11 +73,11 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       caller,
       drafts,
       answer: ([result]) => {
-        answer = admittedAnswer(result!, overLimitStatus, clock.now())
+        answer = answerTo(result!)
         return keep(answer)
       },
     })
-    return answer ?? admittedAnswer(result!, overLimitStatus, clock.now())
+    return answer ?? answerTo(result!)
   }
 
   return [
@@ -103,7 +110,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
         const startedAt = performance.now()
         const answer = await idempotency.once(request, (keep) => accept(request, keep))
         onAccepted(performance.now() - startedAt)
-        return headed(reply, answer, clock.now())
+        return headed(reply, answer, clock.now() + aheadOf(clock))
       },
     },
     {
@@ -121,7 +128,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
         const asked = await readDraft(request)
         const { draft, decision } = await gate.preview(request.caller, asked)
         return {
-          ...decisionAnswer(decision),
+          ...decisionAnswer(decisionInWallTime(decision, aheadOf(clock))),
           channel: draft.channel === asked.channel ? undefined : draft.channel,
         }
       },
@@ -136,9 +143,17 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       answers: { 200: { description: 'A page of them', schema: notificationPage } },
       problems: ['STORE_UNAVAILABLE'],
       async handle(request) {
-        const query = readListQuery(request.caller.tenant, request.query as ListFilter & { limit: number })
+        const query = readListQuery(
+          request.caller.tenant,
+          request.query as ListFilter & { limit: number },
+          aheadOf(clock),
+        )
         if (await isOfAnotherModule(request.caller, query.stored.job)) return { items: [], nextCursor: null }
-        return pageAnswer(await store.list(query.stored), { ledger, caller: request.caller }, query.asked)
+        return pageAnswer(
+          await store.list(query.stored),
+          { ledger, clock, caller: request.caller },
+          query.asked,
+        )
       },
     },
     {
@@ -154,7 +169,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
         const recorded = await store.notification(request.caller.tenant, id)
         if (recorded === undefined)
           throw new SluiceError('NOT_FOUND', 'There is no notification with this id.')
-        return notificationAnswer(shown(recorded, ledger), request.caller)
+        return notificationAnswer(inWallTime(shown(recorded, ledger), aheadOf(clock)), request.caller)
       },
     },
     {
@@ -176,11 +191,11 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
 }
 
 /** 202, or 429 for what was accepted behind a limit of its tenant or module. */
-function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: number): Answer {
+function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: number, aheadMs: number): Answer {
   if (!result.ok) throw result.error
   const { notification, queuedBehind } = result
   if (queuedBehind === undefined || overLimitStatus === 202) {
-    return { status: 202, body: acceptedText(notification) }
+    return { status: 202, body: acceptedText(inWallTime(notification, aheadMs)) }
   }
   const sendAt = notification.decision.at ?? notification.dueAt
   const who = queuedBehind === 'tenant' ? 'Tenant' : 'Module'
@@ -189,18 +204,21 @@ function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: numbe
     'RATE_LIMIT_EXCEEDED',
     `${who} rate limit exceeded. Notification queued with ${delay}s delay.`,
   )
-  return { status: 429, body: problemBody(error, { notificationId: notification.id, sendAt: iso(sendAt) }) }
+  return {
+    status: 429,
+    body: problemBody(error, { notificationId: notification.id, sendAt: iso(sendAt + aheadMs) }),
+  }
 }
 
 /**
  * Sets status and headers, and gives the body for the handler to return. A handler that is async and returns the reply
  * itself has it taken for a promise: Fastify then watches the response for its end, 5 % of the CPU of a request.
  */
-export function headed(reply: FastifyReply, answer: Answer, now: number): string {
+export function headed(reply: FastifyReply, answer: Answer, wallNow: number): string {
   reply.code(answer.status).header('content-type', answer.status < 400 ? jsonType : problemType)
   if (answer.status === 429) {
     const { sendAt } = JSON.parse(answer.body) as { sendAt: string }
-    reply.header('retry-after', retryAfterSeconds(Date.parse(sendAt) - now))
+    reply.header('retry-after', retryAfterSeconds(Date.parse(sendAt) - wallNow))
   }
   if (answer.replayed === true) reply.header('idempotency-replayed', 'true')
   return answer.body
@@ -215,7 +233,7 @@ interface Listing {
 /** What is queued or with a provider is on record as it was before: these are asked for together, and sorted out after. */
 const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
 
-function readListQuery(tenant: string, filter: ListFilter & { limit: number }): Listing {
+function readListQuery(tenant: string, filter: ListFilter & { limit: number }, aheadMs: number): Listing {
   const { recipient, status, category, channel, job, from, to, cursor, limit } = filter
   const asked = status === undefined ? undefined : new Set(status.split(',') as Status[])
   const fromMemory = asked !== undefined && alikeOnRecord.some((each) => asked.has(each))
@@ -229,8 +247,8 @@ function readListQuery(tenant: string, filter: ListFilter & { limit: number }): 
     ...(category === undefined ? {} : { category }),
     ...(channel === undefined ? {} : { channel }),
     ...(job === undefined ? {} : { job }),
-    ...(from === undefined ? {} : { from: parseInstant(from) }),
-    ...(to === undefined ? {} : { to: parseInstant(to) }),
+    ...(from === undefined ? {} : { from: parseInstant(from) - aheadMs }),
+    ...(to === undefined ? {} : { to: parseInstant(to) - aheadMs }),
     ...(cursor === undefined ? {} : { cursor }),
   }
   return asked !== undefined && fromMemory ? { stored, asked } : { stored }
@@ -238,15 +256,17 @@ function readListQuery(tenant: string, filter: ListFilter & { limit: number }): 
 
 export interface Viewer {
   readonly ledger: Pick<Ledger, 'live'>
+  readonly clock: Pick<Clock, 'aheadMs'>
   readonly caller: Identity
 }
 
 export function pageAnswer(
   page: Page<Notification>,
-  { ledger, caller }: Viewer,
+  { ledger, clock, caller }: Viewer,
   asked?: ReadonlySet<Status>,
 ) {
-  const items = page.items.map((each) => shown(each, ledger))
+  const aheadMs = aheadOf(clock)
+  const items = page.items.map((each) => inWallTime(shown(each, ledger), aheadMs))
   const wanted = asked === undefined ? items : items.filter(({ status }) => asked.has(status))
   return { items: wanted.map((each) => notificationAnswer(each, caller)), nextCursor: page.nextCursor }
 }

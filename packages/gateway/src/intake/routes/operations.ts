@@ -5,7 +5,7 @@ import { SluiceError } from '../../errors.ts'
 import { compilePolicy } from '../../policy/compile.ts'
 import { missingTemplates } from '../../policy/digest-templates.ts'
 import type { Policy } from '../../policy/policy.ts'
-import type { DeadLetterQuery, Store, Templates } from '../../ports.ts'
+import type { Clock, DeadLetterQuery, Store, Templates } from '../../ports.ts'
 import { poolsAnswer } from '../answer.ts'
 import {
   notificationPage,
@@ -26,6 +26,7 @@ import {
   redriveBody,
 } from '../schema.ts'
 import { invalidRequest } from '../validation.ts'
+import { aheadOf, poolsInWallTime } from '../wall-time.ts'
 import { headed, pageAnswer } from './notifications.ts'
 
 export interface OperationRoutesOptions {
@@ -37,13 +38,13 @@ export interface OperationRoutesOptions {
   readonly templates: Pick<Templates, 'has'>
   readonly pools: () => readonly PoolReport[]
   readonly idempotency: Idempotency
-  readonly now: () => number
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
 }
 
 const policyLevelsMax = 12
 
 export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
-  const { gate, store, ledger, policy, templates, pools, idempotency, now } = options
+  const { gate, store, ledger, policy, templates, pools, idempotency, clock } = options
 
   async function redrive(body: RedriveBody, caller: string, keep: Keep | undefined) {
     const answer = { status: 200, body: JSON.stringify(await gate.redrive({ ...definedOf(body), caller })) }
@@ -58,7 +59,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       summary: 'Accounts: rate, use, blocks, breaker, concurrency',
       access: 'operator',
       answers: { 200: { description: 'The pools', schema: poolsSchema } },
-      handle: () => poolsAnswer(pools()),
+      handle: () => poolsAnswer(poolsInWallTime(pools(), aheadOf(clock))),
     },
     {
       method: 'GET',
@@ -71,7 +72,11 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       problems: ['STORE_UNAVAILABLE'],
       async handle(request) {
         const query = request.query as DeadLetterFilter & { limit: number }
-        return pageAnswer(await store.deadLetters(definedOf(query)), { ledger, caller: request.caller })
+        return pageAnswer(await store.deadLetters(definedOf(query)), {
+          ledger,
+          clock,
+          caller: request.caller,
+        })
       },
     },
     {
@@ -95,7 +100,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
         checkRedrive(body)
         const { tenant } = request.caller
         const answer = await idempotency.once(request, (keep) => redrive(body, tenant, keep))
-        return headed(reply, answer, now())
+        return headed(reply, answer, clock.now() + aheadOf(clock))
       },
     },
     {

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Gate, Ledger } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
 import type { JsonObject, JsonValue, Recipient } from '../../model.ts'
-import type { Store } from '../../ports.ts'
+import type { Clock, Store } from '../../ports.ts'
 import { recipientAnswer as answerOf, limitsAnswer } from '../answer.ts'
 import { limitsSchema, notificationPage } from '../answer-schema.ts'
 import { isDeeperThan } from '../json.ts'
@@ -11,6 +11,7 @@ import type { RecipientEditor } from '../recipient-editor.ts'
 import { basePath, type Route } from '../route.ts'
 import { pageQuery, recipientAnswer, recipientBody, recipientParams, recipientPatch } from '../schema.ts'
 import { compileCheck, invalidRequest, pointer } from '../validation.ts'
+import { aheadOf, usageInWallTime } from '../wall-time.ts'
 import { pageAnswer } from './notifications.ts'
 
 export interface RecipientRoutesOptions {
@@ -18,6 +19,7 @@ export interface RecipientRoutesOptions {
   readonly store: Pick<Store, 'recipient' | 'list'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly editor: RecipientEditor
+  readonly clock: Pick<Clock, 'aheadMs'>
 }
 
 const path = `${basePath}/recipients/:id`
@@ -29,7 +31,7 @@ const checkRecipient = compileCheck(recipientBody)
 const idOf = (request: FastifyRequest): string => (request.params as { id: string }).id
 
 export function recipientRoutes(options: RecipientRoutesOptions): readonly Route[] {
-  const { gate, store, ledger, editor } = options
+  const { gate, store, ledger, editor, clock } = options
   const answers = { 200: { description: 'The recipient', schema: recipientAnswer } }
 
   return [
@@ -98,7 +100,9 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       answers: { 200: { description: 'Zeros for somebody unknown', schema: limitsSchema } },
       problems: ['STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
       async handle(request) {
-        return limitsAnswer(await gate.usage(request.caller.tenant, idOf(request)))
+        return limitsAnswer(
+          usageInWallTime(await gate.usage(request.caller.tenant, idOf(request)), aheadOf(clock)),
+        )
       },
     },
     {
@@ -114,7 +118,7 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       async handle(request) {
         const page = request.query as { limit: number; cursor?: string }
         const query = { tenant: request.caller.tenant, recipient: idOf(request), ...page }
-        return pageAnswer(await store.list(query), { ledger, caller: request.caller })
+        return pageAnswer(await store.list(query), { ledger, clock, caller: request.caller })
       },
     },
   ]

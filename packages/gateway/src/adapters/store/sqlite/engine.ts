@@ -5,6 +5,8 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { FieldError } from '../../../errors.ts'
 import { SluiceError } from '../../../errors.ts'
+import type { TimeLine } from '../../../ports.ts'
+import { lineAt } from '../../clock.ts'
 import { prepareAccounts } from './accounts.ts'
 import { prepareAdmissions } from './admissions.ts'
 import { prepareAnswers } from './answers.ts'
@@ -27,6 +29,7 @@ import { prepareScan } from './scan.ts'
 import { prepareTallies } from './tallies.ts'
 import type { Tape } from './tape.ts'
 import { changesOf } from './tape.ts'
+import { prepareTimeLine } from './time-line.ts'
 import { prepareWaiting } from './waiting.ts'
 import type { Outcome } from './writer.ts'
 import { createWriter } from './writer.ts'
@@ -34,7 +37,7 @@ import { createWriter } from './writer.ts'
 export interface EngineOptions {
   readonly db: DatabaseSync
   readonly path: string
-  /** The instant of opening. */
+  /** What the wall clock reads at the opening. */
   readonly now: number
   /** Whether to read the whole file and compare its own indexes with its rows. */
   readonly verify: boolean
@@ -108,6 +111,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     due: dueIndex,
   })
   const reads = prepareReads(db)
+  const timeLine = prepareTimeLine(db)
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
 
   function verifyIndexes(): void {
@@ -116,7 +120,8 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
 
   if (verify) verifyIndexes()
   writer.transaction(() => {
-    if (hasCrashed(db)) due.suspect(now)
+    const line = timeLine.read()
+    if (hasCrashed(db)) due.suspect(line === undefined ? now : lineAt(now, line))
     markOpen(db)
   })
 
@@ -158,6 +163,10 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     waitingContents: contents.waiting,
     counters: writer.counters,
     claimDue: due.claim,
+    timeLine: timeLine.read,
+    keepTimeLine: (line: TimeLine) => {
+      writer.transaction(() => timeLine.write(line))
+    },
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
     },

@@ -26,7 +26,7 @@ export interface Link {
 }
 
 export interface LinkOptions extends DatabaseOptions {
-  /** The instant of opening. */
+  /** What the wall clock reads at the opening. */
   readonly now: number
   readonly onFault: (fault: Fault) => void
 }

@@ -166,6 +166,8 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     tallies: () => ask('tallies'),
     content: (tenant, id) => ask('content', tenant, id),
     waitingContents: () => ask('waitingContents'),
+    timeLine: () => ask('timeLine'),
+    keepTimeLine: (line) => ask('keepTimeLine', line),
     async ping() {
       if (damage !== undefined) throw errorOf(damage)
       await ask('ping', clock.now())

@@ -1,0 +1,39 @@
+/**
+ * Lets the line of time go on from process to process. A store holds instants of the line, so a process begins where
+ * the one before left it; how it stands is kept when the wall clock steps, every few seconds, and at the end.
+ */
+import type { SystemClock } from '../adapters/clock.ts'
+import type { Clock, Store } from '../ports.ts'
+import type { Surroundings } from './surroundings.ts'
+
+/** After a kill nothing on record lies further than this beyond what was kept: 10 s of one fsync. */
+const everyMs = 10_000
+
+const isSystemClock = (clock: Clock): clock is SystemClock => 'continueFrom' in clock
+
+/** Answers what ends the keeping, with a last look. Virtual time begins where it is told to. */
+export async function continueTimeLine(
+  { clock, log, onTrouble }: Pick<Surroundings, 'clock' | 'log' | 'onTrouble'>,
+  store: Pick<Store, 'timeLine' | 'keepTimeLine'>,
+): Promise<() => Promise<void>> {
+  if (!isSystemClock(clock)) return async () => {}
+  const line = await store.timeLine()
+  if (line !== undefined) clock.continueFrom(line)
+  const keep = (): Promise<void> =>
+    store.keepTimeLine(clock.line()).catch((error) => onTrouble('keep how time stands', error))
+  const forget = clock.onStep((byMs) => {
+    log.warn({ byMs, aheadMs: clock.aheadMs() }, 'the wall clock stepped; what waits goes on as before')
+    void keep()
+  })
+  let disarm: (() => void) | undefined
+  const beat = (): void => {
+    disarm = clock.at(clock.now() + everyMs, () => void keep().finally(beat))
+  }
+  await keep()
+  beat()
+  return async () => {
+    forget()
+    disarm?.()
+    await keep()
+  }
+}

@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createSystemClock, lineAt } from '../../src/adapters/clock.ts'
+
+const hour = 3_600_000
+const start = Date.UTC(2026, 10, 21, 12)
+
+/** A wall clock and a monotonic one that a test moves. */
+function setUp(wallAt = start) {
+  const machine = { wallMs: wallAt, monotonicMs: 5_000 }
+  const pass = (ms: number): void => {
+    machine.wallMs += ms
+    machine.monotonicMs += ms
+  }
+  const clock = createSystemClock({ wall: () => machine.wallMs, monotonic: () => machine.monotonicMs })
+  return { machine, pass, clock }
+}
+
+test('it begins at the wall clock and goes on by the monotonic one, whatever the wall clock does', () => {
+  const { machine, pass, clock } = setUp()
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start, 0])
+  pass(1_500)
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 1_500, 0])
+  machine.wallMs += hour
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 1_500, hour])
+  machine.wallMs -= 3 * hour
+  pass(500)
+  assert.deepEqual([clock.now(), clock.aheadMs()], [start + 2_000, -2 * hour])
+})
+
+test('a wall clock that is off by a few milliseconds has not stepped; one that creeps away has in the end', () => {
+  const { machine, clock } = setUp()
+  machine.wallMs += 200
+  assert.equal(clock.aheadMs(), 0)
+  machine.wallMs += 200
+  assert.equal(clock.aheadMs(), 400)
+})
+
+test('a step is told once, by how much', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const { machine, clock } = setUp()
+  const steps: number[] = []
+  const forget = clock.onStep((byMs) => steps.push(byMs))
+  t.mock.timers.tick(3_000)
+  machine.wallMs -= hour
+  t.mock.timers.tick(3_000)
+  assert.deepEqual(steps, [-hour])
+  forget()
+  machine.wallMs += hour
+  t.mock.timers.tick(3_000)
+  assert.deepEqual(steps, [-hour])
+})
+
+test('the next process goes on with the line: what the wall clock is ahead stays, and it is never in the past', () => {
+  const { machine, pass, clock } = setUp()
+  machine.wallMs += hour
+  pass(10_000)
+  const line = clock.line()
+  assert.deepEqual(line, { at: start + 10_000, aheadMs: hour })
+
+  const next = setUp(machine.wallMs + 2_000)
+  next.clock.continueFrom(line)
+  assert.deepEqual([next.clock.now(), next.clock.aheadMs()], [start + 12_000, hour])
+
+  const setBackMeanwhile = setUp(machine.wallMs + 2_000 - 5 * hour)
+  setBackMeanwhile.clock.continueFrom(line)
+  assert.equal(setBackMeanwhile.clock.now(), start + 10_000, 'it goes on where it was')
+  assert.equal(setBackMeanwhile.clock.aheadMs(), hour - 5 * hour + 2_000)
+  assert.equal(lineAt(start, { at: start - 1, aheadMs: 0 }), start)
+})
+
+test('a timer waits for its duration, whatever the wall clock does', async () => {
+  let wallMs = Date.now()
+  const clock = createSystemClock({ wall: () => wallMs })
+  const begun = performance.now()
+  const { promise, resolve } = Promise.withResolvers<void>()
+  clock.at(clock.now() + 60, resolve)
+  clock.at(clock.now() + 60, () => assert.fail('it was called off'))()
+  wallMs -= hour
+  await promise
+  const tookMs = performance.now() - begun
+  assert.ok(tookMs >= 59, `after ${tookMs} ms`)
+  wallMs += 2 * hour
+  let early = true
+  clock.at(clock.now() + 50, () => {
+    early = false
+  })
+  await sleep(5)
+  assert.equal(early, true)
+})
