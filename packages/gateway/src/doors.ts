@@ -66,6 +66,8 @@ export interface Gate {
   resume(notifications: readonly Notification[]): Promise<void>
   /** The same for those whose turn in the line of a tenant has come before the instant on record. */
   callUp(tenant: string, ids: readonly string[]): Promise<void>
+  /** Decides an item anew whose digest is not open; false where the record has moved meanwhile. */
+  adopt(item: Notification): Promise<boolean>
   /** Ends the collecting of a digest: sends it, its items one by one, or leaves it open until a limit admits it. */
   closeDigest(digest: Digest): Promise<void>
   /** Sends dead letters on their way again. */
@@ -218,6 +220,12 @@ export interface Agenda {
   postpone(notification: Notification, at: number): void
   /** A digest closes at this instant. */
   noteDigest(closesAt: number): void
+  /**
+   * To be called when a change was refused whose notification had been taken out of memory: somebody else has moved it
+   * on, and takes care of it. Where nobody does, the record says where it stands, and it is placed there, half a second
+   * later where it is due. Never throws.
+   */
+  recover(notification: Pick<Notification, 'tenant' | 'id'>): Promise<void>
 }
 
 /** The one way to write: commits, keeps the counts and the live versions, and tells the listeners. */

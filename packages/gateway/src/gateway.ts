@@ -44,7 +44,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // From here on time is measured: before, the line of the process before was not known.
   const bornAt = clock.now()
   const admission = createAdmission(surroundings, record)
-  const { gate, jobs, platform, schedule, unserved, queue, state } = admission
+  const { gate, jobs, platform, schedule, unserved, orphans, queue, state } = admission
   const templates = parts.templates ?? loadTemplates(config)
   const links = createLinks(config)
   const dispatch = await createDispatch(surroundings, record, admission, { templates, links })
@@ -61,6 +61,8 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await jobs.start()
     gate.movingUp.start()
     unserved.start()
+    // It takes its time with a large record, and nobody waits for it.
+    void orphans.start()
   }
 
   return {
@@ -80,6 +82,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await entrance.close()
       await jobs.stop()
       stopRetention?.()
+      await orphans.stop()
       await platform.stop()
       await schedule.stop()
       await dispatch.stop()

@@ -2,6 +2,7 @@
  * From drafts to what is on record: decided together, room claimed, one durable commit. What had changed meanwhile makes
  * it decide anew; what goes wrong gives everything back that the verdicts hold.
  */
+import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
 import type { Admit, Admitted, Agenda, Caller, Contents, Ledger, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import { type Draft, delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
@@ -46,8 +47,6 @@ export interface Acceptance {
 
 /** Content above it is read in a turn of the event loop of its own. */
 const sliceBytes = 2 ** 18
-/** A change that met another one is decided anew; more often than this is a defect. */
-const triesMax = 8
 
 export function createAcceptance(options: AcceptanceOptions): Acceptance {
   const { store, ledger, people, policy, agenda, digests, decider, platform, clock, random } = options
@@ -91,32 +90,35 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     return cases
   }
 
-  async function admit(request: Admit): Promise<readonly Admitted[]> {
-    for (let tries = 1; tries <= triesMax; tries += 1) {
-      const cases = await casesOf(request.caller, request.drafts)
-      const passed = await platform.pass(cases)
-      try {
-        const behind = cases.filter((each) => each.verdict !== undefined)
-        await decider.decide(cases)
-        if (behind.length > 0)
-          await passed.takeBack(behind.filter((each) => each.verdict?.status === 'suppressed'))
-        const result = await accept(request, cases)
-        if (result !== undefined) return result
-      } catch (error) {
+  async function admitOnce(request: Admit): Promise<readonly Admitted[] | Conflicted> {
+    const cases = await casesOf(request.caller, request.drafts)
+    const passed = await platform.pass(cases)
+    let result: readonly Admitted[] | Conflicted = conflicted
+    try {
+      const behind = cases.filter((each) => each.verdict !== undefined)
+      await decider.decide(cases)
+      if (behind.length > 0)
+        await passed.takeBack(behind.filter((each) => each.verdict?.status === 'suppressed'))
+      result = await accept(request, cases)
+    } finally {
+      if (result === conflicted) {
         await giveUp(cases)
         await passed.takeBack()
-        throw error
       }
-      await giveUp(cases)
-      await passed.takeBack()
     }
+    return result
+  }
+
+  async function admit(request: Admit): Promise<readonly Admitted[]> {
+    const result = await retryOnConflict(() => admitOnce(request))
+    if (result !== conflicted) return result
     throw new SluiceError('STORE_UNAVAILABLE', 'The notification met too many changes at once. Try again.', {
       retryAfterMs: 1_000,
     })
   }
 
-  /** Commits what was decided; undefined where something had changed meanwhile. */
-  async function accept(request: Admit, cases: readonly Case[]): Promise<readonly Admitted[] | undefined> {
+  /** Commits what was decided. */
+  async function accept(request: Admit, cases: readonly Case[]): Promise<readonly Admitted[] | Conflicted> {
     const { caller, job } = request
     const notifications = cases.map((each) => accepted(each.notification, each.verdict!))
     const results = notifications.map(admitted)
@@ -136,7 +138,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
       const result = await ledger.commit(change)
       if (!result.applied) {
         await refuseRepeated(request, change, result.conflicts)
-        return undefined
+        return conflicted
       }
     } finally {
       giveRoomBack()

@@ -113,9 +113,10 @@ export function createBookings(options: BookingsOptions): Bookings {
   function hoursOf({ notification, person, notBefore }: CaseAsking, booking: Booking) {
     const { at, firstAt, limit } = booking
     if (limit !== undefined || at === notBefore) return undefined
-    return firstAt > notBefore
+    const ended = hours.reasonUntil(notification, person, at)
+    return ended === undefined && firstAt > notBefore
       ? hours.reasonAt(notification, person, notBefore)
-      : hours.reasonUntil(notification, person, at)
+      : ended
   }
 
   /** What the refusing limits want; where only the hours refuse, nothing but waiting is left. */
@@ -147,7 +148,8 @@ export function createBookings(options: BookingsOptions): Bookings {
   }
 
   /** No instant within bounds: beyond its own expiry it waits for that, beyond maxDelay it is suppressed. */
-  function tooLate({ asking: { notification, notBefore }, booking }: Answer, now: number): Verdict {
+  function tooLate({ asking, booking }: Answer, now: number): Verdict {
+    const { notification, notBefore } = asking
     const { expiresAt = Number.POSITIVE_INFINITY } = notification
     const rules = ruleReports(booking)
     const { at, limit: deciding } = booking
@@ -155,7 +157,7 @@ export function createBookings(options: BookingsOptions): Bookings {
       return undecidedVerdict(
         policyVersion,
         expiresAt,
-        deciding === undefined ? 'quiet_hours' : 'recipient_limit',
+        deciding === undefined ? (hoursOf(asking, booking) ?? 'quiet_hours') : 'recipient_limit',
         {
           at,
           ...(deciding === undefined ? {} : { limit: limitName(deciding) }),

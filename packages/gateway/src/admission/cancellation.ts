@@ -1,4 +1,5 @@
 /** Ends what still waits, on record first; what it held is given back after. */
+import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
 import type { Agenda, Gate, Ledger } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import { advance, isFinal } from '../model.ts'
@@ -8,42 +9,48 @@ import type { GiveBack } from './giving-back.ts'
 export interface CancellationOptions {
   readonly store: Pick<Store, 'notification'>
   readonly ledger: Ledger
-  readonly agenda: Pick<Agenda, 'place'>
+  readonly agenda: Pick<Agenda, 'place' | 'recover'>
   readonly giveBack: GiveBack
   readonly clock: Clock
 }
 
-/** A change that met another one is tried anew; more often than this it is on its way. */
-const triesMax = 8
-
 export function createCancellation(options: CancellationOptions): Gate['cancel'] {
   const { store, ledger, agenda, giveBack, clock } = options
 
-  return async (tenant, id) => {
-    for (let tries = 0; tries < triesMax; tries += 1) {
-      const notification = await store.notification(tenant, id)
-      if (notification === undefined) throw new SluiceError('NOT_FOUND', `There is no notification ${id}.`)
-      if (notification.status === 'cancelled') return
-      const live = ledger.live(id)
-      if (isFinal(notification.status) || live?.status === 'sending') {
-        const state = isFinal(notification.status) ? notification.status : 'being sent'
-        throw new SluiceError('NOT_CANCELLABLE', `Notification ${id} is ${state}.`)
-      }
-      const before = live?.notification ?? notification
-      const path = live?.events ?? []
-      ledger.release(before)
-      const now = clock.now()
-      const move = advance(before, [...path, { at: now, status: 'cancelled' }], { dueAt: now })
-      try {
-        if ((await ledger.commit({ moves: [move] })).applied) {
-          await giveBack(before, 'cancelled')
-          return
-        }
-      } catch (error) {
-        agenda.place([before])
-        throw error
-      }
+  async function cancelOnce(tenant: string, id: string): Promise<true | Conflicted> {
+    const notification = await store.notification(tenant, id)
+    if (notification === undefined) throw new SluiceError('NOT_FOUND', `There is no notification ${id}.`)
+    if (notification.status === 'cancelled') return true
+    const live = ledger.live(id)
+    if (isFinal(notification.status) || live?.status === 'sending') {
+      const state = isFinal(notification.status) ? notification.status : 'being sent'
+      throw new SluiceError('NOT_CANCELLABLE', `Notification ${id} is ${state}.`)
     }
-    throw new SluiceError('NOT_CANCELLABLE', `Notification ${id} is on its way.`)
+    const before = live?.notification ?? notification
+    const path = live?.events ?? []
+    ledger.release(before)
+    const now = clock.now()
+    const move = advance(before, [...path, { at: now, status: 'cancelled' }], { dueAt: now })
+    let result: Awaited<ReturnType<Ledger['commit']>>
+    try {
+      result = await ledger.commit({ moves: [move] })
+    } catch (error) {
+      agenda.place([before])
+      throw error
+    }
+    if (!result.applied) return conflicted
+    await giveBack(before, 'cancelled')
+    return true
+  }
+
+  return async (tenant, id) => {
+    let result: true | Conflicted = conflicted
+    try {
+      result = await retryOnConflict(() => cancelOnce(tenant, id))
+    } finally {
+      // An attempt before may have taken it out of memory.
+      if (result === conflicted) await agenda.recover({ tenant, id })
+    }
+    if (result === conflicted) throw new SluiceError('NOT_CANCELLABLE', `Notification ${id} is on its way.`)
   }
 }

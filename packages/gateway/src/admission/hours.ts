@@ -18,7 +18,7 @@ export interface Hours {
     person: Recipient | null,
     from: number,
   ): readonly ForbiddenInterval[] | undefined
-  /** Why an instant is forbidden. */
+  /** Why an instant is forbidden: the hours that hold longest from there. Undefined where it is not. */
   reasonAt(asking: Countable, person: Recipient | null, instant: number): HoursReason | undefined
   /** Which hours end with this instant, at the place that the spread gives. */
   reasonUntil(
@@ -92,17 +92,24 @@ export function createHours(policy: Policy, aheadMs: () => number = () => 0): Ho
       })
     },
     reasonAt(asking, person, instant) {
-      // The hours that end last are those that made it wait.
-      const ahead = aheadMs()
-      const holding = rulesOf(asking, person).filter(({ spec }) => isQuiet(instant + ahead, spec))
-      return (holding.find((rule) => rule.reason === 'quiet_hours') ?? holding[0])?.reason
+      const rules = rulesOf(asking, person)
+      if (rules.length === 0) return undefined
+      const wall = instant + aheadMs()
+      const holding = covering(rules, wall).intervals.find(({ from, to }) => from <= wall && wall < to)
+      return holding && lastOf(rules, holding.to)
     },
     reasonUntil(asking, person, instant) {
       const ended = hours
         .forbidden(asking, person, instant)
         ?.find(({ to, resumeAt = to }) => resumeAt === instant)
-      return ended === undefined ? undefined : hours.reasonAt(asking, person, ended.to - 1)
+      return ended && lastOf(rulesOf(asking, person), ended.to + aheadMs())
     },
   }
   return hours
+}
+
+/** Of hours that overlap or follow each other, those that hold to the end, by the wall clock, gave it. */
+function lastOf(rules: readonly QuietRule[], end: number): HoursReason | undefined {
+  const last = rules.filter(({ spec }) => isQuiet(end - 1, spec))
+  return (last.find(({ reason }) => reason === 'quiet_hours') ?? last[0])?.reason
 }

@@ -2,8 +2,9 @@
  * What is on record is decided anew when its prospects change: it is due and was undecided, its turn in a line has come,
  * its person changed a preference, an operator brings it back from the dead letters. Each ends in one move.
  */
+import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
 import type { Agenda, Book, Ledger } from '../doors.ts'
-import type { Notification, Patch, Recipient } from '../model.ts'
+import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
 import { personSubject } from '../policy/subject.ts'
 import type { Clock, LimitState, Store } from '../ports.ts'
 import { type Acceptance, digestWrites } from './acceptance.ts'
@@ -38,73 +39,127 @@ export interface Redecision {
   callUp(tenant: string, ids: readonly string[]): Promise<void>
   /** One dead letter, on its way again; false where the record has moved meanwhile. */
   bringBack(dead: Notification): Promise<boolean>
+  /** An item whose digest is not open: it joins another one, or leaves. */
+  adopt(item: Notification): Promise<boolean>
   /** Writes what a person wants, and lets what waits for them obey it at once. */
   saveRecipient(person: Recipient): Promise<void>
 }
 
 /** A raised limit may let thousands pass in one instant. */
 const calledAtOnce = 100
-/** Until what was due and could not be decided is tried again. */
-const againMs = 500
+/** Until what was due and could not be decided is tried again; twice as long each time. */
+const againMsMin = 500
+const againMsMax = 60_000
+/** Of so many it is remembered how often they failed; beyond it all of them begin anew. */
+const failuresMax = 10_000
+
+/** How a notification on record is decided anew. */
+interface Anew extends Deciding {
+  /** It stands in the line until then. */
+  readonly waitsUntil?: number
+  /** It held an instant in the limits, which is given back first. */
+  readonly holds?: boolean
+}
 
 export function createRedecision(options: RedecisionOptions): Redecision {
   const { store, ledger, book, people, agenda, decider, acceptance, platform, giveBack, clock } = options
   const { state, hours, movingUp } = options
   /** Those whose turn is being taken: the agenda and the line may both name them. */
-  const turning = new Set<string>()
+  const turning = new Map<string, Notification>()
+  /** How often in a row those failed that are tried again. */
+  const failures = new Map<string, number>()
 
   async function resume(notification: Notification): Promise<void> {
-    if (platform.behind(notification) === undefined) {
-      await redecide(notification, {})
+    try {
+      if (platform.behind(notification) === undefined) await redecide(notification, {})
+      else await takeTurn(notification)
+      failures.delete(notification.id)
+    } catch (error) {
+      tryAgain(notification)
+      throw error
+    }
+  }
+
+  async function takeTurn(notification: Notification): Promise<void> {
+    const { id } = notification
+    const other = turning.get(id)
+    if (other !== undefined) {
+      // Whoever takes its turn already does not know this copy, and looks after it where that fails.
+      if (other !== notification) ledger.release(notification)
       return
     }
-    if (turning.has(notification.id)) return
-    turning.add(notification.id)
+    turning.set(id, notification)
     try {
       const { passed, at } = await platform.turn(notification)
       await redecide(notification, passed ? {} : { waitsUntil: at }, passed ? { turnedAt: at } : {})
     } finally {
-      turning.delete(notification.id)
+      turning.delete(id)
     }
   }
 
-  /** Writes the move to a new verdict; false where the record has moved meanwhile. */
+  /**
+   * Writes the move to a new verdict; false where the record has moved meanwhile. Its digest may have closed: then it
+   * is decided again. Where it throws, the notification is not in memory any more.
+   */
   async function redecide(
     before: Notification,
-    { waitsUntil, ...how }: Deciding & { readonly waitsUntil?: number },
+    { holds, ...anew }: Anew,
     patch: Patch = {},
   ): Promise<boolean> {
-    const person = await people.find(before.tenant, before.to.id)
     const path = ledger.live(before.id)?.events ?? []
     ledger.release(before)
+    if (holds === true) {
+      const person = await people.find(before.tenant, before.to.id)
+      await book.cancel([{ notification: before, person }])
+    }
+    const result = await retryOnConflict(() => redecideOnce(before, anew, patch, path))
+    if (result === true) return true
+    await agenda.recover(before)
+    return false
+  }
+
+  /** False where the notification itself is no longer what it was. */
+  async function redecideOnce(
+    before: Notification,
+    { waitsUntil, ...how }: Anew,
+    patch: Patch,
+    path: Notification['timeline'],
+  ): Promise<boolean | Conflicted> {
+    const person = await people.find(before.tenant, before.to.id)
     const each: Case = { notification: { ...before, ...patch }, person }
+    let result: Awaited<ReturnType<Ledger['commit']>> | undefined
     try {
       if (waitsUntil !== undefined) platform.wait(each, waitsUntil)
       await decider.decide([each], { ...how, again: true })
       const verdict = each.verdict!
       const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
-      const result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
+      result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
       if (result.applied) {
         acceptance.follow([each], [move.after])
         if (verdict.status === 'suppressed') await giveBack(before, verdict.status)
         return true
       }
-    } catch (error) {
-      await acceptance.giveUp([each])
-      tryAgain(before)
-      throw error
+      return result.conflicts.includes(before.id) ? false : conflicted
+    } finally {
+      if (result?.applied !== true) await acceptance.giveUp([each])
     }
-    await acceptance.giveUp([each])
-    return false
   }
 
+  /** What could not be decided is due again soon; the more often that was so, the later. */
   function tryAgain(notification: Notification): void {
+    const live = ledger.live(notification.id)
+    // Somebody else has moved it on, and placed it.
+    if (live !== undefined && revisionOf(live.notification) > revisionOf(notification)) return
     const now = clock.now()
-    if (notification.status !== 'scheduled' || notification.dueAt > now) agenda.place([notification])
-    else {
-      ledger.hold(notification)
-      agenda.postpone(notification, now + againMs)
+    if (notification.status !== 'scheduled' || notification.dueAt > now) {
+      agenda.place([notification])
+      return
     }
+    const count = failures.get(notification.id) ?? 0
+    if (failures.size >= failuresMax) failures.clear()
+    failures.set(notification.id, count + 1)
+    ledger.hold(notification)
+    agenda.postpone(notification, now + Math.min(againMsMax, againMsMin * 2 ** Math.min(count, 30)))
   }
 
   async function callOne(tenant: string, id: string): Promise<void> {
@@ -114,38 +169,58 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
   /**
    * A preference has changed: what is not wanted any more ends, and what was to leave in hours that are quiet now is
-   * booked anew for later. What may leave earlier moves up after.
+   * booked anew for later. What may leave earlier moves up after. Conflicted where it moved on meanwhile.
    */
-  async function review(recorded: Notification): Promise<void> {
+  async function reviewOnce(recorded: Notification): Promise<true | Conflicted> {
+    const person = await people.find(recorded.tenant, recorded.to.id)
     const live = ledger.live(recorded.id)
-    if (live?.status === 'sending') return
+    if (live?.status === 'sending') return true
     const notification = live?.notification ?? recorded
-    const person = await people.find(notification.tenant, notification.to.id)
     const refused = decider.refusal({ notification, person }) !== undefined
     const holds =
       notification.status !== 'digesting' && notification.undecided !== true && notification.attempts === 0
     const leavesAt = Math.max(clock.now(), notification.dueAt)
     const isForbidden = holds && hours.reasonAt(notification, person, leavesAt) !== undefined
-    if (!refused && !isForbidden) return
-    await book.cancel([{ notification, person }])
-    await redecide(notification, refused ? {} : { patient: true, waited: true })
+    if (!refused && !isForbidden) return true
+    try {
+      const how = { holds: true, ...(refused ? {} : { patient: true, waited: true }) }
+      return (await redecide(notification, how)) ? true : conflicted
+    } catch (error) {
+      tryAgain(notification)
+      throw error
+    }
+  }
+
+  async function review(waiting: Notification): Promise<void> {
+    let recorded: Notification | undefined = waiting
+    await retryOnConflict(async () => {
+      if (recorded === undefined || isFinal(recorded.status) || recorded.status === 'dead') return true
+      const result = await reviewOnce(recorded)
+      if (result === conflicted) recorded = await store.notification(waiting.tenant, waiting.id)
+      return result
+    })
   }
 
   return {
     async resume(notifications) {
-      await Promise.all(notifications.map(resume))
+      await all(notifications.map(resume))
     },
 
     async callUp(tenant, ids) {
       for (let from = 0; from < ids.length; from += calledAtOnce)
-        await Promise.all(ids.slice(from, from + calledAtOnce).map((id) => callOne(tenant, id)))
+        await all(ids.slice(from, from + calledAtOnce).map((id) => callOne(tenant, id)))
     },
 
     async bringBack(dead) {
-      const person = await people.find(dead.tenant, dead.to.id)
-      await book.cancel([{ notification: dead, person }])
-      return redecide(dead, { patient: true }, { attempts: 0 })
+      try {
+        return await redecide(dead, { holds: true, patient: true }, { attempts: 0 })
+      } catch (error) {
+        tryAgain(dead)
+        throw error
+      }
     },
+
+    adopt: (item) => redecide(item, {}),
 
     async saveRecipient(person) {
       const subject = personSubject(person.tenant, person.id)
@@ -154,10 +229,21 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       try {
         await ledger.commit({ recipients: [person] })
         people.put(person)
-        for (const notification of await store.waiting(person.tenant, person.id)) await review(notification)
+        // One that fails keeps none of the others from what is wanted now.
+        let failed: { readonly error: unknown } | undefined
+        for (const notification of await store.waiting(person.tenant, person.id))
+          await review(notification).catch((error: unknown) => {
+            failed ??= { error }
+          })
+        if (failed !== undefined) throw failed.error
       } finally {
         await movingUp.freed([subject])
       }
     },
   }
+}
+
+/** Waits for all of them, and throws the first error then: none of them is cut off by another one's trouble. */
+async function all(works: readonly Promise<void>[]): Promise<void> {
+  for (const end of await Promise.allSettled(works)) if (end.status === 'rejected') throw end.reason
 }

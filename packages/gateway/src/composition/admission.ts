@@ -9,6 +9,7 @@ import { createFacts } from '../admission/facts.ts'
 import { createGate } from '../admission/gate.ts'
 import { createGivingBack } from '../admission/giving-back.ts'
 import { createHours } from '../admission/hours.ts'
+import { createOrphans } from '../admission/orphans.ts'
 import { createPlatformLine } from '../admission/platform.ts'
 import { tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
@@ -96,8 +97,10 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
     onTrouble,
   })
 
+  const orphans = createOrphans({ store, gate, clock, onTrouble })
+
   // Batches that are accepted in the background.
   const jobs = createJobs({ gate, store, ledger, contents, clock, random, onTrouble })
 
-  return { state, hours, book, platform, giveBack, queue, schedule, unserved, gate, jobs }
+  return { state, hours, book, platform, giveBack, queue, schedule, unserved, gate, orphans, jobs }
 }

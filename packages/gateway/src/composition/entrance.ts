@@ -51,7 +51,7 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
         import('../intake/limit-headers.ts'),
         import('../intake/wall-time.ts'),
       ])
-      const { gate, jobs, queue, platform } = admission
+      const { gate, jobs, queue, platform, orphans } = admission
       const authenticate = await createDoorkeeper()
       server = createHttpServer({
         ...(authenticate === undefined ? {} : { authenticate }),
@@ -60,6 +60,7 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
         gate,
         jobs,
         queue,
+        orphans,
         policy: config.policy.compiled,
         templates,
         links,

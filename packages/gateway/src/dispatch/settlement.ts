@@ -12,7 +12,7 @@ import type { Underway } from './underway.ts'
 
 export interface SettlementsOptions {
   readonly ledger: Pick<Ledger, 'commit' | 'release'>
-  readonly agenda: Pick<Agenda, 'place' | 'placeFirst'>
+  readonly agenda: Pick<Agenda, 'place' | 'placeFirst' | 'recover'>
   readonly clock: Clock
   /** What ends without having been delivered gives back what it holds. */
   readonly giveBack: (held: Notification, ended: Notification['status']) => Promise<void>
@@ -89,6 +89,7 @@ export function createSettlements(options: SettlementsOptions): Settlements {
       }
       // The record went another way meanwhile; what it says now is right.
       ledger.release(settling.move.before)
+      void agenda.recover(settling.move.before)
       end(settling)
     }
     return left

@@ -15,6 +15,8 @@ export interface MetricsOptions {
   readonly jobs: Pick<Jobs, 'running'>
   readonly pools: () => readonly PoolReport[]
   readonly webSocket?: { readonly hub: Pick<WebSocketHub, 'report'> }
+  /** Items of digests that nothing would bring to an end. */
+  readonly orphans?: { count(): number }
   readonly poolCounts?: () => readonly PoolCounts[]
 }
 
@@ -78,8 +80,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
     const counts = ledger.counts()
     for (const status of statuses) set([status], counts[status])
   })
-  gauge('sluice_notifications_unaccounted', 'Accepted ones that are in no state: always 0.', [], (set) => {
-    set([], onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts()))
+  const unaccounted = 'Accepted ones that are in no state, or collected by no open digest: always 0.'
+  gauge('sluice_notifications_unaccounted', unaccounted, [], (set) => {
+    const inNoState = onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts())
+    set([], inNoState + (options.orphans?.count() ?? 0))
   })
   counter(
     'sluice_accepted_total',

@@ -84,6 +84,7 @@ export interface HttpServerOptions {
   readonly pools: () => readonly PoolReport[]
   readonly poolCounts?: () => readonly PoolCounts[]
   readonly queue?: Pick<Queue, 'size'>
+  readonly orphans?: { count(): number }
   readonly links?: UnsubscribeLinks
   readonly clock: Clock
   readonly log: HttpLog

@@ -117,36 +117,58 @@ export function createSchedule(options: AgendaOptions): Schedule {
     // From here on it is not sent, while its end is on its way to the record.
     ledger.release(notification)
     const move = advance(notification, [...path, { at: now, status: 'expired' }])
+    let result: Awaited<ReturnType<Ledger['commit']>>
     try {
-      if ((await ledger.commit({ moves: [move] })).applied) await options.giveBack(notification, 'expired')
+      result = await ledger.commit({ moves: [move] })
     } catch (error) {
-      ledger.hold(notification)
-      held.push(now + againMs, notification)
+      keepUntil(notification, now + againMs)
       throw error
+    }
+    if (result.applied) await options.giveBack(notification, 'expired')
+    else await recover(notification)
+  }
+
+  async function recover({ tenant, id }: Pick<Notification, 'tenant' | 'id'>): Promise<void> {
+    try {
+      const recorded = await store.notification(tenant, id)
+      if (recorded === undefined || ledger.live(id) !== undefined) return
+      const now = clock.now()
+      if (recorded.status === 'scheduled' && recorded.dueAt <= now) keepUntil(recorded, now + againMs)
+      else place([recorded])
+      arm()
+    } catch (error) {
+      options.onTrouble?.(`look where ${id} stands`, error)
+      // It is read again as long as the store cannot say; a restart would find it as well.
+      if (running) clock.at(clock.now() + againMs, () => tasks.track('recover', recover({ tenant, id })))
     }
   }
 
-  function keep(notification: Notification): void {
+  const keep = (notification: Notification): void => keepUntil(notification, notification.dueAt)
+
+  function keepUntil(notification: Notification, at: number): void {
     ledger.hold(notification)
-    held.push(notification.dueAt, notification)
+    held.push(at, notification)
+  }
+
+  function place(notifications: readonly Notification[]): void {
+    const now = clock.now()
+    const ready: Notification[] = []
+    for (const notification of notifications) {
+      const { status, dueAt } = notification
+      if (status !== 'queued' && status !== 'scheduled' && status !== 'dead') continue
+      if (status === 'queued' && dueAt <= now && queue.size() < heldMax) {
+        ledger.hold(notification)
+        ready.push(notification)
+      } else if (dueAt <= store.claimedUntil()) keep(notification)
+      else claims.note(dueAt)
+    }
+    if (ready.length > 0) push(ready)
+    arm()
   }
 
   return {
-    place(notifications) {
-      const now = clock.now()
-      const ready: Notification[] = []
-      for (const notification of notifications) {
-        const { status, dueAt } = notification
-        if (status !== 'queued' && status !== 'scheduled' && status !== 'dead') continue
-        if (status === 'queued' && dueAt <= now && queue.size() < heldMax) {
-          ledger.hold(notification)
-          ready.push(notification)
-        } else if (dueAt <= store.claimedUntil()) keep(notification)
-        else claims.note(dueAt)
-      }
-      if (ready.length > 0) push(ready)
-      arm()
-    },
+    place,
+    recover,
     placeFirst(notification) {
       ledger.hold(notification)
       ends.watch(notification)

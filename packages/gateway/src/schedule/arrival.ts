@@ -9,7 +9,7 @@ import type { Clock, Store } from '../ports.ts'
 export interface ArrivalsOptions {
   readonly store: Pick<Store, 'waiting'>
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
-  readonly agenda: Pick<Agenda, 'place'>
+  readonly agenda: Pick<Agenda, 'place' | 'recover'>
   readonly clock: Pick<Clock, 'now'>
   readonly onTrouble: (what: string, error: unknown) => void
 }
@@ -29,6 +29,7 @@ export function createArrivals(options: ArrivalsOptions): (tenant: string, recip
     const move = advance(before, [event], { dueAt: now })
     try {
       if ((await ledger.commit({ moves: [move] })).applied) agenda.place([move.after])
+      else await agenda.recover(before)
     } catch (error) {
       agenda.place([before])
       throw error

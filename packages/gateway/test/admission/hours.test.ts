@@ -72,10 +72,39 @@ test('of quiet and legal hours the strictest wins, and is the reason', async () 
   const sendAt = at('2026-11-21T22:00:00Z')
   const late = await harness.post({ ...sms, sendAt })
   assert.equal(late.decision.at, at('2026-11-22T08:00:00Z'))
+  assert.equal(late.decision.reason, 'legal_hours', 'both hold then, and the legal ones for longer')
   const other = await harness.post({ ...sms, category: 'product', sendAt })
   assert.equal(other.decision.reason, 'quiet_hours')
   assert.equal(other.decision.at, at('2026-11-22T07:00:00Z'))
   await harness.stop()
+})
+
+test('where both hold at once, the reason is the one that holds longer, whichever that is', async () => {
+  const both = async (quiet: object, allowed: string, expiresAt?: string) => {
+    const harness = await createHarness({
+      start: at('2026-11-21T22:30:00Z'),
+      policy: policy({
+        default: { ...quiet, channels: ['sms'] },
+        legal: [{ channel: 'sms', category: 'marketing', allowed }],
+      }),
+    })
+    const posted = await harness.post({
+      channel: 'sms',
+      to: rome('ada'),
+      category: 'marketing',
+      content: { text: 'x' },
+      ...(expiresAt === undefined ? {} : { expiresAt: at(expiresAt) }),
+    })
+    await harness.stop()
+    return posted.decision.reason
+  }
+  assert.equal(await both({ from: '22:00', to: '08:00' }, '09:00-21:00'), 'legal_hours')
+  assert.equal(await both({ from: '22:00', to: '10:00' }, '09:00-21:00'), 'quiet_hours')
+  assert.equal(await both({ from: '21:00', to: '09:00' }, '09:00-21:00'), 'quiet_hours')
+  // From the end of the one to the end of the other without a break.
+  assert.equal(await both({ from: '22:00', to: '02:00' }, '09:00-02:00'), 'legal_hours')
+  const expiring = await both({ from: '22:00', to: '02:00' }, '09:00-21:00', '2026-11-22T05:00:00Z')
+  assert.equal(expiring, 'legal_hours', 'they keep it until its end')
 })
 
 test('where a limit moves it into quiet hours, their end gives the instant, and they are the reason', async () => {

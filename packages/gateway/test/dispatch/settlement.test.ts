@@ -46,6 +46,7 @@ function setUp(answer: (ids: readonly string[], times: number) => CommitResult |
     agenda: {
       place: (those) => heard.push(`place ${ids(those)}`),
       placeFirst: ({ id }) => heard.push(`first ${id}`),
+      recover: async ({ id }) => void heard.push(`recover ${id}`),
     },
     async giveBack(held, ended) {
       heard.push(`give back ${held.id} ${held.status} for ${ended}`)
@@ -91,14 +92,14 @@ test('one that the record has left behind is dropped, and the others are written
     ['a', 'b', 'c'],
     ['a', 'c'],
   ])
-  assert.deepEqual(heard, ['release b', 'done b', 'done a', 'done c'])
+  assert.deepEqual(heard, ['release b', 'recover b', 'done b', 'done a', 'done c'])
 })
 
 test('a conflict without a name drops the group rather than trying for ever', async () => {
   const { clock, heard, groups, add } = setUp(() => ({ applied: false, conflicts: [] }))
   add('a')
   await clock.settle()
-  assert.deepEqual([groups.length, heard], [1, ['release a', 'done a']])
+  assert.deepEqual([groups.length, heard], [1, ['release a', 'recover a', 'done a']])
 })
 
 test('a store that is away is asked again until it is there', async () => {

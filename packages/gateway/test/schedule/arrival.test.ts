@@ -32,7 +32,10 @@ async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it
   see(ledger, waiting)
   const placed: Notification[] = []
   const onTrouble = (_what: string, error: unknown) => assert.fail(String(error))
-  const agenda = { place: (some: readonly Notification[]) => placed.push(...some) }
+  const agenda = {
+    place: (some: readonly Notification[]) => placed.push(...some),
+    recover: async () => assert.fail('nothing was refused'),
+  }
   createArrivals({ store, ledger, agenda, clock, onTrouble })(waiting.tenant, 'ada')
   await new Promise((resolve) => setImmediate(resolve))
   return { ledger, waiting, placed }
