@@ -34,7 +34,7 @@ export interface HarnessOptions {
   readonly seed?: number
   /** A database file that outlives the harness. @defaultValue in memory */
   readonly file?: string
-  /** Stands between the gateway and that file. */
+  /** Stands between the gateway and its store. */
   readonly wrap?: (store: Store) => Store
   readonly parts?: Partial<GatewayParts>
   /** In the sandbox's place, on the clock of the harness. */
@@ -92,9 +92,9 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
   // A thread would work in real time, which the virtual clock does not wait for.
   const wrap = options.wrap ?? ((store: Store) => store)
   const store =
-    options.file === undefined
+    options.file === undefined && options.wrap === undefined
       ? {}
-      : { store: wrap(createSqliteStore({ path: options.file, clock, thread: false })) }
+      : { store: wrap(createSqliteStore({ path: options.file ?? ':memory:', clock, thread: false })) }
   async function done<T>(promise: Promise<T>): Promise<T> {
     let open = true
     const watched = promise.finally(() => {
