@@ -19,7 +19,7 @@ export interface MovingUpOptions {
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
   readonly people: Pick<PeopleCache, 'find'>
-  readonly agenda: Pick<Agenda, 'place'>
+  readonly agenda: Pick<Agenda, 'place' | 'recover'>
   readonly decider: Pick<Decider, 'advance'>
   readonly clock: Clock
   readonly onTrouble: (what: string, error: unknown) => void
@@ -145,6 +145,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       }
       before = ledger.live(found.id)?.notification ?? (await store.notification(found.tenant, found.id))
     }
+    await agenda.recover(found)
   }
 
   async function freed(subjects: readonly Subject[]): Promise<void> {

@@ -1,95 +1,26 @@
 /** The flows that read and then commit, each as small as shows it: what stands ready, what is done, who comes between. */
 import assert from 'node:assert/strict'
 import type { Caller } from '../../src/doors.ts'
-import type { Draft, Notification } from '../../src/model.ts'
+import type { Draft } from '../../src/model.ts'
 import { isFinal } from '../../src/model.ts'
 import type { SendResult, StoredAnswer } from '../../src/ports.ts'
 import { broken, createScripted, delivered, throttled } from '../delivery/scripted.ts'
 import { type Harness, hour, minute, second } from '../harness.ts'
 import { workFor } from '../intake/job-harness.ts'
 import type { Flow } from '../interference.ts'
-
-type Post = Partial<Draft> & { readonly recipient?: string }
-
-const digest = {
-  name: 'news',
-  for: { template: 'new-comment' },
-  window: '10min',
-  template: 'activity-digest',
-}
-const item = (recipient: string, actor: string, index: number, more: Post = {}): Post => ({
-  recipient,
-  actor,
-  template: 'new-comment',
-  data: { index, actor },
-  ...more,
-})
-
-async function postAll(harness: Harness, posts: readonly Post[]): Promise<readonly string[]> {
-  const ids: string[] = []
-  for (const post of posts) ids.push((await harness.post(post)).id)
-  return ids
-}
-
-/** As a client does it, without waiting for virtual time. */
-const cancelled = (which: number) => (harness: Harness, ids: readonly string[]) =>
-  harness.gateway.gate.cancel('default', ids[which]!)
-
-const optedOut =
-  (recipient: string) =>
-  ({ gateway }: Harness) =>
-    gateway.gate.saveRecipient({ tenant: 'default', id: recipient, optOuts: [{ category: 'product' }] })
-
-const asleep =
-  (recipient: string) =>
-  ({ gateway }: Harness) =>
-    gateway.gate.saveRecipient({
-      tenant: 'default',
-      id: recipient,
-      timeZone: 'UTC',
-      quietHours: { email: { from: '12:00', to: '13:00' } },
-    })
-
-/** An item that was decided before a digest began to close, and whose commit is written only now. */
-async function joined({ gateway, clock }: Harness, ids: readonly string[]): Promise<void> {
-  const { store, ledger } = gateway
-  const like = (await store.notification('default', ids[0]!))!
-  const open = await store.openDigest({
-    tenant: 'default',
-    recipient: like.to.id,
-    channel: like.channel,
-    category: like.category,
-    name: 'news',
-  })
-  if (open === undefined) return
-  const now = clock.now()
-  const late: Notification = {
-    ...like,
-    id: `late-${now}`,
-    fingerprint: `late-${now}`,
-    actor: 'late',
-    createdAt: now,
-    status: 'digesting',
-    digestId: open.id,
-    timeline: [
-      { at: now, status: 'accepted' },
-      { at: now, status: 'digesting', reason: 'digest' },
-    ],
-  }
-  const { applied } = await ledger.commit({ accept: [late], digests: [{ kind: 'join', digest: open }] })
-  if (applied) lates.set(harnessKey(gateway), late.id)
-}
-
-const lates = new WeakMap<object, string>()
-const harnessKey = (gateway: Harness['gateway']): object => gateway
-
-/** The late item has come to its end with the others. */
-async function lateEnds(harness: Harness): Promise<void> {
-  const id = lates.get(harnessKey(harness.gateway))
-  if (id === undefined) return
-  const { status } = await harness.notification(id)
-  assert.ok(isFinal(status), `what joined late has come to its end: it is ${status}`)
-}
+import {
+  asleep,
+  cancelled,
+  closeOpen,
+  digest,
+  item,
+  joined,
+  joinedBy,
+  lateEnds,
+  optedOut,
+  type Post,
+  postAll,
+} from './flow-writers.ts'
 
 const closing: Flow = {
   name: 'a digest closes',
@@ -120,20 +51,6 @@ const closing: Flow = {
   verify: lateEnds,
 }
 
-/** The same digest closed twice at once, as where two looks at the store overlap. */
-function closeOpen(recipient: string) {
-  return async ({ gateway }: Harness): Promise<void> => {
-    const open = await gateway.store.openDigest({
-      tenant: 'default',
-      recipient,
-      channel: 'email',
-      category: 'product',
-      name: 'news',
-    })
-    if (open !== undefined) await gateway.gate.closeDigest(open)
-  }
-}
-
 const line: Flow = {
   name: 'turns in a tenant’s line come, and what stood there joins a digest',
   options: () => ({
@@ -159,10 +76,6 @@ const line: Flow = {
   },
   lateMsMax: 2 * hour,
   verify: lateEnds,
-}
-
-function joinedBy(which: number) {
-  return (harness: Harness, ids: readonly string[]): Promise<void> => joined(harness, ids.slice(which))
 }
 
 const sendAt: Flow = {
