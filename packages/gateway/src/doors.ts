@@ -66,8 +66,6 @@ export interface Gate {
   resume(notifications: readonly Notification[]): Promise<void>
   /** The same for those whose turn in the line of a tenant has come before the instant on record. */
   callUp(tenant: string, ids: readonly string[]): Promise<void>
-  /** Decides an item anew whose digest is not open; false where the record has moved meanwhile. */
-  adopt(item: Notification): Promise<boolean>
   /** Ends the collecting of a digest: sends it, its items one by one, or leaves it open until a limit admits it. */
   closeDigest(digest: Digest): Promise<void>
   /** Sends dead letters on their way again. */

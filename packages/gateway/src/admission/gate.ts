@@ -19,7 +19,7 @@ import { createMovingUp, type MovingUp } from './moving-up.ts'
 import { createOpenDigests } from './open-digests.ts'
 import type { PeopleCache } from './people.ts'
 import type { PlatformLine } from './platform.ts'
-import { createRedecision } from './redecision.ts'
+import { createRedecision, type Redecision } from './redecision.ts'
 import { createRedrive } from './redrive.ts'
 import { createUsage } from './usage.ts'
 
@@ -44,6 +44,8 @@ export interface GateOptions {
 
 export interface Admitting extends Gate {
   readonly movingUp: MovingUp
+  /** An item whose digest is not open: see `Redecision`. */
+  readonly adopt: Redecision['adopt']
 }
 
 export function createGate(options: GateOptions): Admitting {

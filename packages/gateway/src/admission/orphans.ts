@@ -3,13 +3,13 @@
  * every item; versions before did. They are looked for at the start and now and then, are told, counted, and decided
  * anew: each joins the digest that is open now, or leaves.
  */
-import type { Gate } from '../doors.ts'
 import type { Notification } from '../model.ts'
 import type { Clock, Page, Store } from '../ports.ts'
+import type { Redecision } from './redecision.ts'
 
 export interface OrphansOptions {
   readonly store: Pick<Store, 'orphans'>
-  readonly gate: Pick<Gate, 'adopt'>
+  readonly gate: Pick<Redecision, 'adopt'>
   readonly clock: Clock
   readonly onTrouble: (what: string, error: unknown) => void
 }

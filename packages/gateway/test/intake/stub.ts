@@ -222,7 +222,6 @@ function createMemory() {
       if (isFinal(found.status)) throw new SluiceError('NOT_CANCELLABLE', `It is ${found.status}.`)
       stub.notifications.set(id, { ...found, status: 'cancelled' })
     },
-    adopt: async () => true,
     async saveRecipient(person) {
       stub.people.set(`${person.tenant}/${person.id}`, person)
     },
