@@ -8,9 +8,17 @@
  * Whoever inserts `weight` instants at once needs a block less by weight − 1: `places = N − weight + 1`.
  */
 import { type ForbiddenInterval, leave } from './forbidden.ts'
+import { Runs } from './runs.ts'
 
 /** Sorted epoch milliseconds. The same instant may stand in it several times. */
 export type Log = readonly number[]
+/** A list of instants, or the same in runs, where many stand at one instant. Both have so many units as `length`. */
+export type AnyLog = Log | Runs
+
+/** The instant of the unit with this index, which exists. */
+export function instantAt(log: AnyLog, index: number): number {
+  return log instanceof Runs ? log.instantAt(index) : log[index]!
+}
 
 export interface Rule {
   /** Which of the logs it counts. */
@@ -20,7 +28,8 @@ export interface Rule {
 }
 
 /** How many instants are < t: the index of the first one ≥ t. */
-export function countBefore(log: Log, t: number): number {
+export function countBefore(log: AnyLog, t: number): number {
+  if (log instanceof Runs) return log.countBefore(t)
   let low = 0
   let high = log.length
   while (low < high) {
@@ -32,7 +41,8 @@ export function countBefore(log: Log, t: number): number {
 }
 
 /** How many instants are ≤ t: the index of the first one > t. */
-export function countUntil(log: Log, t: number): number {
+export function countUntil(log: AnyLog, t: number): number {
+  if (log instanceof Runs) return log.countBefore(t + 1)
   const { length } = log
   // Nearly always everything lies in the past, or everything within the window.
   if (length === 0 || log[length - 1]! <= t) return length
@@ -48,10 +58,11 @@ export function countUntil(log: Log, t: number): number {
 }
 
 /** The earliest instant ≥ from at which one rule over a sorted log of instants admits `weight` more. Infinity where it never does. */
-export function freeAt(log: Log, max: number, windowMs: number, weight: number, from: number): number {
+export function freeAt(log: AnyLog, max: number, windowMs: number, weight: number, from: number): number {
   const places = max - weight + 1
   if (places < 1) return Number.POSITIVE_INFINITY
   if (log.length < places) return from
+  if (log instanceof Runs) return freeInRuns(log, places, windowMs, from)
   let t = from
   for (let first = countUntil(log, t - windowMs); first + places <= log.length; first += 1) {
     const last = log[first + places - 1]!
@@ -63,10 +74,25 @@ export function freeAt(log: Log, max: number, windowMs: number, weight: number, 
   return t
 }
 
+/** The same from run to run: between two ends of runs no block has another first or last instant. */
+function freeInRuns(log: Runs, places: number, windowMs: number, from: number): number {
+  let t = from
+  for (let first = countUntil(log, t - windowMs); first + places <= log.length; ) {
+    const tail = first + places - 1
+    const head = log.instantAt(first)
+    const last = log.instantAt(tail)
+    if (last - windowMs >= t) break
+    if (last - head < windowMs) t = head + windowMs
+    first = Math.min(log.endOfRun(first), log.endOfRun(tail) - places + 1)
+  }
+  return t
+}
+
 /** Whether this one rule admits `weight` more at t. Like `freeAt`, but done at the first block that forbids. */
-export function admits(log: Log, max: number, windowMs: number, weight: number, t: number): boolean {
+export function admits(log: AnyLog, max: number, windowMs: number, weight: number, t: number): boolean {
   const places = max - weight + 1
   if (places < 1) return t === Number.POSITIVE_INFINITY
+  if (log instanceof Runs) return log.length < places || freeInRuns(log, places, windowMs, t) === t
   for (let first = countUntil(log, t - windowMs); first + places <= log.length; first += 1) {
     const last = log[first + places - 1]!
     if (last - windowMs >= t) return true
@@ -118,17 +144,18 @@ export function earliest(
  * Whether an instant just before t is refused by this rule and t is not: whether the rule is what made somebody
  * wait until t. It asks the log and not the way on which t was found, so that every store names the same limit.
  */
-export function givesWayAt(log: Log, max: number, windowMs: number, weight: number, t: number): boolean {
+export function givesWayAt(log: AnyLog, max: number, windowMs: number, weight: number, t: number): boolean {
   const places = max - weight + 1
   if (places < 1) return t === Number.POSITIVE_INFINITY
   if (!admits(log, max, windowMs, weight, t)) return false
   const first = countBefore(log, t - windowMs)
   if (first + places > log.length) return false
-  return log[first]! + windowMs === t && log[first + places - 1]! - log[first]! < windowMs
+  const head = instantAt(log, first)
+  return head + windowMs === t && instantAt(log, first + places - 1) - head < windowMs
 }
 
 /** How many instants lie in the window of this length that ends now, now included. */
-export function countIn(log: Log, windowMs: number, now: number): number {
+export function countIn(log: AnyLog, windowMs: number, now: number): number {
   return countUntil(log, now) - countUntil(log, now - windowMs)
 }
 
@@ -136,18 +163,27 @@ export function countIn(log: Log, windowMs: number, now: number): number {
  * How many more a rule admits at t, one after the other. The fullest window that holds t ends with t itself or with an
  * instant behind it, so those are tried.
  */
-export function roomAt(log: Log, max: number, windowMs: number, t: number): number {
+export function roomAt(log: AnyLog, max: number, windowMs: number, t: number): number {
   const past = countUntil(log, t)
   let fullest = past - countUntil(log, t - windowMs)
-  for (let index = past; index < log.length && log[index]! < t + windowMs; index += 1)
-    fullest = Math.max(fullest, index + 1 - countUntil(log, log[index]! - windowMs))
+  for (let index = past; index < log.length; ) {
+    const end = instantAt(log, index)
+    if (end >= t + windowMs) break
+    index = countUntil(log, end)
+    fullest = Math.max(fullest, index - countUntil(log, end - windowMs))
+  }
   return Math.max(0, max - fullest)
 }
 
 /** Two sorted logs as one. Returns one of them where the other is empty. */
-export function merge(a: Log, b: Log): Log {
+export function merge(a: AnyLog, b: AnyLog): AnyLog {
   if (b.length === 0) return a
   if (a.length === 0) return b
+  if (a instanceof Runs || b instanceof Runs) {
+    const runs = runsOf(a).copy()
+    for (const [at, count] of runsOf(b).each()) runs.insert(at, count)
+    return runs
+  }
   const merged: number[] = []
   let i = 0
   let j = 0
@@ -155,4 +191,8 @@ export function merge(a: Log, b: Log): Log {
   while (i < a.length) merged.push(a[i++]!)
   while (j < b.length) merged.push(b[j++]!)
   return merged
+}
+
+function runsOf(log: AnyLog): Runs {
+  return log instanceof Runs ? log : Runs.of(log)
 }

@@ -117,6 +117,8 @@ export interface SyncStore extends Readonly<Record<Kind, Decide>> {
  * A subject goes when nothing of it is retained, two windows after its last call at the latest.
  */
 export const retainedMin = 128
+/** A weight above this is kept as a run; up to it units are cheaper, as they are found without looking. */
+export const unitsMax = 4
 /** Bookings that nobody came for, and history of which no window was ever asked, are kept this long, ms. */
 export const unclaimedMs = 31 * 86_400_000
 /** An id that no rule counted, and a block that is over, are known this long, ms. */

@@ -3,10 +3,10 @@
  */
 import { nobody } from './decision.ts'
 import type { Plan } from './plan.ts'
-import { admits, givesWayAt, type Log } from './rolling-window.ts'
+import { type AnyLog, admits, givesWayAt } from './rolling-window.ts'
 
 /** Which rules admit `weight` more at an instant, in the order of the plan. */
-export function admitsAt(plan: Plan, logs: readonly Log[], weight: number, instant: number): boolean[] {
+export function admitsAt(plan: Plan, logs: readonly AnyLog[], weight: number, instant: number): boolean[] {
   return plan.rules.map(({ stream, max, windowMs }) => admits(logs[stream]!, max, windowMs, weight, instant))
 }
 
@@ -18,7 +18,7 @@ export function refuserOf(plan: Plan, admits: readonly boolean[]): string | unde
 /** The first limit that refuses just before the instant and admits at it; undefined where something else decided. */
 export function decidingLimit(
   plan: Plan,
-  logs: readonly Log[],
+  logs: readonly AnyLog[],
   weight: number,
   at: number,
 ): string | undefined {

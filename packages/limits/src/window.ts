@@ -33,7 +33,7 @@ const unitMs = {
 /** A store keeps what was counted for 31 days, so no window may look back further. */
 export const windowMsMax = 31 * day
 
-/** An exact limiter keeps every instant that it counts: this many are 8 MB per stream. */
+/** An exact limiter keeps every instant that it counts: so many calls are 8 MB per stream, one batch a few bytes. */
 export const windowCountMax = 1_000_000
 
 const durationPattern = /^\s*(\d{1,15})\s*([a-z]+)\s*$/

@@ -24,6 +24,7 @@ export function ruleSets(): readonly (readonly Limit[])[] {
     ],
     [limit('sticky', '2/25ms, 4/120ms', { stream: 'a', countRefused: true, over: 'refuse' }), gap],
     [limit('never', '0/10ms', { stream: 'd' }), limit('all', '5/90ms')],
+    [limit('batches', '40/60ms, 90/300ms', { stream: 'a' }), limit('sum', '60/90ms', { stream: 'e' })],
     [limit('wide', '20/300ms', { stream: 'a' }), limit('two', '1/1ms', { stream: 'b' })],
     [
       limit('passes', '1/50ms, 0/90ms', { stream: 'a', over: 'count' }),
@@ -45,7 +46,7 @@ export function randomOperation(
   const subject = random.pick(subjects)
   const rules = random.pick(sets)
   const id = random.pick(ids)
-  const weight = random.once(5) ? random.between(1, 4) : 1
+  const weight = random.once(5) ? random.between(1, 4) : random.once(6) ? random.between(5, 45) : 1
   const forbidden = random.once(3) ? randomIntervals(random, now) : []
   const notBefore = random.once(4) ? now + random.between(-20, 120) : 0
   const waiting = { weight, forbidden, notBefore }

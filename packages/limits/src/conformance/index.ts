@@ -4,6 +4,7 @@
  * whose time is a server's takes the given clock in its place for this purpose.
  */
 import { describe } from 'node:test'
+import { exerciseBatches } from './batches.ts'
 import { exerciseBlocking } from './blocking.ts'
 import { exerciseBooking } from './booking.ts'
 import { exerciseCounting } from './counting.ts'
@@ -21,6 +22,7 @@ export function exerciseStore(createStore: CreateStore, capabilities: Capabiliti
   describe(`${capabilities.name} is a store of the limiter`, () => {
     exerciseCounting(open)
     exerciseBooking(open)
+    exerciseBatches(open)
     exerciseBlocking(open)
     exerciseRetention(open)
     exerciseUpkeep(open, capabilities)

@@ -183,29 +183,42 @@ function judge(ask: Ask, entries: Entries, books: boolean): Verdict {
   return { at: firstFeasible(ask, entries), refusing, refuser }
 }
 
-/** The windows that hold t begin in (t − W, t]; the fullest begins at an instant of the stream, or at t. */
+interface Batch {
+  readonly at: number
+  readonly weight: number
+}
+
+/**
+ * How many stand in the fullest window that holds t. Windows that hold t begin in (t − W, t]; the fullest begins at an
+ * instant of the stream, or at t.
+ */
+function fullest(windowMs: number, batches: readonly Batch[], t: number): number {
+  const near = batches.filter(({ at }) => at > t - windowMs && at < t + windowMs)
+  let most = 0
+  for (const from of [t, ...near.map(({ at }) => at)]) {
+    if (from > t) continue
+    let count = 0
+    for (const { at, weight } of near) if (at >= from && at < from + windowMs) count += weight
+    most = Math.max(most, count)
+  }
+  return most
+}
+
 function admits(ask: Ask, rule: PlanRule, entries: Entries, t: number): boolean {
-  const instants = [...instantsOf(ask.plan, rule, entries), ...Array.from({ length: ask.weight }, () => t)]
-  return instants
-    .filter((from) => from > t - rule.windowMs && from <= t)
-    .every(
-      (from) =>
-        instants.filter((instant) => instant >= from && instant < from + rule.windowMs).length <= rule.max,
-    )
+  return fullest(rule.windowMs, batchesOf(ask.plan, rule, entries), t) + ask.weight <= rule.max
 }
 
 /** Tries the only instants at which anything can change: the start, and a window's length after each entry. */
 function firstFeasible(ask: Ask, entries: Entries): number {
-  const changes = ask.plan.rules.flatMap((rule) =>
-    instantsOf(ask.plan, rule, entries).map((instant) => instant + rule.windowMs),
-  )
+  const rules = ask.plan.rules.map((rule) => ({ rule, batches: batchesOf(ask.plan, rule, entries) }))
+  const changes = rules.flatMap(({ rule, batches }) => batches.map(({ at }) => at + rule.windowMs))
+  const feasible = (t: number): boolean =>
+    rules.every(({ rule, batches }) => fullest(rule.windowMs, batches, t) + ask.weight <= rule.max)
   let t = ask.firstAt
   for (;;) {
     const from = t
     const candidates = [from, ...changes.filter((instant) => instant > from).sort((a, b) => a - b)]
-    t =
-      candidates.find((instant) => ask.plan.rules.every((rule) => admits(ask, rule, entries, instant))) ??
-      Number.POSITIVE_INFINITY
+    t = candidates.find(feasible) ?? Number.POSITIVE_INFINITY
     const open = outside(ask.forbidden, t)
     if (open === t) return t
     t = open
@@ -245,24 +258,19 @@ function outside(forbidden: readonly ForbiddenInterval[], t: number): number {
   return outside(forbidden, Math.max(...holding.map(({ to, resumeAt = to }) => resumeAt)))
 }
 
-function instantsOf(plan: Plan, rule: PlanRule, entries: Entries): number[] {
-  return entries
-    .filter((entry) => entry.streams.includes(plan.streams[rule.stream]!))
-    .flatMap((entry) => Array.from({ length: entry.weight }, () => entry.at))
+function batchesOf(plan: Plan, rule: PlanRule, entries: Entries): readonly Batch[] {
+  return entries.filter((entry) => entry.streams.includes(plan.streams[rule.stream]!))
+}
+
+function sumOf(batches: readonly Batch[], holds: (at: number) => boolean): number {
+  let sum = 0
+  for (const { at, weight } of batches) if (holds(at)) sum += weight
+  return sum
 }
 
 function usedIn(rule: PlanRule, plan: Plan, entries: Entries, now: number): number {
   const fired = entries.filter((entry) => entry.fired)
-  return instantsOf(plan, rule, fired).filter((instant) => instant > now - rule.windowMs && instant <= now)
-    .length
-}
-
-/** Puts one more to now until a window is over. */
-function roomNow(ask: Ask, rule: PlanRule, entries: Entries, now: number): number {
-  const strict = { ...rule, max: rule.maxWritten }
-  let room = 0
-  while (room < rule.maxWritten && admits({ ...ask, weight: room + 1 }, strict, entries, now)) room += 1
-  return room
+  return sumOf(batchesOf(plan, rule, fired), (at) => at > now - rule.windowMs && at <= now)
 }
 
 function rowsOf(
@@ -274,28 +282,28 @@ function rowsOf(
 ): RuleRow[] {
   const one = { ...ask, weight: 1, forbidden: [], firstAt: now }
   return ask.plan.rules.map((rule, index) => {
-    const fired = instantsOf(
+    const all = batchesOf(ask.plan, rule, entries)
+    const counted = batchesOf(
       ask.plan,
       rule,
       entries.filter((entry) => entry.fired),
     )
-    const booked = instantsOf(
+    const booked = batchesOf(
       ask.plan,
       rule,
       entries.filter((entry) => !entry.fired),
     )
-    const inWindow = fired.filter((instant) => instant > now - rule.windowMs && instant <= now)
+    const inWindow = counted.filter(({ at }) => at > now - rule.windowMs && at <= now)
     return {
       limit: rule.limit,
       window: rule.text,
       used: used[index]!,
       max: rule.maxWritten,
-      remaining: Math.max(0, rule.maxWritten - inWindow.length),
-      available: roomNow(ask, rule, entries, now),
-      reserved:
-        booked.filter((at) => at > now - rule.windowMs).length + fired.filter((at) => at > now).length,
+      remaining: Math.max(0, rule.maxWritten - sumOf(inWindow, () => true)),
+      available: Math.max(0, rule.maxWritten - fullest(rule.windowMs, all, now)),
+      reserved: sumOf(booked, (at) => at > now - rule.windowMs) + sumOf(counted, (at) => at > now),
       freesAt: firstFeasible({ ...one, plan: { ...ask.plan, rules: [rule] } }, entries),
-      resetAt: inWindow.length === 0 ? now : Math.min(...inWindow) + rule.windowMs,
+      resetAt: inWindow.length === 0 ? now : Math.min(...inWindow.map(({ at }) => at)) + rule.windowMs,
       admits: !refusing.includes(rule),
     }
   })

@@ -6,7 +6,7 @@
  */
 
 import type { Plan } from '../plan.ts'
-import { earliest, type Free, type Log } from '../rolling-window.ts'
+import { type AnyLog, earliest, type Free } from '../rolling-window.ts'
 import type { Terms } from '../store.ts'
 import { admitsAt, refuserOf } from '../verdict.ts'
 import type { Entry } from './entry.ts'
@@ -62,7 +62,7 @@ export function makeRoom(
   }
 }
 
-const allOf = (seats: readonly Lane[]): readonly Log[] => seats.map((lane) => lane.all())
+const allOf = (seats: readonly Lane[]): readonly AnyLog[] => seats.map((lane) => lane.all())
 
 function inOrder([idA, a]: readonly [string, Entry], [idB, b]: readonly [string, Entry]): number {
   return a.at - b.at || (idA < idB ? -1 : 1)

@@ -1,12 +1,13 @@
 /**
  * A lane of one subject in memory: the instants that count, and those that are booked and have not gone. Streams
  * that have always been counted together share one lane, since their instants are the same; where one set of rules
- * is all that a subject ever meets, that is a single lane. Instants of the same kind are interchangeable, so neither
- * list knows ids. `fired` is only ever appended to in place; any other change makes a new array, so that decisions
+ * is all that a subject ever meets, that is a single lane. Log of the same kind are interchangeable, so neither
+ * list knows ids. Once a batch of more than some units came, both are kept in runs. `fired` is only ever appended to in place; any other change makes a new array, so that decisions
  * may keep the old one with its length as a snapshot.
  */
-import { countBefore, countUntil, freeAt, type Log, merge } from '../rolling-window.ts'
-import { retainedMin, unclaimedMs } from '../store.ts'
+import { type AnyLog, countBefore, countUntil, freeAt, merge } from '../rolling-window.ts'
+import { Runs } from '../runs.ts'
+import { retainedMin, unclaimedMs, unitsMax } from '../store.ts'
 
 /** What was found out about a rule: it admits nowhere in [from, to). */
 interface Full {
@@ -17,12 +18,14 @@ interface Full {
   to: number
 }
 
-/** What most lanes never have: bookings, and stretches that are full for a while. */
+/** What most lanes never have: bookings, runs, and stretches that are full for a while. */
 class Ahead {
   /** Changed in place; nobody keeps it. */
-  readonly booked: number[] = []
+  booked: number[] | Runs = []
+  /** What counts, where batches are kept in runs. */
+  runs: Runs | undefined = undefined
   /** What counts and what is booked in one list, made when first asked for and kept up from then on. */
-  merged: number[] | undefined = undefined
+  merged: number[] | Runs | undefined = undefined
   fulls: Full[] = []
 }
 
@@ -31,6 +34,7 @@ const fullsMax = 4
 const nothing: readonly number[] = Object.freeze([])
 
 export class Lane {
+  /** What counted, while no batch is kept in runs. */
   fired: number[] = []
   #ahead: Ahead | undefined = undefined
   /** How many of what counted are kept at least. */
@@ -44,12 +48,22 @@ export class Lane {
     this.names = names
   }
 
-  get booked(): readonly number[] {
+  /** What counted. */
+  get counted(): AnyLog {
+    return this.#ahead?.runs ?? this.fired
+  }
+
+  get booked(): AnyLog {
     return this.#ahead === undefined ? nothing : this.#ahead.booked
   }
 
   get isEmpty(): boolean {
-    return this.fired.length === 0 && this.booked.length === 0
+    return this.counted.length === 0 && this.booked.length === 0
+  }
+
+  /** Whether something is booked, or kept in runs: the quick way knows instants that counted only. */
+  get isAhead(): boolean {
+    return this.#ahead !== undefined && (this.#ahead.booked.length !== 0 || this.#ahead.runs !== undefined)
   }
 
   /** How long what counted is kept, ms: what was restored before any window was asked may all be needed. */
@@ -62,9 +76,11 @@ export class Lane {
   split(names: readonly string[]): Lane {
     const twin = new Lane(names)
     twin.fired = [...this.fired]
-    if (this.booked.length > 0) {
+    const ahead = this.#ahead
+    if (ahead !== undefined) {
       twin.#ahead = new Ahead()
-      twin.#ahead.booked.push(...this.booked)
+      twin.#ahead.runs = ahead.runs?.copy()
+      twin.#ahead.booked = ahead.booked instanceof Runs ? ahead.booked.copy() : [...ahead.booked]
     }
     twin.retained = this.retained
     twin.windowMsMax = this.windowMsMax
@@ -73,10 +89,10 @@ export class Lane {
   }
 
   /** Everything in one list, as a new reservation meets it. Valid until the next change. */
-  all(): Log {
+  all(): AnyLog {
     const ahead = this.#ahead
-    if (ahead === undefined || ahead.booked.length === 0) return this.fired
-    ahead.merged ??= [...merge(this.fired, ahead.booked)]
+    if (ahead === undefined || ahead.booked.length === 0) return this.counted
+    ahead.merged ??= copyOf(merge(this.counted, ahead.booked))
     return ahead.merged
   }
 
@@ -114,7 +130,7 @@ export class Lane {
     if (windowMs > this.windowMsMax) this.windowMsMax = windowMs
   }
 
-  /** `at` is not before anything that counts already; what counts by itself may lie in the future. */
+  /** `at` is not before anything that counts already; what counts by itself may lie in the future. Some units only. */
   append(at: number, weight: number, now = at): void {
     for (let copy = 0; copy < weight; copy += 1) this.fired.push(at)
     const merged = this.#ahead?.merged
@@ -123,6 +139,14 @@ export class Lane {
   }
 
   insertFired(at: number, weight: number, now: number): void {
+    const runs = weight > unitsMax ? this.#inRuns() : this.#ahead?.runs
+    if (runs !== undefined) {
+      insert(runs, at, weight)
+      const { merged } = this.#ahead!
+      if (merged !== undefined) insert(merged, at, weight)
+      if (runs.length > 2 * this.retained) this.#trim(now)
+      return
+    }
     const { fired } = this
     if (fired.length === 0 || fired[fired.length - 1]! <= at) {
       this.append(at, weight, now)
@@ -136,6 +160,12 @@ export class Lane {
   }
 
   removeFired(at: number, weight: number): void {
+    const runs = this.#ahead?.runs
+    if (runs !== undefined) {
+      this.#loosen(at, runs.remove(at, weight))
+      this.#tidy()
+      return
+    }
     const left = [...this.fired]
     const count = remove(left, at, weight)
     if (count === 0) return
@@ -144,6 +174,7 @@ export class Lane {
   }
 
   insertBooked(at: number, weight: number): void {
+    if (weight > unitsMax) this.#inRuns()
     this.#ahead ??= new Ahead()
     const { booked, merged } = this.#ahead
     insert(booked, at, weight)
@@ -155,15 +186,17 @@ export class Lane {
     if (ahead === undefined) return
     this.#loosen(at, remove(ahead.booked, at, weight))
     if (ahead.booked.length === 0) ahead.merged = undefined
+    this.#tidy()
   }
 
   /** Drops what counted, and bookings that nobody came for, at or before these instants. */
   dropUntil(firedUntil: number, bookedUntil: number): void {
-    const gone = countUntil(this.fired, firedUntil)
-    if (gone > 0) this.fired = this.fired.slice(gone)
+    const gone = countUntil(this.counted, firedUntil)
+    this.#dropFired(gone)
     const stale = countUntil(this.booked, bookedUntil)
-    if (stale > 0) this.#ahead!.booked.splice(0, stale)
+    if (stale > 0) dropFirst(this.#ahead!.booked, stale)
     if (gone > 0 || stale > 0) this.#relearn()
+    this.#tidy()
   }
 
   /**
@@ -172,10 +205,39 @@ export class Lane {
    */
   #trim(now: number): void {
     if (this.windowMsMax === 0) return
-    const surplus = countUntil(this.fired, now) - this.retained
+    const surplus = countUntil(this.counted, now) - this.retained
     if (surplus < this.retained) return
-    this.fired = this.fired.slice(surplus)
+    this.#dropFired(surplus)
     this.#relearn()
+  }
+
+  #dropFired(count: number): void {
+    if (count === 0) return
+    const runs = this.#ahead?.runs
+    if (runs === undefined) this.fired = this.fired.slice(count)
+    else runs.dropFirst(count)
+  }
+
+  /** From here on both lists are in runs. */
+  #inRuns(): Runs {
+    this.#ahead ??= new Ahead()
+    const ahead = this.#ahead
+    if (ahead.runs === undefined) {
+      ahead.runs = Runs.of(this.fired)
+      if (!(ahead.booked instanceof Runs)) ahead.booked = Runs.of(ahead.booked)
+      ahead.merged = undefined
+      this.fired = []
+    }
+    return ahead.runs
+  }
+
+  /** Where nothing is left in runs, what comes next is a list again. */
+  #tidy(): void {
+    const ahead = this.#ahead
+    if (ahead?.runs === undefined || ahead.runs.length > 0 || ahead.booked.length > 0) return
+    ahead.runs = undefined
+    ahead.booked = []
+    ahead.merged = undefined
   }
 
   /** Something was taken out: what was full need not be any more. */
@@ -193,7 +255,15 @@ export class Lane {
   }
 }
 
-function insert(log: number[], at: number, weight: number): void {
+function copyOf(log: AnyLog): number[] | Runs {
+  return log instanceof Runs ? log.copy() : [...log]
+}
+
+function insert(log: number[] | Runs, at: number, weight: number): void {
+  if (log instanceof Runs) {
+    log.insert(at, weight)
+    return
+  }
   const index = countUntil(log, at)
   for (let copy = 0; copy < weight; copy += 1) {
     if (index === log.length) log.push(at)
@@ -202,7 +272,8 @@ function insert(log: number[], at: number, weight: number): void {
 }
 
 /** Takes out at most so many of this instant; answers how many there were. */
-function remove(log: number[], at: number, weight: number): number {
+function remove(log: number[] | Runs, at: number, weight: number): number {
+  if (log instanceof Runs) return log.remove(at, weight)
   const last = log.length - 1
   if (weight === 1 && last >= 0 && log[last] === at) {
     log.pop()
@@ -212,4 +283,9 @@ function remove(log: number[], at: number, weight: number): number {
   const count = Math.min(weight, countUntil(log, at) - first)
   if (count > 0) log.splice(first, count)
   return count
+}
+
+function dropFirst(log: number[] | Runs, count: number): void {
+  if (log instanceof Runs) log.dropFirst(count)
+  else log.splice(0, count)
 }

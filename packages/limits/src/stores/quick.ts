@@ -14,7 +14,7 @@ interface Seated {
   readonly seats: readonly Lane[]
 }
 
-/** What the rules say to `now`; `unknown`: something is booked or in the future, and the general way must be gone. */
+/** What the rules say to `now`; `unknown`: something is booked, in the future or in runs, and the general way must be gone. */
 export type Standing = 'admits' | 'refuses' | 'unknown'
 
 /** Asked of every call, so that it answers with no number: a number from function to function is an allocation. */
@@ -33,7 +33,7 @@ export function standingOf(plan: Plan, seated: Seated, weight: number, now: numb
 function laneStanding(rules: readonly PlanRule[], lane: Lane, weight: number, now: number): Standing {
   const { fired } = lane
   const { length } = fired
-  if (lane.booked.length !== 0 || (length !== 0 && fired[length - 1]! > now)) return 'unknown'
+  if (lane.isAhead || (length !== 0 && fired[length - 1]! > now)) return 'unknown'
   for (let index = 0; index < rules.length; index += 1) {
     const { max, windowMs } = rules[index]!
     const places = max - weight + 1

@@ -63,6 +63,7 @@ local answer = not long and (function()
     own = '\255' .. id .. '\254'
     first, last = string.find(known, own, 1, true)
   end
+  if weight > 4 and kind ~= 99 then return end
   if isFire then
     if not first then return end
     local a1, a2, a3, a4, a5, a6, a7, w1, w2, w3, flags, n1, n2 = byte(known, last + 1, last + 13)

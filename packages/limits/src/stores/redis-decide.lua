@@ -160,6 +160,14 @@ local function freeIn(log, rule, many, t)
   if places < 1 then return never end
   if log.n < places then return t end
   local first = countUntil(log, t - window)
+  -- From run to run: between two ends of runs no block has another first or last instant.
+  while log.runs and first + places <= log.n do
+    local head, headEnd = unit(log, first + 1)
+    local tail, tailEnd = unit(log, first + places)
+    if tail - window >= t then return t end
+    if tail - head < window then t = head + window end
+    first = math.min(headEnd, tailEnd - places + 1)
+  end
   while first + places <= log.n do
     local tail = instant(log, first + places)
     if tail - window >= t then break end

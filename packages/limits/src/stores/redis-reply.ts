@@ -33,6 +33,8 @@ export function readDecision(question: Question, reply: Bytes): Decision {
 }
 
 const laneSign = 0x41
+/** Of a lane whose logs are in runs. */
+const runsSign = 0x52
 const stateStart = 15
 const unnamed: readonly string[] = []
 
@@ -135,11 +137,17 @@ function readSubject(reply: Bytes): Subject {
   let at = stateStart + 6
   for (let left = int(reply, stateStart + 1, 3); left > 0; left -= 1) {
     const body = namesEnd(reply, at) + 10
-    const booked = body + 6 * int(reply, body - 8, 4)
-    const lane = readLane(reply, at, booked, body)
+    const inRuns = reply[at] === runsSign
+    const sizeOf = (count: number): number => (inRuns ? 6 + 12 * count : 6 * count)
+    const booked = body + sizeOf(int(reply, body - 8, 4))
+    const end = booked + sizeOf(int(reply, body - 4, 4))
+    const lane = readLane(reply, at, inRuns ? body : booked, body)
     byNumber.set(int(reply, body - 10, 2), lane)
-    at = booked + 6 * int(reply, body - 4, 4)
-    for (const instant of log(reply, booked, at)) lane.insertBooked(instant, 1)
+    if (inRuns) {
+      for (const [instant, count] of runs(reply, body, booked)) lane.insertFired(instant, count, instant)
+      for (const [instant, count] of runs(reply, booked, end)) lane.insertBooked(instant, count)
+    } else for (const instant of log(reply, booked, end)) lane.insertBooked(instant, 1)
+    at = end
     lanes.push(lane)
   }
   const subject = new Subject('', lanes)
@@ -202,6 +210,16 @@ function log(reply: Bytes, from: number, to: number): number[] {
     instants.push(high * 4_294_967_296 + low)
   }
   return instants
+}
+
+/** Behind how many units left come instants, each with how many there were up to it. */
+function* runs(reply: Bytes, from: number, to: number): Generator<readonly [instant: number, count: number]> {
+  let before = int(reply, from, 6)
+  for (let at = from + 6; at < to; at += 12) {
+    const upTo = int(reply, at + 6, 6)
+    yield [int(reply, at, 6), upTo - before]
+    before = upTo
+  }
 }
 
 /** Big endian. */

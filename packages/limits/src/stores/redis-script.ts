@@ -8,1122 +8,1233 @@ export const scriptParts = [
   'redis-decide.lua',
   'redis-rows.lua',
 ] as const
-export const scriptSha = '661e384655d79cbdcc8582f1246980c3b8c358ff'
-export const script = `local cV,D,k=ARGV[1],ARGV[2],nil
-local q,e,N,G=string.byte,string.sub,struct.pack,struct.unpack
-local g,bp=ARGV[5],(ARGV[8]or 8192)+0
-if g==''or not g then
-local cW=redis.call('TIME')
-local cX=cW[2]+0
-g=cW[1]*1000+(cX-cX%1000)/1000
+export const scriptSha = '28f7a3cb4687ac486d158b02b51eedeb9b1814ab'
+export const script = `local dg,G,m=ARGV[1],ARGV[2],nil
+local p,f,E,t=string.byte,string.sub,struct.pack,struct.unpack
+local i,bt=ARGV[5],(ARGV[8]or 8192)+0
+if i==''or not i then
+local dh=redis.call('TIME')
+local di=dh[2]+0
+i=dh[1]*1000+(di-di%1000)/1000
 else
-g=g+0
+i=i+0
 end
-local aF=N('>I6',g)
-local I,cp,cq,cr,ca=q(cV,1,5)
-if ca==126 then
-ca=nil
-local bE=(function()
-local aG,z,J=KEYS[1],ARGV[3],#D
-local ax=redis.pcall('STRLEN',aG)
-if type(ax)=='table'or ax<=bp or J==12 then return end
-local O,v,aa=redis.call('GETRANGE',aG,0,J-1),ARGV[4]+0,D
-if O~=D then
-if q(O)~=65 or e(O,10)~=e(D,10)then return end
-local aU,aV,aW,aX,aY,aZ,ba,bb=q(O,2,9)
-local T,U,V,bc,bd,bF,bG,bH=q(D,2,9)
-local aq=(((aX*128+aY)*128+aZ)*128+ba)*128+bb
-local C=(((bc*128+bd)*128+bF)*128+bG)*128+bH
-local dI=(T*128+U)*128+V>(aU*128+aV)*128+aW
-aa='A'..e(dI and D or O,2,4)..e(C>aq and D or O,5)
-if aq>v then v=aq end
+local aM=E('>I6',i)
+local M,cz,cA,cB,ch=p(dg,1,5)
+if ch==126 then
+ch=nil
+local bI=(function()
+local aN,B,O=KEYS[1],ARGV[3],#G
+local aB=redis.pcall('STRLEN',aN)
+if type(aB)=='table'or aB<=bt or O==12 then return end
+local T,y,U=redis.call('GETRANGE',aN,0,O-1),ARGV[4]+0,G
+if T~=G then
+if p(T)~=65 or f(T,10)~=f(G,10)then return end
+local aX,aY,aZ,ba,bb,bc,bd,be=p(T,2,9)
+local aa,ab,ac,bf,bg,bJ,bK,bL=p(G,2,9)
+local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
+local D=(((bf*128+bg)*128+bJ)*128+bK)*128+bL
+local dV=(aa*128+ab)*128+ac>(aX*128+aY)*128+aZ
+U='A'..f(dV and G or T,2,4)..f(D>aw and G or T,5)
+if aw>y then y=aw end
 end
-local r,t,bI=(ax-J)/6,(cp*128+cq)*128+cr,q(z)
-local function Q(c)
-local l=J+6*c-6
-return(G('>I6',redis.call('GETRANGE',aG,l,l+5)))
+local v,u,bM=(aB-O)/6,(cz*128+cA)*128+cB,p(B)
+local function W(c)
+local g=O+6*c-6
+return(t('>I6',redis.call('GETRANGE',aN,g,g+5)))
 end
-local A=Q(r)
-if A>g or bI==49 then return end
-local o,bJ,f=5+8*((q(z,2)*128+q(z,3))*128+q(z,4)),{},g
-local bq=(q(z,o)*128+q(z,o+1))*128+q(z,o+2)
-for c=1,bq do
-local l=o+6+12*(c-1)
-local T,U,V,bK,bL,bM,cs,ct,W=q(z,l,l+8)
-local cY,C=(T*128+U)*128+V,(((bK*128+bL)*128+bM)*128+cs)*128+ct
-local be=W>=2 and 9e15 or cY
-local L,ar=be-t+1,g
-if L<1 then
-ar=9e15
-elseif L<=r then
-ar=Q(r-L+1)+C
+local A=W(v)
+if A>i or bM==49 then return end
+local r,bN,e=5+8*((p(B,2)*128+p(B,3))*128+p(B,4)),{},i
+local bu=(p(B,r)*128+p(B,r+1))*128+p(B,r+2)
+for c=1,bu do
+local g=r+6+12*(c-1)
+local aa,ab,ac,bO,bP,bQ,cC,cD,ad=p(B,g,g+8)
+local dj,D=(aa*128+ab)*128+ac,(((bO*128+bP)*128+bQ)*128+cC)*128+cD
+local bh=ad>=2 and 9e15 or dj
+local K,ax=bh-u+1,i
+if K<1 then
+ax=9e15
+elseif K<=v then
+ax=W(v-K+1)+D
 end
-if ar>f then f=ar end
-bJ[c]={max=be,written=cY,window=C,free=ar}
+if ax>e then e=ax end
+bN[c]={max=bh,written=dj,window=D,free=ax}
 end
-local br=f<=g
-local P=br and I==116
-if not br and I==116 and bI~=48 then return end
-local bs,R={},P and t or 0
-local bf,m=0,{}
-for c=1,bq do
-local h=bJ[c]
-local C,be=h.window,h.max
-local as=bs[C]
-if not as then
-local w,X,p=0,r,g-C
-if A<=p then w=r end
-while w<X and X-w>48 do
-local au=w+X
-local af=(au-au%2)/2
-if Q(af+1)<=p then w=af+1 else X=af end
+local bv=e<=i
+local V=bv and M==116
+if not bv and M==116 and bM~=48 then return end
+local aC,X={},V and u or 0
+local bi,j=0,{}
+for c=1,bu do
+local k=bN[c]
+local D,bh=k.window,k.max
+local al=aC[D]
+if not al then
+local q,H,o=0,v,i-D
+if A<=o then q=v end
+while q<H and H-q>48 do
+local ae=q+H
+local N=(ae-ae%2)/2
+if W(N+1)<=o then q=N+1 else H=N end
 end
-if w<X then
-local i,aj=redis.call('GETRANGE',aG,J+6*w,J+6*X-1),w
-while w<X do
-local au=w+X
-local af=(au-au%2)/2
-if G('>I6',i,6*(af-aj)+1)<=p then w=af+1 else X=af end
-end
-end
-as,bs[C]=w,w
-end
-if h.free>g and h.free==f and bf==0 then bf=c end
-local aL,cZ,da,cu=r-as,r+R-be,g,g
-if be-aL-R<=0 then
-da=be==0 and 9e15 or(cZ<r and Q(cZ+1)or g)+C
-end
-if aL>0 then cu=Q(as+1)+C elseif P then cu=g+C end
-local db=math.max(0,h.written-aL-R)
-m[c]=N('>I4I4I4I4I7I7I1',aL,db,db,0,da,cu,
-aL+t<=be and 1 or 0)
-end
-if P then
-local aM,T,U,V=v/8,q(aa,2,4)
-local bg=(T*128+U)*128+V
-if aa~=O then redis.call('SETRANGE',aG,0,aa)end
-redis.call('APPEND',aG,t==1 and aF or string.rep(aF,t))
-if r+t>2*bg then
-redis.call('SET',aG,aa..redis.call('GETRANGE',aG,-6*bg,-1),'PX',math.ceil(v+aM))
-elseif g-g%aM~=A-A%aM then
-redis.call('PEXPIRE',aG,math.ceil(v+aM))
+if q<H then
+local h,R=redis.call('GETRANGE',aN,O+6*q,O+6*H-1),q
+while q<H do
+local ae=q+H
+local N=(ae-ae%2)/2
+if t('>I6',h,6*(N-R)+1)<=o then q=N+1 else H=N end
 end
 end
-return'r'..aF..N('>I7',f)..(P and'1'or'0')..N('>I1I2I7',0,bf,0)
-..table.concat(m)
+al,aC[D]=q,q
+end
+if k.free>i and k.free==e and bi==0 then bi=c end
+local aP,dk,dl,cE=v-al,v+X-bh,i,i
+if bh-aP-X<=0 then
+dl=bh==0 and 9e15 or(dk<v and W(dk+1)or i)+D
+end
+if aP>0 then cE=W(al+1)+D elseif V then cE=i+D end
+local dm=math.max(0,k.written-aP-X)
+j[c]=E('>I4I4I4I4I7I7I1',aP,dm,dm,0,dl,cE,
+aP+u<=bh and 1 or 0)
+end
+if V then
+local aQ,aa,ab,ac=y/8,p(U,2,4)
+local bj=(aa*128+ab)*128+ac
+if U~=T then redis.call('SETRANGE',aN,0,U)end
+redis.call('APPEND',aN,u==1 and aM or string.rep(aM,u))
+if v+u>2*bj then
+redis.call('SET',aN,U..redis.call('GETRANGE',aN,-6*bj,-1),'PX',math.ceil(y+aQ))
+elseif i-i%aQ~=A-A%aQ then
+redis.call('PEXPIRE',aN,math.ceil(y+aQ))
+end
+end
+return'r'..aM..E('>I7',e)..(V and'1'or'0')..E('>I1I2I7',0,bi,0)
+..table.concat(j)
 end)()
-if bE then return bE end
+if bI then return bI end
 end
-k=redis.pcall('GET',KEYS[1])
-local ab=type(k)=='table'
-if ab then
-if not string.find(k.err,'WRONGTYPE',1,true)then return k end
-elseif(I==116 or I==99)and not ca and not(k and#k>bp)then
-local z,J,aj,v=ARGV[3],#D,k,ARGV[4]+0
-if J==12 then
-aj=nil
-elseif not k then
-aj=D
-elseif e(k,1,J)~=D then
-aj=nil
-if q(k)==65 and e(k,10,J)==e(D,10)then
-local aU,aV,aW,aX,aY,aZ,ba,bb=q(k,2,9)
-local T,U,V,bc,bd,bF,bG,bH=q(D,2,9)
-local u,cv=(aU*128+aV)*128+aW,(T*128+U)*128+V
-local aq=(((aX*128+aY)*128+aZ)*128+ba)*128+bb
-local C=(((bc*128+bd)*128+bF)*128+bG)*128+bH
-aj='A'..e(cv>u and D or k,2,4)..e(C>aq and D or k,5,9)
-..e(k,10)
-if aq>v then v=aq end
+m=redis.pcall('GET',KEYS[1])
+local ah=type(m)=='table'
+if ah then
+if not string.find(m.err,'WRONGTYPE',1,true)then return m end
+elseif(M==116 or M==99)and not ch and not(m and#m>bt)then
+local B,O,R,y=ARGV[3],#G,m,ARGV[4]+0
+if O==12 then
+R=nil
+elseif not m then
+R=G
+elseif f(m,1,O)~=G then
+R=nil
+if p(m)==65 and f(m,10,O)==f(G,10)then
+local aX,aY,aZ,ba,bb,bc,bd,be=p(m,2,9)
+local aa,ab,ac,bf,bg,bJ,bK,bL=p(G,2,9)
+local x,cF=(aX*128+aY)*128+aZ,(aa*128+ab)*128+ac
+local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
+local D=(((bf*128+bg)*128+bJ)*128+bK)*128+bL
+R='A'..f(cF>x and G or m,2,4)..f(D>aw and G or m,5,9)
+..f(m,10)
+if aw>y then y=aw end
 end
 end
-local bI,cw,cx,cy=q(z,1,4)
-if aj and bI~=49 then
-local t=(cp*128+cq)*128+cr
-local ax=#aj
-local r,A,f=(ax-J)/6,0,g
-if r>0 then A=G('>I6',aj,ax-5)end
-for o=5,8*((cw*128+cx)*128+cy),8 do
-local T,U,V,cz,cA,cB,cC,cD=q(z,o,o+7)
-local L=(T*128+U)*128+V-t+1
-if L>r then break end
-if L<1 then
-f=9e15
+local bM,cG,cH,cI=p(B,1,4)
+if R and bM~=49 then
+local u=(cz*128+cA)*128+cB
+local aB=#R
+local v,A,e=(aB-O)/6,0,i
+if v>0 then A=t('>I6',R,aB-5)end
+for r=5,8*((cG*128+cH)*128+cI),8 do
+local aa,ab,ac,cJ,cK,cL,cM,cN=p(B,r,r+7)
+local K=(aa*128+ab)*128+ac-u+1
+if K>v then break end
+if K<1 then
+e=9e15
 break
 end
-local C=(((cz*128+cA)*128+cB)*128+cC)*128+cD
-local ar=(L==1 and A or(G('>I6',aj,ax-6*L+1)))+C
-if ar>f then f=ar end
+local D=(((cJ*128+cK)*128+cL)*128+cM)*128+cN
+local ax=(K==1 and A or(t('>I6',R,aB-6*K+1)))+D
+if ax>e then e=ax end
 end
-if A>g or f>g and I==116 and bI~=48 then
-f=nil
-elseif f>g or I==99 then
-return'q'..aF..N('>I7',f)..'0'..(k or'')
+if A>i or e>i and M==116 and bM~=48 then
+e=nil
+elseif e>i or M==99 then
+return'q'..aM..E('>I7',e)..'0'..(m or'')
 end
-if f then
-local R=t==1 and aF or string.rep(aF,t)
-local bh,ay=aj..R,aj~=k
-if r+t>256 then
-local T,U,V=q(aj,2,4)
-local bg=(T*128+U)*128+V
-if r+t>2*bg then
-bh,ay=e(aj,1,J)..e(bh,-6*bg),true
+if e then
+local X=u==1 and aM or string.rep(aM,u)
+local bk,ai=R..X,R~=m
+if v+u>256 then
+local aa,ab,ac=p(R,2,4)
+local bj=(aa*128+ab)*128+ac
+if v+u>2*bj then
+bk,ai=f(R,1,O)..f(bk,-6*bj),true
 end
 end
-local aM=v/8
-if not ay and g-g%aM==A-A%aM then
-redis.call('APPEND',KEYS[1],R)
+local aQ=y/8
+if not ai and i-i%aQ==A-A%aQ then
+redis.call('APPEND',KEYS[1],X)
 else
-redis.call('SET',KEYS[1],bh,'PX',math.ceil(v+aM))
+redis.call('SET',KEYS[1],bk,'PX',math.ceil(y+aQ))
 end
-return bh
+return bk
 end
 end
 end
-local function av(bi,r)
-local i=''
-for x=1,r do
-i=string.char(bi%128)..i
-bi=math.floor(bi/128)
+local function ay(bl,v)
+local h=''
+for z=1,v do
+h=string.char(bl%128)..h
+bl=math.floor(bl/128)
 end
-return i
+return h
 end
-local bE=not ab and(function()
-local z,J,j=ARGV[3],#D,ARGV[6]
-if j==''then j=nil end
-local bj,bN,az=I==116,I==114,I==102
-if not(bj or bN or az or I==99)or J==12 or q(z)~=48 then return end
-local aa,aA,aB,r,an=D,'\\0\\0','\\0\\1',0,0
-local P,B,u,aH,O='','','',k or'',nil
-if k then
-local cE,E=q(k),nil
-if cE==65 and e(k,10,J)==e(D,10)then
-O,P=e(k,2,9),e(k,J+1)
-r=#P/6
-elseif e(k,1,4)=='B\\0\\0\\1'and e(k,16,J+6)==e(D,10)then
-O,aB,aA=e(k,8,15),e(k,5,6),e(k,J+7,J+8)
-r,an=G('>I4I4',k,J+9)
-E=J+16+6*r
-P,B=e(k,J+17,E),e(k,E+1,E+6*an)
-E=E+6*an
-u,aH=e(k,E+1),e(k,1,E)
+local bI=not ah and(function()
+local B,O,l=ARGV[3],#G,ARGV[6]
+if l==''then l=nil end
+local bm,bR,aD=M==116,M==114,M==102
+if not(bm or bR or aD or M==99)or O==12 or p(B)~=48 then return end
+local U,aE,aF,v,aq=G,'\\0\\0','\\0\\1',0,0
+local V,C,x,ar,T='','','',m or'',nil
+if m then
+local bw,Q=p(m),nil
+if bw==65 and f(m,10,O)==f(G,10)then
+T,V=f(m,2,9),f(m,O+1)
+v=#V/6
+elseif f(m,1,4)=='B\\0\\0\\1'and f(m,16,O+6)==f(G,10)then
+T,aF,aE=f(m,8,15),f(m,5,6),f(m,O+7,O+8)
+v,aq=t('>I4I4',m,O+9)
+Q=O+16+6*v
+V,C=f(m,O+17,Q),f(m,Q+1,Q+6*aq)
+Q=Q+6*aq
+x,ar=f(m,Q+1),f(m,1,Q)
 else
 return
 end
 end
-local x,ao=string.find(u,'\\255\\254',1,true)
-if ao then
-local aX,aY,aZ,ba,bb,dJ,dK=q(u,ao+1,ao+7)
-if((((((aX*128+aY)*128+aZ)*128+ba)*128+bb)*128+dJ)*128+dK)>g then return end
+local z,as=string.find(x,'\\255\\254',1,true)
+if as then
+local ba,bb,bc,bd,be,dW,dX=p(x,as+1,as+7)
+if((((((ba*128+bb)*128+bc)*128+bd)*128+be)*128+dW)*128+dX)>i then return end
 end
-if r>0 and G('>I6',P,6*r-5)>g then return end
-local aN,bO,w,ac=1e18,false,false,nil
-local ak=ARGV[7]
-if ak and ak~=''then
-local dL,dM,dN,dO,dP,dQ,dR,dS,dT,dU,dV,dW,dX,dY,W=q(ak,1,15)
-if((((((dL*128+dM)*128+dN)*128+dO)*128+dP)*128+dQ)*128+dR)>g then return end
-aN=(((((dS*128+dT)*128+dU)*128+dV)*128+dW)*128+dX)*128+dY
-bO,w=W%2==1,W%4>=2
-if#ak>15 then
-ac=cjson.decode(e(ak,16))
-for c=1,#ac,3 do
-if ac[c]<=g and g<ac[c+1]then return end
+if v>0 and t('>I6',V,6*v-5)>i then return end
+local aR,bS,q,aj=1e18,false,false,nil
+local ao=ARGV[7]
+if ao and ao~=''then
+local dY,dZ,ea,eb,ec,ed,ee,ef,eg,eh,ei,ej,ek,el,ad=p(ao,1,15)
+if((((((dY*128+dZ)*128+ea)*128+eb)*128+ec)*128+ed)*128+ee)>i then return end
+aR=(((((ef*128+eg)*128+eh)*128+ei)*128+ej)*128+ek)*128+el
+bS,q=ad%2==1,ad%4>=2
+if#ao>15 then
+aj=cjson.decode(f(ao,16))
+for c=1,#aj,3 do
+if aj[c]<=i and i<aj[c+1]then return end
 end
 end
 end
-local t,F,y,A=(cp*128+cq)*128+cr,'',nil,nil
-if j then
-F='\\255'..j..'\\254'
-y,A=string.find(u,F,1,true)
+local u,L,w,A=(cz*128+cA)*128+cB,'',nil,nil
+if l then
+L='\\255'..l..'\\254'
+w,A=string.find(x,L,1,true)
 end
+if u>4 and M~=99 then return end
+if aD then
+if not w then return end
+local aX,aY,aZ,em,en,eo,ep,bO,bP,bQ,ad,bf,bg=p(x,A+1,A+13)
+if ad%2==1 or bf~=0 or bg~=1 then return end
+local e=(((((aX*128+aY)*128+aZ)*128+em)*128+en)*128+eo)*128+ep
+u=(bO*128+bP)*128+bQ
+local ci,g=E('>I6',e),0
+repeat g=string.find(C,ci,g+1,true)until not g or g%6==1
+if not g then return end
+C,aq=f(C,1,g-1)..f(C,g+6*u),aq-u
+ar,q=ar..f(x,w,A+15),ad>=2
+x=f(x,1,w-1)..f(x,A+16)
+elseif w or aq>0 then
+return
+end
+local e,cG,cH,cI=i,p(B,2,4)
+for r=5,8*((cG*128+cH)*128+cI),8 do
+local aa,ab,ac,cJ,cK,cL,cM,cN=p(B,r,r+7)
+local K=(aa*128+ab)*128+ac-u+1
+if K<1 then return end
+if K>v then break end
+local ax=t('>I6',V,6*(v-K)+1)+(((cJ*128+cK)*128+cL)*128+cM)*128+cN
+if ax>e then e=ax end
+end
+local bn='1'
+if e>i and bR or aD and e>i then
+if aj or aq>0 or ch==42 then return end
+bn='2'
+elseif bR then
+bn='2'
+elseif e>i or not bm and not aD then
+bn='0'
+end
+if bR and e-i>aR then bn='0'end
+local dn='g'..aM..E('>I7',e)..bn..ar
+if bn=='0'then return dn end
+local y,ci=ARGV[4]+0,E('>I6',e)
+local X=u==1 and ci or string.rep(ci,u)
+local az=bS or not bR and bn=='1'
 if az then
-if not y then return end
-local aU,aV,aW,dZ,ea,eb,ec,bK,bL,bM,W,bc,bd=q(u,A+1,A+13)
-if W%2==1 or bc~=0 or bd~=1 then return end
-local f=(((((aU*128+aV)*128+aW)*128+dZ)*128+ea)*128+eb)*128+ec
-t=(bK*128+bL)*128+bM
-local cb,l=N('>I6',f),0
-repeat l=string.find(B,cb,l+1,true)until not l or l%6==1
-if not l then return end
-B,an=e(B,1,l-1)..e(B,l+6*t),an-t
-aH,w=aH..e(u,y,A+15),W>=2
-u=e(u,1,y-1)..e(u,A+16)
-elseif y or an>0 then
-return
-end
-local f,cw,cx,cy=g,q(z,2,4)
-for o=5,8*((cw*128+cx)*128+cy),8 do
-local T,U,V,cz,cA,cB,cC,cD=q(z,o,o+7)
-local L=(T*128+U)*128+V-t+1
-if L<1 then return end
-if L>r then break end
-local ar=G('>I6',P,6*(r-L)+1)+(((cz*128+cA)*128+cB)*128+cC)*128+cD
-if ar>f then f=ar end
-end
-local bk='1'
-if f>g and bN or az and f>g then
-if ac or an>0 or ca==42 then return end
-bk='2'
-elseif bN then
-bk='2'
-elseif f>g or not bj and not az then
-bk='0'
-end
-if bN and f-g>aN then bk='0'end
-local dc='g'..aF..N('>I7',f)..bk..aH
-if bk=='0'then return dc end
-local v,cb=ARGV[4]+0,N('>I6',f)
-local R=t==1 and cb or string.rep(cb,t)
-local aI=bO or not bN and bk=='1'
-if aI then
-P,r=P..R,r+t
+V,v=V..X,v+u
 else
-B,an=R,t
-if v<2678400000 then v=2678400000 end
+C,aq=X,u
+if y<2678400000 then y=2678400000 end
 end
-if an>0 and aI and v<2678400000 then v=2678400000 end
-aa=e(D,2)
-if O and O~=e(D,2,9)then
-local aU,aV,aW,aX,aY,aZ,ba,bb=q(O,1,8)
-local T,U,V,bc,bd,bF,bG,bH=q(D,2,9)
-local bg,cv=(aU*128+aV)*128+aW,(T*128+U)*128+V
-local aq=(((aX*128+aY)*128+aZ)*128+ba)*128+bb
-local C=(((bc*128+bd)*128+bF)*128+bG)*128+bH
-aa=e(cv>bg and D or' '..O,2,4)..e(C>aq and D or' '..O,5,9)
-..e(D,10)
-if aq>v then v=aq end
+if aq>0 and az and y<2678400000 then y=2678400000 end
+U=f(G,2)
+if T and T~=f(G,2,9)then
+local aX,aY,aZ,ba,bb,bc,bd,be=p(T,1,8)
+local aa,ab,ac,bf,bg,bJ,bK,bL=p(G,2,9)
+local bj,cF=(aX*128+aY)*128+aZ,(aa*128+ab)*128+ac
+local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
+local D=(((bf*128+bg)*128+bJ)*128+bK)*128+bL
+U=f(cF>bj and G or' '..T,2,4)..f(D>aw and G or' '..T,5,9)
+..f(G,10)
+if aw>y then y=aw end
 end
-local ed,ee,ef=q(aa,1,3)
-if r>2*((ed*128+ee)*128+ef)then return end
+local eq,er,es=p(U,1,3)
+if v>2*((eq*128+er)*128+es)then return end
 local d=''
-if j then
-d=F..av(f,7)..av(t,3)..string.char((aI and 1 or 0)+(w and 2 or 0))..'\\0\\1'
-..av(G('>I2',aA),2)
+if l then
+d=L..ay(e,7)..ay(u,3)..string.char((az and 1 or 0)+(q and 2 or 0))..'\\0\\1'
+..ay(t('>I2',aE),2)
 end
-local bh='B\\0\\0\\1'..aB..'L'..aa..aA..N('>I4I4',r,an)..P..B..u..d
-if#bh>bp then return end
-local cF=f
-if an>t or aI and an>0 then
-local dd=G('>I6',B,#B-5)
-if dd>cF then cF=dd end
+local bk='B\\0\\0\\1'..aF..'L'..U..aE..E('>I4I4',v,aq)..V..C..x..d
+if#bk>bt then return end
+local cO=e
+if aq>u or az and aq>0 then
+local dp=t('>I6',C,#C-5)
+if dp>cO then cO=dp end
 end
-redis.call('SET',KEYS[1],bh,'PX',math.ceil(cF-g+v+v/32))
-return dc
+redis.call('SET',KEYS[1],bk,'PX',math.ceil(cO-i+y+y/32))
+return dn
 end)()
-if bE then return bE end
+if bI then return bI end
 return(function()
-local aO,de=9e15,281474976710655
-local df,cc,S=86400000,31*86400000,math.ceil(bp/64)
-local Y,K,O,aP,u,aB={},{},{},{},'',1
-local dg,dh=false,false
-local function ag(i,o,r)
-local bi=0
-for c=o,o+r-1 do bi=bi*128+q(i,c)end
-return bi
+local aS,dq=9e15,281474976710655
+local dr,cj,Y,et=86400000,31*86400000,math.ceil(bt/64),4
+local af,P,T,aT,x,aF={},{},{},{},'',1
+local ds,dt=false,false
+local function am(h,r,v)
+local bl=0
+for c=r,r+v-1 do bl=bl*128+p(h,c)end
+return bl
 end
-local function aQ(i)
-return{s=i,n=#i/6,old=0,first=0,counts={}}
+local function bo(h,du)
+local a={s=h,n=#h/6,old=0,first=0,counts={},runs=du}
+if du then a.n=t('>I6',h,#h-5)-t('>I6',h)end
+return a
 end
-local function di(a,c)
-local i=a.cache[c]
-if not i then
-i=redis.call('HGET',KEYS[1],a.field..a.first+c)
-a.cache[c]=i
+local function cP(a,c)
+local R=t('>I6',a.s)
+local q,H=0,(#a.s-6)/12-1
+while q<H do
+local ae=q+H
+local N=(ae-ae%2)/2
+if t('>I6',a.s,12*N+13)-R<c then q=N+1 else H=N end
 end
-return i
+local e,aG=t('>I6I6',a.s,12*q+7)
+return e,aG-R
 end
-local function Q(a,c)
-local bP=c-a.old
-if bP>0 then return(G('>I6',a.s,6*bP-5))end
-local bt=(c-1)%S
-return(G('>I6',di(a,(c-1-bt)/S),6*bt+1))
+local function dv(a,o)
+local q,H=0,(#a.s-6)/12
+while q<H do
+local ae=q+H
+local N=(ae-ae%2)/2
+if t('>I6',a.s,12*N+7)<=o then q=N+1 else H=N end
 end
-local function cd(a)
+return q
+end
+local function dw(a,c)
+local h=a.cache[c]
+if not h then
+h=redis.call('HGET',KEYS[1],a.field..a.first+c)
+a.cache[c]=h
+end
+return h
+end
+local function W(a,c)
+if a.runs then return(cP(a,c))end
+local bT=c-a.old
+if bT>0 then return(t('>I6',a.s,6*bT-5))end
+local bx=(c-1)%Y
+return(t('>I6',dw(a,(c-1-bx)/Y),6*bx+1))
+end
+local function ck(a)
 if not a.directory then a.directory=redis.call('HGET',KEYS[1],a.field)end
 return a.directory
 end
-local function dj(a)
-if a.old>0 then return(G('>I6',cd(a)))end
-return a.n>0 and(G('>I6',a.s))or nil
+local function dx(a)
+if a.old>0 then return(t('>I6',ck(a)))end
+if a.runs and a.n>0 then return(t('>I6',a.s,7))end
+return a.n>0 and(t('>I6',a.s))or nil
 end
-local function Z(a,p)
-local w,X=0,a.n
-if X==0 or Q(a,X)<=p then return X end
-local P=a.counts[p]
-if P then return P end
-if a.old>0 and(a.s==''or G('>I6',a.s)>p)then
-local i,l,aC=cd(a),0,a.old/S
-while l<aC do
-local au=l+aC
-local af=(au-au%2)/2
-if G('>I6',i,6*af+1)<=p then l=af+1 else aC=af end
+local function ag(a,o)
+local q,H=0,a.n
+if H==0 or W(a,H)<=o then return H end
+local V=a.counts[o]
+if V then return V end
+if a.runs then
+local ai=dv(a,o)
+return ai==0 and 0 or t('>I6',a.s,12*ai+1)-t('>I6',a.s)
 end
-if l==0 then
-a.counts[p]=0
+if a.old>0 and(a.s==''or t('>I6',a.s)>o)then
+local h,g,aH=ck(a),0,a.old/Y
+while g<aH do
+local ae=g+aH
+local N=(ae-ae%2)/2
+if t('>I6',h,6*N+1)<=o then g=N+1 else aH=N end
+end
+if g==0 then
+a.counts[o]=0
 return 0
 end
-w,X=S*(l-1)+1,S*l
+q,H=Y*(g-1)+1,Y*g
 else
-w=a.old
+q=a.old
 end
-while w<X do
-local au=w+X
-local af=(au-au%2)/2
-if Q(a,af+1)<=p then w=af+1 else X=af end
+while q<H do
+local ae=q+H
+local N=(ae-ae%2)/2
+if W(a,N+1)<=o then q=N+1 else H=N end
 end
-a.counts[p]=w
-return w
+a.counts[o]=q
+return q
 end
-local function ce(a)
-local m={}
-for c=0,a.old/S-1 do
-m[#m+1]=di(a,c)
+local function bU(a)
+local j={}
+for c=0,a.old/Y-1 do
+j[#j+1]=dw(a,c)
 a.gone[#a.gone+1]=a.field..a.first+c
 end
-m[#m+1]=a.s
-a.first,a.old,a.directory,a.cache=a.first+a.old/S,0,'',{}
-a.s=table.concat(m)
+j[#j+1]=a.s
+a.first,a.old,a.directory,a.cache=a.first+a.old/Y,0,'',{}
+a.s=table.concat(j)
 end
-local function dk(a,f,t)
-local c,R=Z(a,f),N('>I6',f)
-if t>1 then R=string.rep(R,t)end
-if c==a.n then
-a.s=a.s..R
+local function bV(a)
+if a.runs then return end
+if a.old>0 then bU(a)end
+local j,A={E('>I6',0)},nil
+for c=1,a.n do
+local e=f(a.s,6*c-5,6*c)
+if e~=A then j[#j+1]=e..E('>I6',c)else j[#j]=e..E('>I6',c)end
+A=e
+end
+a.s,a.runs,a.counts=table.concat(j),true,{}
+end
+local function eu(h,aI)
+local j={}
+for g=1,#h,12 do
+local e,aG=t('>I6I6',h,g)
+j[#j+1]=E('>I6I6',e,aG+aI)
+end
+return table.concat(j)
+end
+local function cQ(a,e,aI)
+local ai=dv(a,e)
+local g=12*ai+7
+local aG=t('>I6',a.s,g-6)
+local aJ=f(a.s,1,g-1)
+if ai>0 and t('>I6',a.s,g-12)==e then
+aJ=f(a.s,1,g-13)
+local cR=aG-t('>I6',a.s,g-18)
+if aI<-cR then aI=-cR end
+if aI>-cR then aJ=aJ..E('>I6I6',e,aG+aI)end
+elseif aI>0 then
+aJ=aJ..E('>I6I6',e,aG+aI)
 else
-if c<a.old then ce(a)end
-local bP=6*(c-a.old)
-a.s,a.counts=e(a.s,1,bP)..R..e(a.s,bP+1),{}
-end
-a.n=a.n+t
-end
-local function eg(a,f,t)
-local A=Z(a,f)
-local y=A
-while y>0 and A-y<t and Q(a,y)==f do y=y-1 end
-if y==A then return end
-if y<a.old then ce(a)end
-a.s=e(a.s,1,6*(y-a.old))..e(a.s,6*(A-a.old)+1)
-a.n,a.counts=a.n-(A-y),{}
-end
-local function cG(a,r)
-if r<=0 then return end
-dh,a.counts=true,{}
-local ay=math.floor(math.min(r,a.old)/S)
-if ay>0 then
-a.directory=e(cd(a),6*ay+1)
-for c=0,ay-1 do a.gone[#a.gone+1]=a.field..a.first+c end
-a.first,a.old,a.n,a.cache=a.first+ay,a.old-ay*S,a.n-ay*S,{}
-r=r-ay*S
-end
-if a.old==0 then a.s,a.n=e(a.s,6*r+1),a.n-r end
-end
-local function dl(a)
-if a.old>0 then ce(a)end
-return aQ(a.s)
-end
-local function dm(b)
-local ad,al=b.fired,b.booked
-if al.n==0 then return ad end
-local M={s=ad.s,n=ad.n,old=ad.old,first=ad.first,field=ad.field,cache=ad.cache}
-M.directory,M.gone,M.counts=ad.directory,{},{}
-local cH=Z(ad,(G('>I6',al.s)))
-if cH<M.old then ce(M)end
-local l,m=6*(cH-M.old)+1,{e(M.s,1,6*(cH-M.old))}
-if l<=#M.s then
-for c=1,al.n do
-local p,aC=Q(al,c),l
-while aC<=#M.s and G('>I6',M.s,aC)<=p do aC=aC+6 end
-m[#m+1]=e(M.s,l,aC-1)
-m[#m+1]=e(al.s,6*c-5,6*c)
-l=aC
-end
-m[#m+1]=e(M.s,l)
-else
-m[2]=al.s
-end
-M.s,M.n=table.concat(m),ad.n+al.n
-return M
-end
-local function cf(d)
-for x,b in ipairs(d.lanes)do eg(d.fired and b.fired or b.booked,d.at,d.weight)end
-end
-local function bu(d)
-for x,b in ipairs(d.lanes)do dk(d.fired and b.fired or b.booked,d.at,d.weight)end
-end
-local function bQ(bJ,eh)
-for c=1,#bJ do if bJ[c]==eh then return true end end
-return false
-end
-local function dn(i)
-local am,o={},1
-while o<#i do
-local ax=ag(i,o,2)
-am[#am+1]=e(i,o+2,o+1+ax)
-o=o+2+ax
-end
-return am
-end
-local function dp(b)
-if not b.names then b.names=dn(b.text)end
-return b.names
-end
-local function cI(i,o)
-local E=o+12+ag(i,o+9,3)
-local b={retained=ag(i,o+1,3),longest=ag(i,o+4,5)}
-b.text=e(i,o+12,E-1)
-return b,E
-end
-local function ei()
-if q(k)==65 then
-local b,l=cI(k,1)
-if(#k-l+1)%6~=0 then error('length')end
-b.fired,b.booked,b.number=aQ(e(k,l)),aQ(''),0
-Y[1]=b
 return
 end
-if q(k)~=66 then error('form')end
-local bq,o=G('>I3',k,2),7
-aB=G('>I2',k,5)
-for c=1,bq do
-local b,l=cI(k,o)
-local aA,aI,aJ,f=G('>I2I4I4',k,l)
-local E=f+6*aI
-o=E+6*aJ
-b.fired,b.booked,b.number=aQ(e(k,f,E-1)),aQ(e(k,E,o-1)),aA
-Y[c]=b
+a.s,a.n,a.counts=aJ..eu(f(a.s,g),aI),a.n+aI,{}
 end
-if o>#k+1 then error('length')end
-u=e(k,o)
+local function dy(a,e,u)
+if u>et then bV(a)end
+if a.runs then return cQ(a,e,u)end
+local c,X=ag(a,e),E('>I6',e)
+if u>1 then X=string.rep(X,u)end
+if c==a.n then
+a.s=a.s..X
+else
+if c<a.old then bU(a)end
+local bT=6*(c-a.old)
+a.s,a.counts=f(a.s,1,bT)..X..f(a.s,bT+1),{}
 end
-local function cg(d)
-if(d.homes or#d.lanes)==0 then return d.at<=g-df end
-if not d.fired then return d.at<=g-cc end
-for x,b in ipairs(d.lanes)do
-local y=dj(b.fired)
-if y and y<=d.at then return false end
+a.n=a.n+u
+end
+local function ev(a,e,u)
+if a.runs then return cQ(a,e,-u)end
+local A=ag(a,e)
+local w=A
+while w>0 and A-w<u and W(a,w)==e do w=w-1 end
+if w==A then return end
+if w<a.old then bU(a)end
+a.s=f(a.s,1,6*(w-a.old))..f(a.s,6*(A-a.old)+1)
+a.n,a.counts=a.n-(A-w),{}
+end
+local function cS(a,v)
+if v<=0 then return end
+dt,a.counts=true,{}
+if a.runs then
+local aC,R,g=math.min(v,a.n),t('>I6',a.s),7
+while g<=#a.s and t('>I6',a.s,g+6)-R<=aC do g=g+12 end
+a.s,a.n=E('>I6',R+aC)..f(a.s,g),a.n-aC
+return
+end
+local ai=math.floor(math.min(v,a.old)/Y)
+if ai>0 then
+a.directory=f(ck(a),6*ai+1)
+for c=0,ai-1 do a.gone[#a.gone+1]=a.field..a.first+c end
+a.first,a.old,a.n,a.cache=a.first+ai,a.old-ai*Y,a.n-ai*Y,{}
+v=v-ai*Y
+end
+if a.old==0 then a.s,a.n=f(a.s,6*v+1),a.n-v end
+end
+local function cl(a)
+if a.old>0 then bU(a)end
+return bo(a.s,a.runs)
+end
+local function dz(b)
+local Z,an=b.fired,b.booked
+if an.n==0 then return Z end
+if Z.runs or an.runs then
+local I,S=cl(Z),cl(an)
+bV(I)
+bV(S)
+local ar=t('>I6',S.s)
+for g=7,#S.s,12 do
+local e,aG=t('>I6I6',S.s,g)
+cQ(I,e,aG-ar)
+ar=aG
+end
+return I
+end
+local I={s=Z.s,n=Z.n,old=Z.old,first=Z.first,field=Z.field,cache=Z.cache}
+I.directory,I.gone,I.counts=Z.directory,{},{}
+local aJ=ag(Z,(t('>I6',an.s)))
+if aJ<I.old then bU(I)end
+local g,j=6*(aJ-I.old)+1,{f(I.s,1,6*(aJ-I.old))}
+if g<=#I.s then
+for c=1,an.n do
+local o,aH=W(an,c),g
+while aH<=#I.s and t('>I6',I.s,aH)<=o do aH=aH+6 end
+j[#j+1]=f(I.s,g,aH-1)
+j[#j+1]=f(an.s,6*c-5,6*c)
+g=aH
+end
+j[#j+1]=f(I.s,g)
+else
+j[2]=an.s
+end
+I.s,I.n=table.concat(j),Z.n+an.n
+return I
+end
+local function cm(d)
+for z,b in ipairs(d.lanes)do ev(d.fired and b.fired or b.booked,d.at,d.weight)end
+end
+local function by(d)
+for z,b in ipairs(d.lanes)do dy(d.fired and b.fired or b.booked,d.at,d.weight)end
+end
+local function bW(bN,ew)
+for c=1,#bN do if bN[c]==ew then return true end end
+return false
+end
+local function dA(h)
+local ap,r={},1
+while r<#h do
+local aB=am(h,r,2)
+ap[#ap+1]=f(h,r+2,r+1+aB)
+r=r+2+aB
+end
+return ap
+end
+local function dB(b)
+if not b.names then b.names=dA(b.text)end
+return b.names
+end
+local function dC(b,h,e,az,au,cn)
+local Q=e+(cn and 6+12*az or 6*az)
+local al=Q+(cn and 6+12*au or 6*au)
+if al>#h+1 then error('length')end
+b.fired,b.booked=bo(f(h,e,Q-1),cn),bo(f(h,Q,al-1),cn)
+return al
+end
+local function cT(h,r)
+local Q=r+12+am(h,r+9,3)
+local b={retained=am(h,r+1,3),longest=am(h,r+4,5)}
+b.text=f(h,r+12,Q-1)
+return b,Q
+end
+local function ex()
+if p(m)==65 then
+local b,g=cT(m,1)
+if(#m-g+1)%6~=0 then error('length')end
+b.fired,b.booked,b.number=bo(f(m,g)),bo(''),0
+af[1]=b
+return
+end
+if p(m)~=66 and p(m)~=67 then error('form')end
+local bu,r=t('>I3',m,2),7
+aF=t('>I2',m,5)
+for c=1,bu do
+local b,g=cT(m,r)
+local aE,az,au,e=t('>I2I4I4',m,g)
+b.number=aE
+r=dC(b,m,e,az,au,p(m,r)==82)
+af[c]=b
+end
+x=f(m,r)
+end
+local function co(d)
+if(d.homes or#d.lanes)==0 then return d.at<=i-dr end
+if not d.fired then return d.at<=i-cj end
+for z,b in ipairs(d.lanes)do
+local w=dx(b.fired)
+if w and w<=d.at then return false end
 end
 return true
 end
-local function ch(i)
-local W=q(i,11)
-local d={at=ag(i,1,7),weight=ag(i,8,3),fired=W%2==1,low=W>=2}
-d.lanes,d.homes={},ag(i,12,2)
+local function cp(h)
+local ad=p(h,11)
+local d={at=am(h,1,7),weight=am(h,8,3),fired=ad%2==1,low=ad>=2}
+d.lanes,d.homes={},am(h,12,2)
 for c=1,d.homes do
-local aA=ag(i,12+2*c,2)
-for x,b in ipairs(Y)do
-if b.number==aA then d.lanes[#d.lanes+1]=b end
+local aE=am(h,12+2*c,2)
+for z,b in ipairs(af)do
+if b.number==aE then d.lanes[#d.lanes+1]=b end
 end
 end
 return d
 end
-local function bv(j)
-if K[j]~=nil then return K[j]end
-local i
-if ab then
-i=redis.call('HGET',KEYS[1],'i'..j)
+local function bz(l)
+if P[l]~=nil then return P[l]end
+local h
+if ah then
+h=redis.call('HGET',KEYS[1],'i'..l)
 else
-local x,l=string.find(u,'\\255'..j..'\\254',1,true)
-local E=l and string.find(u,'\\255',l,true)or 0
-i=l and e(u,l+1,E-1)
+local z,g=string.find(x,'\\255'..l..'\\254',1,true)
+local Q=g and string.find(x,'\\255',g,true)or 0
+h=g and f(x,g+1,Q-1)
 end
-local d=i and ch(i)
-O[j]=d~=nil
-K[j]=d and not cg(d)and d or false
-return K[j]
+local d=h and cp(h)
+T[l]=d~=nil
+P[l]=d and not co(d)and d or false
+return P[l]
 end
-local function bw(j,d)
-K[j],aP[j]=d or false,true
+local function bA(l,d)
+P[l],aT[l]=d or false,true
 end
-local function bx()
-if dg then return end
-dg=true
-local function dq(j,i)
-if K[j]==nil then
-local d=ch(i)
-O[j]=true
-K[j]=not cg(d)and d or false
-if not K[j]then aP[j]=true end
+local function bB()
+if ds then return end
+ds=true
+local function dD(l,h)
+if P[l]==nil then
+local d=cp(h)
+T[l]=true
+P[l]=not co(d)and d or false
+if not P[l]then aT[l]=true end
 end
 end
-if ab then
-local aD=redis.call('HGETALL',KEYS[1])
-for c=1,#aD,2 do
-if q(aD[c])==105 then dq(e(aD[c],2),aD[c+1])end
+if ah then
+local aK=redis.call('HGETALL',KEYS[1])
+for c=1,#aK,2 do
+if p(aK[c])==105 then dD(f(aK[c],2),aK[c+1])end
 end
 else
-for j,i in string.gmatch(u,'\\255([^\\254]*)\\254([^\\255]*)')do dq(j,i)end
+for l,h in string.gmatch(x,'\\255([^\\254]*)\\254([^\\255]*)')do dD(l,h)end
 end
 end
-local function cJ(am)
-local bl,ci,bR={},{},{}
-for x,ae in ipairs(am)do
-local by
-for x,b in ipairs(Y)do if bQ(dp(b),ae)then by=b end end
-if not by then
-ci[#ci+1]=ae
-elseif bR[by]then
-table.insert(bR[by],ae)
+local function cU(ap)
+local bp,cq,bX={},{},{}
+for z,ak in ipairs(ap)do
+local bC
+for z,b in ipairs(af)do if bW(dB(b),ak)then bC=b end end
+if not bC then
+cq[#cq+1]=ak
+elseif bX[bC]then
+table.insert(bX[bC],ak)
 else
-bR[by]={ae}
-bl[#bl+1]=by
+bX[bC]={ak}
+bp[#bp+1]=bC
 end
 end
-local function dr(b)
-b.number,aB=aB,(aB+1)%16384
-Y[#Y+1]=b
+local function dE(b)
+b.number,aF=aF,(aF+1)%16384
+af[#af+1]=b
 end
-for c,b in ipairs(bl)do
-if#bR[b]<#b.names then
-bx()
-local bz={names=bR[b],retained=b.retained,longest=b.longest}
-bz.fired,bz.booked=dl(b.fired),dl(b.booked)
-local bt={}
-for x,ae in ipairs(b.names)do if not bQ(bz.names,ae)then bt[#bt+1]=ae end end
-b.names,b.text=bt,nil
-for j,d in pairs(K)do
-if d and bQ(d.lanes,b)then
-table.insert(d.lanes,bz)
-d.homes,aP[j]=#d.lanes,true
-end
-end
-dr(bz)
-bl[c]=bz
+for c,b in ipairs(bp)do
+if#bX[b]<#b.names then
+bB()
+local bD={names=bX[b],retained=b.retained,longest=b.longest}
+bD.fired,bD.booked=cl(b.fired),cl(b.booked)
+local bx={}
+for z,ak in ipairs(b.names)do if not bW(bD.names,ak)then bx[#bx+1]=ak end end
+b.names,b.text=bx,nil
+for l,d in pairs(P)do
+if d and bW(d.lanes,b)then
+table.insert(d.lanes,bD)
+d.homes,aT[l]=#d.lanes,true
 end
 end
-if#ci>0 then
-dr({names=ci,retained=128,longest=0,fired=aQ(''),booked=aQ('')})
-bl[#bl+1]=Y[#Y]
-end
-return bl
-end
-local function ej()
-local bA=redis.call('HGET',KEYS[1],'m')
-local bq,o=G('>I3',bA,2),7
-aB=G('>I2',bA,5)
-for c=1,bq do
-local b,l=cI(bA,o)
-local aA,y,ds,aI,aJ,f=G('>I2I4I4I4I4',bA,l)
-local E=f+6*aI
-o=E+6*aJ
-local dt=ds*S
-b.fired={s=e(bA,f,E-1),n=dt+aI,old=dt,first=y,cache={},gone={},counts={}}
-b.fired.field,b.fired.directory='f'..aA..':',ds==0 and''or nil
-b.booked,b.number=aQ(e(bA,E,o-1)),aA
-Y[c]=b
+dE(bD)
+bp[c]=bD
 end
 end
-local function du(b,v)
-if b.longest==0 then return math.max(v,cc)end
-return math.max(v,b.longest)
+if#cq>0 then
+dE({names=cq,retained=128,longest=0,fired=bo(''),booked=bo('')})
+bp[#bp+1]=af[#af]
 end
-local function dv(v)
-for x,b in ipairs(Y)do
-local aE,y=g-du(b,v),dj(b.fired)
-if y and y<=aE then cG(b.fired,Z(b.fired,aE))end
-if b.booked.n>0 then cG(b.booked,Z(b.booked,g-cc))end
+return bp
+end
+local function ey()
+local bE=redis.call('HGET',KEYS[1],'m')
+local bu,r=t('>I3',bE,2),7
+aF=t('>I2',bE,5)
+for c=1,bu do
+local b,g=cT(bE,r)
+local aE,w,dF,az,au,e=t('>I2I4I4I4I4',bE,g)
+r=dC(b,bE,e,az,au,p(bE,r)==82)
+local F,dG=b.fired,dF*Y
+F.n,F.old,F.first,F.cache,F.gone=F.n+dG,dG,w,{},{}
+F.field,F.directory,b.number='f'..aE..':',dF==0 and''or nil,aE
+af[c]=b
+end
+end
+local function dH(b,y)
+if b.longest==0 then return math.max(y,cj)end
+return math.max(y,b.longest)
+end
+local function dI(y)
+for z,b in ipairs(af)do
+local aL,w=i-dH(b,y),dx(b.fired)
+if w and w<=aL then cS(b.fired,ag(b.fired,aL))end
+if b.booked.n>0 then cS(b.booked,ag(b.booked,i-cj))end
 if b.longest>0 and b.fired.n>2*b.retained then
-cG(b.fired,Z(b.fired,g)-b.retained)
+cS(b.fired,ag(b.fired,i)-b.retained)
 end
 end
 end
-local function cK(cE,b)
-local am=b.text
-if not am then
-local i={}
-for c,ae in ipairs(b.names)do i[c]=av(#ae,2)..ae end
-am=table.concat(i)
+local function cr(b)
+local F,C=b.fired,b.booked
+if not F.runs and not C.runs then return'L'end
+bV(F)
+bV(C)
+return'R'
 end
-return cE..av(b.retained,3)..av(b.longest,5)..av(#am,3)..am
+local function cs(a)
+return a.runs and(#a.s-6)/12 or a.n-a.old
 end
-local function bS(d)
-local dw,H={},0
-for x,b in ipairs(d.lanes)do
+local function cV(bw,b)
+local ap=b.text
+if not ap then
+local h={}
+for c,ak in ipairs(b.names)do h[c]=ay(#ak,2)..ak end
+ap=table.concat(h)
+end
+return bw..ay(b.retained,3)..ay(b.longest,5)..ay(#ap,3)..ap
+end
+local function bY(d)
+local dJ,J={},0
+for z,b in ipairs(d.lanes)do
 if not b.gone then
-H=H+1
-dw[H]=av(b.number,2)
+J=J+1
+dJ[J]=ay(b.number,2)
 end
 end
-local W=string.char((d.fired and 1 or 0)+(d.low and 2 or 0))
-return av(d.at,7)..av(d.weight,3)..W..av(H,2)..table.concat(dw)
+local ad=string.char((d.fired and 1 or 0)+(d.low and 2 or 0))
+return ay(d.at,7)..ay(d.weight,3)..ad..ay(J,2)..table.concat(dJ)
 end
-local function ek(bm)
-local el,m=#u,{}
-for j in pairs(aP)do
-local F='\\255'..j..'\\254'
-if O[j]and not bm then
-local l,E=string.find(u,F,1,true)
-E=string.find(u,'\\255',E,true)or#u+1
-u=e(u,1,l-1)..e(u,E)
+local function ez(bq)
+local eA,j=#x,{}
+for l in pairs(aT)do
+local L='\\255'..l..'\\254'
+if T[l]and not bq then
+local g,Q=string.find(x,L,1,true)
+Q=string.find(x,'\\255',Q,true)or#x+1
+x=f(x,1,g-1)..f(x,Q)
 end
-if K[j]then m[#m+1]=F..bS(K[j])end
+if P[l]then j[#j+1]=L..bY(P[l])end
 end
-u=u..table.concat(m)
-if u~=''and(dh or math.floor(#u/2048)>math.floor(el/2048))then
-u=string.gsub(u,'(\\255[^\\254]*\\254)([^\\255]*)',function(x,i)
-if cg(ch(i))then return''end
+x=x..table.concat(j)
+if x~=''and(dt or math.floor(#x/2048)>math.floor(eA/2048))then
+x=string.gsub(x,'(\\255[^\\254]*\\254)([^\\255]*)',function(z,h)
+if co(cp(h))then return''end
 end)
 end
 end
-local function em()
-local aD=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')
-for c=1,#aD,2 do
-if q(aD[c])==105 and K[e(aD[c],2)]==nil and cg(ch(aD[c+1]))then
-redis.call('HDEL',KEYS[1],aD[c])
+local function eB()
+local aK=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')
+for c=1,#aK,2 do
+if p(aK[c])==105 and P[f(aK[c],2)]==nil and co(cp(aK[c+1]))then
+redis.call('HDEL',KEYS[1],aK[c])
 end
 end
 end
-local function en(b)
+local function eC(b)
 local a=b.fired
 if not a.field then
 a.field,a.cache,a.gone,a.directory='f'..b.number..':',{},{},''
 end
-local l,R=1,{}
-while#a.s-l+1>9*S do
-local i=e(a.s,l,l+6*S-1)
-redis.call('HSET',KEYS[1],a.field..a.first+a.old/S,i)
-R[#R+1]=e(i,1,6)
-a.old,l=a.old+S,l+6*S
+local g,X=1,{}
+while not a.runs and#a.s-g+1>9*Y do
+local h=f(a.s,g,g+6*Y-1)
+redis.call('HSET',KEYS[1],a.field..a.first+a.old/Y,h)
+X[#X+1]=f(h,1,6)
+a.old,g=a.old+Y,g+6*Y
 end
-if l>1 then
-a.directory=cd(a)..table.concat(R)
-a.s=e(a.s,l)
+if g>1 then
+a.directory=ck(a)..table.concat(X)
+a.s=f(a.s,g)
 end
 if#a.gone>0 then
 for c=1,#a.gone do redis.call('HDEL',KEYS[1],a.gone[c])end
 end
 if a.old==0 then
 redis.call('HDEL',KEYS[1],a.field)
-elseif l>1 or#a.gone>0 then
+elseif g>1 or#a.gone>0 then
 redis.call('HSET',KEYS[1],a.field,a.directory)
 end
 end
-local function eo(H)
-local m,dx={N('>cI3I2','H',#H,aB)},false
-for x,b in ipairs(Y)do if b.gone or b.fired.n>0 then en(b)end end
-for x,b in ipairs(H)do
-local ah,B=b.fired,b.booked
-m[#m+1]=cK('L',b)
-m[#m+1]=
-N('>I2I4I4I4I4',b.number,ah.first,ah.old/S,ah.n-ah.old,B.n)
-m[#m+1]=ah.s
-m[#m+1]=B.s
+local function eD(J)
+local j,dK={E('>cI3I2','H',#J,aF)},false
+for z,b in ipairs(J)do cr(b)end
+for z,b in ipairs(af)do if b.gone or b.fired.n>0 then eC(b)end end
+for z,b in ipairs(J)do
+local F,C=b.fired,b.booked
+j[#j+1]=cV(cr(b),b)
+j[#j+1]=
+E('>I2I4I4I4I4',b.number,F.first,F.old/Y,cs(F),cs(C))
+j[#j+1]=F.s
+j[#j+1]=C.s
 end
-redis.call('HSET',KEYS[1],'m',table.concat(m))
-for j in pairs(aP)do
-if K[j]then
-redis.call('HSET',KEYS[1],'i'..j,bS(K[j]))
-dx=true
+redis.call('HSET',KEYS[1],'m',table.concat(j))
+for l in pairs(aT)do
+if P[l]then
+redis.call('HSET',KEYS[1],'i'..l,bY(P[l]))
+dK=true
 else
-redis.call('HDEL',KEYS[1],'i'..j)
+redis.call('HDEL',KEYS[1],'i'..l)
 end
 end
-if dx then em()end
+if dK then eB()end
 end
-local function ep(H,bB)
-local m={}
-if#H==1 and u==''and not bB then
-m[1],m[2]=cK('A',H[1]),H[1].fired.s
+local function eE(J,bF)
+local j={}
+if#J==1 and x==''and not bF and cr(J[1])=='L'then
+j[1],j[2]=cV('A',J[1]),J[1].fired.s
 else
-m[1]=N('>cI3I2','B',#H,aB)
-for x,b in ipairs(H)do
-m[#m+1]=cK('L',b)
-m[#m+1]=N('>I2I4I4',b.number,b.fired.n,b.booked.n)
-m[#m+1]=b.fired.s
-m[#m+1]=b.booked.s
+local dL='B'
+j[1]=''
+for z,b in ipairs(J)do
+local bw=cr(b)
+if bw=='R'then dL='C'end
+j[#j+1]=cV(bw,b)
+j[#j+1]=E('>I2I4I4',b.number,cs(b.fired),cs(b.booked))
+j[#j+1]=b.fired.s
+j[#j+1]=b.booked.s
 end
-m[#m+1]=u
+j[1]=E('>cI3I2',dL,#J,aF)
+j[#j+1]=x
 end
-return table.concat(m)
+return table.concat(j)
 end
-local function eq(H)
-local cL=0
-for x,b in ipairs(H)do
+local function eF(J)
+local cW=0
+for z,b in ipairs(J)do
 if b.fired.old>0 then return false end
-cL=cL+#b.fired.s+#b.booked.s
+cW=cW+#b.fired.s+#b.booked.s
 end
-return cL<bp/2 and redis.call('HLEN',KEYS[1])<=24
+return cW<bt/2 and redis.call('HLEN',KEYS[1])<=24
 end
-local function bT()
-local v=ARGV[4]+0
-dv(v)
-local H,bB,aE={},false,g
-for x,b in ipairs(Y)do
-local ah,B=b.fired,b.booked
-if ah.n+B.n>0 then
-H[#H+1]=b
-bB=bB or B.n>0
-v=du(b,v)
-aE=math.max(aE,ah.n>0 and Q(ah,ah.n)or 0,B.n>0 and Q(B,B.n)or 0)
+local function bZ()
+local y=ARGV[4]+0
+dI(y)
+local J,bF,aL={},false,i
+for z,b in ipairs(af)do
+local F,C=b.fired,b.booked
+if F.n+C.n>0 then
+J[#J+1]=b
+bF=bF or C.n>0
+y=dH(b,y)
+aL=math.max(aL,F.n>0 and W(F,F.n)or 0,C.n>0 and W(C,C.n)or 0)
 else
 b.gone=true
 end
 end
-local ao=bv('')
-if ao then aE=math.max(aE,ao.at)end
-local cM=#H==0 or ao
-for j in pairs(aP)do
-if K[j]then
-aE=math.max(aE,K[j].at)
-cM=cM or#K[j].lanes==0
+local as=bz('')
+if as then aL=math.max(aL,as.at)end
+local cX=#J==0 or as
+for l in pairs(aT)do
+if P[l]then
+aL=math.max(aL,P[l].at)
+cX=cX or#P[l].lanes==0
 end
 end
-local bm=ab
-if bB then v=math.max(v,cc)elseif cM then v=math.max(v,df)end
-local dy=math.ceil(aE-g+v+v/32)
-if ab and eq(H)then
-bx()
-for j,d in pairs(K)do aP[j]=d and true or nil end
+local bq=ah
+if bF then y=math.max(y,cj)elseif cX then y=math.max(y,dr)end
+local dM=math.ceil(aL-i+y+y/32)
+if ah and eF(J)then
+bB()
+for l,d in pairs(P)do aT[l]=d and true or nil end
 redis.call('DEL',KEYS[1])
-ab=false
+ah=false
 end
-if not ab then
-ek(bm)
-if#H==0 and u==''then
-if k and not bm then redis.call('DEL',KEYS[1])end
+if not ah then
+ez(bq)
+if#J==0 and x==''then
+if m and not bq then redis.call('DEL',KEYS[1])end
 return
 end
-local i=ep(H,bB)
-if#i<=bp then
-redis.call('SET',KEYS[1],i,'PX',dy)
+local h=eE(J,bF)
+if#h<=bt then
+redis.call('SET',KEYS[1],h,'PX',dM)
 return
 end
-bx()
-for j,d in pairs(K)do aP[j]=d and true or nil end
-if k and not bm then redis.call('DEL',KEYS[1])end
-ab=true
+bB()
+for l,d in pairs(P)do aT[l]=d and true or nil end
+if m and not bq then redis.call('DEL',KEYS[1])end
+ah=true
 end
-eo(H)
-redis.call('PEXPIRE',KEYS[1],dy)
+eD(J)
+redis.call('PEXPIRE',KEYS[1],dM)
 end
-if I==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end
-if ab or k then
-local er=pcall(ab and ej or ei)
-if not er then return redis.error_reply('INVALIDSTATE the key holds something else than limits')end
+if M==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end
+if ah or m then
+local eG=pcall(ah and ey or ex)
+if not eG then return redis.error_reply('INVALIDSTATE the key holds something else than limits')end
 end
-local j=ARGV[6]~=''and ARGV[6]or nil
-if I==104 then
-if not k and not ab then return'0'end
-dv(ARGV[4]+0)
-for x,b in ipairs(Y)do if b.fired.n+b.booked.n>0 then return'1'end end
-bx()
-for x,d in pairs(K)do if d then return'1'end end
+local l=ARGV[6]~=''and ARGV[6]or nil
+if M==104 then
+if not m and not ah then return'0'end
+dI(ARGV[4]+0)
+for z,b in ipairs(af)do if b.fired.n+b.booked.n>0 then return'1'end end
+bB()
+for z,d in pairs(P)do if d then return'1'end end
 return'0'
 end
-if I==120 then
-local d=bv(j)
+if M==120 then
+local d=bz(l)
 if not d then return'0'end
-cf(d)
-bw(j,nil)
-bT()
+cm(d)
+bA(l,nil)
+bZ()
 return'1'
 end
-if I==115 then
-for x,ai in ipairs(cjson.decode(ARGV[7]))do
-if not bv(ai[1])then
-local d={at=ai[2],fired=ai[3],weight=ai[4],low=false,lanes=cJ(ai[5])}
-bu(d)
-bw(ai[1],d)
+if M==115 then
+for z,S in ipairs(cjson.decode(ARGV[7]))do
+if not bz(S[1])then
+local d={at=S[2],fired=S[3],weight=S[4],low=false,lanes=cU(S[5])}
+by(d)
+bA(S[1],d)
 end
 end
-bT()
+bZ()
 return'1'
 end
-if I==98 then
-local aH,cN=bv(''),ARGV[7]+0
-bw('',cN>0 and{at=g+cN,weight=1,fired=true,low=false,lanes={}}or nil)
-bT()
-return(aH and aH.at>g and'1'or'0')..N('>I7',g+cN)
+if M==98 then
+local ar,cY=bz(''),ARGV[7]+0
+bA('',cY>0 and{at=i+cY,weight=1,fired=true,low=false,lanes={}}or nil)
+bZ()
+return(ar and ar.at>i and'1'or'0')..E('>I7',i+cY)
 end
-local bU,z,aR=ARGV[3],{},{}
-local o=5+8*ag(bU,2,3)
-for c=1,ag(bU,o,3)do
-local l=o+3+12*(c-1)
-local es,et,eu,T,U,V,bK,bL,bM,cs,ct,W=q(bU,l,l+11)
-local h={stream=(es*128+et)*128+eu+1,written=(T*128+U)*128+V}
-h.max=W>=2 and aO or h.written
-h.window,h.refuse=(((bK*128+bL)*128+bM)*128+cs)*128+ct,W%2==1
-z[c]=h
+local ca,B,aU=ARGV[3],{},{}
+local r=5+8*am(ca,2,3)
+for c=1,am(ca,r,3)do
+local g=r+3+12*(c-1)
+local eH,eI,eJ,aa,ab,ac,bO,bP,bQ,cC,cD,ad=p(ca,g,g+11)
+local k={stream=(eH*128+eI)*128+eJ+1,written=(aa*128+ab)*128+ac}
+k.max=ad>=2 and aS or k.written
+k.window,k.refuse=(((bO*128+bP)*128+bQ)*128+cC)*128+cD,ad%2==1
+B[c]=k
 end
-o=o+3+12*#z
-for c=1,ag(bU,o,3)do aR[c]=ag(bU,o+3*c,3)+1 end
-local bC,aK=Y,{}
-local i=e(D,13)
-if#Y==1 and Y[1].text==i and#aR==0 then
-for c=1,#z do aK[z[c].stream]=Y[1]end
+r=r+3+12*#B
+for c=1,am(ca,r,3)do aU[c]=am(ca,r+3*c,3)+1 end
+local bG,aO=af,{}
+local h=f(G,13)
+if#af==1 and af[1].text==h and#aU==0 then
+for c=1,#B do aO[B[c].stream]=af[1]end
 else
-local cj=dn(i)
-if#aR>0 and#aR<#cj then
-local am={}
-for c,bV in ipairs(aR)do am[c]=cj[bV]end
-cJ(am)
+local ct=dA(h)
+if#aU>0 and#aU<#ct then
+local ap={}
+for c,cb in ipairs(aU)do ap[c]=ct[cb]end
+cU(ap)
 end
-bC=cJ(cj)
-for c,ae in ipairs(cj)do
-for x,b in ipairs(bC)do if bQ(dp(b),ae)then aK[c]=b end end
+bG=cU(ct)
+for c,ak in ipairs(ct)do
+for z,b in ipairs(bG)do if bW(dB(b),ak)then aO[c]=b end end
 end
 end
-for x,h in ipairs(z)do
-local b=aK[h.stream]
-if h.window>b.longest then b.longest=h.window end
-if 2*h.written>b.retained then b.retained=2*h.written end
+for z,k in ipairs(B)do
+local b=aO[k.stream]
+if k.window>b.longest then b.longest=k.window end
+if 2*k.written>b.retained then b.retained=2*k.written end
 end
-local dz,aN,ck,bO,ac=0,2e16,0,false,{}
-local ak=ARGV[7]
-if ak and ak~=''then
-dz,aN=ag(ak,1,7),ag(ak,8,7)
-if aN>2*de then aN=2e16 end
-bO,ck=q(ak,15)%2==1,math.floor(q(ak,15)/2)
-if#ak>15 then ac=cjson.decode(e(ak,16))end
+local dN,aR,cu,bS,aj=0,2e16,0,false,{}
+local ao=ARGV[7]
+if ao and ao~=''then
+dN,aR=am(ao,1,7),am(ao,8,7)
+if aR>2*dq then aR=2e16 end
+bS,cu=p(ao,15)%2==1,math.floor(p(ao,15)/2)
+if#ao>15 then aj=cjson.decode(f(ao,16))end
 end
-local ao=bv('')
-local bW=ao and ao.at>g and ao.at or 0
-if bW>0 then
-local A=#ac
-ac[A+1],ac[A+2],ac[A+3]=0,bW,bW
+local as=bz('')
+local cc=as and as.at>i and as.at or 0
+if cc>0 then
+local A=#aj
+aj[A+1],aj[A+2],aj[A+3]=0,cc,cc
 end
-local function dA(p)
+local function dO(o)
 while true do
-local aS=p
-for c=1,#ac,3 do
-if ac[c]<=p and p<ac[c+1]and ac[c+2]>aS then
-aS=ac[c+2]
+local aV=o
+for c=1,#aj,3 do
+if aj[c]<=o and o<aj[c+1]and aj[c+2]>aV then
+aV=aj[c+2]
 end
 end
-if aS==p then return p end
-p=aS
+if aV==o then return o end
+o=aV
 end
 end
-local F=j and bv(j)or nil
-if F then cf(F)end
-local bj,az,cO=I==116,I==102,I==70
-local aJ=I==114 or I==112
-local aw=F and(aJ or(bj and F.fired))
-local t=F and F.weight or ag(cV,2,3)
-local cP=math.max(g,dz)
-local bn=dA(cP)
-local aT,aL,bm='',{},ab
-if ab then
-for c,h in ipairs(z)do
-local a=aK[h.stream].fired
-aL[c]=Z(a,g)-Z(a,g-h.window)
+local L=l and bz(l)or nil
+if L then cm(L)end
+local bm,aD,cZ=M==116,M==102,M==70
+local au=M==114 or M==112
+local aA=L and(au or(bm and L.fired))
+local u=L and L.weight or am(dg,2,3)
+local da=math.max(i,dN)
+local br=dO(da)
+local aW,aP,bq='',{},ah
+if ah then
+for c,k in ipairs(B)do
+local a=aO[k.stream].fired
+aP[c]=ag(a,i)-ag(a,i-k.window)
 end
 else
-if F then aT='\\255'..j..'\\254'..bS(F)end
-if bW>0 then aT=aT..'\\255\\254'..bS(ao)end
-if aJ and ck==2 then
-bx()
-for ae,d in pairs(K)do
-if d and d~=F and d.low and not d.fired then
-aT=aT..'\\255'..ae..'\\254'..bS(d)
+if L then aW='\\255'..l..'\\254'..bY(L)end
+if cc>0 then aW=aW..'\\255\\254'..bY(as)end
+if au and cu==2 then
+bB()
+for ak,d in pairs(P)do
+if d and d~=L and d.low and not d.fired then
+aW=aW..'\\255'..ak..'\\254'..bY(d)
 end
 end
 end
-aT=(k and e(k,1,#k-#u)or'')..aT
+aW=(m and f(m,1,#m-#x)or'')..aW
 end
-local cl
-local function bX()
-local bD={}
-cl={}
-for x,h in ipairs(z)do
-local b=aK[h.stream]
-bD[b]=bD[b]or(az and b.fired or dm(b))
-cl[h.stream]=bD[b]
-end
-end
-local function dB(a,h,ev,p)
-local L,C=h.max-ev+1,h.window
-if L<1 then return aO end
-if a.n<L then return p end
-local y=Z(a,p-C)
-while y+L<=a.n do
-local dC=Q(a,y+L)
-if dC-C>=p then break end
-local aa=Q(a,y+1)
-if dC-aa<C then p=aa+C end
-y=y+1
-end
-return p
-end
-local function bY(h,p)return dB(cl[h.stream],h,t,p)end
-local function cQ()
-local M,ap=true,false
-for x,h in ipairs(z)do
-if bY(h,bn)>bn then
-M=false
-ap=ap or h.refuse
+local cv
+local function cd()
+local bH={}
+cv={}
+for z,k in ipairs(B)do
+local b=aO[k.stream]
+bH[b]=bH[b]or(aD and b.fired or dz(b))
+cv[k.stream]=bH[b]
 end
 end
-return M,ap
+local function dP(a,k,eK,o)
+local K,D=k.max-eK+1,k.window
+if K<1 then return aS end
+if a.n<K then return o end
+local w=ag(a,o-D)
+while a.runs and w+K<=a.n do
+local U,eL=cP(a,w+1)
+local ce,eM=cP(a,w+K)
+if ce-D>=o then return o end
+if ce-U<D then o=U+D end
+w=math.min(eL,eM-K+1)
 end
-local function ew(p)
-for x,h in ipairs(z)do if bY(h,p)>p then return false end end
+while w+K<=a.n do
+local ce=W(a,w+K)
+if ce-D>=o then break end
+local U=W(a,w+1)
+if ce-U<D then o=U+D end
+w=w+1
+end
+return o
+end
+local function cf(k,o)return dP(cv[k.stream],k,u,o)end
+local function db()
+local I,av=true,false
+for z,k in ipairs(B)do
+if cf(k,br)>br then
+I=false
+av=av or k.refuse
+end
+end
+return I,av
+end
+local function eN(o)
+for z,k in ipairs(B)do if cf(k,o)>o then return false end end
 return true
 end
-local function cR()
-local p=bn
+local function dc()
+local o=br
 while true do
-local cS
+local dd
 repeat
-cS=false
-for x,h in ipairs(z)do
-local aS=bY(h,p)
-if aS>=aO then return aO end
-if aS>p then p,cS=aS,true end
+dd=false
+for z,k in ipairs(B)do
+local aV=cf(k,o)
+if aV>=aS then return aS end
+if aV>o then o,dd=aV,true end
 end
-until not cS
-local cm=dA(p)
-if cm==p or cm>=aO then return cm end
-p=cm
-end
-end
-local function aH(ad,al)
-if ad.at~=al.at then return ad.at<al.at end
-for c=1,math.min(#ad.id,#al.id)do
-local dD,dE=q(ad.id,c),q(al.id,c)
-if dD~=dE then return dD<dE end
-end
-return#ad.id<#al.id
-end
-local cn={}
-local function ex(ey)
-local w={}
-bx()
-for ae,d in pairs(K)do
-if d and d.low and not d.fired and d~=F then
-local cT=false
-for x,b in ipairs(d.lanes)do cT=cT or bQ(bC,b)end
-if cT then w[#w+1]={id=ae,at=d.at,entry=d}end
+until not dd
+local cw=dO(o)
+if cw==o or cw>=aS then return cw end
+o=cw
 end
 end
-if#w==0 then return end
-table.sort(w,aH)
-for x,ai in ipairs(w)do cf(ai.entry)end
-bX()
-local x,ap=cQ()
-local bo=cR()
-if ap or bo>=ey or bo-cP>aN then
-for x,ai in ipairs(w)do bu(ai.entry)end
+local function ar(Z,an)
+if Z.at~=an.at then return Z.at<an.at end
+for c=1,math.min(#Z.id,#an.id)do
+local dQ,dR=p(Z.id,c),p(an.id,c)
+if dQ~=dR then return dQ<dR end
+end
+return#Z.id<#an.id
+end
+local cx={}
+local function eO(eP)
+local q={}
+bB()
+for ak,d in pairs(P)do
+if d and d.low and not d.fired and d~=L then
+local de=false
+for z,b in ipairs(d.lanes)do de=de or bW(bG,b)end
+if de then q[#q+1]={id=ak,at=d.at,entry=d}end
+end
+end
+if#q==0 then return end
+table.sort(q,ar)
+for z,S in ipairs(q)do cm(S.entry)end
+cd()
+local z,av=db()
+local bs=dc()
+if av or bs>=eP or bs-da>aR then
+for z,S in ipairs(q)do by(S.entry)end
 return
 end
-for x,ai in ipairs(w)do
-bu(ai.entry)
-bX()
-local x,ez=cQ()
-if ez or not ew(bo)then
-cf(ai.entry)
-bw(ai.id,nil)
-cn[#cn+1]=ai.id
+for z,S in ipairs(q)do
+by(S.entry)
+cd()
+local z,eQ=db()
+if eQ or not eN(bs)then
+cm(S.entry)
+bA(S.id,nil)
+cx[#cx+1]=S.id
 end
 end
-return bo
+return bs
 end
-bX()
-local M,ap=cQ()
-ap=ap and aJ and not aw
-local f=bn
-if aw then
-f=F.at
-elseif cO then
-f=g
-elseif not M then
-f=cR()
-if aJ and ck==2 then
-local bo=ex(ap and aO or f)
-if bo then f,ap=bo,false end
+cd()
+local I,av=db()
+av=av and au and not aA
+local e=br
+if aA then
+e=L.at
+elseif cZ then
+e=i
+elseif not I then
+e=dc()
+if au and cu==2 then
+local bs=eO(av and aS or e)
+if bs then e,av=bs,false end
 end
 end
-local br={}
-if ab then
-bX()
-for c,h in ipairs(z)do br[c]=bY(h,bn)<=bn end
+local bv={}
+if ah then
+cd()
+for c,k in ipairs(B)do bv[c]=cf(k,br)<=br end
 end
-local bZ=cO or((bj or az)and not aw and f==g)
-local B=f<=de
-if az then
-B=B and not bZ
+local cg=cZ or((bm or aD)and not aA and e==i)
+local C=e<=dq
+if aD then
+C=C and not cg
 else
-B=B and aJ and f-cP<=aN and not ap
+C=C and au and e-da<=aR and not av
 end
-if bj and not bZ and not aw then
-local bD={}
-for x,bV in ipairs(aR)do
-if not bD[aK[bV]]then dk(aK[bV].fired,g,t)end
-bD[aK[bV]]=true
+if bm and not cg and not aA then
+local bH={}
+for z,cb in ipairs(aU)do
+if not bH[aO[cb]]then dy(aO[cb].fired,i,u)end
+bH[aO[cb]]=true
 end
-if ab and#aR>0 then
-bX()
-f=cR()
+if ah and#aU>0 then
+cd()
+e=dc()
 end
 end
-local d=F
-if bZ then
-d={at=g,weight=t,fired=true,low=F and F.low or false,lanes=bC}
-elseif az then
-d=B and{at=f,weight=t,fired=false,low=F and F.low or false,lanes=bC}or nil
-elseif B and not aw and I==114 then
-d={at=f,weight=t,fired=bO,low=ck==1,lanes=bC}
+local d=L
+if cg then
+d={at=i,weight=u,fired=true,low=L and L.low or false,lanes=bG}
+elseif aD then
+d=C and{at=e,weight=u,fired=false,low=L and L.low or false,lanes=bG}or nil
+elseif C and not aA and M==114 then
+d={at=e,weight=u,fired=bS,low=cu==1,lanes=bG}
 end
-local dF=cO or az or(I==114 and not aw and B)
-or(bj and not aw and(bZ or#aR>0))
-local dG=bZ and'1'or(B and not aw)and'2'or'0'
-if not bm then
-if dF then
-if d then bu(d)end
-if j then bw(j,d)end
-bT()
+local dS=cZ or aD or(M==114 and not aA and C)
+or(bm and not aA and(cg or#aU>0))
+local dT=cg and'1'or(C and not aA)and'2'or'0'
+if not bq then
+if dS then
+if d then by(d)end
+if l then bA(l,d)end
+bZ()
 end
-return'g'..aF..N('>I7',f)..dG..aT
+return'g'..aM..E('>I7',e)..dT..aW
 end
-local function eA()
-for c,h in ipairs(z)do
-local a,L,C=cl[h.stream],h.max-t+1,h.window
-if L<1 then
-if f>=aO then return c end
-elseif f<aO and bY(h,f)==f then
-local y=Z(a,f-C-1)
-if y+L<=a.n then
-local aa=Q(a,y+1)
-if aa+C==f and Q(a,y+L)-aa<C then return c end
+local function eR()
+for c,k in ipairs(B)do
+local a,K,D=cv[k.stream],k.max-u+1,k.window
+if K<1 then
+if e>=aS then return c end
+elseif e<aS and cf(k,e)==e then
+local w=ag(a,e-D-1)
+if w+K<=a.n then
+local U=W(a,w+1)
+if U+D==e and W(a,w+K)-U<D then return c end
 end
 end
 end
 return 0
 end
-local bf=0
-if ap then
-for c=#z,1,-1 do if z[c].refuse and not br[c]then bf=c end end
-elseif f>(aw and g or bn)then
-bf=eA()
+local bi=0
+if av then
+for c=#B,1,-1 do if B[c].refuse and not bv[c]then bi=c end end
+elseif e>(aA and i or br)then
+bi=eR()
 end
-local P=d and d.fired and d.at<=g
-if P then bu(d)end
-local m,co={},{}
-local function eB(a,h)
-local as=Z(a,g)
-local cU,f=as-Z(a,g-h.window),as+1
-while f<=a.n do
-local p=Q(a,f)
-if p>=g+h.window then break end
-local A=Z(a,p)
-cU=math.max(cU,A-Z(a,p-h.window))
-f=A+1
+local V=d and d.fired and d.at<=i
+if V then by(d)end
+local j,cy={},{}
+local function eS(a,k)
+local al=ag(a,i)
+local df,e=al-ag(a,i-k.window),al+1
+while e<=a.n do
+local o=W(a,e)
+if o>=i+k.window then break end
+local A=ag(a,o)
+df=math.max(df,A-ag(a,o-k.window))
+e=A+1
 end
-return math.max(0,h.written-cU)
+return math.max(0,k.written-df)
 end
-for c,h in ipairs(z)do
-local b=aK[h.stream]
-local ah,dH=b.fired,b.booked
-local bs,as=Z(ah,g-h.window),Z(ah,g)
-co[b]=co[b]or dm(b)
-m[c]=N('>I4I4I4I4I7I7I1',aL[c],math.max(0,h.written-as+bs),
-eB(co[b],h),
-dH.n-Z(dH,g-h.window)+ah.n-as,dB(co[b],h,1,g),
-bs<as and Q(ah,bs+1)+h.window or g,br[c]and 1 or 0)
+for c,k in ipairs(B)do
+local b=aO[k.stream]
+local F,dU=b.fired,b.booked
+local aC,al=ag(F,i-k.window),ag(F,i)
+cy[b]=cy[b]or dz(b)
+j[c]=E('>I4I4I4I4I7I7I1',aP[c],math.max(0,k.written-al+aC),
+eS(cy[b],k),
+dU.n-ag(dU,i-k.window)+F.n-al,dP(cy[b],k,1,i),
+aC<al and W(F,aC+1)+k.window or i,bv[c]and 1 or 0)
 end
-if d and not P then bu(d)end
-for c=1,#cn do m[#m+1]='\\255'..cn[c]..'\\254'end
-if j then bw(j,d)end
-local W=(aw and 1 or 0)+(aw and F.fired and 2 or 0)+(B and 4 or 0)
-if dF then bT()end
-return'r'..aF..N('>I7',f)..dG..N('>I1I2I7',W,bf,bW)..table.concat(m)
+if d and not V then by(d)end
+for c=1,#cx do j[#j+1]='\\255'..cx[c]..'\\254'end
+if l then bA(l,d)end
+local ad=(aA and 1 or 0)+(aA and L.fired and 2 or 0)+(C and 4 or 0)
+if dS then bZ()end
+return'r'..aM..E('>I7',e)..dT..E('>I1I2I7',ad,bi,cc)..table.concat(j)
 end)()`

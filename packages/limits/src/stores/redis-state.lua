@@ -2,15 +2,20 @@
 -- back. Goes on with the locals and arguments of the parts before. A log is a table: `n` instants, the newest of them
 -- packed in `s`, the `old` ones before them in segments of a hash (redis-long.lua), which a short state has not.
 --
--- State in this form: 'B'; number of lanes (3 bytes); number of the next lane (2); each lane: header as in redis-quick.lua
--- with an 'L', its own number (2), how many count (4), how many are booked (4), their instants; then the ids to the end.
+-- A log in which a batch of more than `unitsMax` stands is kept in runs (`runs`): 6 bytes of how many units left it, then
+-- records of 12: an instant, and how many units there were up to it, counted from the first that ever stood there. So a
+-- batch of thousands takes no more than one, and the unit with a given number is found by halves.
+--
+-- State in this form: 'B', or 'C' where a lane is in runs; number of lanes (3 bytes); number of the next lane (2); each lane: header as in redis-quick.lua
+-- with an 'L', its own number (2), how many count (4), how many are booked (4), their instants; with an 'R' instead, how
+-- many runs count and are booked, and both in runs; then the ids to the end.
 -- Each id: byte 255, id, byte 254, then in digits of base 128 instant (7), weight (3), flags (1: 1 counts, 2 low), how
 -- many lanes (2), their numbers (2 each). Neither UTF-8 nor digits hold these bytes: so an id is found without reading on.
 --
 -- All of it is in a function, because a call on the quick way would pay for the stack that these locals take.
 return (function()
 local never, unlimited = 9e15, 281474976710655
-local dayMs, overdueMs, segment = 86400000, 31 * 86400000, math.ceil(longMin / 64)
+local dayMs, overdueMs, segment, unitsMax = 86400000, 31 * 86400000, math.ceil(longMin / 64), 4
 local lanes, ids, stored, changed, known, coming = {}, {}, {}, {}, '', 1
 local allRead, dropped = false, false
 
@@ -20,8 +25,34 @@ local function digits(text, pos, count)
   return value
 end
 
-local function newLog(text)
-  return { s = text, n = #text / 6, old = 0, first = 0, counts = {} }
+local function newLog(text, runs)
+  local log = { s = text, n = #text / 6, old = 0, first = 0, counts = {}, runs = runs }
+  if runs then log.n = unpack('>I6', text, #text - 5) - unpack('>I6', text) end
+  return log
+end
+
+-- Of a log in runs: the unit's instant, and how many units there are up to the end of its run.
+local function unit(log, index)
+  local base = unpack('>I6', log.s)
+  local low, high = 0, (#log.s - 6) / 12 - 1
+  while low < high do
+    local sum = low + high
+    local middle = (sum - sum % 2) / 2
+    if unpack('>I6', log.s, 12 * middle + 13) - base < index then low = middle + 1 else high = middle end
+  end
+  local at, upTo = unpack('>I6I6', log.s, 12 * low + 7)
+  return at, upTo - base
+end
+
+-- Of a log in runs: how many of them lie at t or before it.
+local function runsUntil(log, t)
+  local low, high = 0, (#log.s - 6) / 12
+  while low < high do
+    local sum = low + high
+    local middle = (sum - sum % 2) / 2
+    if unpack('>I6', log.s, 12 * middle + 7) <= t then low = middle + 1 else high = middle end
+  end
+  return low
 end
 
 local function segmentOf(log, index)
@@ -34,6 +65,7 @@ local function segmentOf(log, index)
 end
 
 local function instant(log, index)
+  if log.runs then return (unit(log, index)) end
   local place = index - log.old
   if place > 0 then return (unpack('>I6', log.s, 6 * place - 5)) end
   local rest = (index - 1) % segment
@@ -48,6 +80,7 @@ end
 
 local function firstOf(log)
   if log.old > 0 then return (unpack('>I6', directory(log))) end
+  if log.runs and log.n > 0 then return (unpack('>I6', log.s, 7)) end
   return log.n > 0 and (unpack('>I6', log.s)) or nil
 end
 
@@ -58,6 +91,10 @@ local function countUntil(log, t)
   if high == 0 or instant(log, high) <= t then return high end
   local counted = log.counts[t]
   if counted then return counted end
+  if log.runs then
+    local whole = runsUntil(log, t)
+    return whole == 0 and 0 or unpack('>I6', log.s, 12 * whole + 1) - unpack('>I6', log.s)
+  end
   if log.old > 0 and (log.s == '' or unpack('>I6', log.s) > t) then
     local text, from, to = directory(log), 0, log.old / segment
     while from < to do
@@ -94,7 +131,51 @@ local function thaw(log)
   log.s = table.concat(parts)
 end
 
+-- From here on in runs; units at one instant become one.
+local function inRuns(log)
+  if log.runs then return end
+  if log.old > 0 then thaw(log) end
+  local parts, last = { pack('>I6', 0) }, nil
+  for index = 1, log.n do
+    local at = sub(log.s, 6 * index - 5, 6 * index)
+    if at ~= last then parts[#parts + 1] = at .. pack('>I6', index) else parts[#parts] = at .. pack('>I6', index) end
+    last = at
+  end
+  log.s, log.runs, log.counts = table.concat(parts), true, {}
+end
+
+-- What stands behind has so many units more before it.
+local function movedBy(text, units)
+  local parts = {}
+  for from = 1, #text, 12 do
+    local at, upTo = unpack('>I6I6', text, from)
+    parts[#parts + 1] = pack('>I6I6', at, upTo + units)
+  end
+  return table.concat(parts)
+end
+
+-- Adds to the run at this instant, or makes one; takes out where `units` is below 0, and answers nothing.
+local function changeRun(log, at, units)
+  local whole = runsUntil(log, at)
+  local from = 12 * whole + 7
+  local upTo = unpack('>I6', log.s, from - 6)
+  local kept = sub(log.s, 1, from - 1)
+  if whole > 0 and unpack('>I6', log.s, from - 12) == at then
+    kept = sub(log.s, 1, from - 13)
+    local held = upTo - unpack('>I6', log.s, from - 18)
+    if units < -held then units = -held end
+    if units > -held then kept = kept .. pack('>I6I6', at, upTo + units) end
+  elseif units > 0 then
+    kept = kept .. pack('>I6I6', at, upTo + units)
+  else
+    return
+  end
+  log.s, log.n, log.counts = kept .. movedBy(sub(log.s, from), units), log.n + units, {}
+end
+
 local function insert(log, at, weight)
+  if weight > unitsMax then inRuns(log) end
+  if log.runs then return changeRun(log, at, weight) end
   local index, added = countUntil(log, at), pack('>I6', at)
   if weight > 1 then added = string.rep(added, weight) end
   if index == log.n then
@@ -108,6 +189,7 @@ local function insert(log, at, weight)
 end
 
 local function remove(log, at, weight)
+  if log.runs then return changeRun(log, at, -weight) end
   local last = countUntil(log, at)
   local first = last
   while first > 0 and last - first < weight and instant(log, first) == at do first = first - 1 end
@@ -121,6 +203,13 @@ end
 local function drop(log, count)
   if count <= 0 then return end
   dropped, log.counts = true, {}
+  if log.runs then
+    local gone, base, from = math.min(count, log.n), unpack('>I6', log.s), 7
+    -- Whole runs go; of the next the first units.
+    while from <= #log.s and unpack('>I6', log.s, from + 6) - base <= gone do from = from + 12 end
+    log.s, log.n = pack('>I6', base + gone) .. sub(log.s, from), log.n - gone
+    return
+  end
   local whole = math.floor(math.min(count, log.old) / segment)
   if whole > 0 then
     log.directory = sub(directory(log), 6 * whole + 1)
@@ -133,12 +222,24 @@ end
 
 local function copy(log)
   if log.old > 0 then thaw(log) end
-  return newLog(log.s)
+  return newLog(log.s, log.runs)
 end
 
 local function merged(lane)
   local a, b = lane.fired, lane.booked
   if b.n == 0 then return a end
+  if a.runs or b.runs then
+    local all, one = copy(a), copy(b)
+    inRuns(all)
+    inRuns(one)
+    local before = unpack('>I6', one.s)
+    for from = 7, #one.s, 12 do
+      local at, upTo = unpack('>I6I6', one.s, from)
+      changeRun(all, at, upTo - before)
+      before = upTo
+    end
+    return all
+  end
   local all = { s = a.s, n = a.n, old = a.old, first = a.first, field = a.field, cache = a.cache }
   all.directory, all.gone, all.counts = a.directory, {}, {}
   local kept = countUntil(a, (unpack('>I6', b.s)))
@@ -188,6 +289,15 @@ local function namesOf(lane)
   return lane.names
 end
 
+-- The logs of a lane, packed from `at` on. Answers where what follows begins.
+local function readLogs(lane, text, at, counts, books, isRuns)
+  local stop = at + (isRuns and 6 + 12 * counts or 6 * counts)
+  local past = stop + (isRuns and 6 + 12 * books or 6 * books)
+  if past > #text + 1 then error('length') end
+  lane.fired, lane.booked = newLog(sub(text, at, stop - 1), isRuns), newLog(sub(text, stop, past - 1), isRuns)
+  return past
+end
+
 local function readHeader(text, pos)
   local stop = pos + 12 + digits(text, pos + 9, 3)
   local lane = { retained = digits(text, pos + 1, 3), longest = digits(text, pos + 4, 5) }
@@ -203,18 +313,16 @@ local function readState()
     lanes[1] = lane
     return
   end
-  if byte(blob) ~= 66 then error('form') end
+  if byte(blob) ~= 66 and byte(blob) ~= 67 then error('form') end
   local total, pos = unpack('>I3', blob, 2), 7
   coming = unpack('>I2', blob, 5)
   for index = 1, total do
     local lane, from = readHeader(blob, pos)
     local number, counts, books, at = unpack('>I2I4I4', blob, from)
-    local stop = at + 6 * counts
-    pos = stop + 6 * books
-    lane.fired, lane.booked, lane.number = newLog(sub(blob, at, stop - 1)), newLog(sub(blob, stop, pos - 1)), number
+    lane.number = number
+    pos = readLogs(lane, blob, at, counts, books, byte(blob, pos) == 82)
     lanes[index] = lane
   end
-  if pos > #blob + 1 then error('length') end
   known = sub(blob, pos)
 end
 

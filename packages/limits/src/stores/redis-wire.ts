@@ -4,7 +4,7 @@
  */
 import { LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'
-import { type Priority, plainTerms, type Question, retainedMin, type Terms } from '../store.ts'
+import { type Priority, plainTerms, type Question, retainedMin, type Terms, unitsMax } from '../store.ts'
 
 /** Instants have six bytes: up to the year 10,889. */
 const instantMax = 2 ** 48 - 1
@@ -84,10 +84,10 @@ function writeRules({ rules, streams, countRefused }: Plan, sorted: readonly str
   ].join('')
 }
 
-/** Kind and weight; then a sign for an id, for a reservation that may be refused, or for what may be long. */
+/** Kind and weight; then a sign for an id or a batch that is kept as a run, for a reservation that may be refused, or for what may be long. */
 export function writeQuestion({ kind, id, plan, terms }: Question, mayBeLong: boolean): string {
   if (kind === 'take' && id === undefined && terms.weight === 1) return mayBeLong ? takeLong : takeOne
-  const isBare = (kind === 'take' || kind === 'check') && id === undefined
+  const isBare = kind === 'check' || (kind === 'take' && id === undefined && terms.weight <= unitsMax)
   const sign = kind === 'reserve' && plan.refuses ? '*' : '+'
   return letters[kind] + digits(terms.weight, 3) + (isBare ? (mayBeLong ? '~' : '') : sign)
 }

@@ -1,6 +1,6 @@
 -- How the general way writes: as a string, or, above longMin bytes, as a hash in which each call touches what it needs.
 --
--- The hash: `m` what redis-state.lua's 'B' is, with an 'H', without ids, and for each lane also the number of its first
+-- The hash: `m` what redis-state.lua's 'B' or 'C' is, with an 'H', without ids, and for each lane also the number of its first
 -- segment (4 bytes) and how many there are (4); `f<lane>:<number>` a segment of 128 instants; `f<lane>:` the first
 -- instant of each segment; `i<id>` what is known by an id. Segments are made when 192 instants lie behind them and are
 -- never changed, only dropped; whoever must change one takes all of the lane back first.
@@ -12,12 +12,10 @@ local function readLong()
   for index = 1, total do
     local lane, from = readHeader(main, pos)
     local number, first, segments, counts, books, at = unpack('>I2I4I4I4I4', main, from)
-    local stop = at + 6 * counts
-    pos = stop + 6 * books
-    local old = segments * segment
-    lane.fired = { s = sub(main, at, stop - 1), n = old + counts, old = old, first = first, cache = {}, gone = {}, counts = {} }
-    lane.fired.field, lane.fired.directory = 'f' .. number .. ':', segments == 0 and '' or nil
-    lane.booked, lane.number = newLog(sub(main, stop, pos - 1)), number
+    pos = readLogs(lane, main, at, counts, books, byte(main, pos) == 82)
+    local fired, old = lane.fired, segments * segment
+    fired.n, fired.old, fired.first, fired.cache, fired.gone = fired.n + old, old, first, {}, {}
+    fired.field, fired.directory, lane.number = 'f' .. number .. ':', segments == 0 and '' or nil, number
     lanes[index] = lane
   end
 end
@@ -38,6 +36,19 @@ local function tend(keep)
       drop(lane.fired, countUntil(lane.fired, now) - lane.retained)
     end
   end
+end
+
+-- A lane is in runs as a whole or not at all, and no longer when it is empty. Answers the sign of its header.
+local function signOf(lane)
+  local fired, booked = lane.fired, lane.booked
+  if not fired.runs and not booked.runs then return 'L' end
+  inRuns(fired)
+  inRuns(booked)
+  return 'R'
+end
+
+local function countOf(log)
+  return log.runs and (#log.s - 6) / 12 or log.n - log.old
 end
 
 -- Names in the order of their places, which is one and the same for everybody who sorted them once.
@@ -99,7 +110,7 @@ local function archive(lane)
     log.field, log.cache, log.gone, log.directory = 'f' .. lane.number .. ':', {}, {}, ''
   end
   local from, added = 1, {}
-  while #log.s - from + 1 > 9 * segment do
+  while not log.runs and #log.s - from + 1 > 9 * segment do
     local text = sub(log.s, from, from + 6 * segment - 1)
     redis.call('HSET', KEYS[1], log.field .. log.first + log.old / segment, text)
     added[#added + 1] = sub(text, 1, 6)
@@ -121,12 +132,13 @@ end
 
 local function writeLong(alive)
   local parts, came = { pack('>cI3I2', 'H', #alive, coming) }, false
+  for _, lane in ipairs(alive) do signOf(lane) end
   for _, lane in ipairs(lanes) do if lane.gone or lane.fired.n > 0 then archive(lane) end end
   for _, lane in ipairs(alive) do
     local fired, booked = lane.fired, lane.booked
-    parts[#parts + 1] = writeHeader('L', lane)
+    parts[#parts + 1] = writeHeader(signOf(lane), lane)
     parts[#parts + 1] =
-      pack('>I2I4I4I4I4', lane.number, fired.first, fired.old / segment, fired.n - fired.old, booked.n)
+      pack('>I2I4I4I4I4', lane.number, fired.first, fired.old / segment, countOf(fired), countOf(booked))
     parts[#parts + 1] = fired.s
     parts[#parts + 1] = booked.s
   end
@@ -144,16 +156,20 @@ end
 
 local function writeShort(alive, anyBooked)
   local parts = {}
-  if #alive == 1 and known == '' and not anyBooked then
+  if #alive == 1 and known == '' and not anyBooked and signOf(alive[1]) == 'L' then
     parts[1], parts[2] = writeHeader('A', alive[1]), alive[1].fired.s
   else
-    parts[1] = pack('>cI3I2', 'B', #alive, coming)
+    local form = 'B'
+    parts[1] = ''
     for _, lane in ipairs(alive) do
-      parts[#parts + 1] = writeHeader('L', lane)
-      parts[#parts + 1] = pack('>I2I4I4', lane.number, lane.fired.n, lane.booked.n)
+      local sign = signOf(lane)
+      if sign == 'R' then form = 'C' end
+      parts[#parts + 1] = writeHeader(sign, lane)
+      parts[#parts + 1] = pack('>I2I4I4', lane.number, countOf(lane.fired), countOf(lane.booked))
       parts[#parts + 1] = lane.fired.s
       parts[#parts + 1] = lane.booked.s
     end
+    parts[1] = pack('>cI3I2', form, #alive, coming)
     parts[#parts + 1] = known
   end
   return table.concat(parts)

@@ -6,7 +6,7 @@
 import { checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
 import { isUnavailable, LimitsError } from '../errors.ts'
-import type { Question, Store } from '../store.ts'
+import { type Question, type Store, unitsMax } from '../store.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
 import { createFallback, type OnUnavailable } from './redis-fallback.ts'
@@ -135,7 +135,8 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     const { header, rules, longestMs, bytesMax } = writePlan(plan)
     const text = writeQuestion(question, bytesMax > longBytes)
     const kept = longestMs > retentionMs ? String(longestMs) : keep
-    if (id === '' && (kind === 'take' || kind === 'check') && packed.length === 0) {
+    const isBare = kind === 'check' || (kind === 'take' && id === '' && question.terms.weight <= unitsMax)
+    if (isBare && packed.length === 0) {
       const args = [text, header, rules, kept]
       if (now !== undefined) args.push(clock())
       return ask(subject, args, (reply) => readDecision(question, reply))

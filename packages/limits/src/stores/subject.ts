@@ -6,6 +6,7 @@
 import type { Decision } from '../decision.ts'
 import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
+import { type AnyLog, instantAt } from '../rolling-window.ts'
 import {
   type BlockChange,
   blockId,
@@ -15,6 +16,7 @@ import {
   type Terms,
   unboundMs,
   unclaimedMs,
+  unitsMax,
 } from '../store.ts'
 import { Entry } from './entry.ts'
 import { Lane } from './lane.ts'
@@ -50,7 +52,7 @@ export class Subject {
   take(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight } = terms
-    const isOther = this.#isKnown(id) || this.#isBlocked(now)
+    const isOther = weight > unitsMax || this.#isKnown(id) || this.#isBlocked(now)
     const standing = isOther ? 'unknown' : standingOf(plan, this, weight, now)
     if (standing === 'admits') {
       const decision = admitted(now, true, plan, weight, this)
@@ -74,7 +76,7 @@ export class Subject {
   reserve(plan: Plan, id: string, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight, firm } = terms
-    const isClosed = !isOpen(terms, now) || this.#isBlocked(now)
+    const isClosed = weight > unitsMax || !isOpen(terms, now) || this.#isBlocked(now)
     if (isClosed || this.#isKnown(id) || standingOf(plan, this, weight, now) !== 'admits') {
       return weigh('reserve', this, plan, id, terms, now)
     }
@@ -88,7 +90,8 @@ export class Subject {
   fire(plan: Plan, id: string, terms: Terms, now: number): Decision {
     this.attend(plan)
     const own = this.ids?.get(id)
-    if (own === undefined || this.#isBlocked(now)) return weigh('fire', this, plan, id, terms, now)
+    if (own === undefined || own.weight > unitsMax || this.#isBlocked(now))
+      return weigh('fire', this, plan, id, terms, now)
     this.takeOut(own)
     if (!isOpen(terms, now) || standingOf(plan, this, own.weight, now) !== 'admits') {
       this.putBack(own, now)
@@ -260,10 +263,11 @@ export class Subject {
     let over = 0
     const all = this.#lanes?.all ?? (this.lane === undefined ? noLanes : [this.lane])
     for (const lane of all) {
-      const { fired, booked } = lane
+      const { counted, booked } = lane
       if (lane.windowMsMax === 0) return now + unaskedLookMs
-      if (fired.length > 0) over = Math.max(over, fired[fired.length - 1]! + lane.keptMs(retentionMs))
-      if (booked.length > 0) over = Math.max(over, booked[booked.length - 1]! + unclaimedMs)
+      const last = (log: AnyLog): number => instantAt(log, log.length - 1)
+      if (counted.length > 0) over = Math.max(over, last(counted) + lane.keptMs(retentionMs))
+      if (booked.length > 0) over = Math.max(over, last(booked) + unclaimedMs)
     }
     for (const { at, lanes } of this.ids?.values() ?? [])
       if (lanes.length === 0) over = Math.max(over, at + unboundMs)
@@ -276,7 +280,9 @@ export class Subject {
     for (const [id, { at, fired, lanes }] of ids) {
       const bound = lanes.length === 0 ? unboundMs : unclaimed
       const dropped =
-        fired && lanes.length > 0 && lanes.every(({ fired: [first] }) => first === undefined || at < first)
+        fired &&
+        lanes.length > 0 &&
+        lanes.every(({ counted }) => counted.length === 0 || at < instantAt(counted, 0))
       if (dropped || at <= now - bound) ids.delete(id)
     }
     this.#idsMax = Math.max(idsMin, 2 * ids.size)

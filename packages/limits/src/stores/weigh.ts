@@ -6,7 +6,16 @@
 import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
 import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
-import { countIn, countUntil, earliest, type Free, freeAt, type Log, roomAt } from '../rolling-window.ts'
+import {
+  type AnyLog,
+  countIn,
+  countUntil,
+  earliest,
+  type Free,
+  freeAt,
+  instantAt,
+  roomAt,
+} from '../rolling-window.ts'
 import type { Kind, Terms } from '../store.ts'
 import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.ts'
 import { Entry } from './entry.ts'
@@ -34,7 +43,7 @@ export function weigh(
   const weight = own?.weight ?? terms.weight
   const start = Math.max(now, terms.notBefore)
   const firstAt = leave(terms.forbidden, start)
-  const used = plan.rules.map((rule) => countIn(seats[rule.stream]!.fired, rule.windowMs, now))
+  const used = plan.rules.map((rule) => countIn(seats[rule.stream]!.counted, rule.windowMs, now))
 
   let logs = logsOf(seats, kind)
   const free = freeOf(seats, kind, weight)
@@ -114,14 +123,14 @@ function fits(at: number, start: number, terms: Terms): boolean {
 }
 
 /** At its release an entry is tested against what has gone only: bookings behind it must not block it. */
-function logsOf(seats: readonly Lane[], kind: Kind): readonly Log[] {
-  return seats.map((lane) => (kind === 'fire' ? lane.fired : lane.all()))
+function logsOf(seats: readonly Lane[], kind: Kind): readonly AnyLog[] {
+  return seats.map((lane) => (kind === 'fire' ? lane.counted : lane.all()))
 }
 
 /** Finds the same on the logs of `logsOf`. */
 function freeOf(seats: readonly Lane[], kind: Kind, weight: number): Free {
   if (kind === 'fire') {
-    return ({ stream, max, windowMs }, from) => freeAt(seats[stream]!.fired, max, windowMs, weight, from)
+    return ({ stream, max, windowMs }, from) => freeAt(seats[stream]!.counted, max, windowMs, weight, from)
   }
   return ({ stream, max, windowMs }, from) => seats[stream]!.freeAt(max, windowMs, weight, from)
 }
@@ -134,7 +143,7 @@ function rowsOf(
   now: number,
 ): RuleRow[] {
   return plan.rules.map(({ limit, text, stream, max, maxWritten, windowMs }, index) => {
-    const { fired, booked } = seats[stream]!
+    const { counted: fired, booked } = seats[stream]!
     const gone = countUntil(fired, now - windowMs)
     const past = countUntil(fired, now)
     const ahead = fired.length - past
@@ -147,7 +156,7 @@ function rowsOf(
       available: roomAt(seats[stream]!.all(), maxWritten, windowMs, now),
       reserved: booked.length - countUntil(booked, now - windowMs) + ahead,
       freesAt: seats[stream]!.freeAt(max, windowMs, 1, now),
-      resetAt: gone < past ? fired[gone]! + windowMs : now,
+      resetAt: gone < past ? instantAt(fired, gone) + windowMs : now,
       admits: admits[index]!,
     }
   })

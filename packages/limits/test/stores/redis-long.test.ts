@@ -97,6 +97,25 @@ describe('a long subject in Redis', needs('redis'), () => {
     assert.equal(await limits.cancel('ada', '018f4e9c-0-7'), false)
   })
 
+  it('keeps a batch in a few bytes, whatever its weight, and reads what was written before there were any', async () => {
+    const { limits, key } = open()
+    const rules = [limit('mails', '1000000/h')]
+    // As it was written by a library that knew no runs: single instants, of which some are a small batch.
+    for (let call = 0; call < 5; call += 1) await limits.take('ada', rules, { weight: 4 })
+    assert.equal((await client.getBuffer(key))![0], 'A'.charCodeAt(0))
+    for (let call = 0; call < 50; call += 1) {
+      now += 7
+      await limits.take('ada', rules, { weight: 4_000 })
+      await limits.take('ada', rules, { weight: 4_000, id: `n${call}` })
+    }
+    assert.equal((await limits.check('ada', rules)).rules[0]!.used, 400_020)
+    const bytes = await client.memory('USAGE', key)
+    assert.ok(bytes! <= 10_000, `${bytes} bytes`)
+    assert.equal((await client.getBuffer(key))![0], 'C'.charCodeAt(0))
+    now += 3_600_000
+    assert.equal((await limits.take('ada', rules, { weight: 1_000_000 })).allowed, true)
+  })
+
   it('becomes a string again when little is left', async () => {
     const { limits, key } = open()
     const rules = [limit('busy', '900/min', { stream: 's' })]
