@@ -14,6 +14,7 @@ export const luaModules = {
     'redis-long.lua',
     'redis-quick.lua',
     'redis-book.lua',
+    'redis-log.lua',
     'redis-state.lua',
     'redis-write.lua',
     'redis-decide.lua',

@@ -1,8 +1,9 @@
-/** Made of redis-long.lua, redis-quick.lua, redis-book.lua, redis-state.lua, redis-write.lua, redis-decide.lua, redis-rows.lua by scripts/build/lua.ts; change those, not this. */
+/** Made of redis-long.lua, redis-quick.lua, redis-book.lua, redis-log.lua, redis-state.lua, redis-write.lua, redis-decide.lua, redis-rows.lua by scripts/build/lua.ts; change those, not this. */
 export const scriptParts = [
   'redis-long.lua',
   'redis-quick.lua',
   'redis-book.lua',
+  'redis-log.lua',
   'redis-state.lua',
   'redis-write.lua',
   'redis-decide.lua',
