@@ -44,8 +44,14 @@ export {
 export { defaultNotificationTable, type NotificationRule } from './notification-table.ts'
 export type { Plan, PlanRule } from './plan.ts'
 export * from './quiet-hours.ts'
-export { fromRollingRateLimiter, type RollingRateLimiterOptions } from './rolling-rate-limiter.ts'
-export { freeAt, type Log } from './rolling-window.ts'
+export {
+  createRollingRateLimiter,
+  fromRollingRateLimiter,
+  type RollingCallback,
+  type RollingRateLimiter,
+  type RollingRateLimiterOptions,
+} from './rolling-rate-limiter.ts'
+export { freeAt, type Log, type Rule } from './rolling-window.ts'
 export {
   createSlotLeases,
   type SlotAsk,
@@ -57,7 +63,17 @@ export {
   type TimedGrant,
 } from './slot-leases.ts'
 export type { SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
-export type { Kind, Priority, Question, RestoredEntry, Store, SyncStore, Terms } from './store.ts'
+export type {
+  BlockChange,
+  Decide,
+  Kind,
+  Priority,
+  Question,
+  RestoredEntry,
+  Store,
+  SyncStore,
+  Terms,
+} from './store.ts'
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './stores/memory.ts'
 export { type MemoryBucketsOptions, memoryBuckets } from './stores/memory-buckets.ts'
 export { type MemorySlotsOptions, memorySlots } from './stores/memory-slots.ts'

@@ -62,8 +62,10 @@ export interface NotificationResult {
    * it. What never will be is the last date there is, in the year 275760.
    */
   readonly resetAt: Date
+  /** `all` where it may go; else the window that refused it, as it is written: `2/day`. Of several the last to free. */
+  readonly rule: string
   /** The row that refused it; else the one with the least left. Undefined where no row limits. */
-  readonly rule: string | undefined
+  readonly limit: string | undefined
 }
 
 const neverMs = 8.64e15
@@ -201,13 +203,20 @@ function resultOf({ allowed, at, limit: refuser, firstAt, rules }: Decision): No
     undefined,
   )
   if (!allowed) {
-    return { allowed, remaining: 0, resetAt: new Date(Math.min(at, neverMs)), rule: refuser }
+    const refusing = rules.filter((row) => !row.admits && row.limit === refuser)
+    const last = refusing.reduce<RuleRow | undefined>(
+      (latest, row) => (latest === undefined || row.freesAt > latest.freesAt ? row : latest),
+      undefined,
+    )
+    const resetAt = new Date(Math.min(at, neverMs))
+    return { allowed, remaining: 0, resetAt, rule: last?.window ?? 'blocked', limit: refuser }
   }
   return {
     allowed,
     remaining: tightest?.available ?? Number.POSITIVE_INFINITY,
     resetAt: new Date(Math.min(tightest?.resetAt ?? firstAt, neverMs)),
-    rule: tightest?.limit,
+    rule: 'all',
+    limit: tightest?.limit,
   }
 }
 

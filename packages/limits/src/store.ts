@@ -100,7 +100,8 @@ export interface Store {
   readonly sync?: SyncStore
 }
 
-type Decide = (plan: Plan, subject: string, id: string | undefined, terms: Terms) => Decision
+/** One call of the store in this process: the decision at once. */
+export type Decide = (plan: Plan, subject: string, id: string | undefined, terms: Terms) => Decision
 
 /** A store in this process answers at once. Positional, because an object per call costs as much as a decision. */
 export interface SyncStore extends Readonly<Record<Kind, Decide>> {

@@ -37,7 +37,8 @@ describe('NotificationRateLimiter', () => {
       allowed: true,
       remaining: 1,
       resetAt: new Date(start + day),
-      rule: 'marketing-email',
+      rule: 'all',
+      limit: 'marketing-email',
     })
     assert.equal((await limiter.check(ask)).remaining, 1)
     assert.equal((await limiter.checkAndConsume(ask)).remaining, 0)
@@ -45,7 +46,8 @@ describe('NotificationRateLimiter', () => {
       allowed: false,
       remaining: 0,
       resetAt: new Date(start + day),
-      rule: 'marketing-email',
+      rule: '2/day',
+      limit: 'marketing-email',
     })
     const sent: number[] = [start, start]
     for (; world.now < start + 40 * day; world.now += day / 4)
@@ -73,7 +75,7 @@ describe('NotificationRateLimiter', () => {
       for (let count = 0; count < 5; count += 1)
         assert.equal((await limiter.checkAndConsume(ask)).allowed, true)
       const refused = await limiter.checkAndConsume(ask)
-      assert.deepEqual([refused.allowed, refused.rule], [false, 'other'])
+      assert.deepEqual([refused.allowed, refused.rule, refused.limit], [false, '5/day', 'other'])
     }
   })
 
@@ -82,12 +84,21 @@ describe('NotificationRateLimiter', () => {
     const by = (actor: string, channel = 'push') =>
       limiter.checkAndConsume({ userId: 'ada', channel, category: 'activity', actor })
     for (let count = 0; count < 3; count += 1) assert.equal((await by('7')).allowed, true)
-    assert.deepEqual((await by('7')).rule, 'activity-per-author')
-    assert.equal((await by('7', 'email')).rule, 'activity-per-author')
+    assert.deepEqual((await by('7')).limit, 'activity-per-author')
+    assert.equal((await by('7', 'email')).limit, 'activity-per-author')
     assert.equal((await by('8')).remaining, 1)
     assert.equal((await by('9')).remaining, 0)
-    assert.equal((await by('9')).rule, 'activity')
+    assert.equal((await by('9')).limit, 'activity')
     assert.equal((await by('9', 'email')).allowed, true)
+  })
+
+  it('names the window that frees last where several refuse', async () => {
+    const table: NotificationRule[] = [{ name: 'mail', windows: '1/h, 1/day' }]
+    const { limiter } = open({ table })
+    const ask = { userId: 'ada', channel: 'email', category: 'news' }
+    assert.equal((await limiter.checkAndConsume(ask)).rule, 'all')
+    const refused = await limiter.checkAndConsume(ask)
+    assert.deepEqual([refused.rule, refused.resetAt], ['1/day', new Date(start + day)])
   })
 
   it('counts a notification once, however often it is asked for by id', async () => {
@@ -108,9 +119,13 @@ describe('NotificationRateLimiter', () => {
     const take = (channel: string, category: string) =>
       limiter.checkAndConsume({ userId: 'ada', channel, category })
     const never = await take('push', 'spam')
-    assert.deepEqual([never.allowed, never.rule, never.resetAt.getTime()], [false, 'never', 8.64e15])
+    assert.deepEqual(
+      [never.allowed, never.rule, never.limit, never.resetAt.getTime()],
+      [false, '0/day', 'never', 8.64e15],
+    )
     assert.equal((await take('email', 'news')).allowed, true)
-    assert.deepEqual((await take('email', 'news')).rule, 'gap')
+    const tooSoon = await take('email', 'news')
+    assert.deepEqual([tooSoon.rule, tooSoon.limit], ['1/1s', 'gap'])
     world.now += 1_000
     assert.equal((await take('push', 'news')).allowed, true)
     world.now += 1_000
@@ -121,7 +136,8 @@ describe('NotificationRateLimiter', () => {
       allowed: true,
       remaining: Number.POSITIVE_INFINITY,
       resetAt: new Date(start),
-      rule: undefined,
+      rule: 'all',
+      limit: undefined,
     })
   })
 

@@ -9,6 +9,7 @@ import type * as Package from 'rolling-rate-limiter'
 import { seededRandom, seedOfRun } from '../src/conformance/index.ts'
 import {
   createLimits,
+  createRollingRateLimiter,
   fromRollingRateLimiter,
   LimitsError,
   memoryStore,
@@ -106,5 +107,41 @@ describe('limits with the options of rolling-rate-limiter', () => {
       () => fromRollingRateLimiter({ interval: 40 * 86_400_000, maxInInterval: 1 }),
       (error) => error instanceof LimitsError && error.code === 'INVALID_WINDOW',
     )
+  })
+})
+
+describe('a limiter that is called like rolling-rate-limiter', () => {
+  const store = memoryStore({ now: () => world.now })
+  const limiter = createRollingRateLimiter({ interval: 100, maxInInterval: 2, store })
+  const called = (id: string): Promise<readonly unknown[]> =>
+    new Promise((resolve) => limiter(id, (...values) => resolve(values)))
+
+  it('tells a callback how long to wait and how many are left, and a promise how long to wait', async () => {
+    assert.deepEqual(await called('ada'), [null, 0, 1])
+    assert.equal(await limiter('ada'), 0)
+    assert.deepEqual(await called('ada'), [null, 100, 0])
+    world.now += 40
+    assert.equal(await limiter('ada'), 60)
+    assert.equal(await limiter('bob'), 0)
+  })
+
+  it('counts together what has no id', async () => {
+    const anybody = () => new Promise((resolve) => limiter((...values) => resolve(values)))
+    assert.deepEqual(await anybody(), [null, 0, 1])
+    assert.equal(await limiter(), 0)
+    assert.deepEqual(await anybody(), [null, 100, 0])
+  })
+
+  it('hands an error to the callback, and to the promise', async () => {
+    const broken = createRollingRateLimiter({
+      interval: 100,
+      maxInInterval: 2,
+      store: { ...store, sync: undefined, decide: () => Promise.reject(new Error('away')) } as never,
+    })
+    const values = await new Promise<readonly unknown[]>((resolve) =>
+      broken('ada', (...heard) => resolve(heard)),
+    )
+    assert.equal((values[0] as Error).message, 'away')
+    await assert.rejects(broken('ada'), /away/)
   })
 })
