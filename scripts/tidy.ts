@@ -9,7 +9,7 @@ import { readArguments } from './arguments.ts'
 import { adaptersHaveOneDoor, decidingIsPure, importsStayInside } from './tidy/boundaries.ts'
 import type { Check, Fault } from './tidy/check.ts'
 import { codesAreDocumented, codesAreTested } from './tidy/codes.ts'
-import { lockIsWhole, lockNamesNoHost } from './tidy/lockfile.ts'
+import { lockIsWhole, lockNamesNoHost, lockRunsOnOldestNode } from './tidy/lockfile.ts'
 import {
   filesStaySmall,
   loweredCeilings,
@@ -37,6 +37,7 @@ export const checks: readonly Check[] = [
   noMachinePaths,
   lockNamesNoHost,
   lockIsWhole,
+  lockRunsOnOldestNode,
   linksLead,
   pagesAreListed,
 ]

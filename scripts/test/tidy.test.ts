@@ -198,6 +198,21 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     ['the lockfile holds the optional packages of every platform, so that npm ci works'],
   ],
   [
+    'a package that Node 20 would be warned of',
+    {
+      'package-lock.json': JSON.stringify({
+        packages: {
+          'node_modules/a': { engines: { node: '>=22' } },
+          'node_modules/b': { engines: { node: '^18 || >=20.9' } },
+          'node_modules/c': { engines: { node: '20.x' } },
+          'node_modules/d': { engines: { node: '*' } },
+          'node_modules/e': { engines: { node: '^22 || >=24' }, optional: true },
+        },
+      }),
+    },
+    ['npm ci warns of no package on Node 20'],
+  ],
+  [
     'a link to nowhere',
     { 'README.md': '# The start\n[there](docs/gone.md)\n' },
     ['every relative link in the documents leads somewhere'],

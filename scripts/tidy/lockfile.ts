@@ -19,6 +19,34 @@ export const lockNamesNoHost: Check = {
 
 interface Locked {
   readonly optionalDependencies?: Readonly<Record<string, string>>
+  readonly engines?: Readonly<Record<string, string>>
+  readonly optional?: boolean
+}
+
+const oldestNode = 20
+
+export const lockRunsOnOldestNode: Check = {
+  name: `npm ci warns of no package on Node ${oldestNode}`,
+  faults(tree) {
+    const { packages = {} } = JSON.parse(tree.text(lockFile) || '{}') as {
+      packages?: Readonly<Record<string, Locked>>
+    }
+    return Object.entries(packages).flatMap(([path, { engines, optional }]) => {
+      const range = engines?.node ?? '*'
+      // One that is optional is left out in silence.
+      if (optional === true || range.split('||').some((part) => takes(part.trim(), oldestNode))) return []
+      const wayOut = 'take an older version by "overrides" in package.json, or another package'
+      return [{ where: lockFile, what: `has ${path}, which wants Node ${range}`, wayOut }]
+    })
+  },
+}
+
+/** Whether one part of a range takes some version of this major: `>=18`, `^20.1`, `20.x`, `20 - 22`, `*`. */
+function takes(part: string, major: number): boolean {
+  const [, sign = '', written = ''] = /^([<>=^~]*)\s*v?(\d+|\*|x)/.exec(part) ?? []
+  if (part === '' || !/\d/.test(written)) return true
+  if (sign.startsWith('>')) return Number(written) <= major
+  return sign.startsWith('<') || Number(written) === major
 }
 
 export const lockIsWhole: Check = {
