@@ -67,12 +67,13 @@ async function sluice(): Promise<number> {
         return results
       },
     },
+    erase: async () => {},
     jobs: { running: () => 0 },
     store: { answer: async () => undefined },
     ledger: { subscribe: () => () => {}, counts: () => ({}) },
     people: { cached: () => null, find: async () => null },
     clock: { now: () => Date.now() },
-  } as unknown as Pick<HttpServerOptions, 'gate' | 'jobs' | 'store' | 'ledger' | 'people' | 'clock'>
+  } as unknown as Pick<HttpServerOptions, 'gate' | 'erase' | 'jobs' | 'store' | 'ledger' | 'people' | 'clock'>
   const server = createHttpServer({
     ...parts,
     config: {

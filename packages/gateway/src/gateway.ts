@@ -27,6 +27,8 @@ export interface Gateway {
   /** Takes nothing new, lets what is in flight settle, and closes the store. */
   stop(): Promise<void>
   readonly gate: Gate
+  /** Takes a person out of everything on record. */
+  readonly erase: (tenant: string, recipient: string) => Promise<void>
   readonly jobs: Jobs
   readonly store: Store
   readonly ledger: Ledger
@@ -44,7 +46,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // From here on time is measured: before, the line of the process before was not known.
   const bornAt = clock.now()
   const admission = createAdmission(surroundings, record)
-  const { gate, jobs, platform, schedule, unserved, orphans, queue, state } = admission
+  const { gate, jobs, platform, schedule, unserved, orphans, queue, state, erasure } = admission
   const templates = parts.templates ?? loadTemplates(config)
   const links = createLinks(config)
   const dispatch = await createDispatch(surroundings, record, admission, { templates, links })
@@ -56,6 +58,8 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await dispatch.start(bornAt)
     stopRetention = startRetention({ ledger, clock, ...config.retention, onTrouble })
     hub.onArrival(createArrivals({ store, ledger, agenda: schedule, clock, onTrouble }))
+    // Before anything of theirs is on its way again.
+    await erasure.start()
     await platform.start()
     await schedule.start()
     await jobs.start()
@@ -67,6 +71,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   return {
     gate,
+    erase: erasure.erase,
     jobs,
     store,
     ledger,
@@ -81,6 +86,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     async stop() {
       await entrance.close()
       await jobs.stop()
+      erasure.stop()
       stopRetention?.()
       await orphans.stop()
       await platform.stop()

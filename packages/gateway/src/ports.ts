@@ -4,6 +4,8 @@
  * Every port is asynchronous and takes many at once, so that an engine across a network needs one round trip.
  * Instants are epoch milliseconds, durations milliseconds.
  */
+
+import type { Erasing, StoredRecipient } from './erasure-ports.ts'
 import type {
   Channel,
   Content,
@@ -21,8 +23,9 @@ import type {
   SharedContent,
   Status,
 } from './model.ts'
-
 import type { AccountRecord } from './provider-ports.ts'
+
+export type { ErasureResult, StoredRecipient } from './erasure-ports.ts'
 
 export type { Advance, Booking, Claim, LimitRequest, LimitState, Subject } from './limit-ports.ts'
 export type {
@@ -261,7 +264,10 @@ export interface Pruned {
   readonly tallies: readonly Tally[]
 }
 
-export interface Store {
+/** How the names begin under which the rows of erased people stay. */
+export const pseudonymPrefix = 'erased:'
+
+export interface Store extends Erasing {
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
   commit(change: Change): Promise<CommitResult>
   notification(tenant: string, id: string): Promise<Notification | undefined>
@@ -271,7 +277,7 @@ export interface Store {
   deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>
   /** Of all tenants, oldest first; the end is where `nextCursor` is null. */
   scan(query: ScanQuery): Promise<Page<Notification>>
-  recipient(tenant: string, id: string): Promise<Recipient | undefined>
+  recipient(tenant: string, id: string): Promise<StoredRecipient | undefined>
   /**
    * Whether there may be any preferences of a person, or any notifications, on record or on their way there: known at
    * once, so that nobody waits for a question about those who are new. `false` is certain.

@@ -13,6 +13,8 @@ export interface PeopleOptions {
 export interface PeopleCache extends People {
   /** What was just written. */
   put(person: Recipient): void
+  /** The store is asked again. */
+  forget(tenant: string, recipient: string): void
 }
 
 export function createPeople(options: PeopleOptions): PeopleCache {
@@ -52,6 +54,11 @@ export function createPeople(options: PeopleOptions): PeopleCache {
       if (meanwhile !== undefined) return meanwhile
       put(keyOf(tenant, recipient), person)
       return person
+    },
+    forget(tenant, recipient) {
+      const key = keyOf(tenant, recipient)
+      young.delete(key)
+      old.delete(key)
     },
     put(person) {
       const key = keyOf(person.tenant, person.id)

@@ -5,6 +5,7 @@
 import { createEmbeddedQueue } from '../adapters/queue/embedded.ts'
 import { createMemoryState } from '../adapters/state/memory.ts'
 import { createBook } from '../admission/book.ts'
+import { createErasure } from '../admission/erasure.ts'
 import { createFacts } from '../admission/facts.ts'
 import { createGate } from '../admission/gate.ts'
 import { createGivingBack } from '../admission/giving-back.ts'
@@ -102,5 +103,14 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
   // Batches that are accepted in the background.
   const jobs = createJobs({ gate, store, ledger, contents, clock, random, onTrouble })
 
-  return { state, hours, book, platform, giveBack, queue, schedule, unserved, gate, orphans, jobs }
+  const erasure = createErasure({
+    store,
+    people,
+    cancel: gate.cancel,
+    rereadJobs: jobs.reread,
+    clock,
+    onTrouble,
+  })
+
+  return { erasure, state, hours, book, platform, giveBack, queue, schedule, unserved, gate, orphans, jobs }
 }

@@ -51,13 +51,14 @@ export function createEntrance({ config, clock, log, onTrouble }: Surroundings) 
         import('../intake/limit-headers.ts'),
         import('../intake/wall-time.ts'),
       ])
-      const { gate, jobs, queue, platform, orphans } = admission
+      const { gate, jobs, queue, platform, orphans, erasure } = admission
       const authenticate = await createDoorkeeper()
       server = createHttpServer({
         ...(authenticate === undefined ? {} : { authenticate }),
         ...record,
         config: config.http,
         gate,
+        erase: erasure.erase,
         jobs,
         queue,
         orphans,

@@ -9,6 +9,7 @@ import { claims } from './store/claims.ts'
 import { commits } from './store/commits.ts'
 import { contents } from './store/contents.ts'
 import { digests } from './store/digests.ts'
+import { erasures } from './store/erasures.ts'
 import { jobs } from './store/jobs.ts'
 import { questions } from './store/questions.ts'
 import { epoch, stillClock } from './store/sample.ts'
@@ -50,6 +51,7 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
     describe('digests', () => digests(test))
     describe('contents', () => contents(test, capabilities))
     describe('jobs', () => jobs(test, capabilities))
+    describe('erasures', () => erasures(test, capabilities))
     describe('claims', () => claims(test, capabilities))
     describe('questions', () => questions(test, capabilities))
   })

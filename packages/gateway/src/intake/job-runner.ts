@@ -9,7 +9,7 @@ import type { Contents, Gate, Ledger } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Draft, Job } from '../model.ts'
 import { pendingOf } from '../model.ts'
-import type { Clock, JobWork, Store } from '../ports.ts'
+import { type Clock, type JobWork, pseudonymPrefix, type Store } from '../ports.ts'
 import { readBatchRecipient } from './draft.ts'
 
 export interface JobRunnerOptions {
@@ -32,6 +32,8 @@ export interface JobRunner {
   size(): number
   /** Takes up what an earlier process left. */
   start(): Promise<void>
+  /** Resolves when the step under way is on record: from then on all goes by what is on record now. */
+  reread(): Promise<void>
   /** Resolves when the step under way is on record. */
   stop(): Promise<void>
 }
@@ -67,6 +69,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const resting: Lane[] = []
   let running = false
   let working: Promise<void> | undefined
+  let stepping: Promise<void> | undefined
 
   const keyOf = ({ tenant, module }: JobName): string => JSON.stringify([tenant, module])
 
@@ -97,10 +100,12 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       const lane = turns.shift()
       if (lane === undefined) return
       try {
-        await takeTurn(lane)
+        stepping = takeTurn(lane)
+        await stepping
       } catch (error) {
         setAside(lane, error)
       }
+      stepping = undefined
       await new Promise<void>((resolve) => clock.soon(resolve))
     }
   }
@@ -146,7 +151,15 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   async function step(loaded: Loaded): Promise<Loaded | undefined> {
     const { job, work, content, single } = loaded
     const next = work.recipients.length - pendingOf(job)
-    const recipients = work.recipients.slice(next, next + (single > 0 ? 1 : stepMax))
+    const first = work.recipients[next]
+    if (first !== undefined && isErased(first)) {
+      const error = new SluiceError('NOT_FOUND', 'This person was erased.')
+      const after = await refuse(job, movedOn(job, 1), first.id, error)
+      return goesOn(loaded, after, Math.max(0, single - 1))
+    }
+    const step = work.recipients.slice(next, next + (single > 0 ? 1 : stepMax))
+    const end = step.findIndex(isErased)
+    const recipients = end === -1 ? step : step.slice(0, end)
     const message = content === undefined ? work.message : { ...work.message, shared: content }
     const drafts = recipients.map(
       (recipient): Draft => ({ ...readBatchRecipient(recipient, message), job: job.id }),
@@ -193,12 +206,21 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       running = true
       wake()
     },
+    async reread() {
+      for (const lane of lanes.values()) lane.loaded = undefined
+      if (stepping !== undefined) {
+        await stepping.catch(() => {})
+        for (const lane of lanes.values()) lane.loaded = undefined
+      }
+    },
     async stop() {
       running = false
       await working
     },
   }
 }
+
+const isErased = ({ id }: JobWork['recipients'][number]): boolean => id.startsWith(pseudonymPrefix)
 
 const goesOn = (loaded: Loaded, job: Job, single: number): Loaded | undefined =>
   job.status === 'running' ? { ...loaded, job, single } : undefined

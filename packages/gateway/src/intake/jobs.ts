@@ -23,6 +23,8 @@ export interface JobsOptions {
 
 export interface BackgroundJobs extends Jobs {
   start(): Promise<void>
+  /** What they have to do has changed on record. */
+  reread(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -66,6 +68,7 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
 
   return {
     start: runner.start,
+    reread: runner.reread,
     stop: runner.stop,
     running: runner.size,
 

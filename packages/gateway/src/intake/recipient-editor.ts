@@ -9,8 +9,13 @@ import type { Store } from '../ports.ts'
 
 export interface RecipientEditor {
   /** Stores what `change` makes of the person (undefined: unknown so far) and answers it. Throws what `change` throws. */
-  edit(tenant: string, id: string, change: (before: Recipient | undefined) => Recipient): Promise<Recipient>
+  edit(tenant: string, id: string, change: ChangeRecipient): Promise<Recipient>
+  /** Does something else with a person while nobody edits them. */
+  alone(tenant: string, id: string, work: () => Promise<void>): Promise<void>
 }
+
+/** `wasErased`: then nothing is known before but the opt-outs. */
+export type ChangeRecipient = (before: Recipient | undefined, wasErased: boolean) => Recipient
 
 export interface RecipientEditorOptions {
   readonly gate: Pick<Gate, 'saveRecipient'>
@@ -21,30 +26,27 @@ export function createRecipientEditor(options: RecipientEditorOptions): Recipien
   const { gate, store } = options
   const last = new Map<string, Promise<unknown>>()
 
-  async function editNow(
-    tenant: string,
-    id: string,
-    change: (before: Recipient | undefined) => Recipient,
-  ): Promise<Recipient> {
-    const after = change(await store.recipient(tenant, id))
+  async function editNow(tenant: string, id: string, change: ChangeRecipient): Promise<Recipient> {
+    const { erased = false, ...before } = (await store.recipient(tenant, id)) ?? { id: undefined }
+    const after = change(before.id === undefined ? undefined : (before as Recipient), erased)
     await gate.saveRecipient(after)
     return after
   }
 
+  async function inTurn<T>(tenant: string, id: string, work: () => Promise<T>): Promise<T> {
+    const key = `${tenant}\n${id}`
+    const before = last.get(key) ?? Promise.resolve()
+    const mine = before.then(work, work)
+    last.set(key, mine)
+    try {
+      return await mine
+    } finally {
+      if (last.get(key) === mine) last.delete(key)
+    }
+  }
+
   return {
-    async edit(tenant, id, change) {
-      const key = `${tenant}\n${id}`
-      const before = last.get(key) ?? Promise.resolve()
-      const mine = before.then(
-        () => editNow(tenant, id, change),
-        () => editNow(tenant, id, change),
-      )
-      last.set(key, mine)
-      try {
-        return await mine
-      } finally {
-        if (last.get(key) === mine) last.delete(key)
-      }
-    },
+    edit: (tenant, id, change) => inTurn(tenant, id, () => editNow(tenant, id, change)),
+    alone: inTurn,
   }
 }

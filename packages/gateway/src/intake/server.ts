@@ -69,6 +69,8 @@ export interface HttpLog {
 export interface HttpServerOptions {
   readonly config: HttpServerConfig
   readonly gate: Gate
+  /** Takes a person out of everything on record. */
+  readonly erase: (tenant: string, recipient: string) => Promise<void>
   readonly jobs: Jobs
   readonly store: Store
   readonly ledger: Ledger

@@ -189,3 +189,30 @@ test('items of a job are collected in digests and counted as merged', async () =
   await harness.check()
   await harness.stop()
 })
+
+test('somebody who is erased while a batch is worked off gets nothing of what is left of it', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-job-erasure-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, 'sluice.db')
+  const harness = await createHarness({ policy, file })
+  const opening = harness.gateway.jobs.open({ caller: mine, work: workFor(300), refused: [] })
+  const erasing = opening.then(() =>
+    Promise.all(['r250', 'r251', 'r299'].map((id) => harness.gateway.erase('default', id))),
+  )
+  const job = await harness.done(opening)
+  await harness.done(erasing)
+  await harness.runFor(minute)
+  const { status, counts, refused } = await stateOf(harness, job)
+  assert.deepEqual([status, counts], ['done', { delivered: 297 }])
+  assert.deepEqual(
+    refused.map(({ recipient, code }) => [recipient.startsWith('erased:'), code]),
+    [
+      [true, 'NOT_FOUND'],
+      [true, 'NOT_FOUND'],
+      [true, 'NOT_FOUND'],
+    ],
+  )
+  assert.equal(harness.sent({ recipient: 'r250' }).length, 0)
+  await harness.check()
+  await harness.stop()
+})

@@ -48,6 +48,7 @@ test('every route of the contract that this version carries is there', () => {
   assert.deepEqual(operations.map(({ name }) => name.replace(base, '')).sort(), [
     'DELETE /jobs/{id}',
     'DELETE /notifications/{id}',
+    'DELETE /recipients/{id}',
     'GET /dead-letters',
     'GET /events',
     'GET /healthz',

@@ -142,7 +142,7 @@ function once(work: () => Promise<void>): () => Promise<void> {
   }
 }
 
-type Part = 'gate' | 'jobs' | 'store' | 'ledger' | 'people' | 'clock'
+type Part = 'gate' | 'erase' | 'jobs' | 'store' | 'ledger' | 'people' | 'clock'
 
 function createMemory() {
   const listeners = new Set<(happening: Happening) => void>()
@@ -345,11 +345,12 @@ function createMemory() {
     },
     soon: (callback) => setImmediate(callback),
   }
+  const erase = async (tenant: string, id: string) => void stub.people.delete(`${tenant}/${id}`)
   const people: HttpServerOptions['people'] = {
     cached: (tenant, id) => stub.people.get(`${tenant}/${id}`),
     find: async (tenant, id) => stub.people.get(`${tenant}/${id}`) ?? null,
   }
-  const ports: Pick<HttpServerOptions, Part> = { gate, jobs, store, ledger, people, clock }
+  const ports: Pick<HttpServerOptions, Part> = { gate, erase, jobs, store, ledger, people, clock }
   return { stub, ports }
 }
 
@@ -392,9 +393,8 @@ async function documentCheck(url: string) {
     const [[type, { schema }]] = Object.entries(declared.content) as [[string, { schema: { $ref?: string } }]]
     assert.equal(reply.headers.get('content-type')?.split(';')[0], type, where)
     if (schema.$ref === undefined) return
-    const name = schema.$ref
-    const check = checks.get(name) ?? ajv.compile({ $ref: `openapi${name}` })
-    checks.set(name, check)
+    const check = checks.get(schema.$ref) ?? ajv.compile({ $ref: `openapi${schema.$ref}` })
+    checks.set(schema.$ref, check)
     assert.ok(check(reply.body), `${where} answers ${reply.text}: ${JSON.stringify(check.errors)}`)
   }
 }

@@ -5,7 +5,8 @@ export const waits: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued'
 /** What was never sent, and is no first of its kind either. */
 const nothingCame: ReadonlySet<Status> = new Set<Status>(['suppressed', 'failed', 'cancelled'])
 
-export const orderOf = (row: Notification): number => row.firedAt ?? row.suspects?.at(-1) ?? row.dueAt
+export const orderOf = (row: Pick<Notification, 'firedAt' | 'suspects' | 'dueAt'>): number =>
+  row.firedAt ?? row.suspects?.at(-1) ?? row.dueAt
 
 export function ofPerson(row: Notification, since: number): boolean {
   const held = waits.has(row.status)

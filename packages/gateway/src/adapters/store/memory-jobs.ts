@@ -36,6 +36,20 @@ export class MemoryJobs {
     return [...this.#jobs.values()].map(({ job }) => job).filter(({ status }) => status === 'running')
   }
 
+  /** Gives a person another name, with nothing else known of them. */
+  rename(tenant: string, recipient: string, renamed: string): void {
+    for (const [id, { job, work }] of this.#jobs) {
+      if (job.tenant !== tenant) continue
+      const refused = job.refused.map((each) =>
+        each.recipient === recipient ? { ...each, recipient: renamed, detail: 'erased' } : each,
+      )
+      const recipients =
+        work?.recipients.map((each) => (each.id === recipient ? { id: renamed } : each)) ?? []
+      const kept = work === undefined ? {} : { work: { ...work, recipients } }
+      this.#jobs.set(id, { job: { ...job, refused }, ...kept })
+    }
+  }
+
   join(job: string, id: string): void {
     const members = this.#members.get(job)
     if (members === undefined) this.#members.set(job, new Set([id]))

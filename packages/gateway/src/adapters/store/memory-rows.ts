@@ -1,7 +1,7 @@
 /** Rows of the store in memory: their order, their version, and a page of them. */
 import { SluiceError } from '../../errors.ts'
-import { type Notification, revisionOf } from '../../model.ts'
-import type { Page, ScanQuery } from '../../ports.ts'
+import { isLegalPath, type Notification, revisionOf } from '../../model.ts'
+import type { Change, DeadLetterQuery, ListQuery, Page, ScanQuery } from '../../ports.ts'
 import { waits } from './memory-admissions.ts'
 
 export const byId = (a: Notification, b: Notification): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
@@ -28,6 +28,47 @@ export function page(
     throw new SluiceError('INVALID_REQUEST', 'The cursor is not one of this list.')
   const items = rows.slice(from, from + limit)
   return { items, nextCursor: from + limit < rows.length ? items.at(-1)!.id : null }
+}
+
+/** @throws TypeError for a path that no notification may go */
+export function checkPaths({ accept = [], moves = [] }: Change): void {
+  for (const move of moves) {
+    const path = move.events.map((event) => event.status)
+    if (path.length === 0 || !isLegalPath(move.before.status, path)) {
+      throw new TypeError(
+        `notification ${move.before.id} cannot go ${[move.before.status, ...path].join(' → ')}`,
+      )
+    }
+  }
+  for (const { id, status } of accept) {
+    if (!isLegalPath('accepted', [status]))
+      throw new TypeError(`notification ${id} cannot begin as ${status}`)
+  }
+}
+
+export function isListed(row: Notification, query: ListQuery): boolean {
+  const { job, statuses, category, channel, from = 0, to = Number.POSITIVE_INFINITY } = query
+  return (
+    (job === undefined || row.job === job) &&
+    (statuses === undefined || statuses.includes(row.status)) &&
+    (category === undefined || row.category === category) &&
+    (channel === undefined || row.channel === channel) &&
+    row.createdAt >= from &&
+    row.createdAt < to
+  )
+}
+
+export function isDeadLetter(row: Notification, query: DeadLetterQuery): boolean {
+  const { channel, cause, causes, priority, ids } = query
+  const reason = row.timeline.at(-1)?.reason
+  return (
+    row.status === 'dead' &&
+    (channel === undefined || row.channel === channel) &&
+    (cause === undefined || reason === cause) &&
+    (causes === undefined || causes.some((each) => each === reason)) &&
+    (priority === undefined || row.priority === priority) &&
+    (ids === undefined || ids.includes(row.id))
+  )
 }
 
 /** `rows` in the order of acceptance. */

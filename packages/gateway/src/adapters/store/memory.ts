@@ -8,7 +8,6 @@ import { Heap } from '../../heap.ts'
 import {
   type Digest,
   delayingLimit,
-  isLegalPath,
   type Job,
   type Move,
   type Notification,
@@ -30,6 +29,7 @@ import type {
   ScanQuery,
   Store,
   StoredAnswer,
+  StoredRecipient,
   Tally,
   TimeLine,
   WaitingContent,
@@ -38,10 +38,21 @@ import { admissionOf } from './admission.ts'
 import { MemoryAccounts } from './memory-accounts.ts'
 import { ofPerson, ofTenant, orderOf, waits } from './memory-admissions.ts'
 import { MemoryCounts } from './memory-counts.ts'
+import { MemoryErasures } from './memory-erasures.ts'
 import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, groupKey, keyOf } from './memory-keys.ts'
-import { byId, ended, entry, page, sameVersion, scan } from './memory-rows.ts'
+import {
+  byId,
+  checkPaths,
+  ended,
+  entry,
+  isDeadLetter,
+  isListed,
+  page,
+  sameVersion,
+  scan,
+} from './memory-rows.ts'
 
 const applied: CommitResult = { applied: true }
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
@@ -64,24 +75,21 @@ class MemoryStore implements Store {
   readonly #closing = new Heap<Digest>()
   readonly #due = new Heap<Notification>()
   readonly #counts = new MemoryCounts()
+  readonly #erasures = new MemoryErasures({
+    tenants: this.#tenants,
+    byRecipient: this.#byRecipient,
+    recipients: this.#recipients,
+    answers: this.#answers,
+    jobs: this.#jobs,
+    counts: this.#counts,
+  })
   #claimedUntil = Number.NEGATIVE_INFINITY
   #closed = false
 
   async commit(change: Change): Promise<CommitResult> {
     if (this.#closed) throw new SluiceError('STORE_UNAVAILABLE', 'The store is closed.')
     const { accept = [], moves = [], digests = [], recipients = [], answer, jobs = [] } = change
-    for (const move of moves) {
-      const path = move.events.map((event) => event.status)
-      if (path.length === 0 || !isLegalPath(move.before.status, path)) {
-        throw new TypeError(
-          `notification ${move.before.id} cannot go ${[move.before.status, ...path].join(' → ')}`,
-        )
-      }
-    }
-    for (const { id, status } of accept) {
-      if (!isLegalPath('accepted', [status]))
-        throw new TypeError(`notification ${id} cannot begin as ${status}`)
-    }
+    checkPaths(change)
     const conflicts = this.#conflictsOf(change)
     if (conflicts.length > 0) return { applied: false, conflicts }
     for (const content of change.contents ?? []) this.#counts.put(content)
@@ -180,36 +188,15 @@ class MemoryStore implements Store {
   }
 
   async list(query: ListQuery): Promise<Page<Notification>> {
-    const { tenant, recipient, statuses, category, channel, from = 0, to = Number.POSITIVE_INFINITY } = query
-    const rows =
-      recipient === undefined ? [...(this.#tenants.get(tenant)?.values() ?? [])] : this.#of(tenant, recipient)
-    const found = rows.filter(
-      (row) =>
-        (query.job === undefined || row.job === query.job) &&
-        (statuses === undefined || statuses.includes(row.status)) &&
-        (category === undefined || row.category === category) &&
-        (channel === undefined || row.channel === channel) &&
-        row.createdAt >= from &&
-        row.createdAt < to,
-    )
+    const found = this.#of(query.tenant, query.recipient).filter((row) => isListed(row, query))
     return page(found.reverse(), query.cursor, query.limit)
   }
 
   async deadLetters(query: DeadLetterQuery): Promise<Page<Notification>> {
-    const { tenant, channel, cause, causes, priority, ids } = query
-    const tenants =
-      tenant === undefined ? [...this.#tenants.values()] : [this.#tenants.get(tenant) ?? new Map()]
+    const tenants = query.tenant === undefined ? [...this.#tenants.keys()] : [query.tenant]
     const found = tenants
-      .flatMap((of) => [...(of as Map<string, Notification>).values()])
-      .filter(
-        (row) =>
-          row.status === 'dead' &&
-          (channel === undefined || row.channel === channel) &&
-          (cause === undefined || row.timeline.at(-1)?.reason === cause) &&
-          (causes === undefined || causes.some((each) => each === row.timeline.at(-1)?.reason)) &&
-          (priority === undefined || row.priority === priority) &&
-          (ids === undefined || ids.includes(row.id)),
-      )
+      .flatMap((tenant) => this.#of(tenant, undefined))
+      .filter((row) => isDeadLetter(row, query))
     return page(found.sort(byId), query.cursor, query.limit)
   }
 
@@ -218,26 +205,34 @@ class MemoryStore implements Store {
   }
 
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean {
-    if (what === 'notifications') return this.#byRecipient.get(tenant)?.has(recipient) ?? false
-    return this.#recipients.has(keyOf(tenant, recipient))
+    const names = [recipient, this.#erasures.nameOf(tenant, recipient)].filter((name) => name !== undefined)
+    if (what === 'notifications') return names.some((name) => this.#byRecipient.get(tenant)?.has(name))
+    return names.some((name) => this.#recipients.has(keyOf(tenant, name)))
   }
 
-  async recipient(tenant: string, id: string): Promise<Recipient | undefined> {
-    return this.#recipients.get(keyOf(tenant, id))
+  async recipient(tenant: string, id: string): Promise<StoredRecipient | undefined> {
+    const left = this.#recipients.get(keyOf(tenant, this.#erasures.nameOf(tenant, id) ?? ''))
+    return this.#recipients.get(keyOf(tenant, id)) ?? (left && { ...left, id, erased: true })
   }
+
+  readonly beginErasure = async (tenant: string, id: string) => this.#erasures.begin(tenant, id)
+  readonly erase = async (tenant: string, id: string) => this.#erasures.end(tenant, id)
+  readonly erasures = async () => this.#erasures.pending()
 
   async waiting(tenant: string, recipient: string): Promise<readonly Notification[]> {
     return this.#of(tenant, recipient).filter((row) => unsettled.has(row.status))
   }
 
-  #of(tenant: string, recipient: string): Notification[] {
+  #of(tenant: string, recipient: string | undefined): Notification[] {
     const rows = this.#tenants.get(tenant)
+    if (recipient === undefined) return [...(rows?.values() ?? [])]
     return (this.#byRecipient.get(tenant)?.get(recipient) ?? []).map((id) => rows!.get(id)!).filter(Boolean)
   }
 
   async admissions({ tenant, recipient, since, limit }: AdmissionQuery): Promise<readonly Admission[]> {
-    const rows =
-      recipient === undefined ? [...(this.#tenants.get(tenant)?.values() ?? [])] : this.#of(tenant, recipient)
+    const name = recipient === undefined ? undefined : this.#erasures.nameOf(tenant, recipient)
+    const left = name === undefined ? [] : this.#of(tenant, name)
+    const rows = [...left.map((row) => ({ ...row, to: { id: recipient! } })), ...this.#of(tenant, recipient)]
     const counts = recipient === undefined ? ofTenant : ofPerson
     return rows
       .filter((row) => counts(row, since))

@@ -20,6 +20,7 @@ export interface RecipientRoutesOptions {
   readonly ledger: Pick<Ledger, 'live'>
   readonly editor: RecipientEditor
   readonly clock: Pick<Clock, 'aheadMs'>
+  readonly erase: (tenant: string, recipient: string) => Promise<void>
 }
 
 const path = `${basePath}/recipients/:id`
@@ -31,7 +32,7 @@ const checkRecipient = compileCheck(recipientBody)
 const idOf = (request: FastifyRequest): string => (request.params as { id: string }).id
 
 export function recipientRoutes(options: RecipientRoutesOptions): readonly Route[] {
-  const { gate, store, ledger, editor, clock } = options
+  const { gate, store, ledger, editor, erase, clock } = options
   const answers = { 200: { description: 'The recipient', schema: recipientAnswer } }
 
   return [
@@ -45,7 +46,8 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       problems: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
       async handle(request) {
         const person = await store.recipient(request.caller.tenant, idOf(request))
-        if (person === undefined) throw new SluiceError('NOT_FOUND', 'Nothing is stored for this recipient.')
+        if (person === undefined || person.erased === true)
+          throw new SluiceError('NOT_FOUND', 'Nothing is stored for this recipient.')
         return answerOf(person)
       },
     },
@@ -63,7 +65,13 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
         const { tenant } = request.caller
         const id = idOf(request)
         const given = request.body as Partial<Recipient>
-        return answerOf(await editor.edit(tenant, id, () => personOf(tenant, id, given)))
+        return answerOf(
+          await editor.edit(tenant, id, (before, wasErased) => {
+            // Who comes back has not taken back what they did not want, unless it is said.
+            const kept = wasErased && before?.optOuts !== undefined ? { optOuts: before.optOuts } : {}
+            return personOf(tenant, id, { ...kept, ...given })
+          }),
+        )
       },
     },
     {
@@ -89,6 +97,24 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
             return personOf(tenant, id, merged as Partial<Recipient>)
           }),
         )
+      },
+    },
+    {
+      method: 'DELETE',
+      path,
+      summary: 'Erase a person: addresses, preferences and content are gone, and what waits is cancelled',
+      access: 'caller',
+      counts: 'writes',
+      params: recipientParams,
+      answers: {
+        204: { description: 'Nothing says who it was; opt-outs and counts hold under a keyed hash' },
+      },
+      problems: ['STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      async handle(request, reply) {
+        const { tenant } = request.caller
+        const id = idOf(request)
+        await editor.alone(tenant, id, () => erase(tenant, id))
+        return reply.code(204).send()
       },
     },
     {

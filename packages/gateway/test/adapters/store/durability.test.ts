@@ -164,7 +164,7 @@ describe('the one owner', () => {
     db.exec(`DROP INDEX by_job; ALTER TABLE notifications DROP COLUMN job; DROP TABLE jobs; DROP TABLE job_work;
       DROP INDEX turned; DROP INDEX in_line; ALTER TABLE states DROP COLUMN turned_at;
       CREATE INDEX promised ON states (due_at) WHERE platform = 1;
-      DROP TABLE accounts; ALTER TABLE states DROP COLUMN suspects;
+      DROP TABLE erasures; DROP TABLE accounts; ALTER TABLE states DROP COLUMN suspects;
       DROP TABLE contents; DROP TABLE content_uses; ALTER TABLE notifications DROP COLUMN shared;
       ALTER TABLE tallies DROP COLUMN bytes;
       PRAGMA user_version = 1`)

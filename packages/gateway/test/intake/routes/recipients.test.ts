@@ -121,3 +121,30 @@ test('the timeline of a person is a list of what was for them', async () => {
   assert.deepEqual([body.items.map(({ recipient }) => recipient), body.nextCursor], [['t1'], 'more'])
   assert.equal((await stub.ask('GET', `${path('t1')}/timeline?colour=red`)).status, 400)
 })
+
+test('DELETE erases a person, again too, and not somebody of another tenant', async () => {
+  await stub.ask('PUT', path('gone'), { email: 'gone@example.com' })
+  await stub.ask('PUT', path('gone'), { email: 'kept@example.com' }, { 'x-tenant-id': 'other' })
+  for (let round = 0; round < 2; round += 1) {
+    const { status, text } = await stub.ask('DELETE', path('gone'))
+    assert.deepEqual([status, text], [204, ''])
+  }
+  assert.equal((await stub.ask('GET', path('gone'))).status, 404)
+  assert.equal((await stub.ask('GET', path('gone'), undefined, { 'x-tenant-id': 'other' })).status, 200)
+})
+
+test('who was erased is not found, and whoever stores them again keeps their opt-outs unless it says otherwise', async () => {
+  const optOuts = [{ category: 'news' }]
+  const left = { tenant: 'default', id: 'back', optOuts, erased: true }
+  stub.people.set('default/back', left)
+  assert.equal((await stub.ask('GET', path('back'))).status, 404)
+  const put = await stub.ask('PUT', path('back'), { email: 'back@example.com' })
+  assert.deepEqual(put.body, { id: 'back', email: 'back@example.com', optOuts })
+  assert.deepEqual((await stub.ask('GET', path('back'))).body, put.body)
+  stub.people.set('default/back', left)
+  const patched = await stub.ask('PATCH', path('back'), { locale: 'it' })
+  assert.deepEqual(patched.body, { id: 'back', locale: 'it', optOuts })
+  stub.people.set('default/back', left)
+  const lifted = await stub.ask('PUT', path('back'), { optOuts: [] })
+  assert.deepEqual(lifted.body, { id: 'back', optOuts: [] })
+})

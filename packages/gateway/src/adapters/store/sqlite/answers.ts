@@ -17,8 +17,18 @@ export interface Answers extends Pick<HashIndex, 'fold' | 'settle'> {
   find(key: AnswerKey): StoredAnswer | undefined
   /** @throws damage where one is missing. Reads all of them. */
   verify(): void
+  /** Gives a person another name in those behind `after`, `max` of them; where to go on. */
+  rename(of: RenamedAnswers): number | undefined
   /** Drops up to `max` that are older; returns how many. */
   prune(before: number, max: number): number
+}
+
+export interface RenamedAnswers {
+  readonly tenant: string
+  readonly recipient: string
+  readonly pseudonym: string
+  readonly after: number
+  readonly max: number
 }
 
 export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
@@ -27,6 +37,8 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     (SELECT seq FROM answer_rows WHERE hash = ? UNION SELECT value FROM json_each(?))`)
   const oldest = db.prepare('SELECT seq, body, created_at AS at FROM answers ORDER BY seq LIMIT ?')
   const remove = db.prepare('DELETE FROM answers WHERE seq = ?')
+  const following = db.prepare('SELECT seq, body FROM answers WHERE seq > ? ORDER BY seq LIMIT ?')
+  const update = db.prepare('UPDATE answers SET body = ?, sum = ? WHERE seq = ?')
 
   const index = createHashIndex({ db, table: 'answer_rows' })
   const last = Number(db.prepare('SELECT max(seq) AS seq FROM answers').get()?.seq ?? 0)
@@ -66,6 +78,17 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
         }
       }
     },
+    rename({ tenant, recipient, pseudonym, after, max }) {
+      const rows = following.all(after, max)
+      const name = JSON.stringify(recipient)
+      for (const { seq, body } of rows) {
+        const stored = JSON.parse(body as string) as StoredAnswer
+        if (stored.tenant !== tenant || !stored.body.includes(name)) continue
+        const text = JSON.stringify({ ...stored, body: renamedIn(stored.body, recipient, pseudonym) })
+        update.run(text, sumOf(text), seq!)
+      }
+      return rows.length < max ? undefined : (rows.at(-1)!.seq as number)
+    },
     find: (wanted) => findHashed(wanted, hash(wanted)),
     prune(before, max) {
       const rows = oldest.all(max)
@@ -89,4 +112,14 @@ function isSame(a: AnswerKey, b: AnswerKey): boolean {
     a.method === b.method &&
     a.path === b.path
   )
+}
+
+/** Of a batch: in its results a recipient is an id. A result without a notification says why, maybe with an address. */
+function renamedIn(body: string, recipient: string, renamed: string): string {
+  const answer = JSON.parse(body) as { readonly results?: readonly { readonly recipient: string }[] }
+  const results = answer.results?.map((each) => {
+    if (each.recipient !== recipient) return each
+    return { ...each, recipient: renamed, ...('detail' in each ? { detail: 'erased' } : {}) }
+  })
+  return JSON.stringify(results === undefined ? answer : { ...answer, results })
 }

@@ -17,6 +17,8 @@ import { checkHealth, hasCrashed, hashKeyOf, markClosed, markOpen } from './data
 import { prepareDigests } from './digests.ts'
 import { prepareDue } from './due.ts'
 import { createDueIndex } from './due-index.ts'
+import type { Erased } from './erasures.ts'
+import { prepareErasures } from './erasures.ts'
 import { diskFault, isDamage } from './faults.ts'
 import { prepareHistory } from './history.ts'
 import { prepareJobs } from './jobs.ts'
@@ -112,6 +114,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   })
   const reads = prepareReads(db)
   const timeLine = prepareTimeLine(db)
+  const erasures = prepareErasures({ db, register, recipients, jobs, answers, contents })
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
 
   function verifyIndexes(): void {
@@ -135,6 +138,16 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       if (fault.code !== undefined || single.length === 1) return single.map(() => ({ fault }))
       // One of them cannot be written at all (a value of a wrong type): the others must not suffer for it.
       return single.flatMap((tape) => write([tape]))
+    }
+  }
+
+  /** In a transaction that leaves nothing in the file of what it takes out. */
+  function erasing<T>(work: () => T): T {
+    db.exec('PRAGMA secure_delete = ON')
+    try {
+      return writer.transaction(work)
+    } finally {
+      db.exec('PRAGMA secure_delete = FAST')
     }
   }
 
@@ -167,6 +180,14 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     keepTimeLine: (line: TimeLine) => {
       writer.transaction(() => timeLine.write(line))
     },
+    eraseBegin: (erased: Erased) => erasing(() => erasures.begin(erased)),
+    eraseRows: (erased: Erased, max: number) => erasing(() => erasures.rows(erased, max)),
+    eraseAnswers: (erased: Erased, after: number, max: number) =>
+      erasing(() => erasures.answers(erased, after, max)),
+    eraseFinish: (erased: Erased) => erasing(() => erasures.finish(erased)),
+    erasuresPending: erasures.pending,
+    /** Nothing of what was overwritten stays in the log. */
+    emptyLog: () => void db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get(),
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
     },

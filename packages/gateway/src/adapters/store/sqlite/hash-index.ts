@@ -39,8 +39,10 @@ export interface HashIndex {
   settle(committed: boolean): void
   /** Whether a row that need not be noted is in the table. */
   has(hash: number, seq: number): boolean
-  /** Forgets a row, in the table only: what is noted in memory is young. */
+  /** Inside a transaction: forgets a row. What is noted of it in memory is never folded. */
   remove(hash: number, seq: number): void
+  /** Inside a transaction: names a row that is no new one. */
+  insert(hash: number, seq: number): void
 }
 
 export function createHashIndex({ db, table, generationRows = defaultRows }: HashIndexOptions): HashIndex {
@@ -55,6 +57,10 @@ export function createHashIndex({ db, table, generationRows = defaultRows }: Has
   let folded = 0
   let folding = 0
   let finished = 0
+  /** Rows that are noted and must not be folded: as many as there are noted rows, at most. */
+  const removed = new Set<number>()
+  /** In the transaction under way. */
+  const removing: number[] = []
 
   return {
     get from() {
@@ -80,7 +86,10 @@ export function createHashIndex({ db, table, generationRows = defaultRows }: Has
         const entries = generation.sorted()
         const end = Math.min(folding + left, entries.length)
         left -= end - folding
-        for (; folding < end; folding += 1) insert.run(...generation.entryAt(folding))
+        for (; folding < end; folding += 1) {
+          const entry = generation.entryAt(folding)
+          if (!removed.has(entry[1])) insert.run(...entry)
+        }
         if (end === entries.length) {
           finished += 1
           folding = 0
@@ -90,13 +99,24 @@ export function createHashIndex({ db, table, generationRows = defaultRows }: Has
     },
     settle(committed) {
       if (!committed) folding = folded
-      else if (finished > 0) full = full.slice(finished)
+      else {
+        for (const seq of removing) removed.add(seq)
+        if (finished > 0) {
+          full = full.slice(finished)
+          for (const seq of removed) if (seq < (full[0] ?? current).from) removed.delete(seq)
+        }
+      }
+      removing.length = 0
       finished = 0
       folded = folding
     },
     has: (hash, seq) => select.get(hash, seq) !== undefined,
     remove(hash, seq) {
       removeRow.run(hash, seq)
+      if (seq >= (full[0] ?? current).from) removing.push(seq)
+    },
+    insert(hash, seq) {
+      insert.run(hash, seq)
     },
   }
 }

@@ -17,6 +17,8 @@ export interface Jobs {
   find(tenant: string, id: string): Job | undefined
   work(name: JobName): JobWork | undefined
   running(): readonly Job[]
+  /** Gives a person another name in what jobs still have to do, with nothing else known of them, and in refusals. */
+  rename(tenant: string, recipient: string, renamed: string): void
   /** Drops up to `max` that have ended, are older and have no notification left; returns how many. */
   prune(before: number, max: number): number
 }
@@ -40,6 +42,13 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
   const running = db.prepare(
     `SELECT ${columns} FROM job_work w CROSS JOIN jobs j USING (id) ORDER BY j.created_at, w.rowid`,
   )
+  // Each of these reads the jobs of a tenant, which are at most hundreds at a time.
+  const refusing = db.prepare(`SELECT ${columns} FROM jobs j WHERE j.tenant = ? AND instr(j.refused, ?) > 0`)
+  const updateRefused = db.prepare('UPDATE jobs SET refused = ?, sum = ? WHERE id = ?')
+  const working = db.prepare(
+    'SELECT w.id, w.body FROM job_work w JOIN jobs j USING (id) WHERE j.tenant = ? AND instr(w.body, ?) > 0',
+  )
+  const updateWork = db.prepare('UPDATE job_work SET body = ?, sum = ? WHERE id = ?')
   const prune = db.prepare(`DELETE FROM jobs WHERE id IN (SELECT id FROM jobs j WHERE created_at < ?
     AND status <> 'running' AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.job = j.id) LIMIT ?)`)
 
@@ -75,6 +84,24 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
       return JSON.parse(row.body as string) as JobWork
     },
     running: () => running.all().map(readJob),
+    rename(tenant, recipient, renamed) {
+      const needle = JSON.stringify(recipient)
+      for (const row of refusing.all(tenant, needle)) {
+        const job = readJob(row)
+        const refused = JSON.stringify(
+          job.refused.map((each) =>
+            each.recipient === recipient ? { ...each, recipient: renamed, detail: 'erased' } : each,
+          ),
+        )
+        updateRefused.run(refused, sumOf(textOf(job, refused)), job.id)
+      }
+      for (const { id, body } of working.all(tenant, needle)) {
+        const work = JSON.parse(body as string) as JobWork
+        const recipients = work.recipients.map((each) => (each.id === recipient ? { id: renamed } : each))
+        const text = JSON.stringify({ ...work, recipients })
+        updateWork.run(text, sumOf(text), id!)
+      }
+    },
     prune: (before, max) => Number(prune.run(before, max).changes),
   }
 }

@@ -10,6 +10,8 @@ import type { Tape } from './tape.ts'
 
 export interface Link {
   readonly hashKey: HashKey
+  /** Whether anybody had been erased when the store was opened. */
+  readonly hasErased: boolean
   /** One result a change. Rejects only where the engine is gone. The tape is given away. */
   write(tape: Tape): Promise<readonly Result[]>
   /** Rejects with what the engine raised; `onFault` hears of it first. */

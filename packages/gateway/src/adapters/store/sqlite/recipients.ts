@@ -4,6 +4,8 @@ import { checkSum, sumOf } from './sum.ts'
 
 export interface Recipients {
   write(tenant: string, id: string, body: string): void
+  /** Deletes it; the JSON of what it was. */
+  take(tenant: string, id: string): string | undefined
   /** The JSON. */
   find(tenant: string, id: string): string | undefined
 }
@@ -11,7 +13,9 @@ export interface Recipients {
 export function prepareRecipients(db: DatabaseSync): Recipients {
   const upsert = db.prepare('INSERT OR REPLACE INTO recipients (tenant, id, body, sum) VALUES (?, ?, ?, ?)')
   const select = db.prepare('SELECT body, sum FROM recipients WHERE tenant = ? AND id = ?')
+  const remove = db.prepare('DELETE FROM recipients WHERE tenant = ? AND id = ? RETURNING body')
   return {
+    take: (tenant, id) => remove.get(tenant, id)?.body as string | undefined,
     write(tenant, id, body) {
       upsert.run(tenant, id, body, sumOf(body))
     },

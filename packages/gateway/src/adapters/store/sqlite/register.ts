@@ -15,6 +15,8 @@ export interface Register extends Pick<HashIndex, 'fold' | 'settle' | 'notedHash
   nextSeq(): number
   add(tenant: string, recipient: string, seq: number): void
   remove(tenant: string, recipient: string, seq: number): void
+  /** A row that is on record is another's from here on: in a transaction. */
+  rename(tenant: string, recipient: string, renamed: string, seq: number): void
   /** @throws damage where a row is missing. Reads all of them. */
   verify(): void
   /** Of a person's rows those that no table names yet, and maybe others'. */
@@ -56,6 +58,10 @@ export function createRegister(db: DatabaseSync, key: HashKey): Register {
     nextSeq: () => next++,
     add: (tenant, recipient, seq) => index.add(hash(tenant, recipient), seq),
     remove: (tenant, recipient, seq) => index.remove(hash(tenant, recipient), seq),
+    rename(tenant, recipient, renamed, seq) {
+      index.remove(hash(tenant, recipient), seq)
+      index.insert(hash(tenant, renamed), seq)
+    },
     notedRows: (tenant, recipient) => JSON.parse(index.noted(hash(tenant, recipient))) as readonly number[],
     lookup(tenant, recipient) {
       const hashed = hash(tenant, recipient)

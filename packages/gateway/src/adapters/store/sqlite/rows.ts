@@ -70,7 +70,7 @@ const shortColumns =
 /** What `readNotification` takes, from `notifications n` and `states s`. */
 export const columns = `s.seq, ${longColumns}, ${shortColumns}`
 /** Where the short row begins in it. */
-const shortAt = 13
+export const shortAt = 13
 
 export type Row = readonly SQLOutputValue[]
 

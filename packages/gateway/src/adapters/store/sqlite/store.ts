@@ -6,17 +6,21 @@
  */
 import type { Notification, Recipient } from '../../../model.ts'
 import type { Change, Clock, Store, Tally } from '../../../ports.ts'
+import { orderOf } from '../memory-admissions.ts'
 import type { DatabaseOptions } from './database.ts'
 import { inMemory } from './database.ts'
 import type { Fault } from './engine.ts'
 import { errorOf, faultOf } from './engine.ts'
+import type { Erased } from './erasures.ts'
 import { closed } from './faults.ts'
 import { createGroup } from './group.ts'
 import type { KnownCursor, KnownPage } from './known.ts'
 import type { Link } from './link.ts'
+import { createPseudonyms } from './pseudonyms.ts'
 import type { Row } from './rows.ts'
 import { readAdmission, readNotification } from './rows.ts'
 import { openStraight } from './straight.ts'
+import type { Kind } from './strangers.ts'
 import { createStrangers } from './strangers.ts'
 import { openThreaded } from './threaded.ts'
 
@@ -35,6 +39,10 @@ export interface SqliteStore extends Store {
 
 /** Rows that `prune` looks at in one transaction. */
 const pruneSlice = 500
+/** Rows of a person that are erased in one transaction: some 5 ms. */
+const eraseSlice = 200
+/** Stored answers that are looked through in one transaction. */
+const answersSlice = 1_000
 
 /**
  * Opens or makes the store.
@@ -68,7 +76,17 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     return link.read(name, ...args)
   }
 
+  const pseudonymOf = createPseudonyms(path)
+  let hasErased = link.hasErased
+  const erasedOf = (tenant: string, recipient: string): Erased => ({
+    tenant,
+    recipient,
+    pseudonym: pseudonymOf(tenant, recipient),
+  })
   const strangers = createStrangers(link.hashKey)
+  /** Under their own name, and under the one that is left of an erased person. */
+  const isStranger = (what: Kind, tenant: string, id: string): boolean =>
+    strangers.has(what, tenant, id) && (!hasErased || strangers.has(what, tenant, pseudonymOf(tenant, id)))
   // Where that fails or is cut short by a close, nobody is a stranger, and everybody is asked for.
   strangers.load(pageAfter).catch(() => {})
 
@@ -124,17 +142,24 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       const { rows, nextCursor } = await ask('scan', query)
       return { items: notifications(rows), nextCursor }
     },
-    mayHave: (what, tenant, id) => !isOpen || !strangers.has(what, tenant, id),
+    mayHave: (what, tenant, id) => !isOpen || !isStranger(what, tenant, id),
     async recipient(tenant, id) {
-      if (isOpen && strangers.has('preferences', tenant, id)) return undefined
+      if (isOpen && isStranger('preferences', tenant, id)) return undefined
       const body = await ask('recipient', tenant, id)
-      return body === undefined ? undefined : (JSON.parse(body) as Recipient)
+      if (body !== undefined) return JSON.parse(body) as Recipient
+      const left = hasErased ? await ask('recipient', tenant, pseudonymOf(tenant, id)) : undefined
+      return left === undefined ? undefined : { ...(JSON.parse(left) as Recipient), id, erased: true }
     },
     waiting: async (tenant, recipient) => notifications(await ask('waiting', tenant, recipient)),
     async admissions(query) {
       const { tenant, recipient } = query
-      if (isOpen && recipient !== undefined && strangers.has('notifications', tenant, recipient)) return []
-      return valuesOf(await ask('admissions', query), readAdmission)
+      if (isOpen && recipient !== undefined && isStranger('notifications', tenant, recipient)) return []
+      const own = valuesOf(await ask('admissions', query), readAdmission)
+      if (!hasErased || recipient === undefined) return own
+      const ofErased = { ...query, recipient: pseudonymOf(tenant, recipient) }
+      const left = valuesOf(await ask('admissions', ofErased), readAdmission)
+      const back = left.map((each) => ({ ...each, to: { ...each.to, id: recipient } }))
+      return [...own, ...back].sort((a, b) => orderOf(b) - orderOf(a)).slice(0, query.limit)
     },
     inLine: async (query) => valuesOf(await ask('inLine', query), readAdmission),
     claimDue: async (until, limit) => notifications(await ask('claimDue', until, limit)),
@@ -168,6 +193,29 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     waitingContents: () => ask('waitingContents'),
     timeLine: () => ask('timeLine'),
     keepTimeLine: (line) => ask('keepTimeLine', line),
+    async beginErasure(tenant, recipient) {
+      const erased = erasedOf(tenant, recipient)
+      for (const what of ['preferences', 'notifications'] as const)
+        strangers.meet(what, tenant, erased.pseudonym)
+      hasErased = true
+      await ask('eraseBegin', erased)
+    },
+    async erase(tenant, recipient) {
+      const erased = erasedOf(tenant, recipient)
+      for (let more = true; more; ) {
+        const slice = await ask('eraseRows', erased, eraseSlice)
+        if ('open' in slice) return { done: false, open: slice.open }
+        more = slice.more
+      }
+      for (let after: number | undefined = 0; after !== undefined; )
+        after = await ask('eraseAnswers', erased, after, answersSlice)
+      // Twice: what was overwritten is out of the log before anybody is told, and so is the name itself.
+      await ask('emptyLog')
+      await ask('eraseFinish', erased)
+      await ask('emptyLog')
+      return { done: true }
+    },
+    erasures: () => ask('erasuresPending'),
     async ping() {
       if (damage !== undefined) throw errorOf(damage)
       await ask('ping', clock.now())

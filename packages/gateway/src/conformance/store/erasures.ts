@@ -1,0 +1,151 @@
+/** What erasing a person takes out of a store, and what stays of it for limits and opt-outs. */
+import assert from 'node:assert/strict'
+import { advance } from '../../model.ts'
+import { pseudonymPrefix, type StoredAnswer } from '../../ports.ts'
+import { epoch, settled, someJob, someNotification } from './sample.ts'
+import type { StoreCapabilities, Test } from './suite.ts'
+import { agree, must } from './suite.ts'
+
+const eve = { id: 'eve', email: 'eve@example.com', timeZone: 'Europe/Rome' }
+const content = { subject: 'For Eve', text: 'the code is 1234' }
+
+export function erasures(test: Test, capabilities: StoreCapabilities): void {
+  test('erases a person: rows stay for the counts and say neither whose they are nor what was said', async (store) => {
+    const sent = someNotification({
+      to: eve,
+      content,
+      data: { code: '1234' },
+      actor: 'author-7',
+      fingerprint: 'f1',
+    })
+    const failed = someNotification({ to: eve, content, createdAt: epoch + 1 })
+    const other = someNotification({ to: { id: 'bob', email: 'bob@example.com' }, content })
+    const abroad = someNotification({ tenant: 'other', to: eve, content })
+    await must(store, { accept: [sent, failed, other, abroad] })
+    const refusal = { at: epoch, status: 'failed', detail: '550 no such user eve@example.com' } as const
+    await must(store, {
+      moves: [settled(sent, epoch + 5), advance(failed, [{ at: epoch, status: 'sending' }, refusal])],
+    })
+    await must(store, { recipients: [{ ...eve, tenant: 'acme', optOuts: [{ category: 'news' }] }] })
+    await store.beginErasure('acme', 'eve')
+    assert.deepEqual(await store.erasures(), [{ tenant: 'acme', recipient: 'eve' }])
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    assert.deepEqual(await store.erasures(), [])
+
+    assert.deepEqual((await store.list({ tenant: 'acme', recipient: 'eve', limit: 9 })).items, [])
+    const found = (await store.notification('acme', sent.id))!
+    assert.ok(found.to.id.startsWith(pseudonymPrefix))
+    assert.deepEqual(
+      [found.to, found.content, found.data, found.status, found.firedAt, found.category, found.actor],
+      [{ id: found.to.id }, undefined, undefined, 'delivered', epoch + 5, sent.category, 'author-7'],
+    )
+    const all = JSON.stringify(await store.list({ tenant: 'acme', limit: 9 }))
+    for (const text of ['eve', '1234', 'Europe/Rome', '550'])
+      assert.equal(all.includes(`"${text}`), false, text)
+    assert.equal(all.includes('eve@example.com'), false, 'nor in what a provider said')
+    assert.deepEqual(await store.notification('acme', other.id), other)
+    assert.deepEqual(await store.notification('other', abroad.id), abroad)
+    await agree(store)
+  })
+
+  test('keeps what limits count and opt-outs, for when the person comes back', async (store, context) => {
+    const sent = someNotification({ to: eve, content })
+    await must(store, { accept: [sent, someNotification({ to: { id: 'bob' } })] })
+    await must(store, { moves: [settled(sent, epoch + 5)] })
+    const optOuts = [{ category: 'news', channel: 'email' as const }]
+    await must(store, { recipients: [{ ...eve, tenant: 'acme', optOuts, locale: 'it' }] })
+    await store.beginErasure('acme', 'eve')
+    await store.erase('acme', 'eve')
+
+    const known = async (of: typeof store): Promise<void> => {
+      assert.ok(of.mayHave('preferences', 'acme', 'eve') && of.mayHave('notifications', 'acme', 'eve'))
+      assert.deepEqual(await of.recipient('acme', 'eve'), {
+        tenant: 'acme',
+        id: 'eve',
+        optOuts,
+        erased: true,
+      })
+      const again = someNotification({ to: eve, createdAt: epoch + 9 })
+      await must(of, { accept: [again] })
+      const admissions = await of.admissions({ tenant: 'acme', recipient: 'eve', since: epoch - 9, limit: 9 })
+      assert.ok(
+        admissions.some(({ id, to, firedAt }) => id === sent.id && to.id === 'eve' && firedAt === epoch + 5),
+      )
+      assert.ok(admissions.some(({ id }) => id === again.id))
+    }
+    await known(store)
+    if (capabilities.durable) {
+      const again = await context.reopen()
+      // Who is new is known once all are read.
+      for (let turns = 0; turns < 50; turns += 1) await new Promise((resolve) => setTimeout(resolve, 1))
+      await known(again)
+      await must(again, { recipients: [{ tenant: 'acme', id: 'eve', email: 'new@example.com' }] })
+      assert.deepEqual(await again.recipient('acme', 'eve'), {
+        tenant: 'acme',
+        id: 'eve',
+        email: 'new@example.com',
+      })
+    }
+  })
+
+  test('names what has not ended, and erases nothing of it', async (store) => {
+    const waits = someNotification({ to: eve, content, status: 'scheduled', dueAt: epoch + 9_000 })
+    const dead = someNotification({ to: eve, content })
+    await must(store, { accept: [waits, dead] })
+    const died = advance(dead, [{ at: epoch, status: 'dead', reason: 'shed' }])
+    await must(store, { moves: [died] })
+    await store.beginErasure('acme', 'eve')
+    const result = await store.erase('acme', 'eve')
+    assert.ok(!result.done)
+    assert.deepEqual(new Set(result.open), new Set([waits.id, dead.id]))
+    assert.deepEqual(await store.notification('acme', waits.id), waits)
+    const end = { at: epoch, status: 'cancelled' } as const
+    await must(store, { moves: [advance(waits, [end]), advance(died.after, [end])] })
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    assert.equal((await store.notification('acme', waits.id))?.content, undefined)
+    await agree(store)
+  })
+
+  test('takes a person out of stored answers and of what jobs still have to do', async (store) => {
+    const body = JSON.stringify({
+      results: [
+        { recipient: 'eve', code: 'INVALID_REQUEST', detail: 'eve@example is no address' },
+        { recipient: 'bob', notificationId: 'n1' },
+      ],
+    })
+    const answer: StoredAnswer = {
+      tenant: 'acme',
+      module: 'shop',
+      method: 'POST',
+      path: '/batch',
+      key: 'k',
+      requestHash: 'h',
+      status: 202,
+      body,
+      createdAt: epoch,
+    }
+    const job = someJob({ refused: [{ recipient: 'eve', code: 'INVALID_REQUEST', detail: 'eve@example' }] })
+    const message = { channel: 'email', category: 'news', priority: 'normal', content } as const
+    const bob = { id: 'bob', email: 'bob@example.com' }
+    await must(store, { answer, jobs: [{ kind: 'open', job, work: { message, recipients: [eve, bob] } }] })
+    await store.beginErasure('acme', 'eve')
+    assert.deepEqual(await store.erase('acme', 'eve'), { done: true })
+    const kept = (await store.answer(answer))!
+    assert.equal(kept.requestHash, 'h')
+    assert.ok(kept.body.includes('"bob"') && !kept.body.includes('"eve"'), kept.body)
+    const work = (await store.jobWork(job))!
+    assert.deepEqual(work.recipients[1], bob)
+    assert.deepEqual(Object.keys(work.recipients[0]!), ['id'])
+    assert.ok(work.recipients[0]!.id.startsWith(pseudonymPrefix))
+    assert.deepEqual(work.message.content, content, 'what is said to the others stays')
+    assert.ok(!JSON.stringify(await store.job('acme', job.id)).includes('eve'))
+  })
+
+  test('erases somebody of whom nothing is known, and again', async (store) => {
+    for (let round = 0; round < 2; round += 1) {
+      await store.beginErasure('acme', 'nobody')
+      assert.deepEqual(await store.erase('acme', 'nobody'), { done: true })
+    }
+    assert.equal(await store.recipient('acme', 'nobody'), undefined)
+  })
+}

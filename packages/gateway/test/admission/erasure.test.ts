@@ -1,0 +1,161 @@
+/** A person who is erased leaves nothing that says who it was, and gains nothing by coming back. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, test } from 'node:test'
+import type { Store } from '../../src/ports.ts'
+import { createHarness, day, type Harness, hour } from '../harness.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-erasure-'))
+after(() => rmSync(folder, { recursive: true }))
+
+const policy = {
+  version: 1,
+  limits: [{ name: 'few', for: 'any', max: ['2/day'], over: 'delay' }],
+}
+const secret = 'the code is 8817263'
+const content = { subject: 'For Eve', text: secret }
+
+/** All bytes of the data, the key apart. */
+function bytesOf(place: string): string {
+  return readdirSync(place)
+    .filter((name) => !name.endsWith('.key'))
+    .map((name) => readFileSync(join(place, name), 'latin1'))
+    .join()
+}
+
+const harnessOver = (file: string, wrap?: (store: Store) => Store, start?: number): Promise<Harness> =>
+  createHarness({
+    policy,
+    file,
+    ...(wrap === undefined ? {} : { wrap }),
+    ...(start === undefined ? {} : { start }),
+  })
+
+test('addresses, preferences and content are gone from the files, what waits is cancelled, others stay', async () => {
+  const place = mkdtempSync(join(folder, 'gone-'))
+  const h = await harnessOver(join(place, 'sluice.db'))
+  const { gateway } = h
+  await h.done(
+    gateway.gate.saveRecipient({ tenant: 'default', id: 'eve', email: 'eve@stored.example', locale: 'it' }),
+  )
+  const sent = await h.post({ recipient: 'eve', content })
+  await h.post({ recipient: 'eve', content: { ...content, subject: 'Again' } })
+  await h.runFor(hour)
+  const waits = await h.post({ recipient: 'eve', content: { ...content, subject: 'Later' } })
+  const bob = await h.post({ recipient: 'bob', content: { subject: 'For Bob', text: 'stays' } })
+  await h.runFor(hour)
+  assert.equal((await h.notification(waits.id)).status, 'scheduled')
+  assert.ok(bytesOf(place).includes(secret))
+  await h.done(gateway.erase('default', 'eve'))
+  const bytes = bytesOf(place)
+  for (const text of ['eve@example.com', 'eve@stored.example', secret, 'push-eve', '"eve"'])
+    assert.equal(bytes.includes(text), false, text)
+  assert.equal((await h.notification(waits.id)).status, 'cancelled')
+  assert.equal((await h.notification(sent.id)).status, 'delivered')
+  assert.equal((await h.notification(bob.id)).to.email, 'bob@example.com')
+  assert.equal(statSync(join(place, 'erasure.key')).mode & 0o777, 0o600)
+  await h.check()
+  await h.stop()
+})
+
+test('limits and opt-outs hold when the person comes back, also after a restart', async () => {
+  const place = mkdtempSync(join(folder, 'back-'))
+  const file = join(place, 'sluice.db')
+  const h = await harnessOver(file)
+  const optOuts = [{ category: 'news' }]
+  await h.done(h.gateway.gate.saveRecipient({ tenant: 'default', id: 'eve', optOuts }))
+  await h.post({ recipient: 'eve' })
+  await h.post({ recipient: 'eve' })
+  await h.runFor(hour)
+  assert.equal(h.sent().length, 2)
+  await h.done(h.gateway.erase('default', 'eve'))
+  const third = await h.post({ recipient: 'eve' })
+  assert.equal(third.status, 'scheduled', 'two of two are used')
+  const news = await h.post({ recipient: 'eve', category: 'news' })
+  assert.equal(news.timeline.at(-1)?.reason, 'opted_out')
+  const now = h.clock.now()
+  await h.stop()
+
+  const again = await harnessOver(file, undefined, now + hour)
+  const fourth = await again.post({ recipient: 'eve' })
+  assert.equal(fourth.status, 'scheduled', 'counted from the record, under another name')
+  assert.ok(fourth.dueAt - h.start > day, new Date(fourth.dueAt).toISOString())
+  const more = await again.post({ recipient: 'eve', category: 'news' })
+  assert.equal(more.timeline.at(-1)?.reason, 'opted_out')
+  await again.stop()
+})
+
+test('an erasure that is cut off anywhere is done at the next start', async () => {
+  const steps = 8
+  let cuts = 0
+  for (let cut = 0; cut < steps; cut += 1) {
+    const place = mkdtempSync(join(folder, 'cut-'))
+    const file = join(place, 'sluice.db')
+    let left = Number.POSITIVE_INFINITY
+    let begun = false
+    /** Ends as a kill would: from one step on nothing is written any more. */
+    const mortal = (store: Store): Store =>
+      new Proxy(store, {
+        get(target, name: keyof Store) {
+          const value = Reflect.get(target, name) as (...args: unknown[]) => unknown
+          if (!['beginErasure', 'erase', 'commit'].includes(name)) return value
+          return async (...args: unknown[]) => {
+            if (left <= 0) throw new Error('cut off')
+            left -= 1
+            const result = await value.apply(target, args)
+            if (name === 'beginErasure') begun = true
+            return result
+          }
+        },
+      })
+    const h = await harnessOver(file, mortal)
+    await h.post({ recipient: 'eve', content })
+    await h.runFor(hour)
+    for (let more = 0; more < 3; more += 1)
+      await h.post({ recipient: 'eve', content: { ...content, subject: `${more}` } })
+    await h.runFor(hour)
+    left = cut
+    const isDone = await h.done(h.gateway.erase('default', 'eve')).then(
+      () => true,
+      () => false,
+    )
+    left = Number.POSITIVE_INFINITY
+    const now = h.clock.now()
+    await h.stop()
+    const again = await harnessOver(file, undefined, now + 60_000)
+    await again.runFor(60_000)
+    const { items } = await again.gateway.store.list({ tenant: 'default', recipient: 'eve', limit: 10 })
+    // Before the first step is on record nothing was asked for; after it nothing is left.
+    assert.equal(items.length, begun ? 0 : 4, `cut after ${cut} steps`)
+    assert.equal(bytesOf(place).includes(secret), !begun, `cut after ${cut} steps`)
+    if (!isDone) cuts += 1
+    await again.check()
+    await again.stop()
+  }
+  assert.ok(cuts > 2 && cuts < steps, `${cuts} of ${steps} were cut off`)
+})
+
+test('what is with a provider is waited for, and erased when it has ended', async () => {
+  const place = mkdtempSync(join(folder, 'sending-'))
+  const h = await createHarness({
+    policy,
+    file: join(place, 'sluice.db'),
+    config: { pools: { email: { provider: 'sandbox', accounts: [{ id: 'slow', latency: '3s' }] } } },
+  })
+  const sent = await h.post({ recipient: 'eve', content })
+  await h.runFor(1_000)
+  assert.equal(h.gateway.ledger.live(sent.id)?.status, 'sending')
+  let erased = false
+  const erasing = h.gateway.erase('default', 'eve').then(() => {
+    erased = true
+  })
+  await h.runFor(1_000)
+  assert.equal(erased, false)
+  await h.runFor(3_000)
+  await erasing
+  assert.equal((await h.notification(sent.id)).status, 'delivered')
+  assert.equal(bytesOf(place).includes(secret), false)
+  await h.stop()
+})
