@@ -10,14 +10,24 @@ export async function createProviders(
   config: Config,
   { clock, hub, sandbox }: { readonly clock: Clock; readonly hub: Hub; readonly sandbox: Sandbox },
 ): Promise<readonly Provider[]> {
-  const { allowPrivate } = config.network
+  const { allowPrivate, proxy, ca } = config.network
+  const egress = {
+    ...(proxy === undefined ? {} : { proxy }),
+    ...(ca === undefined ? {} : { authorities: ca.pem }),
+  }
   // Signatures, tokens and dates in mails are made for others, who have the wall clock.
   const wallClock = { now: () => clock.now() + (clock.aheadMs?.() ?? 0) }
   const named = new Set(config.pools.map((pool) => pool.provider))
   const loaded = [...named].map((name) =>
     name === 'sandbox'
       ? sandbox
-      : loadProvider(name, { clock: wallClock, allowPrivate, hub, deadlineMs: longestOf(config, name) }),
+      : loadProvider(name, {
+          clock: wallClock,
+          allowPrivate,
+          hub,
+          egress,
+          deadlineMs: longestOf(config, name),
+        }),
   )
   return await Promise.all([sandbox, ...loaded.filter((each) => each !== sandbox)])
 }

@@ -252,6 +252,20 @@ export interface LimitsConfig {
 export interface NetworkConfig {
   /** Whether addresses in requests may lead into private networks. @defaultValue false */
   readonly allowPrivate: boolean
+  /** Through which providers are called over HTTP. Absent: straight. */
+  readonly proxy?: ProxyConfig
+  /** Authorities that are trusted besides the machine's. */
+  readonly ca?: { readonly file: string; readonly pem: readonly string[] }
+}
+
+export interface ProxyConfig {
+  /** For addresses that begin with http and https; either may be absent. */
+  readonly http?: string
+  readonly https?: string
+  /** Hosts that are called without it. */
+  readonly bypass: readonly string[]
+  /** Whether the file says so, not the environment. */
+  readonly isWritten: boolean
 }
 
 export interface UnsubscribeConfig {

@@ -79,7 +79,13 @@ export function describeConfig(config: Config): JsonObject {
     pools: poolsOf(pools),
     limits: { margin: formatDuration(limits.marginMs) },
     ...(config.alerts === undefined ? {} : { alerts: alertsOf(config.alerts) }),
-    network: { allowPrivate: network.allowPrivate },
+    network: {
+      allowPrivate: network.allowPrivate,
+      ...(network.proxy?.isWritten === true
+        ? { proxy: shownUrl(network.proxy.https!), noProxy: [...network.proxy.bypass] }
+        : {}),
+      ...(network.ca === undefined ? {} : { ca: network.ca.file }),
+    },
     ...(unsubscribe.secret === undefined ? {} : { unsubscribe: { secret: masked } }),
     retention: {
       answers: formatDuration(retention.answersMs),

@@ -21,6 +21,7 @@ import type {
   TenantsConfig,
 } from './config.ts'
 import { notCarriedYet } from './environment.ts'
+import { readNetwork } from './network.ts'
 import { loadPolicy } from './policy-file.ts'
 import { readPools } from './pools.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
@@ -77,6 +78,7 @@ export function loadConfig(options: LoadOptions): Config {
   if (marginMs > marginMaxMs) source.fault(['limits', 'margin'], 'expected at most 1s')
   const retention = readRetention(source.sound(['retention'], document.retention), source)
 
+  const network = readNetwork(document.network, source, options.env)
   const policy = readPolicy(part('policy'), source, options.cwd)
   if (policy !== undefined) checkRetention(retention, policy, tenants, source)
   source.problems.throwIfAny('INVALID_CONFIG')
@@ -95,7 +97,7 @@ export function loadConfig(options: LoadOptions): Config {
     pools,
     limits: { marginMs },
     alerts,
-    network: { allowPrivate: document.network?.allowPrivate ?? false },
+    network,
     unsubscribe: {
       secret,
       keyFile: store.path === ':memory:' ? undefined : join(dirname(store.path), 'unsubscribe.key'),

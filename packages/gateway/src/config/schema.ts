@@ -7,8 +7,9 @@ import { type Channel, channels } from '../model.ts'
 import { alertsSchema } from './alerts.ts'
 import { authSchema } from './auth-schema.ts'
 import { logLevels } from './config.ts'
+import { networkSchema } from './network.ts'
 import { poolsSchema } from './pool-schema.ts'
-import { count, duration, flag, rate, size, text } from './schema-terms.ts'
+import { count, duration, rate, size, text } from './schema-terms.ts'
 
 /** Of a key for HMAC-SHA256, characters. */
 export const secretMin = 16
@@ -184,16 +185,7 @@ export const configSchema = Type.Object(
       ),
     ),
     alerts: Type.Optional(alertsSchema),
-    network: Type.Optional(
-      Type.Object(
-        {
-          allowPrivate: Type.Optional(
-            flag('Whether addresses in requests may be private ones. Default false.'),
-          ),
-        },
-        closed,
-      ),
-    ),
+    network: Type.Optional(networkSchema),
     unsubscribe: Type.Optional(
       Type.Object(
         {

@@ -164,7 +164,7 @@ const reasons: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is no folder',
 }
 
-function reasonOf(error: unknown): string {
+export function reasonOf(error: unknown): string {
   const code = (error as NodeJS.ErrnoException).code ?? ''
   return reasons[code] ?? (code === '' ? 'unknown reason' : code)
 }

@@ -12,11 +12,11 @@ http: { host: "::1", port: 0, publicUrl: https://notify.example.com, drainMs: 5s
 tenants: { default: { rate: [10/s, 100/h], modules: unlimited }, acme: { weight: 3, queue: 7 } }
 pools:
   email: { provider: smtp, accounts: [{ id: a, url: "smtp://mail.example.com:25", from: "Shop <shop@example.com>", tls: off, rate: [1/s, 9/min] }] }
-  sms: { provider: sandbox, timeout: 3s, retry: { base: 2s, cap: 1min, attempts: 9 }, accounts: [{ id: b, allows: [5/s, 9/min], latency: 20ms, odds: { fail: 0.05 } }] }
+  sms: { provider: sandbox, timeout: 3s, retry: { base: 2s, cap: 1min, attempts: 9, greylisting: { base: 1min, for: 1d }, outage: { cap: 1h } }, accounts: [{ id: b, allows: [5/s, 9/min], latency: 20ms, odds: { fail: 0.05 } }] }
   webhook: { provider: webhook, accounts: [{ id: c, concurrency: 3 }] }
 auth: { jwt: { jwks: https://issuer.example/jwks.json?v=1, issuer: https://issuer.example, audience: sluice, algorithms: [ES256] }, claims: { tenant: org } }
 limits: { margin: 5ms }
-network: { allowPrivate: true }
+network: { allowPrivate: true, proxy: http://proxy.example.com:3128, noProxy: [.example.com] }
 retention: { notifications: 60d }
 log: { level: debug }
 `
@@ -49,6 +49,7 @@ test('nothing secret is shown', (t) => {
     'sluice.yaml': `
 auth: { jwt: { secret: canary-canary-canary-canary-canary-canary, issuer: https://i.example, audience: sluice } }
 unsubscribe: { secret: canary-canary-canary }
+network: { proxy: "http://canary:canary@proxy.example.com:3128" }
 pools:
   email:
     provider: smtp

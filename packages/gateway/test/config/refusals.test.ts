@@ -14,7 +14,9 @@ const refusals: readonly Refusal[] = [
   {
     name: 'a key that is like no other',
     yaml: 'network: { xyzzy: 1 }',
-    says: ['sluice.yaml:1: network.xyzzy: is not known here; known are allowPrivate'],
+    says: [
+      'sluice.yaml:1: network.xyzzy: is not known here; known are allowPrivate, proxy, proxyFile, noProxy, ca',
+    ],
   },
   {
     name: 'a number in quotes',
@@ -251,6 +253,26 @@ const refusals: readonly Refusal[] = [
     name: 'waits that end before they begin',
     yaml: 'pools: { sms: { provider: sandbox, retry: { base: 10s, cap: 1s } } }',
     says: ['sluice.yaml:1: pools.sms.retry.cap: is shorter than base'],
+  },
+  {
+    name: 'patience that ends before it begins',
+    yaml: 'pools: { sms: { provider: sandbox, retry: { outage: { base: 10s, cap: 1s } } } }',
+    says: ['sluice.yaml:1: pools.sms.retry.outage.cap: is shorter than base'],
+  },
+  {
+    name: 'a proxy that is none',
+    yaml: 'network: { proxy: "socks5://proxy:1080" }',
+    says: ['sluice.yaml:1: network.proxy: expected an http or https URL'],
+  },
+  {
+    name: 'hosts that are called without a proxy that there is not',
+    yaml: 'network: { noProxy: [a.example] }',
+    says: ['sluice.yaml:1: network.noProxy: stands without proxy'],
+  },
+  {
+    name: 'authorities in a file that is not there',
+    yaml: 'network: { ca: ./no-such.pem }',
+    says: ['sluice.yaml:1: network.ca: names a file that cannot be read (there is none)'],
   },
   {
     name: 'a rate in no unit',

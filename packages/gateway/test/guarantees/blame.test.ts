@@ -4,10 +4,17 @@
  */
 import assert from 'node:assert/strict'
 import { createECDH, generateKeyPairSync } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import https from 'node:https'
+import { type AddressInfo, connect, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createSandboxServer } from '../../src/sandbox/server.ts'
 import { createSite, type Site } from '../child.ts'
+import { certificate, certificateKey } from '../sinks/certificate.ts'
 import { createHttpSink, type HttpRule, type HttpSink } from '../sinks/http.ts'
 
 interface Shown {
@@ -216,4 +223,42 @@ test('an account whose sender is none ends no message that another account can c
     )
   assert.ok(refusing.requests.length > 0)
   assert.match(taking.requests[0]!.path, /^\/gateway\/twilio\/2010-04-01\//, 'the path of the url is kept')
+})
+
+test('the gateway calls through the proxy of the configuration, and trusts the authority that it names', async (t) => {
+  const asked: string[] = []
+  const proxy = createServer()
+  proxy.on('connect', ({ url }, socket) => {
+    asked.push(url!)
+    const there = connect(Number(url!.split(':')[1]), 'localhost', () => {
+      socket.write('HTTP/1.1 200 OK\r\n\r\n')
+      there.pipe(socket).pipe(there)
+    })
+    for (const each of [there, socket]) each.on('error', () => each.destroy())
+  })
+  const secure = https.createServer({ cert: certificate, key: certificateKey }, (_, response) =>
+    response.end(),
+  )
+  for (const server of [proxy, secure]) {
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    t.after(() => server.close().closeAllConnections())
+  }
+  const portOf = (server: Server): number => (server.address() as AddressInfo).port
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-ca-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  writeFileSync(join(folder, 'ca.pem'), certificate)
+  const network = { proxy: `http://127.0.0.1:${portOf(proxy)}`, noProxy: [], ca: join(folder, 'ca.pem') }
+  const account = { id: 'a', url: `https://localhost:${portOf(secure)}/in` }
+  const site = await createSite(t, {
+    policy: { version: 1, limits: [] },
+    config: {
+      log: { level: 'warn' },
+      network,
+      pools: { webhook: { provider: 'webhook', accounts: [account] } },
+    },
+  })
+  await site.start()
+  const id = await post(site, { channel: 'webhook', recipient: 'ada' })
+  await until(async () => (await show(site, id)).status === 'delivered', site.log())
+  assert.deepEqual(asked, [`localhost:${portOf(secure)}`])
 })

@@ -51,7 +51,7 @@ const accountFaults: ReadonlySet<string> = new Set([
 ])
 
 export function createApnsProvider({ clock, connections, ...options }: ApnsOptions): Provider {
-  const { deadlineMs = 10_000 } = options
+  const { deadlineMs = 10_000, egress } = options
   const tokens = createApnsTokens(clock)
   const callers = new Map<string, Http2Caller>()
 
@@ -60,7 +60,7 @@ export function createApnsProvider({ clock, connections, ...options }: ApnsOptio
     const key = `${origin} ${account.id}`
     let caller = callers.get(key)
     if (caller === undefined) {
-      caller = createHttp2Caller({ ...connections, origin, deadlineMs })
+      caller = createHttp2Caller({ ...connections, origin, deadlineMs, egress })
       callers.set(key, caller)
     }
     return caller

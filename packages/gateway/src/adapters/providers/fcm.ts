@@ -50,8 +50,8 @@ const ttlSecondsMax = 2_419_200
 const registrationToken = /^[A-Za-z0-9_:=.-]{1,4096}$/
 
 export function createFcmProvider({ clock, ...options }: FcmOptions): Provider {
-  const { deadlineMs = 10_000 } = options
-  const tokens = createGoogleTokens({ clock, scope, deadlineMs })
+  const { deadlineMs = 10_000, egress } = options
+  const tokens = createGoogleTokens({ clock, scope, deadlineMs, egress })
   const read = new WeakMap<Account, ServiceAccount>()
 
   function serviceOf(account: Account): ServiceAccount {

@@ -5,6 +5,7 @@
  */
 import { importPKCS8, SignJWT } from 'jose'
 import type { Clock } from '../../ports.ts'
+import type { Egress } from './egress.ts'
 import { createHttpCaller, detailOf, failureOf } from './http-call.ts'
 import { jsonOf } from './http-provider.ts'
 
@@ -21,6 +22,7 @@ export interface GoogleTokensOptions {
   readonly clock: Pick<Clock, 'now'>
   readonly scope: string
   readonly deadlineMs: number
+  readonly egress?: Egress | undefined
 }
 
 export interface GoogleTokens {
@@ -44,8 +46,8 @@ const pauseMs = 5_000
 /** A token that is refused so soon would have no better successor. */
 const youngMs = 60_000
 
-export function createGoogleTokens({ clock, scope, deadlineMs }: GoogleTokensOptions): GoogleTokens {
-  const caller = createHttpCaller({ deadlineMs, idleMax: 2, idleMs: 5_000 })
+export function createGoogleTokens({ clock, scope, deadlineMs, egress }: GoogleTokensOptions): GoogleTokens {
+  const caller = createHttpCaller({ deadlineMs, egress, idleMax: 2, idleMs: 5_000 })
   const holders = new Map<string, Holder>()
 
   function holderOf({ client_email, private_key }: ServiceAccount): Holder {

@@ -5,9 +5,10 @@
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import https from 'node:https'
-import type { LookupFunction, Socket } from 'node:net'
+import { isIP, type LookupFunction, type Socket } from 'node:net'
 import { http } from '../../node-http.ts'
 import type { SendResult } from '../../ports.ts'
+import { type Egress, proxyEnvOf, trustOf } from './egress.ts'
 
 export interface HttpCallerOptions {
   /** From the call to the end of the answer, ms; the caller's signal may end it earlier. */
@@ -20,6 +21,8 @@ export interface HttpCallerOptions {
   readonly idleMs: number
   /** How host names become addresses. @defaultValue the machine's resolver */
   readonly lookup?: LookupFunction
+  /** @defaultValue straight, trusting whom the machine trusts */
+  readonly egress?: Egress | undefined
 }
 
 export interface HttpCall {
@@ -58,19 +61,26 @@ export interface HttpCaller {
 }
 
 export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
-  const { deadlineMs, answerBytesMax = 65_536, lookup } = options
+  const { deadlineMs, answerBytesMax = 65_536, lookup, egress = {} } = options
+  const proxyEnv = proxyEnvOf(egress)
   const settings = {
     keepAlive: true,
     scheduling: 'lifo',
     maxFreeSockets: options.idleMax,
     timeout: options.idleMs,
-    ...(lookup === undefined ? {} : { lookup }),
+    // Through a proxy it would judge the proxy's address.
+    ...(lookup === undefined || proxyEnv !== undefined ? {} : { lookup }),
+    ...(proxyEnv === undefined ? {} : { proxyEnv }),
   } as const
   const plain = new http.Agent(settings)
-  const secure = new https.Agent(settings)
+  const secure = new https.Agent({ ...settings, ...trustOf(egress) })
 
   return {
-    call({ url, method = 'POST', headers, body, signal, leaving, statusSuffices = false }) {
+    async call({ url, method = 'POST', headers, body, signal, leaving, statusSuffices = false }) {
+      if (lookup !== undefined && proxyEnv !== undefined) {
+        const error = await refusalOf(lookup, url)
+        if (error !== null) return { answered: false, error, late: false, sent: false }
+      }
       const isSecure = url.protocol === 'https:'
       return new Promise((resolve) => {
         const request = (isSecure ? https : http).request(url, {
@@ -109,6 +119,13 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
       secure.destroy()
     },
   }
+}
+
+/** What the resolver has against a host that a proxy will be asked for, and will resolve again by itself. */
+function refusalOf(lookup: LookupFunction, { hostname }: URL): Promise<Error | null> {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (isIP(host) !== 0) return Promise.resolve(null)
+  return new Promise((resolve) => lookup(host, { all: true }, (error) => resolve(error)))
 }
 
 /**

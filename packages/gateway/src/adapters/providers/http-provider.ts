@@ -6,6 +6,7 @@
 import { SluiceError } from '../../errors.ts'
 import type { Channel } from '../../model.ts'
 import type { Account, Message, Provider, SendResult } from '../../ports.ts'
+import type { Egress } from './egress.ts'
 import { PrivateAddressError } from './guarded-lookup.ts'
 import {
   createHttpCaller,
@@ -19,6 +20,8 @@ import {
 export interface HttpProviderOptions {
   /** From the call to the end of the answer, ms. @defaultValue 10_000 */
   readonly deadlineMs?: number
+  /** @defaultValue straight, trusting whom the machine trusts */
+  readonly egress?: Egress | undefined
 }
 
 export interface Composed {
@@ -60,10 +63,10 @@ const idle = { idleMax: 1_024, idleMs: 55_000 } as const
 
 export function createHttpProvider(
   definition: HttpProviderDefinition,
-  { deadlineMs = 10_000 }: HttpProviderOptions = {},
+  { deadlineMs = 10_000, egress }: HttpProviderOptions = {},
 ): Provider {
   const { name, channels, idempotent } = definition
-  const transport = definition.transport ?? createHttpCaller({ deadlineMs, ...idle })
+  const transport = definition.transport ?? createHttpCaller({ deadlineMs, egress, ...idle })
   let closed = false
 
   async function carry(

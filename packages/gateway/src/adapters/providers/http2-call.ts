@@ -6,6 +6,7 @@
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import http2, { type ClientHttp2Stream, type SecureClientSessionOptions } from 'node:http2'
+import { type Egress, proxyFor, trustOf } from './egress.ts'
 import type { HttpAnswer, HttpCall, HttpCaller, NoAnswer } from './http-call.ts'
 import { Http2Session } from './http2-session.ts'
 
@@ -29,6 +30,8 @@ export interface Http2CallerOptions {
   readonly pongMs?: number
   /** For servers whose certificate nobody knows. @defaultValue the machine's authorities */
   readonly tls?: SecureClientSessionOptions
+  /** @defaultValue straight, trusting whom the machine trusts */
+  readonly egress?: Egress | undefined
 }
 
 export interface Http2Caller extends HttpCaller {
@@ -55,7 +58,10 @@ const attemptsMax = 3
 const { NGHTTP2_CANCEL } = http2.constants
 
 export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
-  const { origin, deadlineMs, answerBytesMax = 65_536, streamsMax = 100, waitingMax = 10_000, tls } = options
+  const { origin, deadlineMs, answerBytesMax = 65_536, streamsMax = 100, waitingMax = 10_000 } = options
+  const { egress = {} } = options
+  const tls = { ...trustOf(egress), ...options.tls }
+  const proxy = proxyFor(egress, new URL(origin))
   const times = {
     connectMs: options.connectMs ?? 5_000,
     pingMs: options.pingMs ?? 60_000,
@@ -74,7 +80,8 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
     const session: Http2Session = new Http2Session({
       origin,
       ...times,
-      ...(tls === undefined ? {} : { tls }),
+      tls,
+      ...(proxy === undefined ? {} : { proxy }),
       onChange: () => changed(session),
     })
     sessions.add(session)

@@ -10,6 +10,8 @@ import http2, {
   type SecureClientSessionOptions,
 } from 'node:http2'
 
+import { openTunnel } from './egress.ts'
+
 export interface Http2SessionOptions {
   readonly origin: string
   /** Until the server's SETTINGS have come, ms. */
@@ -19,6 +21,8 @@ export interface Http2SessionOptions {
   /** Until a ping is answered, ms; without an answer the connection is given up. */
   readonly pongMs: number
   readonly tls?: SecureClientSessionOptions
+  /** Through which the connection is made. @defaultValue straight */
+  readonly proxy?: URL
   /** There is more or less room than before, or it has ended: look again. */
   readonly onChange: () => void
 }
@@ -30,7 +34,9 @@ const { NGHTTP2_REFUSED_STREAM } = http2.constants
 const farewellMax = 100
 
 export class Http2Session {
-  readonly #session: ClientHttp2Session
+  /** Absent until a proxy has given a way. */
+  #session: ClientHttp2Session | undefined
+  readonly #connecting = new AbortController()
   readonly #options: Http2SessionOptions
   readonly #timers: NodeJS.Timeout[] = []
   #state: SessionState = 'connecting'
@@ -43,10 +49,25 @@ export class Http2Session {
 
   constructor(options: Http2SessionOptions) {
     this.#options = options
-    const session = http2.connect(options.origin, options.tls)
-    this.#session = session
     const late = setTimeout(() => this.destroy(new Error('no connection in time')), options.connectMs)
     this.#timers.push(late)
+    const { origin, tls = {}, proxy } = options
+    if (proxy === undefined) {
+      this.#open(http2.connect(origin, tls), late)
+      return
+    }
+    openTunnel(proxy, new URL(origin), tls, this.#connecting.signal).then(
+      (socket) => {
+        if (this.#state === 'ended') socket.destroy()
+        else this.#open(http2.connect(origin, { ...tls, createConnection: () => socket }), late)
+      },
+      (error: Error) => this.destroy(error),
+    )
+  }
+
+  #open(session: ClientHttp2Session, late: NodeJS.Timeout): void {
+    const options = this.#options
+    this.#session = session
     session.on('remoteSettings', () => {
       clearTimeout(late)
       if (this.#state === 'connecting') this.#becomeReady()
@@ -92,14 +113,15 @@ export class Http2Session {
 
   /** How many more calls it takes now, where no session is to carry more than `streamsMax`. */
   room(streamsMax: number): number {
-    if (this.#state !== 'ready' || this.#doubted || this.#session.closed) return 0
-    const { maxConcurrentStreams = streamsMax } = this.#session.remoteSettings
+    const session = this.#session
+    if (session === undefined || this.#state !== 'ready' || this.#doubted || session.closed) return 0
+    const { maxConcurrentStreams = streamsMax } = session.remoteSettings
     return Math.min(streamsMax, maxConcurrentStreams) - this.#streams
   }
 
   /** Begins a call. Throws where the session has just ended. */
   request(headers: OutgoingHttpHeaders): ClientHttp2Stream {
-    const stream = this.#session.request(headers)
+    const stream = this.#session!.request(headers)
     this.#streams += 1
     stream.on('close', () => {
       this.#streams -= 1
@@ -125,12 +147,18 @@ export class Http2Session {
   /** Takes no more calls, and ends when those on it have. */
   retire(): void {
     this.#end('ending')
-    this.#session.close()
+    if (this.#session === undefined) this.destroy()
+    else this.#session.close()
   }
 
   destroy(error?: Error): void {
     this.#error ??= error
-    this.#session.destroy()
+    if (this.#session !== undefined) {
+      this.#session.destroy()
+      return
+    }
+    this.#connecting.abort()
+    this.#end('ended')
   }
 
   #becomeReady(): void {
@@ -142,10 +170,11 @@ export class Http2Session {
   }
 
   #ping(): void {
-    if (this.#session.destroyed) return
+    const session = this.#session
+    if (session === undefined || session.destroyed) return
     const silent = setTimeout(() => this.destroy(new Error('no answer to a ping')), this.#options.pongMs)
     silent.unref()
-    this.#session.ping((error) => {
+    session.ping((error) => {
       clearTimeout(silent)
       if (error !== null) return
       this.#doubted = false

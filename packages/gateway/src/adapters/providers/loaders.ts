@@ -1,6 +1,7 @@
 /** Every provider that calls somebody. Each brings a client of its own, so only what is asked for is loaded. */
 import type { Clock, Hub, Provider } from '../../ports.ts'
 import { discreet } from './discreet.ts'
+import type { Egress } from './egress.ts'
 
 export interface ProviderSurroundings {
   /** The wall clock: providers read what is dated by it. */
@@ -11,20 +12,22 @@ export interface ProviderSurroundings {
   readonly deadlineMs: number
   /** Who is connected. */
   readonly hub: Hub
+  /** How calls over HTTP leave this machine. */
+  readonly egress?: Egress | undefined
 }
 
 const loaders = {
-  async apns({ clock, deadlineMs }) {
+  async apns({ clock, deadlineMs, egress }) {
     const { createApnsProvider } = await import('./apns.ts')
-    return createApnsProvider({ clock, deadlineMs })
+    return createApnsProvider({ clock, deadlineMs, egress })
   },
-  async fcm({ clock, deadlineMs }) {
+  async fcm({ clock, deadlineMs, egress }) {
     const { createFcmProvider } = await import('./fcm.ts')
-    return createFcmProvider({ clock, deadlineMs })
+    return createFcmProvider({ clock, deadlineMs, egress })
   },
-  async sendgrid({ clock, deadlineMs }) {
+  async sendgrid({ clock, deadlineMs, egress }) {
     const { createSendgridProvider } = await import('./sendgrid.ts')
-    return createSendgridProvider({ clock, deadlineMs })
+    return createSendgridProvider({ clock, deadlineMs, egress })
   },
   async smtp({ clock, deadlineMs }) {
     const { createSmtpProvider } = await import('./smtp.ts')
@@ -34,17 +37,17 @@ const loaders = {
     const { createSesProvider } = await import('./ses.ts')
     return createSesProvider(surroundings)
   },
-  async slack({ deadlineMs }) {
+  async slack({ deadlineMs, egress }) {
     const { createSlackProvider } = await import('./slack.ts')
-    return createSlackProvider({ deadlineMs })
+    return createSlackProvider({ deadlineMs, egress })
   },
-  async telegram({ clock, deadlineMs }) {
+  async telegram({ clock, deadlineMs, egress }) {
     const { createTelegramProvider } = await import('./telegram.ts')
-    return createTelegramProvider({ clock, deadlineMs })
+    return createTelegramProvider({ clock, deadlineMs, egress })
   },
-  async twilio({ clock, deadlineMs }) {
+  async twilio({ clock, deadlineMs, egress }) {
     const { createTwilioProvider } = await import('./twilio.ts')
-    return createTwilioProvider({ clock, deadlineMs })
+    return createTwilioProvider({ clock, deadlineMs, egress })
   },
   async webpush(surroundings) {
     const { createWebPushProvider } = await import('./web-push.ts')

@@ -39,7 +39,7 @@ const topic = /^[A-Za-z0-9_-]{1,32}$/
 const otherKey = /do not correspond to the credentials|VapidPkHashMismatch/i
 
 export function createWebPushProvider(options: WebPushOptions): Provider {
-  const { clock, allowPrivate = false, deadlineMs = 10_000 } = options
+  const { clock, allowPrivate = false, deadlineMs = 10_000, egress } = options
   const vapid = createVapid(clock)
 
   function compose(message: Message, account: Account): Composed | SendResult | Promise<Composed> {
@@ -90,6 +90,7 @@ export function createWebPushProvider(options: WebPushOptions): Provider {
       check: async (account) => void (await vapid.headerFor(account, 'https://push.example.com')),
       transport: createHttpCaller({
         deadlineMs,
+        egress,
         ...idle,
         ...(allowPrivate ? {} : { lookup: createGuardedLookup() }),
       }),

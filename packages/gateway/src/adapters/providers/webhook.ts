@@ -7,6 +7,7 @@
 import { SluiceError } from '../../errors.ts'
 import { channels } from '../../model.ts'
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
+import type { Egress } from './egress.ts'
 import { createGuardedLookup, PrivateAddressError, refusePrivateLiteral } from './guarded-lookup.ts'
 import { createHttpCaller, detailOf, failureOf, type HttpAnswer, type HttpCaller } from './http-call.ts'
 import { parseSecret, sign } from './webhook-signature.ts'
@@ -20,6 +21,8 @@ export interface WebhookOptions {
   readonly deadlineMs?: number
   /** Bytes of an answer that are read; with more the connection is given up. @defaultValue 65_536 */
   readonly answerBytesMax?: number
+  /** @defaultValue straight, trusting whom the machine trusts */
+  readonly egress?: Egress | undefined
 }
 
 /**
@@ -30,8 +33,8 @@ const idleToOwn = { idleMax: 1024, idleMs: 55_000 } as const
 const idleToOthers = { idleMax: 4, idleMs: 5_000 } as const
 
 export function createWebhookProvider(options: WebhookOptions = {}): Provider {
-  const { allowPrivate = false, deadlineMs = 10_000, answerBytesMax = 65_536 } = options
-  const terms = { deadlineMs, answerBytesMax }
+  const { allowPrivate = false, deadlineMs = 10_000, answerBytesMax = 65_536, egress } = options
+  const terms = { deadlineMs, answerBytesMax, egress }
   const clock = options.clock ?? { now: () => Date.now() }
   const lookup = createGuardedLookup()
   // Connections that were opened for the operator's own address are never used for one from a request.
