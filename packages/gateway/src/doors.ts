@@ -238,6 +238,8 @@ export interface Ledger {
   mark(notification: Notification, status: 'queued' | 'sending'): boolean
   /** What is known in memory beyond the record: the live state, and the events on the way to it. */
   live(id: string): Live | undefined
+  /** How many of each tenant this process holds, those of whom it holds any. */
+  held(): ReadonlyMap<string, number>
   subscribe(listener: (happening: Happening) => void): () => void
   /** How many are in each state, on record. */
   counts(): Readonly<Record<Status, number>>

@@ -290,9 +290,11 @@ export interface Store extends Erasing {
   inLine(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>
   /**
    * What is scheduled, queued or dead and due by `until`, earliest first, at most `limit`, and is not already held
-   * by a live process: from here on this process holds it, until a move changes its dueAt or ends it.
+   * by a live process: from here on this process holds it, until a move changes its dueAt or ends it. Those of the
+   * tenants in `without` are passed over and come later, by turns of the tenants, when these are not in it any more.
+   * A page may be short, even empty, before `claimedUntil` has reached `until`.
    */
-  claimDue(until: number, limit: number): Promise<readonly Notification[]>
+  claimDue(until: number, limit: number, without?: Iterable<string>): Promise<readonly Notification[]>
   /**
    * Up to where claims have gone. What is written with a dueAt up to here counts as claimed by its writer, who
    * keeps it in memory or gives it back with `unclaim`.

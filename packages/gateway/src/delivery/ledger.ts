@@ -58,6 +58,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const total = noCounts()
   let pruned = 0
   const held = new Map<string, Entry>()
+  /** How many of each tenant are held; none, no entry. */
+  const holders = new Map<string, number>()
   const listeners = new Set<(happening: Happening) => void>()
 
   function occupy(tenant: string, by: Partial<Account>): void {
@@ -107,6 +109,16 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     if (shared !== undefined) refer(tenant, shared, by)
   }
 
+  function drop({ id, tenant }: Pick<Notification, 'id' | 'tenant'>): void {
+    if (held.delete(id)) countHeld(tenant, -1)
+  }
+
+  function countHeld(tenant: string, by: 1 | -1): void {
+    const count = (holders.get(tenant) ?? 0) + by
+    if (count === 0) holders.delete(tenant)
+    else holders.set(tenant, count)
+  }
+
   function publish(notification: Notification, events: readonly TimelineEvent[]): void {
     for (const listener of listeners) listener({ notification, events })
   }
@@ -120,7 +132,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       // In this order, so that a content to which both refer is not let go between the two.
       count(move.after, 1)
       count(move.before, -1)
-      held.delete(move.after.id)
+      drop(move.after)
       if (listeners.size > 0) publish(move.after, move.events)
     }
     for (const write of change.jobs ?? []) {
@@ -148,11 +160,12 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     },
 
     hold(notification) {
+      if (!held.has(notification.id)) countHeld(notification.tenant, 1)
       held.set(notification.id, { notification, status: notification.status, events: [] })
     },
 
     release(notification) {
-      if (held.get(notification.id)?.notification === notification) held.delete(notification.id)
+      if (held.get(notification.id)?.notification === notification) drop(notification)
     },
 
     isCurrent(notification) {
@@ -172,6 +185,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     live(id): Live | undefined {
       return held.get(id)
     },
+
+    held: () => holders,
 
     subscribe(listener) {
       listeners.add(listener)

@@ -30,7 +30,10 @@ export interface AgendaOptions {
   readonly onTrouble?: (what: string, error: unknown) => void
   /** How far ahead what is due is kept in memory. @defaultValue 2_000 ms */
   readonly lookaheadMs?: number
-  /** How many are kept in memory at most; beyond it they stay in the store until there is room. @defaultValue 20_000 */
+  /**
+   * How many are kept in memory, half of them of one tenant at most; beyond it they stay in the store until there is
+   * room. @defaultValue 20_000
+   */
   readonly heldMax?: number
 }
 
@@ -42,6 +45,8 @@ export interface Schedule extends Agenda {
 }
 
 const heldMaxDefault = 20_000
+/** When memory is full, those are still read of whom it holds fewer: up to twice the bound in all. */
+const crowdedMax = 64
 const lookaheadMsDefault = 2_000
 
 export function createSchedule(options: AgendaOptions): Schedule {
@@ -54,12 +59,20 @@ export function createSchedule(options: AgendaOptions): Schedule {
     store,
     clock,
     lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
-    isFull: () => held.size >= heldMax || queue.size() >= heldMax,
+    isFull: () => held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
+    fullTenants: () => {
+      const max = tenantMax()
+      return [...ledger.held()].filter(([, count]) => count >= max).map(([tenant]) => tenant)
+    },
     keep: (claimed) => {
       for (const each of claimed) if (ledger.live(each.id) === undefined) keep(each)
     },
   })
   const closings = new Closings({ store, clock, close: (digest) => options.gate().closeDigest(digest) })
+  /** A tenant has half of the room, and when all of it is taken, so much that others still leave in time. */
+  const tenantMax = (): number =>
+    held.size >= heldMax || queue.size() >= heldMax ? Math.min(crowdedMax, heldMax / 2) : heldMax / 2
+  const hasRoom = (tenant: string): boolean => (ledger.held().get(tenant) ?? 0) < heldMax / 2
   let running = false
   let disarm: (() => void) | undefined
   let armedFor = Number.POSITIVE_INFINITY
@@ -153,17 +166,33 @@ export function createSchedule(options: AgendaOptions): Schedule {
   function place(notifications: readonly Notification[]): void {
     const now = clock.now()
     const ready: Notification[] = []
+    const tooMany: Notification[] = []
     for (const notification of notifications) {
-      const { status, dueAt } = notification
+      const { status, dueAt, tenant } = notification
       if (status !== 'queued' && status !== 'scheduled' && status !== 'dead') continue
-      if (status === 'queued' && dueAt <= now && queue.size() < heldMax) {
+      if (status === 'queued' && dueAt <= now && queue.size() < heldMax && hasRoom(tenant)) {
         ledger.hold(notification)
         ready.push(notification)
-      } else if (dueAt <= store.claimedUntil()) keep(notification)
-      else claims.note(dueAt)
+      } else if (dueAt > store.claimedUntil()) claims.note(dueAt)
+      else if (hasRoom(tenant)) keep(notification)
+      else tooMany.push(notification)
     }
     if (ready.length > 0) push(ready)
+    if (tooMany.length > 0) tasks.track('put back', putBack(tooMany))
     arm()
+  }
+
+  /** What there is no room for stays in the store. */
+  async function putBack(notifications: readonly Notification[]): Promise<void> {
+    try {
+      await store.unclaim(notifications)
+      claims.noteRoom()
+    } catch (error) {
+      for (const notification of notifications) keep(notification)
+      throw error
+    } finally {
+      arm()
+    }
   }
 
   return {

@@ -6,11 +6,13 @@ import type { Notification } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 
 export interface ClaimsOptions {
-  readonly store: Pick<Store, 'claimDue' | 'nextDueAt'>
+  readonly store: Pick<Store, 'claimDue' | 'claimedUntil' | 'nextDueAt'>
   readonly clock: Pick<Clock, 'now'>
   readonly lookaheadMs: number
-  /** Whether memory has no room for more. */
+  /** Whether memory has no room for anybody. */
   readonly isFull: () => boolean
+  /** Tenants for whom memory has no room: what is due of them waits, and nobody else behind it. */
+  readonly fullTenants: () => readonly string[]
   readonly keep: (claimed: readonly Notification[]) => void
 }
 
@@ -41,9 +43,14 @@ export class Claims {
     this.#at = Math.min(this.#at, Math.max(clock.now(), dueAt - lookaheadMs))
   }
 
+  /** There may be room again for what was not kept: the store is looked at in a while. */
+  noteRoom(): void {
+    this.#at = Math.min(this.#at, this.#options.clock.now() + againMs)
+  }
+
   /** A full page is followed by another at once, until memory has enough. */
   async read(): Promise<void> {
-    const { store, clock, lookaheadMs, isFull, keep } = this.#options
+    const { store, clock, lookaheadMs, isFull, fullTenants, keep } = this.#options
     this.#isReading = true
     // What is noted from here on may be on record behind what is read.
     this.#at = Number.POSITIVE_INFINITY
@@ -54,9 +61,10 @@ export class Claims {
           return
         }
         const until = clock.now() + lookaheadMs
-        const page = await store.claimDue(until, pageMax)
+        const page = await store.claimDue(until, pageMax, fullTenants())
         keep(page)
-        if (page.length < pageMax) {
+        // Where tenants are passed over, a page is short although more may come.
+        if (page.length < pageMax && store.claimedUntil() >= until) {
           const next = await this.#after(until)
           this.#at = Math.min(this.#at, next)
           return
@@ -74,6 +82,8 @@ export class Claims {
   async #after(claimed: number): Promise<number> {
     const { store, clock, lookaheadMs } = this.#options
     const next = (await store.nextDueAt()) ?? Number.POSITIVE_INFINITY
+    // It was passed over, and waits for room.
+    if (next <= claimed) return clock.now() + againMs
     const earliest = claimed - lookaheadMs / 2
     return Math.min(Math.max(next - lookaheadMs, earliest), Math.max(earliest, clock.now() + recheckMs))
   }

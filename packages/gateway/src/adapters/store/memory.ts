@@ -37,6 +37,7 @@ import type {
 import { admissionOf } from './admission.ts'
 import { MemoryAccounts } from './memory-accounts.ts'
 import { ofPerson, ofTenant, orderOf, waits } from './memory-admissions.ts'
+import { MemoryClaims } from './memory-claims.ts'
 import { MemoryCounts } from './memory-counts.ts'
 import { MemoryErasures } from './memory-erasures.ts'
 import { MemoryItems } from './memory-items.ts'
@@ -73,7 +74,7 @@ class MemoryStore implements Store {
   readonly #open = new Map<string, Digest>()
   readonly #items = new MemoryItems()
   readonly #closing = new Heap<Digest>()
-  readonly #due = new Heap<Notification>()
+  readonly #claims = new MemoryClaims((row) => this.#find(row))
   readonly #counts = new MemoryCounts()
   readonly #erasures = new MemoryErasures({
     tenants: this.#tenants,
@@ -83,7 +84,6 @@ class MemoryStore implements Store {
     jobs: this.#jobs,
     counts: this.#counts,
   })
-  #claimedUntil = Number.NEGATIVE_INFINITY
   #closed = false
 
   async commit(change: Change): Promise<CommitResult> {
@@ -168,8 +168,8 @@ class MemoryStore implements Store {
   #file(notification: Notification): void {
     if (notification.status === 'digesting') {
       this.#items.put(notification)
-    } else if (waits.has(notification.status) && notification.dueAt > this.#claimedUntil) {
-      this.#due.push(notification.dueAt, notification)
+    } else if (waits.has(notification.status) && notification.dueAt > this.#claims.claimedUntil) {
+      this.#claims.push(notification)
     }
   }
 
@@ -249,32 +249,20 @@ class MemoryStore implements Store {
     return found.sort(byId).slice(0, limit).map(admissionOf)
   }
 
-  async claimDue(until: number, limit: number): Promise<readonly Notification[]> {
-    const claimed: Notification[] = []
-    while (claimed.length < limit && this.#due.leastKey !== undefined && this.#due.leastKey <= until) {
-      const notification = this.#due.pop()!
-      const now = this.#find(notification)
-      // A version that was replaced stands elsewhere in the heap, or nowhere; one that kept its instant stands here.
-      if (
-        now !== undefined &&
-        waits.has(now.status) &&
-        now.dueAt === notification.dueAt &&
-        !claimed.includes(now)
-      ) {
-        claimed.push(now)
-      }
-    }
-    const full = claimed.length === limit
-    this.#claimedUntil = Math.max(this.#claimedUntil, full ? claimed.at(-1)!.dueAt - 1 : until)
-    return claimed
+  async claimDue(
+    until: number,
+    limit: number,
+    without: Iterable<string> = [],
+  ): Promise<readonly Notification[]> {
+    return this.#claims.take(until, limit, new Set(without))
   }
 
   claimedUntil(): number {
-    return this.#claimedUntil
+    return this.#claims.claimedUntil
   }
 
   async unclaim(notifications: readonly Notification[]): Promise<void> {
-    for (const notification of notifications) this.#due.push(notification.dueAt, notification)
+    for (const notification of notifications) this.#claims.push(notification)
   }
 
   async openDigest(of: Group): Promise<Digest | undefined> {
@@ -303,13 +291,7 @@ class MemoryStore implements Store {
   }
 
   async nextDueAt(): Promise<number | undefined> {
-    for (;;) {
-      const least = this.#due.least
-      if (least === undefined) return undefined
-      const now = this.#find(least)
-      if (now !== undefined && waits.has(now.status) && now.dueAt === least.dueAt) return least.dueAt
-      this.#due.pop()
-    }
+    return this.#claims.earliest()
   }
 
   async nextDigestAt(): Promise<number | undefined> {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { Notification, Status } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Change } from '../../ports.ts'
-import { epoch, someNotification } from './sample.ts'
+import { epoch, seeded, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
 import { conflict, ids, must } from './suite.ts'
 
@@ -147,6 +147,106 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     await must(store, { moves: [dead] })
     assert.deepEqual(await store.claimDue(epoch + 1e12, 5), [])
     assert.deepEqual(await store.notification('acme', notification.id), dead.after)
+  })
+
+  test('passes over tenants without room, and gives theirs by turns when they have some, each once', async (store) => {
+    const of = (tenant: string, ms: number) =>
+      someNotification({ tenant, status: 'scheduled', dueAt: epoch + ms })
+    const loud = Array.from({ length: 60 }, () => of('loud', 1))
+    const other = Array.from({ length: 30 }, (_, index) => of('other', 1 + (index % 3)))
+    const quiet = [of('quiet', 2), of('quiet', 3), of('quiet', 3)]
+    for (const accept of [loud, other, quiet]) await must(store, { accept })
+    const given: Notification[] = []
+    async function claim(limit: number, without: readonly string[]): Promise<readonly Notification[]> {
+      const page = await store.claimDue(epoch + 3, limit, without)
+      assert.ok(page.length <= limit)
+      assert.ok(page.every(({ tenant }) => !without.includes(tenant)))
+      given.push(...page)
+      return page
+    }
+    for (let pages = 0; store.claimedUntil() < epoch + 3; pages += 1) {
+      assert.ok(pages < 60, 'the claims get on')
+      await claim(4, ['loud', 'other'])
+    }
+    assert.deepEqual(ids(given), ids(quiet))
+    assert.ok((await store.nextDueAt())! <= epoch + 1)
+    // What is written behind the claims is its writer's, also where its tenant lags; what moves on is not given.
+    const mine = of('loud', 2)
+    await must(store, { accept: [mine] })
+    const gone = advance(loud[50]!, [{ at: epoch, status: 'cancelled' }])
+    const later = advance(loud[51]!, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 9 })
+    const kept = advance(loud[52]!, [{ at: epoch, status: 'scheduled' }], { dueAt: epoch + 2 })
+    await must(store, { moves: [gone, later, kept] })
+    const page = await claim(8, [])
+    assert.deepEqual(
+      Object.values(Object.groupBy(page, ({ tenant }) => tenant)).map((one) => one!.length),
+      [4, 4],
+    )
+    await claim(8, ['other'])
+    await store.unclaim([page[0]!, mine])
+    for (let last = page; last.length > 0; ) last = await claim(8, [])
+    const expected = [
+      ...loud.filter((_, index) => index < 50 || index > 52),
+      ...other,
+      ...quiet,
+      mine,
+      page[0]!,
+    ]
+    assert.deepEqual([...ids(given)].sort(), [...ids(expected)].sort())
+    assert.deepEqual(await store.claimDue(epoch + 9, 8, []), [later.after])
+  })
+
+  test('gives each that is due once, or leaves it to its writer, whoever has room meanwhile', async (store) => {
+    const draw = seeded(7)
+    const below = (count: number): number => Math.floor(draw() * count)
+    /** What is on record and due, and what this process keeps of it. */
+    const rows = new Map<string, Notification>()
+    const kept = new Set<string>()
+    let until = epoch
+    const note = (row: Notification): void => {
+      rows.set(row.id, row)
+      if (row.dueAt <= store.claimedUntil()) kept.add(row.id)
+      else kept.delete(row.id)
+    }
+    async function claim(without: readonly string[]): Promise<number> {
+      const page = await store.claimDue(until, 1 + below(6), without)
+      for (const row of page) {
+        assert.deepEqual(row, rows.get(row.id), 'as it is on record')
+        assert.ok(row.dueAt <= until && !without.includes(row.tenant))
+        assert.ok(!kept.has(row.id), 'nothing that somebody keeps')
+        kept.add(row.id)
+      }
+      return page.length
+    }
+    for (let step = 0; step < 600; step += 1) {
+      const what = below(10)
+      const some = [...rows.values()][below(rows.size)]
+      if (what < 4) {
+        const row = someNotification({
+          tenant: `t${below(4)}`,
+          status: 'scheduled',
+          dueAt: until - 3 + below(12),
+        })
+        await must(store, { accept: [row] })
+        note(row)
+      } else if (what === 4 && some !== undefined) {
+        const move = advance(some, [{ at: until, status: 'scheduled' }], { dueAt: until - 3 + below(12) })
+        if (move.after.dueAt === some.dueAt && !kept.has(some.id)) continue
+        await must(store, { moves: [move] })
+        // One that keeps its instant stays with whoever has it.
+        if (move.after.dueAt === some.dueAt) rows.set(some.id, move.after)
+        else note(move.after)
+      } else if (what === 5 && some !== undefined) {
+        await must(store, { moves: [advance(some, [{ at: until, status: 'cancelled' }])] })
+        rows.delete(some.id)
+        kept.delete(some.id)
+      } else if (what === 6 && some !== undefined && kept.delete(some.id)) await store.unclaim([some])
+      else if (what === 7) until += below(3)
+      else await claim(['t0', 't1', 't2', 't3'].filter(() => below(2) === 0))
+    }
+    until += 20
+    for (let empty = 0; empty < 3; ) empty = (await claim([])) === 0 ? empty + 1 : 0
+    assert.deepEqual([...kept].sort(), [...rows.keys()].sort(), 'nothing is left behind')
   })
 
   if (capabilities.durable) {

@@ -11,10 +11,26 @@
  *    cursor, except an older row that is moved to exactly the cursor's dueAt and stands before it: that one is put
  *    back here by the writer of the row.
  * 4. A move that leaves dueAt as it was leaves the claim as it was.
+ * 5. Rows of a tenant for whom the asker has no room are passed over: from there up to the cursor the tenant *lags*,
+ *    and until it has caught up the cursor passes over all of its rows. What it lags behind with is found by reading
+ *    that stretch of the index once more. What is written into the stretch by rule 3 is noted, and not given out there.
  */
 export interface Place {
   readonly dueAt: number
   readonly seq: number
+}
+
+/** A place whose tenant is known. */
+export interface OwnedPlace extends Place {
+  readonly tenant: string
+}
+
+/** What of a tenant was passed over lies behind `after`, up to `to`. */
+export interface Lag {
+  after: Place
+  to: Place
+  /** Rows in between that their writers keep. */
+  readonly kept: Set<number>
 }
 
 export interface Claims {
@@ -24,11 +40,19 @@ export interface Claims {
   isAhead(place: Place): boolean
   /** Moves the cursor; `last` is the last place given when there may be more. */
   advance(until: number, last?: Place): void
-  putBack(place: Place): void
+  putBack(place: OwnedPlace): void
   /** A move took it elsewhere: it is not given out from here any more. */
   drop(seq: number): void
-  /** Takes out up to `max` of what was put back and is due by `until`, earliest first. */
-  takeBack(until: number, max: number): readonly Place[]
+  /** Takes out up to `max` of what was put back and is due by `until`, earliest first, but for these tenants. */
+  takeBack(until: number, max: number, without: ReadonlySet<string>): readonly Place[]
+  /** Tenants that lag, the one that was longest not served first. */
+  readonly lags: ReadonlyMap<string, Lag>
+  /** The cursor passes over this one. */
+  passOver(place: OwnedPlace): void
+  /** The tenant has been served up to this place; it lags no more where that is the end. */
+  catchUp(tenant: string, place: Place): void
+  /** Somebody keeps what was written there. */
+  noteKept(place: OwnedPlace): void
   /** The earliest dueAt of what was put back. */
   earliestBack(): number | undefined
 }
@@ -39,11 +63,12 @@ export const order = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq 
 export function createClaims(): Claims {
   let cursor: Place = { dueAt: Number.NEGATIVE_INFINITY, seq: 0 }
   let claimedUntil = Number.NEGATIVE_INFINITY
-  const back = new Map<number, Place>()
-  let sorted: Place[] = []
+  const back = new Map<number, OwnedPlace>()
+  const lags = new Map<string, Lag>()
+  let sorted: OwnedPlace[] = []
   let stale = false
 
-  function inOrder(): Place[] {
+  function inOrder(): OwnedPlace[] {
     if (stale) sorted = [...back.values()].sort(order)
     stale = false
     return sorted
@@ -68,16 +93,37 @@ export function createClaims(): Claims {
     },
     drop(seq) {
       if (back.size > 0 && back.delete(seq)) stale = true
+      for (const lag of lags.values()) lag.kept.delete(seq)
     },
-    takeBack(until, max) {
-      const places = inOrder()
-      let count = 0
-      while (count < places.length && count < max && places[count]!.dueAt <= until) count += 1
-      const taken = places.slice(0, count)
-      sorted = places.slice(count)
+    takeBack(until, max, without) {
+      const taken: OwnedPlace[] = []
+      for (const place of inOrder()) {
+        if (taken.length === max || place.dueAt > until) break
+        if (!without.has(place.tenant)) taken.push(place)
+      }
       for (const place of taken) back.delete(place.seq)
+      if (taken.length > 0) stale = true
       return taken
     },
     earliestBack: () => inOrder()[0]?.dueAt,
+    lags,
+    passOver({ tenant, dueAt, seq }) {
+      const lag = lags.get(tenant)
+      if (lag !== undefined) lag.to = { dueAt, seq }
+      else lags.set(tenant, { after: { dueAt, seq: seq - 1 }, to: { dueAt, seq }, kept: new Set() })
+    },
+    catchUp(tenant, place) {
+      const lag = lags.get(tenant)
+      if (lag === undefined) return
+      lags.delete(tenant)
+      lag.after = place
+      // Behind the others from here on.
+      if (order(place, lag.to) < 0) lags.set(tenant, lag)
+    },
+    noteKept(place) {
+      const lag = lags.get(place.tenant)
+      // Also behind its present end: the cursor may pass over more of the tenant.
+      if (lag !== undefined && order(place, lag.after) > 0) lag.kept.add(place.seq)
+    },
   }
 }

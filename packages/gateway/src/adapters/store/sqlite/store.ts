@@ -162,7 +162,8 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       return [...own, ...back].sort((a, b) => orderOf(b) - orderOf(a)).slice(0, query.limit)
     },
     inLine: async (query) => valuesOf(await ask('inLine', query), readAdmission),
-    claimDue: async (until, limit) => notifications(await ask('claimDue', until, limit)),
+    claimDue: async (until, limit, without = []) =>
+      notifications(await ask('claimDue', until, limit, [...without])),
     claimedUntil: link.claimedUntil,
     unclaim: (given) =>
       ask(

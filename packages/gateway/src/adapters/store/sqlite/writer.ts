@@ -7,7 +7,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { DigestWrite } from '../../../ports.ts'
 import type { Accounts } from './accounts.ts'
 import type { Answers } from './answers.ts'
-import type { Claims } from './claims.ts'
+import type { Claims, OwnedPlace } from './claims.ts'
 import { isCountedApart, isDueCode, isFinalCode, statusCodes } from './codes.ts'
 import type { Contents } from './contents.ts'
 import type { Digests } from './digests.ts'
@@ -56,6 +56,8 @@ interface Written {
   readonly counts: [tenant: string, status: number, isApart: boolean, by: 1 | -1, bytes: number][]
   readonly references: [content: string, refs: number, waiting: number][]
   readonly moves: { readonly seq: number; readonly move: ShortMove }[]
+  /** What was accepted while somebody lags. */
+  readonly due: OwnedPlace[]
   /** Digests that close or go on, which is right only where the items are those that they believe. */
   readonly closings: DigestWrite[]
   accepted: number
@@ -66,6 +68,7 @@ const nothing = (): Written => ({
   counts: [],
   references: [],
   moves: [],
+  due: [],
   closings: [],
   accepted: 0,
   answered: 0,
@@ -130,7 +133,9 @@ export function createWriter(parts: WriterParts): Writer {
         const content = head.count()
         const seq = notifications.accept(long, short)
         if (seq === undefined) return long[0]
-        due.put(seq, undefined, dueAtOf(short[0], short[2]))
+        const dueAt = dueAtOf(short[0], short[2])
+        due.put(seq, undefined, dueAt)
+        if (claims.lags.size > 0 && dueAt !== undefined) written.due.push({ seq, dueAt, tenant: long[1] })
         countIn(written, long[1], short, content)
         if (content.shared !== null)
           written.references.push([content.shared, 1, waitingBy(short[0], isApart(short))])
@@ -206,18 +211,20 @@ export function createWriter(parts: WriterParts): Writer {
     }
     for (const [content, refs, waiting] of written.references) contents.count(content, refs, waiting)
     group.moves.push(...written.moves)
+    group.due.push(...written.due)
     group.accepted += written.accepted
     group.answered += written.answered
     return null
   }
 
   /** Rules 3 and 4 of claims.ts, for a move that is on record. */
-  function reclaim(seq: number, { before, short }: ShortMove): void {
+  function reclaim(seq: number, { before, short, tenant }: ShortMove): void {
     const dueAt = dueAtOf(short[0], short[2])
     if (dueAtOf(before.status, before.dueAt) === dueAt) return
     claims.drop(seq)
-    if (dueAt === undefined || dueAt <= claims.claimedUntil) return
-    if (!claims.isAhead({ seq, dueAt })) claims.putBack({ seq, dueAt })
+    if (dueAt === undefined) return
+    if (dueAt <= claims.claimedUntil) claims.noteKept({ seq, dueAt, tenant })
+    else if (!claims.isAhead({ seq, dueAt })) claims.putBack({ seq, dueAt, tenant })
   }
 
   return {
@@ -235,6 +242,7 @@ export function createWriter(parts: WriterParts): Writer {
       changes += outcomes.length
       foldDebt = Math.ceil(group.accepted * 1.5)
       for (const { seq, move } of group.moves) reclaim(seq, move)
+      for (const place of group.due) if (place.dueAt <= claims.claimedUntil) claims.noteKept(place)
       return outcomes
     },
   }
