@@ -19,8 +19,8 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { build, packages, packingFaults } from '../build/main.ts'
 import { stage, withAbsoluteLinks } from '../build/publish.ts'
-import { build, packages, packingFaults } from '../build.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 /** Where `npm publish` would run. */

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { importsOf, withoutComments } from '../tidy/imports.ts'
-import { tidy } from '../tidy.ts'
+import { tidy } from '../tidy/main.ts'
 
 const folders: string[] = []
 after(() => {

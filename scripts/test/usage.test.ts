@@ -1,9 +1,12 @@
 /** Every script of package.json tells its usage before it does anything, and refuses what it does not know. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { Script } from 'node:vm'
 import { catalogue, options } from '../../bench/catalogue.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -78,4 +81,38 @@ test('a package that does not exist is not built', () => {
   const { status, stderr } = run(scripts.build!, 'console')
   assert.equal(status, 2)
   assert.match(stderr, /^there is no package "console"/)
+})
+
+const called = readdirSync(`${root}/scripts`).filter((name) => name.endsWith('.ts'))
+const older = ['/usr/bin/node', '/usr/local/bin/node'].find((path) => {
+  const version = existsSync(path) ? spawnSync(path, ['--version'], { encoding: 'utf8' }).stdout : ''
+  return version !== '' && Number.parseInt(version.slice(1), 10) < 24
+})
+
+for (const name of called) {
+  test(`an older Node can read scripts/${name}, and hands it over`, () => {
+    // It takes a file for CommonJS and knows no types: what it cannot compile it cannot even explain.
+    new Script(readFileSync(`${root}/scripts/${name}`, 'utf8'))
+    if (older === undefined) return
+    const { status, stdout, stderr } = spawnSync(older, [`scripts/${name}`, '--help'], {
+      cwd: root,
+      encoding: 'utf8',
+    })
+    assert.equal(status, 0, stderr)
+    assert.match(stdout, /^Usage: npm /m)
+  })
+}
+
+test('an older Node without ours beside it says what to do', {
+  skip: older === undefined && 'none is here',
+}, (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-old-node-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  cpSync(`${root}/scripts`, `${folder}/scripts`, { recursive: true })
+  const { status, stderr } = spawnSync(older!, ['scripts/services.ts'], { cwd: folder, encoding: 'utf8' })
+  assert.equal(status, 1)
+  assert.match(
+    stderr,
+    /^This is Node \d+\..* and scripts\/services\.ts needs Node 24 or newer\. Run "npm ci"/,
+  )
 })

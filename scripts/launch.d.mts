@@ -1,0 +1,1 @@
+export function launch(work: string): Promise<void>
