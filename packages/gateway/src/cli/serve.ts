@@ -24,6 +24,9 @@ export const form: CommandForm = {
       value: '<roles>',
       text: `All of ${roles.join(',')} by default; a part of them is not carried by this version yet`,
     },
+    'accept-loss': {
+      text: 'Start although commits are missing from the store that were acknowledged, once',
+    },
     json: { ...jsonOption, text: 'Print the line that tells the address as JSON' },
   },
   examples: [
@@ -46,7 +49,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   const { createGateway } = await import('../gateway.ts')
   const stopping = stopSignal()
   try {
-    const gateway = await createGateway(config)
+    const gateway = await createGateway(config, { acceptLoss: read.has('accept-loss') })
     const { url } = await gateway.start()
     giveBackStartMemory()
     io.out(

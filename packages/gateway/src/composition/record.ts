@@ -23,7 +23,8 @@ export async function openRecord(
   timeCommit: () => () => void,
 ): Promise<OnRecord> {
   const { config, parts, clock } = surroundings
-  const store = parts.store ?? (await createSqliteStore({ path: config.store.path, clock }))
+  const { acceptLoss = false } = parts
+  const store = parts.store ?? (await createSqliteStore({ path: config.store.path, clock, acceptLoss }))
   const stopTimeLine = await continueTimeLine(surroundings, store)
   const ledger = await createLedger({
     store,

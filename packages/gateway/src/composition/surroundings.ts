@@ -14,6 +14,8 @@ export interface GatewayParts {
   readonly store?: Store
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
+  /** Starts although the store misses commits that were acknowledged. @defaultValue false */
+  readonly acceptLoss?: boolean
   /** What the sandbox does besides what its accounts say. */
   readonly sandbox?: Pick<SandboxOptions, 'phases' | 'script'>
 }

@@ -12,6 +12,7 @@ import { erasedName } from './erasures.ts'
 import { damaged, diskFault, isBusy, isDamage } from './faults.ts'
 import type { HashKey } from './hash.ts'
 import { isBrokenInside } from './log.ts'
+import { checkLog } from './run-mark.ts'
 
 export interface DatabaseOptions {
   /** A file, or ':memory:'. */
@@ -22,6 +23,8 @@ export interface DatabaseOptions {
   readonly checkMib?: number
   /** The file grows to this size and no further; then nothing is accepted until `prune` made room. @defaultValue no bound */
   readonly sizeMaxMib?: number
+  /** Goes on where commits are missing that were acknowledged (run-mark.ts). @defaultValue false */
+  readonly acceptLoss?: boolean
 }
 
 export interface Database {
@@ -55,6 +58,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
   if (path !== inMemory && isBrokenInside(`${path}-wal`)) {
     throw damaged(path, 'commits in its log, the file beside it, cannot be read')
   }
+  if (path !== inMemory && options.acceptLoss !== true) checkLog(path)
   const db = connect(options)
   try {
     const small = path !== inMemory && statSync(path).size <= checkMib * 2 ** 20

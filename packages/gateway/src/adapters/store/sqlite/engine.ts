@@ -13,7 +13,7 @@ import { prepareAnswers } from './answers.ts'
 import { createClaims } from './claims.ts'
 import { prepareCollected } from './collected.ts'
 import { prepareContents } from './contents.ts'
-import { checkHealth, hasCrashed, hashKeyOf, markClosed, markOpen } from './database.ts'
+import { checkHealth, hasCrashed, hashKeyOf, inMemory, markClosed, markOpen } from './database.ts'
 import { prepareDigests } from './digests.ts'
 import { prepareDue } from './due.ts'
 import { createDueIndex } from './due-index.ts'
@@ -27,6 +27,7 @@ import { prepareNotificationWrites } from './notifications.ts'
 import { prepareReads } from './reads.ts'
 import { prepareRecipients } from './recipients.ts'
 import { createRegister } from './register.ts'
+import { beginRun, markSettled, writeMark } from './run-mark.ts'
 import { prepareScan } from './scan.ts'
 import { prepareTallies } from './tallies.ts'
 import type { Tape } from './tape.ts'
@@ -122,11 +123,13 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   }
 
   if (verify) verifyIndexes()
-  writer.transaction(() => {
+  const run = writer.transaction(() => {
     const line = timeLine.read()
     if (hasCrashed(db)) due.suspect(line === undefined ? now : lineAt(now, line))
     markOpen(db)
+    return beginRun(db)
   })
+  if (path !== inMemory) writeMark(path, run)
 
   /** In one transaction; never throws. What the disk does is the trouble of all of them. */
   function write(tapes: readonly Tape[]): readonly Result[] {
@@ -187,7 +190,11 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     eraseFinish: (erased: Erased) => erasing(() => erasures.finish(erased)),
     erasuresPending: erasures.pending,
     /** Nothing of what was overwritten stays in the log. */
-    emptyLog: () => void db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get(),
+    emptyLog: () => {
+      markSettled(db, run, true)
+      db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()
+      markSettled(db, run, false)
+    },
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
     },
@@ -201,6 +208,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     pruneJobs: (before: number, max: number) => writer.transaction(() => jobs.prune(before, max)),
     close: () => {
       try {
+        markSettled(db, run, true)
         markClosed(db)
       } finally {
         // Where the mark cannot be written, the next opening takes this end for a crash: safe. SQLite itself folds

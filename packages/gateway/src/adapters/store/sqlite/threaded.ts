@@ -135,12 +135,21 @@ export function openThreaded(options: LinkOptions): Link {
     })
   }
 
+  let isOpen = false
+  const opened = send<unknown>(0, (id) => ({ id, name: 'counters', args: [] })).then(() => {
+    isOpen = true
+  })
+  // Whoever asks is told.
+  opened.catch(() => {})
+
   const link: Link = {
     hashKey,
     hasErased,
     write: (tape) => send(tape.ends.length, (id) => ({ id, tape })),
     ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
-    read: reader.read,
+    // Not before the store is open: what a start writes belongs to what is on record.
+    read: (name, ...args) =>
+      isOpen ? reader.read(name, ...args) : opened.then(() => reader.read(name, ...args)),
     claimedUntil: () => claimedUntil,
     async close() {
       try {
