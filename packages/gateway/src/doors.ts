@@ -176,6 +176,10 @@ export interface Book {
   fire(askings: readonly Asking[]): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
   /** Counts as sent now what was fired before: it has left only now. */
   left(asking: Pick<Asking, 'notification' | 'person'>): Promise<void>
+  /** Counts a refused notification where limits count what they refuse; false where none does. */
+  countRefusal(asking: Pick<Asking, 'notification' | 'person'>): Promise<boolean>
+  /** Takes that back: the refusal was not written. */
+  forgetRefusal(asking: Pick<Asking, 'notification' | 'person'>): Promise<void>
   /** Gives the places back, and lets those who wait for them move up. */
   cancel(askings: readonly Pick<Asking, 'notification' | 'person'>[]): Promise<void>
   /** Books one that holds an instant anew where its limits admit it earlier; undefined where it stays. */

@@ -45,6 +45,14 @@ export function createBook(options: BookOptions): Book {
     })
   }
 
+  /** Only the limits that count what they refuse. */
+  function refusalsOf({ notification, person }: Pick<Asking, 'notification' | 'person'>) {
+    return policy.rulesFor(notification, person).flatMap(({ subject, rules }) => {
+      const counting = rules.filter((rule) => rule.countRefused)
+      return counting.length === 0 ? [] : [{ subject, id: refusalId(notification.id), rules: counting }]
+    })
+  }
+
   /** One call for all that have one subject; the others one after the other. */
   async function ask<Answer>(
     askings: readonly Asking[],
@@ -134,6 +142,14 @@ export function createBook(options: BookOptions): Book {
         .map(({ subject, rules }) => ({ subject, id: notification.id, rules }))
       if (requests.length > 0) await state.force(requests)
     },
+    async countRefusal(asking) {
+      const requests = refusalsOf(asking)
+      if (requests.length > 0) await state.force(requests)
+      return requests.length > 0
+    },
+    async forgetRefusal(asking) {
+      await cancelAll(refusalsOf(asking))
+    },
     async cancel(askings) {
       const requests = askings.flatMap(({ notification, person }) =>
         policy.rulesFor(notification, person).map(({ subject }) => ({ subject, id: notification.id })),
@@ -151,6 +167,9 @@ export function createBook(options: BookOptions): Book {
     },
   }
 }
+
+/** A refused notification may be decided anew and then leave: both count. */
+export const refusalId = (id: string): string => `refused:${id}`
 
 /** All of them together: the latest instant, held where every one is. */
 function mergeBookings(bookings: readonly Booking[]): Booking {

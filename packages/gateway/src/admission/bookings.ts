@@ -85,7 +85,7 @@ export function createBookings(options: BookingsOptions): Bookings {
     switch (follows.kind) {
       case 'drop':
         each.verdict = suppressed(policyVersion, now, 'over_limit', { limit, rules: ruleReports(booking) })
-        return undefined
+        return how.dry === true || !policy.countsRefused ? undefined : countRefusal(each, asking, fallback)
       case 'digest':
         return collector.collect(each, policy.digest(follows.digest)!, now, how, { limit, booking })
       case 'fallback':
@@ -96,6 +96,14 @@ export function createBookings(options: BookingsOptions): Bookings {
         each.verdict = settled(each, tooLate(answer, now), fallback)
         return undefined
     }
+  }
+
+  /** A refusal that counts is on record with its instant in `firedAt`, which is that of its suppression. */
+  async function countRefusal(each: Case, asking: CaseAsking, fallback: Fallback | undefined): Promise<void> {
+    if (!(await book.countRefusal(asking))) return
+    const { dueAt, ...verdict } = each.verdict!
+    const refused: Verdict = { ...verdict, dueAt, countsRefusal: true, patch: { firedAt: dueAt } }
+    each.verdict = settled(each, refused, fallback)
   }
 
   function held({ asking, booking, fallback }: Answer): Verdict {

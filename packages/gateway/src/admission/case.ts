@@ -44,6 +44,8 @@ export interface Verdict {
   readonly booked: boolean
   /** It holds its fingerprint. */
   readonly claimed?: boolean
+  /** Its refusal counts in limits, which is to be taken back when nothing comes of it. */
+  readonly countsRefusal?: boolean
 }
 
 /** How cases are decided. */

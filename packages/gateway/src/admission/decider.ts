@@ -85,6 +85,10 @@ export function createDecider(options: DeciderOptions): Decider {
         }))
         await book.cancel(askings)
       }
+      for (const { notification, person, verdict } of cases) {
+        if (verdict?.countsRefusal !== true) continue
+        await book.forgetRefusal({ notification: { ...notification, ...verdict.patch }, person })
+      }
       await duplicates.free(cases.filter((each) => each.verdict?.claimed === true))
       for (const each of cases)
         if (each.verdict?.digest?.opens === true) digests.forget(each.verdict.digest.digest)

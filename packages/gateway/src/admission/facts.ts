@@ -7,6 +7,7 @@ import type { Ledger, People } from '../doors.ts'
 import type { Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Admission, Clock, Store, Subject } from '../ports.ts'
+import { refusalId } from './book.ts'
 
 export interface FactsOptions {
   readonly store: Pick<Store, 'admissions' | 'mayHave'>
@@ -41,10 +42,16 @@ export function createFacts(options: FactsOptions) {
 
   function entriesOf(admission: Admission, subject: Subject, person: Recipient | null): Entry[] {
     if (admission.undecided === true) return []
-    const streams = policy
+    const rules = policy
       .rulesFor(admission, person)
       .filter((each) => each.subject.key === subject.key)
-      .flatMap((each) => each.rules.map((rule) => rule.stream))
+      .flatMap((each) => each.rules)
+    if (isCountedRefusal(admission)) {
+      const counting = rules.filter((rule) => rule.countRefused).map((rule) => rule.stream)
+      if (counting.length === 0) return []
+      return [{ id: refusalId(admission.id), at: admission.dueAt, fired: true, streams: counting }]
+    }
+    const streams = rules.map((rule) => rule.stream)
     if (streams.length === 0) return []
     const entries: Entry[] = []
     // It may have been sent then: that counts besides what is still to come.
@@ -95,6 +102,11 @@ export function createFacts(options: FactsOptions) {
     const isNew = recipient !== undefined && !store.mayHave('notifications', tenant, recipient)
     return isNew ? nothing : read(subject)
   }
+}
+
+/** One that had been sent and was suppressed later has an earlier `firedAt`. */
+function isCountedRefusal({ status, firedAt, dueAt }: Admission): boolean {
+  return status === 'suppressed' && firedAt !== undefined && firedAt === dueAt
 }
 
 /**

@@ -72,6 +72,9 @@ const limitSchema = Type.Object(
           'What follows above it: delay, drop, digest:<name> or fallback:<channel>. Default delay.',
       }),
     ),
+    countRefused: Type.Optional(
+      Type.Boolean({ description: 'Whether what is dropped counts too. Default false.' }),
+    ),
   },
   { ...closed, anyOf: [{ required: ['max'] }, { required: ['minGap'] }] },
 )

@@ -55,6 +55,7 @@ function policyOf(read: PolicyDocument): Policy {
     deduplicationWindowMs: read.deduplicationWindowMs,
     spreadMs: read.quietHours?.spreadMs ?? 0,
     longestWindowMs: longestWindowMs(read),
+    countsRefused: read.limits.some((entry) => entry.countRefused),
     selectors: combinations(read.limits),
     rulesFor: createCounting(read),
     strongest: createStrongest(read),

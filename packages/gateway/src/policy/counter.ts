@@ -50,7 +50,7 @@ export function createCriticalCounter(bounds: Bounds): Counter | undefined {
 function counter(
   name: string,
   stream: string,
-  { windows, minGapMs }: Bounds,
+  { windows, minGapMs, countRefused }: Bounds,
   over: CounterOver,
   fields: readonly ValueField[],
 ): Counter | undefined {
@@ -60,7 +60,7 @@ function counter(
   // what drops, digests or falls back does not wait: the limiter refuses, and the strongest of the refusing decides
   const limiterOver = over === 'delay' || over === 'count' ? over : 'refuse'
   return {
-    limit: limit(name, texts, { stream, over: limiterOver, ...minGap }),
+    limit: limit(name, texts, { stream, over: limiterOver, countRefused, ...minGap }),
     fields,
     byValues: new Generations(valuesMax),
   }

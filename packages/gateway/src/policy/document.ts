@@ -25,6 +25,8 @@ export interface Bounds {
   /** Empty: unlimited. */
   readonly windows: readonly Window[]
   readonly minGapMs: number | undefined
+  /** What it drops counts too. */
+  readonly countRefused: boolean
   readonly over: Over
 }
 
@@ -121,7 +123,12 @@ function durationOr(missingMs: number, value: unknown, path: string, maxMs: numb
 // ---- limits
 
 function readLimit(value: unknown, path: string, faults: Faults): LimitEntry | undefined {
-  const fields = readFields(value, path, ['name', 'for', 'per', 'max', 'minGap', 'over'], faults)
+  const fields = readFields(
+    value,
+    path,
+    ['name', 'for', 'per', 'max', 'minGap', 'over', 'countRefused'],
+    faults,
+  )
   if (fields === undefined) return undefined
   const name = readText(fields.name, join(path, 'name'), faults)
   const selector = readSelector(fields.for, join(path, 'for'), faults)
@@ -153,8 +160,16 @@ function readBounds(fields: Fields, path: string, faults: Faults): Bounds | unde
     fields.over === undefined
       ? ({ kind: 'delay' } as const)
       : readOver(fields.over, join(path, 'over'), faults)
+  const { countRefused = false } = fields
+  if (typeof countRefused !== 'boolean')
+    return faults.add(join(path, 'countRefused'), `expected true or false; this is ${show(countRefused)}`)
   if (windows === undefined || over === undefined) return undefined
-  return { windows, minGapMs, over }
+  if (countRefused && over.kind !== 'drop')
+    return faults.add(
+      join(path, 'countRefused'),
+      'belongs to over: drop: what waits, is collected or diverted counts once it leaves',
+    )
+  return { windows, minGapMs, over, countRefused }
 }
 
 function readOver(value: unknown, path: string, faults: Faults): Over | undefined {

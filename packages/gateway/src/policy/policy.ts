@@ -46,6 +46,8 @@ export interface Policy {
   readonly spreadMs: number
   /** The longest window of any limit: what older admissions cannot matter for. */
   readonly longestWindowMs: number
+  /** Whether a limit counts what it refuses. */
+  readonly countsRefused: boolean
   /** What the limits select by, a row for each combination that one of them names: to list limits nobody has met yet. */
   readonly selectors: readonly {
     readonly channel?: Channel

@@ -39,11 +39,12 @@ function writeLimit(entry: LimitEntry): JsonObject {
   return { name: entry.name, for: writeSelector(entry.selector), per: entry.per, ...writeBounds(entry) }
 }
 
-function writeBounds({ windows, minGapMs, over }: Bounds): JsonObject {
+function writeBounds({ windows, minGapMs, over, countRefused }: Bounds): JsonObject {
   return {
     max: windows.length === 0 ? 'unlimited' : windows.map(formatWindow),
     ...(minGapMs === undefined ? {} : { minGap: formatDuration(minGapMs) }),
     over: writeOver(over),
+    ...(countRefused ? { countRefused } : {}),
   }
 }
 

@@ -1,38 +1,93 @@
+/** Limits that count what they refuse: somebody who goes on trying stays out, over restarts too. */
 import assert from 'node:assert/strict'
+import { rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { createHarness, hour, minute } from '../harness.ts'
 
-test('a maximum of nothing refuses also what would expire, and a digest, each item with its reason', async () => {
-  const harness = await createHarness({
-    policy: {
-      version: 1,
-      limits: [{ name: 'none', for: 'any', max: ['0/day'], over: 'delay' }],
-      digests: [
-        {
-          name: 'news',
-          for: { template: 'new-comment' },
-          window: '10min',
-          minItems: 2,
-          maxItems: 9,
-          template: 'activity-digest',
-        },
-      ],
-    },
+const policyOf = (countRefused: boolean) => ({
+  version: 1,
+  limits: [
+    { name: 'codes', for: { category: 'security' }, max: ['2/h'], over: 'drop', countRefused },
+    { name: 'everything', for: 'any', max: ['100/h'] },
+  ],
+})
+
+for (const countRefused of [false, true]) {
+  test(`refused attempts ${countRefused ? 'count where the limit says so' : 'do not count otherwise'}`, async () => {
+    const harness = await createHarness({ policy: policyOf(countRefused) })
+    const post = async () => (await harness.post({ category: 'security' })).status
+    assert.deepEqual([await post(), await post()], ['queued', 'queued'])
+    await harness.runFor(50 * minute)
+    assert.deepEqual([await post(), await post()], ['suppressed', 'suppressed'])
+    // The two that left are over; the two that were refused ten minutes later are not.
+    await harness.runFor(15 * minute)
+    assert.equal(await post(), countRefused ? 'suppressed' : 'queued')
+    const usage = await harness.done(harness.gateway.gate.usage('default', 'ada'))
+    const everything = usage.find(({ limit }) => limit === 'everything')
+    assert.equal(everything?.used, countRefused ? 0 : 1, 'other limits count what leaves')
+    await harness.check()
+    await harness.stop()
   })
-  const expiring = await harness.post({ expiresAt: harness.start + hour })
-  assert.equal(expiring.status, 'suppressed')
-  assert.equal(expiring.decision.reason, 'over_limit')
-  const items = []
-  for (let index = 0; index < 3; index += 1)
-    items.push(await harness.post({ template: 'new-comment', data: { index } }))
-  await harness.runFor(11 * minute)
-  for (const { id } of items) {
-    const ended = await harness.notification(id)
-    assert.equal(ended.status, 'suppressed')
-    assert.equal(ended.decision.reason, 'over_limit')
-    assert.equal(ended.decision.limit, 'none')
+}
+
+test('what was refused counts after a restart, and a dry run counts nothing', async () => {
+  const file = join(tmpdir(), `refusals-${process.pid}.db`)
+  const first = await createHarness({ policy: policyOf(true), file })
+  const draft = { category: 'security' }
+  for (let count = 0; count < 2; count += 1) assert.equal((await first.post(draft)).status, 'queued')
+  await first.runFor(50 * minute)
+  for (let count = 0; count < 2; count += 1) assert.equal((await first.post(draft)).status, 'suppressed')
+  await first.stop()
+
+  const second = await createHarness({ policy: policyOf(true), file, start: first.start + 65 * minute })
+  const used = async () => {
+    const usage = await second.done(second.gateway.gate.usage('default', 'ada'))
+    return usage.find(({ limit }) => limit === 'codes')?.used
   }
-  assert.equal(harness.sent().length, 0)
-  await harness.check()
+  assert.equal(await used(), 2)
+  const refused = await second.post(draft)
+  assert.equal(refused.status, 'suppressed')
+  assert.equal(await used(), 3)
+  const { to, channel, category, content } = refused
+  const asked = { to, channel, category, priority: 'normal', content, attempts: 0 } as never
+  const caller = { tenant: 'default', module: 'default' } as never
+  const { decision } = await second.done(second.gateway.gate.preview(caller, asked))
+  assert.equal(decision.outcome, 'suppress')
+  assert.equal(await used(), 3, 'a dry run consumes nothing')
+  await second.runFor(hour + minute)
+  assert.equal((await second.post(draft)).status, 'queued', 'who stops trying comes in again')
+  await second.stop()
+  rmSync(file, { force: true })
+})
+
+test('a refusal whose commit fails is not counted', async () => {
+  let fails = false
+  const harness = await createHarness({
+    policy: policyOf(true),
+    wrap: (store) => ({
+      ...store,
+      commit: (change) => (fails ? Promise.reject(new Error('disk')) : store.commit(change)),
+    }),
+  })
+  const draft = { category: 'security' }
+  for (let count = 0; count < 2; count += 1) await harness.post(draft)
+  await harness.runFor(50 * minute)
+  fails = true
+  await assert.rejects(harness.post(draft))
+  fails = false
+  await harness.runFor(15 * minute)
+  assert.equal((await harness.post(draft)).status, 'queued')
   await harness.stop()
+})
+
+test('countRefused belongs to a limit that drops, and is true or false', async () => {
+  for (const wrong of [
+    { over: 'delay', countRefused: true },
+    { over: 'drop', countRefused: 'yes' },
+  ]) {
+    const policy = { version: 1, limits: [{ name: 'codes', for: 'any', max: ['2/h'], ...wrong }] }
+    await assert.rejects(createHarness({ policy }), /limits\[0\]\.countRefused/)
+  }
 })
