@@ -11,10 +11,12 @@ import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { Breaker, type BreakerPolicy } from './breaker.ts'
 import { isFailure, isRecipientFault } from './fault.ts'
 import { LearnedRate } from './learned-rate.ts'
+import { type Lease, lateMsMax } from './lease.ts'
 import { Pacing } from './pacing.ts'
 import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
 import { defaultBlockMs, parseRetryAfter, type RetryAfter } from './retry.ts'
 import { SlicedCount } from './sliced-count.ts'
+import { Way } from './way.ts'
 
 export interface AccountOptions {
   readonly account: Account
@@ -66,6 +68,11 @@ export class PooledAccount {
   readonly #keep: AccountPolicy['keep']
   /** Of its long windows, where it has any. */
   readonly #use: AccountUse | undefined
+  readonly #way: Way
+  /** Calls that have not left yet, in the order of their leases, and those that have and are not answered, in the order
+   * of their leaving: as many as are under way. */
+  readonly #notLeft = new Set<Lease>()
+  readonly #unanswered = new Set<Lease>()
   #rate: RollingRate
   /** What an account without a rate of its own was called in the last second: where a 429 begins to teach. */
   readonly #lately: SlicedCount | undefined
@@ -77,6 +84,7 @@ export class PooledAccount {
     const { windows } = options
     this.#marginMs = options.marginMs ?? policy.marginMs
     this.#rate = createRollingRate(windows, this.#marginMs)
+    this.#way = new Way(this.#marginMs / 4)
     const long = windows.filter(({ windowMs }) => windowMs > shortMs)
     this.#keep = policy.keep
     this.#use =
@@ -111,6 +119,7 @@ export class PooledAccount {
     if (this.inFlight >= places) return undefined
     const from = Math.max(this.breaker.freeAt(now), this.blockedUntil, this.#notBefore)
     if (from === Number.POSITIVE_INFINITY) return undefined
+    if (this.#notLeft.size + this.#unanswered.size > 0) this.#recount(now)
     const share = this.#share(now)
     const possible = this.#rate.freeAt(from, share, kept)
     if (possible > from) this.#pacing?.full(possible)
@@ -156,6 +165,45 @@ export class PooledAccount {
 
   move(takenAt: number, later: number): number {
     return this.#rate.move(takenAt, later)
+  }
+
+  /** A call is about to be made that will tell when it leaves: until then it may leave at any moment. */
+  expect(lease: Lease): void {
+    if (this.options.windows.length > 0) this.#notLeft.add(lease)
+  }
+
+  /** A call has left. */
+  left(lease: Lease): void {
+    if (this.#notLeft.delete(lease)) this.#unanswered.add(lease)
+  }
+
+  /** The call is not made. */
+  forget(lease: Lease): void {
+    this.#notLeft.delete(lease)
+  }
+
+  /** A call is over: by now it has arrived, if it ever left. */
+  answered(lease: Lease, now: number, { outcome }: SendResult): void {
+    this.#notLeft.delete(lease)
+    if (!this.#unanswered.delete(lease)) return
+    this.#count(lease, this.#way.arrivedBy(lease.leftAt!, now))
+    if (outcome !== 'failed' && outcome !== 'unknown') this.#way.sample(now - lease.leftAt!)
+  }
+
+  /** Calls that are held up before they leave, or on their way for longer than usual, count as much later. */
+  #recount(now: number): void {
+    for (const lease of this.#notLeft) if (!this.#count(lease, now)) break
+    for (const lease of this.#unanswered) {
+      if (!this.#count(lease, this.#way.arrivedBy(lease.leftAt!, now))) break
+      if (this.#way.isOver(lease.leftAt!, now)) this.#unanswered.delete(lease)
+    }
+  }
+
+  /** Whether it counts later than before. */
+  #count(lease: Lease, at: number): boolean {
+    if (at - lease.takenAt <= lateMsMax) return false
+    lease.takenAt = this.#rate.move(lease.takenAt, at)
+    return true
   }
 
   /** What a call that took so long came to. */

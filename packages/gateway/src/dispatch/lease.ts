@@ -22,8 +22,10 @@ export class Lease {
   readonly holder: PooledAccount
   readonly givenAt: number
   readonly probe: boolean
-  /** When its call counts in the rate: when it was given, or when it left if that was later. */
+  /** When its call counts in the rate: when it was given, when it left if that was later, or by when it arrived. */
   takenAt: number
+  /** When its call left, where the provider tells it. */
+  leftAt: number | undefined
 
   constructor({ pool, holder, givenAt, takenAt, probe }: LeaseTerms) {
     this.pool = pool
@@ -45,6 +47,8 @@ export class Lease {
   /** The call has left only now: here it counts in the rate. */
   left(now: number): void {
     if (now - this.takenAt > lateMsMax) this.takenAt = this.holder.move(this.takenAt, now)
+    this.leftAt = now
+    this.holder.left(this)
   }
 
   /** What the call came to, and how long it took. */

@@ -172,11 +172,15 @@ export class Pool {
     const probe = account.breaker.begin()
     this.shedding.carried(now, 1)
     this.shedding.take()
-    return new Lease({ pool: this, holder: account, givenAt: now, takenAt, probe })
+    const lease = new Lease({ pool: this, holder: account, givenAt: now, takenAt, probe })
+    if (this.provider.tellsLeaving === true) account.expect(lease)
+    return lease
   }
 
   /** A lease comes back without a call. */
-  undo({ holder, givenAt, takenAt, probe }: Lease): void {
+  undo(lease: Lease): void {
+    const { holder, givenAt, takenAt, probe } = lease
+    holder.forget(lease)
     holder.undo(takenAt)
     if (probe) {
       holder.breaker.abandon()
@@ -188,7 +192,9 @@ export class Pool {
   }
 
   /** What the call of a lease came to, and how long it took. */
-  judge({ holder, givenAt, probe }: Lease, now: number, result: SendResult, tookMs: number): void {
+  judge(lease: Lease, now: number, result: SendResult, tookMs: number): void {
+    const { holder, givenAt, probe } = lease
+    holder.answered(lease, now, result)
     // What the account was refused was not carried; it asks again.
     if (result.outcome === 'rate_limited' && endpointOf(result) === undefined)
       this.shedding.carried(givenAt, -1)

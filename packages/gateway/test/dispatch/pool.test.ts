@@ -19,14 +19,16 @@ const breaker = {
 }
 
 interface Setup extends Partial<PoolOptions> {
+  /** Whether calls say when they leave. */
+  readonly tells?: boolean
   readonly concurrency?: number
 }
 
 /** Its accounts are called a, b, c … and have these rates; '' is none. */
-function poolOf(rates: readonly string[], { concurrency = 1_000, ...more }: Setup = {}): Pool {
+function poolOf(rates: readonly string[], { concurrency = 1_000, tells = false, ...more }: Setup = {}): Pool {
   return new Pool({
     channel: 'email',
-    provider: createScripted(() => delivered).provider,
+    provider: { ...createScripted(() => delivered).provider, tellsLeaving: tells },
     accounts: rates.map((rate, index) => ({
       account: { id: String.fromCharCode(97 + index), options: {} },
       windows: rate === '' ? [] : [parseWindow(rate)],
@@ -84,6 +86,38 @@ describe('a lease', () => {
     lease!.left(start + 200)
     lease!.left(start + 400)
     assert.equal(pool.freeAt(start + 400), start + 1_400)
+  })
+
+  test('keeps its place as long as its call may still be on its way, and counts when it is answered', () => {
+    const pool = poolOf(['1/s'], { tells: true })
+    const [lease] = pool.lease(start, 1)
+    assert.equal(pool.lease(start + second, 1).length, 0, 'it may leave only now')
+    lease!.left(start + second)
+    assert.equal(pool.lease(start + 2 * second, 1).length, 0, 'it may arrive only now')
+    lease!.judge(start + 2_500, delivered, 2_500)
+    lease!.end()
+    assert.equal(pool.lease(start + 3 * second, 1).length, 0)
+    assert.equal(pool.freeAt(start + 3 * second), start + 3_500)
+    const [next] = pool.lease(start + 3_500, 1)
+    next!.left(start + 3_500)
+    next!.judge(start + 3_510, delivered, 10)
+    assert.equal(pool.freeAt(start + 3_510), start + 4_510)
+  })
+
+  test('of an account whose answers take their time costs no places when that is usual', () => {
+    const pool = poolOf(['1/s'], { tells: true })
+    let at = start
+    for (let call = 0; call < 40; call += 1) {
+      const [lease] = pool.lease(at, 1)
+      lease!.left(at)
+      lease!.judge(at + 400, delivered, 400)
+      lease!.end()
+      at = pool.freeAt(at + 400)!
+    }
+    const [lease] = pool.lease(at, 1)
+    lease!.left(at)
+    lease!.judge(at + 400, delivered, 400)
+    assert.equal(pool.freeAt(at + 400), at + second)
   })
 
   test('is exchanged for one of another account, whose place it leaves, or not at all', () => {
