@@ -109,3 +109,37 @@ test('a mail that one relay does not take is carried by the next account, and sa
   assert.equal(taking.mails.length, 4)
   assert.ok(refusing.commands.some((line) => line.startsWith('RCPT')))
 })
+
+test('twelve recipients who greylist leave the account well, and are tried again in minutes', async (t) => {
+  const sink = await createSmtpSink()
+  t.after(() => sink.close())
+  sink.rules = [{ at: 'rcpt', match: '^grey', do: '450 4.7.1 Greylisted, please come back later' }]
+  const { url, post } = await runningGateway(
+    t,
+    `pools: { email: { provider: smtp, accounts: [{ id: a, url: "${sink.url}" }] } }`,
+  )
+  const accept = async (email: string): Promise<string> => {
+    const content = { subject: 's', text: 't' }
+    const message = { recipient: { id: email, email }, channel: 'email', category: 'security', content }
+    return String((await post('/notifications', message)).body.notificationId)
+  }
+  const get = async (path: string) => (await fetch(`${url}/api/v1${path}`)).json()
+  const grey = await Promise.all(
+    Array.from({ length: 12 }, (_, index) => accept(`grey-${index}@example.com`)),
+  )
+  const asked = (): number => sink.commands.filter((line) => line.startsWith('RCPT TO:<grey')).length
+  for (const end = performance.now() + 10_000; asked() < 12 && performance.now() < end; ) await wait(20)
+  await wait(300)
+  const { pools } = (await get('/pools')) as { pools: { channel: string; accounts: { status: string }[] }[] }
+  assert.equal(pools.find(({ channel }) => channel === 'email')!.accounts[0]!.status, 'healthy')
+  for (const id of grey) {
+    const { status, sendAt } = (await get(`/notifications/${id}`)) as { status: string; sendAt: string }
+    assert.equal(status, 'scheduled')
+    assert.ok(Date.parse(sendAt) - Date.now() > 30_000, sendAt)
+  }
+  const other = await accept('ada@example.com')
+  for (const end = performance.now() + 5_000; sink.mails.length < 1 && performance.now() < end; )
+    await wait(20)
+  await wait(200)
+  assert.equal(((await get(`/notifications/${other}`)) as { status: string }).status, 'delivered')
+})
