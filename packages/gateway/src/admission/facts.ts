@@ -76,7 +76,8 @@ export function createFacts(options: FactsOptions) {
     const admissions = await store.admissions({
       tenant: subject.tenant,
       ...(subject.recipient === undefined ? {} : { recipient: subject.recipient }),
-      since: now - windowMs,
+      // Of a tenant only what was accepted since is found: what it delayed may have left, or leave, so much later.
+      since: now - windowMs - (subject.recipient === undefined ? policy.maxDelayMs : 0),
       limit: admissionsMax,
     })
     const entries: Entry[] = []

@@ -169,9 +169,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
   /**
    * A preference has changed: what is not wanted any more ends, and what was to leave in hours that are quiet now is
-   * booked anew for later. What may leave earlier moves up after. Conflicted where it moved on meanwhile.
+   * booked anew for later. What may leave earlier moves up after. Conflicted where it moved on meanwhile: then its place
+   * was given back, and it is booked anew in any case.
    */
-  async function reviewOnce(recorded: Notification): Promise<true | Conflicted> {
+  async function reviewOnce(recorded: Notification, isReleased: boolean): Promise<true | Conflicted> {
     const person = await people.find(recorded.tenant, recorded.to.id)
     const live = ledger.live(recorded.id)
     if (live?.status === 'sending') return true
@@ -181,7 +182,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       notification.status !== 'digesting' && notification.undecided !== true && notification.attempts === 0
     const leavesAt = Math.max(clock.now(), notification.dueAt)
     const isForbidden = holds && hours.reasonAt(notification, person, leavesAt) !== undefined
-    if (!refused && !isForbidden) return true
+    if (!refused && !isForbidden && !(isReleased && holds)) return true
     try {
       const how = { holds: true, ...(refused ? {} : { patient: true, waited: true }) }
       return (await redecide(notification, how)) ? true : conflicted
@@ -193,10 +194,12 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
   async function review(waiting: Notification): Promise<void> {
     let recorded: Notification | undefined = waiting
+    let isReleased = false
     await retryOnConflict(async () => {
       if (recorded === undefined || isFinal(recorded.status) || recorded.status === 'dead') return true
-      const result = await reviewOnce(recorded)
+      const result = await reviewOnce(recorded, isReleased)
       if (result === conflicted) recorded = await store.notification(waiting.tenant, waiting.id)
+      isReleased = result === conflicted
       return result
     })
   }
