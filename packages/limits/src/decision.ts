@@ -39,6 +39,8 @@ export interface Decision {
   readonly held: boolean
   /** Whether it counts as gone, rather than being booked. */
   readonly fired: boolean
+  /** Whether the id had counted before this call and counts now instead: `fire` and `force` move what has gone. */
+  readonly moved: boolean
   /** The instant that is held; else the earliest that everything admits. Infinity where nothing ever will. */
   readonly at: number
   /** `at` − now, at least 0: what a Retry-After says. */
@@ -58,10 +60,12 @@ export interface Decision {
 }
 
 /** All but the rows, for stores that work out everything at once. */
-export interface Facts extends Omit<Decision, 'retryAfterMs' | 'rules' | 'blockedUntil'> {
+export interface Facts extends Omit<Decision, 'retryAfterMs' | 'rules' | 'blockedUntil' | 'moved'> {
   readonly now: number
   /** @defaultValue undefined */
   readonly blockedUntil?: number | undefined
+  /** @defaultValue false */
+  readonly moved?: boolean
 }
 
 /**
@@ -85,6 +89,7 @@ export class Outcome implements Decision {
   readonly allowed: boolean
   readonly held: boolean
   readonly fired: boolean
+  readonly moved: boolean
   readonly at: number
   readonly retryAfterMs: number
   readonly limit: string | undefined
@@ -113,10 +118,12 @@ export class Outcome implements Decision {
     source: Log | Snapshot | readonly RuleRow[],
     length: number,
     blockedUntil?: number,
+    moved = false,
   ) {
     this.allowed = allowed
     this.held = held
     this.fired = fired
+    this.moved = moved
     this.at = at
     this.retryAfterMs = retryAfterMs
     this.limit = limit
@@ -155,6 +162,7 @@ export class Outcome implements Decision {
       allowed,
       held,
       fired,
+      moved,
       at,
       retryAfterMs,
       limit,
@@ -164,7 +172,20 @@ export class Outcome implements Decision {
       evicted,
       rules,
     } = this
-    return { allowed, held, fired, at, retryAfterMs, limit, blockedUntil, firstAt, refusedBy, evicted, rules }
+    return {
+      allowed,
+      held,
+      fired,
+      moved,
+      at,
+      retryAfterMs,
+      limit,
+      blockedUntil,
+      firstAt,
+      refusedBy,
+      evicted,
+      rules,
+    }
   }
 
   /** What console.log shows in Node: the rows too. */
@@ -175,7 +196,7 @@ export class Outcome implements Decision {
 
 /** Makes a decision whose rows are known: the door for stores that get their facts from elsewhere. */
 export function decisionOf(facts: Facts, rows: readonly RuleRow[]): Decision {
-  const { allowed, held, fired, at, now, limit, firstAt, refusedBy, evicted, blockedUntil } = facts
+  const { allowed, held, fired, at, now, limit, firstAt, refusedBy, evicted, blockedUntil, moved } = facts
   const retryAfterMs = at > now ? at - now : 0
   return new Outcome(
     allowed,
@@ -192,6 +213,7 @@ export function decisionOf(facts: Facts, rows: readonly RuleRow[]): Decision {
     rows,
     rowsGiven,
     blockedUntil,
+    moved,
   )
 }
 

@@ -62,7 +62,7 @@ export {
   type SlotStore,
   type TimedGrant,
 } from './slot-leases.ts'
-export type { SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
+export type { ColdStart, SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
 export type {
   BlockChange,
   Decide,

@@ -61,10 +61,14 @@ export interface Limits {
   /**
    * At release: tests the id against what has gone already. Admitted, it counts as gone now; else it is booked anew
    * for `at`. Bookings of others do not block it. An unknown id is tested as a new one; one that has gone already is
-   * taken out and tested again, so that a repetition moves it.
+   * taken out and tested again, and counts once, now: its decision says `moved`. What really leaves twice counts twice
+   * under two ids: `force(subject, 'id#2', rules)` for the repetition.
    */
   fire(subject: string, id: string, rules: readonly Limit[], options?: FireOptions): Promise<Decision>
-  /** Counts now without asking; whoever comes later is limited by it. */
+  /**
+   * Counts now without asking; whoever comes later is limited by it. An id that is known moves to now, and where it
+   * had counted the decision says `moved`: a repetition that shall count besides the first needs an id of its own.
+   */
   force(subject: string, id: string, rules: readonly Limit[], options?: CheckOptions): Promise<Decision>
   /** Gives a place back, gone or booked. Answers whether there was one. */
   cancel(subject: string, id: string): Promise<boolean>

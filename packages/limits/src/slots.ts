@@ -50,6 +50,14 @@ export function ringOf(windowMs: number, slotMs: number): Ring {
   return { width, run: Math.ceil(windowMs / (slotMs * width)) + 1 }
 }
 
+/**
+ * What slots do of which nothing is known, because they are new or were lost: `grant` as if nothing had been granted
+ * before, or `wait`, granting nothing until every window of at most 128 slots (2.56 s at 20 ms) is over. Longer windows
+ * are for whoever has their use on record.
+ */
+export const coldStarts = ['grant', 'wait'] as const
+export type ColdStart = (typeof coldStarts)[number]
+
 /** The tokens of one account under one window. */
 class Tokens {
   sum = 0
@@ -96,12 +104,18 @@ export class SlotShard {
   readonly #slotMs: number
   readonly #accounts = new Map<string, Account>()
   readonly #rings = new Map<number, Ring>()
+  readonly #waits: boolean
   #aheadMicros = 0
   #lastMicros = 0
   #slot = 0
+  /** The slot of the first question, and the first that grants. */
+  #bornSlot: number | undefined
+  #coldUntilSlot = 0
 
-  constructor(slotMs: number) {
+  /** @param waits whether it grants nothing until what was granted before it knew of anything is over */
+  constructor(slotMs: number, waits = false) {
     this.#slotMs = slotMs
+    this.#waits = waits
     this.#slotMicros = slotMs * 1_000
   }
 
@@ -113,14 +127,16 @@ export class SlotShard {
   /** Grants what the windows leave of the slot at hand. `probeMs`: nothing but a probe of what is half open. */
   ask(questions: readonly SlotQuestion[], nowMs: number, probeMs?: number): SlotGrant[] {
     this.#moveTo(Math.floor(nowMs * 1_000))
+    this.#bornSlot ??= this.#slot
     for (const { windows } of questions) for (const { windowMs } of windows) this.#learn(windowMs)
+    const isCold = this.#slot < this.#coldUntilSlot
     return questions.map((question) => {
       const account = this.#account(question.account)
       if (account.block !== undefined && !account.block.halfOpen && nowMs >= account.block.untilMs)
         account.block = undefined
       const { block } = account
       const closed = block !== undefined
-      let want = question.want
+      let want = isCold ? 0 : question.want
       if (closed) {
         const probes = probeMs !== undefined && nowMs >= block.untilMs && nowMs >= block.probeUntilMs
         want = probes ? Math.min(1, want) : 0
@@ -165,6 +181,9 @@ export class SlotShard {
     if (this.#rings.has(windowMs)) return
     const ring = ringOf(windowMs, this.#slotMs)
     this.#rings.set(windowMs, ring)
+    // Long windows are for whoever has them on record; nobody waits an hour.
+    if (this.#waits && ring.width === 1)
+      this.#coldUntilSlot = Math.max(this.#coldUntilSlot, this.#bornSlot! + ring.run)
     for (const { tokens } of this.#accounts.values()) tokens.set(windowMs, new Tokens(ring, this.#slot))
   }
 

@@ -9,6 +9,7 @@ import { exerciseBlocking } from './blocking.ts'
 import { exerciseBooking } from './booking.ts'
 import { exerciseCounting } from './counting.ts'
 import { type Capabilities, type CreateStore, opener } from './fixture.ts'
+import { exerciseRepeating } from './repeating.ts'
 import { exerciseRetention } from './retention.ts'
 import { exerciseUpkeep } from './upkeep.ts'
 
@@ -24,6 +25,7 @@ export function exerciseStore(createStore: CreateStore, capabilities: Capabiliti
     exerciseBooking(open)
     exerciseBatches(open)
     exerciseBlocking(open)
+    exerciseRepeating(open)
     exerciseRetention(open)
     exerciseUpkeep(open, capabilities)
   })

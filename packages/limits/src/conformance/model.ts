@@ -150,6 +150,7 @@ function answer(question: Question, entries: Entries, now: number): Answer {
     {
       allowed: books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow,
       held,
+      moved: countsNow && own?.fired === true,
       fired: held && (countsNow || (repeated ? own.fired : books && terms.firm)),
       at,
       now,

@@ -25,7 +25,7 @@ const looksPerBucket = 2
 
 /** Token buckets in this process, gone when it ends. @throws LimitsError `INVALID_ARGUMENT` */
 export function memoryBuckets(options: MemoryBucketsOptions = {}): BucketStore & { readonly size: number } {
-  const { now = Date.now } = checkOptions(options, 'now')
+  const { now = () => Date.now() } = checkOptions(options, 'now')
   if (typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
   const buckets = new Map<string, KeptBucket>()

@@ -2,7 +2,7 @@
 import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
 import type { SlotStore } from '../slot-leases.ts'
-import { SlotShard } from '../slots.ts'
+import { type ColdStart, coldStarts, SlotShard } from '../slots.ts'
 
 export interface MemorySlotsOptions {
   /**
@@ -11,19 +11,29 @@ export interface MemorySlotsOptions {
    * @defaultValue Date.now for slots, `performance.now` for the ends of leases
    */
   readonly now?: () => number
+  /**
+   * Whether slots that are new grant at once, or `wait` until windows of at most 128 slots are over: a process that
+   * starts again does not know what it granted a moment ago.
+   *
+   * @defaultValue 'grant'
+   */
+  readonly coldStart?: ColdStart
 }
 
 /** Account slots in this process. @throws LimitsError `INVALID_ARGUMENT` */
 export function memorySlots(options: MemorySlotsOptions = {}): SlotStore {
-  const { now } = checkOptions(options, 'now')
+  const { now, coldStart = 'grant' } = checkOptions(options, 'now', 'coldStart')
   if (now !== undefined && typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
-  const clock = now ?? Date.now
+  if (!coldStarts.includes(coldStart))
+    throw new LimitsError('INVALID_ARGUMENT', `coldStart is one of ${coldStarts.join(', ')}`)
+  // Looked up in each call: tests put another Date in its place.
+  const clock = now ?? (() => Date.now())
   const monotonicMs = now ?? (() => performance.now())
   const shards = new Map<number, SlotShard>()
 
   function shardOf(slotMs: number): SlotShard {
-    const shard = shards.get(slotMs) ?? new SlotShard(slotMs)
+    const shard = shards.get(slotMs) ?? new SlotShard(slotMs, coldStart === 'wait')
     shards.set(slotMs, shard)
     return shard
   }

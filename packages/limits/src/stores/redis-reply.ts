@@ -115,6 +115,7 @@ function longDecision({ kind, plan, terms }: Question, reply: Bytes, now: number
     allowed,
     held,
     fired: held && (countsNow || (repeated ? (flags & 2) === 2 : books && terms.firm)),
+    moved: (flags & 8) === 8,
     at,
     now,
     limit: decider === 0 ? undefined : plan.rules[decider - 1]!.limit,

@@ -67,6 +67,7 @@ if entry and not counted then putBack(entry) end
 for index = 1, #evicted do parts[#parts + 1] = '\255' .. evicted[index] .. '\254' end
 if id then setEntry(id, entry) end
 local flags = (repeated and 1 or 0) + (repeated and own.fired and 2 or 0) + (booked and 4 or 0)
+  + (countsNow and own and own.fired and 8 or 0)
 if writes then writeState() end
 return 'r' .. now6 .. pack('>I7', at) .. done .. pack('>I1I2I7', flags, deciding, blockedUntil) .. table.concat(parts)
 end)()

@@ -9,8 +9,8 @@ export const scriptParts = [
   'redis-decide.lua',
   'redis-rows.lua',
 ] as const
-export const scriptSha = '28f7a3cb4687ac486d158b02b51eedeb9b1814ab'
-export const script = `local dg,G,m=ARGV[1],ARGV[2],nil
+export const scriptSha = 'ae952adc868739ea27c7a441cb7a2c15f7e6b843'
+export const script = `local dg,H,m=ARGV[1],ARGV[2],nil
 local p,f,E,t=string.byte,string.sub,struct.pack,struct.unpack
 local i,bt=ARGV[5],(ARGV[8]or 8192)+0
 if i==''or not i then
@@ -24,67 +24,67 @@ local aM=E('>I6',i)
 local M,cz,cA,cB,ch=p(dg,1,5)
 if ch==126 then
 ch=nil
-local bI=(function()
-local aN,B,O=KEYS[1],ARGV[3],#G
+local bJ=(function()
+local aN,B,O=KEYS[1],ARGV[3],#H
 local aB=redis.pcall('STRLEN',aN)
 if type(aB)=='table'or aB<=bt or O==12 then return end
-local T,y,U=redis.call('GETRANGE',aN,0,O-1),ARGV[4]+0,G
-if T~=G then
-if p(T)~=65 or f(T,10)~=f(G,10)then return end
+local T,y,U=redis.call('GETRANGE',aN,0,O-1),ARGV[4]+0,H
+if T~=H then
+if p(T)~=65 or f(T,10)~=f(H,10)then return end
 local aX,aY,aZ,ba,bb,bc,bd,be=p(T,2,9)
-local aa,ab,ac,bf,bg,bJ,bK,bL=p(G,2,9)
+local aa,ab,ac,bf,bg,bK,bL,bM=p(H,2,9)
 local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
-local D=(((bf*128+bg)*128+bJ)*128+bK)*128+bL
+local D=(((bf*128+bg)*128+bK)*128+bL)*128+bM
 local dV=(aa*128+ab)*128+ac>(aX*128+aY)*128+aZ
-U='A'..f(dV and G or T,2,4)..f(D>aw and G or T,5)
+U='A'..f(dV and H or T,2,4)..f(D>aw and H or T,5)
 if aw>y then y=aw end
 end
-local v,u,bM=(aB-O)/6,(cz*128+cA)*128+cB,p(B)
+local v,u,bN=(aB-O)/6,(cz*128+cA)*128+cB,p(B)
 local function W(c)
 local g=O+6*c-6
 return(t('>I6',redis.call('GETRANGE',aN,g,g+5)))
 end
 local A=W(v)
-if A>i or bM==49 then return end
-local r,bN,e=5+8*((p(B,2)*128+p(B,3))*128+p(B,4)),{},i
+if A>i or bN==49 then return end
+local r,bO,e=5+8*((p(B,2)*128+p(B,3))*128+p(B,4)),{},i
 local bu=(p(B,r)*128+p(B,r+1))*128+p(B,r+2)
 for c=1,bu do
 local g=r+6+12*(c-1)
-local aa,ab,ac,bO,bP,bQ,cC,cD,ad=p(B,g,g+8)
-local dj,D=(aa*128+ab)*128+ac,(((bO*128+bP)*128+bQ)*128+cC)*128+cD
+local aa,ab,ac,bP,bQ,bR,cC,cD,ad=p(B,g,g+8)
+local dj,D=(aa*128+ab)*128+ac,(((bP*128+bQ)*128+bR)*128+cC)*128+cD
 local bh=ad>=2 and 9e15 or dj
-local K,ax=bh-u+1,i
-if K<1 then
+local L,ax=bh-u+1,i
+if L<1 then
 ax=9e15
-elseif K<=v then
-ax=W(v-K+1)+D
+elseif L<=v then
+ax=W(v-L+1)+D
 end
 if ax>e then e=ax end
-bN[c]={max=bh,written=dj,window=D,free=ax}
+bO[c]={max=bh,written=dj,window=D,free=ax}
 end
 local bv=e<=i
 local V=bv and M==116
-if not bv and M==116 and bM~=48 then return end
+if not bv and M==116 and bN~=48 then return end
 local aC,X={},V and u or 0
 local bi,j=0,{}
 for c=1,bu do
-local k=bN[c]
+local k=bO[c]
 local D,bh=k.window,k.max
 local al=aC[D]
 if not al then
-local q,H,o=0,v,i-D
+local q,I,o=0,v,i-D
 if A<=o then q=v end
-while q<H and H-q>48 do
-local ae=q+H
+while q<I and I-q>48 do
+local ae=q+I
 local N=(ae-ae%2)/2
-if W(N+1)<=o then q=N+1 else H=N end
+if W(N+1)<=o then q=N+1 else I=N end
 end
-if q<H then
-local h,R=redis.call('GETRANGE',aN,O+6*q,O+6*H-1),q
-while q<H do
-local ae=q+H
+if q<I then
+local h,R=redis.call('GETRANGE',aN,O+6*q,O+6*I-1),q
+while q<I do
+local ae=q+I
 local N=(ae-ae%2)/2
-if t('>I6',h,6*(N-R)+1)<=o then q=N+1 else H=N end
+if t('>I6',h,6*(N-R)+1)<=o then q=N+1 else I=N end
 end
 end
 al,aC[D]=q,q
@@ -113,50 +113,50 @@ end
 return'r'..aM..E('>I7',e)..(V and'1'or'0')..E('>I1I2I7',0,bi,0)
 ..table.concat(j)
 end)()
-if bI then return bI end
+if bJ then return bJ end
 end
 m=redis.pcall('GET',KEYS[1])
 local ah=type(m)=='table'
 if ah then
 if not string.find(m.err,'WRONGTYPE',1,true)then return m end
 elseif(M==116 or M==99)and not ch and not(m and#m>bt)then
-local B,O,R,y=ARGV[3],#G,m,ARGV[4]+0
+local B,O,R,y=ARGV[3],#H,m,ARGV[4]+0
 if O==12 then
 R=nil
 elseif not m then
-R=G
-elseif f(m,1,O)~=G then
+R=H
+elseif f(m,1,O)~=H then
 R=nil
-if p(m)==65 and f(m,10,O)==f(G,10)then
+if p(m)==65 and f(m,10,O)==f(H,10)then
 local aX,aY,aZ,ba,bb,bc,bd,be=p(m,2,9)
-local aa,ab,ac,bf,bg,bJ,bK,bL=p(G,2,9)
+local aa,ab,ac,bf,bg,bK,bL,bM=p(H,2,9)
 local x,cF=(aX*128+aY)*128+aZ,(aa*128+ab)*128+ac
 local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
-local D=(((bf*128+bg)*128+bJ)*128+bK)*128+bL
-R='A'..f(cF>x and G or m,2,4)..f(D>aw and G or m,5,9)
+local D=(((bf*128+bg)*128+bK)*128+bL)*128+bM
+R='A'..f(cF>x and H or m,2,4)..f(D>aw and H or m,5,9)
 ..f(m,10)
 if aw>y then y=aw end
 end
 end
-local bM,cG,cH,cI=p(B,1,4)
-if R and bM~=49 then
+local bN,cG,cH,cI=p(B,1,4)
+if R and bN~=49 then
 local u=(cz*128+cA)*128+cB
 local aB=#R
 local v,A,e=(aB-O)/6,0,i
 if v>0 then A=t('>I6',R,aB-5)end
 for r=5,8*((cG*128+cH)*128+cI),8 do
 local aa,ab,ac,cJ,cK,cL,cM,cN=p(B,r,r+7)
-local K=(aa*128+ab)*128+ac-u+1
-if K>v then break end
-if K<1 then
+local L=(aa*128+ab)*128+ac-u+1
+if L>v then break end
+if L<1 then
 e=9e15
 break
 end
 local D=(((cJ*128+cK)*128+cL)*128+cM)*128+cN
-local ax=(K==1 and A or(t('>I6',R,aB-6*K+1)))+D
+local ax=(L==1 and A or(t('>I6',R,aB-6*L+1)))+D
 if ax>e then e=ax end
 end
-if A>i or e>i and M==116 and bM~=48 then
+if A>i or e>i and M==116 and bN~=48 then
 e=nil
 elseif e>i or M==99 then
 return'q'..aM..E('>I7',e)..'0'..(m or'')
@@ -189,19 +189,19 @@ bl=math.floor(bl/128)
 end
 return h
 end
-local bI=not ah and(function()
-local B,O,l=ARGV[3],#G,ARGV[6]
+local bJ=not ah and(function()
+local B,O,l=ARGV[3],#H,ARGV[6]
 if l==''then l=nil end
-local bm,bR,aD=M==116,M==114,M==102
-if not(bm or bR or aD or M==99)or O==12 or p(B)~=48 then return end
-local U,aE,aF,v,aq=G,'\\0\\0','\\0\\1',0,0
+local bm,bS,aD=M==116,M==114,M==102
+if not(bm or bS or aD or M==99)or O==12 or p(B)~=48 then return end
+local U,aE,aF,v,aq=H,'\\0\\0','\\0\\1',0,0
 local V,C,x,ar,T='','','',m or'',nil
 if m then
 local bw,Q=p(m),nil
-if bw==65 and f(m,10,O)==f(G,10)then
+if bw==65 and f(m,10,O)==f(H,10)then
 T,V=f(m,2,9),f(m,O+1)
 v=#V/6
-elseif f(m,1,4)=='B\\0\\0\\1'and f(m,16,O+6)==f(G,10)then
+elseif f(m,1,4)=='B\\0\\0\\1'and f(m,16,O+6)==f(H,10)then
 T,aF,aE=f(m,8,15),f(m,5,6),f(m,O+7,O+8)
 v,aq=t('>I4I4',m,O+9)
 Q=O+16+6*v
@@ -218,13 +218,13 @@ local ba,bb,bc,bd,be,dW,dX=p(x,as+1,as+7)
 if((((((ba*128+bb)*128+bc)*128+bd)*128+be)*128+dW)*128+dX)>i then return end
 end
 if v>0 and t('>I6',V,6*v-5)>i then return end
-local aR,bS,q,aj=1e18,false,false,nil
+local aR,bT,q,aj=1e18,false,false,nil
 local ao=ARGV[7]
 if ao and ao~=''then
 local dY,dZ,ea,eb,ec,ed,ee,ef,eg,eh,ei,ej,ek,el,ad=p(ao,1,15)
 if((((((dY*128+dZ)*128+ea)*128+eb)*128+ec)*128+ed)*128+ee)>i then return end
 aR=(((((ef*128+eg)*128+eh)*128+ei)*128+ej)*128+ek)*128+el
-bS,q=ad%2==1,ad%4>=2
+bT,q=ad%2==1,ad%4>=2
 if#ao>15 then
 aj=cjson.decode(f(ao,16))
 for c=1,#aj,3 do
@@ -232,18 +232,18 @@ if aj[c]<=i and i<aj[c+1]then return end
 end
 end
 end
-local u,L,w,A=(cz*128+cA)*128+cB,'',nil,nil
+local u,F,w,A=(cz*128+cA)*128+cB,'',nil,nil
 if l then
-L='\\255'..l..'\\254'
-w,A=string.find(x,L,1,true)
+F='\\255'..l..'\\254'
+w,A=string.find(x,F,1,true)
 end
 if u>4 and M~=99 then return end
 if aD then
 if not w then return end
-local aX,aY,aZ,em,en,eo,ep,bO,bP,bQ,ad,bf,bg=p(x,A+1,A+13)
+local aX,aY,aZ,em,en,eo,ep,bP,bQ,bR,ad,bf,bg=p(x,A+1,A+13)
 if ad%2==1 or bf~=0 or bg~=1 then return end
 local e=(((((aX*128+aY)*128+aZ)*128+em)*128+en)*128+eo)*128+ep
-u=(bO*128+bP)*128+bQ
+u=(bP*128+bQ)*128+bR
 local ci,g=E('>I6',e),0
 repeat g=string.find(C,ci,g+1,true)until not g or g%6==1
 if not g then return end
@@ -256,27 +256,27 @@ end
 local e,cG,cH,cI=i,p(B,2,4)
 for r=5,8*((cG*128+cH)*128+cI),8 do
 local aa,ab,ac,cJ,cK,cL,cM,cN=p(B,r,r+7)
-local K=(aa*128+ab)*128+ac-u+1
-if K<1 then return end
-if K>v then break end
-local ax=t('>I6',V,6*(v-K)+1)+(((cJ*128+cK)*128+cL)*128+cM)*128+cN
+local L=(aa*128+ab)*128+ac-u+1
+if L<1 then return end
+if L>v then break end
+local ax=t('>I6',V,6*(v-L)+1)+(((cJ*128+cK)*128+cL)*128+cM)*128+cN
 if ax>e then e=ax end
 end
 local bn='1'
-if e>i and bR or aD and e>i then
+if e>i and bS or aD and e>i then
 if aj or aq>0 or ch==42 then return end
 bn='2'
-elseif bR then
+elseif bS then
 bn='2'
 elseif e>i or not bm and not aD then
 bn='0'
 end
-if bR and e-i>aR then bn='0'end
+if bS and e-i>aR then bn='0'end
 local dn='g'..aM..E('>I7',e)..bn..ar
 if bn=='0'then return dn end
 local y,ci=ARGV[4]+0,E('>I6',e)
 local X=u==1 and ci or string.rep(ci,u)
-local az=bS or not bR and bn=='1'
+local az=bT or not bS and bn=='1'
 if az then
 V,v=V..X,v+u
 else
@@ -284,22 +284,22 @@ C,aq=X,u
 if y<2678400000 then y=2678400000 end
 end
 if aq>0 and az and y<2678400000 then y=2678400000 end
-U=f(G,2)
-if T and T~=f(G,2,9)then
+U=f(H,2)
+if T and T~=f(H,2,9)then
 local aX,aY,aZ,ba,bb,bc,bd,be=p(T,1,8)
-local aa,ab,ac,bf,bg,bJ,bK,bL=p(G,2,9)
+local aa,ab,ac,bf,bg,bK,bL,bM=p(H,2,9)
 local bj,cF=(aX*128+aY)*128+aZ,(aa*128+ab)*128+ac
 local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
-local D=(((bf*128+bg)*128+bJ)*128+bK)*128+bL
-U=f(cF>bj and G or' '..T,2,4)..f(D>aw and G or' '..T,5,9)
-..f(G,10)
+local D=(((bf*128+bg)*128+bK)*128+bL)*128+bM
+U=f(cF>bj and H or' '..T,2,4)..f(D>aw and H or' '..T,5,9)
+..f(H,10)
 if aw>y then y=aw end
 end
 local eq,er,es=p(U,1,3)
 if v>2*((eq*128+er)*128+es)then return end
 local d=''
 if l then
-d=L..ay(e,7)..ay(u,3)..string.char((az and 1 or 0)+(q and 2 or 0))..'\\0\\1'
+d=F..ay(e,7)..ay(u,3)..string.char((az and 1 or 0)+(q and 2 or 0))..'\\0\\1'
 ..ay(t('>I2',aE),2)
 end
 local bk='B\\0\\0\\1'..aF..'L'..U..aE..E('>I4I4',v,aq)..V..C..x..d
@@ -312,7 +312,7 @@ end
 redis.call('SET',KEYS[1],bk,'PX',math.ceil(cO-i+y+y/32))
 return dn
 end)()
-if bI then return bI end
+if bJ then return bJ end
 return(function()
 local aS,dq=9e15,281474976710655
 local dr,cj,Y,et=86400000,31*86400000,math.ceil(bt/64),4
@@ -330,21 +330,21 @@ return a
 end
 local function cP(a,c)
 local R=t('>I6',a.s)
-local q,H=0,(#a.s-6)/12-1
-while q<H do
-local ae=q+H
+local q,I=0,(#a.s-6)/12-1
+while q<I do
+local ae=q+I
 local N=(ae-ae%2)/2
-if t('>I6',a.s,12*N+13)-R<c then q=N+1 else H=N end
+if t('>I6',a.s,12*N+13)-R<c then q=N+1 else I=N end
 end
 local e,aG=t('>I6I6',a.s,12*q+7)
 return e,aG-R
 end
 local function dv(a,o)
-local q,H=0,(#a.s-6)/12
-while q<H do
-local ae=q+H
+local q,I=0,(#a.s-6)/12
+while q<I do
+local ae=q+I
 local N=(ae-ae%2)/2
-if t('>I6',a.s,12*N+7)<=o then q=N+1 else H=N end
+if t('>I6',a.s,12*N+7)<=o then q=N+1 else I=N end
 end
 return q
 end
@@ -358,8 +358,8 @@ return h
 end
 local function W(a,c)
 if a.runs then return(cP(a,c))end
-local bT=c-a.old
-if bT>0 then return(t('>I6',a.s,6*bT-5))end
+local bU=c-a.old
+if bU>0 then return(t('>I6',a.s,6*bU-5))end
 local bx=(c-1)%Y
 return(t('>I6',dw(a,(c-1-bx)/Y),6*bx+1))
 end
@@ -373,8 +373,8 @@ if a.runs and a.n>0 then return(t('>I6',a.s,7))end
 return a.n>0 and(t('>I6',a.s))or nil
 end
 local function ag(a,o)
-local q,H=0,a.n
-if H==0 or W(a,H)<=o then return H end
+local q,I=0,a.n
+if I==0 or W(a,I)<=o then return I end
 local V=a.counts[o]
 if V then return V end
 if a.runs then
@@ -392,19 +392,19 @@ if g==0 then
 a.counts[o]=0
 return 0
 end
-q,H=Y*(g-1)+1,Y*g
+q,I=Y*(g-1)+1,Y*g
 else
 q=a.old
 end
-while q<H do
-local ae=q+H
+while q<I do
+local ae=q+I
 local N=(ae-ae%2)/2
-if W(a,N+1)<=o then q=N+1 else H=N end
+if W(a,N+1)<=o then q=N+1 else I=N end
 end
 a.counts[o]=q
 return q
 end
-local function bU(a)
+local function bV(a)
 local j={}
 for c=0,a.old/Y-1 do
 j[#j+1]=dw(a,c)
@@ -414,9 +414,9 @@ j[#j+1]=a.s
 a.first,a.old,a.directory,a.cache=a.first+a.old/Y,0,'',{}
 a.s=table.concat(j)
 end
-local function bV(a)
+local function bW(a)
 if a.runs then return end
-if a.old>0 then bU(a)end
+if a.old>0 then bV(a)end
 local j,A={E('>I6',0)},nil
 for c=1,a.n do
 local e=f(a.s,6*c-5,6*c)
@@ -451,16 +451,16 @@ end
 a.s,a.n,a.counts=aJ..eu(f(a.s,g),aI),a.n+aI,{}
 end
 local function dy(a,e,u)
-if u>et then bV(a)end
+if u>et then bW(a)end
 if a.runs then return cQ(a,e,u)end
 local c,X=ag(a,e),E('>I6',e)
 if u>1 then X=string.rep(X,u)end
 if c==a.n then
 a.s=a.s..X
 else
-if c<a.old then bU(a)end
-local bT=6*(c-a.old)
-a.s,a.counts=f(a.s,1,bT)..X..f(a.s,bT+1),{}
+if c<a.old then bV(a)end
+local bU=6*(c-a.old)
+a.s,a.counts=f(a.s,1,bU)..X..f(a.s,bU+1),{}
 end
 a.n=a.n+u
 end
@@ -470,7 +470,7 @@ local A=ag(a,e)
 local w=A
 while w>0 and A-w<u and W(a,w)==e do w=w-1 end
 if w==A then return end
-if w<a.old then bU(a)end
+if w<a.old then bV(a)end
 a.s=f(a.s,1,6*(w-a.old))..f(a.s,6*(A-a.old)+1)
 a.n,a.counts=a.n-(A-w),{}
 end
@@ -493,43 +493,43 @@ end
 if a.old==0 then a.s,a.n=f(a.s,6*v+1),a.n-v end
 end
 local function cl(a)
-if a.old>0 then bU(a)end
+if a.old>0 then bV(a)end
 return bo(a.s,a.runs)
 end
 local function dz(b)
 local Z,an=b.fired,b.booked
 if an.n==0 then return Z end
 if Z.runs or an.runs then
-local I,S=cl(Z),cl(an)
-bV(I)
-bV(S)
+local J,S=cl(Z),cl(an)
+bW(J)
+bW(S)
 local ar=t('>I6',S.s)
 for g=7,#S.s,12 do
 local e,aG=t('>I6I6',S.s,g)
-cQ(I,e,aG-ar)
+cQ(J,e,aG-ar)
 ar=aG
 end
-return I
+return J
 end
-local I={s=Z.s,n=Z.n,old=Z.old,first=Z.first,field=Z.field,cache=Z.cache}
-I.directory,I.gone,I.counts=Z.directory,{},{}
+local J={s=Z.s,n=Z.n,old=Z.old,first=Z.first,field=Z.field,cache=Z.cache}
+J.directory,J.gone,J.counts=Z.directory,{},{}
 local aJ=ag(Z,(t('>I6',an.s)))
-if aJ<I.old then bU(I)end
-local g,j=6*(aJ-I.old)+1,{f(I.s,1,6*(aJ-I.old))}
-if g<=#I.s then
+if aJ<J.old then bV(J)end
+local g,j=6*(aJ-J.old)+1,{f(J.s,1,6*(aJ-J.old))}
+if g<=#J.s then
 for c=1,an.n do
 local o,aH=W(an,c),g
-while aH<=#I.s and t('>I6',I.s,aH)<=o do aH=aH+6 end
-j[#j+1]=f(I.s,g,aH-1)
+while aH<=#J.s and t('>I6',J.s,aH)<=o do aH=aH+6 end
+j[#j+1]=f(J.s,g,aH-1)
 j[#j+1]=f(an.s,6*c-5,6*c)
 g=aH
 end
-j[#j+1]=f(I.s,g)
+j[#j+1]=f(J.s,g)
 else
 j[2]=an.s
 end
-I.s,I.n=table.concat(j),Z.n+an.n
-return I
+J.s,J.n=table.concat(j),Z.n+an.n
+return J
 end
 local function cm(d)
 for z,b in ipairs(d.lanes)do ev(d.fired and b.fired or b.booked,d.at,d.weight)end
@@ -537,8 +537,8 @@ end
 local function by(d)
 for z,b in ipairs(d.lanes)do dy(d.fired and b.fired or b.booked,d.at,d.weight)end
 end
-local function bW(bN,ew)
-for c=1,#bN do if bN[c]==ew then return true end end
+local function bX(bO,ew)
+for c=1,#bO do if bO[c]==ew then return true end end
 return false
 end
 local function dA(h)
@@ -647,16 +647,16 @@ for l,h in string.gmatch(x,'\\255([^\\254]*)\\254([^\\255]*)')do dD(l,h)end
 end
 end
 local function cU(ap)
-local bp,cq,bX={},{},{}
+local bp,cq,bY={},{},{}
 for z,ak in ipairs(ap)do
 local bC
-for z,b in ipairs(af)do if bW(dB(b),ak)then bC=b end end
+for z,b in ipairs(af)do if bX(dB(b),ak)then bC=b end end
 if not bC then
 cq[#cq+1]=ak
-elseif bX[bC]then
-table.insert(bX[bC],ak)
+elseif bY[bC]then
+table.insert(bY[bC],ak)
 else
-bX[bC]={ak}
+bY[bC]={ak}
 bp[#bp+1]=bC
 end
 end
@@ -665,15 +665,15 @@ b.number,aF=aF,(aF+1)%16384
 af[#af+1]=b
 end
 for c,b in ipairs(bp)do
-if#bX[b]<#b.names then
+if#bY[b]<#b.names then
 bB()
-local bD={names=bX[b],retained=b.retained,longest=b.longest}
+local bD={names=bY[b],retained=b.retained,longest=b.longest}
 bD.fired,bD.booked=cl(b.fired),cl(b.booked)
 local bx={}
-for z,ak in ipairs(b.names)do if not bW(bD.names,ak)then bx[#bx+1]=ak end end
+for z,ak in ipairs(b.names)do if not bX(bD.names,ak)then bx[#bx+1]=ak end end
 b.names,b.text=bx,nil
 for l,d in pairs(P)do
-if d and bW(d.lanes,b)then
+if d and bX(d.lanes,b)then
 table.insert(d.lanes,bD)
 d.homes,aT[l]=#d.lanes,true
 end
@@ -696,9 +696,9 @@ for c=1,bu do
 local b,g=cT(bE,r)
 local aE,w,dF,az,au,e=t('>I2I4I4I4I4',bE,g)
 r=dC(b,bE,e,az,au,p(bE,r)==82)
-local F,dG=b.fired,dF*Y
-F.n,F.old,F.first,F.cache,F.gone=F.n+dG,dG,w,{},{}
-F.field,F.directory,b.number='f'..aE..':',dF==0 and''or nil,aE
+local G,dG=b.fired,dF*Y
+G.n,G.old,G.first,G.cache,G.gone=G.n+dG,dG,w,{},{}
+G.field,G.directory,b.number='f'..aE..':',dF==0 and''or nil,aE
 af[c]=b
 end
 end
@@ -717,10 +717,10 @@ end
 end
 end
 local function cr(b)
-local F,C=b.fired,b.booked
-if not F.runs and not C.runs then return'L'end
-bV(F)
-bV(C)
+local G,C=b.fired,b.booked
+if not G.runs and not C.runs then return'L'end
+bW(G)
+bW(C)
 return'R'
 end
 local function cs(a)
@@ -735,27 +735,27 @@ ap=table.concat(h)
 end
 return bw..ay(b.retained,3)..ay(b.longest,5)..ay(#ap,3)..ap
 end
-local function bY(d)
-local dJ,J={},0
+local function bZ(d)
+local dJ,K={},0
 for z,b in ipairs(d.lanes)do
 if not b.gone then
-J=J+1
-dJ[J]=ay(b.number,2)
+K=K+1
+dJ[K]=ay(b.number,2)
 end
 end
 local ad=string.char((d.fired and 1 or 0)+(d.low and 2 or 0))
-return ay(d.at,7)..ay(d.weight,3)..ad..ay(J,2)..table.concat(dJ)
+return ay(d.at,7)..ay(d.weight,3)..ad..ay(K,2)..table.concat(dJ)
 end
 local function ez(bq)
 local eA,j=#x,{}
 for l in pairs(aT)do
-local L='\\255'..l..'\\254'
+local F='\\255'..l..'\\254'
 if T[l]and not bq then
-local g,Q=string.find(x,L,1,true)
+local g,Q=string.find(x,F,1,true)
 Q=string.find(x,'\\255',Q,true)or#x+1
 x=f(x,1,g-1)..f(x,Q)
 end
-if P[l]then j[#j+1]=L..bY(P[l])end
+if P[l]then j[#j+1]=F..bZ(P[l])end
 end
 x=x..table.concat(j)
 if x~=''and(dt or math.floor(#x/2048)>math.floor(eA/2048))then
@@ -797,22 +797,22 @@ elseif g>1 or#a.gone>0 then
 redis.call('HSET',KEYS[1],a.field,a.directory)
 end
 end
-local function eD(J)
-local j,dK={E('>cI3I2','H',#J,aF)},false
-for z,b in ipairs(J)do cr(b)end
+local function eD(K)
+local j,dK={E('>cI3I2','H',#K,aF)},false
+for z,b in ipairs(K)do cr(b)end
 for z,b in ipairs(af)do if b.gone or b.fired.n>0 then eC(b)end end
-for z,b in ipairs(J)do
-local F,C=b.fired,b.booked
+for z,b in ipairs(K)do
+local G,C=b.fired,b.booked
 j[#j+1]=cV(cr(b),b)
 j[#j+1]=
-E('>I2I4I4I4I4',b.number,F.first,F.old/Y,cs(F),cs(C))
-j[#j+1]=F.s
+E('>I2I4I4I4I4',b.number,G.first,G.old/Y,cs(G),cs(C))
+j[#j+1]=G.s
 j[#j+1]=C.s
 end
 redis.call('HSET',KEYS[1],'m',table.concat(j))
 for l in pairs(aT)do
 if P[l]then
-redis.call('HSET',KEYS[1],'i'..l,bY(P[l]))
+redis.call('HSET',KEYS[1],'i'..l,bZ(P[l]))
 dK=true
 else
 redis.call('HDEL',KEYS[1],'i'..l)
@@ -820,14 +820,14 @@ end
 end
 if dK then eB()end
 end
-local function eE(J,bF)
+local function eE(K,bF)
 local j={}
-if#J==1 and x==''and not bF and cr(J[1])=='L'then
-j[1],j[2]=cV('A',J[1]),J[1].fired.s
+if#K==1 and x==''and not bF and cr(K[1])=='L'then
+j[1],j[2]=cV('A',K[1]),K[1].fired.s
 else
 local dL='B'
 j[1]=''
-for z,b in ipairs(J)do
+for z,b in ipairs(K)do
 local bw=cr(b)
 if bw=='R'then dL='C'end
 j[#j+1]=cV(bw,b)
@@ -835,37 +835,37 @@ j[#j+1]=E('>I2I4I4',b.number,cs(b.fired),cs(b.booked))
 j[#j+1]=b.fired.s
 j[#j+1]=b.booked.s
 end
-j[1]=E('>cI3I2',dL,#J,aF)
+j[1]=E('>cI3I2',dL,#K,aF)
 j[#j+1]=x
 end
 return table.concat(j)
 end
-local function eF(J)
+local function eF(K)
 local cW=0
-for z,b in ipairs(J)do
+for z,b in ipairs(K)do
 if b.fired.old>0 then return false end
 cW=cW+#b.fired.s+#b.booked.s
 end
 return cW<bt/2 and redis.call('HLEN',KEYS[1])<=24
 end
-local function bZ()
+local function ca()
 local y=ARGV[4]+0
 dI(y)
-local J,bF,aL={},false,i
+local K,bF,aL={},false,i
 for z,b in ipairs(af)do
-local F,C=b.fired,b.booked
-if F.n+C.n>0 then
-J[#J+1]=b
+local G,C=b.fired,b.booked
+if G.n+C.n>0 then
+K[#K+1]=b
 bF=bF or C.n>0
 y=dH(b,y)
-aL=math.max(aL,F.n>0 and W(F,F.n)or 0,C.n>0 and W(C,C.n)or 0)
+aL=math.max(aL,G.n>0 and W(G,G.n)or 0,C.n>0 and W(C,C.n)or 0)
 else
 b.gone=true
 end
 end
 local as=bz('')
 if as then aL=math.max(aL,as.at)end
-local cX=#J==0 or as
+local cX=#K==0 or as
 for l in pairs(aT)do
 if P[l]then
 aL=math.max(aL,P[l].at)
@@ -875,7 +875,7 @@ end
 local bq=ah
 if bF then y=math.max(y,cj)elseif cX then y=math.max(y,dr)end
 local dM=math.ceil(aL-i+y+y/32)
-if ah and eF(J)then
+if ah and eF(K)then
 bB()
 for l,d in pairs(P)do aT[l]=d and true or nil end
 redis.call('DEL',KEYS[1])
@@ -883,11 +883,11 @@ ah=false
 end
 if not ah then
 ez(bq)
-if#J==0 and x==''then
+if#K==0 and x==''then
 if m and not bq then redis.call('DEL',KEYS[1])end
 return
 end
-local h=eE(J,bF)
+local h=eE(K,bF)
 if#h<=bt then
 redis.call('SET',KEYS[1],h,'PX',dM)
 return
@@ -897,7 +897,7 @@ for l,d in pairs(P)do aT[l]=d and true or nil end
 if m and not bq then redis.call('DEL',KEYS[1])end
 ah=true
 end
-eD(J)
+eD(K)
 redis.call('PEXPIRE',KEYS[1],dM)
 end
 if M==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end
@@ -919,7 +919,7 @@ local d=bz(l)
 if not d then return'0'end
 cm(d)
 bA(l,nil)
-bZ()
+ca()
 return'1'
 end
 if M==115 then
@@ -930,41 +930,41 @@ by(d)
 bA(S[1],d)
 end
 end
-bZ()
+ca()
 return'1'
 end
 if M==98 then
 local ar,cY=bz(''),ARGV[7]+0
 bA('',cY>0 and{at=i+cY,weight=1,fired=true,low=false,lanes={}}or nil)
-bZ()
+ca()
 return(ar and ar.at>i and'1'or'0')..E('>I7',i+cY)
 end
-local ca,B,aU=ARGV[3],{},{}
-local r=5+8*am(ca,2,3)
-for c=1,am(ca,r,3)do
+local cb,B,aU=ARGV[3],{},{}
+local r=5+8*am(cb,2,3)
+for c=1,am(cb,r,3)do
 local g=r+3+12*(c-1)
-local eH,eI,eJ,aa,ab,ac,bO,bP,bQ,cC,cD,ad=p(ca,g,g+11)
+local eH,eI,eJ,aa,ab,ac,bP,bQ,bR,cC,cD,ad=p(cb,g,g+11)
 local k={stream=(eH*128+eI)*128+eJ+1,written=(aa*128+ab)*128+ac}
 k.max=ad>=2 and aS or k.written
-k.window,k.refuse=(((bO*128+bP)*128+bQ)*128+cC)*128+cD,ad%2==1
+k.window,k.refuse=(((bP*128+bQ)*128+bR)*128+cC)*128+cD,ad%2==1
 B[c]=k
 end
 r=r+3+12*#B
-for c=1,am(ca,r,3)do aU[c]=am(ca,r+3*c,3)+1 end
+for c=1,am(cb,r,3)do aU[c]=am(cb,r+3*c,3)+1 end
 local bG,aO=af,{}
-local h=f(G,13)
+local h=f(H,13)
 if#af==1 and af[1].text==h and#aU==0 then
 for c=1,#B do aO[B[c].stream]=af[1]end
 else
 local ct=dA(h)
 if#aU>0 and#aU<#ct then
 local ap={}
-for c,cb in ipairs(aU)do ap[c]=ct[cb]end
+for c,cc in ipairs(aU)do ap[c]=ct[cc]end
 cU(ap)
 end
 bG=cU(ct)
 for c,ak in ipairs(ct)do
-for z,b in ipairs(bG)do if bW(dB(b),ak)then aO[c]=b end end
+for z,b in ipairs(bG)do if bX(dB(b),ak)then aO[c]=b end end
 end
 end
 for z,k in ipairs(B)do
@@ -972,19 +972,19 @@ local b=aO[k.stream]
 if k.window>b.longest then b.longest=k.window end
 if 2*k.written>b.retained then b.retained=2*k.written end
 end
-local dN,aR,cu,bS,aj=0,2e16,0,false,{}
+local dN,aR,cu,bT,aj=0,2e16,0,false,{}
 local ao=ARGV[7]
 if ao and ao~=''then
 dN,aR=am(ao,1,7),am(ao,8,7)
 if aR>2*dq then aR=2e16 end
-bS,cu=p(ao,15)%2==1,math.floor(p(ao,15)/2)
+bT,cu=p(ao,15)%2==1,math.floor(p(ao,15)/2)
 if#ao>15 then aj=cjson.decode(f(ao,16))end
 end
 local as=bz('')
-local cc=as and as.at>i and as.at or 0
-if cc>0 then
+local cd=as and as.at>i and as.at or 0
+if cd>0 then
 local A=#aj
-aj[A+1],aj[A+2],aj[A+3]=0,cc,cc
+aj[A+1],aj[A+2],aj[A+3]=0,cd,cd
 end
 local function dO(o)
 while true do
@@ -998,12 +998,12 @@ if aV==o then return o end
 o=aV
 end
 end
-local L=l and bz(l)or nil
-if L then cm(L)end
+local F=l and bz(l)or nil
+if F then cm(F)end
 local bm,aD,cZ=M==116,M==102,M==70
 local au=M==114 or M==112
-local aA=L and(au or(bm and L.fired))
-local u=L and L.weight or am(dg,2,3)
+local aA=F and(au or(bm and F.fired))
+local u=F and F.weight or am(dg,2,3)
 local da=math.max(i,dN)
 local br=dO(da)
 local aW,aP,bq='',{},ah
@@ -1013,20 +1013,20 @@ local a=aO[k.stream].fired
 aP[c]=ag(a,i)-ag(a,i-k.window)
 end
 else
-if L then aW='\\255'..l..'\\254'..bY(L)end
-if cc>0 then aW=aW..'\\255\\254'..bY(as)end
+if F then aW='\\255'..l..'\\254'..bZ(F)end
+if cd>0 then aW=aW..'\\255\\254'..bZ(as)end
 if au and cu==2 then
 bB()
 for ak,d in pairs(P)do
-if d and d~=L and d.low and not d.fired then
-aW=aW..'\\255'..ak..'\\254'..bY(d)
+if d and d~=F and d.low and not d.fired then
+aW=aW..'\\255'..ak..'\\254'..bZ(d)
 end
 end
 end
 aW=(m and f(m,1,#m-#x)or'')..aW
 end
 local cv
-local function cd()
+local function ce()
 local bH={}
 cv={}
 for z,k in ipairs(B)do
@@ -1036,39 +1036,39 @@ cv[k.stream]=bH[b]
 end
 end
 local function dP(a,k,eK,o)
-local K,D=k.max-eK+1,k.window
-if K<1 then return aS end
-if a.n<K then return o end
+local L,D=k.max-eK+1,k.window
+if L<1 then return aS end
+if a.n<L then return o end
 local w=ag(a,o-D)
-while a.runs and w+K<=a.n do
+while a.runs and w+L<=a.n do
 local U,eL=cP(a,w+1)
-local ce,eM=cP(a,w+K)
-if ce-D>=o then return o end
-if ce-U<D then o=U+D end
-w=math.min(eL,eM-K+1)
+local cf,eM=cP(a,w+L)
+if cf-D>=o then return o end
+if cf-U<D then o=U+D end
+w=math.min(eL,eM-L+1)
 end
-while w+K<=a.n do
-local ce=W(a,w+K)
-if ce-D>=o then break end
+while w+L<=a.n do
+local cf=W(a,w+L)
+if cf-D>=o then break end
 local U=W(a,w+1)
-if ce-U<D then o=U+D end
+if cf-U<D then o=U+D end
 w=w+1
 end
 return o
 end
-local function cf(k,o)return dP(cv[k.stream],k,u,o)end
+local function cg(k,o)return dP(cv[k.stream],k,u,o)end
 local function db()
-local I,av=true,false
+local J,av=true,false
 for z,k in ipairs(B)do
-if cf(k,br)>br then
-I=false
+if cg(k,br)>br then
+J=false
 av=av or k.refuse
 end
 end
-return I,av
+return J,av
 end
 local function eN(o)
-for z,k in ipairs(B)do if cf(k,o)>o then return false end end
+for z,k in ipairs(B)do if cg(k,o)>o then return false end end
 return true
 end
 local function dc()
@@ -1078,7 +1078,7 @@ local dd
 repeat
 dd=false
 for z,k in ipairs(B)do
-local aV=cf(k,o)
+local aV=cg(k,o)
 if aV>=aS then return aS end
 if aV>o then o,dd=aV,true end
 end
@@ -1101,16 +1101,16 @@ local function eO(eP)
 local q={}
 bB()
 for ak,d in pairs(P)do
-if d and d.low and not d.fired and d~=L then
+if d and d.low and not d.fired and d~=F then
 local de=false
-for z,b in ipairs(d.lanes)do de=de or bW(bG,b)end
+for z,b in ipairs(d.lanes)do de=de or bX(bG,b)end
 if de then q[#q+1]={id=ak,at=d.at,entry=d}end
 end
 end
 if#q==0 then return end
 table.sort(q,ar)
 for z,S in ipairs(q)do cm(S.entry)end
-cd()
+ce()
 local z,av=db()
 local bs=dc()
 if av or bs>=eP or bs-da>aR then
@@ -1119,7 +1119,7 @@ return
 end
 for z,S in ipairs(q)do
 by(S.entry)
-cd()
+ce()
 local z,eQ=db()
 if eQ or not eN(bs)then
 cm(S.entry)
@@ -1129,15 +1129,15 @@ end
 end
 return bs
 end
-cd()
-local I,av=db()
+ce()
+local J,av=db()
 av=av and au and not aA
 local e=br
 if aA then
-e=L.at
+e=F.at
 elseif cZ then
 e=i
-elseif not I then
+elseif not J then
 e=dc()
 if au and cu==2 then
 local bs=eO(av and aS or e)
@@ -1146,56 +1146,56 @@ end
 end
 local bv={}
 if ah then
-cd()
-for c,k in ipairs(B)do bv[c]=cf(k,br)<=br end
+ce()
+for c,k in ipairs(B)do bv[c]=cg(k,br)<=br end
 end
-local cg=cZ or((bm or aD)and not aA and e==i)
+local bI=cZ or((bm or aD)and not aA and e==i)
 local C=e<=dq
 if aD then
-C=C and not cg
+C=C and not bI
 else
 C=C and au and e-da<=aR and not av
 end
-if bm and not cg and not aA then
+if bm and not bI and not aA then
 local bH={}
-for z,cb in ipairs(aU)do
-if not bH[aO[cb]]then dy(aO[cb].fired,i,u)end
-bH[aO[cb]]=true
+for z,cc in ipairs(aU)do
+if not bH[aO[cc]]then dy(aO[cc].fired,i,u)end
+bH[aO[cc]]=true
 end
 if ah and#aU>0 then
-cd()
+ce()
 e=dc()
 end
 end
-local d=L
-if cg then
-d={at=i,weight=u,fired=true,low=L and L.low or false,lanes=bG}
+local d=F
+if bI then
+d={at=i,weight=u,fired=true,low=F and F.low or false,lanes=bG}
 elseif aD then
-d=C and{at=e,weight=u,fired=false,low=L and L.low or false,lanes=bG}or nil
+d=C and{at=e,weight=u,fired=false,low=F and F.low or false,lanes=bG}or nil
 elseif C and not aA and M==114 then
-d={at=e,weight=u,fired=bS,low=cu==1,lanes=bG}
+d={at=e,weight=u,fired=bT,low=cu==1,lanes=bG}
 end
 local dS=cZ or aD or(M==114 and not aA and C)
-or(bm and not aA and(cg or#aU>0))
-local dT=cg and'1'or(C and not aA)and'2'or'0'
+or(bm and not aA and(bI or#aU>0))
+local dT=bI and'1'or(C and not aA)and'2'or'0'
 if not bq then
 if dS then
 if d then by(d)end
 if l then bA(l,d)end
-bZ()
+ca()
 end
 return'g'..aM..E('>I7',e)..dT..aW
 end
 local function eR()
 for c,k in ipairs(B)do
-local a,K,D=cv[k.stream],k.max-u+1,k.window
-if K<1 then
+local a,L,D=cv[k.stream],k.max-u+1,k.window
+if L<1 then
 if e>=aS then return c end
-elseif e<aS and cf(k,e)==e then
+elseif e<aS and cg(k,e)==e then
 local w=ag(a,e-D-1)
-if w+K<=a.n then
+if w+L<=a.n then
 local U=W(a,w+1)
-if U+D==e and W(a,w+K)-U<D then return c end
+if U+D==e and W(a,w+L)-U<D then return c end
 end
 end
 end
@@ -1224,18 +1224,19 @@ return math.max(0,k.written-df)
 end
 for c,k in ipairs(B)do
 local b=aO[k.stream]
-local F,dU=b.fired,b.booked
-local aC,al=ag(F,i-k.window),ag(F,i)
+local G,dU=b.fired,b.booked
+local aC,al=ag(G,i-k.window),ag(G,i)
 cy[b]=cy[b]or dz(b)
 j[c]=E('>I4I4I4I4I7I7I1',aP[c],math.max(0,k.written-al+aC),
 eS(cy[b],k),
-dU.n-ag(dU,i-k.window)+F.n-al,dP(cy[b],k,1,i),
-aC<al and W(F,aC+1)+k.window or i,bv[c]and 1 or 0)
+dU.n-ag(dU,i-k.window)+G.n-al,dP(cy[b],k,1,i),
+aC<al and W(G,aC+1)+k.window or i,bv[c]and 1 or 0)
 end
 if d and not V then by(d)end
 for c=1,#cx do j[#j+1]='\\255'..cx[c]..'\\254'end
 if l then bA(l,d)end
-local ad=(aA and 1 or 0)+(aA and L.fired and 2 or 0)+(C and 4 or 0)
-if dS then bZ()end
-return'r'..aM..E('>I7',e)..dT..E('>I1I2I7',ad,bi,cc)..table.concat(j)
+local ad=(aA and 1 or 0)+(aA and F.fired and 2 or 0)+(C and 4 or 0)
++(bI and F and F.fired and 8 or 0)
+if dS then ca()end
+return'r'..aM..E('>I7',e)..dT..E('>I1I2I7',ad,bi,cd)..table.concat(j)
 end)()`

@@ -11,10 +11,12 @@
 --          ARGV[6]  the roster in JSON, or empty: [[account, …], [[windowMs, width, run, [max or -1, …]], …]]
 --          ARGV[7]  how long a probe is waited for, ms
 -- of b:    ARGV[4]  account   ARGV[5]  until, epoch ms; 0 lifts   ARGV[6]  1 half open   ARGV[7]  how long to keep, ms
+-- ARGV[8]  1 where slots that are new wait until short windows are over
 -- returns  '?' where the roster is not known; of b '1'; else in msgpack: µs left of the slot, tokens granted by
 --          place in the roster, and of each closed account its place, its until, and 1 where it is half open
 --
--- Fields: head (last instant, how far this clock is ahead of the server's, slot, number of accounts), names, taken (in
+-- Fields: head (last instant, how far this clock is ahead of the server's, slot, number of accounts; of slots that wait the
+-- one in which they were new, and the first that grants), names, taken (in
 -- this slot, by account), windows ([windowMs, width, run, ring slot]), <windowMs>:sum (taken in the run before this
 -- slot) and <windowMs>:<n> (taken in one slot of the ring), blocks (by account: until, half open, probe until); of a
 -- roster <name>:map (its accounts), <name>:rules (windows and maxima), <name>:free (slot, tokens at its beginning).
@@ -54,16 +56,20 @@ if not head and call('EXISTS', key) == 1 then
   return redis.error_reply('INVALIDSTATE the key holds something else than slots')
 end
 local last, ahead, slot, count = micros, 0, floor(micros / slotMicros), 0
+local born, coldUntil = ARGV[8] == '1' and slot or 0, 0
 if head then
   local old = unpack(head)
   last, ahead, slot, count = old[1], old[2], old[3], old[4]
+  born, coldUntil = old[5] or 0, old[6] or 0
 end
 
 if kind == 'b' then
   local found, total = enrol({ ARGV[4] })
   local blocks, until_ = column('blocks'), ARGV[5] + 0
+  -- A block tells nothing of when the first is asked for.
+  if not head and born > 0 then born = -1 end
   blocks[found[1]] = until_ > 0 and { until_, ARGV[6] + 0, 0 } or nil
-  call('HSET', key, 'head', pack({ last, ahead, slot, total }))
+  call('HSET', key, 'head', pack({ last, ahead, slot, total, born, coldUntil }))
   if next(blocks) then call('HSET', key, 'blocks', pack(blocks)) else call('HDEL', key, 'blocks') end
   if call('PTTL', key) < ARGV[7] + 0 then call('PEXPIRE', key, ARGV[7]) end
   return '1'
@@ -116,6 +122,8 @@ if now ~= slot then
   call('HDEL', key, 'taken')
 end
 
+if born < 0 then born = slot end
+
 local rules
 if not known[1] then
   local given, windows, isOrdered = cjson.decode(ARGV[6]), column('windows'), true
@@ -125,6 +133,8 @@ if not known[1] then
   for _, window in ipairs(windows) do learnt[window[1]] = true end
   rules = given[2]
   for _, rule in ipairs(rules) do
+    -- Nobody waits for the end of long windows: those are for whoever has their use on record.
+    if born > 0 and rule[2] == 1 then coldUntil = math.max(coldUntil, born + rule[3]) end
     if not learnt[rule[1]] then windows[#windows + 1] = { rule[1], rule[2], rule[3], floor(slot / rule[2]) } end
   end
   -- Rosters change seldom; those of processes that are gone are dropped, and asked for again where they are not.
@@ -186,6 +196,7 @@ for place = 1, total do
   elseif kind == 'p' then
     want = 0
   end
+  if slot < coldUntil then want = 0 end
   if want > 0 then
     local had = taken[index]
     local left = free[place] - had
@@ -203,7 +214,7 @@ elseif changed then
   call('HDEL', key, 'blocks')
 end
 if any then call('HSET', key, 'taken', pack(taken)) end
-call('HSET', key, 'head', pack({ last, ahead, slot, count }))
+call('HSET', key, 'head', pack({ last, ahead, slot, count, born, coldUntil }))
 if fresh or rules then
   -- What is counted outlives every window, and a block its end by a day.
   local keep = 0

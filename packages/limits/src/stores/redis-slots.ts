@@ -6,7 +6,14 @@
 import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
 import type { SlotCall, SlotStore, TimedGrant } from '../slot-leases.ts'
-import { ringOf, type SlotBlock, type SlotGrant, type SlotQuestion } from '../slots.ts'
+import {
+  type ColdStart,
+  coldStarts,
+  ringOf,
+  type SlotBlock,
+  type SlotGrant,
+  type SlotQuestion,
+} from '../slots.ts'
 import { msgpackReader } from './msgpack.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
@@ -41,6 +48,14 @@ export interface RedisSlotsOptions {
    * @defaultValue the server's `TIME`, and `performance.now`
    */
   readonly now?: () => number
+  /**
+   * Whether slots that Redis knows nothing of grant at once, or `wait` until windows of at most 128 slots are over: after
+   * `FLUSHALL`, an eviction or a failover that lost them nobody knows what was granted a moment ago. The same in every
+   * process.
+   *
+   * @defaultValue 'grant'
+   */
+  readonly coldStart?: ColdStart
 }
 
 /** The script reads a roster on its stack, which takes 8,000 values, three for each account. */
@@ -53,8 +68,10 @@ const dayMs = 86_400_000
  * @throws LimitsError `INVALID_ARGUMENT` for a client that is not known, or options that make no sense
  */
 export function redisSlots(client: RedisClient, options: RedisSlotsOptions = {}): SlotStore {
-  checkOptions(options, 'prefix', 'shards', 'deadlineMs', 'onError', 'now')
+  checkOptions(options, 'prefix', 'shards', 'deadlineMs', 'onError', 'now', 'coldStart')
   const { prefix = 'sluice:slots:', shards = 1, deadlineMs = 50, onError, now } = options
+  const { coldStart = 'grant' } = options
+  if (!coldStarts.includes(coldStart)) refuse(`coldStart is one of ${coldStarts.join(', ')}`)
   if (typeof prefix !== 'string') refuse('prefix is a text')
   if (!Number.isInteger(shards) || shards < 1 || shards > 1_024)
     refuse(`shards is a whole number from 1 to 1024, not ${shards}`)
@@ -64,6 +81,7 @@ export function redisSlots(client: RedisClient, options: RedisSlotsOptions = {})
   const within = createDeadline(client, deadlineMs, onError)
   const monotonicMs = now ?? (() => performance.now())
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now() * 1_000)))
+  const waits = coldStart === 'wait' ? '1' : '0'
   const rosters = new Map<string, Roster>()
 
   function send<T>(key: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
@@ -79,7 +97,7 @@ export function redisSlots(client: RedisClient, options: RedisSlotsOptions = {})
     rosters.set(key, roster)
     const { id, places, text } = roster.include(questions)
     const args = [probeMs === undefined ? 'l' : 'p', String(slotMs * 1_000), clock(), id]
-    args.push(wantsOf(questions, places), '', String(probeMs ?? 0))
+    args.push(wantsOf(questions, places), '', String(probeMs ?? 0), waits)
     const sentMs = monotonicMs()
     const read = (reply: Bytes) => (reply[0] === 0x3f ? undefined : readGrants(reply, sentMs))
     const answer = await send(key, args, read)
@@ -109,7 +127,11 @@ export function redisSlots(client: RedisClient, options: RedisSlotsOptions = {})
     },
     async block(slotMs, account, block) {
       const key = `${prefix}{${slotMs}:${shardOf(account, shards)}}`
-      await send(key, ['b', String(slotMs * 1_000), clock(), account, ...writeBlock(block)], () => undefined)
+      await send(
+        key,
+        ['b', String(slotMs * 1_000), clock(), account, ...writeBlock(block), waits],
+        () => undefined,
+      )
     },
   }
 }

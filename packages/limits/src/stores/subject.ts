@@ -90,7 +90,8 @@ export class Subject {
   fire(plan: Plan, id: string, terms: Terms, now: number): Decision {
     this.attend(plan)
     const own = this.ids?.get(id)
-    if (own === undefined || own.weight > unitsMax || this.#isBlocked(now))
+    // What has gone already is moved, which only the general way says.
+    if (own === undefined || own.fired || own.weight > unitsMax || this.#isBlocked(now))
       return weigh('fire', this, plan, id, terms, now)
     this.takeOut(own)
     if (!isOpen(terms, now) || standingOf(plan, this, own.weight, now) !== 'admits') {

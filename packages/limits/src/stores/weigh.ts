@@ -105,10 +105,11 @@ export function weigh(
   const held = kind !== 'check' && (repeated || countsNow || booked)
   const allowed = books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow
   const fired = held && (countsNow || (repeated ? own.fired : books && terms.firm))
+  const moved = countsNow && own?.fired === true
   const refusedBy = refusingLimits(plan, admits)
   const evicted = eviction?.ids ?? []
   return decisionOf(
-    { allowed, held, fired, at, now, limit: deciding, firstAt, refusedBy, evicted, blockedUntil },
+    { allowed, held, fired, moved, at, now, limit: deciding, firstAt, refusedBy, evicted, blockedUntil },
     rows,
   )
 }

@@ -7,6 +7,7 @@ import { createClient } from 'redis'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { type Random, seededRandom, seedOfRun } from '../../src/conformance/index.ts'
 import {
+  type ColdStart,
   createSlotLeases,
   LimitsError,
   memorySlots,
@@ -68,14 +69,18 @@ function randomQuestions(random: Random): SlotQuestion[] {
 }
 
 /** Two processes over Redis, each in its turn at random, and the same questions in memory. */
-async function compare(client: RedisClient, operations: number): Promise<void> {
+async function compare(
+  client: RedisClient,
+  operations: number,
+  coldStart: ColdStart = 'grant',
+): Promise<void> {
   const random = seededRandom(seedOfRun())
   const world = { now: start }
   const now = () => world.now
   stores += 1
   const prefix = `${process.pid}:compared:${stores}:`
-  const fleet = [1, 2].map(() => redisSlots(client, { prefix, deadlineMs, now }))
-  const model = memorySlots({ now })
+  const fleet = [1, 2].map(() => redisSlots(client, { prefix, deadlineMs, now, coldStart }))
+  const model = memorySlots({ now, coldStart })
   for (let count = 0; count < operations; count += 1) {
     if (random.once(60)) world.now -= random.pick([1, 30, 5_000])
     else if (random.once(80)) world.now += 7_200_000
@@ -114,6 +119,35 @@ describe('account slots in Redis', needs('redis'), () => {
   it('answer over ioredis what memory answers', async (t) => {
     t.diagnostic(`SLUICE_SEED=${seedOfRun()}`)
     await compare(client, Number(process.env.SLUICE_OPERATIONS ?? 6_000))
+  })
+
+  it('answer what memory answers where new slots wait', async () => {
+    for (let run = 0; run < 6; run += 1) await compare(client, 300, 'wait')
+  })
+
+  it('grant nothing after a FLUSHALL until short windows are over, where they are told to wait', async () => {
+    const prefix = `${process.pid}:cold:`
+    const world = { now: start }
+    const leases = createSlotLeases({
+      store: open(client, { prefix, now: () => world.now, coldStart: 'wait' }),
+    })
+    const ask = async () =>
+      (await leases.lease([{ account: 'a', windows: '10/100ms, 20/s, 50/h', want: 20 }]))[0]!.granted
+    const used: { readonly at: number; readonly count: number }[] = []
+    for (let tick = 0; tick < 400; tick += 1) {
+      world.now += 20
+      if (tick === 70 || tick === 200) await client.del(...(await client.keys(`${prefix}*`)))
+      used.push({ at: world.now, count: await ask() })
+    }
+    // A token is good until its slot ends, so that a use may be as late as that.
+    for (const { at: from } of used) {
+      const inWindow = (ms: number) =>
+        used.filter(({ at }) => at >= from && at < from + ms).reduce((sum, { count }) => sum + count, 0)
+      assert.ok(inWindow(100) <= 10 && inWindow(1_000) <= 20, `${inWindow(1_000)} in a second`)
+    }
+    // New at once, and twice lost: each time it waits a second and the slot at hand, and then grants again.
+    const firsts = [0, 70, 200].map((from) => used.findIndex(({ count }, tick) => tick >= from && count > 0))
+    assert.deepEqual(firsts, [51, 121, 251])
   })
 
   it('answer over node-redis what memory answers', async () => {
