@@ -6,7 +6,7 @@
 import { LimitsError } from './errors.ts'
 import { type Limit, overs } from './limit.ts'
 import type { Rule } from './rolling-window.ts'
-import { checkWindow, windowMsMax } from './window.ts'
+import { checkWindow, shortWindowMsMax } from './window.ts'
 
 export interface PlanRule extends Rule {
   /** Index of its stream in `Plan.streams`. */
@@ -122,7 +122,7 @@ const recentMax = 16
  * each time (below 1 µs for six rules) but leaves nothing behind.
  */
 export function createPlanner(marginMs: number): (limits: readonly Limit[]) => Plan {
-  if (!Number.isInteger(marginMs) || marginMs < 0 || marginMs > windowMsMax) {
+  if (!Number.isInteger(marginMs) || marginMs < 0 || marginMs > shortWindowMsMax) {
     throw new LimitsError(
       'INVALID_ARGUMENT',
       `marginMs is a whole number of milliseconds from 0 to 31 days, not ${marginMs}`,

@@ -6,7 +6,7 @@
 import { checkKey, checkList, checkOptions } from './calls.ts'
 import { LimitsError } from './errors.ts'
 import type { SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
-import { parseWindows, windowCountMax, windowMsMax } from './window.ts'
+import { parseWindows, shortWindowMsMax, windowCountMax } from './window.ts'
 
 /** Where the slots live: `memorySlots()` or `redisSlots(client)`. */
 export interface SlotStore {
@@ -121,9 +121,9 @@ export function createSlotLeases(options: SlotLeasesOptions): SlotLeases {
   } = checkOptions(options, 'store', 'slotMs', 'marginMs', 'probeMs')
   if (typeof store?.ask !== 'function') refuse('store is memorySlots() or redisSlots(client)')
   if (!isWhole(slotMs, 1, slotMsMax)) refuse(`slotMs is a whole number from 1 to ${slotMsMax}, not ${slotMs}`)
-  if (!isWhole(marginMs, 0, windowMsMax))
+  if (!isWhole(marginMs, 0, shortWindowMsMax))
     refuse(`marginMs is a whole number of milliseconds, 0 or more, not ${marginMs}`)
-  if (!isWhole(probeMs, 1, windowMsMax))
+  if (!isWhole(probeMs, 1, shortWindowMsMax))
     refuse(`probeMs is a whole number of milliseconds, 1 or more, not ${probeMs}`)
   const windowsOf = createReader(marginMs)
   /** How often each account was closed, as far as this process knows: a lease from before is void. */
@@ -222,7 +222,7 @@ function createReader(marginMs: number): (windows: string | readonly string[]) =
     const text = Array.isArray(windows) ? windows.join() : String(windows)
     const read = known.get(text)
     if (read !== undefined) return read
-    const longest = windowMsMax - marginMs
+    const longest = shortWindowMsMax - marginMs
     const parsed = parseWindows(windows).map(({ max, windowMs, text: written }): SlotWindow => {
       if (windowMs > longest) refuse(`'${written}' and its margin of ${marginMs} ms are longer than 31 days`)
       return { max, windowMs: windowMs + marginMs }

@@ -6,7 +6,7 @@ import type { BucketDecision, BucketRate } from './buckets.ts'
 import { checkKey, checkOptions } from './calls.ts'
 import { LimitsError } from './errors.ts'
 import { memoryBuckets } from './stores/memory-buckets.ts'
-import { parseWindow, windowCountMax } from './window.ts'
+import { parseWindow, shortWindowMsMax, windowCountMax } from './window.ts'
 
 /** Where the buckets live: `memoryBuckets()` or `redisBuckets(client)`. */
 export interface BucketStore {
@@ -55,6 +55,8 @@ export function tokenBucket(options: TokenBucketOptions): TokenBucket {
   if (!isCount(capacity, 0))
     refuse(`capacity is a whole number from 0 to ${windowCountMax}, not ${String(capacity)}`)
   const { max, windowMs, text } = parseWindow(refill)
+  if (windowMs > shortWindowMsMax)
+    refuse(`refill '${text}' is of more than 31 days: write it for a shorter time`)
   if (max === 0) refuse(`refill '${text}' would never fill the bucket: a capacity of 0 refuses everything`)
   if (typeof store?.draw !== 'function') refuse('store is memoryBuckets() or redisBuckets(client)')
   const rate: BucketRate = { capacity, refill: max, windowMs }

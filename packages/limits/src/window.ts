@@ -30,8 +30,24 @@ const unitMs = {
   month: 30 * day,
 } as const
 
-/** A store keeps what was counted for 31 days, so no window may look back further. */
-export const windowMsMax = 31 * day
+/** The longest window is a leap year. What Redis writes of it, with the longest margin, is below 128^5 ms. */
+export const windowMsMax = 366 * day
+/** Of slots and token buckets, whose sums of a million a window stay whole numbers; and of margins. */
+export const shortWindowMsMax = 31 * day
+
+/** Words that a window is understood with besides, as other limiters write it. Not `m`: a minute, or a month. */
+const otherNames: Readonly<Record<string, keyof typeof unitMs>> = {
+  sec: 's',
+  second: 's',
+  seconds: 's',
+  minute: 'min',
+  minutes: 'min',
+  hour: 'h',
+  hours: 'h',
+  days: 'day',
+  weeks: 'week',
+  months: 'month',
+}
 
 /** An exact limiter keeps every instant that it counts: so many calls are 8 MB per stream, one batch a few bytes. */
 export const windowCountMax = 1_000_000
@@ -75,7 +91,8 @@ export function parseDuration(duration: string | number): number {
  */
 export function parseWindow(text: string): Window {
   const match = typeof text === 'string' ? windowPattern.exec(text) : null
-  const unit = match === null ? undefined : unitOf(match[3]!)
+  const name = match?.[3] ?? ''
+  const unit = unitOf(Object.hasOwn(otherNames, name) ? otherNames[name]! : name)
   if (match === null || unit === undefined) {
     throw new LimitsError(
       'INVALID_WINDOW',
@@ -134,10 +151,7 @@ export function checkWindow(window: Window): void {
     )
   }
   if (!Number.isInteger(windowMs) || windowMs < 1 || windowMs > windowMsMax) {
-    throw new LimitsError(
-      'INVALID_WINDOW',
-      `${label} lasts ${windowMs} ms: 1ms to 31d is possible, since what was counted is kept for 31 days`,
-    )
+    throw new LimitsError('INVALID_WINDOW', `${label} lasts ${windowMs} ms: 1ms to 366d is possible`)
   }
 }
 

@@ -131,7 +131,7 @@ describe('createLimits', () => {
       [1, -1],
       [1, 1.5],
       [1, Number.NaN],
-      [1, 31 * day + 1],
+      [1, 366 * day + 1],
     ]
     for (const [max, windowMs] of windows) {
       const rule = { ...unmade, windows: [{ max, windowMs, text: `${max}/${windowMs}ms` }] }

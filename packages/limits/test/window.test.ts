@@ -68,9 +68,16 @@ describe('windows', () => {
       '0/day': [0, 86_400_000],
       '10/month': [10, 2_592_000_000],
       '5/31d': [5, 2_678_400_000],
+      '9/366d': [9, 31_622_400_000],
+      '12/12months': [12, 31_104_000_000],
+      '5/hour': [5, 3_600_000],
+      '5/minute': [5, 60_000],
+      '5/2hours': [5, 7_200_000],
+      '5/second': [5, 1_000],
+      '5/30 minutes': [5, 1_800_000],
     }
     for (const [text, [max, windowMs]] of Object.entries(written))
-      assert.deepEqual({ ...parseWindow(text) }, { max, windowMs, text })
+      assert.deepEqual({ ...parseWindow(text) }, { max, windowMs, text: text.replaceAll(' ', '') })
     assert.equal(parseWindow(' 2 / 1 day ').text, '2/1day')
   })
 
@@ -92,8 +99,9 @@ describe('windows', () => {
       '2.5/day',
       'NaN/day',
       '2/0s',
-      '2/32d',
-      '2/2month',
+      '2/367d',
+      '2/13month',
+      '2/m',
       '1000001/s',
       '2/day/week',
       '2/day,',

@@ -3,6 +3,7 @@
  * and answers the number that the gateway works with, or throws the reason why there is none.
  */
 import { parseDuration, parseWindows, type Window } from '@sluice/limits'
+import { checkKept } from '../policy/rates.ts'
 
 /** One window or several, all of which hold. */
 export interface Rate {
@@ -23,6 +24,7 @@ const neverReason = 'a rate of 0 would let nothing through, ever'
 export function readRate(value: string | readonly string[]): Rate {
   if (value === 'unlimited') return { text: 'unlimited', windows: [] }
   const windows = parseWindows(value)
+  windows.forEach(checkKept)
   if (windows.length === 0) throw new Error('it has no window; without a bound write unlimited')
   if (windows.some((window) => window.max === 0)) throw new Error(neverReason)
   return { text: windows.map((window) => window.text).join(', '), windows }

@@ -8,8 +8,15 @@ import { readList, show } from './faults.ts'
 
 export const dayMs = 86_400_000
 
-/** Streams keep 31 days (retention of the limiter): no window can look further back. */
+/** What the limits are filled from is kept for 31 days on record: no window can look further back. */
 export const windowMsMax = 31 * dayMs
+
+/** The library takes longer windows than the gateway keeps. @throws Error with the reason */
+export function checkKept({ text, windowMs }: Window): void {
+  if (windowMs <= windowMsMax) return
+  const reason = '1ms to 31d is possible, since what was counted is kept for 31 days'
+  throw new Error(`'${text}' lasts ${windowMs} ms: ${reason}`)
+}
 
 /** Windows of one limit: each is asked for every notification that it counts. */
 const windowsMax = 20
@@ -46,7 +53,14 @@ export function readWindows(value: unknown, path: string, faults: Faults): reado
 }
 
 function readWindow(value: unknown, path: string, faults: Faults): Window | undefined {
-  if (typeof value === 'string') return attempt(() => parseWindow(value), path, faults)
+  if (typeof value === 'string') {
+    const read = (): Window => {
+      const window = parseWindow(value)
+      checkKept(window)
+      return window
+    }
+    return attempt(read, path, faults)
+  }
   return faults.add(path, `expected a window such as 2/day or 100/30min; this is ${show(value)}`)
 }
 

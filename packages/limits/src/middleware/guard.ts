@@ -164,6 +164,7 @@ export function createGuard<Request>(
     const chosen = typeof rules === 'function' ? await rules(request) : rules
     const subject = await subjectOf(request, options, whereabouts)
     const counted = typeof weight === 'function' ? await weight(request) : weight
+    checkOnce(request, limits, subject, chosen)
     try {
       const decision = await limits.take(subject, chosen, counted === 1 ? undefined : { weight: counted })
       return verdictOf(decision, chosen, subject, options)
@@ -172,6 +173,35 @@ export function createGuard<Request>(
       return onUnavailable === 'admit' ? passes : unavailable(subject)
     }
   }
+}
+
+/** By request: the limiters that have counted it, with the subject and the streams. It ends with the request. */
+const countedBy = new WeakMap<
+  object,
+  { readonly limits: Limits; readonly subject: string; readonly stream: string }[]
+>()
+
+/**
+ * Two limiters whose limits have one name count one request twice, and half of what was meant goes through: that is
+ * told with the first request, and not when somebody wonders.
+ *
+ * @throws LimitsError `INVALID_RULES`
+ */
+function checkOnce(request: unknown, limits: Limits, subject: string, rules: readonly Limit[]): void {
+  if (typeof request !== 'object' || request === null || !Array.isArray(rules)) return
+  const before = countedBy.get(request) ?? []
+  const streams = new Set(rules.map((rule: Limit) => rule?.stream))
+  const twice = before.find(
+    (one) => one.limits === limits && one.subject === subject && streams.has(one.stream),
+  )
+  if (twice !== undefined) {
+    const wayOut = `limit('${twice.stream}', …, { stream: '…' }), or let one limiter ask both`
+    throw new LimitsError(
+      'INVALID_RULES',
+      `a second limiter counts this request for '${subject}' in the stream '${twice.stream}': give one of them another, ${wayOut}`,
+    )
+  }
+  countedBy.set(request, [...before, ...Array.from(streams, (stream) => ({ limits, subject, stream }))])
 }
 
 async function subjectOf<Request>(

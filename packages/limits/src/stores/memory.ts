@@ -7,15 +7,17 @@ import { checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'
+import { steadyClock } from '../steady-clock.ts'
 import type { BlockChange, Question, RestoredEntry, Store, SyncStore, Terms } from '../store.ts'
 import { ExpiryQueue } from './expiry.ts'
 import { Subject } from './subject.ts'
 
 export interface MemoryStoreOptions {
   /**
-   * Epoch milliseconds, 0 or more. It may step back: what it has counted then looks like reservations, which is safe.
+   * Epoch milliseconds, 0 or more. It should not step back: what it has counted then looks like reservations, and by
+   * more than a window the limit begins anew.
    *
-   * @defaultValue Date.now
+   * @defaultValue Date.now, which goes on from where it was when the machine's clock is set back
    */
   readonly now?: () => number
   /**
@@ -86,13 +88,13 @@ class Engine implements SyncStore {
 
   constructor(clock: (() => number) | undefined, retentionMs: number) {
     // Looked up in each call: tests put another Date in its place.
-    this.#clock = clock ?? (() => Date.now())
+    this.#clock = clock ?? steadyClock(() => Date.now())
     this.#retentionMs = retentionMs
     // A clock of one's own does not run on while nobody calls, so that a timer would find nothing.
     this.#expiry = new ExpiryQueue(
       (subject, now) => this.#expire(subject, now),
       (subject) => this.#subjects.get(subject.key) === subject,
-      clock === undefined ? () => Date.now() : undefined,
+      clock === undefined ? this.#clock : undefined,
     )
   }
 

@@ -188,6 +188,19 @@ export function exercise(name: string, serve: Serve): void {
       assert.deepEqual(members('ratelimit'), ['"all";r=99;t=60', '"route";r=4;t=60'])
     })
 
+    it('refuses to count one request twice in a stream, where two limiters have limits of one name', async () => {
+      const { limits } = clock()
+      const api = [limit('api', '4/min')]
+      const route = { limits, rules: [limit('api', '2/min')] }
+      const doubled = await start({ limits, rules: api }, route)
+      assert.deepEqual([(await doubled.get()).status, doubled.handled()], [500, 0])
+      // Another stream, other limits, or another request are not the same.
+      const named = { limits, rules: [limit('api', '2/min', { stream: 'route' })] }
+      assert.equal((await (await start({ limits, rules: api }, named)).get()).status, 200)
+      const apart = await start({ limits, rules: api }, { limits: clock().limits, rules: api })
+      assert.deepEqual([(await apart.get()).status, (await apart.get()).status], [200, 200])
+    })
+
     it('does as it is told when the store does not answer', async () => {
       const deaf = createServer(() => {})
       await new Promise<void>((resolve) => deaf.listen(0, '127.0.0.1', resolve))

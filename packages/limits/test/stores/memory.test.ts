@@ -71,6 +71,43 @@ describe('the memory store', () => {
     assert.ok(calls < 12_000, `${store.size} are left after ${calls} calls`)
   })
 
+  it('lets no more through when the machine sets its clock back, and less for no longer than a window', (t) => {
+    let wall = start
+    t.mock.method(Date, 'now', () => wall)
+    const { sync } = createLimits({ store: memoryStore() })
+    const rules = [limit('a', '5/min')]
+    const take = (): number =>
+      Array.from({ length: 5 }, () => sync.take('ada', rules)).filter((one) => one.allowed).length
+    wall += minute / 2
+    assert.equal(take(), 5)
+    wall -= 2 * minute
+    assert.equal(take(), 0, 'it is the same minute still')
+    wall += minute - 1
+    assert.equal(take(), 0)
+    wall += 1
+    assert.equal(take(), 5)
+    // It comes back to what it was, and the five have their minute.
+    wall += minute + 10_000
+    assert.equal(take(), 5)
+    wall += 1_000
+    assert.equal(take(), 0)
+    wall -= 31 * day
+    assert.equal(take(), 0)
+    wall += minute
+    assert.equal(take(), 5)
+  })
+
+  it('asks for the time anew in each call, so that a clock that a test puts there counts', (t) => {
+    const store = memoryStore()
+    const { sync } = createLimits({ store })
+    const rules = [limit('a', '1/min')]
+    t.mock.timers.enable({ apis: ['Date'], now: start + 50 * 365 * day })
+    assert.equal(sync.take('ada', rules).at, start + 50 * 365 * day)
+    assert.equal(sync.take('ada', rules).allowed, false)
+    t.mock.timers.tick(minute)
+    assert.equal(sync.take('ada', rules).allowed, true)
+  })
+
   it('lets subjects go by a timer where nobody calls any more, which keeps no process alive', async (t) => {
     t.mock.timers.enable({ apis: ['Date', 'setTimeout'], now: start })
     const store = memoryStore()
