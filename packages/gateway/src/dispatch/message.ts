@@ -59,5 +59,18 @@ function contentOf(
     notificationId: notification.id,
     ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
   }
-  return templates.render(notification.template ?? '', notification.channel, locals)
+  const render = (of: JsonObject): Content =>
+    templates.render(notification.template ?? '', notification.channel, { ...locals, data: of })
+  return notification.actors === undefined ? render(data) : renderDigest(data, render)
+}
+
+/** A digest whose template cannot render all that it is given renders half as many items, and counts the others. */
+function renderDigest(data: JsonObject, render: (data: JsonObject) => Content): Content {
+  try {
+    return render(data)
+  } catch (error) {
+    const items = Array.isArray(data.items) ? (data.items as readonly JsonObject[]) : []
+    if (items.length < 2) throw error
+    return renderDigest({ ...data, items: items.slice(0, items.length / 2), hasMore: true }, render)
+  }
 }

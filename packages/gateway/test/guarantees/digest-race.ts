@@ -1,0 +1,174 @@
+/**
+ * Digests of one second under load and kills: clients post batches for a few people, so that items join all the time
+ * while digests close, and the process is killed (SIGKILL) again and again. What comes of it is read from the file.
+ */
+
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createSite, type Site } from '../child.ts'
+
+const windowMs = 1_000
+const peopleMax = 16
+const batchMax = 25
+const lateMsMax = 1_000
+/** Final states as the file has them: see codes.ts of the store. */
+const finalFrom = 6
+
+export interface Race {
+  readonly items: number
+  readonly kills: number
+  readonly clients: number
+}
+
+export interface RaceResult {
+  readonly acknowledged: number
+  readonly onRecord: number
+  readonly missing: number
+  readonly notFinal: number
+  readonly late: number
+  readonly latestMs: number
+  readonly digests: number
+  readonly kills: number
+  readonly tookMs: number
+}
+
+interface Pause {
+  readonly from: number
+  readonly to: number
+}
+
+interface Event {
+  readonly at: number
+  readonly status: string
+}
+
+export async function race({ items, kills, clients }: Race): Promise<RaceResult> {
+  const cleanups: (() => unknown)[] = []
+  const site = await createSite(
+    { after: (cleanup: () => unknown) => void cleanups.push(cleanup) } as Parameters<typeof createSite>[0],
+    {
+      policy: {
+        version: 1,
+        limits: [],
+        digests: [
+          {
+            name: 'news',
+            for: { template: 'new-comment' },
+            window: `${windowMs}ms`,
+            template: 'activity-digest',
+          },
+        ],
+      },
+    },
+  )
+  try {
+    return await raceOn(site, { items, kills, clients })
+  } finally {
+    for (const cleanup of cleanups.toReversed()) await cleanup()
+  }
+}
+
+async function raceOn(site: Site, { items, kills, clients }: Race): Promise<RaceResult> {
+  const acknowledged = new Set<string>()
+  const pauses: Pause[] = []
+  const begun = performance.now()
+  let posted = 0
+  await site.start()
+
+  async function client(number: number): Promise<void> {
+    while (acknowledged.size < items) {
+      posted += 1
+      const recipients = Array.from({ length: batchMax }, (_, index) => ({
+        id: `p${(posted * 7 + number + index * 5) % peopleMax}`,
+        email: 'ada@example.com',
+        data: { posted, index, number },
+      }))
+      const body = { channel: 'email', category: 'product', template: 'new-comment', recipients }
+      const answer = await site.call('POST', '/api/v1/notifications/batch', body).catch(() => undefined)
+      if (answer?.status !== 202) {
+        await sleep(20)
+        continue
+      }
+      for (const { notificationId } of answer.json<{ results: { notificationId?: string }[] }>().results)
+        if (notificationId !== undefined) acknowledged.add(notificationId)
+    }
+  }
+
+  async function killer(): Promise<void> {
+    for (let kill = 1; kill <= kills; kill += 1) {
+      while (acknowledged.size < (items * kill) / (kills + 1)) await sleep(5)
+      // At another moment of the window each time.
+      await sleep((kill * 137) % windowMs)
+      const from = Date.now()
+      await site.kill()
+      await site.start()
+      pauses.push({ from, to: Date.now() })
+    }
+  }
+
+  await Promise.all([...Array.from({ length: clients }, (_, number) => client(number)), killer()])
+  await drained(site)
+  await site.terminate()
+  return { ...read(site, acknowledged, pauses), kills, tookMs: performance.now() - begun }
+}
+
+/** Until nothing waits, half a minute at most: what is left then is left for ever. */
+async function drained(site: Site): Promise<void> {
+  for (let tries = 0; tries < 150; tries += 1) {
+    const { text } = await site.call('GET', '/metrics')
+    const waits = [...text.matchAll(/^sluice_notifications\{status="(\w+)"\} (\d+)$/gm)]
+      .filter(([, status]) => ['scheduled', 'digesting', 'queued', 'sending'].includes(status!))
+      .reduce((sum, [, , count]) => sum + Number(count), 0)
+    if (waits === 0) return
+    await sleep(200)
+  }
+}
+
+function read(site: Site, acknowledged: ReadonlySet<string>, pauses: readonly Pause[]) {
+  const db = new DatabaseSync(join(site.folder, 'data', 'sluice.db'), { readOnly: true })
+  const missing = new Set(acknowledged)
+  let onRecord = 0
+  let notFinal = 0
+  let late = 0
+  let latestMs = 0
+  let digests = 0
+  const rows = db
+    .prepare('SELECT n.id, s.status, s.timeline FROM notifications n JOIN states s USING (seq)')
+    .iterate() as Iterable<{ id: string; status: number; timeline: string }>
+  for (const { id, status, timeline } of rows) {
+    missing.delete(id)
+    if (status < finalFrom) notFinal += 1
+    const events = JSON.parse(timeline) as readonly Event[]
+    const joined = events.find((event) => event.status === 'digesting')
+    if (joined === undefined) {
+      digests += 1
+      continue
+    }
+    onRecord += 1
+    const left = events.find((event) => event.status !== 'digesting' && event.status !== 'accepted')
+    if (left === undefined) continue
+    const lateMs = lateness(joined.at + windowMs, left.at, pauses)
+    latestMs = Math.max(latestMs, lateMs)
+    if (lateMs > lateMsMax) late += 1
+  }
+  db.close()
+  return {
+    acknowledged: acknowledged.size,
+    onRecord,
+    missing: missing.size,
+    notFinal,
+    late,
+    latestMs,
+    digests,
+  }
+}
+
+/** How long after its promise it left, without the time in which no process ran. */
+function lateness(promised: number, left: number, pauses: readonly Pause[]): number {
+  const away = pauses.reduce(
+    (sum, { from, to }) => sum + Math.max(0, Math.min(left, to) - Math.max(promised, from)),
+    0,
+  )
+  return left - promised - away
+}
