@@ -1,5 +1,5 @@
 /** What is durable, and what is known of it in memory. */
-import { createSqliteStore } from '../adapters/store/sqlite.ts'
+import { createSqliteStore, type DamagedRow } from '../adapters/store/sqlite.ts'
 import { createPeople, type PeopleCache } from '../admission/people.ts'
 import { tenantOf } from '../config/config.ts'
 import { createContents } from '../delivery/contents.ts'
@@ -22,11 +22,19 @@ export async function openRecord(
   surroundings: Surroundings,
   timeCommit: () => () => void,
 ): Promise<OnRecord> {
-  const { config, parts, clock } = surroundings
+  const { config, parts, clock, onTrouble } = surroundings
+  let ledger: Ledger | undefined
   const { acceptLoss = false } = parts
-  const store = parts.store ?? (await createSqliteStore({ path: config.store.path, clock, acceptLoss }))
+  const store =
+    parts.store ?? (await createSqliteStore({ path: config.store.path, clock, acceptLoss, onDamagedRow }))
+  /** Told before the ledger is there, it is told again at the next start. */
+  function onDamagedRow({ what, move }: DamagedRow): void {
+    onTrouble(`a row of the store is damaged and left out: ${what}`, undefined)
+    if (move !== undefined)
+      ledger?.commit({ moves: [move] }).catch((error) => onTrouble('set a damaged row aside', error))
+  }
   const stopTimeLine = await continueTimeLine(surroundings, store)
-  const ledger = await createLedger({
+  ledger = await createLedger({
     store,
     clock,
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),

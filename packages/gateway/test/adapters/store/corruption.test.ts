@@ -110,15 +110,19 @@ describe('a damaged file', () => {
     const rounds = 100
     for (let round = 0; round < rounds; round += 1) {
       const path = join(folder, 'hit.db')
-      for (const rest of ['', '-wal', '-shm', '-lock']) rmSync(path + rest, { force: true })
+      for (const rest of ['', '-wal', '-shm', '-lock', '-run']) rmSync(path + rest, { force: true })
       copyFileSync(sound, path)
       const place = Math.floor(next() * size)
       flip(path, place, 1 << Math.floor(next() * 8))
       try {
-        const store = createSqliteStore({ path, clock, thread: false })
+        const told: string[] = []
+        const onDamagedRow = ({ what }: { readonly what: string }): void => void told.push(what)
+        const store = createSqliteStore({ path, clock, thread: false, onDamagedRow })
         try {
           const found = await everything(store)
-          assert.deepEqual(found, truth, `a silent change by byte ${place}`)
+          // A row that is left out is told, and then an answer is not the same.
+          if (told.length === 0) assert.deepEqual(found, truth, `a silent change by byte ${place}`)
+          else detected += 1
         } finally {
           await store.close()
         }

@@ -1,12 +1,12 @@
 /** What is to be known of provider accounts: a JSON text each, gone when there is nothing any more. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { AccountRecord } from '../../../ports.ts'
-import { checkSum, sumOf } from './sum.ts'
+import { checkSum, type Readable, readable, sumOf } from './sum.ts'
 
 export interface Accounts {
   /** @param body the JSON; empty where there is nothing to be known any more */
   write(channel: string, provider: string, account: string, body: string): void
-  read(): readonly AccountRecord[]
+  read(): Readable<AccountRecord>
 }
 
 export function prepareAccounts(db: DatabaseSync): Accounts {
@@ -19,7 +19,7 @@ export function prepareAccounts(db: DatabaseSync): Accounts {
       else upsert.run(channel, provider, account, body, sumOf(body))
     },
     read() {
-      return select.all().map(({ account, body, sum }) => {
+      return readable(select.all(), ({ account, body, sum }) => {
         checkSum(body as string, sum, `account ${account}`)
         return JSON.parse(body as string) as AccountRecord
       })

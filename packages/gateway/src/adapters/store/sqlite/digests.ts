@@ -5,7 +5,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Digest } from '../../../model.ts'
 import type { DigestWrite } from '../../../ports.ts'
-import { checkSum, sumOf } from './sum.ts'
+import { checkSum, type Readable, readable, sumOf } from './sum.ts'
 
 export interface Digests {
   /** False where the digest is not as the write believes. */
@@ -13,7 +13,7 @@ export interface Digests {
   /** Whether it collects as many items as the write leaves in it; to be asked when the rest of its change is written. */
   holds(write: DigestWrite): boolean
   find(digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): Digest | undefined
-  due(until: number, limit: number): readonly Digest[]
+  due(until: number, limit: number): Readable<Digest>
   earliest(): number | undefined
 }
 
@@ -40,6 +40,12 @@ export function prepareDigests(db: DatabaseSync): Digests {
     return row !== undefined
   }
 
+  function mend({ sum, ...row }: Record<string, unknown>, until: number): void {
+    const digest = row as unknown as Digest
+    if (sumOf(textOf(digest)) !== sum)
+      postpone.run(until, sumOf(textOf({ ...digest, closesAt: until })), digest.id)
+  }
+
   return {
     write({ kind, digest: d }) {
       switch (kind) {
@@ -64,7 +70,13 @@ export function prepareDigests(db: DatabaseSync): Digests {
       const row = find.get(of.tenant, of.recipient, of.channel, of.category, of.name)
       return row === undefined ? undefined : readDigest(row)
     },
-    due: (until, limit) => due.all(until, limit).map(readDigest),
+    due(until, limit) {
+      const rows = due.all(until, limit)
+      const read = readable(rows, readDigest)
+      // What it collects must come to an end: from now on it is taken at its word, and is due.
+      if (read.damaged.length > 0) for (const row of rows) mend(row, until)
+      return read
+    },
     earliest: () => (first.get()?.at as number | null) ?? undefined,
   }
 }

@@ -29,6 +29,7 @@ import { prepareRecipients } from './recipients.ts'
 import { createRegister } from './register.ts'
 import { beginRun, markSettled, writeMark } from './run-mark.ts'
 import { prepareScan } from './scan.ts'
+import { RowDamage } from './sum.ts'
 import { prepareTallies } from './tallies.ts'
 import type { Tape } from './tape.ts'
 import { changesOf } from './tape.ts'
@@ -54,6 +55,8 @@ export interface Fault {
   readonly retryAfterMs?: number
   /** The file is damaged: nothing more may be written. */
   readonly damage?: boolean
+  /** One row is damaged: what it is. Everything else goes on. */
+  readonly row?: string
 }
 
 export type Result = Outcome | { readonly fault: Fault }
@@ -70,6 +73,7 @@ export function faultOf(error: unknown, path: string): Fault {
     ...(known.errors === undefined ? {} : { errors: known.errors }),
     ...(known.retryAfterMs === undefined ? {} : { retryAfterMs: known.retryAfterMs }),
     ...(isDamage(error) ? { damage: true } : {}),
+    ...(error instanceof RowDamage ? { row: error.what } : {}),
   }
 }
 

@@ -97,7 +97,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       insert.run(tenant, recipient)
       mark.run()
       const body = recipients.take(tenant, recipient)
-      const optOuts = body === undefined ? undefined : (JSON.parse(body) as Recipient).optOuts
+      const optOuts = optOutsIn(body)
       if (optOuts !== undefined && optOuts.length > 0)
         recipients.write(tenant, pseudonym, JSON.stringify({ tenant, id: pseudonym, optOuts }))
       jobs.rename(tenant, recipient, pseudonym)
@@ -126,6 +126,15 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
 
     pending: () =>
       all.all().map(({ tenant, recipient }) => ({ tenant: String(tenant), recipient: String(recipient) })),
+  }
+}
+
+/** None where the row was damaged, and is no JSON any more: then it is erased all the same. */
+function optOutsIn(body: string | undefined): Recipient['optOuts'] {
+  try {
+    return body === undefined ? undefined : (JSON.parse(body) as Recipient).optOuts
+  } catch {
+    return undefined
   }
 }
 

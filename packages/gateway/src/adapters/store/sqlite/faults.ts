@@ -4,6 +4,7 @@
  * written to it.
  */
 import { SluiceError } from '../../../errors.ts'
+import { RowDamage } from './sum.ts'
 
 /** Primary result codes, https://sqlite.org/rescode.html */
 const disk = new Map([
@@ -37,6 +38,13 @@ export function isBusy(error: unknown): boolean {
 /** The error to raise for what the disk did; `undefined` for a mistake of this program. */
 export function diskFault(error: unknown, path: string): SluiceError | undefined {
   if (isDamage(error)) return damaged(path, (error as Error).message, error)
+  if (error instanceof RowDamage) {
+    return new SluiceError(
+      'STORE_UNAVAILABLE',
+      `A row of the store file ${path} is damaged: ${error.message}. It is left out, and nobody else is concerned.`,
+      { retryAfterMs, cause: error },
+    )
+  }
   const what = disk.get(primaryCode(error) ?? -1)
   if (what === undefined) return undefined
   return new SluiceError('STORE_UNAVAILABLE', `The store ${path} took nothing: ${what}.`, {

@@ -6,7 +6,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Job } from '../../../model.ts'
 import type { JobWork } from '../../../ports.ts'
 import type { Contents } from './contents.ts'
-import { checkSum, sumOf } from './sum.ts'
+import { checkSum, type Readable, readable, sumOf } from './sum.ts'
 import type { ShortJobWrite } from './tape.ts'
 
 type JobName = Pick<Job, 'tenant' | 'id'>
@@ -16,7 +16,7 @@ export interface Jobs {
   write(write: ShortJobWrite): boolean
   find(tenant: string, id: string): Job | undefined
   work(name: JobName): JobWork | undefined
-  running(): readonly Job[]
+  running(): Readable<Job>
   /** Gives a person another name in what jobs still have to do, with nothing else known of them, and in refusals. */
   rename(tenant: string, recipient: string, renamed: string): void
   /** Drops up to `max` that have ended, are older and have no notification left; returns how many. */
@@ -83,7 +83,7 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
       checkSum(row.body as string, row.sum, `the work of job ${id}`)
       return JSON.parse(row.body as string) as JobWork
     },
-    running: () => running.all().map(readJob),
+    running: () => readable(running.all(), readJob),
     rename(tenant, recipient, renamed) {
       const needle = JSON.stringify(recipient)
       for (const row of refusing.all(tenant, needle)) {

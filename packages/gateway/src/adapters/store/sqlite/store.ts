@@ -7,6 +7,7 @@
 import type { Notification, Recipient } from '../../../model.ts'
 import type { Change, Clock, Store, Tally } from '../../../ports.ts'
 import { orderOf } from '../memory-admissions.ts'
+import { createDamagedRows, type DamagedRow } from './damaged-rows.ts'
 import type { DatabaseOptions } from './database.ts'
 import { inMemory } from './database.ts'
 import type { Fault } from './engine.ts'
@@ -22,12 +23,16 @@ import { readAdmission, readNotification } from './rows.ts'
 import { openStraight } from './straight.ts'
 import type { Kind } from './strangers.ts'
 import { createStrangers } from './strangers.ts'
+import type { Readable } from './sum.ts'
+import { RowDamage } from './sum.ts'
 import { openThreaded } from './threaded.ts'
 
 export interface SqliteStoreOptions extends DatabaseOptions {
   readonly clock: Clock
   /** Whether the file is written by a thread of its own. @defaultValue true for a file, false in memory */
   readonly thread?: boolean
+  /** Told of each row that cannot be read, once; what it says is to be committed. @defaultValue nobody is told */
+  readonly onDamagedRow?: (row: DamagedRow) => void
 }
 
 export interface SqliteStore extends Store {
@@ -49,13 +54,20 @@ const answersSlice = 1_000
  * @throws SluiceError INVALID_CONFIG where the file is in use, cannot be opened or is of a newer version;
  * STORE_UNAVAILABLE where it is damaged.
  */
-export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOptions): SqliteStore {
+export function createSqliteStore({
+  clock,
+  thread,
+  onDamagedRow = () => {},
+  ...options
+}: SqliteStoreOptions): SqliteStore {
   const { path } = options
+  const damagedRows = createDamagedRows(onDamagedRow, () => clock.now())
   let damage: Fault | undefined
   let isOpen = true
 
   const onFault = (fault: Fault): void => {
     if (fault.damage === true) damage ??= fault
+    if (fault.row !== undefined) damagedRows.note(fault.row)
   }
   const raise = (fault: Fault): Error => {
     onFault(fault)
@@ -104,10 +116,14 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
   /** Rows become values here, and a sum that is wrong becomes known. */
   function valuesOf<T>(rows: readonly Row[], reader: (row: Row) => T): readonly T[] {
     try {
-      return rows.map(reader)
+      return damagedRows.read(rows, reader)
     } catch (error) {
       throw raise(faultOf(error, path))
     }
+  }
+  function readableOf<T>({ found, damaged }: Readable<T>): readonly T[] {
+    for (const what of damaged) damagedRows.note(what)
+    return found
   }
   const notifications = (rows: readonly Row[]): readonly Notification[] => valuesOf(rows, readNotification)
 
@@ -126,7 +142,10 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     },
     async notification(tenant, id) {
       const row = await read('notification', tenant, id)
-      return row === undefined ? undefined : notifications([row])[0]
+      if (row === undefined) return undefined
+      const [found] = notifications([row])
+      if (found === undefined) throw errorOf(faultOf(new RowDamage(`notification ${id}`), path))
+      return found
     },
     async list(query) {
       const { recipient } = query
@@ -172,7 +191,7 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
       ),
     openDigest: ({ tenant, recipient, channel, category, name }) =>
       ask('openDigest', { tenant, recipient, channel, category, name }),
-    dueDigests: (until, limit) => ask('dueDigests', until, limit),
+    dueDigests: async (until, limit) => readableOf(await ask('dueDigests', until, limit)),
     async digestItems({ id }, cursor, limit) {
       const { rows, nextCursor } = await ask('digestItems', id, cursor, limit)
       return { items: notifications(rows), nextCursor }
@@ -186,9 +205,9 @@ export function createSqliteStore({ clock, thread, ...options }: SqliteStoreOpti
     answer: ({ tenant, module, method, path, key }) => ask('answer', { tenant, module, method, path, key }),
     job: (tenant, id) => ask('job', tenant, id),
     jobWork: ({ tenant, id }) => ask('jobWork', { tenant, id }),
-    runningJobs: () => ask('runningJobs'),
+    runningJobs: async () => readableOf(await ask('runningJobs')),
     jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
-    accounts: () => ask('accounts'),
+    accounts: async () => readableOf(await ask('accounts')),
     tallies: () => ask('tallies'),
     content: (tenant, id) => ask('content', tenant, id),
     waitingContents: () => ask('waitingContents'),

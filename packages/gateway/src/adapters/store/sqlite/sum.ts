@@ -16,6 +16,37 @@ export function sumOf(text: string | Uint8Array): number {
   return crc32(text)
 }
 
+/** Damage of one row, which is left out alone: the file around it is sound as far as anybody knows. */
+export class RowDamage extends Error {
+  readonly what: string
+
+  constructor(what: string) {
+    super(`the check sum of ${what} is wrong`)
+    this.what = what
+  }
+}
+
+/** @throws RowDamage */
 export function checkSum(text: string, sum: unknown, what: string): void {
-  if (crc32(text) !== sum) throw damageIn(`check sum of ${what}`)
+  if (crc32(text) !== sum) throw new RowDamage(what)
+}
+
+/** Of several rows those that can be read, and what the others are. */
+export interface Readable<T> {
+  readonly found: readonly T[]
+  readonly damaged: readonly string[]
+}
+
+export function readable<Row, T>(rows: readonly Row[], reader: (row: Row) => T): Readable<T> {
+  const found: T[] = []
+  const damaged: string[] = []
+  for (const row of rows) {
+    try {
+      found.push(reader(row))
+    } catch (error) {
+      if (!(error instanceof RowDamage)) throw error
+      damaged.push(error.what)
+    }
+  }
+  return { found, damaged }
 }
