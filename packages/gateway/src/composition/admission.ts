@@ -61,6 +61,7 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
     served: new Set(config.pools.map(({ channel }) => channel)),
     clock,
     giveBack,
+    recover: (notification) => schedule.recover(notification),
     onBuried: (channel, count) =>
       log.warn(
         { channel, count },

@@ -17,6 +17,8 @@ export interface UnservedOptions {
   /** Gives back what it holds in limits and lines. */
   readonly giveBack: (held: Notification, ended: Notification['status']) => Promise<void>
   /** Told once a channel when the record is gone through, and of what is caught later. */
+  /** Looks after one that was taken out of memory and could not be written. */
+  readonly recover: (notification: Notification) => Promise<void>
   readonly onBuried: (channel: Channel, count: number) => void
   readonly onTrouble: (what: string, error: unknown) => void
 }
@@ -59,12 +61,20 @@ export function createUnserved(options: UnservedOptions): Unserved {
       const dueAt = before.expiresAt ?? Number.MAX_SAFE_INTEGER
       const move = advance(before, [...(live?.events ?? []), ...leaves, dead], { dueAt })
       ledger.release(before)
-      if ((await ledger.commit({ moves: [move] })).applied) {
+      let result: Awaited<ReturnType<typeof ledger.commit>>
+      try {
+        result = await ledger.commit({ moves: [move] })
+      } catch (error) {
+        void options.recover(before)
+        throw error
+      }
+      if (result.applied) {
         await giveBack(before, 'expired')
         return true
       }
       recorded = await store.notification(found.tenant, found.id)
     }
+    await options.recover(found)
     return false
   }
 
