@@ -147,7 +147,7 @@ async function goOn(copy: string): Promise<void> {
     assert.equal(harness.sent().length, few)
   }
   assert.deepEqual(await harness.gateway.store.runningJobs(), [])
-  assert.deepEqual(harness.gateway.ledger.occupancy('default'), { queue: 0, waiting: 0 })
+  assert.deepEqual(harness.gateway.ledger.occupancy('default'), { queue: 0, waiting: 0, bytes: 0 })
   await harness.check()
   await harness.stop()
 }
