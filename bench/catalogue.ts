@@ -83,6 +83,10 @@ export const studies = {
     what: 'how long somebody waits beside a flood of valid requests',
     options: { rounds: 3, seconds: 3 },
   },
+  heavy: {
+    what: 'how long somebody waits beside the heaviest that another tenant may ask for, and the memory',
+    options: { seconds: 5 },
+  },
   smtp: {
     what: 'how fast and how evenly mails reach a mail server, by us or by nodemailer',
     options: { connections: 8, nodemailer: false },

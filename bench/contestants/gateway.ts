@@ -5,6 +5,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { collectEarlier } from '../../packages/gateway/src/cli/start-memory.ts'
 import { loadConfig } from '../../packages/gateway/src/config/load.ts'
 import { createGateway } from '../../packages/gateway/src/gateway.ts'
 import type { Draft } from '../../packages/gateway/src/model.ts'
@@ -35,6 +36,7 @@ tenants: { default: { rate: unlimited, modules: unlimited, queue: 1000000, waiti
 log: { level: error }
 `,
   )
+  collectEarlier()
   const config = loadConfig({ path: join(folder, 'sluice.yaml'), env: {}, cwd: folder })
   const gateway = await createGateway(config)
   gateway.ledger.subscribe(({ notification: { status, data } }) => {

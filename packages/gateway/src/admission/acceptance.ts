@@ -79,13 +79,17 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
       : known
     const store = createContentSplitter(() => random.id(now))
     const cases: Case[] = []
+    let read = 0
     for (const [index, draft] of drafts.entries()) {
       // The first of a batch reads what all of it say, and others have the event loop before and after.
       const isLarge = index === 0 && (draft.shared?.bytes ?? 0) > sliceBytes
       if (isLarge) await pause()
       const { notification, content } = store(notificationOf(caller, draft, now))
+      read += notification.bytes ?? 0
       cases.push({ notification, person: persons[index]!, verdict: undefined, ...(content && { content }) })
-      if (isLarge) await pause()
+      if (!isLarge && read < sliceBytes) continue
+      read = 0
+      await pause()
     }
     return cases
   }

@@ -9,7 +9,7 @@ import { didYouMean } from '../config/suggestion.ts'
 import { SluiceError } from '../errors.ts'
 import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
-import { giveBackStartMemory } from './start-memory.ts'
+import { collectEarlier, giveBackStartMemory } from './start-memory.ts'
 import { type Stopping, stopSignal } from './stop-signal.ts'
 import { version } from './version.ts'
 
@@ -48,6 +48,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
   const { createGateway } = await import('../gateway.ts')
   const stopping = stopSignal()
+  collectEarlier()
   try {
     const gateway = await createGateway(config, { acceptLoss: read.has('accept-loss') })
     const { url } = await gateway.start()

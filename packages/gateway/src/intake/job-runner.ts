@@ -40,6 +40,8 @@ export interface JobRunner {
 
 /** Recipients of one step: some 3 ms of the event loop, a share of a commit, and then it is the others' turn. */
 const stepMax = 20
+/** What the recipients of one step are sent of their own, as JSON. */
+const stepMaxBytes = 2 ** 16
 /** Lanes that take turns; the work of a job is up to some megabytes. */
 const lanesMax = 8
 /** Until a step that failed is tried again, where the error does not say. */
@@ -157,7 +159,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       const after = await refuse(job, movedOn(job, 1), first.id, error)
       return goesOn(loaded, after, Math.max(0, single - 1))
     }
-    const step = work.recipients.slice(next, next + (single > 0 ? 1 : stepMax))
+    const step = work.recipients.slice(next, next + (single > 0 ? 1 : stepOf(job)))
     const end = step.findIndex(isErased)
     const recipients = end === -1 ? step : step.slice(0, end)
     const message = content === undefined ? work.message : { ...work.message, shared: content }
@@ -229,3 +231,7 @@ function movedOn(job: Job, by: number): Job {
   const taken = job.taken + by
   return { ...job, taken, status: taken === job.total ? 'done' : 'running' }
 }
+
+/** Fewer recipients where each has much data of its own. */
+const stepOf = ({ bytes = 0, total }: Job): number =>
+  Math.max(1, Math.min(stepMax, Math.floor((stepMaxBytes * total) / Math.max(1, bytes))))

@@ -28,7 +28,12 @@ export interface MemoryStateOptions {
   readonly factsOf: (subject: Subject) => Facts | Promise<Facts>
   /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
   readonly onOutdated?: (subject: Subject) => void
-  /** Subjects kept in memory at most. @defaultValue 100_000 */
+  /**
+   * Subjects kept in memory, 1.5 kB each with a few windows; a few more while all of them are in use. One that was
+   * forgotten costs a question to the store when it is touched again.
+   *
+   * @defaultValue 25_000
+   */
   readonly subjectsMax?: number
 }
 
@@ -51,14 +56,14 @@ interface Pause {
  * hand bounds how many subjects there are.
  */
 const retentionMs = 31 * 86_400_000
-/** Places that the hand looks at when there are too many: of two that were not touched since, one is forgotten. */
-const looksPerSubject = 2
+/** Places that the hand looks at for a newcomer, until it has found one that was not touched since it came by last. */
+const looksPerSubject = 8
 /** Above so many fingerprints of one person those beyond their window are dropped. */
 const claimsTidyAt = 64
 
 export function createMemoryState(options: MemoryStateOptions): LimitState {
   const { clock, factsOf } = options
-  const { subjectsMax = 100_000 } = options
+  const { subjectsMax = 25_000 } = options
   const limits = createLimits({
     store: memoryStore({ now: () => clock.now(), retentionMs }),
     marginMs: options.marginMs,
@@ -83,7 +88,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const booked = ahead.length === 0 ? undefined : new Map(ahead.map(({ id, at }) => [id, at]))
     const claims = fingerprints.length === 0 ? undefined : new Map<string, { id: string; at: number }>()
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
-    if (subjects.size >= subjectsMax) for (let look = 0; look < looksPerSubject; look += 1) forgetNext()
+    for (let look = 0; subjects.size >= subjectsMax && look < looksPerSubject; look += 1) forgetNext()
     subjects.set(key, { claims, booked, touched: true })
     if (isOutdated !== true || booked === undefined || options.onOutdated === undefined) return
     pause(subject)

@@ -109,4 +109,21 @@ export function contents(test: Test, capabilities: StoreCapabilities): void {
     await must(store, { jobs: [{ kind: 'move', before: job, after: { ...job, status: 'cancelled' } }] })
     assert.equal(await store.content('acme', content.id), undefined)
   })
+
+  test('keeps the content of a batch for the others when one of its recipients is erased', async (store) => {
+    const [eve, bob] = ['eve', 'bob'].map((id) => referring({ to: { id, email: `${id}@example.com` } }))
+    await must(store, { contents: [content], accept: [eve!, bob!] })
+    await must(store, { moves: [settled(eve!, epoch)] })
+    const erase = async (id: string): Promise<void> => {
+      await store.beginErasure('acme', id)
+      assert.deepEqual(await store.erase('acme', id), { done: true })
+    }
+    await erase('eve')
+    assert.equal((await store.notification('acme', eve!.id))?.shared, undefined)
+    assert.deepEqual(await store.content('acme', content.id), content)
+    assert.deepEqual(await store.waitingContents(), waiting(1))
+    await must(store, { moves: [settled(bob!, epoch)] })
+    await erase('bob')
+    assert.equal(await store.content('acme', content.id), undefined)
+  })
 }

@@ -15,7 +15,8 @@ export interface Jobs {
   /** False where the job is not as the write believes. */
   write(write: ShortJobWrite): boolean
   find(tenant: string, id: string): Job | undefined
-  work(name: JobName): JobWork | undefined
+  /** As JSON: a text crosses to another thread in a tenth of the time of what is in it. */
+  work(name: JobName): string | undefined
   running(): Readable<Job>
   /** Gives a person another name in what jobs still have to do, with nothing else known of them, and in refusals. */
   rename(tenant: string, recipient: string, renamed: string): void
@@ -81,7 +82,7 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
       const row = work.get(id, tenant)
       if (row === undefined) return undefined
       checkSum(row.body as string, row.sum, `the work of job ${id}`)
-      return JSON.parse(row.body as string) as JobWork
+      return row.body as string
     },
     running: () => readable(running.all(), readJob),
     rename(tenant, recipient, renamed) {

@@ -5,7 +5,7 @@
  * here. Decision record 0003 has the figures.
  */
 import type { Notification, Recipient } from '../../../model.ts'
-import type { Change, Clock, Store, Tally } from '../../../ports.ts'
+import type { Change, Clock, JobWork, Store, Tally } from '../../../ports.ts'
 import { orderOf } from '../memory-admissions.ts'
 import { createDamagedRows, type DamagedRow } from './damaged-rows.ts'
 import type { DatabaseOptions } from './database.ts'
@@ -204,7 +204,10 @@ export function createSqliteStore({
     nextDigestAt: () => ask('nextDigestAt'),
     answer: ({ tenant, module, method, path, key }) => ask('answer', { tenant, module, method, path, key }),
     job: (tenant, id) => ask('job', tenant, id),
-    jobWork: ({ tenant, id }) => ask('jobWork', { tenant, id }),
+    async jobWork({ tenant, id }) {
+      const text = await ask('jobWork', { tenant, id })
+      return text === undefined ? undefined : (JSON.parse(text) as JobWork)
+    },
     runningJobs: async () => readableOf(await ask('runningJobs')),
     jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
     accounts: async () => readableOf(await ask('accounts')),
