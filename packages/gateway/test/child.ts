@@ -190,7 +190,9 @@ function writeConfig(folder: string, port: number, { policy, config }: SiteOptio
   const document = {
     http: { port, ...http },
     store: 'sqlite:./data/sluice.db',
-    tenants: { default: { rate: 'unlimited', modules: 'unlimited' } },
+    tenants: {
+      default: { rate: 'unlimited', modules: 'unlimited', reads: 'unlimited', writes: 'unlimited' },
+    },
     log: { level: 'error' },
     ...(policy === undefined ? {} : { policy: './policy.yaml' }),
     ...more,

@@ -328,10 +328,8 @@ describe('a full disk', () => {
     await store.commit({ accept: [first] })
     await store.commit({ moves: [settled(first, epoch)] })
     assert.ok((await fill(store)) > 10)
-    await assert.rejects(
-      store.ping().then(() => store.commit({ accept: [big()] })),
-      { code: 'STORE_UNAVAILABLE' },
-    )
+    await assert.rejects(store.ping(), { code: 'STORE_UNAVAILABLE' }, 'a few bytes would find room')
+    await assert.rejects(store.commit({ accept: [big()] }), { code: 'STORE_UNAVAILABLE' })
     assert.equal((await store.notification('acme', first.id))?.status, 'delivered')
     await agree(store)
     const { items } = await store.list({

@@ -120,6 +120,9 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const reads = prepareReads(db)
   const timeLine = prepareTimeLine(db)
   const erasures = prepareErasures({ db, register, recipients, jobs, answers, contents })
+  // As much as a good many notifications need.
+  const probe = db.prepare("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(262144))")
+  const unprobe = db.prepare("DELETE FROM meta WHERE name = 'probe'")
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
 
   function verifyIndexes(): void {
@@ -135,12 +138,18 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   })
   if (path !== inMemory) writeMark(path, run)
 
+  /** Whether the last transaction was refused by the disk: then a row of a few bytes is no proof that there is room. */
+  let tookNothing = false
+
   /** In one transaction; never throws. What the disk does is the trouble of all of them. */
   function write(tapes: readonly Tape[]): readonly Result[] {
     try {
-      return writer.write(tapes)
+      const results = writer.write(tapes)
+      tookNothing = false
+      return results
     } catch (error) {
       const fault = faultOf(error, path)
+      tookNothing = fault.code !== undefined
       const single = tapes.flatMap(changesOf)
       if (fault.code !== undefined || single.length === 1) return single.map(() => ({ fault }))
       // One of them cannot be written at all (a value of a wrong type): the others must not suffer for it.
@@ -201,6 +210,9 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     },
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
+      if (tookNothing) writer.transaction(() => probe.run())
+      if (tookNothing) writer.transaction(() => unprobe.run())
+      tookNothing = false
     },
     check: () => {
       checkHealth(db, path)
