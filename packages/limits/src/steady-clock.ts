@@ -5,13 +5,15 @@
  * from a machine that slept.
  */
 export function steadyClock(read: () => number): () => number {
-  let last = Number.NEGATIVE_INFINITY
-  let aheadMs = 0
+  /** The last instant, and how far it was ahead: numbers in a closure would be allocated by each call. */
+  const state = new Float64Array(2)
   return () => {
-    const now = read()
-    if (now >= last) aheadMs = 0
-    else if (now + aheadMs < last) aheadMs = last - now
-    last = now + aheadMs
-    return last
+    let now = read()
+    if (now < state[0]!) {
+      if (now + state[1]! < state[0]!) state[1] = state[0]! - now
+      now += state[1]!
+    } else state[1] = 0
+    state[0] = now
+    return now
   }
 }
