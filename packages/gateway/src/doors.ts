@@ -60,6 +60,8 @@ export interface Gate {
   cancel(tenant: string, id: string): Promise<void>
   /** Stores a person and decides anew what waits for them. */
   saveRecipient(recipient: Recipient): Promise<void>
+  /** Its place now in the line of its tenant, which moves up; undefined where it stands in none. */
+  placeOf(notification: Notification): Promise<number | undefined>
   /** Each limit's use for a person. */
   usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]>
   /** Decides what was accepted undecided and is now due. */

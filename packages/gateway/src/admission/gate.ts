@@ -66,6 +66,7 @@ export function createGate(options: GateOptions): Admitting {
     redrive: createRedrive({ store, ledger: options.ledger, bringBack }),
     closeDigest: closer.close,
     usage: createUsage(options),
+    placeOf: platform.placeOf,
 
     async preview(caller, draft) {
       const [each] = await acceptance.casesOf(caller, [draft])

@@ -120,6 +120,13 @@ export class Line {
     return this.#placeOf(this.#modules.get(module) ?? noModule, now)
   }
 
+  /** Where one stands now; undefined where it does not stand in the line. */
+  placeOf(module: string, id: string): number | undefined {
+    const of = this.#waiting.get(module)
+    const index = of?.ids.indexOf(id) ?? -1
+    return index < 0 ? undefined : of!.places[index]
+  }
+
   /** Takes one out whose place has come; answers that instant. Undefined where it does not stand in the line. */
   turn(
     module: string,

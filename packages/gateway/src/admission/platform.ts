@@ -37,6 +37,8 @@ export interface PlatformLine {
   wait(each: Case, at: number): void
   /** What the limits leave. Empty where there are none. */
   usage(caller: Caller): readonly PlatformUsage[] | Promise<readonly PlatformUsage[]>
+  /** Its place now, which may be earlier than the one on record; undefined where it does not stand in a line. */
+  placeOf(notification: Notification): Promise<number | undefined>
   /** Which of the two makes it wait. */
   behind(notification: Notification): 'tenant' | 'module' | undefined
   /** Rebuilds the lines in which somebody stands. */
@@ -146,6 +148,11 @@ export function createPlatformLine(options: PlatformOptions): PlatformLine {
       const use = (line: Line | undefined) => line?.use(module, clock.now()) ?? []
       const line = lines.of(tenant)
       return line instanceof Promise ? line.then(use) : use(line)
+    },
+    async placeOf(notification) {
+      const { id, tenant, module } = notification
+      if (delayingLimit(notification) === undefined) return undefined
+      return (await lines.of(tenant))?.placeOf(module, id)
     },
     behind: delayingLimit,
     start: lines.start,

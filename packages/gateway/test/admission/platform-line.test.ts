@@ -74,6 +74,8 @@ test('when somebody leaves the line those behind move up, and leave before the i
     [step, 2 * step, 3 * step],
   )
   await harness.done(harness.gateway.gate.cancel('default', line[0].id))
+  const places = line.slice(1).map((each) => harness.done(harness.gateway.gate.placeOf(each)))
+  assert.deepEqual(await Promise.all(places), [harness.start + step, harness.start + 2 * step])
   await harness.runUntil(harness.start + step)
   assert.equal((await harness.notification(line[1].id)).status, 'delivered')
   await harness.runUntil(harness.start + 2 * step)

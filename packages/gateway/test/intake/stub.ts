@@ -133,7 +133,6 @@ export async function startStub({ parts = {}, ...config }: StubOptions = {}): Pr
     },
   })
 }
-
 function once(work: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | undefined
   return () => {
@@ -225,6 +224,7 @@ function createMemory() {
     async saveRecipient(person) {
       stub.people.set(`${person.tenant}/${person.id}`, person)
     },
+    placeOf: async () => undefined,
     async usage() {
       const never = {
         limit: 'none',

@@ -19,7 +19,7 @@ import { invalidRequest } from '../validation.ts'
 import { aheadOf, decisionInWallTime, inWallTime } from '../wall-time.ts'
 
 export interface NotificationRoutesOptions {
-  readonly gate: Pick<Gate, 'admit' | 'preview' | 'cancel'>
+  readonly gate: Pick<Gate, 'admit' | 'preview' | 'cancel' | 'placeOf'>
   readonly store: Pick<Store, 'notification' | 'list' | 'job'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly people: People
@@ -169,7 +169,9 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
         const recorded = await store.notification(request.caller.tenant, id)
         if (recorded === undefined)
           throw new SluiceError('NOT_FOUND', 'There is no notification with this id.')
-        return notificationAnswer(inWallTime(shown(recorded, ledger), aheadOf(clock)), request.caller)
+        const dueAt = await gate.placeOf(recorded)
+        const found = dueAt === undefined ? recorded : { ...recorded, dueAt }
+        return notificationAnswer(inWallTime(shown(found, ledger), aheadOf(clock)), request.caller)
       },
     },
     {
