@@ -1,4 +1,4 @@
-/** The suites of express-rate-limit for the fields of an answer, its options and its advice. */
+/** This table holds the cases of express-rate-limit for the fields of an answer, its options and its advice. */
 import assert from 'node:assert/strict'
 import type { RequestHandler } from 'express'
 import { createLimits, limit } from '../../src/index.ts'

@@ -1,4 +1,4 @@
-/** The suite of express-rate-limit for its middleware. */
+/** This table holds the cases of express-rate-limit for its middleware. */
 import assert from 'node:assert/strict'
 import type { Request } from 'express'
 import { createLimits, LimitsError, limit } from '../../src/index.ts'

@@ -1,4 +1,4 @@
-/** The suites of express-rate-limit. */
+/** This file joins the tables of the suites of express-rate-limit. */
 import { fieldCases } from './express-fields.ts'
 import { middlewareCases } from './express-middleware.ts'
 import { storeCases } from './express-stores.ts'

@@ -1,4 +1,4 @@
-/** The suites of express-rate-limit for its memory store and its keys of addresses. */
+/** This table holds the cases of express-rate-limit for its memory store and its keys of addresses. */
 import assert from 'node:assert/strict'
 import { mock } from 'node:test'
 import { createLimits, limit, memoryStore } from '../../src/index.ts'

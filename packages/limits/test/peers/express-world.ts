@@ -1,4 +1,4 @@
-/** A real Express app for each case of express-rate-limit: the limiters, a route that answers, and one for errors. */
+/** Each case of express-rate-limit gets a real Express app: the limiters, a route that answers, a handler of errors. */
 import type { AddressInfo } from 'node:net'
 import express, { type ErrorRequestHandler, type Request, type RequestHandler, type Response } from 'express'
 import { createLimits, type Limits, limit, memoryStore, type Store } from '../../src/index.ts'

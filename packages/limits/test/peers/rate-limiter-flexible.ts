@@ -1,4 +1,4 @@
-/** The suites of rate-limiter-flexible for its memory limiter and its union. It counts refused points, so ours is told to. */
+/** This table holds the cases of rate-limiter-flexible for memory and unions. It counts refused points, so ours is told to. */
 import assert from 'node:assert/strict'
 import { createLimits, type Decision, type Limit, limit, type Store } from '../../src/index.ts'
 import type { PeerCase, PeerSuite } from './peer.ts'

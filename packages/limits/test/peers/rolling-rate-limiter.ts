@@ -1,4 +1,4 @@
-/** The suite of rolling-rate-limiter. Its limiter counts refused attempts, so ours is told to. */
+/** This table holds the cases of rolling-rate-limiter. Its limiter counts refused attempts, so ours is told to. */
 import assert from 'node:assert/strict'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
