@@ -110,7 +110,7 @@ describe('a damaged file', () => {
     const rounds = 100
     for (let round = 0; round < rounds; round += 1) {
       const path = join(folder, 'hit.db')
-      for (const rest of ['', '-wal', '-shm', '-lock', '-run']) rmSync(path + rest, { force: true })
+      for (const rest of ['', '-wal', '-shm', '-lock', '-mark']) rmSync(path + rest, { force: true })
       copyFileSync(sound, path)
       const place = Math.floor(next() * size)
       flip(path, place, 1 << Math.floor(next() * 8))

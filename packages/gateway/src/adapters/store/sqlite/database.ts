@@ -7,12 +7,12 @@ import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
 import { makeFolder, makePrivate, makePrivateFile } from '../../folder.ts'
+import { checkCommits } from './commit-mark.ts'
 import { makeCursorKey } from './cursor.ts'
 import { erasedName } from './erasures.ts'
 import { damaged, diskFault, isBusy, isDamage } from './faults.ts'
 import type { HashKey } from './hash.ts'
 import { isBrokenInside } from './log.ts'
-import { checkLog } from './run-mark.ts'
 
 export interface DatabaseOptions {
   /** A file, or ':memory:'. */
@@ -23,7 +23,7 @@ export interface DatabaseOptions {
   readonly checkMib?: number
   /** The file grows to this size and no further; then nothing is accepted until `prune` made room. @defaultValue no bound */
   readonly sizeMaxMib?: number
-  /** Goes on where commits are missing that were acknowledged (run-mark.ts). @defaultValue false */
+  /** Goes on where commits are missing that were acknowledged (commit-mark.ts). @defaultValue false */
   readonly acceptLoss?: boolean
 }
 
@@ -58,13 +58,13 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
   if (path !== inMemory && isBrokenInside(`${path}-wal`)) {
     throw damaged(path, 'commits in its log, the file beside it, cannot be read')
   }
-  if (path !== inMemory && options.acceptLoss !== true) checkLog(path)
   const db = connect(options)
   try {
     const small = path !== inMemory && statSync(path).size <= checkMib * 2 ** 20
     if (small) checkHealth(db, path)
     migrate(db, path)
     checkSchema(db, path)
+    if (path !== inMemory && options.acceptLoss !== true) checkCommits(db, path)
     makeKeys(db)
     return { db, small, hashKey: hashKeyOf(db), hasErased: hasErased(db), unlock }
   } catch (error) {

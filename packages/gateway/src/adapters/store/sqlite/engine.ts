@@ -12,6 +12,7 @@ import { prepareAdmissions } from './admissions.ts'
 import { prepareAnswers } from './answers.ts'
 import { createClaims } from './claims.ts'
 import { prepareCollected } from './collected.ts'
+import { createCommitMark } from './commit-mark.ts'
 import { prepareContents } from './contents.ts'
 import { checkHealth, hasCrashed, hashKeyOf, inMemory, markClosed, markOpen } from './database.ts'
 import { prepareDigests } from './digests.ts'
@@ -27,7 +28,7 @@ import { prepareNotificationWrites } from './notifications.ts'
 import { prepareReads } from './reads.ts'
 import { prepareRecipients } from './recipients.ts'
 import { createRegister } from './register.ts'
-import { beginRun, markSettled, writeMark } from './run-mark.ts'
+
 import { prepareScan } from './scan.ts'
 import { RowDamage } from './sum.ts'
 import { prepareTallies } from './tallies.ts'
@@ -103,6 +104,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const history = prepareHistory(db, tallies, register, contents)
   const notifications = prepareNotificationWrites(db, register)
   const accounts = prepareAccounts(db)
+  const mark = createCommitMark(db, path === inMemory ? undefined : path)
   const writer = createWriter({
     db,
     claims,
@@ -116,6 +118,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     tallies,
     register,
     due: dueIndex,
+    mark,
   })
   const reads = prepareReads(db)
   const timeLine = prepareTimeLine(db)
@@ -130,13 +133,11 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   }
 
   if (verify) verifyIndexes()
-  const run = writer.transaction(() => {
+  writer.transaction(() => {
     const line = timeLine.read()
     if (hasCrashed(db)) due.suspect(line === undefined ? now : lineAt(now, line))
     markOpen(db)
-    return beginRun(db)
   })
-  if (path !== inMemory) writeMark(path, run)
 
   /** Whether the last transaction was refused by the disk: then a row of a few bytes is no proof that there is room. */
   let tookNothing = false
@@ -203,11 +204,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     eraseFinish: (erased: Erased) => erasing(() => erasures.finish(erased)),
     erasuresPending: erasures.pending,
     /** Nothing of what was overwritten stays in the log. */
-    emptyLog: () => {
-      markSettled(db, run, true)
-      db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()
-      markSettled(db, run, false)
-    },
+    emptyLog: () => void db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get(),
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
       if (tookNothing) writer.transaction(() => probe.run())
@@ -224,12 +221,12 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     pruneJobs: (before: number, max: number) => writer.transaction(() => jobs.prune(before, max)),
     close: () => {
       try {
-        markSettled(db, run, true)
         markClosed(db)
       } finally {
         // Where the mark cannot be written, the next opening takes this end for a crash: safe. SQLite itself folds
         // the log into the file, if there is room.
         db.close()
+        mark.close()
       }
     },
   }

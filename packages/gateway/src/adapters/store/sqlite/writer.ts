@@ -9,6 +9,7 @@ import type { Accounts } from './accounts.ts'
 import type { Answers } from './answers.ts'
 import type { Claims, OwnedPlace } from './claims.ts'
 import { isCountedApart, isDueCode, isFinalCode, statusCodes } from './codes.ts'
+import type { CommitMark } from './commit-mark.ts'
 import type { Contents } from './contents.ts'
 import type { Digests } from './digests.ts'
 import type { DueIndex } from './due-index.ts'
@@ -35,6 +36,7 @@ export interface WriterParts {
   readonly tallies: Tallies
   readonly register: Register
   readonly due: DueIndex
+  readonly mark: CommitMark
 }
 
 /** `null` where the change was applied, else what was not as it believed. */
@@ -89,7 +91,7 @@ function countIn(written: Written, tenant: string, short: ShortRow, content: Con
 export function createWriter(parts: WriterParts): Writer {
   const { db, claims, notifications, digests, recipients, answers, jobs, accounts, tallies, register, due } =
     parts
-  const { contents } = parts
+  const { contents, mark } = parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const savepoint = db.prepare('SAVEPOINT change')
@@ -109,8 +111,10 @@ export function createWriter(parts: WriterParts): Writer {
       const result = work()
       tallies.write()
       contents.flush()
+      mark.number()
       commit.run()
       committed = true
+      mark.committed()
       foldDebt = 0
       transactions += 1
       return result
@@ -192,7 +196,7 @@ export function createWriter(parts: WriterParts): Writer {
     const writes = head.number()
     const written = nothing()
     const conflicts: string[] = []
-    const mark = due.mark()
+    const dueMark = due.mark()
     if (writes > 1) savepoint.run()
     for (let left = writes; left > 0; left -= 1) {
       const conflict = writeNext(written, writes === 1)
@@ -203,7 +207,7 @@ export function createWriter(parts: WriterParts): Writer {
     if (writes > 1 && conflicts.length > 0) undo.run()
     if (writes > 1) release.run()
     if (conflicts.length > 0) {
-      due.undo(mark)
+      due.undo(dueMark)
       return conflicts
     }
     for (const [tenant, status, isApart, by, bytes] of written.counts) {

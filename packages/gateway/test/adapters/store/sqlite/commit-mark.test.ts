@@ -1,14 +1,15 @@
 /** A start tells a log that was deleted from all that may be without one. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, describe, it } from 'node:test'
 import { createSqliteStore } from '../../../../src/adapters/store/sqlite.ts'
 import { epoch, someNotification, stillClock } from '../../../../src/conformance/store/sample.ts'
 
-const folder = mkdtempSync(join(tmpdir(), 'sluice-run-mark-'))
+const folder = mkdtempSync(join(tmpdir(), 'sluice-commit-mark-'))
 after(() => rmSync(folder, { recursive: true }))
 const clock = stillClock(epoch)
 const open = (path: string, options: object = {}) => createSqliteStore({ path, clock, ...options })
@@ -30,9 +31,14 @@ describe('a log that was deleted', () => {
     store = open(path)
     const second = someNotification()
     await store.commit({ accept: [second] })
-    const killed = copyOf(path, 'log-killed.db', ['', '-wal', '-run'])
-    const lost = copyOf(path, 'log-lost.db', ['', '-run'])
-    const emptied = copyOf(path, 'log-emptied.db', ['', '-run'])
+    const killed = copyOf(path, 'log-killed.db', ['', '-wal', '-mark'])
+    const lost = copyOf(path, 'log-lost.db', ['', '-mark'])
+    const alone = copyOf(path, 'log-alone.db', ['', '-mark', '-wal'])
+    const folded = new DatabaseSync(alone)
+    folded.prepare('SELECT count(*) FROM notifications').get()
+    folded.close()
+    assert.ok(!existsSync(`${alone}-wal`), 'who looks into the file of a killed gateway folds its log')
+    const emptied = copyOf(path, 'log-emptied.db', ['', '-mark'])
     writeFileSync(`${emptied}-wal`, '')
     await store.close()
     for (const copy of [lost, emptied])
@@ -40,6 +46,9 @@ describe('a log that was deleted', () => {
         code: 'STORE_UNAVAILABLE',
         message: /misses what was acknowledged.*--accept-loss/,
       })
+    const looked = open(alone)
+    assert.ok(await looked.notification('acme', second.id), 'nothing is missing after that')
+    await looked.close()
     const whole = open(killed)
     assert.ok(await whole.notification('acme', second.id), 'a kill alone is no loss')
     await whole.close()
@@ -61,7 +70,7 @@ describe('a log that was deleted', () => {
     await store.beginErasure('acme', 'nobody')
     await store.erase('acme', 'nobody')
     await store.commit({ accept: [someNotification()] })
-    const killed = copyOf(path, 'log-erased.db', ['', '-wal', '-run'])
+    const killed = copyOf(path, 'log-erased.db', ['', '-wal', '-mark'])
     const bare = copyOf(path, 'log-bare.db', [''])
     await store.close()
     for (const copy of [killed, bare]) await open(copy).close()
