@@ -16,7 +16,7 @@ import { stage } from './publish.ts'
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 /** In the order in which they need each other. */
-export const packages = ['limits', 'gateway'] as const
+export const packages = ['limits', 'limits-conformance', 'gateway'] as const
 
 const usage = `Usage: npm run build -- [package…]
   Builds the packages named (${packages.join(', ')}); without a name all, and holds what would be packed against package.json.`

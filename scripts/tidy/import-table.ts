@@ -145,13 +145,17 @@ const library: readonly ImportRow[] = [
     packageTypes: 'any',
     impure: true,
   },
-  { module: 'conformance/', values: 'any', node: 'any', impure: true },
+]
+
+const suite: readonly ImportRow[] = [
+  { module: '', values: [''], packages: limits, node: 'any', impure: true },
 ]
 
 /** Rows by package folder. A module of `''` is every file that lies in `src/` itself. */
 export const importTable: Readonly<Record<string, readonly ImportRow[]>> = {
   'packages/gateway': gateway,
   'packages/limits': library,
+  'packages/limits-conformance': suite,
 }
 
 export function rowFor(rows: readonly ImportRow[], path: string): ImportRow | undefined {

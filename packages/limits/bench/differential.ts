@@ -7,10 +7,8 @@
  */
 import process from 'node:process'
 import { parseArgs } from 'node:util'
+import { compare, modelStore, seededRandom } from '@sluice/limits-conformance'
 import { Cluster, Redis } from 'ioredis'
-import { compare } from '../src/conformance/differential.ts'
-import { modelStore } from '../src/conformance/model.ts'
-import { seededRandom } from '../src/conformance/random.ts'
 import { createLimits, memoryStore, type RedisClient, redisStore } from '../src/index.ts'
 
 const { values } = parseArgs({

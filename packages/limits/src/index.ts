@@ -1,6 +1,6 @@
 /**
  * The public door of @sluice/limits. What is not named here is not for users and may change at any time; the port
- * for those who write a store is store.ts, with the suite that every store must pass in `@sluice/limits/conformance`.
+ * for those who write a store is store.ts, with the suite that every store must pass in `@sluice/limits-conformance`.
  */
 
 export type { BucketDecision, BucketRate } from './buckets.ts'

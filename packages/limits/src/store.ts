@@ -4,7 +4,7 @@
  * two questions about one subject never see each other half done. Everything that crosses the port is plain data,
  * and every call takes many, so that a store across a network needs one round trip.
  *
- * What the questions mean is told by conformance/model.ts, the slow and literal store, and held by exerciseStore.
+ * What the questions mean is told by the model of `@sluice/limits-conformance`, the slow and literal store, and held by exerciseStore.
  */
 import type { Decision } from './decision.ts'
 import { type ForbiddenInterval, nothingForbidden } from './forbidden.ts'

@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { describe, it } from 'node:test'
+import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import type * as Package from 'rolling-rate-limiter'
-import { seededRandom, seedOfRun } from '../src/conformance/index.ts'
 import {
   createLimits,
   createRollingRateLimiter,

@@ -1,7 +1,7 @@
 /** Oracles 1 and 2 of the design: count every literal window; scan every instant. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Random, seededRandom, seedOfRun } from '../src/conformance/random.ts'
+import { type Random, seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { leave } from '../src/forbidden.ts'
 import {
   admits,

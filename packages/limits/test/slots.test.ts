@@ -1,7 +1,7 @@
 /** The arithmetic of account slots against a log of every use: no rolling window over, and what a busy account gets. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Random, seededRandom, seedOfRun } from '../src/conformance/index.ts'
+import { type Random, seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { ringOf, type SlotQuestion, SlotShard } from '../src/slots.ts'
 
 const start = Date.UTC(2026, 10, 21, 12)

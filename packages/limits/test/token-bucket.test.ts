@@ -1,7 +1,7 @@
 /** Token buckets over memory against the plainest model there is, and what they do not promise. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { seededRandom, seedOfRun } from '../src/conformance/index.ts'
+import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { LimitsError, memoryBuckets, type TokenBucketOptions, tokenBucket } from '../src/index.ts'
 
 const start = Date.UTC(2026, 10, 21, 12)

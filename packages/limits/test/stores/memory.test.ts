@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { exerciseStore, type Random, seededRandom, seedOfRun } from '../../src/conformance/index.ts'
+import { exerciseStore, type Random, seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { createLimits, type Decision, limit, type MemoryLimits, memoryStore } from '../../src/index.ts'
 
 const day = 86_400_000

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import process from 'node:process'
 import { after, describe, it } from 'node:test'
+import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { needs } from '../../../../scripts/services/needs.ts'
-import { seededRandom, seedOfRun } from '../../src/conformance/index.ts'
 import {
   LimitsError,
   memoryBuckets,

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import process from 'node:process'
 import { after, describe, it } from 'node:test'
+import { exerciseStore } from '@sluice/limits-conformance'
 import { Cluster } from 'ioredis'
 import { createCluster } from 'redis'
 import { needs } from '../../../../scripts/services/needs.ts'
-import { exerciseStore } from '../../src/conformance/index.ts'
 import { createLimits, limit, redisStore } from '../../src/index.ts'
 
 const nodes = (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '').split(',').filter(Boolean)

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import process from 'node:process'
 import { after, describe, it } from 'node:test'
+import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { Redis } from 'ioredis'
 import { needs } from '../../../../scripts/services/needs.ts'
-import { seededRandom, seedOfRun } from '../../src/conformance/index.ts'
 import { createLimits, limit, memoryStore, redisStore } from '../../src/index.ts'
 
 describe('a long subject in Redis', needs('redis'), () => {

@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import process from 'node:process'
 import { after, describe, it } from 'node:test'
+import { type Random, seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { Cluster, Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { needs } from '../../../../scripts/services/needs.ts'
-import { type Random, seededRandom, seedOfRun } from '../../src/conformance/index.ts'
 import {
   type ColdStart,
   createSlotLeases,

@@ -1,9 +1,9 @@
 /** The Redis store on a newer server than Debian's Redis: the suite again, as a string and as a hash of segments. */
 import process from 'node:process'
 import { after, describe } from 'node:test'
+import { exerciseStore } from '@sluice/limits-conformance'
 import { Redis } from 'ioredis'
 import { needs } from '../../../../scripts/services/needs.ts'
-import { exerciseStore } from '../../src/conformance/index.ts'
 import { redisStore } from '../../src/index.ts'
 
 let stores = 0

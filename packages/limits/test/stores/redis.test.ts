@@ -5,10 +5,10 @@
 import assert from 'node:assert/strict'
 import process from 'node:process'
 import { after, describe, it } from 'node:test'
+import { exerciseStore, type StoreWorld } from '@sluice/limits-conformance'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { needs } from '../../../../scripts/services/needs.ts'
-import { exerciseStore, type StoreWorld } from '../../src/conformance/index.ts'
 import { createLimits, type Limits, limit, redisStore } from '../../src/index.ts'
 
 const url = process.env.SLUICE_TEST_REDIS ?? ''

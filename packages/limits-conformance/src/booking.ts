@@ -1,8 +1,7 @@
 /** What every store must do when it books: reserve, preview, fire, cancel, and who gives way to whom. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { quotasOf, rateLimitField } from '../headers.ts'
-import { limit } from '../limit.ts'
+import { limit, quotasOf, rateLimitField } from '@sluice/limits'
 import type { Open } from './fixture.ts'
 
 const minute = 60_000

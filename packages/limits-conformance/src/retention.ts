@@ -1,7 +1,7 @@
 /** How long every store must keep what it knows, and when it must let go of it. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { limit } from '../limit.ts'
+import { limit } from '@sluice/limits'
 import type { Open } from './fixture.ts'
 
 const day = 86_400_000

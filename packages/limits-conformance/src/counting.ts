@@ -1,9 +1,8 @@
 /** What every store must do when it counts: take, check, force, and the rows of their decisions. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Decision } from '../decision.ts'
-import { limit } from '../limit.ts'
-import { createLimits } from '../limits.ts'
+import type { Decision } from '@sluice/limits'
+import { createLimits, limit } from '@sluice/limits'
 import type { Open } from './fixture.ts'
 
 const day = 86_400_000

@@ -1,7 +1,7 @@
 /** What every store must do when an id that has gone comes again: it moves, says so, and a second one counts besides. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { limit } from '../limit.ts'
+import { limit } from '@sluice/limits'
 import type { Open } from './fixture.ts'
 
 export function exerciseRepeating(open: Open): void {

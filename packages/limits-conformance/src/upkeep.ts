@@ -1,8 +1,7 @@
 /** What every store must do besides: restoring, forgetting, and agreeing with the model on random operations. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { limit } from '../limit.ts'
-import { createLimits } from '../limits.ts'
+import { createLimits, limit } from '@sluice/limits'
 import { compare } from './differential.ts'
 import type { Capabilities, Open } from './fixture.ts'
 import { modelStore } from './model.ts'

@@ -1,7 +1,7 @@
 /** What every store must do with a block: nothing of the subject goes before its end, whatever the limits say. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { limit } from '../limit.ts'
+import { limit } from '@sluice/limits'
 import type { Open } from './fixture.ts'
 
 const rules = [limit('five', '5/10s')]

@@ -2,8 +2,8 @@
  * What a conformance test stands on: a fresh store, limits over it, and a clock that the test moves.
  */
 import type { TestContext } from 'node:test'
-import { createLimits, type Limits } from '../limits.ts'
-import type { Store } from '../store.ts'
+import type { Store } from '@sluice/limits'
+import { createLimits, type Limits } from '@sluice/limits'
 import type { World } from './differential.ts'
 
 export interface StoreFixture {
@@ -32,6 +32,12 @@ export interface Capabilities {
    * @defaultValue 20_000
    */
   readonly operations?: number
+  /**
+   * Whether it lets go of what can matter no more. The model of the suite, which keeps everything, does not.
+   *
+   * @defaultValue true
+   */
+  readonly forgets?: boolean
 }
 
 export interface Bench {

@@ -3,10 +3,20 @@
  * no mathematics with the real stores (no blocks, no intervals, no sorted logs) and is what they are compared with.
  * It keeps everything for ever and is meant for tests only.
  */
-import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
-import type { ForbiddenInterval } from '../forbidden.ts'
-import type { Plan, PlanRule } from '../plan.ts'
-import { type BlockChange, blockId, type Question, type RestoredEntry, type Store } from '../store.ts'
+
+import type { ForbiddenInterval, Plan, PlanRule } from '@sluice/limits'
+import {
+  type BlockChange,
+  type Decision,
+  decisionOf,
+  type Question,
+  type RestoredEntry,
+  type RuleRow,
+  type Store,
+} from '@sluice/limits'
+
+/** The id of a block among the evicted: no caller's id is empty. */
+const blockId = ''
 
 interface ModelEntry {
   readonly id: string | undefined

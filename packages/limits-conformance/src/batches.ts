@@ -1,7 +1,7 @@
 /** What every store must do with weights: a batch of a million is counted as one of three is, and as cheaply. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { limit } from '../limit.ts'
+import { limit } from '@sluice/limits'
 import type { Open } from './fixture.ts'
 
 const minute = 60_000

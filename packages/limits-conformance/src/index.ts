@@ -26,7 +26,7 @@ export function exerciseStore(createStore: CreateStore, capabilities: Capabiliti
     exerciseBatches(open)
     exerciseBlocking(open)
     exerciseRepeating(open)
-    exerciseRetention(open)
+    if (capabilities.forgets !== false) exerciseRetention(open)
     exerciseUpkeep(open, capabilities)
   })
 }

@@ -3,8 +3,8 @@
  * ids come again; limits change; everything that the port can be asked is asked.
  */
 import assert from 'node:assert/strict'
-import { type Limit, limit } from '../limit.ts'
-import type { Limits } from '../limits.ts'
+import type { Limits } from '@sluice/limits'
+import { type Limit, limit } from '@sluice/limits'
 import type { Random } from './random.ts'
 
 export interface World {
