@@ -40,6 +40,9 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const surroundings = surroundingsOf(config, parts)
   const { clock, onTrouble } = surroundings
 
+  // Before the store is opened: what is wrong with them leaves nothing open.
+  const templates = parts.templates ?? loadTemplates(config)
+  const links = createLinks(config)
   const entrance = createEntrance(surroundings)
   const record = await openRecord(surroundings, entrance.timeCommit)
   const { store, ledger } = record
@@ -47,9 +50,12 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const bornAt = clock.now()
   const admission = createAdmission(surroundings, record)
   const { gate, jobs, platform, schedule, unserved, orphans, queue, state, erasure } = admission
-  const templates = parts.templates ?? loadTemplates(config)
-  const links = createLinks(config)
-  const dispatch = await createDispatch(surroundings, record, admission, { templates, links })
+  const dispatch = await createDispatch(surroundings, record, admission, { templates, links }).catch(
+    async (error) => {
+      await record.close()
+      throw error
+    },
+  )
   const { sandbox, hub } = dispatch
   const pools = (): readonly PoolReport[] => dispatch.pools.map((pool) => pool.report(clock.now()))
   let stopRetention: (() => void) | undefined
@@ -95,8 +101,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await gate.movingUp.stop()
       await unserved.stop()
       await Promise.all([queue.close(), state.close()])
-      await record.stopTimeLine()
-      await store.close()
+      await record.close()
     },
   }
 }

@@ -201,12 +201,22 @@ function writeConfig(folder: string, port: number, { policy, config }: SiteOptio
 }
 
 /** Free now; the gateway takes it again after each restart, so that its clients find it. */
+/**
+ * Below the ports that the system gives to connections: one of those could be taken between two starts of a site by any
+ * connection that a test beside it opens.
+ */
 async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise((resolve) => server.close(resolve))
-  return port
+  for (;;) {
+    const port = 20_000 + Math.floor(Math.random() * 10_000)
+    const server = createServer()
+    const isFree = await new Promise<boolean>((resolve) => {
+      server.once('error', () => resolve(false))
+      server.listen(port, '127.0.0.1', () => resolve(true))
+    })
+    if (!isFree) continue
+    await new Promise((resolve) => server.close(resolve))
+    return port
+  }
 }
 
 interface Kinds {

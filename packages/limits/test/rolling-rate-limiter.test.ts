@@ -104,7 +104,7 @@ describe('limits with the options of rolling-rate-limiter', () => {
       )
     }
     assert.throws(
-      () => fromRollingRateLimiter({ interval: 40 * 86_400_000, maxInInterval: 1 }),
+      () => fromRollingRateLimiter({ interval: 400 * 86_400_000, maxInInterval: 1 }),
       (error) => error instanceof LimitsError && error.code === 'INVALID_WINDOW',
     )
   })

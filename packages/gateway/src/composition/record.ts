@@ -14,8 +14,8 @@ export interface OnRecord {
   readonly ledger: Ledger
   readonly people: PeopleCache
   readonly contents: Contents
-  /** To be called before the store is closed. */
-  readonly stopTimeLine: () => Promise<void>
+  /** Ends the line of time and closes the store. */
+  close(): Promise<void>
 }
 
 export async function openRecord(
@@ -40,5 +40,14 @@ export async function openRecord(
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
     timeCommit,
   })
-  return { store, ledger, people: createPeople({ store }), contents: createContents({ store }), stopTimeLine }
+  return {
+    store,
+    ledger,
+    people: createPeople({ store }),
+    contents: createContents({ store }),
+    async close() {
+      await stopTimeLine()
+      await store.close()
+    },
+  }
 }

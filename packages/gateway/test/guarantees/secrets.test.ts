@@ -176,7 +176,9 @@ test('no secret comes out of a gateway that runs, fails and logs', { timeout: 60
   const document = JSON.parse(await ask('GET', '/openapi.json')) as OpenApi
   for (const [path, operations] of Object.entries(document.paths)) {
     for (const method of Object.keys(operations)) {
-      const place = path.replace(/\{[a-z]+\}/, path.includes('recipients') ? 'ada' : ids[1]!)
+      // Whoever is erased leaves nothing in which a secret could be looked for.
+      const somebody = method === 'delete' ? 'bob' : 'ada'
+      const place = path.replace(/\{[a-z]+\}/, path.includes('recipients') ? somebody : ids[1]!)
       await ask(method.toUpperCase(), place)
       if (method !== 'get') await ask(method.toUpperCase(), place, { nonsense: true })
     }

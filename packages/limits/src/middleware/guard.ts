@@ -198,7 +198,7 @@ function checkOnce(request: unknown, limits: Limits, subject: string, rules: rea
     const wayOut = `limit('${twice.stream}', …, { stream: '…' }), or let one limiter ask both`
     throw new LimitsError(
       'INVALID_RULES',
-      `a second limiter counts this request for '${subject}' in the stream '${twice.stream}': give one of them another, ${wayOut}`,
+      `a second limiter counts this request for '${subject}' in the stream '${twice.stream}': name another, ${wayOut}`,
     )
   }
   countedBy.set(request, [...before, ...Array.from(streams, (stream) => ({ limits, subject, stream }))])

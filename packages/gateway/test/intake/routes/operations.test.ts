@@ -96,7 +96,7 @@ test('a policy is checked without being put in force', async () => {
   assert.deepEqual([good.status, good.body.valid, typeof good.body.version], [200, true, 'string'])
   const bad = await stub.ask('POST', '/policy/validate', {
     version: 1,
-    limits: [{ name: 'a', for: 'any', max: ['1/sec'] }],
+    limits: [{ name: 'a', for: 'any', max: ['1/fortnight'] }],
   })
   assert.equal(bad.body.valid, false)
   assert.match(bad.body.errors[0]?.path ?? '', /limits/)

@@ -4,7 +4,7 @@
  * lower than that file's misses what was acknowledged, and a start must not pass over that in silence. The file is not
  * synchronised: after a loss of power it may be behind, which claims nothing.
  */
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
+import { closeSync, fchmodSync, openSync, readFileSync, writeSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
 
@@ -32,7 +32,7 @@ export function createCommitMark(db: DatabaseSync, path: string | undefined): Co
     committed() {
       last += 1
       if (path === undefined) return
-      file ??= openSync(markPath(path), 'w', 0o600)
+      file ??= openMark(path)
       writeSync(file, String(last).padStart(digits, '0'), 0)
     },
     close() {
@@ -40,6 +40,13 @@ export function createCommitMark(db: DatabaseSync, path: string | undefined): Co
       file = undefined
     },
   }
+}
+
+/** One of before may have been open to others. */
+function openMark(path: string): number {
+  const file = openSync(markPath(path), 'w', 0o600)
+  fchmodSync(file, 0o600)
+  return file
 }
 
 /** @throws SluiceError STORE_UNAVAILABLE where commits are missing that were acknowledged */
