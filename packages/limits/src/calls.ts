@@ -94,7 +94,7 @@ const instantMax = 8.64e15
 
 const ofCheck = ['weight']
 const ofFire = ['weight', 'notBefore', 'forbidden']
-const ofReserve = [...ofFire, 'id', 'horizonMs', 'priority', 'firm']
+const ofReserve = ['weight', 'notBefore', 'forbidden', 'id', 'horizonMs', 'priority', 'firm']
 
 /** The options of each call; `fire` and `force` have their id among the arguments. */
 const optionsOf: Readonly<Record<Kind, readonly string[]>> = {

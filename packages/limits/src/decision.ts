@@ -73,7 +73,7 @@ export interface Facts extends Omit<Decision, 'retryAfterMs' | 'rules' | 'blocke
  */
 export type Snapshot = readonly (Log | number)[]
 
-export const nobody: readonly string[] = Object.freeze([])
+export const nobody: readonly string[] = /* @__PURE__ */ Object.freeze([])
 
 /** In the place of a length: the source is a snapshot that has them. */
 export const lengthsWithin = -1

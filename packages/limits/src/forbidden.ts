@@ -17,7 +17,7 @@ export interface ForbiddenInterval {
   readonly resumeAt?: number
 }
 
-export const nothingForbidden: readonly ForbiddenInterval[] = Object.freeze([])
+export const nothingForbidden: readonly ForbiddenInterval[] = /* @__PURE__ */ Object.freeze([])
 
 /**
  * The first instant ≥ t that is in no interval. Where several hold an instant, the one that resumes last wins.

@@ -40,7 +40,7 @@ export interface Terms {
 export const priorities = ['high', 'normal', 'low'] as const
 export type Priority = (typeof priorities)[number]
 
-export const plainTerms: Terms = Object.freeze({
+export const plainTerms: Terms = /* @__PURE__ */ Object.freeze({
   weight: 1,
   notBefore: 0,
   forbidden: nothingForbidden,

@@ -54,7 +54,7 @@ export const windowCountMax = 1_000_000
 
 const durationPattern = /^\s*(\d{1,15})\s*([a-z]+)\s*$/
 const windowPattern = /^\s*(\d{1,15})\s*\/\s*(\d{0,15})\s*([a-z]+)\s*$/
-const units = Object.keys(unitMs).join(' ')
+const units = /* @__PURE__ */ Object.keys(unitMs).join(' ')
 
 function unitOf(name: string): number | undefined {
   return Object.hasOwn(unitMs, name) ? unitMs[name as keyof typeof unitMs] : undefined

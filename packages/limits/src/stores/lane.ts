@@ -31,7 +31,7 @@ class Ahead {
 
 /** A lane remembers full stretches for so many rules; the tenant's and the module's are two. */
 const fullsMax = 4
-const nothing: readonly number[] = Object.freeze([])
+const nothing: readonly number[] = /* @__PURE__ */ Object.freeze([])
 
 export class Lane {
   /** What counted, while no batch is kept in runs. */

@@ -36,7 +36,7 @@ function digits(value: number, count: number): string {
   return text
 }
 
-const utf8 = new TextEncoder()
+const utf8 = /* @__PURE__ */ new TextEncoder()
 const written = new WeakMap<Plan, WrittenPlan>()
 
 export interface WrittenPlan {
@@ -92,8 +92,9 @@ export function writeQuestion({ kind, id, plan, terms }: Question, mayBeLong: bo
   return letters[kind] + digits(terms.weight, 3) + (isBare ? (mayBeLong ? '~' : '') : sign)
 }
 
-const takeOne = letters.take + digits(1, 3)
-const takeLong = `${takeOne}~`
+/** `take` with a weight of 1, written out: a bundle that does not use it can leave it out. */
+const takeOne = 't\u0000\u0000\u0001'
+const takeLong = 't\u0000\u0000\u0001~'
 
 /** Whatever is beyond the last instant that can be kept is never. @throws LimitsError `INVALID_ARGUMENT` */
 export function boundedTerms(terms: Terms): Terms {
