@@ -172,7 +172,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     async close() {
       closing = true
-      await delay(config.drainDelayMs ?? 0)
+      const { drainDelayMs = 0 } = config
+      // Without a delay nothing new is taken from this moment on.
+      if (drainDelayMs > 0) await delay(drainDelayMs)
       const cut = setTimeout(() => app.server.closeAllConnections(), config.drainMs)
       // What was busy when the closing began stays open after its answer, and nobody else lets go of it.
       const release = setInterval(() => app.server.closeIdleConnections(), releaseEveryMs)
