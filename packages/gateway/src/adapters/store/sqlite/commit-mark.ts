@@ -32,8 +32,12 @@ export function createCommitMark(db: DatabaseSync, path: string | undefined): Co
     committed() {
       last += 1
       if (path === undefined) return
-      file ??= openMark(path)
-      writeSync(file, String(last).padStart(digits, '0'), 0)
+      try {
+        file ??= openMark(path)
+        writeSync(file, String(last).padStart(digits, '0'), 0)
+      } catch {
+        // The commit is on disk and must not be told as refused; a mark that is behind claims nothing.
+      }
     },
     close() {
       if (file !== undefined) closeSync(file)

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, describe, it } from 'node:test'
+import { createCommitMark } from '../../../../src/adapters/store/sqlite/commit-mark.ts'
 import { createSqliteStore } from '../../../../src/adapters/store/sqlite.ts'
 import { epoch, someNotification, stillClock } from '../../../../src/conformance/store/sample.ts'
 
@@ -74,5 +75,15 @@ describe('a log that was deleted', () => {
     const bare = copyOf(path, 'log-bare.db', [''])
     await store.close()
     for (const copy of [killed, bare]) await open(copy).close()
+  })
+
+  it('never makes a commit that is on disk look refused, where the mark itself cannot be written', () => {
+    const db = new DatabaseSync(':memory:')
+    db.exec('CREATE TABLE meta (name TEXT PRIMARY KEY, value)')
+    const mark = createCommitMark(db, join(folder, 'no-such-folder', 'store.db'))
+    mark.number()
+    mark.committed()
+    mark.close()
+    db.close()
   })
 })
