@@ -19,6 +19,7 @@ import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { gzipSync } from 'node:zlib'
 import { build, packages, packingFaults } from '../build/main.ts'
 import { stage, withAbsoluteLinks } from '../build/publish.ts'
 
@@ -160,6 +161,52 @@ function filesOf(folder: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .map((file) => join(folder, file))
     .filter((file) => statSync(file).isFile())
+}
+
+/** What a user's bundle may hold of the library, kB (1,000 bytes) minified and gzipped, by what is imported from it. */
+const bundleBounds = [
+  { what: 'tokenBucket', imports: 'tokenBucket', max: 3 },
+  { what: 'isQuiet', imports: 'isQuiet', max: 2 },
+]
+
+for (const { what, imports, max } of bundleBounds) {
+  for (const [bundler, bundled] of [
+    ['esbuild', bundledByEsbuild],
+    ['rollup', bundledByRollup],
+  ] as const) {
+    test(`${what} costs a bundle made by ${bundler} at most ${max} kB`, (t) => {
+      const entry = join(alone, `${what}.mjs`)
+      writeFileSync(entry, `export { ${imports} } from '@sluice/limits'`)
+      const { length } = gzipSync(bundled(entry), { level: 9 })
+      t.diagnostic(`${what} by ${bundler}: ${(length / 1_000).toFixed(2)} kB`)
+      // docs/decisions/0010-small-package.md says where the bytes are.
+      assert.ok(length <= max * 1_000, `${length} bytes`)
+    })
+  }
+}
+
+function bundledByEsbuild(entry: string): string {
+  const options = ['--bundle', '--minify', '--format=esm', '--platform=node']
+  return run(join(root, 'node_modules/.bin/esbuild'), [entry, ...options], alone)
+}
+
+/** As rollup does with the plugin that finds packages, which reads there that no module is needed for its effects. */
+function bundledByRollup(entry: string): string {
+  const library = join(alone, 'node_modules/@sluice/limits')
+  assert.equal(JSON.parse(readFileSync(join(library, 'package.json'), 'utf8')).sideEffects, false)
+  const [direct, made] = [entry.replace('.mjs', '.entry.mjs'), entry.replace('.mjs', '.rollup.mjs')]
+  const names = readFileSync(entry, 'utf8')
+  writeFileSync(direct, names.replace('@sluice/limits', join(library, 'dist/index.js')))
+  const options = [
+    '--no-treeshake.moduleSideEffects',
+    '--external',
+    'node:buffer',
+    '--silent',
+    '--file',
+    made,
+  ]
+  run(join(root, 'node_modules/.bin/rollup'), [direct, ...options], alone)
+  return run(join(root, 'node_modules/.bin/esbuild'), [made, '--minify', '--format=esm'], alone)
 }
 
 const node20 = (process.env.PATH ?? '')

@@ -85,113 +85,125 @@ const rowsGiven = -2
  * as they stood with nothing booked and nothing in the future. A log is only ever appended to, and whoever changes
  * it otherwise makes a new one: so the log itself and its length are a snapshot, and cost nothing.
  */
-export class Outcome implements Decision {
-  readonly allowed: boolean
-  readonly held: boolean
-  readonly fired: boolean
-  readonly moved: boolean
-  readonly at: number
-  readonly retryAfterMs: number
-  readonly limit: string | undefined
-  readonly firstAt: number
-  readonly refusedBy: readonly string[]
-  readonly evicted: readonly string[]
-  readonly blockedUntil: number | undefined
-  readonly #plan: Plan | undefined
-  readonly #weight: number
-  /** One log for all streams with its length, or a snapshot of each with the length -1, or the rows themselves. */
-  #source: Log | Snapshot | readonly RuleRow[]
-  #length: number
+export const Outcome = /* @__PURE__ */ inspectable(
+  class Outcome implements Decision {
+    readonly allowed: boolean
+    readonly held: boolean
+    readonly fired: boolean
+    readonly moved: boolean
+    readonly at: number
+    readonly retryAfterMs: number
+    readonly limit: string | undefined
+    readonly firstAt: number
+    readonly refusedBy: readonly string[]
+    readonly evicted: readonly string[]
+    readonly blockedUntil: number | undefined
+    readonly #plan: Plan | undefined
+    readonly #weight: number
+    /** One log for all streams with its length, or a snapshot of each with the length -1, or the rows themselves. */
+    #source: Log | Snapshot | readonly RuleRow[]
+    #length: number
 
-  constructor(
-    allowed: boolean,
-    held: boolean,
-    fired: boolean,
-    at: number,
-    retryAfterMs: number,
-    limit: string | undefined,
-    firstAt: number,
-    refusedBy: readonly string[],
-    evicted: readonly string[],
-    plan: Plan | undefined,
-    weight: number,
-    source: Log | Snapshot | readonly RuleRow[],
-    length: number,
-    blockedUntil?: number,
-    moved = false,
-  ) {
-    this.allowed = allowed
-    this.held = held
-    this.fired = fired
-    this.moved = moved
-    this.at = at
-    this.retryAfterMs = retryAfterMs
-    this.limit = limit
-    this.firstAt = firstAt
-    this.refusedBy = refusedBy
-    this.evicted = evicted
-    this.blockedUntil = blockedUntil
-    this.#plan = plan
-    this.#weight = weight
-    this.#source = source
-    this.#length = length
-  }
-
-  get rules(): readonly RuleRow[] {
-    if (this.#length !== rowsGiven) {
-      this.#source = this.#plan!.rules.map((rule) => this.#row(rule))
-      this.#length = rowsGiven
+    constructor(
+      allowed: boolean,
+      held: boolean,
+      fired: boolean,
+      at: number,
+      retryAfterMs: number,
+      limit: string | undefined,
+      firstAt: number,
+      refusedBy: readonly string[],
+      evicted: readonly string[],
+      plan: Plan | undefined,
+      weight: number,
+      source: Log | Snapshot | readonly RuleRow[],
+      length: number,
+      blockedUntil?: number,
+      moved = false,
+    ) {
+      this.allowed = allowed
+      this.held = held
+      this.fired = fired
+      this.moved = moved
+      this.at = at
+      this.retryAfterMs = retryAfterMs
+      this.limit = limit
+      this.firstAt = firstAt
+      this.refusedBy = refusedBy
+      this.evicted = evicted
+      this.blockedUntil = blockedUntil
+      this.#plan = plan
+      this.#weight = weight
+      this.#source = source
+      this.#length = length
     }
-    return this.#source as readonly RuleRow[]
-  }
 
-  /** `firstAt` is now wherever rows are worked out late, and what is fired counted now. */
-  #row(rule: PlanRule): RuleRow {
-    const counted = this.fired ? this.#weight : 0
-    if (this.#length !== lengthsWithin) {
-      return quietRow(rule, this.#source as Log, this.#length, this.firstAt, this.#weight, counted)
+    get rules(): readonly RuleRow[] {
+      if (this.#length !== rowsGiven) {
+        this.#source = this.#plan!.rules.map((rule) => this.#row(rule))
+        this.#length = rowsGiven
+      }
+      return this.#source as readonly RuleRow[]
     }
-    const snapshot = this.#source as Snapshot
-    const log = snapshot[2 * rule.stream] as Log
-    const length = snapshot[2 * rule.stream + 1] as number
-    return quietRow(rule, log, length, this.firstAt, this.#weight, counted)
-  }
 
-  toJSON(): Decision {
-    const {
-      allowed,
-      held,
-      fired,
-      moved,
-      at,
-      retryAfterMs,
-      limit,
-      blockedUntil,
-      firstAt,
-      refusedBy,
-      evicted,
-      rules,
-    } = this
-    return {
-      allowed,
-      held,
-      fired,
-      moved,
-      at,
-      retryAfterMs,
-      limit,
-      blockedUntil,
-      firstAt,
-      refusedBy,
-      evicted,
-      rules,
+    /** `firstAt` is now wherever rows are worked out late, and what is fired counted now. */
+    #row(rule: PlanRule): RuleRow {
+      const counted = this.fired ? this.#weight : 0
+      if (this.#length !== lengthsWithin) {
+        return quietRow(rule, this.#source as Log, this.#length, this.firstAt, this.#weight, counted)
+      }
+      const snapshot = this.#source as Snapshot
+      const log = snapshot[2 * rule.stream] as Log
+      const length = snapshot[2 * rule.stream + 1] as number
+      return quietRow(rule, log, length, this.firstAt, this.#weight, counted)
     }
-  }
 
-  /** What console.log shows in Node: the rows too. */
-  [Symbol.for('nodejs.util.inspect.custom')](): Decision {
-    return this.toJSON()
-  }
+    toJSON(): Decision {
+      const {
+        allowed,
+        held,
+        fired,
+        moved,
+        at,
+        retryAfterMs,
+        limit,
+        blockedUntil,
+        firstAt,
+        refusedBy,
+        evicted,
+        rules,
+      } = this
+      return {
+        allowed,
+        held,
+        fired,
+        moved,
+        at,
+        retryAfterMs,
+        limit,
+        blockedUntil,
+        firstAt,
+        refusedBy,
+        evicted,
+        rules,
+      }
+    }
+  },
+)
+
+/**
+ * Shows in Node's console.log what JSON has: the rows too. A method with a computed name within the class would keep
+ * the class in every bundle: no bundler knows that working out the name does nothing else.
+ */
+function inspectable<Args extends unknown[]>(
+  shown: (new (...args: Args) => Decision) & { readonly prototype: { toJSON(): Decision } },
+): new (
+  ...args: Args
+) => Decision {
+  Object.defineProperty(shown.prototype, Symbol.for('nodejs.util.inspect.custom'), {
+    value: shown.prototype.toJSON,
+  })
+  return shown
 }
 
 /** Makes a decision whose rows are known: the door for stores that get their facts from elsewhere. */

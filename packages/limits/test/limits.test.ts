@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { inspect } from 'node:util'
 import {
   createLimits,
   LimitsError,
@@ -218,5 +219,11 @@ describe('createLimits', () => {
       ]),
       [['2/day', 1]],
     )
+  })
+
+  it('shows a decision in the console with its rules', () => {
+    const { sync } = createLimits({ store: memoryStore({ now: () => start }) })
+    const decision = sync.take('ada', rules)
+    assert.match(inspect(decision), /allowed: true[\s\S]*window: '2\/day'/)
   })
 })
