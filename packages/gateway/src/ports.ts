@@ -96,6 +96,10 @@ export type DigestWrite =
    * closes at the instant given, which the item was told, or earlier.
    */
   | { readonly kind: 'join'; readonly digest: Digest }
+  /**
+   * The same of a digest that may be on record already, as others open it in the same moment. Refused where another one
+   * collects for its group, or where it has been closed.
+   */
   | { readonly kind: 'open'; readonly digest: Digest }
   /**
    * Both hold only while the digest collects `left` items when all else of the change is written: an item that joined

@@ -164,8 +164,12 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
   }
 
   function follow(cases: readonly Case[], notifications: readonly Notification[]): void {
-    for (const { verdict } of cases)
-      if (verdict?.digest !== undefined) agenda.noteDigest(verdict.digest.digest.closesAt)
+    for (const { verdict } of cases) {
+      if (verdict?.digest === undefined) continue
+      const { digest, opens } = verdict.digest
+      if (opens) digests.opened(digest)
+      agenda.noteDigest(digest.closesAt)
+    }
     agenda.place(notifications)
     for (const { notification, person, verdict } of cases) {
       if (verdict?.booked !== true || verdict.status !== 'scheduled') continue
@@ -195,18 +199,17 @@ function admitted(notification: Notification): Admitted {
   return queuedBehind === undefined ? { ok: true, notification } : { ok: true, notification, queuedBehind }
 }
 
-/** An item joins a digest that is on record; of those that open one, the first does. */
+/** One write for each digest that they join, at the earliest instant that one of them was told. */
 export function digestWrites(cases: readonly Case[]): { readonly digests?: readonly DigestWrite[] } {
-  const opened = new Set<string>()
-  const writes: DigestWrite[] = []
+  const writes = new Map<string, DigestWrite>()
   for (const { verdict } of cases) {
     if (verdict?.digest === undefined) continue
     const { digest, opens } = verdict.digest
-    if (opens) opened.add(digest.id)
-    writes.push({ kind: opens ? 'open' : 'join', digest })
+    const other = writes.get(digest.id)
+    if (other !== undefined && other.digest.closesAt <= digest.closesAt) continue
+    writes.set(digest.id, { kind: opens || other?.kind === 'open' ? 'open' : 'join', digest })
   }
-  if (writes.length === 0) return {}
-  return { digests: writes.filter((write) => write.kind !== 'join' || !opened.has(write.digest.id)) }
+  return writes.size === 0 ? {} : { digests: [...writes.values()] }
 }
 
 function roomFor(notifications: readonly Notification[], contents: readonly SharedContent[]): Room {

@@ -38,7 +38,7 @@ export interface Verdict {
   readonly decision: Decision
   readonly detail?: string
   readonly patch?: Patch
-  /** The digest that it joins, and whether this is its first item. */
+  /** The digest that it joins, which its commit may have to open. */
   readonly digest?: { readonly digest: Digest; readonly opens: boolean }
   /** It holds an instant in the limits, which is to be given back when nothing comes of it. */
   readonly booked: boolean

@@ -5,8 +5,9 @@ import type { Random, Store } from '../ports.ts'
 
 export interface OpenDigests {
   /**
-   * The digest to join, which then closes at `closesBy` or earlier, or a new one which the caller must open in the
-   * commit of its first item. Waits while it is being closed.
+   * The digest to join, which then closes at `closesBy` or earlier. `opens` where it is not known to be on record: then
+   * everybody opens it in the commit of his items, so that none of them depends on another's commit. Waits while it is
+   * being closed.
    */
   find(
     notification: Notification,
@@ -14,6 +15,8 @@ export interface OpenDigests {
     now: number,
     closesBy: number,
   ): Promise<{ digest: Digest; opens: boolean }>
+  /** It is on record: from here on it is joined. */
+  opened(digest: Digest): void
   /** It is closed, or was never opened: the next item looks in the store again. */
   forget(digest: Digest): void
   /** Lets nobody join until the returned function is called: it is being closed. */
@@ -22,8 +25,10 @@ export interface OpenDigests {
 
 const cachedMax = 50_000
 
+const onRecord = (digest: Digest | undefined) => digest && { digest, opens: false }
+
 export function createOpenDigests(options: { readonly store: Store; readonly random: Random }): OpenDigests {
-  const known = new Map<string, Digest>()
+  const known = new Map<string, { readonly digest: Digest; readonly opens: boolean }>()
   /** Of those that are being closed; it resolves when they are. */
   const closing = new Map<string, Promise<void>>()
   const asked = new Map<string, Promise<Digest | undefined>>()
@@ -45,7 +50,7 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
 
   function forget(digest: Digest): void {
     const key = keyOf(digest)
-    if (known.get(key)?.id === digest.id) known.delete(key)
+    if (known.get(key)?.digest.id === digest.id) known.delete(key)
   }
 
   return {
@@ -59,14 +64,19 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
       }
       const key = keyOf(group)
       while (closing.has(key)) await closing.get(key)
-      let digest = known.get(key) ?? (await stored(key, group)) ?? known.get(key)
-      const opens = digest === undefined
-      if (digest === undefined)
-        digest = { ...group, id: options.random.id(now), openedAt: now, closesAt: now + spec.windowMs }
+      const found = known.get(key) ?? onRecord(await stored(key, group)) ?? known.get(key)
+      const opens = found?.opens ?? true
+      let digest = found?.digest
+      digest ??= { ...group, id: options.random.id(now), openedAt: now, closesAt: now + spec.windowMs }
       if (closesBy < digest.closesAt) digest = { ...digest, closesAt: closesBy }
       if (known.size >= cachedMax) known.clear()
-      known.set(key, digest)
+      known.set(key, { digest, opens })
       return { digest, opens }
+    },
+    opened({ id, ...group }) {
+      const key = keyOf(group)
+      const found = known.get(key)
+      if (found?.digest.id === id) known.set(key, { digest: found.digest, opens: false })
     },
     forget,
     hold(digest) {

@@ -262,3 +262,36 @@ test('an item that reaches the record while its digest is being closed is sent w
   assert.deepEqual(harness.sent().map(countOf), [4])
   await harness.stop()
 })
+
+test('batches that begin the digests of the same recipients in one moment are all accepted', async () => {
+  let refused = 0
+  const counting = (store: Store): Store =>
+    new Proxy(store, {
+      get(of, name) {
+        const value = Reflect.get(of, name) as unknown
+        if (typeof value !== 'function') return value
+        if (name !== 'commit') return value.bind(of)
+        return async (change: Change) => {
+          const result = await of.commit(change)
+          if (!result.applied) refused += 1
+          return result
+        }
+      },
+    })
+  const harness = await createHarness({ policy: policy(), wrap: counting })
+  const recipients = ['ada', 'bob', 'eve', 'fay']
+  const batch = (from: number) =>
+    harness.postMany(
+      recipients.map((_, index) => {
+        const id = recipients[(from + index) % recipients.length]!
+        return item(index, { to: { id, email: `${id}@example.com` }, data: { from, index } })
+      }),
+    )
+  const accepted = await Promise.all([0, 1, 2, 3].map(batch))
+  assert.equal(refused, 0)
+  await harness.runFor(hour + second)
+  assert.deepEqual(harness.sent().map(countOf), [4, 4, 4, 4])
+  for (const { id } of accepted.flat()) assert.equal((await harness.notification(id)).status, 'merged')
+  await harness.check()
+  await harness.stop()
+})

@@ -118,7 +118,9 @@ class MemoryStore implements Store {
     for (const { kind, digest } of digests) {
       const key = groupKey(digest)
       const id = open.has(key) ? open.get(key) : this.#open.get(key)?.id
-      if (kind === 'open' ? id !== undefined : id !== digest.id) conflicts.push(digest.id)
+      // One that has been closed may have become a notification, and is not opened again.
+      const opens = kind === 'open' && id === undefined && this.#find(digest) === undefined
+      if (!opens && id !== digest.id) conflicts.push(digest.id)
       open.set(key, kind === 'close' ? undefined : digest.id)
     }
     for (const { id } of contents) if (this.#counts.hasContent(id)) conflicts.push(id)
@@ -175,9 +177,10 @@ class MemoryStore implements Store {
 
   #writeDigest(kind: 'open' | 'join' | 'postpone' | 'close', digest: Digest): void {
     const key = groupKey(digest)
+    const open = this.#open.get(key)
     if (kind === 'close') {
       this.#open.delete(key)
-    } else if (kind !== 'join' || digest.closesAt < this.#open.get(key)!.closesAt) {
+    } else if (kind === 'postpone' || open === undefined || digest.closesAt < open.closesAt) {
       this.#open.set(key, digest)
       this.#closing.push(digest.closesAt, digest)
     }

@@ -35,6 +35,35 @@ export function digests(test: Test): void {
     }
   })
 
+  test('lets those who open a digest in the same moment open the same one, but none that was closed', async (store) => {
+    const digest = someDigest({ closesAt: epoch + 100 })
+    const items = [100, 60, 80].map((at) => ({
+      item: someNotification({ status: 'digesting', digestId: digest.id }),
+      closesAt: epoch + at,
+    }))
+    await Promise.all(
+      items.map(({ item, closesAt }) =>
+        must(store, { digests: [{ kind: 'open', digest: { ...digest, closesAt } }], accept: [item] }),
+      ),
+    )
+    assert.deepEqual(await store.openDigest(digest), { ...digest, closesAt: epoch + 60 })
+    const collected = await itemsOf(store, digest)
+    assert.deepEqual(ids(collected), ids(items.map(({ item }) => item)))
+
+    await must(store, {
+      digests: [{ kind: 'close', digest, left: 0 }],
+      moves: collected.map((item) => advance(item, [{ at: epoch, status: 'merged' }])),
+      accept: [someNotification({ id: digest.id })],
+    })
+    const late = someNotification({ status: 'digesting', digestId: digest.id })
+    assert.deepEqual(
+      await store.commit({ digests: [{ kind: 'open', digest }], accept: [late] }),
+      conflict(digest.id),
+    )
+    assert.equal(await store.openDigest(digest), undefined)
+    await agree(store)
+  })
+
   test('collects items in the order of their acceptance, and lets none join what is closed', async (store) => {
     const digest = someDigest()
     const first = someNotification({

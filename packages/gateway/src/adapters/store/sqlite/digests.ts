@@ -27,6 +27,7 @@ export function prepareDigests(db: DatabaseSync): Digests {
   const closesAt = db.prepare('SELECT closes_at AS at FROM digests WHERE id = ?')
   // Partial index `collecting`: a closing looks at one entry, a postponement at those that stay.
   const collected = db.prepare('SELECT count(*) AS n FROM states WHERE status = 2 AND digest_id = ?')
+  const became = db.prepare('SELECT 1 FROM notifications WHERE id = ?')
   const find = db.prepare(`SELECT ${columns} FROM digests
     WHERE tenant = ? AND recipient = ? AND channel = ? AND category = ? AND name = ?`)
   const due = db.prepare(
@@ -40,6 +41,15 @@ export function prepareDigests(db: DatabaseSync): Digests {
     return row !== undefined
   }
 
+  /** Others may have opened it in the same moment; what was closed is not opened again. */
+  function open(d: Digest): boolean {
+    if (join(d)) return true
+    if (became.get(d.id) !== undefined) return false
+    const { id, tenant, recipient, channel, category, name, openedAt, closesAt: at } = d
+    const row = [id, tenant, recipient, channel, category, name, openedAt, at, sumOf(textOf(d))]
+    return insert.run(...row).changes === 1
+  }
+
   function mend({ sum, ...row }: Record<string, unknown>, until: number): void {
     const digest = row as unknown as Digest
     if (sumOf(textOf(digest)) !== sum)
@@ -51,14 +61,8 @@ export function prepareDigests(db: DatabaseSync): Digests {
       switch (kind) {
         case 'join':
           return join(d)
-        case 'open': {
-          const { tenant, recipient, channel, category, name, openedAt, closesAt } = d
-          const sum = sumOf(textOf(d))
-          return (
-            insert.run(d.id, tenant, recipient, channel, category, name, openedAt, closesAt, sum).changes ===
-            1
-          )
-        }
+        case 'open':
+          return open(d)
         case 'postpone':
           return postpone.run(d.closesAt, sumOf(textOf(d)), d.id).changes === 1
         case 'close':
