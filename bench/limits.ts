@@ -1,8 +1,8 @@
 /**
  * The library beside what people use: over Redis and in memory, in speed, in what it costs Redis, in bytes, and in what
  * it lets through when somebody is out to get more. Every contestant is a process of its own; in each round all of them
- * are measured once, one after the other, on the same Redis. Writes results/limits.json and the tables in the
- * library's README.
+ * are measured once, one after the other, on the same Redis. Writes results/limits.json and the tables of
+ * docs/reference/limits-benchmarks.md.
  *
  *     npm run bench -- limits [--rounds 5] [--seconds 0.8] [--keys 3000] [--minutes 6] [--quick]
  *

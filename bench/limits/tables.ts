@@ -1,4 +1,4 @@
-/** The tables of the library's README, written from results/limits.json between two marks. */
+/** The tables of docs/reference/limits-benchmarks.md, written from results/limits.json between two marks. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { median, type Result } from '../figures.ts'
@@ -6,7 +6,7 @@ import { table, writeBetween } from '../markdown.ts'
 import type { Found, Measured } from './findings.ts'
 import { inMemory, overRedis, type SetName, setNames } from './rules.ts'
 
-const readme = join(import.meta.dirname, '../../packages/limits/README.md')
+const page = join(import.meta.dirname, '../../docs/reference/limits-benchmarks.md')
 const guide = join(import.meta.dirname, '../../docs/guides/choosing-a-limiter.md')
 
 /** What the tables call a contestant, and what it is. */
@@ -45,7 +45,7 @@ export function writeTables(): void {
     behaviourTable(found),
     [...notes.filter((note) => !note.startsWith('**')), made].map((note) => `- ${note}`).join('\n'),
   ]
-  writeBetween(readme, 'limits', tables.join('\n\n'))
+  writeBetween(page, 'limits', tables.join('\n\n'))
   writeBetween(
     guide,
     'limits',
