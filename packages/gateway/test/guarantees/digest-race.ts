@@ -1,12 +1,14 @@
 /**
  * Digests of one second under load and kills: clients post batches for a few people, so that items join all the time
- * while digests close, and the process is killed (SIGKILL) again and again. What comes of it is read from the file.
+ * while digests close, and the process is killed (SIGKILL) again and again, at moments and with recipients that depend
+ * on the seed. What comes of it is read from the file.
  */
 
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createSite, type Site } from '../child.ts'
+import { seeded } from '../harness.ts'
 
 const windowMs = 1_000
 const peopleMax = 16
@@ -19,6 +21,7 @@ export interface Race {
   readonly items: number
   readonly kills: number
   readonly clients: number
+  readonly seed: number
 }
 
 export interface RaceResult {
@@ -29,8 +32,22 @@ export interface RaceResult {
   readonly late: number
   readonly latestMs: number
   readonly digests: number
+  /** Those of the late items, the latest first, ten at most. */
+  readonly lateDigests: readonly LateDigest[]
   readonly kills: number
   readonly tookMs: number
+}
+
+/** Instants are ms since the first start. */
+export interface LateDigest {
+  readonly digest: string
+  readonly items: number
+  readonly firstJoinedAt: number
+  readonly lastJoinedAt: number
+  readonly leftAt: number
+  readonly lateMs: number
+  /** The last restart before it left: when the process was killed, and when the next one was ready. */
+  readonly restart: Pause | undefined
 }
 
 interface Pause {
@@ -38,12 +55,19 @@ interface Pause {
   readonly to: number
 }
 
+interface Row {
+  readonly id: string
+  readonly status: number
+  readonly digest: string | null
+  readonly timeline: string
+}
+
 interface Event {
   readonly at: number
   readonly status: string
 }
 
-export async function race({ items, kills, clients }: Race): Promise<RaceResult> {
+export async function race(options: Race): Promise<RaceResult> {
   const cleanups: (() => unknown)[] = []
   const site = await createSite(
     { after: (cleanup: () => unknown) => void cleanups.push(cleanup) } as Parameters<typeof createSite>[0],
@@ -63,24 +87,27 @@ export async function race({ items, kills, clients }: Race): Promise<RaceResult>
     },
   )
   try {
-    return await raceOn(site, { items, kills, clients })
+    return await raceOn(site, options)
   } finally {
     for (const cleanup of cleanups.toReversed()) await cleanup()
   }
 }
 
-async function raceOn(site: Site, { items, kills, clients }: Race): Promise<RaceResult> {
+async function raceOn(site: Site, { items, kills, clients, seed }: Race): Promise<RaceResult> {
   const acknowledged = new Set<string>()
   const pauses: Pause[] = []
+  const chance = seeded(seed)
   const begun = performance.now()
   let posted = 0
   await site.start()
+  const startedAt = Date.now()
 
   async function client(number: number): Promise<void> {
     while (acknowledged.size < items) {
       posted += 1
+      const first = Math.floor(chance() * peopleMax)
       const recipients = Array.from({ length: batchMax }, (_, index) => ({
-        id: `p${(posted * 7 + number + index * 5) % peopleMax}`,
+        id: `p${(first + index * 5) % peopleMax}`,
         email: 'ada@example.com',
         data: { posted, index, number },
       }))
@@ -98,8 +125,8 @@ async function raceOn(site: Site, { items, kills, clients }: Race): Promise<Race
   async function killer(): Promise<void> {
     for (let kill = 1; kill <= kills; kill += 1) {
       while (acknowledged.size < (items * kill) / (kills + 1)) await sleep(5)
-      // At another moment of the window each time.
-      await sleep((kill * 137) % windowMs)
+      // At any moment of the window.
+      await sleep(chance() * windowMs)
       const from = Date.now()
       await site.kill()
       await site.start()
@@ -110,7 +137,7 @@ async function raceOn(site: Site, { items, kills, clients }: Race): Promise<Race
   await Promise.all([...Array.from({ length: clients }, (_, number) => client(number)), killer()])
   await drained(site)
   await site.terminate()
-  return { ...read(site, acknowledged, pauses), kills, tookMs: performance.now() - begun }
+  return { ...read(site, acknowledged, pauses, startedAt), kills, tookMs: performance.now() - begun }
 }
 
 /** Until nothing waits, half a minute at most: what is left then is left for ever. */
@@ -125,7 +152,7 @@ async function drained(site: Site): Promise<void> {
   }
 }
 
-function read(site: Site, acknowledged: ReadonlySet<string>, pauses: readonly Pause[]) {
+function read(site: Site, acknowledged: ReadonlySet<string>, pauses: readonly Pause[], startedAt: number) {
   const db = new DatabaseSync(join(site.folder, 'data', 'sluice.db'), { readOnly: true })
   const missing = new Set(acknowledged)
   let onRecord = 0
@@ -133,10 +160,13 @@ function read(site: Site, acknowledged: ReadonlySet<string>, pauses: readonly Pa
   let late = 0
   let latestMs = 0
   let digests = 0
+  const lates = new Map<string, LateDigest>()
   const rows = db
-    .prepare('SELECT n.id, s.status, s.timeline FROM notifications n JOIN states s USING (seq)')
-    .iterate() as Iterable<{ id: string; status: number; timeline: string }>
-  for (const { id, status, timeline } of rows) {
+    .prepare(
+      'SELECT n.id, s.status, s.digest_id AS digest, s.timeline FROM notifications n JOIN states s USING (seq)',
+    )
+    .iterate() as Iterable<Row>
+  for (const { id, status, digest, timeline } of rows) {
     missing.delete(id)
     if (status < finalFrom) notFinal += 1
     const events = JSON.parse(timeline) as readonly Event[]
@@ -150,7 +180,19 @@ function read(site: Site, acknowledged: ReadonlySet<string>, pauses: readonly Pa
     if (left === undefined) continue
     const lateMs = lateness(joined.at + windowMs, left.at, pauses)
     latestMs = Math.max(latestMs, lateMs)
-    if (lateMs > lateMsMax) late += 1
+    if (lateMs <= lateMsMax) continue
+    late += 1
+    const known = lates.get(digest!)
+    const restart = pauses.findLast(({ from }) => from <= left.at)
+    lates.set(digest!, {
+      digest: digest!,
+      items: (known?.items ?? 0) + 1,
+      firstJoinedAt: Math.min(known?.firstJoinedAt ?? Number.POSITIVE_INFINITY, joined.at - startedAt),
+      lastJoinedAt: Math.max(known?.lastJoinedAt ?? 0, joined.at - startedAt),
+      leftAt: left.at - startedAt,
+      lateMs: Math.max(known?.lateMs ?? 0, lateMs),
+      restart: restart && { from: restart.from - startedAt, to: restart.to - startedAt },
+    })
   }
   db.close()
   return {
@@ -161,6 +203,7 @@ function read(site: Site, acknowledged: ReadonlySet<string>, pauses: readonly Pa
     late,
     latestMs,
     digests,
+    lateDigests: [...lates.values()].toSorted((a, b) => b.lateMs - a.lateMs).slice(0, 10),
   }
 }
 
