@@ -153,6 +153,8 @@ export interface Contents {
   keep(content: SharedContent): void
   /** It is on record no more. */
   forget(id: string): void
+  /** Some of its contents are on record no more. */
+  forgetTenant(tenant: string): void
 }
 
 /** What a booking is asked for. */

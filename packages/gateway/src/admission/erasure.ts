@@ -3,6 +3,7 @@
  * whose it is or what it said. A call that is with a provider cannot be taken back; the erasure waits for its end. One
  * that a crash cuts off is begun again at the next start, so that nobody stays erased in part.
  */
+import type { Contents } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { PeopleCache } from './people.ts'
@@ -10,6 +11,7 @@ import type { PeopleCache } from './people.ts'
 export interface ErasureOptions {
   readonly store: Pick<Store, 'beginErasure' | 'erase' | 'erasures'>
   readonly people: Pick<PeopleCache, 'forget'>
+  readonly contents: Pick<Contents, 'forgetTenant'>
   /** Ends one that waits; throws NOT_CANCELLABLE for what is with a provider. */
   readonly cancel: (tenant: string, id: string) => Promise<void>
   /** Batches in the background read again what they have to do. */
@@ -33,7 +35,7 @@ const lookAgainMs = 50
 const againMs = 30_000
 
 export function createErasure(options: ErasureOptions): Erasure {
-  const { store, people, cancel, rereadJobs, clock, onTrouble } = options
+  const { store, people, contents, cancel, rereadJobs, clock, onTrouble } = options
   let stopped = false
 
   /** False where it has left. */
@@ -56,7 +58,11 @@ export function createErasure(options: ErasureOptions): Erasure {
     const begun = clock.now()
     while (!stopped) {
       const result = await store.erase(tenant, recipient)
-      if (result.done) return
+      if (result.done) {
+        // Only the record knew which were this person's; the others are read again when they are needed.
+        contents.forgetTenant(tenant)
+        return
+      }
       let sending = 0
       for (const id of result.open) if (!(await isCancelled(tenant, id))) sending += 1
       if (clock.now() - begun >= patienceMs) break

@@ -2,12 +2,17 @@
 
 import type { People } from '../doors.ts'
 import type { Recipient } from '../model.ts'
+import { Generations } from '../policy/cache.ts'
 import type { Store } from '../ports.ts'
 
 export interface PeopleOptions {
   readonly store: Pick<Store, 'recipient' | 'mayHave'>
-  /** People kept in memory. @defaultValue 20_000 */
-  readonly peopleMax?: number
+  /**
+   * Memory for records, bytes. A record may have 500 opt-outs and addresses of kilobytes, 100 kB in all.
+   *
+   * @defaultValue 16 MiB
+   */
+  readonly bytesMax?: number
 }
 
 export interface PeopleCache extends People {
@@ -17,53 +22,35 @@ export interface PeopleCache extends People {
   forget(tenant: string, recipient: string): void
 }
 
-export function createPeople(options: PeopleOptions): PeopleCache {
-  const halfMax = (options.peopleMax ?? 20_000) / 2
-  // Two generations: what is asked for again moves to the young one; when that is full the old one is forgotten.
-  let young = new Map<string, Recipient | null>()
-  let old = new Map<string, Recipient | null>()
+/** An entry without its text: 125 B were measured of somebody of whom nothing is known. */
+const entryBytes = 140
+/** Objects take more than their text as JSON: 1.5 to 2.7 times were measured, from 500 opt-outs to three. */
+const bytesPerCharacter = 3
+
+const sizeOf = (person: Recipient | null, key: string): number =>
+  entryBytes + key.length + (person === null ? 0 : bytesPerCharacter * JSON.stringify(person).length)
+
+export function createPeople({ store, bytesMax = 2 ** 24 }: PeopleOptions): PeopleCache {
+  const known = new Generations<Recipient | null>(bytesMax / 2, sizeOf)
   const keyOf = (tenant: string, recipient: string): string => `${tenant}\n${recipient}`
 
-  function put(key: string, person: Recipient | null): void {
-    young.set(key, person)
-    if (young.size >= halfMax) {
-      old = young
-      young = new Map()
-    }
-  }
-
-  function cached(tenant: string, recipient: string): Recipient | null | undefined {
-    // Nearly nobody has told us anything.
-    if (!options.store.mayHave('preferences', tenant, recipient)) return null
-    const key = keyOf(tenant, recipient)
-    const person = young.get(key)
-    if (person !== undefined) return person
-    const older = old.get(key)
-    if (older !== undefined) put(key, older)
-    return older
-  }
+  // Nearly nobody has told us anything.
+  const cached = (tenant: string, recipient: string): Recipient | null | undefined =>
+    store.mayHave('preferences', tenant, recipient) ? known.get(keyOf(tenant, recipient)) : null
 
   return {
     cached,
     async find(tenant, recipient) {
-      const known = cached(tenant, recipient)
-      if (known !== undefined) return known
-      const person = (await options.store.recipient(tenant, recipient)) ?? null
+      const before = cached(tenant, recipient)
+      if (before !== undefined) return before
+      const person = (await store.recipient(tenant, recipient)) ?? null
       // Somebody may have written this person while the store was asked.
       const meanwhile = cached(tenant, recipient)
       if (meanwhile !== undefined) return meanwhile
-      put(keyOf(tenant, recipient), person)
+      known.set(keyOf(tenant, recipient), person)
       return person
     },
-    forget(tenant, recipient) {
-      const key = keyOf(tenant, recipient)
-      young.delete(key)
-      old.delete(key)
-    },
-    put(person) {
-      const key = keyOf(person.tenant, person.id)
-      old.delete(key)
-      put(key, person)
-    },
+    forget: (tenant, recipient) => known.delete(keyOf(tenant, recipient)),
+    put: (person) => known.set(keyOf(person.tenant, person.id), person),
   }
 }

@@ -107,6 +107,7 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
   const erasure = createErasure({
     store,
     people,
+    contents,
     cancel: gate.cancel,
     rereadJobs: jobs.reread,
     clock,

@@ -5,12 +5,19 @@
  */
 export class Generations<V> {
   readonly #sizeMax: number
+  readonly #sizeOf: (value: V, key: string) => number
   #young = new Map<string, V>()
   #old = new Map<string, V>()
+  /** Of the young generation. */
+  #size = 0
 
-  /** @param sizeMax - entries of each generation; at most twice as many are kept */
-  constructor(sizeMax: number) {
+  /**
+   * @param sizeMax - of each generation; at most twice as much is kept, and one entry that is larger by itself
+   * @param sizeOf - of an entry; left out, entries are counted
+   */
+  constructor(sizeMax: number, sizeOf: (value: V, key: string) => number = () => 1) {
     this.#sizeMax = sizeMax
+    this.#sizeOf = sizeOf
   }
 
   get(key: string): V | undefined {
@@ -22,10 +29,26 @@ export class Generations<V> {
   }
 
   set(key: string, value: V): void {
-    if (this.#young.size >= this.#sizeMax) {
+    const size = this.#sizeOf(value, key)
+    this.#dropYoung(key)
+    if (this.#size + size > this.#sizeMax) {
       this.#old = this.#young
       this.#young = new Map()
+      this.#size = 0
     }
     this.#young.set(key, value)
+    this.#size += size
+  }
+
+  delete(key: string): void {
+    this.#dropYoung(key)
+    this.#old.delete(key)
+  }
+
+  #dropYoung(key: string): void {
+    const value = this.#young.get(key)
+    if (value === undefined) return
+    this.#young.delete(key)
+    this.#size -= this.#sizeOf(value, key)
   }
 }

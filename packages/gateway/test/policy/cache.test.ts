@@ -33,3 +33,24 @@ test('setting again replaces', () => {
   cache.set('key', 2)
   assert.equal(cache.get('key'), 2)
 })
+
+test('where entries have a size, as much of them is kept as fits twice', () => {
+  const cache = new Generations<string>(100, (value) => value.length)
+  for (let index = 0; index < 50; index++) cache.set(`${index}`, 'x'.repeat(30))
+  const kept = Array.from({ length: 50 }, (_, index) => `${index}`).filter((key) => cache.get(key))
+  assert.ok(kept.length >= 3 && kept.length <= 6, `${kept.length} kept`)
+  cache.set('huge', 'x'.repeat(1_000))
+  assert.equal(cache.get('huge')?.length, 1_000)
+})
+
+test('what is deleted is gone from both generations, and what is replaced counts once', () => {
+  const cache = new Generations<number>(10)
+  cache.set('key', 1)
+  for (let index = 0; index < 10; index++) cache.set(`passing-${index}`, index)
+  cache.get('key')
+  cache.delete('key')
+  assert.equal(cache.get('key'), undefined)
+  cache.set('first', 1)
+  for (let index = 0; index < 100; index++) cache.set('same', index)
+  assert.equal(cache.get('first'), 1)
+})
