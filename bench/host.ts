@@ -1,6 +1,9 @@
 /** A process that serves one contestant and tells what it cost: `host.ts <contestant> [<options as JSON>]`. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { getHeapSpaceStatistics, getHeapStatistics, type HeapInfo } from 'node:v8'
+import type { Worker } from 'node:worker_threads'
+import { giveBackStartMemory } from '../packages/gateway/src/cli/start-memory.ts'
 import { answer } from './process.ts'
 
 /** What a contestant is. A module of contestants/ exports `open`. */
@@ -38,9 +41,32 @@ export interface Threads {
   readonly others: Readonly<Record<string, number>>
 }
 
+export interface HeapSize {
+  readonly residentBytes: number
+  readonly usedBytes: number
+}
+
+/** The parts of what is resident (memory.ts). */
+export interface Composition {
+  readonly rssBytes: number
+  /** Since the start. */
+  readonly rssMostBytes: number
+  readonly fileBytes: number
+  readonly main: HeapSize
+  /** Of the main heap. */
+  readonly youngBytes: number
+  readonly threads: readonly HeapSize[]
+  readonly externalBytes: number
+}
+
 const [, , name, given] = process.argv
 const settled = new Map<number, number>()
 let twice = 0
+const workers = new Set<Worker>()
+process.on('worker', (worker) => {
+  workers.add(worker)
+  worker.on('exit', () => workers.delete(worker))
+})
 const opening: Opening = {
   settled(n) {
     if (settled.has(n)) twice += 1
@@ -63,9 +89,37 @@ function threads(): Threads {
   }
 }
 
+const heapSize = ({ total_physical_size, used_heap_size }: HeapInfo): HeapSize => ({
+  residentBytes: total_physical_size,
+  usedBytes: used_heap_size,
+})
+
+async function heapsOf(those: Iterable<Worker>): Promise<readonly HeapSize[]> {
+  const asked = await Promise.allSettled([...those].map((worker) => worker.getHeapStatistics()))
+  // One that does not run, or not any more, has none.
+  return asked.flatMap((each) => (each.status === 'fulfilled' ? [heapSize(each.value)] : []))
+}
+
+async function composition(): Promise<Composition> {
+  const status = readFileSync('/proc/self/status', 'utf8')
+  const ofStatus = (line: string): number => Number(new RegExp(`${line}:\\s+(\\d+)`).exec(status)![1]) * 1_024
+  const young = getHeapSpaceStatistics().filter(({ space_name }) => space_name.startsWith('new_'))
+  return {
+    rssBytes: ofStatus('VmRSS'),
+    rssMostBytes: ofStatus('VmHWM'),
+    fileBytes: ofStatus('RssFile') + ofStatus('RssShmem'),
+    main: heapSize(getHeapStatistics()),
+    youngBytes: young.reduce((sum, { physical_space_size }) => sum + physical_space_size, 0),
+    threads: await heapsOf(workers),
+    externalBytes: process.memoryUsage().external,
+  }
+}
+
 answer(
   {
     threads,
+    composition,
+    collect: giveBackStartMemory,
     port: () => contestant.port,
     cost(): Cost {
       const { user, system } = process.cpuUsage()

@@ -17,6 +17,8 @@ export interface GatewayOptions {
    * `default`: the policy that ships.
    */
   readonly policy: 'wide' | 'default'
+  /** Where the store lies, and stays. @defaultValue a folder of its own, gone at the end */
+  readonly folder?: string
 }
 
 const widePolicy = `version: 1
@@ -24,8 +26,8 @@ limits:
   - { name: marketing-email, for: { category: marketing, channel: email }, max: [200/day, 500/week, 1000/month], over: drop }
 `
 
-export async function open({ policy, settled }: GatewayOptions & Opening): Promise<Contestant> {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
+export async function open({ policy, settled, ...kept }: GatewayOptions & Opening): Promise<Contestant> {
+  const folder = kept.folder ?? mkdtempSync(join(tmpdir(), 'sluice-bench-'))
   writeFileSync(join(folder, 'policy.yaml'), widePolicy)
   writeFileSync(
     join(folder, 'sluice.yaml'),
@@ -66,7 +68,7 @@ log: { level: error }
     questions: { admit, counts: () => gateway.ledger.counts() },
     async close() {
       await gateway.stop()
-      rmSync(folder, { recursive: true, force: true })
+      if (kept.folder === undefined) rmSync(folder, { recursive: true, force: true })
     },
   }
 }
