@@ -61,7 +61,14 @@ export interface SluiceErrorOptions {
   readonly retryAfterMs?: number
   /** What `WWW-Authenticate` says of a 401 or 403. @defaultValue `Bearer` of a 401 */
   readonly challenge?: string
+  /** The one row of the store that is damaged, in words, where that is the cause. */
+  readonly row?: string
   readonly cause?: unknown
+}
+
+/** The damaged row in words, where an error is about a single one: then going on without it is right. */
+export function damagedRowOf(error: unknown): string | undefined {
+  return error instanceof SluiceError ? error.row : undefined
 }
 
 /** Every error that Sluice raises on purpose. `status` is the HTTP status, or the exit code of the command line. */
@@ -72,6 +79,8 @@ export class SluiceError extends Error {
   readonly errors: readonly FieldError[] | undefined
   readonly retryAfterMs: number | undefined
   readonly challenge: string | undefined
+  /** Trying again does not mend this row, and nothing but this row is concerned. */
+  readonly row: string | undefined
 
   constructor(code: ErrorCode, detail: string, options: SluiceErrorOptions = {}) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause })
@@ -82,5 +91,6 @@ export class SluiceError extends Error {
     this.errors = options.errors
     this.retryAfterMs = options.retryAfterMs
     this.challenge = options.challenge
+    this.row = options.row
   }
 }

@@ -93,8 +93,8 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
         if ((await retryOnConflict(() => closeOnce(digest, extent))) === conflicted)
           await putOff(digest, new Error('its items changed each time while it was being closed'))
       } catch (error) {
-        // The store or the limits are away: that is no fault of the digest.
-        if (error instanceof SluiceError && error.retryable) throw error
+        // The store or the limits are away: that is no fault of the digest. A damaged row of it does not come back.
+        if (error instanceof SluiceError && error.retryable && error.row === undefined) throw error
         await putOff(digest, error)
       } finally {
         letJoin()

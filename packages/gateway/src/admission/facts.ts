@@ -8,6 +8,7 @@ import type { Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Admission, Clock, Store, Subject } from '../ports.ts'
 import { refusalId } from './book.ts'
+import { findOrNobody } from './people.ts'
 
 export interface FactsOptions {
   readonly store: Pick<Store, 'admissions' | 'mayHave'>
@@ -82,7 +83,9 @@ export function createFacts(options: FactsOptions) {
     })
     const entries: Entry[] = []
     for (const admission of admissions) {
-      entries.push(...entriesOf(admission, subject, await people.find(admission.tenant, admission.to.id)))
+      entries.push(
+        ...entriesOf(admission, subject, await findOrNobody(people, admission.tenant, admission.to.id)),
+      )
     }
     const dedup = policy.deduplicationWindowMs
     const fingerprints =

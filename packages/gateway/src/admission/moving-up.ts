@@ -11,7 +11,7 @@ import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
 import type { Case, Verdict } from './case.ts'
 import { type Decider, moveTo } from './decider.ts'
-import type { PeopleCache } from './people.ts'
+import { findOrNobody, type PeopleCache } from './people.ts'
 
 export interface MovingUpOptions {
   readonly state: Pick<LimitState, 'waiting' | 'pause' | 'resume'>
@@ -114,7 +114,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     const writes: Promise<void>[] = []
     for (const notification of found) {
       if (notification === undefined || !waits(notification)) continue
-      const each: Case = { notification, person: await people.find(tenant, notification.to.id) }
+      const each: Case = { notification, person: await findOrNobody(people, tenant, notification.to.id) }
       const verdict = await decider.advance(each)
       if (verdict !== undefined) writes.push(write(notification, verdict))
     }
@@ -175,7 +175,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
         })
         const subjects = new Map<string, Subject>()
         for (const notification of page.items.filter(waits)) {
-          const person = await people.find(notification.tenant, notification.to.id)
+          const person = await findOrNobody(people, notification.tenant, notification.to.id)
           for (const { subject } of policy.rulesFor(notification, person))
             if (!met.has(subject.key)) subjects.set(subject.key, subject)
         }

@@ -1,6 +1,7 @@
 /** What is known of people, kept in memory for those who were asked for of late. The store has everyone. */
 
 import type { People } from '../doors.ts'
+import { damagedRowOf } from '../errors.ts'
 import type { Recipient } from '../model.ts'
 import { Generations } from '../policy/cache.ts'
 import type { Store } from '../ports.ts'
@@ -20,6 +21,23 @@ export interface PeopleCache extends People {
   put(person: Recipient): void
   /** The store is asked again. */
   forget(tenant: string, recipient: string): void
+}
+
+/**
+ * Reads a recipient for work that concerns many: whoever's row is damaged counts as somebody who has told us nothing,
+ * so that the others go on. Nothing is sent to them: dispatch asks for itself.
+ */
+export async function findOrNobody(
+  people: Pick<People, 'find'>,
+  tenant: string,
+  recipient: string,
+): Promise<Recipient | null> {
+  try {
+    return await people.find(tenant, recipient)
+  } catch (error) {
+    if (damagedRowOf(error) === undefined) throw error
+    return null
+  }
 }
 
 /** An entry without its text: 125 B were measured of somebody of whom nothing is known. */

@@ -14,6 +14,8 @@ export interface OnRecord {
   readonly ledger: Ledger
   readonly people: PeopleCache
   readonly contents: Contents
+  /** Rows of the store that could not be read so far, each counted once. */
+  readonly damagedRows: () => number
   /** Ends the line of time and closes the store. */
   close(): Promise<void>
 }
@@ -24,11 +26,13 @@ export async function openRecord(
 ): Promise<OnRecord> {
   const { config, parts, clock, onTrouble } = surroundings
   let ledger: Ledger | undefined
+  let damagedRows = 0
   const { acceptLoss = false } = parts
   const store =
     parts.store ?? (await createSqliteStore({ path: config.store.path, clock, acceptLoss, onDamagedRow }))
   /** Told before the ledger is there, it is told again at the next start. */
   function onDamagedRow({ what, move }: DamagedRow): void {
+    damagedRows += 1
     onTrouble(`a row of the store is damaged and left out: ${what}`, undefined)
     if (move !== undefined)
       ledger?.commit({ moves: [move] }).catch((error) => onTrouble('set a damaged row aside', error))
@@ -45,6 +49,7 @@ export async function openRecord(
     ledger,
     people: createPeople({ store }),
     contents: createContents({ store }),
+    damagedRows: () => damagedRows,
     async close() {
       await stopTimeLine()
       await store.close()

@@ -98,8 +98,14 @@ class RoundSize {
 }
 
 /** Content that is gone fails the notification; what else goes wrong is trouble of the store. */
-function ignoreGone(error: unknown): undefined {
+function ignoreGone(error: unknown): SluiceError | undefined {
   if (error instanceof SluiceError && error.code === 'NOT_FOUND') return undefined
+  return ifDamaged(error)
+}
+
+/** A damaged row concerns those only who need it; others of the round go on. */
+function ifDamaged(error: unknown): SluiceError {
+  if (error instanceof SluiceError && error.row !== undefined) return error
   throw error
 }
 
@@ -137,7 +143,12 @@ export function createRounds(options: RoundsOptions): Rounds {
         }
         const { tenant, to } = notification
         const cached = people.cached(tenant, to.id)
-        const person = cached === undefined ? await people.find(tenant, to.id) : cached
+        const person = cached === undefined ? await people.find(tenant, to.id).catch(ifDamaged) : cached
+        if (person instanceof SluiceError) {
+          moves.push(poisoned(notification, person))
+          staying.push({ notification, person: null })
+          continue
+        }
         const move = instead(notification, person, staying)
         if (move !== undefined) {
           moves.push(move)
@@ -149,6 +160,11 @@ export function createRounds(options: RoundsOptions): Rounds {
         }
         const found = contents.of(notification)
         const payload = found instanceof Promise ? await found.catch(ignoreGone) : found
+        if (payload instanceof SluiceError) {
+          moves.push(poisoned(notification, payload))
+          staying.push({ notification, person })
+          continue
+        }
         const entered = enter(outlet, notification, person, leases[ready.length]!)
         if (entered?.goes !== false) {
           sizes.add(notification)
@@ -194,6 +210,14 @@ export function createRounds(options: RoundsOptions): Rounds {
     if (next === leases.length) return
     while (next < leases.length) leases[next++]!.undo()
     outlet.freed()
+  }
+
+  /** What it says, or what its recipient wants, cannot be read: nothing is sent by guess. */
+  function poisoned(notification: Notification, { row }: SluiceError): Move {
+    const detail = `damaged in the store: ${row}`
+    const event = { at: clock.now(), status: 'dead', reason: 'poison', detail } as const
+    const dueAt = notification.expiresAt ?? Number.MAX_SAFE_INTEGER
+    return advance(notification, [...eventsOf(notification), event], { dueAt })
   }
 
   /** What becomes of it instead of being sent. */

@@ -6,7 +6,7 @@
  */
 import type { SharedContent } from '../content.ts'
 import type { Contents, Gate, Ledger } from '../doors.ts'
-import { SluiceError } from '../errors.ts'
+import { damagedRowOf, SluiceError } from '../errors.ts'
 import type { Draft, Job } from '../model.ts'
 import { pendingOf } from '../model.ts'
 import { type Clock, type JobWork, pseudonymPrefix, type Store } from '../ports.ts'
@@ -115,7 +115,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   async function takeTurn(lane: Lane): Promise<void> {
     const [name] = lane.jobs
     if (name !== undefined) {
-      const loaded = lane.loaded?.job.id === name.id ? lane.loaded : await load(name)
+      const loaded = lane.loaded?.job.id === name.id ? lane.loaded : await loadOrEnd(name)
       const next = loaded === undefined ? undefined : await step(loaded)
       lane.loaded = undefined
       // It may have been removed meanwhile.
@@ -138,6 +138,26 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       wake()
     })
     onTrouble('accept a batch in the background', error)
+  }
+
+  /** One whose row, work or content is damaged cannot go on: it ends, and those behind it in its lane have their turn. */
+  async function loadOrEnd(name: JobName): Promise<Loaded | undefined> {
+    try {
+      return await load(name)
+    } catch (error) {
+      if (damagedRowOf(error) === undefined) throw error
+      onTrouble(`job ${name.id} cannot go on, and is cancelled`, error)
+      await cancel(name)
+      return undefined
+    }
+  }
+
+  async function cancel({ tenant, id }: JobName): Promise<void> {
+    const before = await store.job(tenant, id).catch(ignoreDamage)
+    if (before?.status !== 'running') return
+    const after: Job = { ...before, status: 'cancelled' }
+    const { applied } = await ledger.commit({ jobs: [{ kind: 'move', before, after }] })
+    if (!applied) throw new Error(`job ${id} has moved meanwhile`)
   }
 
   async function load({ tenant, id }: JobName): Promise<Loaded | undefined> {
@@ -220,6 +240,10 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       await working
     },
   }
+}
+
+function ignoreDamage(error: unknown): undefined {
+  if (damagedRowOf(error) === undefined) throw error
 }
 
 const isErased = ({ id }: JobWork['recipients'][number]): boolean => id.startsWith(pseudonymPrefix)

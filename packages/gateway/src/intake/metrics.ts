@@ -17,6 +17,8 @@ export interface MetricsOptions {
   readonly webSocket?: { readonly hub: Pick<WebSocketHub, 'report'> }
   /** Items of digests that nothing would bring to an end. */
   readonly orphans?: { count(): number }
+  /** Rows of the store that could not be read, each counted once. */
+  readonly damagedRows?: () => number
   readonly poolCounts?: () => readonly PoolCounts[]
 }
 
@@ -117,6 +119,12 @@ export function createMetrics(options: MetricsOptions): Metrics {
     }
   })
   if (options.webSocket !== undefined) webSocketMetrics(options.webSocket.hub)
+  counter(
+    'sluice_damaged_rows_total',
+    'Rows of the store that could not be read and are left out, each counted once.',
+    [],
+    (set) => set([], options.damagedRows?.() ?? 0),
+  )
   const poolLabels = ['channel', 'provider']
   counter(
     'sluice_account_changes_total',

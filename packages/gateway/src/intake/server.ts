@@ -87,6 +87,7 @@ export interface HttpServerOptions {
   readonly poolCounts?: () => readonly PoolCounts[]
   readonly queue?: Pick<Queue, 'size'>
   readonly orphans?: { count(): number }
+  readonly damagedRows?: () => number
   readonly links?: UnsubscribeLinks
   readonly clock: Clock
   readonly log: HttpLog
@@ -336,7 +337,8 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
     // rest of the body is read past by Node, for no longer than a whole request may take.
     if (known.code === 'PAYLOAD_TOO_LARGE') reply.removeHeader('connection')
     if (request.is404) return notFound(request, reply)
-    if (known.status >= 500)
+    // A damaged row was told when it was met first.
+    if (known.status >= 500 && known.row === undefined)
       log.error({ err: error, method: request.method, url: request.routeOptions.url }, known.message)
     sendProblem(reply, known)
   })

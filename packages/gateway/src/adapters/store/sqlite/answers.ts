@@ -8,13 +8,15 @@ import type { HashKey } from './hash.ts'
 import { hashOf } from './hash.ts'
 import type { HashIndex } from './hash-index.ts'
 import { createHashIndex } from './hash-index.ts'
-import { checkSum, damageIn, sumOf } from './sum.ts'
+import { checkSum, damageIn, isSound, sumOf, unsoundSumOf } from './sum.ts'
 import type { ShortAnswer } from './tape.ts'
 
 export interface Answers extends Pick<HashIndex, 'fold' | 'settle'> {
   /** False where the key is taken. */
   write(answer: ShortAnswer): boolean
   find(key: AnswerKey): StoredAnswer | undefined
+  /** Those that were no JSON any more at the opening: no repetition finds them. */
+  readonly unreadable: readonly string[]
   /** @throws damage where one is missing. Reads all of them. */
   verify(): void
   /** Gives a person another name in those behind `after`, `max` of them; where to go on. */
@@ -37,7 +39,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     (SELECT seq FROM answer_rows WHERE hash = ? UNION SELECT value FROM json_each(?))`)
   const oldest = db.prepare('SELECT seq, body, created_at AS at FROM answers ORDER BY seq LIMIT ?')
   const remove = db.prepare('DELETE FROM answers WHERE seq = ?')
-  const following = db.prepare('SELECT seq, body FROM answers WHERE seq > ? ORDER BY seq LIMIT ?')
+  const following = db.prepare('SELECT seq, body, sum FROM answers WHERE seq > ? ORDER BY seq LIMIT ?')
   const update = db.prepare('UPDATE answers SET body = ?, sum = ? WHERE seq = ?')
 
   const index = createHashIndex({ db, table: 'answer_rows' })
@@ -47,8 +49,11 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     hashOf(key, `${of.tenant}\0${of.module}\0${of.method}\0${of.path}\0${of.key}`)
   const folded = db.prepare('SELECT seq, body FROM answers WHERE seq < ? ORDER BY seq')
   const unfolded = db.prepare('SELECT seq, body FROM answers WHERE seq >= ? ORDER BY seq')
+  const unreadable: string[] = []
   for (const { seq, body } of unfolded.iterate(index.from)) {
-    index.add(hash(JSON.parse(body as string) as StoredAnswer), seq as number)
+    const key = keyIn(body)
+    if (key === undefined) unreadable.push(`the stored answer ${seq}`)
+    else index.add(hash(key), seq as number)
   }
 
   function findHashed(wanted: AnswerKey, hashed: number): StoredAnswer | undefined {
@@ -63,6 +68,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
   return {
     fold: index.fold,
     settle: index.settle,
+    unreadable,
     write(answer) {
       const hashed = hash(answer)
       if (findHashed(answer, hashed) !== undefined) return false
@@ -73,7 +79,8 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     },
     verify() {
       for (const { seq, body } of folded.iterate(index.from)) {
-        if (!index.has(hash(JSON.parse(body as string) as StoredAnswer), seq as number)) {
+        const key = keyIn(body)
+        if (key !== undefined && !index.has(hash(key), seq as number)) {
           throw damageIn(`the index of answers, row ${seq}`)
         }
       }
@@ -81,7 +88,12 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     rename({ tenant, recipient, pseudonym, after, max }) {
       const rows = following.all(after, max)
       const name = JSON.stringify(recipient)
-      for (const { seq, body } of rows) {
+      for (const { seq, body, sum } of rows) {
+        if (!isSound(body as string, sum)) {
+          // Nobody can read it, and whose name stands in it cannot be told for certain.
+          update.run('', unsoundSumOf(''), seq!)
+          continue
+        }
         const stored = JSON.parse(body as string) as StoredAnswer
         if (stored.tenant !== tenant || !stored.body.includes(name)) continue
         const text = JSON.stringify({ ...stored, body: renamedIn(stored.body, recipient, pseudonym) })
@@ -97,10 +109,20 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
       const old = young === -1 ? rows : rows.slice(0, young)
       for (const { seq, body } of old) {
         remove.run(seq as number)
-        index.remove(hash(JSON.parse(body as string) as StoredAnswer), seq as number)
+        const key = keyIn(body)
+        if (key !== undefined) index.remove(hash(key), seq as number)
       }
       return old.length
     },
+  }
+}
+
+/** Undefined where the row is so damaged that it is no JSON any more. */
+function keyIn(body: unknown): AnswerKey | undefined {
+  try {
+    return JSON.parse(body as string) as StoredAnswer
+  } catch {
+    return undefined
   }
 }
 

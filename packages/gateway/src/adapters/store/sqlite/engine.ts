@@ -78,11 +78,12 @@ export function faultOf(error: unknown, path: string): Fault {
   }
 }
 
-export function errorOf({ message, code, errors, retryAfterMs }: Fault): Error {
+export function errorOf({ message, code, errors, retryAfterMs, row }: Fault): Error {
   if (code === undefined) return new TypeError(message)
   return new SluiceError(code, message, {
     ...(errors === undefined ? {} : { errors }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(row === undefined ? {} : { row }),
   })
 }
 
@@ -178,6 +179,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     inLine: admissions.inLine,
     known: prepareKnown(db, register),
     recipient: recipients.find,
+    unreadable: () => answers.unreadable,
     answer: answers.find,
     accounts: accounts.read,
     job: jobs.find,

@@ -17,7 +17,7 @@ import type { Register } from './register.ts'
 import { rowsOf } from './register.ts'
 import type { LongRow, Row, ShortRow } from './rows.ts'
 import { columns, longText, seqOf, shortAt, shortTexts } from './rows.ts'
-import { sumOf } from './sum.ts'
+import { isSound, sumOf, unsoundSumOf } from './sum.ts'
 
 /** Who is erased, and what they are called after. */
 export interface Erased {
@@ -78,16 +78,18 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
   function eraseRow(row: Row, { tenant, recipient, pseudonym }: Erased): void {
     const seq = seqOf(row)
     const long = row.slice(1, shortAt) as unknown as LongRow
-    const request = anonymousRequest(long[7], pseudonym)
+    const short = row.slice(shortAt) as unknown as ShortRow
+    const [before, behind] = shortTexts(short)
+    const isLongSound = isSound(longText(long), long[9])
+    const isShortSound = isSound(`${before}${short[11]}${behind}`, short[12])
+    const request = isLongSound ? anonymousRequest(long[7], pseudonym) : '{}'
     const shared = long[11]
     const after = long.with(2, pseudonym).with(7, request).with(11, null) as unknown as LongRow
     // What it shares with others stays as long as one of them is on record.
     if (shared !== null) contents.count(shared, -1, 0)
-    updateLong.run(pseudonym, request, sumOf(longText(after)), seq)
-    const short = row.slice(shortAt) as unknown as ShortRow
-    const timeline = anonymousTimeline(short[11])
-    const [before, behind] = shortTexts(short)
-    updateShort.run(timeline, sumOf(`${before}${timeline}${behind}`), seq)
+    updateLong.run(pseudonym, request, (isLongSound ? sumOf : unsoundSumOf)(longText(after)), seq)
+    const timeline = isShortSound ? anonymousTimeline(short[11]) : '[]'
+    updateShort.run(timeline, (isShortSound ? sumOf : unsoundSumOf)(`${before}${timeline}${behind}`), seq)
     register.rename(tenant, recipient, pseudonym, seq)
   }
 

@@ -6,7 +6,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Job } from '../../../model.ts'
 import type { JobWork } from '../../../ports.ts'
 import type { Contents } from './contents.ts'
-import { checkSum, type Readable, readable, sumOf } from './sum.ts'
+import { checkSum, isSound, type Readable, readable, sumOf, unsoundSumOf } from './sum.ts'
 import type { ShortJobWrite } from './tape.ts'
 
 type JobName = Pick<Job, 'tenant' | 'id'>
@@ -47,7 +47,7 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
   const refusing = db.prepare(`SELECT ${columns} FROM jobs j WHERE j.tenant = ? AND instr(j.refused, ?) > 0`)
   const updateRefused = db.prepare('UPDATE jobs SET refused = ?, sum = ? WHERE id = ?')
   const working = db.prepare(
-    'SELECT w.id, w.body FROM job_work w JOIN jobs j USING (id) WHERE j.tenant = ? AND instr(w.body, ?) > 0',
+    'SELECT w.id, w.body, w.sum FROM job_work w JOIN jobs j USING (id) WHERE j.tenant = ? AND instr(w.body, ?) > 0',
   )
   const updateWork = db.prepare('UPDATE job_work SET body = ?, sum = ? WHERE id = ?')
   const prune = db.prepare(`DELETE FROM jobs WHERE id IN (SELECT id FROM jobs j WHERE created_at < ?
@@ -88,6 +88,10 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
     rename(tenant, recipient, renamed) {
       const needle = JSON.stringify(recipient)
       for (const row of refusing.all(tenant, needle)) {
+        if (!isSoundJob(row)) {
+          updateRefused.run('[]', unsoundSumOf('[]'), row.id as string)
+          continue
+        }
         const job = readJob(row)
         const refused = JSON.stringify(
           job.refused.map((each) =>
@@ -96,7 +100,11 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
         )
         updateRefused.run(refused, sumOf(textOf(job, refused)), job.id)
       }
-      for (const { id, body } of working.all(tenant, needle)) {
+      for (const { id, body, sum } of working.all(tenant, needle)) {
+        if (!isSound(body as string, sum)) {
+          updateWork.run('', unsoundSumOf(''), id!)
+          continue
+        }
         const work = JSON.parse(body as string) as JobWork
         const recipients = work.recipients.map((each) => (each.id === recipient ? { id: renamed } : each))
         const text = JSON.stringify({ ...work, recipients })
@@ -114,14 +122,24 @@ function textOf(job: Job, refused: string): string {
   return bytes === undefined ? common : `${common} ${bytes} ${shared?.id ?? null}`
 }
 
-function readJob(row: Record<string, unknown>): Job {
-  const { sum, refused, shared, sharedBytes, bytes, ...rest } = row
-  const job = {
+type JobRow = Record<string, unknown>
+
+/** Without its refusals, which are JSON only where the row is sound. */
+function jobIn({ sum: _, refused, shared, sharedBytes, bytes, ...rest }: JobRow): Job {
+  return {
     ...rest,
-    refused: JSON.parse(refused as string),
+    refused: [],
     ...(shared === null ? {} : { shared: { id: shared, bytes: sharedBytes ?? 0 } }),
     ...(bytes === null ? {} : { bytes }),
   } as unknown as Job
-  checkSum(textOf(job, refused as string), sum, `job ${job.id}`)
-  return job
+}
+
+function isSoundJob(row: JobRow): boolean {
+  return isSound(textOf(jobIn(row), row.refused as string), row.sum)
+}
+
+function readJob(row: JobRow): Job {
+  const job = jobIn(row)
+  checkSum(textOf(job, row.refused as string), row.sum, `job ${job.id}`)
+  return { ...job, refused: JSON.parse(row.refused as string) }
 }

@@ -99,6 +99,11 @@ export function createSqliteStore({
   /** Under their own name, and under the one that is left of an erased person. */
   const isStranger = (what: Kind, tenant: string, id: string): boolean =>
     strangers.has(what, tenant, id) && (!hasErased || strangers.has(what, tenant, pseudonymOf(tenant, id)))
+  link.ask('unreadable').then(
+    (rows) => rows.forEach(damagedRows.note),
+    // What keeps it from opening is told to everybody who asks.
+    () => {},
+  )
   // Where that fails or is cut short by a close, nobody is a stranger, and everybody is asked for.
   strangers.load(pageAfter).catch(() => {})
 

@@ -16,6 +16,16 @@ export function sumOf(text: string | Uint8Array): number {
   return crc32(text)
 }
 
+/** Whether it is what was written. */
+export function isSound(text: string, sum: unknown): boolean {
+  return crc32(text) === sum
+}
+
+/** A sum that does not fit: what is erased of a damaged row does not make it sound. */
+export function unsoundSumOf(text: string): number {
+  return (crc32(text) ^ 1) >>> 0
+}
+
 /** Damage of one row, which is left out alone: the file around it is sound as far as anybody knows. */
 export class RowDamage extends Error {
   readonly what: string
@@ -28,7 +38,7 @@ export class RowDamage extends Error {
 
 /** @throws RowDamage */
 export function checkSum(text: string, sum: unknown, what: string): void {
-  if (crc32(text) !== sum) throw new RowDamage(what)
+  if (!isSound(text, sum)) throw new RowDamage(what)
 }
 
 /** Of several rows those that can be read, and what the others are. */
