@@ -34,6 +34,7 @@ import { addRoutes } from './routing.ts'
 import { createShares } from './shares.ts'
 import type { TurnsOptions } from './turns.ts'
 import type { UnsubscribeLinks } from './unsubscribe.ts'
+import { createUnsubscribeLimits } from './unsubscribe-limits.ts'
 import type { WebSocketHub } from './websocket/hub.ts'
 import { createWebSockets, type WebSocketConfig } from './websocket/upgrade.ts'
 
@@ -191,7 +192,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
 }
 
 function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () => boolean): readonly Route[] {
-  const { config, clock, templates, channels, store, gate, links } = options
+  const { config, clock, templates, channels, store, gate, links, people } = options
   const offer: Offer = {
     templates,
     channels: new Set(channels),
@@ -215,7 +216,9 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
     ...recipientRoutes({ ...options, editor }),
     ...operationRoutes({ ...options, idempotency }),
     ...probeRoutes({ store, isClosing, metrics, pools: options.pools }),
-    ...(links?.urlFor === undefined ? [] : unsubscribeRoutes({ links, editor })),
+    ...(links?.urlFor === undefined
+      ? []
+      : unsubscribeRoutes({ links, editor, people, limits: createUnsubscribeLimits() })),
     ...(options.webSocket === undefined ? [] : webSocketRoutes()),
   ]
 }

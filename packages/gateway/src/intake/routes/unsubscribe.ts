@@ -3,19 +3,28 @@
  * link and get a page with a button, because scanners of mail follow links too.
  */
 import type { FastifyReply } from 'fastify'
+import type { People } from '../../doors.ts'
 import { SluiceError } from '../../errors.ts'
-import type { OptOut, Recipient } from '../../model.ts'
+import type { Recipient } from '../../model.ts'
 import type { RecipientEditor } from '../recipient-editor.ts'
 import type { Route } from '../route.ts'
 import { tokenParams } from '../schema.ts'
 import type { UnsubscribeLinks, Unsubscription } from '../unsubscribe.ts'
+import type { UnsubscribeLimits } from '../unsubscribe-limits.ts'
 
 export interface UnsubscribeRoutesOptions {
   readonly links: Pick<UnsubscribeLinks, 'read'>
   readonly editor: RecipientEditor
+  readonly people: Pick<People, 'find'>
+  readonly limits: UnsubscribeLimits
 }
 
-export function unsubscribeRoutes({ links, editor }: UnsubscribeRoutesOptions): readonly Route[] {
+export function unsubscribeRoutes({
+  links,
+  editor,
+  people,
+  limits,
+}: UnsubscribeRoutesOptions): readonly Route[] {
   function read(params: unknown): Unsubscription {
     const found = links.read((params as { token: string }).token)
     if (found === undefined) throw new SluiceError('NOT_FOUND', 'This link is not valid, or no longer.')
@@ -50,12 +59,17 @@ export function unsubscribeRoutes({ links, editor }: UnsubscribeRoutesOptions): 
       params: tokenParams,
       bodyIgnored: true,
       answers: { 200: page },
-      problems: ['NOT_FOUND', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      problems: ['NOT_FOUND', 'REQUEST_LIMIT_EXCEEDED', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
       async handle(request, reply) {
         const { tenant, recipient, category, channel } = read(request.params)
-        await editor.edit(tenant, recipient, (before) =>
-          withOptOut(before ?? { tenant, id: recipient }, { category, channel }),
-        )
+        const optOut: OptedOut = { category, channel }
+        // Mail programs repeat what they are not sure of: a link that was followed before costs a look.
+        if (!hasOptOut(await people.find(tenant, recipient), optOut)) {
+          limits.take(tenant, recipient)
+          await editor.edit(tenant, recipient, (before) =>
+            withOptOut(before ?? { tenant, id: recipient }, optOut),
+          )
+        }
         return sendPage(
           reply,
           'Unsubscribed',
@@ -66,10 +80,17 @@ export function unsubscribeRoutes({ links, editor }: UnsubscribeRoutesOptions): 
   ]
 }
 
-function withOptOut(person: Recipient, { category, channel }: OptOut): Recipient {
+type OptedOut = Pick<Unsubscription, 'category' | 'channel'>
+
+function hasOptOut(person: Recipient | null, { category, channel }: OptedOut): boolean {
+  const optOuts = person?.optOuts ?? []
+  return optOuts.some((entry) => entry.category === category && entry.channel === channel)
+}
+
+function withOptOut(person: Recipient, optOut: OptedOut): Recipient {
   const before = person.optOuts ?? []
-  if (before.some((entry) => entry.category === category && entry.channel === channel)) return person
-  return { ...person, optOuts: [...before, { ...(category && { category }), ...(channel && { channel }) }] }
+  if (hasOptOut(person, optOut)) return person
+  return { ...person, optOuts: [...before, optOut] }
 }
 
 const nameOf = (channel: string): string => (channel === 'email' ? 'mail' : `${escapeHtml(channel)} messages`)

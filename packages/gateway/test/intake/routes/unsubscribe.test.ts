@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createUnsubscribeLinks } from '../../../src/intake/unsubscribe.ts'
+import { createUnsubscribeLimits } from '../../../src/intake/unsubscribe-limits.ts'
 import { startStub } from '../stub.ts'
 
 const publicUrl = 'https://notify.example.com'
@@ -51,6 +52,42 @@ test('one click is an opt-out, a second one no second', async () => {
     email: 'u@example.com',
     optOuts: [{ channel: 'sms' }, { category: 'marketing', channel: 'email' }],
   })
+})
+
+test('a link that was followed before writes nothing, however often it is followed', async () => {
+  const before = stub.people.get('acme/user <42>')
+  for (let click = 0; click < 100; click += 1) assert.equal((await stub.ask('POST', path)).status, 200)
+  assert.equal(stub.people.get('acme/user <42>'), before, 'the same object: nobody stored it anew')
+})
+
+test('more opt-outs of one recipient than a person makes are refused, and others are not hit', async () => {
+  const click = (id: string, category: string) =>
+    stub.ask('POST', new URL(links.urlFor!({ ...about, to: { id }, category })).pathname)
+  for (let count = 0; count < 30; count += 1) assert.equal((await click('eve', `c${count}`)).status, 200)
+  const { status, body, headers } = await click('eve', 'c30')
+  assert.deepEqual([status, body.code], [429, 'REQUEST_LIMIT_EXCEEDED'])
+  assert.ok(Number(headers.get('retry-after')) > 30, headers.get('retry-after') ?? 'none')
+  assert.equal(stub.people.get('acme/eve')?.optOuts?.length, 30, 'nothing was done')
+  assert.equal((await click('eve', 'c3')).status, 200, 'what was done is answered')
+  assert.equal((await click('bob', 'c30')).status, 200)
+})
+
+test('the opt-outs of a tenant are bounded, and a refusal takes no place of a recipient', () => {
+  let now = 0
+  const limits = createUnsubscribeLimits({ now: () => now })
+  const isTaken = (tenant: string, recipient: string) => {
+    try {
+      limits.take(tenant, recipient)
+      return true
+    } catch {
+      return false
+    }
+  }
+  for (let count = 0; count < 1_000; count += 1) assert.ok(isTaken('acme', `r${count}`))
+  assert.equal(isTaken('acme', 'late'), false)
+  assert.equal(isTaken('other', 'late'), true)
+  now = 1_000
+  for (let count = 0; count < 30; count += 1) assert.ok(isTaken('acme', 'late'), `${count}`)
 })
 
 test('somebody who was never stored can leave too', async () => {
