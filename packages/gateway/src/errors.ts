@@ -94,3 +94,9 @@ export class SluiceError extends Error {
     this.row = options.row
   }
 }
+
+/** Whether the store or the limits do not answer at all: then an error says nothing about the one it was thrown for. */
+export function concernsAll(error: unknown): boolean {
+  const { code, row } = error as Partial<SluiceError>
+  return (code === 'STORE_UNAVAILABLE' || code === 'STATE_UNAVAILABLE') && row === undefined
+}

@@ -35,6 +35,8 @@ export interface GateOptions {
   readonly platform: PlatformLine
   readonly contents: Contents
   readonly giveBack: GiveBack
+  /** Whether a pool serves the channel. */
+  readonly serves: (channel: Channel) => boolean
   /** Channels on which the accounts themselves say where to. */
   readonly selfAddressed: ReadonlySet<Channel>
   readonly clock: Clock
@@ -63,7 +65,7 @@ export function createGate(options: GateOptions): Admitting {
     admit: acceptance.admit,
     cancel: createCancellation(options),
     ...redecision,
-    redrive: createRedrive({ store, ledger: options.ledger, bringBack }),
+    redrive: createRedrive({ ...options, bringBack }),
     closeDigest: closer.close,
     usage: createUsage(options),
     placeOf: platform.placeOf,

@@ -6,6 +6,7 @@
  * end. Nobody is moved to a later instant here.
  */
 import type { Agenda, Ledger } from '../doors.ts'
+import { concernsAll } from '../errors.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
@@ -108,17 +109,31 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   /** Books each anew, one after the other; what they gain is written together. */
   async function moveUp(tenant: string, ids: readonly string[]): Promise<void> {
-    const found = await Promise.all(
-      ids.map((id) => ledger.live(id)?.notification ?? store.notification(tenant, id)),
-    )
+    const found = await Promise.all(ids.map((id) => ledger.live(id)?.notification ?? read(tenant, id)))
     const writes: Promise<void>[] = []
     for (const notification of found) {
       if (notification === undefined || !waits(notification)) continue
-      const each: Case = { notification, person: await findOrNobody(people, tenant, notification.to.id) }
-      const verdict = await decider.advance(each)
-      if (verdict !== undefined) writes.push(write(notification, verdict))
+      try {
+        const each: Case = { notification, person: await findOrNobody(people, tenant, notification.to.id) }
+        const verdict = await decider.advance(each)
+        if (verdict !== undefined) writes.push(write(notification, verdict))
+      } catch (error) {
+        if (concernsAll(error)) throw error
+        // It keeps its instant, and those behind it move up.
+        onTrouble(`let ${notification.id} move up`, error)
+      }
     }
     await Promise.all(writes)
+  }
+
+  /** One whose row is damaged waits for nothing any more. */
+  async function read(tenant: string, id: string): Promise<Notification | undefined> {
+    try {
+      return await store.notification(tenant, id)
+    } catch (error) {
+      if (concernsAll(error)) throw error
+      return undefined
+    }
   }
 
   /** Whether it holds an instant that it still waits for. What stands in the queue is about to leave. */

@@ -4,8 +4,8 @@
  */
 import { boundFor } from '../bounds.ts'
 import type { Ledger, RedriveLeft, RedriveRequest, RedriveResult } from '../doors.ts'
-import { SluiceError } from '../errors.ts'
-import { type DeadCause, deadCauses, type Notification } from '../model.ts'
+import { concernsAll, SluiceError } from '../errors.ts'
+import { type Channel, type DeadCause, deadCauses, type Notification } from '../model.ts'
 import type { DeadLetterQuery, Store } from '../ports.ts'
 
 export interface RedriveOptions {
@@ -13,6 +13,9 @@ export interface RedriveOptions {
   readonly ledger: Pick<Ledger, 'claimRoom'>
   /** Decides one dead letter anew and writes the move; false where the record has moved meanwhile. */
   readonly bringBack: (dead: Notification) => Promise<boolean>
+  /** Whether a pool serves the channel: nothing leaves where none does. */
+  readonly serves: (channel: Channel) => boolean
+  readonly onTrouble: (what: string, error: unknown) => void
 }
 
 const pageMax = 200
@@ -20,11 +23,12 @@ const pageMax = 200
 /** A filter that names no cause leaves these where they are: to send them again may be to send them twice. */
 const namedOnly: readonly DeadCause[] = ['outcome_unknown']
 
-export function createRedrive({ store, ledger, bringBack }: RedriveOptions) {
+export function createRedrive({ store, ledger, bringBack, serves, onTrouble }: RedriveOptions) {
   return async function redrive(request: RedriveRequest): Promise<RedriveResult> {
     const missing = new Set(request.ids)
     const left: RedriveLeft[] = []
     let redriven = 0
+    let failure: unknown
     for (let cursor: string | null | undefined; cursor !== null; ) {
       const page = await store.deadLetters({
         ...queryOf(request),
@@ -32,14 +36,24 @@ export function createRedrive({ store, ledger, bringBack }: RedriveOptions) {
         ...(cursor ? { cursor } : {}),
       })
       for (const dead of page.items) {
-        const why = await redriveOne(dead, request.dryRun === true)
-        if (why === undefined) redriven += 1
-        else if (why === 'queue_full' || missing.has(dead.id)) left.push({ notificationId: dead.id, why })
-        missing.delete(dead.id)
+        const isNamed = missing.delete(dead.id)
+        // It would be dead again at once, and goes by itself when a pool serves its channel.
+        if (!serves(dead.channel)) continue
+        try {
+          const why = await redriveOne(dead, request.dryRun === true)
+          if (why === undefined) redriven += 1
+          else if (why === 'queue_full' || isNamed) left.push({ notificationId: dead.id, why })
+        } catch (error) {
+          if (concernsAll(error)) throw error
+          onTrouble(`redrive ${dead.id}`, error)
+          failure ??= error
+        }
       }
       cursor = page.nextCursor
     }
     for (const id of missing) left.push({ notificationId: id, why: await whyNotDead(id, request) })
+    // One that fails holds up nobody, but where nothing else goes it is what there is to say.
+    if (failure !== undefined && redriven === 0) throw failure
     return { redriven, left: left.slice(0, leftMax) }
   }
 

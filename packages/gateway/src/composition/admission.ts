@@ -93,6 +93,7 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
     platform,
     contents,
     giveBack,
+    serves: unserved.serves,
     selfAddressed: selfAddressed(config.pools),
     clock,
     random,

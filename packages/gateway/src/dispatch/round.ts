@@ -1,11 +1,12 @@
 /**
  * From the queue to the provider, as many at once as there are leases. Each is looked at once more: whether it is still
  * what it was, has not ended, is still wanted; then the limits are asked for all of them together (`fire`), and what
- * they let go is called. Leases that turn out not to be needed go back to their pools.
+ * they let go is called. Leases that turn out not to be needed go back to their pools. What goes wrong for one is set
+ * apart (quarantine.ts).
  */
 import type { Payload } from '../content.ts'
 import type { Agenda, Book, Contents, Ledger, People } from '../doors.ts'
-import { SluiceError } from '../errors.ts'
+import { concernsAll, SluiceError } from '../errors.ts'
 import { advance, type Move, type Notification, type Recipient, type TimelineEvent } from '../model.ts'
 import { mergeFields } from '../policy/preferences.ts'
 import type { Clock, Queue } from '../ports.ts'
@@ -14,6 +15,7 @@ import type { Departures } from './departures.ts'
 import type { EndpointPlace, EndpointWait } from './endpoints.ts'
 import type { Lease } from './lease.ts'
 import type { Outlet } from './outlet.ts'
+import { createQuarantine } from './quarantine.ts'
 import { type Repetitions, triedSince } from './repetition.ts'
 import { type Settlements, settleAgainMs } from './settlement.ts'
 
@@ -67,6 +69,17 @@ interface Waiting {
 }
 
 type Staying = Pick<Ready, 'notification' | 'person'>
+
+/** What the limits and everything else say of those that were taken from the queue together. */
+interface Round {
+  readonly ready: readonly Ready[]
+  /** Of those that are ready, in their order. */
+  readonly fired: Awaited<ReturnType<Book['fire']>>
+  readonly firedAt: number
+  readonly moves: readonly Move[]
+  readonly waiting: readonly Waiting[]
+  readonly left: readonly Notification[]
+}
 
 /** Nearer than this a notification that may not leave yet waits in memory, without a commit. */
 const nearMs = 1_000
@@ -123,18 +136,64 @@ export function createRounds(options: RoundsOptions): Rounds {
     repetitions,
     settlements,
   } = options
+  const quarantine = createQuarantine(options)
 
   const eventsOf = ({ id }: Notification): readonly TimelineEvent[] => ledger.live(id)?.events ?? []
 
   async function release(outlet: Outlet, pulled: readonly Notification[], leases: Lease[]): Promise<void> {
+    let round: Round
+    try {
+      round = await prepare(outlet, pulled, leases)
+    } catch (error) {
+      if (!concernsAll(error) && pulled.length > 1) return releaseSingly(outlet, pulled, leases)
+      for (const lease of leases) lease.undo()
+      if (!concernsAll(error)) return setApart(outlet, pulled[0]!, error)
+      queue.giveBack(pulled.filter((notification) => ledger.isCurrent(notification)))
+      clock.at(clock.now() + settleAgainMs, outlet.pump)
+      throw error
+    }
+    await handOver(outlet, round, leases)
+  }
+
+  /** Which of them it is that cannot be handed over shows when each has a round of its own. */
+  async function releaseSingly(
+    outlet: Outlet,
+    pulled: readonly Notification[],
+    leases: readonly Lease[],
+  ): Promise<void> {
+    const ended = await Promise.allSettled(
+      pulled.map((notification, index) => release(outlet, [notification], [leases[index]!])),
+    )
+    const failed = ended.find((each) => each.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+  }
+
+  /** Something is wrong with this one alone. */
+  function setApart(outlet: Outlet, notification: Notification, error: unknown): void {
+    options.onTrouble(`hand over ${notification.id}`, error)
+    outlet.freed()
+    if (!ledger.isCurrent(notification)) return
+    const move = quarantine.add(notification, error)
+    if (move === undefined) return
+    settlements.add(move)
+    const { tenant, to } = notification
+    people
+      .find(tenant, to.id)
+      .then((person) => book.cancel([{ notification, person }]))
+      .catch((failure) => options.onTrouble('give an instant back', failure))
+  }
+
+  async function prepare(
+    outlet: Outlet,
+    pulled: readonly Notification[],
+    leases: readonly Lease[],
+  ): Promise<Round> {
     const ready: Ready[] = []
     const staying: Staying[] = []
     const waiting: Waiting[] = []
     const left: Notification[] = []
     const sizes = new RoundSize()
     const moves: Move[] = []
-    let firedAt: number
-    let fired: Awaited<ReturnType<Book['fire']>>
     try {
       for (const notification of pulled) {
         if (!ledger.isCurrent(notification)) {
@@ -177,30 +236,40 @@ export function createRounds(options: RoundsOptions): Rounds {
       }
       if (staying.length > 0) await book.cancel(staying)
       await departures.recount(ready)
-      firedAt = clock.now()
-      fired = ready.length === 0 ? [] : await book.fire(ready)
+      const firedAt = clock.now()
+      const fired = ready.length === 0 ? [] : await book.fire(ready)
+      return { ready, fired, firedAt, moves, waiting, left }
     } catch (error) {
-      for (const lease of leases) lease.undo()
       for (const { place } of ready) place?.undo(clock.now())
-      queue.giveBack(pulled.filter((notification) => ledger.isCurrent(notification)))
-      clock.at(clock.now() + settleAgainMs, outlet.pump)
       throw error
     }
-    for (const move of moves) settlements.add(move, outlet.freed)
-    for (const { notification, wait } of waiting) {
+  }
+
+  async function handOver(outlet: Outlet, round: Round, leases: readonly Lease[]): Promise<void> {
+    const { ready, fired, firedAt } = round
+    for (const move of round.moves) settlements.add(move, outlet.freed)
+    for (const { notification, wait } of round.waiting) {
       if (wait.at === undefined) outlet.endpoints.park(wait, notification)
       else agenda.postpone(notification, wait.at)
     }
-    if (left.length > 0) queue.giveBack(left)
+    if (round.left.length > 0) queue.giveBack(round.left)
     let next = 0
     let handedOver = 0
     for (let index = 0; index < fired.length; index += 1) {
       const { notification, place } = ready[index]!
-      if (!goes(ready[index]!, fired[index]!)) {
+      try {
+        if (!goes(ready[index]!, fired[index]!)) {
+          place?.undo(clock.now())
+          continue
+        }
+        begin(outlet, ready[index]!, leases[next]!, firedAt)
+        next += 1
+      } catch (error) {
         place?.undo(clock.now())
+        setApart(outlet, notification, error)
         continue
       }
-      begin(outlet, ready[index]!, leases[next++]!, firedAt)
+      quarantine.release(notification.id)
       handedOver += sizeOf(notification)
       if (handedOver < sliceBytes) continue
       handedOver = 0

@@ -5,6 +5,7 @@
  */
 import { unservedDetail } from '../bounds.ts'
 import type { Ledger } from '../doors.ts'
+import { concernsAll } from '../errors.ts'
 import { advance, type Channel, channels, isFinal, type Notification } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 
@@ -48,6 +49,13 @@ export function createUnserved(options: UnservedOptions): Unserved {
   let working: Promise<void> | undefined
   let wake: (() => void) | undefined
 
+  /** The store is given time: at once it would be asked as often as it can refuse. */
+  function recoverSoon(notification: Notification): void {
+    clock.at(clock.now() + againMs, () => {
+      if (!stopped) void options.recover(notification)
+    })
+  }
+
   /** Whether it is a dead letter now. */
   async function buryOne(found: Notification): Promise<boolean> {
     let recorded: Notification | undefined = found
@@ -65,7 +73,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
       try {
         result = await ledger.commit({ moves: [move] })
       } catch (error) {
-        void options.recover(before)
+        recoverSoon(before)
         throw error
       }
       if (result.applied) {
@@ -84,9 +92,15 @@ export function createUnserved(options: UnservedOptions): Unserved {
   ): Promise<void> {
     for (let from = 0; from < notifications.length; from += buriedAtOnce) {
       const some = notifications.slice(from, from + buriedAtOnce)
-      const buried = await Promise.all(some.map(buryOne))
-      for (const [index, { channel }] of some.entries())
-        if (buried[index]) counts.set(channel, (counts.get(channel) ?? 0) + 1)
+      const ends = await Promise.allSettled(some.map(buryOne))
+      for (const [index, end] of ends.entries()) {
+        const { channel } = some[index]!
+        if (end.status === 'rejected') {
+          if (concernsAll(end.reason)) throw end.reason
+          // It is looked after by itself, and the others are none the worse for it.
+          onTrouble('make a dead letter of what no pool serves', end.reason)
+        } else if (end.value) counts.set(channel, (counts.get(channel) ?? 0) + 1)
+      }
       await rest(restMs)
       if (stopped) return
     }
@@ -132,6 +146,13 @@ export function createUnserved(options: UnservedOptions): Unserved {
       const counts = new Map<Channel, number>()
       try {
         await buryAll(notifications, counts)
+      } catch (error) {
+        for (const notification of notifications) {
+          if (ledger.live(notification.id)?.notification !== notification) continue
+          ledger.release(notification)
+          recoverSoon(notification)
+        }
+        throw error
       } finally {
         tell(counts)
       }

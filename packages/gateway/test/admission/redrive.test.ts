@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import type { RedriveRequest } from '../../src/doors.ts'
 import { broken, createScripted, delivered } from '../delivery/scripted.ts'
-import { createHarness, hour, second } from '../harness.ts'
+import { createHarness, hour, minute, second } from '../harness.ts'
 
 const unknown = { outcome: 'unknown', detail: 'reset after the request was written' } as const
 
@@ -100,5 +104,76 @@ test('a letter for which its tenant has no room stays, and says so', async () =>
   const answer = await harness.done(harness.gateway.gate.redrive({ all: true }))
   assert.deepEqual(answer, { redriven: 0, left: [{ notificationId: id, why: 'queue_full' }] })
   assert.equal((await harness.notification(id)).status, 'dead')
+  await harness.stop()
+})
+
+test('a letter whose channel no pool serves stays as it is and is not counted, also in a dry run', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-redrive-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const file = join(folder, 'sluice.db')
+  const pool = { provider: 'sandbox', accounts: [{ id: 'a' }] }
+  const policy = { version: 1, limits: [] }
+  let isUp = false
+  const { provider } = createScripted(() => (isUp ? delivered : broken))
+  const start = (pools: object, at?: number) =>
+    createHarness({
+      file,
+      policy,
+      config: { pools: { websocket: pool, ...pools } },
+      parts: { providers: [provider] },
+      ...(at === undefined ? {} : { start: at }),
+    })
+  const first = await start({ sms: pool, email: pool })
+  const gone = await first.post({ channel: 'sms' })
+  const served = await first.post({ channel: 'email' })
+  await first.runFor(hour)
+  await first.stop()
+
+  isUp = true
+  const harness = await start({ email: pool }, first.clock.now())
+  const before = await harness.notification(gone.id)
+  assert.deepEqual([before.status, before.timeline.at(-1)?.reason], ['dead', 'attempts_exhausted'])
+  const redrive = (request: RedriveRequest) => harness.done(harness.gateway.gate.redrive(request))
+  assert.deepEqual(await redrive({ all: true, dryRun: true }), { redriven: 1, left: [] })
+  assert.deepEqual(await redrive({ ids: [gone.id] }), { redriven: 0, left: [] })
+  assert.deepEqual(await redrive({ all: true }), { redriven: 1, left: [] })
+  await harness.runFor(minute)
+  assert.deepEqual(await harness.notification(gone.id), before, 'not even its timeline has grown')
+  assert.equal((await harness.notification(served.id)).status, 'delivered')
+  await harness.stop()
+
+  const back = await start({ sms: pool, email: pool }, harness.clock.now())
+  const answer = await back.done(back.gateway.gate.redrive({ ids: [gone.id] }))
+  assert.deepEqual(answer, { redriven: 1, left: [] })
+  await back.runFor(minute)
+  assert.equal((await back.notification(gone.id)).status, 'delivered')
+  await back.stop()
+})
+
+test('one letter that cannot be decided keeps no other one from its way, and is told where nothing else goes', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-redrive-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const file = join(folder, 'sluice.db')
+  const policy = { version: 1, limits: [] }
+  const { provider } = createScripted(() => broken)
+  const first = await createHarness({ file, policy, parts: { providers: [provider] } })
+  await first.done(
+    first.gateway.gate.saveRecipient({ tenant: 'default', id: 'eve', timeZone: 'Europe/Rome' }),
+  )
+  const eve = await first.post({ recipient: 'eve' })
+  const letters = [await first.post({ recipient: 'bob' }), await first.post({ recipient: 'zoe' })]
+  await first.runFor(hour)
+  await first.stop()
+  const db = new DatabaseSync(file)
+  assert.equal(db.prepare("UPDATE recipients SET body = replace(body, 'Rome', 'Oslo')").run().changes, 1)
+  db.close()
+
+  const harness = await createHarness({ file, policy, start: first.clock.now() })
+  const redrive = (request: RedriveRequest) => harness.done(harness.gateway.gate.redrive(request))
+  assert.equal((await redrive({ all: true })).redriven, letters.length)
+  await harness.runFor(minute)
+  for (const { id } of letters) assert.equal((await harness.notification(id)).status, 'delivered')
+  await assert.rejects(redrive({ ids: [eve.id] }), /A row of the store .* is damaged/)
+  assert.equal((await harness.notification(eve.id)).status, 'dead')
   await harness.stop()
 })

@@ -5,6 +5,7 @@ import { Endpoints } from '../../src/dispatch/endpoints.ts'
 import type { Lease } from '../../src/dispatch/lease.ts'
 import type { Outlet } from '../../src/dispatch/outlet.ts'
 import { createRounds } from '../../src/dispatch/round.ts'
+import { SluiceError } from '../../src/errors.ts'
 import { advance, type Move, type Notification, type Recipient } from '../../src/model.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 
@@ -32,6 +33,8 @@ interface Setup {
   readonly away?: string
   /** The first so many look-ups of people fail. */
   readonly failures?: number
+  /** Asking the limits fails for these, and for all that are asked with them. */
+  readonly broken?: readonly string[]
   /** Nothing can be given back. */
   readonly keeps?: boolean
 }
@@ -43,6 +46,7 @@ function setUp({
   optedOut,
   away,
   failures = 0,
+  broken = [],
   keeps = false,
 }: Setup = {}) {
   const clock = createVirtualClock(start)
@@ -70,6 +74,8 @@ function setUp({
       async fire(ready) {
         heard.push(`fire ${names(ready)}`)
         asked = true
+        if (ready.some(({ notification: { id } }) => broken.includes(id)))
+          throw new TypeError('no such limit')
         return ready.map(({ notification: { id } }) => ({
           fired: limits[id] === undefined,
           at: limits[id] ?? start,
@@ -84,7 +90,7 @@ function setUp({
       cached: () => undefined,
       async find(_, id) {
         failing -= 1
-        if (failing >= 0) throw new Error('the disk is away')
+        if (failing >= 0) throw new SluiceError('STORE_UNAVAILABLE', 'the disk is away')
         return { tenant: 'acme', id } as Recipient
       },
     },
@@ -198,4 +204,34 @@ test('a store that does not answer costs a lease nothing: all stand in the queue
   assert.deepEqual(heard, ['forget gone', 'undo a', 'undo b', 'give back x'])
   await clock.runUntil(start + 200)
   assert.equal(heard.at(-1), 'pump')
+})
+
+test('one for which the limits cannot be asked is set apart, and those beside it are called at once', async () => {
+  const { heard, run } = setUp({ broken: ['y'] })
+  await run(queued('x'), queued('y'), queued('z'))
+  assert.deepEqual(
+    heard.filter((each) => /^(call|postpone|undo|give back|hand over)/.test(each)),
+    ['call x a', 'undo b', 'hand over y: no such limit', 'postpone y to 200', 'call z c'],
+  )
+})
+
+test('it is tried ever more rarely, and ends as a dead letter with the error', async () => {
+  const { heard, run } = setUp({ broken: ['x'] })
+  for (let time = 0; time < 8; time += 1) await run(queued('x'))
+  await new Promise(setImmediate)
+  const waits = heard.filter((each) => each.startsWith('postpone'))
+  assert.deepEqual(
+    waits,
+    [200, 400, 800, 1_600, 3_200, 6_400, 12_800].map((ms) => `postpone x to ${ms}`),
+  )
+  assert.deepEqual(heard.slice(-2), ['dead x poison', 'cancel x'])
+})
+
+test('one that goes wrong after the limits were asked holds up nobody either', async () => {
+  const { heard, run } = setUp({ limits: { x: start + 9 * second } })
+  // Nothing can be added to a timeline that is not there.
+  await run(queued('x', { timeline: undefined as never }), queued('y'))
+  assert.equal(heard[0], 'fire x y')
+  assert.match(heard[1]!, /^hand over x: /)
+  assert.deepEqual(heard.slice(2), ['freed', 'postpone x to 200', 'call y a', 'undo b', 'freed'])
 })

@@ -4,6 +4,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { SluiceError } from '../../src/errors.ts'
+import type { Notification } from '../../src/model.ts'
+import { createUnserved } from '../../src/schedule/unserved.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createScripted, delivered, throttled } from '../delivery/scripted.ts'
 import { createHarness, type Harness, hour, minute, second } from '../harness.ts'
 
@@ -115,3 +119,59 @@ test('what waits for a channel without a pool becomes a dead letter at the start
   await fourth.check()
   await fourth.stop()
 })
+
+test('one that cannot be written holds up no other, and all are buried when the store takes them again', async () => {
+  const list = Array.from({ length: 250 }, (_, index) => letter(`n${index}`))
+  for (const [fault, again] of [
+    [new TypeError('a mistake'), 1],
+    // Of the hundred that were written together the others are dead letters.
+    [new SluiceError('STORE_UNAVAILABLE', 'full'), 151],
+  ] as const) {
+    const clock = createVirtualClock(start)
+    const held = new Map(list.map((each) => [each.id, each]))
+    const recovered: string[] = []
+    const troubles: string[] = []
+    const unserved = createUnserved({
+      store: { notification: async (_, id) => held.get(id), scan: () => assert.fail() },
+      ledger: {
+        async commit({ moves }) {
+          const { id } = moves![0]!.before
+          if (id === 'n0') throw fault
+          held.delete(id)
+          return { applied: true }
+        },
+        live: (id) =>
+          held.has(id) ? { notification: held.get(id)!, status: 'queued', events: [] } : undefined,
+        hold: () => assert.fail(),
+        release: ({ id }) => held.delete(id),
+      },
+      served: new Set(),
+      clock,
+      giveBack: async () => undefined,
+      recover: async ({ id }) => void recovered.push(id),
+      onBuried: () => undefined,
+      onTrouble: (what) => troubles.push(what),
+    })
+    const buried = unserved.bury(list).catch((error) => assert.equal(error, fault))
+    await clock.runUntil(start + second / 2)
+    await buried
+    assert.equal(recovered.length, 0, 'the store is given time')
+    await clock.runUntil(start + 2 * second)
+    assert.ok(recovered.includes('n0'))
+    assert.equal(new Set(recovered).size, again)
+    assert.deepEqual(troubles, again === 1 ? ['make a dead letter of what no pool serves'] : [])
+    assert.equal(held.size, 0)
+  }
+})
+
+const start = 1_000_000
+const letter = (id: string): Notification =>
+  ({
+    id,
+    tenant: 'acme',
+    to: { id },
+    channel: 'sms',
+    status: 'queued',
+    dueAt: start,
+    timeline: [],
+  }) as unknown as Notification
