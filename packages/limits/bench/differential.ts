@@ -7,8 +7,9 @@
  */
 import process from 'node:process'
 import { parseArgs } from 'node:util'
-import { compare, modelStore, seededRandom } from '@sluice/limits-conformance'
+import { modelStore, seededRandom } from '@sluice/limits-conformance'
 import { Cluster, Redis } from 'ioredis'
+import { compare } from '../../limits-conformance/src/differential.ts'
 import { createLimits, memoryStore, type RedisClient, redisStore } from '../src/index.ts'
 
 const { values } = parseArgs({

@@ -213,7 +213,6 @@ function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimi
   }
   const sync: SyncLimits = {
     take(subject, rules, options) {
-      checkKey('subject', subject)
       const id = options?.id
       if (id !== undefined) checkKey('id', id)
       return store.take(planOf(rules), subject, id, termsOf('take', options))

@@ -103,7 +103,11 @@ export interface Store {
 /** One call of the store in this process: the decision at once. */
 export type Decide = (plan: Plan, subject: string, id: string | undefined, terms: Terms) => Decision
 
-/** A store in this process answers at once. Positional, because an object per call costs as much as a decision. */
+/**
+ * A store in this process answers at once. Positional, because an object per call costs as much as a decision. The
+ * subject of `take` was looked at by nobody: the store refuses one that it does not know and that is no key, since
+ * those that it knows are keys, and asking each for its form was a tenth of the call.
+ */
 export interface SyncStore extends Readonly<Record<Kind, Decide>> {
   cancel(subject: string, id: string): boolean
   restore(subject: string, entries: readonly RestoredEntry[]): void

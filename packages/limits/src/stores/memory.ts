@@ -3,7 +3,7 @@
  * answered at once, so nothing can come between reading and writing; the promises of the port are for show. What
  * is over is dropped in passing, a few subjects per call, and by a timer where nobody calls any more: see expiry.ts.
  */
-import { checkOptions } from '../calls.ts'
+import { checkKey, checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'
@@ -172,6 +172,7 @@ class Engine implements SyncStore {
     if (now >= this.#expiry.nextMs) this.#expiry.sweep(now, dropsPerCall)
     const known = this.#subjects.get(key)
     if (known !== undefined) return known
+    checkKey('subject', key)
     const subject = new Subject(key)
     this.#subjects.set(key, subject)
     // What comes without a plan is looked at soon, when its windows are known.

@@ -30,7 +30,7 @@ export function standingOf(plan: Plan, seated: Seated, weight: number, now: numb
   return standing
 }
 
-function laneStanding(rules: readonly PlanRule[], lane: Lane, weight: number, now: number): Standing {
+export function laneStanding(rules: readonly PlanRule[], lane: Lane, weight: number, now: number): Standing {
   const { fired } = lane
   const { length } = fired
   if (lane.isAhead || (length !== 0 && fired[length - 1]! > now)) return 'unknown'
