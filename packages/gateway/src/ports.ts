@@ -287,8 +287,16 @@ export interface Store extends Erasing {
    * once, so that nobody waits for a question about those who are new. `false` is certain.
    */
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean
-  /** Everything of a person that has not left: scheduled, digesting, queued. */
-  waiting(tenant: string, recipient: string): Promise<readonly Notification[]>
+  /**
+   * A page of what has not left of a person: scheduled, digesting, queued, in the order of acceptance. It has at most
+   * `limit` rows, and fewer where they are large, so that a page costs some milliseconds.
+   */
+  waiting(
+    tenant: string,
+    recipient: string,
+    cursor: string | null,
+    limit: number,
+  ): Promise<Page<Notification>>
   admissions(query: AdmissionQuery): Promise<readonly Admission[]>
   /** Of all tenants what stands in the line before a tenant or module limit, in the order of acceptance. */
   inLine(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>

@@ -6,7 +6,7 @@ import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
 import type { Agenda, Book, Ledger } from '../doors.ts'
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
 import { personSubject } from '../policy/subject.ts'
-import type { Clock, LimitState, Store } from '../ports.ts'
+import type { Clock, LimitState, Page, Store } from '../ports.ts'
 import { type Acceptance, digestWrites } from './acceptance.ts'
 import type { Case, Deciding } from './case.ts'
 import { type Decider, moveTo } from './decider.ts'
@@ -47,6 +47,8 @@ export interface Redecision {
 
 /** A raised limit may let thousands pass in one instant. */
 const calledAtOnce = 100
+/** Rows of one person that are in memory at once while a changed preference is brought to them. */
+const reviewedAtOnce = 250
 /** Until what was due and could not be decided is tried again; twice as long each time. */
 const againMsMin = 500
 const againMsMax = 60_000
@@ -204,6 +206,20 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     })
   }
 
+  /** One that fails keeps none of the others from what is wanted now. */
+  async function reviewAll({ tenant, id }: Recipient): Promise<void> {
+    let failed: { readonly error: unknown } | undefined
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page: Page<Notification> = await store.waiting(tenant, id, cursor ?? null, reviewedAtOnce)
+      for (const notification of page.items)
+        await review(notification).catch((error: unknown) => {
+          failed ??= { error }
+        })
+      cursor = page.nextCursor
+    }
+    if (failed !== undefined) throw failed.error
+  }
+
   return {
     async resume(notifications) {
       await all(notifications.map(resume))
@@ -232,13 +248,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       try {
         await ledger.commit({ recipients: [person] })
         people.put(person)
-        // One that fails keeps none of the others from what is wanted now.
-        let failed: { readonly error: unknown } | undefined
-        for (const notification of await store.waiting(person.tenant, person.id))
-          await review(notification).catch((error: unknown) => {
-            failed ??= { error }
-          })
-        if (failed !== undefined) throw failed.error
+        await reviewAll(person)
       } finally {
         await movingUp.freed([subject])
       }

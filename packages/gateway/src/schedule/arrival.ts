@@ -4,7 +4,7 @@
  */
 import type { Agenda, Ledger } from '../doors.ts'
 import { advance, awaitsConnection, type Notification } from '../model.ts'
-import type { Clock, Store } from '../ports.ts'
+import type { Clock, Page, Store } from '../ports.ts'
 
 export interface ArrivalsOptions {
   readonly store: Pick<Store, 'waiting'>
@@ -13,6 +13,9 @@ export interface ArrivalsOptions {
   readonly clock: Pick<Clock, 'now'>
   readonly onTrouble: (what: string, error: unknown) => void
 }
+
+/** Rows of one person that are in memory at once. */
+const pageMax = 250
 
 /** Answers what to call when a person connects. */
 export function createArrivals(options: ArrivalsOptions): (tenant: string, recipient: string) => void {
@@ -36,14 +39,20 @@ export function createArrivals(options: ArrivalsOptions): (tenant: string, recip
     }
   }
 
+  async function releaseAll(tenant: string, recipient: string): Promise<void> {
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page: Page<Notification> = await store.waiting(tenant, recipient, cursor ?? null, pageMax)
+      await Promise.all(page.items.filter(awaitsConnection).map(release))
+      cursor = page.nextCursor
+    }
+  }
+
   return (tenant, recipient) => {
     const key = JSON.stringify([tenant, recipient])
     // Who comes and goes is looked for once at a time.
     if (looking.has(key)) return
     looking.add(key)
-    store
-      .waiting(tenant, recipient)
-      .then((waiting) => Promise.all(waiting.filter(awaitsConnection).map(release)))
+    releaseAll(tenant, recipient)
       .catch((error) => options.onTrouble('look for what waits for a connection', error))
       .finally(() => looking.delete(key))
   }

@@ -222,8 +222,17 @@ class MemoryStore implements Store {
   readonly erase = async (tenant: string, id: string) => this.#erasures.end(tenant, id)
   readonly erasures = async () => this.#erasures.pending()
 
-  async waiting(tenant: string, recipient: string): Promise<readonly Notification[]> {
-    return this.#of(tenant, recipient).filter((row) => unsettled.has(row.status))
+  async waiting(
+    tenant: string,
+    recipient: string,
+    cursor: string | null,
+    limit: number,
+  ): Promise<Page<Notification>> {
+    const behind = this.#of(tenant, recipient)
+      .filter((row) => unsettled.has(row.status) && row.id > (cursor ?? ''))
+      .sort(byId)
+    const items = behind.slice(0, limit)
+    return { items, nextCursor: behind.length > limit ? items.at(-1)!.id : null }
   }
 
   #of(tenant: string, recipient: string | undefined): Notification[] {

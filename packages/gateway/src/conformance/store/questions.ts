@@ -163,7 +163,24 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
         someNotification({ tenant: 'other' }),
       ],
     })
-    assert.deepEqual(await store.waiting('acme', 'user-1'), waiting)
+    assert.deepEqual((await store.waiting('acme', 'user-1', null, 10)).items, waiting)
+  })
+
+  test('tells what waits for a person by pages that neither lose nor repeat', async (store) => {
+    const waiting = Array.from({ length: 7 }, () => someNotification({ status: 'scheduled' }))
+    await must(store, { accept: waiting })
+    const found: Notification[] = []
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page: Page<Notification> = await store.waiting('acme', 'user-1', cursor ?? null, 3)
+      assert.ok(page.items.length <= 3)
+      found.push(...page.items)
+      cursor = page.nextCursor
+      // What ends meanwhile shifts no page.
+      if (found.length === 3)
+        await must(store, { moves: [advance(waiting[1]!, [{ at: epoch, status: 'cancelled' }])] })
+    }
+    assert.deepEqual(found, waiting)
+    assert.deepEqual(await store.waiting('acme', 'nobody', null, 3), { items: [], nextCursor: null })
   })
 
   test("tells a person's admissions: what was sent, may have been, holds an instant, or is collected", async (store) => {

@@ -50,7 +50,7 @@ async function everything(store: Store): Promise<unknown> {
   const persons = new Set(list.map(({ to }) => to.id))
   for (const id of persons) people.push(await store.recipient('acme', id))
   const waiting: (readonly Notification[])[] = []
-  for (const id of persons) waiting.push(await store.waiting('acme', id))
+  for (const id of persons) waiting.push((await store.waiting('acme', id, null, 10_000)).items)
   const singly: (Notification | undefined)[] = []
   for (const { id } of list) singly.push(await store.notification('acme', id))
   return {

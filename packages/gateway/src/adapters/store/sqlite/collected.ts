@@ -4,8 +4,9 @@
  */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import type { RowPage } from './listing.ts'
+import { rowPage } from './row-page.ts'
 import type { Row } from './rows.ts'
-import { columns, requestLengthOf, seqOf } from './rows.ts'
+import { columns } from './rows.ts'
 
 export interface Collected {
   /** In the order of acceptance. A page ends at the limit or at a million characters of requests, with at least one item. */
@@ -14,8 +15,6 @@ export interface Collected {
   orphans(cursor: string | null, limit: number): RowPage
 }
 
-/** Characters of requests in one page: some 5 ms for whoever reads it. */
-const pageLengthMax = 2 ** 20
 /** Digests looked at for one page: some 2 ms. */
 const digestsMax = 500
 
@@ -28,17 +27,8 @@ export function prepareCollected(db: DatabaseSync): Collected {
     WHERE status = 2 AND digest_id > ? ORDER BY digest_id LIMIT 1`)
   const isOpen = db.prepare('SELECT 1 FROM digests WHERE id = ?')
 
-  function read(digestId: string, after: number, limit: number): RowPage {
-    const rows: Row[] = []
-    let length = 0
-    for (const row of items.iterate(digestId, after) as unknown as Iterable<Row>) {
-      if (rows.length === limit || length >= pageLengthMax)
-        return { rows, nextCursor: String(seqOf(rows.at(-1)!)) }
-      rows.push(row)
-      length += requestLengthOf(row)
-    }
-    return { rows, nextCursor: null }
-  }
+  const read = (digestId: string, after: number, limit: number): RowPage =>
+    rowPage(items.iterate(digestId, after) as unknown as Iterable<Row>, limit)
 
   return {
     digestItems(digestId, cursor, limit) {

@@ -174,7 +174,10 @@ export function createSqliteStore({
       const left = hasErased ? await ask('recipient', tenant, pseudonymOf(tenant, id)) : undefined
       return left === undefined ? undefined : { ...(JSON.parse(left) as Recipient), id, erased: true }
     },
-    waiting: async (tenant, recipient) => notifications(await ask('waiting', tenant, recipient)),
+    async waiting(tenant, recipient, cursor, limit) {
+      const { rows, nextCursor } = await ask('waiting', tenant, recipient, cursor, limit)
+      return { items: notifications(rows), nextCursor }
+    },
     async admissions(query) {
       const { tenant, recipient } = query
       if (isOpen && recipient !== undefined && isStranger('notifications', tenant, recipient)) return []
