@@ -56,12 +56,21 @@ const gateway: readonly ImportRow[] = [
   {
     module: 'ports.ts',
     values: [],
-    types: ['model.ts', 'errors.ts', 'policy/', 'provider-ports.ts', 'limit-ports.ts', 'erasure-ports.ts'],
+    types: [
+      'model.ts',
+      'errors.ts',
+      'policy/',
+      'provider-ports.ts',
+      'limit-ports.ts',
+      'erasure-ports.ts',
+      'admission-ports.ts',
+    ],
     packages: limits,
   },
   { module: 'limit-ports.ts', values: [], packages: limits },
   { module: 'provider-ports.ts', values: [], types: ['model.ts'] },
   { module: 'erasure-ports.ts', values: [], types: ['model.ts'] },
+  { module: 'admission-ports.ts', values: [], types: ['model.ts'] },
   { module: 'doors.ts', values: [], types: ['model.ts', 'ports.ts'], packages: limits },
   { module: 'policy/', values: ['model.ts', 'errors.ts'], types: ['ports.ts'], packages: limits },
   {

@@ -186,6 +186,13 @@ export interface Book {
   forgetRefusal(asking: Pick<Asking, 'notification' | 'person'>): Promise<void>
   /** Gives the places back, and lets those who wait for them move up. */
   cancel(askings: readonly Pick<Asking, 'notification' | 'person'>[]): Promise<void>
+  /** They hold no instant, and are tried again when a place of theirs becomes free. */
+  enlist(askings: readonly Pick<Asking, 'notification' | 'person'>[]): Promise<void>
+  /**
+   * Takes a place back for the time in which another one is looked for: newcomers wait. The answer is called with
+   * whether that place is free now, and lets those who wait move up where it is.
+   */
+  lift(asking: Pick<Asking, 'notification' | 'person'>): Promise<(isFree: boolean) => Promise<void>>
   /** Books one that holds an instant anew where its limits admit it earlier; undefined where it stays. */
   advance(asking: Asking): Promise<Booking | undefined>
 }

@@ -46,15 +46,20 @@ export interface Advance {
   readonly freed: readonly Subject[]
 }
 
+export interface Firing {
+  readonly fired: boolean
+  readonly at: number
+  /** The subject, where the place that it left is free and others wait there: paused, as by `cancel`. */
+  readonly freed?: Subject
+}
+
 export interface LimitState {
   /** Resolves when none of the subjects is paused, but for what has waited before. */
   reserve(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
   /** The same answers; books nothing. */
   preview(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
   /** At the moment of handing over: counted as sent now, or booked anew at the instant answered. */
-  fire(
-    requests: readonly LimitRequest[],
-  ): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
+  fire(requests: readonly LimitRequest[]): Promise<readonly Firing[]>
   /** Counts them as sent now, unasked: they left later than they were fired. */
   force(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
   /**
@@ -65,7 +70,16 @@ export interface LimitState {
   /** Holds newcomers up in `reserve` and `preview` until `resume` was called as often. */
   pause(subjects: readonly Subject[]): Promise<void>
   resume(subjects: readonly Subject[]): Promise<void>
-  /** Those who hold an instant of the subject that is still to come, by id: in the order of acceptance. */
+  /**
+   * Puts ids on the waiting lists of their subjects, which hold no instant and wait for one all the same: for these,
+   * too, a subject is paused when a place becomes free. `cancel`, a reservation that is held and `delist` take them off.
+   */
+  enlist(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
+  delist(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
+  /**
+   * Those who hold an instant of the subject that is still to come, and those on its waiting list, by id: in the order
+   * of acceptance.
+   */
   waiting(subject: Subject): Promise<readonly string[]>
   /**
    * Books anew what one id holds in all of these subjects, if all of them admit it earlier than now held; else it

@@ -5,6 +5,7 @@
  * Instants are epoch milliseconds, durations milliseconds.
  */
 
+import type { Admission, AdmissionQuery } from './admission-ports.ts'
 import type { Erasing, StoredRecipient } from './erasure-ports.ts'
 import type {
   Channel,
@@ -25,9 +26,10 @@ import type {
 } from './model.ts'
 import type { AccountRecord } from './provider-ports.ts'
 
+export type { Admission, AdmissionQuery, Countable } from './admission-ports.ts'
 export type { ErasureResult, StoredRecipient } from './erasure-ports.ts'
 
-export type { Advance, Booking, Claim, LimitRequest, LimitState, Subject } from './limit-ports.ts'
+export type { Advance, Booking, Claim, Firing, LimitRequest, LimitState, Subject } from './limit-ports.ts'
 export type {
   Account,
   AccountRecord,
@@ -198,51 +200,6 @@ export interface ScanQuery {
   readonly limit: number
 }
 
-/** What limits select and count by. */
-export type Countable = Pick<
-  Notification,
-  'tenant' | 'module' | 'to' | 'channel' | 'category' | 'priority' | 'template' | 'actor' | 'actors'
->
-
-/** What limiter state is rebuilt from: a notification that was sent, may have been sent, or holds an instant. */
-export type Admission = Pick<
-  Notification,
-  | 'id'
-  | 'tenant'
-  | 'module'
-  | 'to'
-  | 'channel'
-  | 'category'
-  | 'priority'
-  | 'template'
-  | 'actor'
-  | 'actors'
-  | 'status'
-  | 'dueAt'
-  | 'createdAt'
-  | 'firedAt'
-  | 'suspects'
-  | 'fingerprint'
-  | 'undecided'
-> & {
-  /** When it counted for the limits of its tenant and module, where it did: see `countedAt` in model.ts. */
-  readonly countedAt?: number
-  /** The place in the line before these limits that it was promised, while it stands there. */
-  readonly promisedAt?: number
-  /** The policy under which it was decided last. */
-  readonly policyVersion: string
-}
-
-export interface AdmissionQuery {
-  readonly tenant: string
-  /** Absent: of the whole tenant, but for those that stand in a line (`inLine`). */
-  readonly recipient?: string
-  /** Those created, sent or due at this instant or later; of a tenant those created or let through its limits since. */
-  readonly since: number
-  /** The newest so many. */
-  readonly limit: number
-}
-
 export interface Tally {
   readonly tenant: string
   readonly status: Status
@@ -317,6 +274,8 @@ export interface Store extends Erasing {
   openDigest(
     digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>,
   ): Promise<Digest | undefined>
+  /** An open digest by its id. */
+  digest(id: string): Promise<Digest | undefined>
   /** Open digests that close by `until`, earliest first. Asking again returns them again until they are closed or postponed. */
   dueDigests(until: number, limit: number): Promise<readonly Digest[]>
   /**

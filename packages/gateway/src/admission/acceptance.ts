@@ -28,7 +28,7 @@ export interface AcceptanceOptions {
   readonly decider: Decider
   readonly platform: PlatformLine
   readonly state: Pick<LimitState, 'pause'>
-  readonly movingUp: Pick<MovingUp, 'freed'>
+  readonly movingUp: Pick<MovingUp, 'freed' | 'enlist'>
   readonly contents: Pick<Contents, 'keep'>
   readonly clock: Clock
   readonly random: Random
@@ -171,7 +171,11 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
       agenda.noteDigest(digest.closesAt)
     }
     agenda.place(notifications)
-    for (const { notification, person, verdict } of cases) {
+    for (const [index, { notification, person, verdict }] of cases.entries()) {
+      if (verdict?.waitlisted === true)
+        movingUp
+          .enlist(notifications[index]!, person)
+          .catch((error) => onTrouble('put one on the waiting list', error))
       if (verdict?.booked !== true || verdict.status !== 'scheduled') continue
       const { tenant, to } = notification
       if (people.cached(tenant, to.id) === person) continue

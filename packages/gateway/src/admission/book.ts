@@ -6,7 +6,7 @@
 import type { Limit } from '@sluice/limits'
 import type { Asking, Book } from '../doors.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Booking, Clock, LimitRequest, LimitState, Subject } from '../ports.ts'
+import type { Booking, Clock, Firing, LimitRequest, LimitState, Subject } from '../ports.ts'
 import type { Hours } from './hours.ts'
 
 export interface BookOptions {
@@ -40,7 +40,8 @@ export function createBook(options: BookOptions): Book {
       if (notBefore !== undefined) request.notBefore = notBefore
       if (horizonMs !== undefined) request.horizonMs = horizonMs
       if (forbidden !== undefined) request.forbidden = forbidden
-      if (asking.waited === true) request.waited = true
+      // What is critical waits for nobody (contract, Moving up).
+      if (asking.waited === true || notification.priority === 'critical') request.waited = true
       return request
     })
   }
@@ -115,17 +116,30 @@ export function createBook(options: BookOptions): Book {
       () => Promise.resolve(),
     )
 
-  async function fireTogether(requests: readonly LimitRequest[]): Promise<{ fired: boolean; at: number }> {
+  /** What leaves later than it was to leaves its place to others. */
+  async function fireAll(requests: readonly LimitRequest[]): Promise<readonly Firing[]> {
     const answers = await state.fire(requests)
+    const freed = answers.flatMap((answer) => answer.freed ?? [])
+    if (freed.length > 0) onFreed(freed)
+    return answers
+  }
+
+  async function fireTogether(requests: readonly LimitRequest[]): Promise<Firing> {
+    const answers = await state.fire(requests)
+    const freed = answers.flatMap((answer) => answer.freed ?? [])
     const at = Math.max(...answers.map((answer) => answer.at))
     if (answers.every((answer) => answer.fired)) return { fired: true, at }
     // One subject must wait, so the others' count of it is taken back and booked for later.
-    await cancelAll(requests)
+    freed.push(...(await state.cancel(requests)))
     const booking = await reserveTogether(
-      requests.map((request) => ({ ...request, notBefore: at, rules: patient(request.rules) })),
+      requests.map((request) => ({ ...request, notBefore: at, rules: patient(request.rules), waited: true })),
     )
+    if (freed.length > 0) onFreed(freed)
     return { fired: false, at: booking.at }
   }
+
+  const placesOf = ({ notification, person }: Pick<Asking, 'notification' | 'person'>) =>
+    policy.rulesFor(notification, person).map(({ subject }) => ({ subject, id: notification.id }))
 
   return {
     reserve: (askings) => ask(askings, (requests) => state.reserve(requests), reserveTogether),
@@ -133,7 +147,7 @@ export function createBook(options: BookOptions): Book {
     fire: (askings) =>
       ask(
         askings.map((asking) => ({ ...asking, patient: true })),
-        (requests) => state.fire(requests),
+        fireAll,
         fireTogether,
       ),
     async left({ notification, person }) {
@@ -151,12 +165,19 @@ export function createBook(options: BookOptions): Book {
       await cancelAll(refusalsOf(asking))
     },
     async cancel(askings) {
-      const requests = askings.flatMap(({ notification, person }) =>
-        policy.rulesFor(notification, person).map(({ subject }) => ({ subject, id: notification.id })),
-      )
+      const requests = askings.flatMap(placesOf)
       if (requests.length === 0) return
       const freed = await state.cancel(requests)
       if (freed.length > 0) onFreed(freed)
+    },
+    enlist: (askings) => state.enlist(askings.flatMap(placesOf)),
+    async lift(asking) {
+      const freed = await state.cancel(placesOf(asking))
+      return async (isFree) => {
+        if (freed.length === 0) return
+        if (isFree) onFreed(freed)
+        else await state.resume(freed)
+      }
     },
     async advance(asking) {
       const advanced = await state.advance(requestsOf(asking))

@@ -162,7 +162,7 @@ export function createBookings(options: BookingsOptions): Bookings {
     const rules = ruleReports(booking)
     const { at, limit: deciding } = booking
     if (at !== Number.POSITIVE_INFINITY && at >= expiresAt && expiresAt - notBefore <= policy.maxDelayMs) {
-      return undecidedVerdict(
+      const verdict = undecidedVerdict(
         policyVersion,
         expiresAt,
         deciding === undefined ? (hoursOf(asking, booking) ?? 'quiet_hours') : 'recipient_limit',
@@ -173,6 +173,7 @@ export function createBookings(options: BookingsOptions): Bookings {
           detail: 'expires before it may leave',
         },
       )
+      return { ...verdict, waitlisted: true }
     }
     const limit = deciding ?? booking.refusedBy[0]
     return suppressed(policyVersion, now, 'over_limit', {

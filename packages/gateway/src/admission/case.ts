@@ -42,6 +42,8 @@ export interface Verdict {
   readonly digest?: { readonly digest: Digest; readonly opens: boolean }
   /** It holds an instant in the limits, which is to be given back when nothing comes of it. */
   readonly booked: boolean
+  /** It holds none, and would leave before its end where a place became free: it goes on the waiting lists. */
+  readonly waitlisted?: boolean
   /** It holds its fingerprint. */
   readonly claimed?: boolean
   /** Its refusal counts in limits, which is to be taken back when nothing comes of it. */

@@ -10,7 +10,7 @@ import { SluiceError } from '../errors.ts'
 import type { Digest } from '../model.ts'
 import type { Clock } from '../ports.ts'
 import type { Decider } from './decider.ts'
-import type { DigestPlanner, Extent } from './digest-plan.ts'
+import type { DigestPlanner, Extent, Plan } from './digest-plan.ts'
 import type { GiveBack } from './giving-back.ts'
 import type { OpenDigests } from './open-digests.ts'
 
@@ -29,6 +29,8 @@ export interface DigestCloserOptions {
 export interface DigestCloser {
   /** Throws only where nothing can be written now. */
   close(digest: Digest): Promise<void>
+  /** Whether its closing has failed before, so that it is put off. */
+  hasFailed(digest: Pick<Digest, 'id'>): boolean
 }
 
 /** Until a closing that failed is tried again: twice as long each time. */
@@ -50,6 +52,8 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
 
   async function closeOnce(digest: Digest, extent: Extent): Promise<true | typeof conflicted> {
     const plan = await planner.plan(digest, extent)
+    // It is held up as before.
+    if (isEmpty(plan)) return true
     let result: Awaited<ReturnType<Ledger['commit']>>
     try {
       result = await ledger.commit(plan)
@@ -74,6 +78,9 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     return true
   }
 
+  const isEmpty = ({ accept, moves, digests: writes, held }: Plan): boolean =>
+    accept.length + moves.length + writes.length + held.length === 0
+
   async function putOff(digest: Digest, error: unknown): Promise<void> {
     const count = (failures.get(digest.id) ?? 0) + 1
     if (failures.size >= failuresMax) failures.clear()
@@ -85,6 +92,7 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
   }
 
   return {
+    hasFailed: (digest) => failures.has(digest.id),
     async close(digest) {
       // Who wants to join waits until it is known whether it stays open.
       const letJoin = digests.hold(digest)

@@ -51,6 +51,8 @@ const itemsMax: Readonly<Record<Extent, number>> = { whole: 5_000, few: 10, apar
 const singleMax = 100
 /** Authors asked for in one turn of the event loop, some 5 ms. */
 const authorsMax = 100
+/** Digests whose places are known, the others hold them until their instant: 1 kB each. */
+const placesMax = 10_000
 const whyBehind = 'its author is at the limit'
 
 /** What is planned for: a digest, its person, and what was read of its items. */
@@ -69,6 +71,14 @@ interface Closing {
 interface Behind {
   readonly items: readonly Notification[]
   readonly until: number
+  readonly author?: string
+}
+
+/** What a digest that is held up holds in the limits. */
+interface Held {
+  readonly notification: Notification
+  readonly person: Case['person']
+  readonly at: number
 }
 
 const nobody: Behind = { items: [], until: Number.POSITIVE_INFINITY }
@@ -76,6 +86,35 @@ const nobody: Behind = { items: [], until: Number.POSITIVE_INFINITY }
 export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanner {
   const { store, book, people, contents, policy, decider, clock, random } = options
   const digestItems = createDigestItems({ store, contents, clock })
+  /** The places of digests that are held up, by digest. */
+  const places = new Map<string, Held>()
+
+  /** A digest that is held up holds its instant as others do: newcomers stand behind it. Answers when it may leave. */
+  async function hold({ digest, person, now }: Closing, as: Notification, until: number): Promise<number> {
+    const notification = { ...as, id: digest.id }
+    const terms = { patient: true, waited: true, notBefore: now, horizonMs: policy.maxDelayMs }
+    const [booking] = await book.reserve([{ notification, person, ...terms }])
+    if (!booking!.held) return until
+    if (places.size >= placesMax) places.delete(places.keys().next().value!)
+    places.set(digest.id, { notification, person, at: booking!.at })
+    return booking!.at
+  }
+
+  /** Takes its place back while it is planned anew; the answer lets others have it where the digest does not. */
+  async function lift({ id }: Digest): Promise<() => Promise<void>> {
+    const held = places.get(id)
+    if (held === undefined) return async () => {}
+    places.delete(id)
+    const end = await book.lift(held)
+    return () => end(held.at > clock.now() && places.get(id)?.at !== held.at)
+  }
+
+  async function holdBehind(closing: Closing, spec: DigestSpec, behind: Behind): Promise<Behind> {
+    const { items, until, author } = behind
+    if (items.length === 0 || author === undefined) return behind
+    const as = { ...digestOf(closing.digest, spec, items, closing.now), actors: [author] }
+    return { ...behind, until: await hold(closing, as, until) }
+  }
 
   async function closingOf(digest: Digest, max: number): Promise<Closing> {
     const now = clock.now()
@@ -131,18 +170,23 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       .map((item) => advance(item, [event], patch))
   }
 
-  const stayOpen = (closing: Closing, until: number): Plan => ({
-    accept: [],
-    moves: closing.ended,
-    digests: [postponed(closing, 0, until)],
-    held: [],
-  })
+  function stayOpen(closing: Closing, until: number): Plan {
+    const write = postponed(closing, 0, until)
+    const isAsBefore = closing.ended.length === 0 && write.digest.closesAt === closing.digest.closesAt
+    return { accept: [], moves: closing.ended, digests: isAsBefore ? [] : [write], held: [] }
+  }
 
-  async function oneByOne(closing: Closing, leaving: readonly Notification[], behind: Behind): Promise<Plan> {
+  async function oneByOne(
+    closing: Closing,
+    leaving: readonly Notification[],
+    before: Behind,
+    spec?: DigestSpec,
+  ): Promise<Plan> {
     const { ended, person, now } = closing
     const taken = await digestItems.withText(leaving, singleMax)
     const cases: Case[] = taken.map((item) => ({ notification: { ...item, single: true }, person }))
-    await decider.decide(cases, { again: true, patient: true })
+    await decider.decide(cases, { again: true, patient: true, waited: true })
+    const behind = spec === undefined ? before : await holdBehind(closing, spec, before)
     const moves = cases.map(({ verdict }, index) =>
       moveTo(taken[index]!, now, { ...verdict!, patch: { ...verdict!.patch, single: true } }),
     )
@@ -178,24 +222,30 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       return digestOf({ ...digest, id }, spec, leaving, now)
     }
     const reserve = async (notification: Notification): Promise<Booking> => {
-      const asking = { notification, person, patient: true, notBefore: now, horizonMs: 0 }
+      const asking = { notification, person, patient: true, waited: true, notBefore: now, horizonMs: 0 }
       return (await book.reserve([asking]))[0]!
     }
     const whole = carrying(items)
     const booking = await reserve(whole)
     if (booking.held) return send(closing, spec, { notification: whole, items, booking }, nobody)
 
-    const { authors, earliest } = await admissibleAuthors(whole, person, now)
+    const { authors, earliest, first } = await admissibleAuthors(whole, person, now)
     // A limit of nothing refuses the items too, each with its reason.
     if (authors.size === 0 && earliest === Number.POSITIVE_INFINITY) return oneByOne(closing, items, nobody)
-    if (authors.size === 0) return stayOpen(closing, earliest)
+    if (authors.size === 0)
+      return stayOpen(closing, await hold(closing, { ...whole, actors: [first] }, earliest))
     const leaving = items.filter((item) => authors.has(item.actor ?? ''))
-    const behind = { items: items.filter((item) => !authors.has(item.actor ?? '')), until: earliest }
-    if (leaving.length < spec.minItems) return oneByOne(closing, leaving, behind)
+    const behind = {
+      items: items.filter((item) => !authors.has(item.actor ?? '')),
+      until: earliest,
+      author: first,
+    }
+    if (leaving.length < spec.minItems) return oneByOne(closing, leaving, behind, spec)
     const notification = carrying(leaving)
     const second = await reserve(notification)
-    if (!second.held) return stayOpen(closing, second.at)
-    return send(closing, spec, { notification, items: leaving, booking: second }, behind)
+    if (!second.held) return stayOpen(closing, await hold(closing, notification, second.at))
+    const later = await holdBehind(closing, spec, behind)
+    return send(closing, spec, { notification, items: leaving, booking: second }, later)
   }
 
   async function send(
@@ -239,15 +289,25 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   async function admissibleAuthors(digest: Notification, person: Case['person'], now: number) {
     const authors = new Set<string>()
     let earliest = Number.POSITIVE_INFINITY
+    let first = ''
     for (const [index, author] of (digest.actors ?? []).entries()) {
       if (index % authorsMax === authorsMax - 1) await new Promise<void>((resolve) => clock.soon(resolve))
       const [booking] = await book.preview([
-        { notification: { ...digest, actors: [author] }, person, patient: true, notBefore: now },
+        {
+          notification: { ...digest, actors: [author] },
+          person,
+          patient: true,
+          waited: true,
+          notBefore: now,
+        },
       ])
       if (booking!.at <= now) authors.add(author)
-      else earliest = Math.min(earliest, booking!.at)
+      else if (booking!.at < earliest) {
+        earliest = booking!.at
+        first = author
+      }
     }
-    return { authors, earliest }
+    return { authors, earliest, first }
   }
 
   return {
@@ -257,10 +317,15 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
       const closing = await closingOf(digest, max)
-      if (extent === 'apart') return apart(closing)
-      if (spec === undefined || closing.items.length < spec.minItems)
-        return oneByOne(closing, closing.items, nobody)
-      return together(closing, spec)
+      const letGo = await lift(digest)
+      try {
+        if (extent === 'apart') return await apart(closing)
+        if (spec === undefined || closing.items.length < spec.minItems)
+          return await oneByOne(closing, closing.items, nobody)
+        return await together(closing, spec)
+      } finally {
+        await letGo()
+      }
     },
     isOpen: async (digest) => (await store.openDigest(digest))?.id === digest.id,
   }

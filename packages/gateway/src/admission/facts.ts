@@ -29,11 +29,13 @@ interface Facts {
   readonly entries: readonly Entry[]
   /** Fingerprints of what was accepted, with their instants. */
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
-  /** Some of those who wait were promised their instants under another policy. */
+  /** Those who wait and hold no instant, by id. */
+  readonly waitlist: readonly string[]
+  /** Some of those who wait were promised their instants under another policy, or hold none. */
   readonly isOutdated: boolean
 }
 
-const nothing: Facts = { entries: [], fingerprints: [], isOutdated: false }
+const nothing: Facts = { entries: [], fingerprints: [], waitlist: [], isOutdated: false }
 
 /** The newest so many admissions of one subject are looked at: no limit of a person counts more. */
 const admissionsMax = 5_000
@@ -71,6 +73,11 @@ export function createFacts(options: FactsOptions) {
     return entries
   }
 
+  const counts = (admission: Admission, subject: Subject, person: Recipient | null): boolean =>
+    policy
+      .rulesFor(admission, person)
+      .some((each) => each.subject.key === subject.key && each.rules.length > 0)
+
   async function read(subject: Subject): Promise<Facts> {
     const now = clock.now()
     const windowMs = Math.max(policy.longestWindowMs, policy.deduplicationWindowMs ?? 0)
@@ -82,10 +89,13 @@ export function createFacts(options: FactsOptions) {
       limit: admissionsMax,
     })
     const entries: Entry[] = []
+    const waitlist = new Set<string>()
     for (const admission of admissions) {
-      entries.push(
-        ...entriesOf(admission, subject, await findOrNobody(people, admission.tenant, admission.to.id)),
-      )
+      const person = await findOrNobody(people, admission.tenant, admission.to.id)
+      entries.push(...entriesOf(admission, subject, person))
+      const waiter = waiterOf(admission)
+      if (waiter !== undefined && !waitlist.has(waiter) && counts(admission, subject, person))
+        waitlist.add(waiter)
     }
     const dedup = policy.deduplicationWindowMs
     const fingerprints =
@@ -94,10 +104,12 @@ export function createFacts(options: FactsOptions) {
         : admissions
             .filter((each) => each.createdAt > now - dedup && countsAsFirst(each))
             .map((each) => ({ fingerprint: each.fingerprint, id: each.id, at: each.createdAt }))
-    const isOutdated = admissions.some(
-      ({ status, policyVersion }) => status === 'scheduled' && policyVersion !== policy.version,
-    )
-    return { entries, fingerprints, isOutdated }
+    const isOutdated =
+      waitlist.size > 0 ||
+      admissions.some(
+        ({ status, policyVersion }) => status === 'scheduled' && policyVersion !== policy.version,
+      )
+    return { entries, fingerprints, waitlist: [...waitlist], isOutdated }
   }
 
   /** Answers at once for somebody to whom nothing was ever sent. */
@@ -106,6 +118,12 @@ export function createFacts(options: FactsOptions) {
     const isNew = recipient !== undefined && !store.mayHave('notifications', tenant, recipient)
     return isNew ? nothing : read(subject)
   }
+}
+
+/** The digest that an item waits in, or one that is scheduled for its expiry: it would have left only after that. */
+function waiterOf({ id, status, undecided, digestId, dueAt, expiresAt }: Admission): string | undefined {
+  if (status === 'digesting') return digestId
+  return status === 'scheduled' && undecided === true && dueAt === expiresAt ? id : undefined
 }
 
 /** One that had been sent and was suppressed later has an earlier `firedAt`. */

@@ -54,11 +54,11 @@ export function createGate(options: GateOptions): Admitting {
   const { store, random, platform } = options
   const digests = createOpenDigests({ store, random })
   const decider = createDecider({ ...options, digests })
-  const movingUp = createMovingUp({ ...options, decider })
-  const acceptance = createAcceptance({ ...options, digests, decider, movingUp })
-  const { bringBack, ...redecision } = createRedecision({ ...options, decider, acceptance, movingUp })
   const planner = createDigestPlanner({ ...options, decider })
   const closer = createDigestCloser({ ...options, planner, digests, decider })
+  const movingUp = createMovingUp({ ...options, decider, closer })
+  const acceptance = createAcceptance({ ...options, digests, decider, movingUp })
+  const { bringBack, ...redecision } = createRedecision({ ...options, decider, acceptance, movingUp })
 
   return {
     movingUp,

@@ -5,23 +5,26 @@
  * it earlier, again and again until nobody gains. Each step brings one to an earlier instant, so that it comes to an
  * end. Nobody is moved to a later instant here.
  */
-import type { Agenda, Ledger } from '../doors.ts'
+import type { Agenda, Book, Ledger } from '../doors.ts'
 import { concernsAll } from '../errors.ts'
-import type { Notification } from '../model.ts'
+import type { Notification, Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
 import type { Case, Verdict } from './case.ts'
 import { type Decider, moveTo } from './decider.ts'
+import type { DigestCloser } from './digest-closer.ts'
 import { findOrNobody, type PeopleCache } from './people.ts'
 
 export interface MovingUpOptions {
-  readonly state: Pick<LimitState, 'waiting' | 'pause' | 'resume'>
-  readonly store: Pick<Store, 'notification' | 'scan'>
+  readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume'>
+  readonly book: Pick<Book, 'enlist'>
+  readonly store: Pick<Store, 'notification' | 'digest' | 'scan'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
   readonly people: Pick<PeopleCache, 'find'>
   readonly agenda: Pick<Agenda, 'place' | 'recover'>
-  readonly decider: Pick<Decider, 'advance'>
+  readonly decider: Pick<Decider, 'advance' | 'decide' | 'takeBack'>
+  readonly closer: DigestCloser
   readonly clock: Clock
   readonly onTrouble: (what: string, error: unknown) => void
 }
@@ -29,6 +32,8 @@ export interface MovingUpOptions {
 export interface MovingUp {
   /** Places of these subjects, which are paused, are free; resolves when all have moved up and they are resumed. */
   freed(subjects: readonly Subject[]): Promise<void>
+  /** One that waits for its expiry: it is tried again whenever a place of its limits becomes free. */
+  enlist(notification: Notification, person: Recipient | null): Promise<void>
   /**
    * In the background: everybody who was promised an instant under another policy, the record through. Whoever is
    * asked for before has moved up before that.
@@ -64,7 +69,7 @@ interface Turn {
 }
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
-  const { state, store, policy, ledger, people, agenda, decider, clock, onTrouble } = options
+  const { state, book, store, policy, ledger, people, agenda, decider, closer, clock, onTrouble } = options
   /** One for each subject that is being settled. */
   const turns = new Map<string, Turn>()
   let stopped = false
@@ -91,7 +96,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
         for (let from = 0; from < ids.length && !stopped; from += sliceMax) {
           if (from > 0) await new Promise<void>((next) => clock.soon(next))
           const slice = ids.slice(from, from + sliceMax)
-          await moveUp(subject.tenant, slice)
+          await moveUp(subject, slice)
           looked += slice.length
           if (!isPaused || looked < pausedMax) continue
           isPaused = false
@@ -108,22 +113,31 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /** Books each anew, one after the other; what they gain is written together. */
-  async function moveUp(tenant: string, ids: readonly string[]): Promise<void> {
+  async function moveUp(subject: Subject, ids: readonly string[]): Promise<void> {
+    const { tenant } = subject
     const found = await Promise.all(ids.map((id) => ledger.live(id)?.notification ?? read(tenant, id)))
-    const writes: Promise<void>[] = []
-    for (const notification of found) {
-      if (notification === undefined || !waits(notification)) continue
+    const writes: Promise<unknown>[] = []
+    for (const [index, notification] of found.entries()) {
+      const id = ids[index]!
       try {
-        const each: Case = { notification, person: await findOrNobody(people, tenant, notification.to.id) }
-        const verdict = await decider.advance(each)
-        if (verdict !== undefined) writes.push(write(notification, verdict))
+        if (notification === undefined) await closeEarlier(subject, id)
+        else if (waits(notification)) await moveOne(notification, writes)
+        else await state.delist([{ subject, id }])
       } catch (error) {
         if (concernsAll(error)) throw error
         // It keeps its instant, and those behind it move up.
-        onTrouble(`let ${notification.id} move up`, error)
+        onTrouble(`let ${id} move up`, error)
       }
     }
     await Promise.all(writes)
+  }
+
+  async function moveOne(notification: Notification, writes: Promise<unknown>[]): Promise<void> {
+    const { tenant, to } = notification
+    const each: Case = { notification, person: await findOrNobody(people, tenant, to.id) }
+    if (notification.undecided === true) return rescue(each)
+    const verdict = await decider.advance(each)
+    if (verdict !== undefined) writes.push(write(notification, verdict))
   }
 
   /** One whose row is damaged waits for nothing any more. */
@@ -136,12 +150,32 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     }
   }
 
-  /** Whether it holds an instant that it still waits for. What stands in the queue is about to leave. */
-  function waits({ id, status, undecided }: Notification): boolean {
-    return status === 'scheduled' && undecided !== true && (ledger.live(id)?.status ?? status) === 'scheduled'
+  /** Whether it still waits for its instant, or for its expiry. What stands in the queue is about to leave. */
+  function waits(notification: Notification): boolean {
+    const { id, status, undecided } = notification
+    if (status !== 'scheduled' || (ledger.live(id)?.status ?? status) !== 'scheduled') return false
+    return undecided !== true || isDoomed(notification)
   }
 
-  async function write(found: Notification, verdict: Verdict): Promise<void> {
+  /** A digest whose window is over waits for a limit: it is closed now, or has an earlier instant. */
+  async function closeEarlier(subject: Subject, id: string): Promise<void> {
+    const digest = await store.digest(id)
+    const windowMs = digest && (policy.digest(digest.name)?.windowMs ?? 0)
+    const isHeldUp = digest !== undefined && digest.openedAt + windowMs! <= clock.now()
+    if (!isHeldUp) await state.delist([{ subject, id }])
+    else if (!closer.hasFailed(digest)) await closer.close(digest)
+  }
+
+  /** One that waits for its expiry holds the instant that its limits admit before that, if there is one now. */
+  async function rescue(each: Case): Promise<void> {
+    await decider.decide([each], { again: true, patient: true, waited: true })
+    if (each.verdict?.booked !== true) return
+    // Where the record has moved on, whoever moved it does not know of this place.
+    if ((await write(each.notification, each.verdict)) === 'gone') await decider.takeBack([each])
+  }
+
+  /** `gone` where it does not wait any more. */
+  async function write(found: Notification, verdict: Verdict): Promise<'written' | 'failed' | 'gone'> {
     let before: Notification | undefined = found
     for (let tries = 0; before !== undefined && waits(before) && tries < triesMax; tries += 1) {
       const path = ledger.live(before.id)?.events ?? []
@@ -150,17 +184,29 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       try {
         if ((await ledger.commit({ moves: [move] })).applied) {
           agenda.place([move.after])
-          return
+          return 'written'
         }
       } catch (error) {
         // Its place in the limits is the earlier one; it leaves when it was promised to.
         agenda.place([before])
         onTrouble('move up', error)
-        return
+        return 'failed'
       }
       before = ledger.live(found.id)?.notification ?? (await store.notification(found.tenant, found.id))
     }
     await agenda.recover(found)
+    return 'gone'
+  }
+
+  async function enlist(notification: Notification, person: Recipient | null): Promise<void> {
+    await book.enlist([{ notification, person }])
+    // A place may have become free since it was decided.
+    const each: Case = { notification, person }
+    await decider.decide([each], { dry: true, again: true, patient: true })
+    if (each.verdict?.booked !== true) return
+    const subjects = policy.rulesFor(notification, person).map(({ subject }) => subject)
+    await state.pause(subjects)
+    await freed(subjects)
   }
 
   async function freed(subjects: readonly Subject[]): Promise<void> {
@@ -183,13 +229,14 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
       try {
         const page = await store.scan({
-          statuses: ['scheduled'],
+          statuses: ['scheduled', 'digesting'],
           notPolicy: policy.version,
           limit: scanMax,
           ...(cursor === undefined ? {} : { cursor }),
         })
         const subjects = new Map<string, Subject>()
-        for (const notification of page.items.filter(waits)) {
+        for (const notification of page.items) {
+          if (notification.status === 'scheduled' && !waits(notification)) continue
           const person = await findOrNobody(people, notification.tenant, notification.to.id)
           for (const { subject } of policy.rulesFor(notification, person))
             if (!met.has(subject.key)) subjects.set(subject.key, subject)
@@ -217,6 +264,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   return {
     freed,
+    enlist,
     start() {
       sweeping = sweep()
     },
@@ -227,4 +275,9 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       await Promise.all([...turns.values()].map((turn) => turn.over))
     },
   }
+}
+
+/** Its limits would have let it leave only after its end. */
+function isDoomed({ undecided, dueAt, expiresAt, decision }: Notification): boolean {
+  return undecided === true && dueAt === expiresAt && decision.reason !== 'send_at'
 }

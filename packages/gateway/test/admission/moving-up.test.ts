@@ -167,3 +167,143 @@ test('a wider policy at a restart moves up those who wait, before newcomers and 
   assert.equal(bob1!.status, 'delivered', 'also of whom nothing new comes')
   await again.stop()
 })
+
+test('what would expire before its place is rescued where one becomes free in time, before a newcomer', async () => {
+  const harness = await createHarness({ policy: hourly })
+  await harness.post()
+  const line = [await harness.post(), await harness.post()] as const
+  const doomed = await harness.post({ expiresAt: harness.start + 2.5 * hour })
+  const hopeless = await harness.post({ expiresAt: harness.start + 30 * minute })
+  assert.deepEqual(await instants(harness, [doomed, hopeless]), [2.5 * hour, 30 * minute])
+  const cancelled = harness.gateway.gate.cancel('default', line[0].id)
+  const newcomer = await harness.post()
+  await harness.done(cancelled)
+  await harness.runFor(second)
+  assert.deepEqual(await instants(harness, [line[1], doomed, newcomer]), [step, 2 * step, 3 * step])
+  const rescued = await harness.notification(doomed.id)
+  assert.equal(rescued.undecided ?? false, false)
+  assert.equal(rescued.timeline.at(-1)?.detail, 'moved up')
+  await harness.runFor(4 * hour)
+  assert.equal((await harness.notification(doomed.id)).status, 'delivered')
+  assert.equal((await harness.notification(hopeless.id)).status, 'expired')
+  await harness.check()
+  await harness.stop()
+})
+
+test('so it is after a restart, and by a policy that became wider', async (t) => {
+  const file = databaseIn(t)
+  const first = await createHarness({ file, policy: hourly })
+  await first.post()
+  const line = [await first.post(), await first.post()] as const
+  const doomed = await first.post({ expiresAt: first.start + 2.5 * hour })
+  const other = await first.post({ expiresAt: first.start + 2.6 * hour })
+  await first.stop()
+  const again = await createHarness({ file, policy: hourly, start: first.start + minute })
+  await again.done(again.gateway.gate.cancel('default', line[0].id))
+  await again.runFor(second)
+  assert.equal((await again.notification(doomed.id)).dueAt - first.start, 2 * step)
+  await again.stop()
+  const wider = { ...hourly, limits: [{ ...hourly.limits[0], max: ['2/h'] }] }
+  const third = await createHarness({ file, policy: wider, start: first.start + 2 * minute })
+  const newcomer = await third.post()
+  await third.runFor(second)
+  assert.equal((await third.notification(line[1].id)).status, 'delivered')
+  assert.equal((await third.notification(doomed.id)).dueAt - first.start, step)
+  assert.ok((await third.notification(other.id)).dueAt - first.start < 2 * hour)
+  assert.ok((await third.notification(newcomer.id)).dueAt > (await third.notification(other.id)).dueAt)
+  await third.stop()
+})
+
+const news = { name: 'news', for: { template: 'new-comment' }, window: '10min', template: 'activity-digest' }
+const collecting = { ...hourly, digests: [{ ...news, minItems: 2 }] }
+const comment = (index: number) => ({ template: 'new-comment', data: { index }, actor: `author-${index}` })
+
+async function digestOf(harness: Harness): Promise<number> {
+  const open = await harness.gateway.store.openDigest({
+    tenant: 'default',
+    recipient: 'ada',
+    channel: 'email',
+    category: 'product',
+    name: 'news',
+  })
+  assert.ok(open !== undefined)
+  return open.closesAt - harness.start
+}
+
+test('a digest that its limit holds up closes when a place becomes free, before a newcomer', async () => {
+  const harness = await createHarness({ policy: collecting })
+  const items = [await harness.post(comment(0)), await harness.post(comment(1))]
+  const line = [await harness.post({ sendAt: harness.start + 9 * minute }), await harness.post()] as const
+  await harness.runFor(11 * minute)
+  const held = await digestOf(harness)
+  assert.ok(held > hour, `it waits for its limit until ${held}`)
+  const newcomer = await harness.post()
+  assert.ok(newcomer.dueAt - harness.start > held, 'a newcomer stands behind it')
+  const [waiting] = (await Promise.all(line.map(({ id }) => harness.notification(id)))).filter(
+    ({ status }) => status === 'scheduled',
+  )
+  const freed = waiting!.dueAt - harness.start
+  assert.ok(freed < held)
+  const cancelled = harness.gateway.gate.cancel('default', waiting!.id)
+  const late = await harness.post()
+  await harness.done(cancelled)
+  await harness.runFor(second)
+  assert.equal(await digestOf(harness), freed, 'it has the place that became free')
+  const [before, after] = await instants(harness, [newcomer, late])
+  assert.equal(before, held, 'and the next its own')
+  assert.ok(after! > held)
+  await harness.runFor(2 * hour)
+  for (const { id } of items) assert.equal((await harness.notification(id)).status, 'merged')
+  await harness.runFor(4 * hour)
+  await harness.check()
+  await harness.stop()
+})
+
+test('a digest that is held up closes at once under a policy that became wider, before a newcomer', async (t) => {
+  const file = databaseIn(t)
+  const first = await createHarness({ file, policy: collecting })
+  await first.post()
+  const items = [await first.post(comment(0)), await first.post(comment(1))]
+  await first.runFor(11 * minute)
+  assert.ok((await digestOf(first)) > 11 * minute)
+  await first.stop()
+  const wider = { ...collecting, limits: [{ ...hourly.limits[0], max: ['2/h'] }] }
+  const again = await createHarness({ file, policy: wider, start: first.start + 12 * minute })
+  const newcomer = await again.post()
+  await again.runFor(second)
+  for (const { id } of items) assert.equal((await again.notification(id)).status, 'merged')
+  assert.ok(newcomer.dueAt > again.start + 10 * minute)
+  await again.stop()
+})
+
+test('what leaves later than it was to, for hours of its own, gives its place to those who wait', async () => {
+  const harness = await createHarness({
+    policy: {
+      ...hourly,
+      quietHours: {
+        default: { from: '12:30', to: '18:00', channels: ['email'] },
+        unknownTimeZone: 'UTC',
+        spread: '1ms',
+      },
+    },
+    parts: { providers: [createScripted(() => delivered).provider] },
+    config: {
+      pools: {
+        email: { ...stubborn, accounts: [{ id: 'a', rate: '1/10min' }] },
+        push: stubborn,
+        websocket: stubborn,
+      },
+    },
+  })
+  // The account is busy until the hours of the second begin.
+  await harness.post({ recipient: 'bob' })
+  for (let index = 0; index < 3; index += 1) await harness.post({ recipient: `b${index}` })
+  const late = await harness.post()
+  const waiting = await harness.post({ channel: 'push' })
+  assert.deepEqual(await instants(harness, [waiting]), [step])
+  await harness.runFor(40 * minute + second)
+  const rebooked = await harness.notification(late.id)
+  assert.equal(rebooked.dueAt - harness.start, 6 * hour)
+  assert.equal((await harness.notification(waiting.id)).status, 'delivered')
+  await harness.stop()
+})

@@ -16,7 +16,9 @@ export interface Facts {
   readonly entries: readonly RestoredEntry[]
   /** Fingerprints of what was accepted, with their instants. */
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
-  /** Some of those who wait were promised their instants under another policy. */
+  /** Those who wait and hold no instant. */
+  readonly waitlist: readonly string[]
+  /** Some of those who wait were promised their instants under another policy, or none. */
   readonly isOutdated?: boolean
 }
 
@@ -41,6 +43,8 @@ interface Known {
   claims: Map<string, { readonly id: string; readonly at: number }> | undefined
   /** Reservations that lay in the future when they were made, by id. As many as the limiter holds for the subject. */
   booked: Map<string, number> | undefined
+  /** Ids that wait without a reservation: as many as there are on record of the subject. */
+  waitlist: Set<string> | undefined
   /** Since the hand came by. */
   touched: boolean
 }
@@ -80,7 +84,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return found
   }
 
-  function remember(subject: Subject, { entries, fingerprints, isOutdated }: Facts): void {
+  function remember(subject: Subject, { entries, fingerprints, ...facts }: Facts): void {
     const { key } = subject
     if (entries.length > 0) limits.restore(key, entries)
     const now = clock.now()
@@ -89,8 +93,10 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const claims = fingerprints.length === 0 ? undefined : new Map<string, { id: string; at: number }>()
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
     for (let look = 0; subjects.size >= subjectsMax && look < looksPerSubject; look += 1) forgetNext()
-    subjects.set(key, { claims, booked, touched: true })
-    if (isOutdated !== true || booked === undefined || options.onOutdated === undefined) return
+    const waitlist = facts.waitlist.length === 0 ? undefined : new Set(facts.waitlist)
+    subjects.set(key, { claims, booked, waitlist, touched: true })
+    const isAwaited = booked !== undefined || waitlist !== undefined
+    if (facts.isOutdated !== true || !isAwaited || options.onOutdated === undefined) return
     pause(subject)
     options.onOutdated(subject)
   }
@@ -115,19 +121,26 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   }
 
   /** Pauses those of the subjects in which somebody waits, each once, and answers them. */
-  function pauseBusy(of: readonly { readonly subject: Subject }[]): readonly Subject[] {
+  function pauseBusy(of: readonly { readonly subject: Subject; readonly id: string }[]): readonly Subject[] {
     const now = clock.now()
     const busy = new Map<string, Subject>()
-    for (const { subject } of of) if (isAwaited(subject.key, now)) busy.set(subject.key, subject)
+    for (const { subject, id } of of) if (isAwaited(subject.key, id, now)) busy.set(subject.key, subject)
     for (const subject of busy.values()) pause(subject)
     return [...busy.values()]
   }
 
-  function isAwaited(key: string, now: number): boolean {
-    const booked = subjects.get(key)?.booked
+  /** Whether others than this id wait there. */
+  function isAwaited(key: string, own: string, now: number): boolean {
+    const { booked, waitlist } = subjects.get(key) ?? {}
+    if (waitlist !== undefined && waitlist.size > (waitlist.has(own) ? 1 : 0)) return true
     if (booked === undefined) return false
-    for (const at of booked.values()) if (at > now) return true
+    for (const [id, at] of booked) if (at > now && id !== own) return true
     return false
+  }
+
+  function delist({ key }: Subject, id: string): void {
+    const subject = subjects.get(key)
+    if (subject?.waitlist?.delete(id) === true && subject.waitlist.size === 0) subject.waitlist = undefined
   }
 
   /** Notes where an id stands in a subject now; nowhere, or not ahead any more, where there is no instant. */
@@ -196,7 +209,9 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   function reserve(request: LimitRequest): Booking {
     const { subject, id, rules } = request
     const booking = limits.reserve(subject.key, rules, termsOf(request))
-    if (booking.held && booking.at > clock.now()) note(subject, id, booking.at)
+    if (!booking.held) return booking
+    if (booking.at > clock.now()) note(subject, id, booking.at)
+    if (known(subject.key)?.waitlist !== undefined) delist(subject, id)
     return booking
   }
 
@@ -244,7 +259,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
         const { subject, id, rules } = request
         const { fired, at } = limits.fire(subject.key, id, rules, releaseOf(request))
         note(subject, id, fired ? undefined : at)
-        return { fired, at }
+        const freed = fired ? undefined : pauseBusy([request])[0]
+        return freed === undefined ? { fired, at } : { fired, at, freed }
       }),
     async force(requests) {
       await each(requests, ({ subject, id, rules }) => {
@@ -256,8 +272,19 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       await each(requests, ({ subject, id }) => {
         limits.cancel(subject.key, id)
         note(subject, id, undefined)
+        delist(subject, id)
       })
       return pauseBusy(requests)
+    },
+    async enlist(requests) {
+      await each(requests, ({ subject, id }) => {
+        const of = known(subject.key)!
+        of.waitlist ??= new Set()
+        of.waitlist.add(id)
+      })
+    },
+    async delist(requests) {
+      for (const { subject, id } of requests) delist(subject, id)
     },
     async pause(of) {
       for (const subject of of) pause(subject)
@@ -269,7 +296,9 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       await each([{ subject }], () => undefined)
       const now = clock.now()
       const ids: string[] = []
-      for (const [id, at] of subjects.get(subject.key)?.booked ?? []) if (at > now) ids.push(id)
+      const { booked, waitlist } = subjects.get(subject.key) ?? {}
+      for (const [id, at] of booked ?? []) if (at > now) ids.push(id)
+      for (const id of waitlist ?? []) if (booked?.has(id) !== true) ids.push(id)
       return ids.sort()
     },
     async advance(requests) {

@@ -277,6 +277,10 @@ class MemoryStore implements Store {
     for (const notification of notifications) this.#claims.push(notification)
   }
 
+  async digest(id: string): Promise<Digest | undefined> {
+    return [...this.#open.values()].find((digest) => digest.id === id)
+  }
+
   async openDigest(of: Group): Promise<Digest | undefined> {
     return this.#open.get(groupKey(of))
   }

@@ -12,6 +12,8 @@ export function digests(test: Test): void {
     const digest = someDigest()
     await must(store, { digests: [{ kind: 'open', digest }] })
     assert.deepEqual(await store.openDigest(digest), digest)
+    assert.deepEqual(await store.digest(digest.id), digest)
+    assert.equal(await store.digest('another'), undefined)
     const rival = someDigest()
     const item = someNotification({ status: 'digesting', digestId: rival.id })
     assert.deepEqual(

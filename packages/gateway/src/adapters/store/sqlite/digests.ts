@@ -13,6 +13,7 @@ export interface Digests {
   /** Whether it collects as many items as the write leaves in it; to be asked when the rest of its change is written. */
   holds(write: DigestWrite): boolean
   find(digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): Digest | undefined
+  byId(id: string): Digest | undefined
   due(until: number, limit: number): Readable<Digest>
   earliest(): number | undefined
 }
@@ -30,6 +31,7 @@ export function prepareDigests(db: DatabaseSync): Digests {
   const became = db.prepare('SELECT 1 FROM notifications WHERE id = ?')
   const find = db.prepare(`SELECT ${columns} FROM digests
     WHERE tenant = ? AND recipient = ? AND channel = ? AND category = ? AND name = ?`)
+  const byId = db.prepare(`SELECT ${columns} FROM digests WHERE id = ?`)
   const due = db.prepare(
     `SELECT ${columns} FROM digests WHERE closes_at <= ? ORDER BY closes_at, rowid LIMIT ?`,
   )
@@ -72,6 +74,10 @@ export function prepareDigests(db: DatabaseSync): Digests {
     holds: (write) => !('left' in write) || collected.get(write.digest.id)?.n === write.left,
     find(of) {
       const row = find.get(of.tenant, of.recipient, of.channel, of.category, of.name)
+      return row === undefined ? undefined : readDigest(row)
+    },
+    byId(id) {
+      const row = byId.get(id)
       return row === undefined ? undefined : readDigest(row)
     },
     due(until, limit) {

@@ -186,6 +186,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     jobWork: jobs.work,
     runningJobs: jobs.running,
     openDigest: digests.find,
+    digest: digests.byId,
     dueDigests: digests.due,
     nextDigestAt: digests.earliest,
     nextDueAt: due.earliest,

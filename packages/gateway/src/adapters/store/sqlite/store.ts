@@ -199,6 +199,7 @@ export function createSqliteStore({
       ),
     openDigest: ({ tenant, recipient, channel, category, name }) =>
       ask('openDigest', { tenant, recipient, channel, category, name }),
+    digest: (id) => ask('digest', id),
     dueDigests: async (until, limit) => readableOf(await ask('dueDigests', until, limit)),
     async digestItems({ id }, cursor, limit) {
       const { rows, nextCursor } = await ask('digestItems', id, cursor, limit)
