@@ -2,7 +2,7 @@
  * The content that stands on record apart from its notifications, at hand for those that are sent next. What was just
  * accepted and what was sent of late is in memory, up to a number of bytes; everything else is read when it is needed.
  */
-import { joinedPayload, type Payload, type SharedContent } from '../content.ts'
+import { forgetJson, joinedPayload, type Payload, type SharedContent } from '../content.ts'
 import type { Contents } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import type { Store } from '../ports.ts'
@@ -30,6 +30,7 @@ export function createContents({ store, bytesMax = 2 ** 25 }: ContentsOptions): 
   const loading = new Map<string, Promise<SharedContent>>()
 
   function keep(content: SharedContent): void {
+    forgetJson(content)
     forget(content.id)
     kept.set(content.id, content)
     bytes += sizeOf(content)

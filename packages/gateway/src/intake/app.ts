@@ -12,6 +12,7 @@ import Fastify, {
 } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import { http } from '../node-http.ts'
+import { createBodyParser, hashOf, largeBytes } from './body-parser.ts'
 import { parseJson } from './json.ts'
 import { createPipelines, isExcused, isFollowed } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
@@ -61,7 +62,7 @@ export function createApp(config: AppOptions): FastifyInstance {
   // Who has nothing to say makes room for who comes next.
   app.server.on('drop', () => app.server.closeIdleConnections())
   app.decorateRequest('caller')
-  app.decorateRequest('bodyBytes', null)
+  app.decorateRequest('received', null)
   app.addHook('onRequest', (request, reply, done) => {
     // While it closes, Fastify lets every answer end its connection; what has arrived behind it is to be answered too.
     if (reply.raw.hasHeader('connection') && isFollowed(request.raw.socket))
@@ -79,6 +80,8 @@ export function createApp(config: AppOptions): FastifyInstance {
       done(error as Error)
     }
   })
+  const bodies = createBodyParser()
+  app.addHook('onClose', () => bodies.close())
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
     ['application/json', 'application/merge-patch+json'],
@@ -86,7 +89,16 @@ export function createApp(config: AppOptions): FastifyInstance {
     (request, bytes: Buffer, done) => {
       if (request.is404 || (bytes.length === 0 && request.method === 'DELETE')) return done(null, undefined)
       if (!isUtf8Type(request.headers['content-type'])) return done(unsupportedMediaType(), undefined)
-      request.bodyBytes = bytes
+      const { length } = bytes
+      if (length > largeBytes && request.routeOptions.config.bodyApart === true) {
+        const withHash = request.headers['idempotency-key'] !== undefined
+        bodies.parse(request.caller.tenant, bytes, withHash).then(({ value, hash = '' }) => {
+          request.received = { length, hash: () => hash }
+          done(null, value)
+        }, done)
+        return
+      }
+      request.received = { length, hash: () => hashOf(bytes) }
       try {
         done(null, parseJson(bytes))
       } catch (error) {

@@ -4,12 +4,14 @@
  * and only where the request brings no address of its own (`missingAddress`).
  */
 
+import { bytesOf, dataOf } from '../content.ts'
 import { type FieldError, SluiceError } from '../errors.ts'
 import type { Channel, Content, Draft, JsonObject, Recipient, RecipientFields } from '../model.ts'
 import { addressField } from '../model.ts'
 import { address } from '../policy/preferences.ts'
 import type { Templates } from '../ports.ts'
-import { isDeeperThan } from './json.ts'
+import { isKnownTooDeep } from './body-parts.ts'
+import { dataLevelsMax, isDeeperThan } from './json.ts'
 import type { BatchBody, BatchRecipient, NotificationBody } from './schema.ts'
 import { parseInstant } from './syntax.ts'
 import { invalidRequest } from './validation.ts'
@@ -27,8 +29,6 @@ export interface Offer {
 }
 
 export type Message = Omit<NotificationBody, 'recipient'> & Partial<Pick<BatchBody, 'recipients'>>
-
-export const dataLevelsMax = 32
 
 /** What a content must at least have, so that something arrives. */
 const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof Content)[] }[]> = {
@@ -109,6 +109,11 @@ function checkContent(
   }
 }
 
+/** The message with its data itself, where a stand-in has come with it; to be called when that is not too long. */
+export function withData(message: Common): Common {
+  return message.data === undefined ? message : Object.assign(message, { data: dataOf(message.data) })
+}
+
 /** An id alone stands for an object with that id. */
 export function readRecipient(recipient: RecipientFields | string): RecipientFields {
   return typeof recipient === 'string' ? { id: recipient } : recipient
@@ -118,7 +123,7 @@ export function readRecipient(recipient: RecipientFields | string): RecipientFie
 export function readBatchRecipient(entry: BatchRecipient | string, common: Common): Draft {
   if (typeof entry === 'string') return { to: { id: entry }, ...common }
   const { data: own, ...to } = entry
-  return own === undefined ? { to, ...common } : { to, ...common, data: { ...common.data, ...own } }
+  return own === undefined ? { to, ...common } : { to, ...common, data: { ...common.data, ...dataOf(own) } }
 }
 
 /**
@@ -132,11 +137,11 @@ export function checkData(
   path = '/data',
 ): void {
   if (data === undefined) return
-  if (isDeeperThan(data, dataLevelsMax)) {
+  if (isKnownTooDeep(data) || isDeeperThan(data, dataLevelsMax)) {
     throw invalidRequest([{ path, message: `must not be deeper than ${dataLevelsMax} levels` }])
   }
   if (bodyBytes * 6 <= offer.dataMaxBytes) return
-  const bytes = Buffer.byteLength(JSON.stringify(data))
+  const bytes = bytesOf({ data })
   if (bytes > offer.dataMaxBytes) {
     throw new SluiceError(
       'PAYLOAD_TOO_LARGE',
@@ -157,9 +162,10 @@ export function checkOwnData(
   offer: Offer,
   path: string,
 ): number {
-  const ownBytes = Buffer.byteLength(JSON.stringify(own))
+  const ownBytes = bytesOf({ data: own })
+  if (ownBytes > offer.dataMaxBytes) checkData(own, bodyBytes, offer, path)
   if (ownBytes + commonBytes > offer.dataMaxBytes) {
-    checkData({ ...common, ...own }, bodyBytes, offer, path)
+    checkData({ ...common, ...dataOf(own) }, bodyBytes, offer, path)
     return ownBytes + commonBytes
   }
   checkData(own, 0, offer, path)

@@ -3,10 +3,10 @@
  * this process is working on right now, one for what is on record, and behind them the commit itself, which refuses
  * a key that another process has just written.
  */
-import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import type { AnswerKey, Clock, Store, StoredAnswer } from '../ports.ts'
+import { hashOf } from './body-parser.ts'
 import type { Identity } from './identity.ts'
 import { invalidRequest } from './validation.ts'
 
@@ -72,7 +72,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     work: (keep: Keep | undefined) => Promise<Answer>,
   ): Promise<Answer> {
     const key = answerKey(request, readKey(given))
-    const requestHash = hash('sha256', request.bodyBytes ?? Buffer.alloc(0), 'base64url')
+    const requestHash = request.received?.hash() ?? hashOf(Buffer.alloc(0))
     const name = JSON.stringify([key.tenant, key.module, key.path, key.key])
     const other = inProgress.get(name)
     if (other !== undefined) {

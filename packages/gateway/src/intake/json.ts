@@ -11,6 +11,8 @@ import { pointer } from './validation.ts'
 const suspicious = /\\u(?:0000|[dD][89a-fA-F]|00[567])|__proto__|"constructor"/
 
 const faultsMax = 20
+/** Of objects and lists in each other, in `data`. */
+export const dataLevelsMax = 32
 
 /** Throws INVALID_JSON, or INVALID_REQUEST where the JSON is valid but holds what no request may. */
 export function parseJson(bytes: Buffer, what: 'body' | 'message' = 'body'): unknown {

@@ -13,8 +13,17 @@ declare module 'fastify' {
     /** Set for every route that is not open to everybody. */
     caller: Identity
     /** The body as it came; null where there was none. */
-    bodyBytes: Buffer | null
+    received: ReceivedBody | null
   }
+  interface FastifyContextConfig {
+    bodyApart?: boolean
+  }
+}
+
+export interface ReceivedBody {
+  readonly length: number
+  /** SHA-256, of one that was sent under an Idempotency-Key. */
+  hash(): string
 }
 
 export const basePath = '/api/v1'
@@ -35,6 +44,8 @@ export interface Route {
   readonly bodyOptional?: boolean
   /** Takes bodies of any type and does not read them. */
   readonly bodyIgnored?: boolean
+  /** A large one is parsed in another thread, and its content and data come as they are to be kept (body-parts.ts). */
+  readonly bodyApart?: boolean
   /** The handler checks the body itself; the schema is only published. */
   readonly bodyChecked?: 'by handler'
   /** The answer goes on; there is no HEAD of it. */

@@ -41,6 +41,7 @@ function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping):
     method,
     url: path,
     ...(route.stream === true ? { exposeHeadRoute: false } : {}),
+    config: { bodyApart: route.bodyApart === true },
     ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
     schema: {
       ...(params === undefined ? {} : { params }),
@@ -82,7 +83,7 @@ function handleInShare({ handle, recipientsOf }: Route, shares: Shares): Route['
 
   return (request, reply) => {
     const { tenant } = request.caller
-    const units = unitsOf(request.bodyBytes?.length ?? 0, recipientsOf?.(request))
+    const units = unitsOf(request.received?.length ?? 0, recipientsOf?.(request))
     const room = shares.enter(tenant, units)
     if (room === undefined) return begin(request, reply, units)
     return room.then(() => {
@@ -124,6 +125,6 @@ function identify({ authenticate, limits }: Doorkeeping, { access, counts }: Rou
 }
 
 function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): void {
-  if (request.bodyBytes === null) request.body ??= {}
+  if (request.received === null) request.body ??= {}
   done()
 }

@@ -1,7 +1,7 @@
 /** What a notification must be, and at which place a refusal says that it is not. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { dataLevelsMax } from '../../src/intake/draft.ts'
+import { dataLevelsMax } from '../../src/intake/json.ts'
 import { email, message, startStub } from './stub.ts'
 
 const stub = await startStub()

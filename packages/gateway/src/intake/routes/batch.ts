@@ -21,6 +21,7 @@ import {
   readBatchRecipient,
   readMessage,
   readRecipient,
+  withData,
 } from '../draft.ts'
 import type { Answer, Idempotency, Keep } from '../idempotency.ts'
 import { basePath, type Route } from '../route.ts'
@@ -33,8 +34,8 @@ import { headed } from './notifications.ts'
 const answeredMax = 100
 /** `content` as JSON times the recipients: what providers would be sent for one request. */
 const sentMaxBytes = 256 * 2 ** 20
-/** A body above it is read in slices, so that no step of it holds the event loop for more than some 30 ms. */
-const sliceBytes = 2 ** 18
+/** A body above it is read in slices, so that no step of it holds the event loop for more than some 5 ms. */
+const sliceBytes = 2 ** 17
 
 export interface BatchRoutesOptions {
   readonly gate: Pick<Gate, 'admit'>
@@ -66,19 +67,19 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   const pause = (): Promise<void> => new Promise((resolve) => clock.soon(resolve))
 
   async function readBatch(request: FastifyRequest): Promise<Batch> {
-    const bodyBytes = request.bodyBytes?.length ?? 0
+    const bodyBytes = request.received?.length ?? 0
     const isLarge = bodyBytes > sliceBytes
     if (isLarge) await pause()
     const { body, misspelt } = readBody(request.body)
-    const message = readMessage(body, clock.now(), offer, aheadOf(clock))
-    checkData(message.data, bodyBytes, offer)
+    const common = readMessage(body, clock.now(), offer, aheadOf(clock))
+    checkData(common.data, bodyBytes, offer)
+    const message = withData(common)
     if (isLarge) await pause()
     const contentBytes = bytesOf({ ...(message.content && { content: message.content }) })
     refuseTooMuch(contentBytes, body.recipients.length)
     const given = body.recipients.map((recipient): BatchRecipient => readRecipient(recipient))
-    const common = given.length === 1 ? message : withSharedContent(message, contentBytes)
-    const drafts = given.map((each) => readBatchRecipient(each, common))
     const dataFaults = await dataFaultsOf(given, message, bodyBytes)
+    const drafts = await draftsOf(given, message, contentBytes, dataFaults)
     if (isLarge) await pause()
     const found = drafts.map(
       (draft, index) => misspelt.get(index) ?? dataFaults.get(index) ?? faultOf(request, draft, index),
@@ -94,6 +95,28 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     return { message, entries }
   }
 
+  /** Of a job only whom they are for: what it has to do is read again where it is done. */
+  async function draftsOf(
+    given: readonly BatchRecipient[],
+    message: Common,
+    contentBytes: number,
+    faulty: ReadonlyMap<number, SluiceError>,
+  ): Promise<readonly Draft[]> {
+    const common = given.length === 1 ? message : withSharedContent(message, contentBytes)
+    const isJob = given.length > answeredMax
+    const drafts: Draft[] = []
+    let read = 0
+    for (const [index, recipient] of given.entries()) {
+      const { data, ...to } = recipient
+      drafts.push(isJob || faulty.has(index) ? { to, ...common } : readBatchRecipient(recipient, common))
+      read += data === undefined || isJob ? 0 : bytesOf({ data })
+      if (read < sliceBytes) continue
+      read = 0
+      await pause()
+    }
+    return drafts
+  }
+
   /** The recipients whose own data is too deep, or too long together with the common data. */
   async function dataFaultsOf(
     given: readonly BatchRecipient[],
@@ -101,7 +124,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     bodyBytes: number,
   ): Promise<ReadonlyMap<number, SluiceError>> {
     const faults = new Map<number, SluiceError>()
-    const commonBytes = common === undefined ? 0 : Buffer.byteLength(JSON.stringify(common))
+    const commonBytes = bytesOf({ ...(common && { data: common }) })
     let read = 0
     for (const [index, { data: own }] of given.entries()) {
       if (own === undefined) continue
@@ -135,7 +158,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   }
 
   async function openJob(
-    { caller, bodyBytes }: FastifyRequest,
+    { caller, received }: FastifyRequest,
     { message, entries }: Batch,
     keep: Keep | undefined,
   ): Promise<Answer> {
@@ -146,7 +169,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
         message,
         recipients: entries.flatMap((entry) => ('given' in entry ? [entry.given] : [])),
       },
-      bytes: bodyBytes?.length ?? 0,
+      bytes: received?.length ?? 0,
       refused: entries.flatMap((entry) => ('refusal' in entry ? [entry.refusal] : [])),
       ...(keep === undefined ? {} : { answer: ({ id }) => keep(opened(id)) }),
     })
@@ -176,6 +199,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
       access: 'caller',
       body: batchBody,
       bodyChecked: 'by handler',
+      bodyApart: true,
       bodyMaxBytes: options.bodyMaxBytes,
       recipientsOf: ({ body }) => recipientsOf(body)?.length ?? 0,
       answers: {

@@ -8,7 +8,15 @@ import type { Clock, ListQuery, Page, Store } from '../../ports.ts'
 import { acceptedText } from '../accepted-text.ts'
 import { decisionAnswer, iso, knowsJobOf, notificationAnswer, shown } from '../answer.ts'
 import { acceptedSchema, decisionSchema, notificationPage, notificationSchema } from '../answer-schema.ts'
-import { checkData, hasAddress, missingAddress, type Offer, readMessage, readRecipient } from '../draft.ts'
+import {
+  checkData,
+  hasAddress,
+  missingAddress,
+  type Offer,
+  readMessage,
+  readRecipient,
+  withData,
+} from '../draft.ts'
 import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
 import type { Identity } from '../identity.ts'
 import { jsonType, problemBody, problemType } from '../problem.ts'
@@ -37,11 +45,9 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
   /** At once where nobody has to be asked for an address. */
   function readDraft(request: FastifyRequest): Draft | Promise<Draft> {
     const body = request.body as NotificationBody
-    const draft: Draft = {
-      to: readRecipient(body.recipient),
-      ...readMessage(body, clock.now(), offer, aheadOf(clock)),
-    }
-    checkData(draft.data, request.bodyBytes?.length ?? 0, offer)
+    const message = readMessage(body, clock.now(), offer, aheadOf(clock))
+    checkData(message.data, request.received?.length ?? 0, offer)
+    const draft: Draft = { to: readRecipient(body.recipient), ...withData(message) }
     return hasAddress(draft, offer) ? draft : addressed(draft, request.caller.tenant)
   }
 
@@ -87,6 +93,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       summary: 'Accept one notification',
       access: 'caller',
       body: notificationBody,
+      bodyApart: true,
       answers: {
         202: {
           description: 'Accepted and on disk',
@@ -120,6 +127,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       access: 'caller',
       counts: 'writes',
       body: notificationBody,
+      bodyApart: true,
       answers: { 200: { description: 'The decision', schema: decisionSchema } },
       problems: ['STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
       async handle(request) {

@@ -192,7 +192,6 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     nextDueAt: due.earliest,
     unclaim: due.unclaim,
     tallies: tallies.read,
-    content: contents.find,
     waitingContents: contents.waiting,
     counters: writer.counters,
     claimDue: due.claim,

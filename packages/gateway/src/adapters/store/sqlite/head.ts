@@ -52,7 +52,7 @@ export class Head {
   }
 
   content(): ShortContent {
-    return { id: this.text(), tenant: this.text(), bytes: this.number(), body: this.text() }
+    return { id: this.text(), tenant: this.text(), bytes: this.number(), body: this.#eye.textBytes() }
   }
 
   digest(): DigestWrite {
@@ -104,7 +104,7 @@ export class Head {
       refused: JSON.parse(this.text()) as readonly Refusal[],
       ...this.#jobSize(),
     }
-    return { before: status === null ? undefined : { status, taken }, after, work: this.text() }
+    return { before: status === null ? undefined : { status, taken }, after, work: this.#eye.textBytes() }
   }
 
   #jobSize(): Pick<Job, 'shared' | 'bytes'> {

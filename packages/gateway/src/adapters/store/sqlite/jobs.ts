@@ -31,7 +31,7 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
   const insert = db.prepare(
     'INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
   )
-  const insertWork = db.prepare('INSERT INTO job_work VALUES (?, ?, ?)')
+  const insertWork = db.prepare('INSERT INTO job_work VALUES (?, CAST(? AS TEXT), ?)')
   const update = db.prepare(
     'UPDATE jobs SET status = ?, taken = ?, refused = ?, sum = ? WHERE id = ? AND status = ? AND taken = ?',
   )

@@ -43,6 +43,22 @@ export class Pen {
     return length
   }
 
+  /** Several behind each other as one text. */
+  pieces(values: readonly (string | Uint8Array)[]): void {
+    const begin = this.#at
+    this.number(0)
+    for (const value of values) {
+      const most = typeof value === 'string' ? value.length * unitBytesMax : value.length
+      if (this.#at + most > this.#bytes.length) this.#grow(most)
+      if (typeof value === 'string') this.#at += this.#bytes.write(value, this.#at)
+      else {
+        this.#bytes.set(value, this.#at)
+        this.#at += value.length
+      }
+    }
+    this.#view.setFloat64(begin, this.#at - begin - numberBytes, true)
+  }
+
   /** Forgets what was written from there on. */
   rewind(at: number): void {
     this.#at = at
@@ -98,6 +114,12 @@ export class Eye {
 
   text(): string {
     return this.#textOf(this.number())
+  }
+
+  /** A text as the bytes that it has here. */
+  textBytes(): Uint8Array {
+    const length = this.number()
+    return this.bytes(this.skip(length), length)
   }
 
   nullableText(): string | null {

@@ -1,12 +1,14 @@
 /** The questions that only read what is on record: for the reader's connection, or the writer's where there is one only. */
 import type { DatabaseSync } from 'node:sqlite'
+import { prepareContentReads } from './contents.ts'
 import { createCursors } from './cursor.ts'
 import { hashKeyOf } from './database.ts'
 import { prepareListing } from './listing.ts'
 
 /** The file is open for writing somewhere, or was: its keys are made. */
 export function prepareReads(db: DatabaseSync) {
-  return prepareListing({ db, key: hashKeyOf(db), cursors: createCursors(db) })
+  const listing = prepareListing({ db, key: hashKeyOf(db), cursors: createCursors(db) })
+  return { ...listing, ...prepareContentReads(db) }
 }
 
 export type Reads = ReturnType<typeof prepareReads>

@@ -221,7 +221,7 @@ export function createSqliteStore({
     jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
     accounts: async () => readableOf(await ask('accounts')),
     tallies: () => ask('tallies'),
-    content: (tenant, id) => ask('content', tenant, id),
+    content: (tenant, id) => read('content', tenant, id),
     waitingContents: () => ask('waitingContents'),
     timeLine: () => ask('timeLine'),
     keepTimeLine: (line) => ask('keepTimeLine', line),

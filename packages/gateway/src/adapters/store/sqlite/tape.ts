@@ -2,9 +2,10 @@
  * Changes as they travel to the writer: plain values as bytes (pen.ts), read from front to back. What a `Recorder` puts
  * down and what a `Head` (head.ts) takes up stand in the same order.
  */
+import { jsonOf } from '../../../content.ts'
 import type { Job, Move, Notification, SharedContent } from '../../../model.ts'
 import { isLegalPath, revisionOf } from '../../../model.ts'
-import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
+import type { AccountRecord, Change, DigestWrite, JobWork, JobWrite, StoredAnswer } from '../../../ports.ts'
 import { isCountedApart, platformFlag, statusCodes } from './codes.ts'
 import { Pen } from './pen.ts'
 import { putLong, putShort } from './row-bytes.ts'
@@ -54,12 +55,12 @@ export interface ShortAnswer
 export interface ShortJobWrite {
   readonly before: Pick<Job, 'status' | 'taken'> | undefined
   readonly after: Job
-  readonly work: string
+  readonly work: Uint8Array
 }
 
 /** A content that is new, its JSON beside what is looked at. */
 export interface ShortContent extends Pick<SharedContent, 'id' | 'tenant' | 'bytes'> {
-  readonly body: string
+  readonly body: Uint8Array
 }
 
 /** The content of a notification as it is counted; `own` in bytes. */
@@ -173,7 +174,24 @@ function putMove(pen: Pen, { before, after }: Move): void {
 
 function putContent(pen: Pen, { id, tenant, bytes, content, data }: SharedContent): void {
   pen.number(Op.content)
-  put(pen, id, tenant, bytes, JSON.stringify({ content, data }))
+  put(pen, id, tenant, bytes)
+  const pieces: (string | Uint8Array)[] = []
+  for (const [name, value] of Object.entries({ content, data })) {
+    if (value !== undefined) pieces.push(`${pieces.length === 0 ? '{' : ','}"${name}":`, jsonOf(value))
+  }
+  pen.pieces(pieces.length === 0 ? ['{}'] : [...pieces, '}'])
+}
+
+/** What a job has to do, as JSON; the data of recipients may be at hand as such. */
+function piecesOf({ message, recipients }: JobWork): readonly (string | Uint8Array)[] {
+  const pieces: (string | Uint8Array)[] = [`{"message":${JSON.stringify(message)},"recipients":[`]
+  for (const [index, { data, ...to }] of recipients.entries()) {
+    const text = `${index === 0 ? '' : ','}${JSON.stringify(to)}`
+    if (data === undefined) pieces.push(text)
+    else pieces.push(`${text.slice(0, -1)},"data":`, jsonOf(data), '}')
+  }
+  pieces.push(']}')
+  return pieces
 }
 
 function putCount(pen: Pen, { bytes = 0, shared }: Notification): void {
@@ -206,7 +224,7 @@ function putJob(pen: Pen, write: JobWrite): void {
   pen.text(job.shared?.id ?? null)
   pen.number(job.shared?.bytes ?? 0)
   pen.number(job.bytes ?? null)
-  pen.text(opens ? JSON.stringify(write.work) : '')
+  pen.pieces(opens ? piecesOf(write.work) : [])
 }
 
 function checkPaths(change: Change): void {

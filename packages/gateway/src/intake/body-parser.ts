@@ -1,0 +1,136 @@
+/**
+ * Parses large bodies in a thread of its own: some 20 ms a mebibyte of many small values that nobody else has to wait
+ * for. One is parsed at a time, and tenants take turns; as many wait as there are requests. The thread starts with the
+ * first large body, since many a gateway never gets one.
+ */
+import { hash } from 'node:crypto'
+import { Worker } from 'node:worker_threads'
+import { type ErrorCode, type FieldError, SluiceError } from '../errors.ts'
+import { type BodyParts, joinParts } from './body-parts.ts'
+
+/** A body above it is parsed in the thread; the way there and back takes longer than to parse a smaller one. */
+export const largeBytes = 2 ** 17
+
+export interface ToParse {
+  readonly bytes: Uint8Array
+  readonly withHash: boolean
+}
+
+export type Parsed = { readonly parts: BodyParts; readonly hash?: string } | { readonly fault: Fault }
+
+interface Fault {
+  /** Absent: a defect. */
+  readonly code?: ErrorCode
+  readonly detail: string
+  readonly errors?: readonly FieldError[]
+}
+
+export interface ParsedBody {
+  readonly value: unknown
+  /** SHA-256 of the bytes, where that was asked for. */
+  readonly hash?: string
+}
+
+export interface BodyParser {
+  /** The bytes are given away. Throws what `parseJson` throws. */
+  parse(tenant: string, bytes: Buffer, withHash: boolean): Promise<ParsedBody>
+  close(): Promise<void>
+}
+
+interface Waiting extends ToParse {
+  readonly resolve: (body: ParsedBody) => void
+  readonly reject: (error: Error) => void
+}
+
+/** What one request takes is garbage when it is answered. */
+const maxYoungGenerationSizeMb = 16
+const retryAfterMs = 1_000
+
+export function createBodyParser(): BodyParser {
+  /** In the order of their turns. */
+  const lines = new Map<string, Waiting[]>()
+  let worker: Worker | undefined
+  let current: Waiting | undefined
+
+  function start(): Worker {
+    const started = new Worker(new URL(`./body-worker${import.meta.url.slice(-3)}`, import.meta.url), {
+      resourceLimits: { maxYoungGenerationSizeMb },
+    })
+    let failure: Error | undefined
+    started.on('message', receive)
+    started.on('error', (error: Error) => {
+      failure = error
+    })
+    started.on('exit', () => {
+      if (worker === started) worker = undefined
+      const why = failure?.message ?? 'it was closed'
+      // Only the one under way has met it; the next one starts another.
+      end((waiting) =>
+        waiting.reject(
+          new SluiceError('STORE_UNAVAILABLE', `The thread that parses bodies has ended: ${why}.`, {
+            retryAfterMs,
+          }),
+        ),
+      )
+    })
+    return started
+  }
+
+  function receive(parsed: Parsed): void {
+    end(({ resolve, reject }) => {
+      if ('fault' in parsed) {
+        const { code, detail, errors } = parsed.fault
+        reject(code === undefined ? new Error(detail) : new SluiceError(code, detail, errors && { errors }))
+        return
+      }
+      const { parts, ...rest } = parsed
+      resolve({ value: joinParts(parts), ...rest })
+    })
+  }
+
+  function end(settle: (waiting: Waiting) => void): void {
+    const ended = current
+    current = undefined
+    if (ended !== undefined) settle(ended)
+    next()
+  }
+
+  function next(): void {
+    if (current !== undefined) return
+    const [turn] = lines
+    if (turn === undefined) {
+      // Only what is awaited keeps the process alive.
+      worker?.unref()
+      return
+    }
+    const [tenant, line] = turn
+    current = line.shift()!
+    lines.delete(tenant)
+    if (line.length > 0) lines.set(tenant, line)
+    worker ??= start()
+    worker.ref()
+    const { bytes, withHash } = current
+    const isOwn = bytes.byteLength === bytes.buffer.byteLength
+    worker.postMessage({ bytes, withHash } satisfies ToParse, isOwn ? [bytes.buffer as ArrayBuffer] : [])
+  }
+
+  return {
+    parse(tenant, bytes, withHash) {
+      return new Promise((resolve, reject) => {
+        const line = lines.get(tenant)
+        const waiting: Waiting = { bytes, withHash, resolve, reject }
+        if (line === undefined) lines.set(tenant, [waiting])
+        else line.push(waiting)
+        next()
+      })
+    },
+    async close() {
+      const closing = worker
+      worker = undefined
+      await closing?.terminate()
+    },
+  }
+}
+
+/** The same of a body that was parsed on the event loop. */
+export const hashOf = (bytes: Buffer): string => hash('sha256', bytes, 'base64url')
