@@ -3,9 +3,11 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import type { Store } from '../../src/ports.ts'
-import { createHarness, day, type Harness, hour } from '../harness.ts'
+import { createHarness, day, type Harness, hour, minute } from '../harness.ts'
+import { codeOf, open, workFor } from '../intake/job-harness.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-erasure-'))
 after(() => rmSync(folder, { recursive: true }))
@@ -157,5 +159,45 @@ test('what is with a provider is waited for, and erased when it has ended', asyn
   await erasing
   assert.equal((await h.notification(sent.id)).status, 'delivered')
   assert.equal(bytesOf(place).includes(secret), false)
+  await h.stop()
+})
+
+test('what a batch had to do, and what retention has dropped, is not left in free pages of the file', async () => {
+  const place = mkdtempSync(join(folder, 'free-'))
+  const h = await harnessOver(join(place, 'sluice.db'))
+  const work = workFor(300)
+  const recipients = work.recipients.map((each) => ({
+    ...each,
+    data: { own: `${each.id}: ${each.id === 'r180' ? secret : ''} ${'.'.repeat(2_000)}` },
+  }))
+  await open(h, { ...work, recipients })
+  await h.runFor(hour)
+  assert.equal(h.gateway.jobs.running(), 0)
+  // Long enough for pages of its own.
+  await h.post({ recipient: 'eve', content: { subject: 'Long', text: `${secret}${'.'.repeat(50_000)}` } })
+  await h.runFor(hour)
+  await h.done(h.gateway.erase('default', 'r180'))
+  await h.done(h.gateway.ledger.prune({ notifications: h.clock.now(), answers: 0 }))
+  await h.done(h.gateway.erase('default', 'eve'))
+  for (const text of ['r180@example.com', secret, '"eve"', 'eve@example.com'])
+    assert.equal(bytesOf(place).includes(text), false, text)
+  await h.stop()
+})
+
+test('an erasure is not done while somebody who reads keeps the log from being emptied', async () => {
+  const place = mkdtempSync(join(folder, 'read-'))
+  const file = join(place, 'sluice.db')
+  const h = await harnessOver(file)
+  await h.post({ recipient: 'eve', content })
+  await h.runFor(minute)
+  const reader = new DatabaseSync(file)
+  reader.exec('BEGIN; SELECT count(*) FROM notifications')
+  assert.equal(await codeOf(h.done(h.gateway.erase('default', 'eve'))), 'STORE_UNAVAILABLE')
+  assert.ok(bytesOf(place).includes(secret))
+  reader.exec('COMMIT')
+  reader.close()
+  await h.runFor(minute)
+  assert.deepEqual(await h.gateway.store.erasures(), [])
+  assert.equal(bytesOf(place).includes(secret), false, 'it goes on by itself')
   await h.stop()
 })

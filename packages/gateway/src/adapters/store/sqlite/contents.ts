@@ -5,6 +5,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import type { Payload, SharedContent } from '../../../model.ts'
 import type { WaitingContent } from '../../../ports.ts'
+import { deletingSecurely } from './secure-delete.ts'
 import { checkSum, damageIn, sumOf } from './sum.ts'
 import type { ShortContent } from './tape.ts'
 
@@ -75,7 +76,10 @@ export function prepareContents(db: DatabaseSync): Contents {
     flush() {
       for (const [id, delta] of counted) {
         const row = update.get(delta.refs, delta.waiting, id)
-        if (row !== undefined && (row.refs as number) <= 0) for (const remove of removes) remove.run(id)
+        if (row !== undefined && (row.refs as number) <= 0)
+          deletingSecurely(db, () => {
+            for (const remove of removes) remove.run(id)
+          })
       }
     },
     forget: () => counted.clear(),

@@ -30,6 +30,7 @@ import { prepareRecipients } from './recipients.ts'
 import { createRegister } from './register.ts'
 
 import { prepareScan } from './scan.ts'
+import { deletingSecurely } from './secure-delete.ts'
 import { RowDamage } from './sum.ts'
 import { prepareTallies } from './tallies.ts'
 import type { Tape } from './tape.ts'
@@ -160,14 +161,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   }
 
   /** In a transaction that leaves nothing in the file of what it takes out. */
-  function erasing<T>(work: () => T): T {
-    db.exec('PRAGMA secure_delete = ON')
-    try {
-      return writer.transaction(work)
-    } finally {
-      db.exec('PRAGMA secure_delete = FAST')
-    }
-  }
+  const erasing = <T>(work: () => T): T => deletingSecurely(db, () => writer.transaction(work))
 
   const questions = {
     ...reads,
@@ -205,8 +199,8 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       erasing(() => erasures.answers(erased, after, max)),
     eraseFinish: (erased: Erased) => erasing(() => erasures.finish(erased)),
     erasuresPending: erasures.pending,
-    /** Nothing of what was overwritten stays in the log. */
-    emptyLog: () => void db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get(),
+    /** Nothing of what was overwritten stays in the log; false where somebody who reads is in the way. */
+    emptyLog: () => db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0,
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
       if (tookNothing) writer.transaction(() => probe.run())
@@ -217,10 +211,10 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       checkHealth(db, path)
       verifyIndexes()
     },
-    pruneAnswers: (before: number, max: number) => writer.transaction(() => answers.prune(before, max)),
+    pruneAnswers: (before: number, max: number) => erasing(() => answers.prune(before, max)),
     pruneNotifications: (before: number, from: number, max: number) =>
-      writer.transaction(() => history.prune(before, from, max)),
-    pruneJobs: (before: number, max: number) => writer.transaction(() => jobs.prune(before, max)),
+      erasing(() => history.prune(before, from, max)),
+    pruneJobs: (before: number, max: number) => erasing(() => jobs.prune(before, max)),
     close: () => {
       try {
         markClosed(db)

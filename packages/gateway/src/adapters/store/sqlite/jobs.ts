@@ -6,6 +6,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Job } from '../../../model.ts'
 import type { JobWork } from '../../../ports.ts'
 import type { Contents } from './contents.ts'
+import { deletingSecurely } from './secure-delete.ts'
 import { checkSum, isSound, type Readable, readable, sumOf, unsoundSumOf } from './sum.ts'
 import type { ShortJobWrite } from './tape.ts'
 
@@ -69,7 +70,7 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
       }
       if (update.run(status, taken, refused, sum, id, before.status, before.taken).changes === 0) return false
       if (before.status === 'running' && status !== 'running') {
-        removeWork.run(id)
+        deletingSecurely(db, () => removeWork.run(id))
         if (after.shared !== undefined) contents.count(after.shared.id, -1, -1)
       }
       return true

@@ -1,5 +1,6 @@
 /** People: their addresses and preferences, a JSON text each. */
 import type { DatabaseSync } from 'node:sqlite'
+import { deletingSecurely } from './secure-delete.ts'
 import { checkSum, sumOf } from './sum.ts'
 
 export interface Recipients {
@@ -17,7 +18,7 @@ export function prepareRecipients(db: DatabaseSync): Recipients {
   return {
     take: (tenant, id) => remove.get(tenant, id)?.body as string | undefined,
     write(tenant, id, body) {
-      upsert.run(tenant, id, body, sumOf(body))
+      deletingSecurely(db, () => upsert.run(tenant, id, body, sumOf(body)))
     },
     find(tenant, id) {
       const row = select.get(tenant, id)

@@ -4,6 +4,7 @@
  * written with the others in one durable transaction (writer.ts). Questions take the same way, and their rows are read
  * here. Decision record 0003 has the figures.
  */
+import { SluiceError } from '../../../errors.ts'
 import type { Notification, Recipient } from '../../../model.ts'
 import type { Change, Clock, JobWork, Store, Tally } from '../../../ports.ts'
 import { orderOf } from '../memory-admissions.ts'
@@ -13,7 +14,7 @@ import { inMemory } from './database.ts'
 import type { Fault } from './engine.ts'
 import { errorOf, faultOf } from './engine.ts'
 import type { Erased } from './erasures.ts'
-import { closed } from './faults.ts'
+import { closed, retryAfterMs } from './faults.ts'
 import { createGroup } from './group.ts'
 import type { KnownCursor, KnownPage } from './known.ts'
 import type { Link } from './link.ts'
@@ -46,6 +47,8 @@ export interface SqliteStore extends Store {
 const pruneSlice = 500
 /** Rows of a person that are erased in one transaction: some 5 ms. */
 const eraseSlice = 200
+/** Each waits for 100 ms (busy_timeout) for those who read: pages of lists take some milliseconds. */
+const emptyLogTriesMax = 3
 /** Stored answers that are looked through in one transaction. */
 const answersSlice = 1_000
 
@@ -131,6 +134,16 @@ export function createSqliteStore({
     return found
   }
   const notifications = (rows: readonly Row[]): readonly Notification[] => valuesOf(rows, readNotification)
+
+  /** @throws STORE_UNAVAILABLE where another connection goes on reading what was before. */
+  async function emptyLog(): Promise<void> {
+    for (let tries = 0; tries < emptyLogTriesMax; tries += 1) {
+      if (await ask('emptyLog')) return
+      await new Promise<void>((resolve) => clock.soon(resolve))
+    }
+    const why = 'another program that reads it keeps what was erased in its log'
+    throw new SluiceError('STORE_UNAVAILABLE', `The store ${path} is not done: ${why}.`, { retryAfterMs })
+  }
 
   /** Slice after slice, with room for commits between them. */
   async function untilDone(slice: () => Promise<boolean>): Promise<void> {
@@ -242,9 +255,9 @@ export function createSqliteStore({
       for (let after: number | undefined = 0; after !== undefined; )
         after = await ask('eraseAnswers', erased, after, answersSlice)
       // Twice: what was overwritten is out of the log before anybody is told, and so is the name itself.
-      await ask('emptyLog')
+      await emptyLog()
       await ask('eraseFinish', erased)
-      await ask('emptyLog')
+      await emptyLog()
       return { done: true }
     },
     erasures: () => ask('erasuresPending'),
