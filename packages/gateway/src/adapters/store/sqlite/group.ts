@@ -1,11 +1,13 @@
 /**
  * Group commit: what arrives before the flush shares one transaction and one fsync. The first change of a group asks
- * the clock for a moment after everything that has already arrived; under load that is where the group grows.
+ * the clock for a moment after everything that has already arrived; under load that is where the group grows. A large
+ * change goes alone (write-queue.ts).
  */
 import type { Change, Clock, CommitResult } from '../../../ports.ts'
 import type { Result } from './engine.ts'
 import type { Tape } from './tape.ts'
 import { Recorder } from './tape.ts'
+import { largeBytes } from './write-queue.ts'
 
 interface Waiting {
   readonly resolve: (result: CommitResult) => void
@@ -36,9 +38,12 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
   function flush(): void {
     const group = waiting
     if (group.length === 0) return
-    const written = write(recorder.cut())
     waiting = []
-    written.then(
+    send(recorder.cut(), group)
+  }
+
+  function send(tape: Tape, group: readonly Waiting[]): void {
+    write(tape).then(
       (results) => {
         for (const [index, waiter] of group.entries()) settle(waiter, results[index]!)
       },
@@ -57,8 +62,10 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
   return {
     flush,
     commit(change) {
-      recorder.put(change)
+      const bytes = recorder.put(change)
       return new Promise((resolve, reject) => {
+        // The others of this turn must not wait for it.
+        if (bytes > largeBytes) return send(recorder.cutLast(), [{ resolve, reject }])
         if (waiting.length === 0) clock.soon(flush)
         waiting.push({ resolve, reject })
       })

@@ -73,6 +73,15 @@ export class Pen {
     return cut
   }
 
+  /** Hands over what is written from there on, and forgets it. */
+  cutFrom(from: number): Uint8Array<ArrayBuffer> {
+    if (from === 0) return this.cut()
+    const cut = Buffer.allocUnsafeSlow(this.#at - from)
+    this.#bytes.copy(cut, 0, from, this.#at)
+    this.#at = from
+    return cut
+  }
+
   #grow(by: number): void {
     const larger = Buffer.allocUnsafeSlow(Math.max(2 * this.#bytes.length, this.#at + by))
     this.#bytes.copy(larger, 0, 0, this.#at)

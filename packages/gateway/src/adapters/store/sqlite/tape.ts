@@ -84,8 +84,11 @@ export class Recorder {
   readonly #pen = new Pen()
   #ends: number[] = []
 
-  /** @throws TypeError for a path that no notification may go, and then nothing of the change is on the tape. */
-  put(change: Change): void {
+  /**
+   * Answers how many bytes it takes.
+   * @throws TypeError for a path that no notification may go, and then nothing of the change is on the tape.
+   */
+  put(change: Change): number {
     checkPaths(change)
     const begin = this.#pen.at
     try {
@@ -95,6 +98,14 @@ export class Recorder {
       throw error
     }
     this.#ends.push(this.#pen.at)
+    return this.#pen.at - begin
+  }
+
+  /** The last change as a tape of its own. */
+  cutLast(): Tape {
+    this.#ends.pop()
+    const bytes = this.#pen.cutFrom(this.#ends.at(-1) ?? 0)
+    return { bytes, ends: [bytes.length] }
   }
 
   /** The tape so far; the next change begins another one. */

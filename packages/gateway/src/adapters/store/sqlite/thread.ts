@@ -1,5 +1,5 @@
 /**
- * The engine's own thread. Writes that have arrived one behind the other share a transaction, so that groups grow by
+ * The engine's own thread. Writes that have arrived share a transaction (write-queue.ts), so that groups grow by
  * themselves while the disk is busy. Questions see what was written before them.
  */
 import { flushCompileCache } from 'node:module'
@@ -9,13 +9,12 @@ import type { Engine } from './engine.ts'
 import { createEngine, faultOf } from './engine.ts'
 import type { Received, Sent, ThreadData } from './threaded.ts'
 import { startId } from './threaded.ts'
-
-/** Changes in one transaction, at most: 5 to 20 ms of work. */
-const groupMax = 1_000
+import { type Write, WriteQueue } from './write-queue.ts'
 
 const options = workerData as ThreadData
 const port = parentPort!
 const engine = start()
+const queue = new WriteQueue()
 let answers: Received[] = []
 // A thread does not live to its end, where Node would write what it has compiled.
 flushCompileCache()
@@ -30,9 +29,9 @@ function start(): Engine {
   }
 }
 
-type Write = Extract<Sent, { tape: unknown }>
-
-function write(writes: readonly Write[]): void {
+/** The next transaction. */
+function write(): void {
+  const writes = queue.take()
   const results = engine.write(writes.map(({ tape }) => tape))
   let from = 0
   for (const { id, tape } of writes) {
@@ -58,27 +57,28 @@ function reply(): void {
   answers = []
 }
 
-port.on('message', (first: readonly Sent[]) => {
-  let writes: Write[] = []
-  let count = 0
-  const flush = (): void => {
-    if (writes.length > 0) write(writes)
-    writes = []
-    count = 0
-  }
-  for (let batch: readonly Sent[] | undefined = first; batch !== undefined; ) {
-    for (const sent of batch) {
-      if ('tape' in sent) {
-        writes.push(sent)
-        count += sent.tape.ends.length
-        if (count >= groupMax) flush()
-      } else {
-        flush()
-        ask(sent)
-      }
+/** Takes what was sent; a question sees what was written before it. */
+function take(batch: readonly Sent[]): void {
+  for (const sent of batch) {
+    if ('tape' in sent) queue.put(sent)
+    else {
+      while (!queue.isEmpty) write()
+      ask(sent)
     }
-    batch = receiveMessageOnPort(port)?.message as readonly Sent[] | undefined
   }
-  flush()
+}
+
+port.on('message', (first: readonly Sent[]) => {
+  take(first)
+  for (;;) {
+    // What arrived while the last transaction was written.
+    for (;;) {
+      const batch = receiveMessageOnPort(port)?.message as readonly Sent[] | undefined
+      if (batch === undefined) break
+      take(batch)
+    }
+    if (queue.isEmpty) break
+    write()
+  }
   reply()
 })
