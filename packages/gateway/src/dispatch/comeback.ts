@@ -13,7 +13,7 @@ import type { Route } from './route.ts'
 export interface ComebackOptions {
   readonly route: Route
   readonly store: Pick<Store, 'deadLetters'>
-  readonly ledger: Pick<Ledger, 'commit'>
+  readonly ledger: Pick<Ledger, 'commit' | 'counts'>
   readonly agenda: Pick<Agenda, 'place'>
   readonly queue: Pick<Queue, 'size' | 'critical'>
   readonly clock: Clock
@@ -50,8 +50,8 @@ export function allowanceOf(sinceMs: number, ratePerSecond: number): number {
 
 export function createComeback(options: ComebackOptions): Comeback {
   const { route, store, ledger, agenda, queue, clock } = options
-  /** Of which there may be some. After a start nobody knows. */
-  const perhaps = new Set<Priority>(priorities)
+  /** Priorities that may have dead letters. After a start all of them, unless there are none: asking starts a thread. */
+  const perhaps = new Set<Priority>(ledger.counts().dead === 0 ? [] : priorities)
   const rate = route.ratePerSecond ?? unlimitedPerSecond
   /** Up to where those were read whose repetition the budget did not allow; the others are behind them. */
   const heldUntil = new Map<Priority, string>()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Comeback, createComeback } from '../../src/dispatch/comeback.ts'
 import type { Route } from '../../src/dispatch/route.ts'
-import { type Notification, type Priority, priorities } from '../../src/model.ts'
+import { type Notification, type Priority, priorities, type Status, statuses } from '../../src/model.ts'
 import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
 
 const second = 1_000
@@ -18,6 +18,8 @@ interface Setup {
   readonly ratePerSecond?: number
   /** What has returned has left at once. @defaultValue true */
   readonly leaves?: boolean
+  /** Letters on record when it begins. @defaultValue 1 */
+  readonly deadAtStart?: number
 }
 
 interface Scene {
@@ -43,7 +45,7 @@ interface Scene {
   ticks(count: number): Promise<number[]>
 }
 
-function setUp({ ratePerSecond = 100, leaves = true }: Setup = {}): Scene {
+function setUp({ ratePerSecond = 100, leaves = true, deadAtStart = 1 }: Setup = {}): Scene {
   const clock = createVirtualClock(0)
   const state = { freeAt: 0 as number | undefined, empty: false, budget: 0, applied: true, emptyPages: 0 }
   const graves: Dead[] = []
@@ -76,6 +78,7 @@ function setUp({ ratePerSecond = 100, leaves = true }: Setup = {}): Scene {
       },
     },
     ledger: {
+      counts: () => ({ ...noCounts, dead: deadAtStart }),
       async commit({ moves = [] }) {
         if (!state.applied) return { applied: false, conflicts: [] }
         for (const { after } of moves)
@@ -126,6 +129,20 @@ function setUp({ ratePerSecond = 100, leaves = true }: Setup = {}): Scene {
 function notificationOf({ id, priority, attempts }: Dead): Notification {
   return { id, priority, attempts, status: 'dead', channel: 'email', timeline: [] } as unknown as Notification
 }
+
+const noCounts = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
+
+test('where nothing was dead at the start, the record is not asked until something is', async () => {
+  const { comeback, bury, ticks, read, returned } = setUp({ deadAtStart: 0 })
+  comeback.wake()
+  await ticks(20)
+  assert.equal(read.pages, 0)
+  bury(1)
+  comeback.note('normal')
+  comeback.wake()
+  await ticks(20)
+  assert.equal(returned.length, 1)
+})
 
 test('it begins with a tenth of the rate in each tick and doubles in a second, whatever the urgencies', async () => {
   const { comeback, bury, ticks, returned, asked } = setUp()
