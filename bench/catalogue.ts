@@ -91,6 +91,10 @@ export const studies = {
     what: 'how long somebody waits beside the heaviest that another tenant may ask for, and the memory',
     options: { seconds: 10, only: '' },
   },
+  'digest-close': {
+    what: 'how long somebody waits while the largest digest that a tenant may fill is closed, and the memory',
+    options: { full: 400 },
+  },
   smtp: {
     what: 'how fast and how evenly mails reach a mail server, by us or by nodemailer',
     options: { connections: 8, nodemailer: false },

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
+import { serving } from './process.ts'
 
 const root = join(import.meta.dirname, '..')
 /** Until what the start began has ended. */
@@ -21,8 +22,11 @@ export async function idleMegabytes(): Promise<number> {
   const main = pathToFileURL(join(root, 'packages/gateway/dist/main.js')).href
   writeFileSync(join(folder, 'start.mjs'), `await (await import('${main}')).runProcess()\n`)
   writeFileSync(join(folder, 'sluice.yaml'), 'http: { port: 0 }\nstore: sqlite:./sluice.db\n')
-  const args = [join(folder, 'start.mjs'), 'serve', '--config', join(folder, 'sluice.yaml')]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const args = [...serving.flags, join(folder, 'start.mjs'), 'serve', '--config', join(folder, 'sluice.yaml')]
+  const child = spawn(process.execPath, args, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...serving.env, ...process.env },
+  })
   try {
     await once(child.stdout, 'data')
     await sleep(restMs)

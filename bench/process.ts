@@ -1,6 +1,7 @@
 /** The processes of a benchmark and the way to ask them: one answer a question, in order. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 export interface Asked {
@@ -21,10 +22,17 @@ const flags = [
   ...(process.env.SLUICE_BENCH_FLAGS?.split(' ') ?? []),
 ]
 
+/** How the launcher starts a gateway: with these flags, and these variables in its environment. */
+export const serving = JSON.parse(
+  readFileSync(join(import.meta.dirname, '../packages/gateway/bin/serving.json'), 'utf8'),
+) as { readonly flags: readonly string[]; readonly env: NodeJS.ProcessEnv }
+
 /** `file` beside this one; typed arrays pass as they are. */
 export function start(file: string, ...args: readonly string[]): Peer {
+  const { flags: own, env } = args[0] === 'gateway.ts' ? serving : { flags: [], env: {} }
   const child: ChildProcess = fork(join(import.meta.dirname, file), args, {
-    execArgv: flags,
+    execArgv: [...own, ...flags],
+    env: { ...env, ...process.env },
     serialization: 'advanced',
   })
   const asked: PromiseWithResolvers<unknown>[] = []

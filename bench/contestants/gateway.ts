@@ -14,9 +14,9 @@ import type { Contestant, Opening } from '../host.ts'
 export interface GatewayOptions {
   /**
    * `wide`: three windows a person (day, week, month) that admit nearly everything, as the stack beside it has them;
-   * `default`: the policy that ships.
+   * `default`: the policy that ships; `digest`: comments are collected for 20 s.
    */
-  readonly policy: 'wide' | 'default'
+  readonly policy: 'wide' | 'default' | 'digest'
   /** Where the store lies, and stays. @defaultValue a folder of its own, gone at the end */
   readonly folder?: string
 }
@@ -26,14 +26,20 @@ limits:
   - { name: marketing-email, for: { category: marketing, channel: email }, max: [200/day, 500/week, 1000/month], over: drop }
 `
 
+const digestPolicy = `version: 1
+limits: []
+digests:
+  - { name: comments, for: { template: new-comment }, window: 20s, template: activity-digest }
+`
+
 export async function open({ policy, settled, ...kept }: GatewayOptions & Opening): Promise<Contestant> {
   const folder = kept.folder ?? mkdtempSync(join(tmpdir(), 'sluice-bench-'))
-  writeFileSync(join(folder, 'policy.yaml'), widePolicy)
+  writeFileSync(join(folder, 'policy.yaml'), policy === 'digest' ? digestPolicy : widePolicy)
   writeFileSync(
     join(folder, 'sluice.yaml'),
     `http: { port: 0 }
 store: sqlite:./sluice.db
-${policy === 'wide' ? 'policy: ./policy.yaml' : ''}
+${policy === 'default' ? '' : 'policy: ./policy.yaml'}
 tenants: { default: { rate: unlimited, modules: unlimited, queue: 1000000, waiting: 5000000 } }
 log: { level: error }
 `,

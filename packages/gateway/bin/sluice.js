@@ -5,7 +5,7 @@
  * process. In a checkout the source runs as it is; in a published package what was built from it.
  */
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, realpathSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import * as modules from 'node:module'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -14,6 +14,8 @@ const wanted = 24
 const self = fileURLToPath(import.meta.url)
 const source = join(dirname(self), '..', 'src', 'main.ts')
 const built = join(dirname(self), '..', 'dist', 'main.js')
+/** Tells a process that it began anew with what bounds its memory. */
+const boundVariable = 'SLUICE_BOUND'
 /** Tells a child that the process which started it holds the other end of its channel. */
 const launchedVariable = 'SLUICE_LAUNCHED'
 
@@ -26,11 +28,37 @@ function majorOf(version) {
 }
 
 async function run() {
+  boundMemory()
+  delete process.env[boundVariable]
   endWithLauncher()
   dropSqliteWarning()
   keepCompiled()
   if (existsSync(source)) await importSource()
   else await (await import(pathToFileURL(built).href)).runProcess()
+}
+
+/**
+ * What bounds the memory of a gateway is read where a process begins, so this one begins anew with it, in place: V8's
+ * young generation, which grows with the memory of the machine and stays so, and what the C library keeps of what was
+ * given back (glibc; others do not know the variable). Each is measured in bench/bounds.md. What the operator says
+ * holds. Windows has no such call, and goes on as it is.
+ */
+function boundMemory() {
+  if (process.argv[2] !== 'serve' || process.channel || process.env[boundVariable]) return
+  try {
+    const { flags, env } = serving()
+    const args = [...flags, ...process.execArgv, self, ...process.argv.slice(2)]
+    process.execve?.(process.execPath, [process.execPath, ...args], { ...env, [boundVariable]: '1' })
+  } catch {
+    // Where that is forbidden, there is a gateway with more memory.
+  }
+}
+
+/** How a process that serves is started. */
+function serving() {
+  const { flags, env } = JSON.parse(readFileSync(join(dirname(self), 'serving.json'), 'utf8'))
+  const said = [...process.execArgv, process.env.NODE_OPTIONS ?? ''].join(' ').replaceAll('_', '-')
+  return { flags: said.includes('semi-space-size') ? [] : flags, env: { ...env, ...process.env } }
 }
 
 /**
@@ -91,9 +119,10 @@ function dropSqliteWarning() {
 function relay() {
   const node = bundledNode() ?? nodeOnPath()
   if (node === undefined) return fail('none of that age was found on the PATH')
-  const child = spawn(node, [self, ...process.argv.slice(2)], {
+  const { flags, env } = process.argv[2] === 'serve' ? serving() : { flags: [], env: process.env }
+  const child = spawn(node, [...flags, self, ...process.argv.slice(2)], {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
-    env: { ...process.env, [launchedVariable]: '1' },
+    env: { ...env, [launchedVariable]: '1' },
   })
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, () => child.kill(signal))
   child.on('error', (error) => fail(`${node} could not be started (${error.message})`))

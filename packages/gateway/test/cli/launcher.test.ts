@@ -39,11 +39,45 @@ test('on a Node that can, there is one process and no warning', patience, async 
   assert.equal(output.err, '')
 })
 
+/** Of a process, by Linux alone: how large each half of its young generation may be, and its variable for malloc. */
+function boundsOf(pid: number): {
+  readonly youngMib: number | undefined
+  readonly trimBytes: string | undefined
+} {
+  const line = readFileSync(`/proc/${pid}/cmdline`, 'utf8')
+  const young = /--max-semi-space-size=(\d+)\0/.exec(line)?.[1]
+  const variables = readFileSync(`/proc/${pid}/environ`, 'utf8')
+  const trimBytes = /(?:^|\0)MALLOC_TRIM_THRESHOLD_=(\d+)\0/.exec(variables)?.[1]
+  return { youngMib: young === undefined ? undefined : Number(young), trimBytes }
+}
+
+test('a gateway is started with what bounds its memory, unless the operator says otherwise', {
+  ...patience,
+  skip: existsSync('/proc/self') ? false : 'there is no /proc',
+}, async (t) => {
+  const { child, exit } = await serveOn(t, process.execPath)
+  assert.deepEqual(boundsOf(child.pid!), { youngMib: 32, trimBytes: '131072' })
+  child.kill('SIGTERM')
+  assert.equal((await exit).code, 0)
+  const own = start(t, ['serve', '--json'], {
+    cwd: temporaryFolder(t),
+    env: {
+      SLUICE_HTTP_PORT: '0',
+      NODE_OPTIONS: '--max-semi-space-size=64',
+      MALLOC_TRIM_THRESHOLD_: '1000000',
+    },
+  })
+  await own.firstLine
+  assert.deepEqual(boundsOf(own.child.pid!), { youngMib: undefined, trimBytes: '1000000' })
+})
+
 test(
   'on an older Node the bundled one takes over, and signals and exit codes pass through',
   needsOlder,
   async (t) => {
     const { child, output, url, exit } = await serveOn(t, older!)
+    const [gateway] = childrenOf(child.pid!) ?? []
+    if (gateway !== undefined) assert.equal(boundsOf(gateway).youngMib, 32)
     assert.equal(childrenOf(child.pid!)?.length ?? 1, 1)
     child.kill('SIGTERM')
     assert.deepEqual(await exit, { code: 0, signal: null })
