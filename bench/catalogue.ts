@@ -78,6 +78,10 @@ export const studies = {
     what: 'a lease with 1, 50 and 500 accounts, and a whole gateway in virtual time',
     options: { rounds: 5, messages: 20_000 },
   },
+  'account-rate': {
+    what: 'how much of an account’s rate a new process uses over real sockets, and how long its first calls take',
+    options: { rounds: 1, seconds: 20, busy: false, rate: 'all' },
+  },
   threads: { what: 'the CPU of a message by thread (Linux)', options: { rounds: 5, messages: 6_000 } },
   memory: {
     what: 'what the memory of a gateway is made of with a million waiting, and after a restart (Linux)',
@@ -120,6 +124,8 @@ const meanings: Readonly<Record<string, string>> = {
   connections: 'open at once',
   folder: 'where the database lies: another disk has other figures',
   quick: 'a short run, to see that it works; no record',
+  rate: '50/5s, 40/s, 20/s or 1000/s alone',
+  busy: 'with programs that want every core besides',
   nodemailer: 'nodemailer’s own pool in place of ours',
 }
 

@@ -12,6 +12,7 @@ import { Breaker, type BreakerPolicy } from './breaker.ts'
 import { isFailure, isRecipientFault } from './fault.ts'
 import { LearnedRate } from './learned-rate.ts'
 import { type Lease, lateMsMax } from './lease.ts'
+import { LeaseList } from './lease-list.ts'
 import { Pacing } from './pacing.ts'
 import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
 import { defaultBlockMs, parseRetryAfter, type RetryAfter } from './retry.ts'
@@ -71,8 +72,9 @@ export class PooledAccount {
   readonly #way: Way
   /** Calls that have not left yet, in the order of their leases, and those that have and are not answered, in the order
    * of their leaving: as many as are under way. */
-  readonly #notLeft = new Set<Lease>()
-  readonly #unanswered = new Set<Lease>()
+  readonly #notLeft = new LeaseList()
+  readonly #unanswered = new LeaseList()
+  #recountedAt = Number.NEGATIVE_INFINITY
   #rate: RollingRate
   /** What an account without a rate of its own was called in the last second: where a 429 begins to teach. */
   readonly #lately: SlicedCount | undefined
@@ -119,7 +121,7 @@ export class PooledAccount {
     if (this.inFlight >= places) return undefined
     const from = Math.max(this.breaker.freeAt(now), this.blockedUntil, this.#notBefore)
     if (from === Number.POSITIVE_INFINITY) return undefined
-    if (this.#notLeft.size + this.#unanswered.size > 0) this.#recount(now)
+    if (now !== this.#recountedAt) this.#recount(now)
     const share = this.#share(now)
     const possible = this.#rate.freeAt(from, share, kept)
     if (possible > from) this.#pacing?.full(possible)
@@ -192,10 +194,14 @@ export class PooledAccount {
 
   /** Calls that are held up before they leave, or on their way for longer than usual, count as much later. */
   #recount(now: number): void {
-    for (const lease of this.#notLeft) if (!this.#count(lease, now)) break
-    for (const lease of this.#unanswered) {
-      if (!this.#count(lease, this.#way.arrivedBy(lease.leftAt!, now))) break
-      if (this.#way.isOver(lease.leftAt!, now)) this.#unanswered.delete(lease)
+    this.#recountedAt = now
+    for (let lease = this.#notLeft.first; lease !== undefined; lease = lease.next)
+      if (!this.#count(lease, now)) break
+    for (let lease = this.#unanswered.first; lease !== undefined; ) {
+      const { next, leftAt } = lease
+      if (!this.#count(lease, this.#way.arrivedBy(leftAt!, now))) break
+      if (this.#way.isOver(leftAt!, now)) this.#unanswered.delete(lease)
+      lease = next
     }
   }
 

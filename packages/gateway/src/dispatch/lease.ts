@@ -4,6 +4,7 @@
  */
 import type { Account, SendResult } from '../ports.ts'
 import type { PooledAccount } from './account.ts'
+import type { LeaseList } from './lease-list.ts'
 import type { Pool } from './pool.ts'
 
 export interface LeaseTerms {
@@ -26,6 +27,10 @@ export class Lease {
   takenAt: number
   /** When its call left, where the provider tells it. */
   leftAt: number | undefined
+  /** Where its account has put it, and who stands beside it there (lease-list.ts). */
+  list: LeaseList | undefined
+  previous: Lease | undefined
+  next: Lease | undefined
 
   constructor({ pool, holder, givenAt, takenAt, probe }: LeaseTerms) {
     this.pool = pool

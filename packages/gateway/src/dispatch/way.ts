@@ -15,7 +15,8 @@ const heldUpMsMax = 2_000
 
 export class Way {
   readonly #slackMs: number
-  #taken: number[] = []
+  readonly #taken = new Float64Array(block)
+  #count = 0
   #before: number | undefined
   #usualMs = 0
 
@@ -26,12 +27,13 @@ export class Way {
 
   /** A call was answered so long after it had left. */
   sample(tookMs: number): void {
-    this.#taken.push(tookMs)
-    if (this.#taken.length < block) return
-    const usual = this.#taken.sort((a, b) => a - b)[Math.floor(block * usualShare)]!
+    this.#taken[this.#count] = tookMs
+    this.#count += 1
+    if (this.#count < block) return
+    this.#count = 0
+    const usual = this.#taken.sort()[Math.floor(block * usualShare)]!
     this.#usualMs = Math.min(usual, this.#before ?? usual)
     this.#before = usual
-    this.#taken = []
   }
 
   /** By when a call has arrived that left at one instant, and was not answered before another. */
