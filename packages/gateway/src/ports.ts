@@ -111,7 +111,7 @@ export type DigestWrite =
   | { readonly kind: 'postpone'; readonly digest: Digest; readonly left?: number }
   | { readonly kind: 'close'; readonly digest: Digest; readonly left: 0 }
 
-/** What a job still has to do: the message, and those who are to get it. Each one's own data goes over the common one. */
+/** What a job still has to do: the message, and those who are to get it. Each one's own data goes over the common one, and may be a stand-in: `dataOf` of content.ts reads it. */
 export interface JobWork {
   readonly message: Omit<Draft, 'to' | 'job' | 'shared'>
   readonly recipients: readonly (RecipientFields & { readonly data?: JsonObject })[]

@@ -177,7 +177,6 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     answer: answers.find,
     accounts: accounts.read,
     job: jobs.find,
-    jobWork: jobs.work,
     runningJobs: jobs.running,
     openDigest: digests.find,
     digest: digests.byId,

@@ -10,14 +10,10 @@ import { deletingSecurely } from './secure-delete.ts'
 import { checkSum, isSound, type Readable, readable, sumOf, unsoundSumOf } from './sum.ts'
 import type { ShortJobWrite } from './tape.ts'
 
-type JobName = Pick<Job, 'tenant' | 'id'>
-
 export interface Jobs {
   /** False where the job is not as the write believes. */
   write(write: ShortJobWrite): boolean
   find(tenant: string, id: string): Job | undefined
-  /** As JSON: a text crosses to another thread in a tenth of the time of what is in it. */
-  work(name: JobName): string | undefined
   running(): Readable<Job>
   /** Gives a person another name in what jobs still have to do, with nothing else known of them, and in refusals. */
   rename(tenant: string, recipient: string, renamed: string): void
@@ -38,9 +34,6 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
   )
   const removeWork = db.prepare('DELETE FROM job_work WHERE id = ?')
   const find = db.prepare(`SELECT ${columns} FROM jobs j WHERE id = ? AND tenant = ?`)
-  const work = db.prepare(
-    'SELECT w.body, w.sum FROM job_work w JOIN jobs j USING (id) WHERE w.id = ? AND j.tenant = ?',
-  )
   const running = db.prepare(
     `SELECT ${columns} FROM job_work w CROSS JOIN jobs j USING (id) ORDER BY j.created_at, w.rowid`,
   )
@@ -78,12 +71,6 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
     find(tenant, id) {
       const row = find.get(id, tenant)
       return row === undefined ? undefined : readJob(row)
-    },
-    work({ tenant, id }) {
-      const row = work.get(id, tenant)
-      if (row === undefined) return undefined
-      checkSum(row.body as string, row.sum, `the work of job ${id}`)
-      return row.body as string
     },
     running: () => readable(running.all(), readJob),
     rename(tenant, recipient, renamed) {

@@ -3,12 +3,13 @@ import type { DatabaseSync } from 'node:sqlite'
 import { prepareContentReads } from './contents.ts'
 import { createCursors } from './cursor.ts'
 import { hashKeyOf } from './database.ts'
+import { prepareJobWork } from './job-work.ts'
 import { prepareListing } from './listing.ts'
 
 /** The file is open for writing somewhere, or was: its keys are made. */
 export function prepareReads(db: DatabaseSync) {
   const listing = prepareListing({ db, key: hashKeyOf(db), cursors: createCursors(db) })
-  return { ...listing, ...prepareContentReads(db) }
+  return { ...listing, ...prepareContentReads(db), ...prepareJobWork(db) }
 }
 
 export type Reads = ReturnType<typeof prepareReads>

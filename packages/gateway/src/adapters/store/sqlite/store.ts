@@ -6,7 +6,7 @@
  */
 import { SluiceError } from '../../../errors.ts'
 import type { Notification, Recipient } from '../../../model.ts'
-import type { Change, Clock, JobWork, Store, Tally } from '../../../ports.ts'
+import type { Change, Clock, Store, Tally } from '../../../ports.ts'
 import { orderOf } from '../memory-admissions.ts'
 import { createDamagedRows, type DamagedRow } from './damaged-rows.ts'
 import type { DatabaseOptions } from './database.ts'
@@ -16,6 +16,7 @@ import { errorOf, faultOf } from './engine.ts'
 import type { Erased } from './erasures.ts'
 import { closed, retryAfterMs } from './faults.ts'
 import { createGroup } from './group.ts'
+import { readWork } from './job-work.ts'
 import type { KnownCursor, KnownPage } from './known.ts'
 import type { Link } from './link.ts'
 import { createPseudonyms } from './pseudonyms.ts'
@@ -227,8 +228,8 @@ export function createSqliteStore({
     answer: ({ tenant, module, method, path, key }) => ask('answer', { tenant, module, method, path, key }),
     job: (tenant, id) => ask('job', tenant, id),
     async jobWork({ tenant, id }) {
-      const text = await ask('jobWork', { tenant, id })
-      return text === undefined ? undefined : (JSON.parse(text) as JobWork)
+      const work = await read('jobWork', { tenant, id })
+      return work === undefined ? undefined : readWork(work)
     },
     runningJobs: async () => readableOf(await ask('runningJobs')),
     jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
