@@ -2,7 +2,8 @@
  * Makes Lua small: comments and needless spaces go, and what is local gets short names. Lines stay lines, so that an
  * error of the server still leads to one. One name becomes the same short name wherever it stands, whatever its scope,
  * and no short name is one that stands for something else: so nothing has to be known of scopes for the meaning to
- * stay. Fields, globals and texts stay as they are. What it does not know it refuses.
+ * stay. So do fields of our own tables; those of globals (`redis.call`) and of what Redis answers, globals and texts stay
+ * as they are. What it does not know it refuses.
  */
 
 interface Token {
@@ -25,6 +26,9 @@ export function shortenLua(script: string): string {
   const written = lines.map((line) => write(line, names))
   return written.filter((line) => line !== '').join('\n')
 }
+
+/** Fields of what Redis answers: an error. */
+const foreignFields: ReadonlySet<string> = new Set(['err'])
 
 type Named = Token & { isLocal?: boolean }
 
@@ -61,7 +65,12 @@ function shortNames(tokens: readonly Named[]): ReadonlyMap<string, string> {
     if (kind !== 'name' || keywords.has(text)) continue
     const before = tokens[index - 1]?.text
     const isKey = open.at(-1) === '{' && tokens[index + 1]?.text === '=' && (before === '{' || before === ',')
-    token.isLocal = declared.has(text) && before !== '.' && before !== ':' && !isKey
+    const isField = before === '.' || isKey
+    const owner = tokens[index - 2]
+    const isOurs =
+      isKey || owner?.kind !== 'name' || declared.has(owner.text) || tokens[index - 3]?.text === '.'
+    if (before === ':') throw new Error(`a method is not known here: ${text}`)
+    token.isLocal = isField ? isOurs && !foreignFields.has(text) : declared.has(text)
     if (token.isLocal) counts.set(text, (counts.get(text) ?? 0) + 1)
     else taken.add(text)
   }

@@ -9,1234 +9,1234 @@ export const scriptParts = [
   'redis-decide.lua',
   'redis-rows.lua',
 ] as const
-export const scriptSha = 'ae952adc868739ea27c7a441cb7a2c15f7e6b843'
-export const script = `local dg,H,m=ARGV[1],ARGV[2],nil
-local p,f,E,t=string.byte,string.sub,struct.pack,struct.unpack
-local i,bt=ARGV[5],(ARGV[8]or 8192)+0
-if i==''or not i then
-local dh=redis.call('TIME')
-local di=dh[2]+0
-i=dh[1]*1000+(di-di%1000)/1000
+export const scriptSha = 'b71a074e7a8b52e7e83c647e20b666f7f6fd1ae3'
+export const script = `local dl,J,p=ARGV[1],ARGV[2],nil
+local v,h,H,y=string.byte,string.sub,struct.pack,struct.unpack
+local k,bz=ARGV[5],(ARGV[8]or 8192)+0
+if k==''or not k then
+local dm=redis.call('TIME')
+local dn=dm[2]+0
+k=dm[1]*1000+(dn-dn%1000)/1000
 else
-i=i+0
+k=k+0
 end
-local aM=E('>I6',i)
-local M,cz,cA,cB,ch=p(dg,1,5)
-if ch==126 then
-ch=nil
-local bJ=(function()
-local aN,B,O=KEYS[1],ARGV[3],#H
-local aB=redis.pcall('STRLEN',aN)
-if type(aB)=='table'or aB<=bt or O==12 then return end
-local T,y,U=redis.call('GETRANGE',aN,0,O-1),ARGV[4]+0,H
-if T~=H then
-if p(T)~=65 or f(T,10)~=f(H,10)then return end
-local aX,aY,aZ,ba,bb,bc,bd,be=p(T,2,9)
-local aa,ab,ac,bf,bg,bK,bL,bM=p(H,2,9)
-local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
-local D=(((bf*128+bg)*128+bK)*128+bL)*128+bM
-local dV=(aa*128+ab)*128+ac>(aX*128+aY)*128+aZ
-U='A'..f(dV and H or T,2,4)..f(D>aw and H or T,5)
-if aw>y then y=aw end
+local aT=H('>I6',k)
+local P,cE,cF,cG,cn=v(dl,1,5)
+if cn==126 then
+cn=nil
+local bQ=(function()
+local aU,G,S=KEYS[1],ARGV[3],#J
+local aJ=redis.pcall('STRLEN',aU)
+if type(aJ)=='table'or aJ<=bz or S==12 then return end
+local Z,D,aa=redis.call('GETRANGE',aU,0,S-1),ARGV[4]+0,J
+if Z~=J then
+if v(Z)~=65 or h(Z,10)~=h(J,10)then return end
+local be,bf,bg,bh,bi,bj,bk,bl=v(Z,2,9)
+local ai,aj,ak,bm,bn,bR,bS,bT=v(J,2,9)
+local U=(((bh*128+bi)*128+bj)*128+bk)*128+bl
+local w=(((bm*128+bn)*128+bR)*128+bS)*128+bT
+local dX=(ai*128+aj)*128+ak>(be*128+bf)*128+bg
+aa='A'..h(dX and J or Z,2,4)..h(w>U and J or Z,5)
+if U>D then D=U end
 end
-local v,u,bN=(aB-O)/6,(cz*128+cA)*128+cB,p(B)
-local function W(c)
-local g=O+6*c-6
-return(t('>I6',redis.call('GETRANGE',aN,g,g+5)))
+local z,q,bU=(aJ-S)/6,(cE*128+cF)*128+cG,v(G)
+local function ae(d)
+local i=S+6*d-6
+return(y('>I6',redis.call('GETRANGE',aU,i,i+5)))
 end
-local A=W(v)
-if A>i or bN==49 then return end
-local r,bO,e=5+8*((p(B,2)*128+p(B,3))*128+p(B,4)),{},i
-local bu=(p(B,r)*128+p(B,r+1))*128+p(B,r+2)
-for c=1,bu do
-local g=r+6+12*(c-1)
-local aa,ab,ac,bP,bQ,bR,cC,cD,ad=p(B,g,g+8)
-local dj,D=(aa*128+ab)*128+ac,(((bP*128+bQ)*128+bR)*128+cC)*128+cD
-local bh=ad>=2 and 9e15 or dj
-local L,ax=bh-u+1,i
-if L<1 then
+local F=ae(z)
+if F>k or bU==49 then return end
+local x,bV,c=5+8*((v(G,2)*128+v(G,3))*128+v(G,4)),{},k
+local bA=(v(G,x)*128+v(G,x+1))*128+v(G,x+2)
+for d=1,bA do
+local i=x+6+12*(d-1)
+local ai,aj,ak,bW,bX,bY,cH,cI,al=v(G,i,i+8)
+local aK,w=(ai*128+aj)*128+ak,(((bW*128+bX)*128+bY)*128+cH)*128+cI
+local aA=al>=2 and 9e15 or aK
+local N,ax=aA-q+1,k
+if N<1 then
 ax=9e15
-elseif L<=v then
-ax=W(v-L+1)+D
+elseif N<=z then
+ax=ae(z-N+1)+w
 end
-if ax>e then e=ax end
-bO[c]={max=bh,written=dj,window=D,free=ax}
+if ax>c then c=ax end
+bV[d]={aA=aA,aK=aK,w=w,ax=ax}
 end
-local bv=e<=i
-local V=bv and M==116
-if not bv and M==116 and bN~=48 then return end
-local aC,X={},V and u or 0
-local bi,j=0,{}
-for c=1,bu do
-local k=bO[c]
-local D,bh=k.window,k.max
-local al=aC[D]
-if not al then
-local q,I,o=0,v,i-D
-if A<=o then q=v end
-while q<I and I-q>48 do
-local ae=q+I
-local N=(ae-ae%2)/2
-if W(N+1)<=o then q=N+1 else I=N end
+local bB=c<=k
+local ab=bB and P==116
+if not bB and P==116 and bU~=48 then return end
+local O,af={},ab and q or 0
+local bo,m=0,{}
+for d=1,bA do
+local n=bV[d]
+local w,aA=n.w,n.aA
+local at=O[w]
+if not at then
+local o,K,t=0,z,k-w
+if F<=t then o=z end
+while o<K and K-o>48 do
+local am=o+K
+local Q=(am-am%2)/2
+if ae(Q+1)<=t then o=Q+1 else K=Q end
 end
-if q<I then
-local h,R=redis.call('GETRANGE',aN,O+6*q,O+6*I-1),q
-while q<I do
-local ae=q+I
-local N=(ae-ae%2)/2
-if t('>I6',h,6*(N-R)+1)<=o then q=N+1 else I=N end
-end
-end
-al,aC[D]=q,q
-end
-if k.free>i and k.free==e and bi==0 then bi=c end
-local aP,dk,dl,cE=v-al,v+X-bh,i,i
-if bh-aP-X<=0 then
-dl=bh==0 and 9e15 or(dk<v and W(dk+1)or i)+D
-end
-if aP>0 then cE=W(al+1)+D elseif V then cE=i+D end
-local dm=math.max(0,k.written-aP-X)
-j[c]=E('>I4I4I4I4I7I7I1',aP,dm,dm,0,dl,cE,
-aP+u<=bh and 1 or 0)
-end
-if V then
-local aQ,aa,ab,ac=y/8,p(U,2,4)
-local bj=(aa*128+ab)*128+ac
-if U~=T then redis.call('SETRANGE',aN,0,U)end
-redis.call('APPEND',aN,u==1 and aM or string.rep(aM,u))
-if v+u>2*bj then
-redis.call('SET',aN,U..redis.call('GETRANGE',aN,-6*bj,-1),'PX',math.ceil(y+aQ))
-elseif i-i%aQ~=A-A%aQ then
-redis.call('PEXPIRE',aN,math.ceil(y+aQ))
+if o<K then
+local g,X=redis.call('GETRANGE',aU,S+6*o,S+6*K-1),o
+while o<K do
+local am=o+K
+local Q=(am-am%2)/2
+if y('>I6',g,6*(Q-X)+1)<=t then o=Q+1 else K=Q end
 end
 end
-return'r'..aM..E('>I7',e)..(V and'1'or'0')..E('>I1I2I7',0,bi,0)
-..table.concat(j)
+at,O[w]=o,o
+end
+if n.ax>k and n.ax==c and bo==0 then bo=d end
+local aW,dp,dq,cJ=z-at,z+af-aA,k,k
+if aA-aW-af<=0 then
+dq=aA==0 and 9e15 or(dp<z and ae(dp+1)or k)+w
+end
+if aW>0 then cJ=ae(at+1)+w elseif ab then cJ=k+w end
+local dr=math.max(0,n.aK-aW-af)
+m[d]=H('>I4I4I4I4I7I7I1',aW,dr,dr,0,dq,cJ,
+aW+q<=aA and 1 or 0)
+end
+if ab then
+local aX,ai,aj,ak=D/8,v(aa,2,4)
+local ao=(ai*128+aj)*128+ak
+if aa~=Z then redis.call('SETRANGE',aU,0,aa)end
+redis.call('APPEND',aU,q==1 and aT or string.rep(aT,q))
+if z+q>2*ao then
+redis.call('SET',aU,aa..redis.call('GETRANGE',aU,-6*ao,-1),'PX',math.ceil(D+aX))
+elseif k-k%aX~=F-F%aX then
+redis.call('PEXPIRE',aU,math.ceil(D+aX))
+end
+end
+return'r'..aT..H('>I7',c)..(ab and'1'or'0')..H('>I1I2I7',0,bo,0)
+..table.concat(m)
 end)()
-if bJ then return bJ end
+if bQ then return bQ end
 end
-m=redis.pcall('GET',KEYS[1])
-local ah=type(m)=='table'
-if ah then
-if not string.find(m.err,'WRONGTYPE',1,true)then return m end
-elseif(M==116 or M==99)and not ch and not(m and#m>bt)then
-local B,O,R,y=ARGV[3],#H,m,ARGV[4]+0
-if O==12 then
-R=nil
-elseif not m then
-R=H
-elseif f(m,1,O)~=H then
-R=nil
-if p(m)==65 and f(m,10,O)==f(H,10)then
-local aX,aY,aZ,ba,bb,bc,bd,be=p(m,2,9)
-local aa,ab,ac,bf,bg,bK,bL,bM=p(H,2,9)
-local x,cF=(aX*128+aY)*128+aZ,(aa*128+ab)*128+ac
-local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
-local D=(((bf*128+bg)*128+bK)*128+bL)*128+bM
-R='A'..f(cF>x and H or m,2,4)..f(D>aw and H or m,5,9)
-..f(m,10)
-if aw>y then y=aw end
+p=redis.pcall('GET',KEYS[1])
+local ap=type(p)=='table'
+if ap then
+if not string.find(p.err,'WRONGTYPE',1,true)then return p end
+elseif(P==116 or P==99)and not cn and not(p and#p>bz)then
+local G,S,X,D=ARGV[3],#J,p,ARGV[4]+0
+if S==12 then
+X=nil
+elseif not p then
+X=J
+elseif h(p,1,S)~=J then
+X=nil
+if v(p)==65 and h(p,10,S)==h(J,10)then
+local be,bf,bg,bh,bi,bj,bk,bl=v(p,2,9)
+local ai,aj,ak,bm,bn,bR,bS,bT=v(J,2,9)
+local A,cK=(be*128+bf)*128+bg,(ai*128+aj)*128+ak
+local U=(((bh*128+bi)*128+bj)*128+bk)*128+bl
+local w=(((bm*128+bn)*128+bR)*128+bS)*128+bT
+X='A'..h(cK>A and J or p,2,4)..h(w>U and J or p,5,9)
+..h(p,10)
+if U>D then D=U end
 end
 end
-local bN,cG,cH,cI=p(B,1,4)
-if R and bN~=49 then
-local u=(cz*128+cA)*128+cB
-local aB=#R
-local v,A,e=(aB-O)/6,0,i
-if v>0 then A=t('>I6',R,aB-5)end
-for r=5,8*((cG*128+cH)*128+cI),8 do
-local aa,ab,ac,cJ,cK,cL,cM,cN=p(B,r,r+7)
-local L=(aa*128+ab)*128+ac-u+1
-if L>v then break end
-if L<1 then
-e=9e15
+local bU,cL,cM,cN=v(G,1,4)
+if X and bU~=49 then
+local q=(cE*128+cF)*128+cG
+local aJ=#X
+local z,F,c=(aJ-S)/6,0,k
+if z>0 then F=y('>I6',X,aJ-5)end
+for x=5,8*((cL*128+cM)*128+cN),8 do
+local ai,aj,ak,cO,cP,cQ,cR,cS=v(G,x,x+7)
+local N=(ai*128+aj)*128+ak-q+1
+if N>z then break end
+if N<1 then
+c=9e15
 break
 end
-local D=(((cJ*128+cK)*128+cL)*128+cM)*128+cN
-local ax=(L==1 and A or(t('>I6',R,aB-6*L+1)))+D
-if ax>e then e=ax end
+local w=(((cO*128+cP)*128+cQ)*128+cR)*128+cS
+local ax=(N==1 and F or(y('>I6',X,aJ-6*N+1)))+w
+if ax>c then c=ax end
 end
-if A>i or e>i and M==116 and bN~=48 then
-e=nil
-elseif e>i or M==99 then
-return'q'..aM..E('>I7',e)..'0'..(m or'')
+if F>k or c>k and P==116 and bU~=48 then
+c=nil
+elseif c>k or P==99 then
+return'q'..aT..H('>I7',c)..'0'..(p or'')
 end
-if e then
-local X=u==1 and aM or string.rep(aM,u)
-local bk,ai=R..X,R~=m
-if v+u>256 then
-local aa,ab,ac=p(R,2,4)
-local bj=(aa*128+ab)*128+ac
-if v+u>2*bj then
-bk,ai=f(R,1,O)..f(bk,-6*bj),true
+if c then
+local af=q==1 and aT or string.rep(aT,q)
+local bp,aq=X..af,X~=p
+if z+q>256 then
+local ai,aj,ak=v(X,2,4)
+local ao=(ai*128+aj)*128+ak
+if z+q>2*ao then
+bp,aq=h(X,1,S)..h(bp,-6*ao),true
 end
 end
-local aQ=y/8
-if not ai and i-i%aQ==A-A%aQ then
-redis.call('APPEND',KEYS[1],X)
+local aX=D/8
+if not aq and k-k%aX==F-F%aX then
+redis.call('APPEND',KEYS[1],af)
 else
-redis.call('SET',KEYS[1],bk,'PX',math.ceil(y+aQ))
-end
-return bk
-end
-end
-end
-local function ay(bl,v)
-local h=''
-for z=1,v do
-h=string.char(bl%128)..h
-bl=math.floor(bl/128)
-end
-return h
-end
-local bJ=not ah and(function()
-local B,O,l=ARGV[3],#H,ARGV[6]
-if l==''then l=nil end
-local bm,bS,aD=M==116,M==114,M==102
-if not(bm or bS or aD or M==99)or O==12 or p(B)~=48 then return end
-local U,aE,aF,v,aq=H,'\\0\\0','\\0\\1',0,0
-local V,C,x,ar,T='','','',m or'',nil
-if m then
-local bw,Q=p(m),nil
-if bw==65 and f(m,10,O)==f(H,10)then
-T,V=f(m,2,9),f(m,O+1)
-v=#V/6
-elseif f(m,1,4)=='B\\0\\0\\1'and f(m,16,O+6)==f(H,10)then
-T,aF,aE=f(m,8,15),f(m,5,6),f(m,O+7,O+8)
-v,aq=t('>I4I4',m,O+9)
-Q=O+16+6*v
-V,C=f(m,O+17,Q),f(m,Q+1,Q+6*aq)
-Q=Q+6*aq
-x,ar=f(m,Q+1),f(m,1,Q)
-else
-return
-end
-end
-local z,as=string.find(x,'\\255\\254',1,true)
-if as then
-local ba,bb,bc,bd,be,dW,dX=p(x,as+1,as+7)
-if((((((ba*128+bb)*128+bc)*128+bd)*128+be)*128+dW)*128+dX)>i then return end
-end
-if v>0 and t('>I6',V,6*v-5)>i then return end
-local aR,bT,q,aj=1e18,false,false,nil
-local ao=ARGV[7]
-if ao and ao~=''then
-local dY,dZ,ea,eb,ec,ed,ee,ef,eg,eh,ei,ej,ek,el,ad=p(ao,1,15)
-if((((((dY*128+dZ)*128+ea)*128+eb)*128+ec)*128+ed)*128+ee)>i then return end
-aR=(((((ef*128+eg)*128+eh)*128+ei)*128+ej)*128+ek)*128+el
-bT,q=ad%2==1,ad%4>=2
-if#ao>15 then
-aj=cjson.decode(f(ao,16))
-for c=1,#aj,3 do
-if aj[c]<=i and i<aj[c+1]then return end
-end
-end
-end
-local u,F,w,A=(cz*128+cA)*128+cB,'',nil,nil
-if l then
-F='\\255'..l..'\\254'
-w,A=string.find(x,F,1,true)
-end
-if u>4 and M~=99 then return end
-if aD then
-if not w then return end
-local aX,aY,aZ,em,en,eo,ep,bP,bQ,bR,ad,bf,bg=p(x,A+1,A+13)
-if ad%2==1 or bf~=0 or bg~=1 then return end
-local e=(((((aX*128+aY)*128+aZ)*128+em)*128+en)*128+eo)*128+ep
-u=(bP*128+bQ)*128+bR
-local ci,g=E('>I6',e),0
-repeat g=string.find(C,ci,g+1,true)until not g or g%6==1
-if not g then return end
-C,aq=f(C,1,g-1)..f(C,g+6*u),aq-u
-ar,q=ar..f(x,w,A+15),ad>=2
-x=f(x,1,w-1)..f(x,A+16)
-elseif w or aq>0 then
-return
-end
-local e,cG,cH,cI=i,p(B,2,4)
-for r=5,8*((cG*128+cH)*128+cI),8 do
-local aa,ab,ac,cJ,cK,cL,cM,cN=p(B,r,r+7)
-local L=(aa*128+ab)*128+ac-u+1
-if L<1 then return end
-if L>v then break end
-local ax=t('>I6',V,6*(v-L)+1)+(((cJ*128+cK)*128+cL)*128+cM)*128+cN
-if ax>e then e=ax end
-end
-local bn='1'
-if e>i and bS or aD and e>i then
-if aj or aq>0 or ch==42 then return end
-bn='2'
-elseif bS then
-bn='2'
-elseif e>i or not bm and not aD then
-bn='0'
-end
-if bS and e-i>aR then bn='0'end
-local dn='g'..aM..E('>I7',e)..bn..ar
-if bn=='0'then return dn end
-local y,ci=ARGV[4]+0,E('>I6',e)
-local X=u==1 and ci or string.rep(ci,u)
-local az=bT or not bS and bn=='1'
-if az then
-V,v=V..X,v+u
-else
-C,aq=X,u
-if y<2678400000 then y=2678400000 end
-end
-if aq>0 and az and y<2678400000 then y=2678400000 end
-U=f(H,2)
-if T and T~=f(H,2,9)then
-local aX,aY,aZ,ba,bb,bc,bd,be=p(T,1,8)
-local aa,ab,ac,bf,bg,bK,bL,bM=p(H,2,9)
-local bj,cF=(aX*128+aY)*128+aZ,(aa*128+ab)*128+ac
-local aw=(((ba*128+bb)*128+bc)*128+bd)*128+be
-local D=(((bf*128+bg)*128+bK)*128+bL)*128+bM
-U=f(cF>bj and H or' '..T,2,4)..f(D>aw and H or' '..T,5,9)
-..f(H,10)
-if aw>y then y=aw end
-end
-local eq,er,es=p(U,1,3)
-if v>2*((eq*128+er)*128+es)then return end
-local d=''
-if l then
-d=F..ay(e,7)..ay(u,3)..string.char((az and 1 or 0)+(q and 2 or 0))..'\\0\\1'
-..ay(t('>I2',aE),2)
-end
-local bk='B\\0\\0\\1'..aF..'L'..U..aE..E('>I4I4',v,aq)..V..C..x..d
-if#bk>bt then return end
-local cO=e
-if aq>u or az and aq>0 then
-local dp=t('>I6',C,#C-5)
-if dp>cO then cO=dp end
-end
-redis.call('SET',KEYS[1],bk,'PX',math.ceil(cO-i+y+y/32))
-return dn
-end)()
-if bJ then return bJ end
-return(function()
-local aS,dq=9e15,281474976710655
-local dr,cj,Y,et=86400000,31*86400000,math.ceil(bt/64),4
-local af,P,T,aT,x,aF={},{},{},{},'',1
-local ds,dt=false,false
-local function am(h,r,v)
-local bl=0
-for c=r,r+v-1 do bl=bl*128+p(h,c)end
-return bl
-end
-local function bo(h,du)
-local a={s=h,n=#h/6,old=0,first=0,counts={},runs=du}
-if du then a.n=t('>I6',h,#h-5)-t('>I6',h)end
-return a
-end
-local function cP(a,c)
-local R=t('>I6',a.s)
-local q,I=0,(#a.s-6)/12-1
-while q<I do
-local ae=q+I
-local N=(ae-ae%2)/2
-if t('>I6',a.s,12*N+13)-R<c then q=N+1 else I=N end
-end
-local e,aG=t('>I6I6',a.s,12*q+7)
-return e,aG-R
-end
-local function dv(a,o)
-local q,I=0,(#a.s-6)/12
-while q<I do
-local ae=q+I
-local N=(ae-ae%2)/2
-if t('>I6',a.s,12*N+7)<=o then q=N+1 else I=N end
-end
-return q
-end
-local function dw(a,c)
-local h=a.cache[c]
-if not h then
-h=redis.call('HGET',KEYS[1],a.field..a.first+c)
-a.cache[c]=h
-end
-return h
-end
-local function W(a,c)
-if a.runs then return(cP(a,c))end
-local bU=c-a.old
-if bU>0 then return(t('>I6',a.s,6*bU-5))end
-local bx=(c-1)%Y
-return(t('>I6',dw(a,(c-1-bx)/Y),6*bx+1))
-end
-local function ck(a)
-if not a.directory then a.directory=redis.call('HGET',KEYS[1],a.field)end
-return a.directory
-end
-local function dx(a)
-if a.old>0 then return(t('>I6',ck(a)))end
-if a.runs and a.n>0 then return(t('>I6',a.s,7))end
-return a.n>0 and(t('>I6',a.s))or nil
-end
-local function ag(a,o)
-local q,I=0,a.n
-if I==0 or W(a,I)<=o then return I end
-local V=a.counts[o]
-if V then return V end
-if a.runs then
-local ai=dv(a,o)
-return ai==0 and 0 or t('>I6',a.s,12*ai+1)-t('>I6',a.s)
-end
-if a.old>0 and(a.s==''or t('>I6',a.s)>o)then
-local h,g,aH=ck(a),0,a.old/Y
-while g<aH do
-local ae=g+aH
-local N=(ae-ae%2)/2
-if t('>I6',h,6*N+1)<=o then g=N+1 else aH=N end
-end
-if g==0 then
-a.counts[o]=0
-return 0
-end
-q,I=Y*(g-1)+1,Y*g
-else
-q=a.old
-end
-while q<I do
-local ae=q+I
-local N=(ae-ae%2)/2
-if W(a,N+1)<=o then q=N+1 else I=N end
-end
-a.counts[o]=q
-return q
-end
-local function bV(a)
-local j={}
-for c=0,a.old/Y-1 do
-j[#j+1]=dw(a,c)
-a.gone[#a.gone+1]=a.field..a.first+c
-end
-j[#j+1]=a.s
-a.first,a.old,a.directory,a.cache=a.first+a.old/Y,0,'',{}
-a.s=table.concat(j)
-end
-local function bW(a)
-if a.runs then return end
-if a.old>0 then bV(a)end
-local j,A={E('>I6',0)},nil
-for c=1,a.n do
-local e=f(a.s,6*c-5,6*c)
-if e~=A then j[#j+1]=e..E('>I6',c)else j[#j]=e..E('>I6',c)end
-A=e
-end
-a.s,a.runs,a.counts=table.concat(j),true,{}
-end
-local function eu(h,aI)
-local j={}
-for g=1,#h,12 do
-local e,aG=t('>I6I6',h,g)
-j[#j+1]=E('>I6I6',e,aG+aI)
-end
-return table.concat(j)
-end
-local function cQ(a,e,aI)
-local ai=dv(a,e)
-local g=12*ai+7
-local aG=t('>I6',a.s,g-6)
-local aJ=f(a.s,1,g-1)
-if ai>0 and t('>I6',a.s,g-12)==e then
-aJ=f(a.s,1,g-13)
-local cR=aG-t('>I6',a.s,g-18)
-if aI<-cR then aI=-cR end
-if aI>-cR then aJ=aJ..E('>I6I6',e,aG+aI)end
-elseif aI>0 then
-aJ=aJ..E('>I6I6',e,aG+aI)
-else
-return
-end
-a.s,a.n,a.counts=aJ..eu(f(a.s,g),aI),a.n+aI,{}
-end
-local function dy(a,e,u)
-if u>et then bW(a)end
-if a.runs then return cQ(a,e,u)end
-local c,X=ag(a,e),E('>I6',e)
-if u>1 then X=string.rep(X,u)end
-if c==a.n then
-a.s=a.s..X
-else
-if c<a.old then bV(a)end
-local bU=6*(c-a.old)
-a.s,a.counts=f(a.s,1,bU)..X..f(a.s,bU+1),{}
-end
-a.n=a.n+u
-end
-local function ev(a,e,u)
-if a.runs then return cQ(a,e,-u)end
-local A=ag(a,e)
-local w=A
-while w>0 and A-w<u and W(a,w)==e do w=w-1 end
-if w==A then return end
-if w<a.old then bV(a)end
-a.s=f(a.s,1,6*(w-a.old))..f(a.s,6*(A-a.old)+1)
-a.n,a.counts=a.n-(A-w),{}
-end
-local function cS(a,v)
-if v<=0 then return end
-dt,a.counts=true,{}
-if a.runs then
-local aC,R,g=math.min(v,a.n),t('>I6',a.s),7
-while g<=#a.s and t('>I6',a.s,g+6)-R<=aC do g=g+12 end
-a.s,a.n=E('>I6',R+aC)..f(a.s,g),a.n-aC
-return
-end
-local ai=math.floor(math.min(v,a.old)/Y)
-if ai>0 then
-a.directory=f(ck(a),6*ai+1)
-for c=0,ai-1 do a.gone[#a.gone+1]=a.field..a.first+c end
-a.first,a.old,a.n,a.cache=a.first+ai,a.old-ai*Y,a.n-ai*Y,{}
-v=v-ai*Y
-end
-if a.old==0 then a.s,a.n=f(a.s,6*v+1),a.n-v end
-end
-local function cl(a)
-if a.old>0 then bV(a)end
-return bo(a.s,a.runs)
-end
-local function dz(b)
-local Z,an=b.fired,b.booked
-if an.n==0 then return Z end
-if Z.runs or an.runs then
-local J,S=cl(Z),cl(an)
-bW(J)
-bW(S)
-local ar=t('>I6',S.s)
-for g=7,#S.s,12 do
-local e,aG=t('>I6I6',S.s,g)
-cQ(J,e,aG-ar)
-ar=aG
-end
-return J
-end
-local J={s=Z.s,n=Z.n,old=Z.old,first=Z.first,field=Z.field,cache=Z.cache}
-J.directory,J.gone,J.counts=Z.directory,{},{}
-local aJ=ag(Z,(t('>I6',an.s)))
-if aJ<J.old then bV(J)end
-local g,j=6*(aJ-J.old)+1,{f(J.s,1,6*(aJ-J.old))}
-if g<=#J.s then
-for c=1,an.n do
-local o,aH=W(an,c),g
-while aH<=#J.s and t('>I6',J.s,aH)<=o do aH=aH+6 end
-j[#j+1]=f(J.s,g,aH-1)
-j[#j+1]=f(an.s,6*c-5,6*c)
-g=aH
-end
-j[#j+1]=f(J.s,g)
-else
-j[2]=an.s
-end
-J.s,J.n=table.concat(j),Z.n+an.n
-return J
-end
-local function cm(d)
-for z,b in ipairs(d.lanes)do ev(d.fired and b.fired or b.booked,d.at,d.weight)end
-end
-local function by(d)
-for z,b in ipairs(d.lanes)do dy(d.fired and b.fired or b.booked,d.at,d.weight)end
-end
-local function bX(bO,ew)
-for c=1,#bO do if bO[c]==ew then return true end end
-return false
-end
-local function dA(h)
-local ap,r={},1
-while r<#h do
-local aB=am(h,r,2)
-ap[#ap+1]=f(h,r+2,r+1+aB)
-r=r+2+aB
-end
-return ap
-end
-local function dB(b)
-if not b.names then b.names=dA(b.text)end
-return b.names
-end
-local function dC(b,h,e,az,au,cn)
-local Q=e+(cn and 6+12*az or 6*az)
-local al=Q+(cn and 6+12*au or 6*au)
-if al>#h+1 then error('length')end
-b.fired,b.booked=bo(f(h,e,Q-1),cn),bo(f(h,Q,al-1),cn)
-return al
-end
-local function cT(h,r)
-local Q=r+12+am(h,r+9,3)
-local b={retained=am(h,r+1,3),longest=am(h,r+4,5)}
-b.text=f(h,r+12,Q-1)
-return b,Q
-end
-local function ex()
-if p(m)==65 then
-local b,g=cT(m,1)
-if(#m-g+1)%6~=0 then error('length')end
-b.fired,b.booked,b.number=bo(f(m,g)),bo(''),0
-af[1]=b
-return
-end
-if p(m)~=66 and p(m)~=67 then error('form')end
-local bu,r=t('>I3',m,2),7
-aF=t('>I2',m,5)
-for c=1,bu do
-local b,g=cT(m,r)
-local aE,az,au,e=t('>I2I4I4',m,g)
-b.number=aE
-r=dC(b,m,e,az,au,p(m,r)==82)
-af[c]=b
-end
-x=f(m,r)
-end
-local function co(d)
-if(d.homes or#d.lanes)==0 then return d.at<=i-dr end
-if not d.fired then return d.at<=i-cj end
-for z,b in ipairs(d.lanes)do
-local w=dx(b.fired)
-if w and w<=d.at then return false end
-end
-return true
-end
-local function cp(h)
-local ad=p(h,11)
-local d={at=am(h,1,7),weight=am(h,8,3),fired=ad%2==1,low=ad>=2}
-d.lanes,d.homes={},am(h,12,2)
-for c=1,d.homes do
-local aE=am(h,12+2*c,2)
-for z,b in ipairs(af)do
-if b.number==aE then d.lanes[#d.lanes+1]=b end
-end
-end
-return d
-end
-local function bz(l)
-if P[l]~=nil then return P[l]end
-local h
-if ah then
-h=redis.call('HGET',KEYS[1],'i'..l)
-else
-local z,g=string.find(x,'\\255'..l..'\\254',1,true)
-local Q=g and string.find(x,'\\255',g,true)or 0
-h=g and f(x,g+1,Q-1)
-end
-local d=h and cp(h)
-T[l]=d~=nil
-P[l]=d and not co(d)and d or false
-return P[l]
-end
-local function bA(l,d)
-P[l],aT[l]=d or false,true
-end
-local function bB()
-if ds then return end
-ds=true
-local function dD(l,h)
-if P[l]==nil then
-local d=cp(h)
-T[l]=true
-P[l]=not co(d)and d or false
-if not P[l]then aT[l]=true end
-end
-end
-if ah then
-local aK=redis.call('HGETALL',KEYS[1])
-for c=1,#aK,2 do
-if p(aK[c])==105 then dD(f(aK[c],2),aK[c+1])end
-end
-else
-for l,h in string.gmatch(x,'\\255([^\\254]*)\\254([^\\255]*)')do dD(l,h)end
-end
-end
-local function cU(ap)
-local bp,cq,bY={},{},{}
-for z,ak in ipairs(ap)do
-local bC
-for z,b in ipairs(af)do if bX(dB(b),ak)then bC=b end end
-if not bC then
-cq[#cq+1]=ak
-elseif bY[bC]then
-table.insert(bY[bC],ak)
-else
-bY[bC]={ak}
-bp[#bp+1]=bC
-end
-end
-local function dE(b)
-b.number,aF=aF,(aF+1)%16384
-af[#af+1]=b
-end
-for c,b in ipairs(bp)do
-if#bY[b]<#b.names then
-bB()
-local bD={names=bY[b],retained=b.retained,longest=b.longest}
-bD.fired,bD.booked=cl(b.fired),cl(b.booked)
-local bx={}
-for z,ak in ipairs(b.names)do if not bX(bD.names,ak)then bx[#bx+1]=ak end end
-b.names,b.text=bx,nil
-for l,d in pairs(P)do
-if d and bX(d.lanes,b)then
-table.insert(d.lanes,bD)
-d.homes,aT[l]=#d.lanes,true
-end
-end
-dE(bD)
-bp[c]=bD
-end
-end
-if#cq>0 then
-dE({names=cq,retained=128,longest=0,fired=bo(''),booked=bo('')})
-bp[#bp+1]=af[#af]
+redis.call('SET',KEYS[1],bp,'PX',math.ceil(D+aX))
 end
 return bp
 end
-local function ey()
-local bE=redis.call('HGET',KEYS[1],'m')
-local bu,r=t('>I3',bE,2),7
-aF=t('>I2',bE,5)
-for c=1,bu do
-local b,g=cT(bE,r)
-local aE,w,dF,az,au,e=t('>I2I4I4I4I4',bE,g)
-r=dC(b,bE,e,az,au,p(bE,r)==82)
-local G,dG=b.fired,dF*Y
-G.n,G.old,G.first,G.cache,G.gone=G.n+dG,dG,w,{},{}
-G.field,G.directory,b.number='f'..aE..':',dF==0 and''or nil,aE
-af[c]=b
 end
 end
-local function dH(b,y)
-if b.longest==0 then return math.max(y,cj)end
-return math.max(y,b.longest)
+local function aG(bq,z)
+local g=''
+for E=1,z do
+g=string.char(bq%128)..g
+bq=math.floor(bq/128)
 end
-local function dI(y)
-for z,b in ipairs(af)do
-local aL,w=i-dH(b,y),dx(b.fired)
-if w and w<=aL then cS(b.fired,ag(b.fired,aL))end
-if b.booked.n>0 then cS(b.booked,ag(b.booked,i-cj))end
-if b.longest>0 and b.fired.n>2*b.retained then
-cS(b.fired,ag(b.fired,i)-b.retained)
+return g
+end
+local bQ=not ap and(function()
+local G,S,l=ARGV[3],#J,ARGV[6]
+if l==''then l=nil end
+local br,bZ,aL=P==116,P==114,P==102
+if not(br or bZ or aL or P==99)or S==12 or v(G)~=48 then return end
+local aa,ac,aM,z,aB=J,'\\0\\0','\\0\\1',0,0
+local ab,r,A,aC,Z='','','',p or'',nil
+if p then
+local bC,V=v(p),nil
+if bC==65 and h(p,10,S)==h(J,10)then
+Z,ab=h(p,2,9),h(p,S+1)
+z=#ab/6
+elseif h(p,1,4)=='B\\0\\0\\1'and h(p,16,S+6)==h(J,10)then
+Z,aM,ac=h(p,8,15),h(p,5,6),h(p,S+7,S+8)
+z,aB=y('>I4I4',p,S+9)
+V=S+16+6*z
+ab,r=h(p,S+17,V),h(p,V+1,V+6*aB)
+V=V+6*aB
+A,aC=h(p,V+1),h(p,1,V)
+else
+return
+end
+end
+local E,aD=string.find(A,'\\255\\254',1,true)
+if aD then
+local bh,bi,bj,bk,bl,dY,dZ=v(A,aD+1,aD+7)
+if((((((bh*128+bi)*128+bj)*128+bk)*128+bl)*128+dY)*128+dZ)>k then return end
+end
+if z>0 and y('>I6',ab,6*z-5)>k then return end
+local aY,ca,o,ar=1e18,false,false,nil
+local ay=ARGV[7]
+if ay and ay~=''then
+local ea,eb,ec,ed,ee,ef,eg,eh,ei,ej,ek,el,em,en,al=v(ay,1,15)
+if((((((ea*128+eb)*128+ec)*128+ed)*128+ee)*128+ef)*128+eg)>k then return end
+aY=(((((eh*128+ei)*128+ej)*128+ek)*128+el)*128+em)*128+en
+ca,o=al%2==1,al%4>=2
+if#ay>15 then
+ar=cjson.decode(h(ay,16))
+for d=1,#ar,3 do
+if ar[d]<=k and k<ar[d+1]then return end
 end
 end
 end
-local function cr(b)
-local G,C=b.fired,b.booked
-if not G.runs and not C.runs then return'L'end
-bW(G)
-bW(C)
+local q,I,s,F=(cE*128+cF)*128+cG,'',nil,nil
+if l then
+I='\\255'..l..'\\254'
+s,F=string.find(A,I,1,true)
+end
+if q>4 and P~=99 then return end
+if aL then
+if not s then return end
+local be,bf,bg,eo,ep,eq,er,bW,bX,bY,al,bm,bn=v(A,F+1,F+13)
+if al%2==1 or bm~=0 or bn~=1 then return end
+local c=(((((be*128+bf)*128+bg)*128+eo)*128+ep)*128+eq)*128+er
+q=(bW*128+bX)*128+bY
+local co,i=H('>I6',c),0
+repeat i=string.find(r,co,i+1,true)until not i or i%6==1
+if not i then return end
+r,aB=h(r,1,i-1)..h(r,i+6*q),aB-q
+aC,o=aC..h(A,s,F+15),al>=2
+A=h(A,1,s-1)..h(A,F+16)
+elseif s or aB>0 then
+return
+end
+local c,cL,cM,cN=k,v(G,2,4)
+for x=5,8*((cL*128+cM)*128+cN),8 do
+local ai,aj,ak,cO,cP,cQ,cR,cS=v(G,x,x+7)
+local N=(ai*128+aj)*128+ak-q+1
+if N<1 then return end
+if N>z then break end
+local ax=y('>I6',ab,6*(z-N)+1)+(((cO*128+cP)*128+cQ)*128+cR)*128+cS
+if ax>c then c=ax end
+end
+local bs='1'
+if c>k and bZ or aL and c>k then
+if ar or aB>0 or cn==42 then return end
+bs='2'
+elseif bZ then
+bs='2'
+elseif c>k or not br and not aL then
+bs='0'
+end
+if bZ and c-k>aY then bs='0'end
+local ds='g'..aT..H('>I7',c)..bs..aC
+if bs=='0'then return ds end
+local D,co=ARGV[4]+0,H('>I6',c)
+local af=q==1 and co or string.rep(co,q)
+local W=ca or not bZ and bs=='1'
+if W then
+ab,z=ab..af,z+q
+else
+r,aB=af,q
+if D<2678400000 then D=2678400000 end
+end
+if aB>0 and W and D<2678400000 then D=2678400000 end
+aa=h(J,2)
+if Z and Z~=h(J,2,9)then
+local be,bf,bg,bh,bi,bj,bk,bl=v(Z,1,8)
+local ai,aj,ak,bm,bn,bR,bS,bT=v(J,2,9)
+local ao,cK=(be*128+bf)*128+bg,(ai*128+aj)*128+ak
+local U=(((bh*128+bi)*128+bj)*128+bk)*128+bl
+local w=(((bm*128+bn)*128+bR)*128+bS)*128+bT
+aa=h(cK>ao and J or' '..Z,2,4)..h(w>U and J or' '..Z,5,9)
+..h(J,10)
+if U>D then D=U end
+end
+local es,et,eu=v(aa,1,3)
+if z>2*((es*128+et)*128+eu)then return end
+local e=''
+if l then
+e=I..aG(c,7)..aG(q,3)..string.char((W and 1 or 0)+(o and 2 or 0))..'\\0\\1'
+..aG(y('>I2',ac),2)
+end
+local bp='B\\0\\0\\1'..aM..'L'..aa..ac..H('>I4I4',z,aB)..ab..r..A..e
+if#bp>bz then return end
+local cT=c
+if aB>q or W and aB>0 then
+local dt=y('>I6',r,#r-5)
+if dt>cT then cT=dt end
+end
+redis.call('SET',KEYS[1],bp,'PX',math.ceil(cT-k+D+D/32))
+return ds
+end)()
+if bQ then return bQ end
+return(function()
+local aZ,du=9e15,281474976710655
+local dv,cp,ag,ev=86400000,31*86400000,math.ceil(bz/64),4
+local B,T,Z,ba,A,aM={},{},{},{},'',1
+local dw,dx=false,false
+local function au(g,x,z)
+local bq=0
+for d=x,x+z-1 do bq=bq*128+v(g,d)end
+return bq
+end
+local function bt(g,ad)
+local a={j=g,u=#g/6,C=0,s=0,W={},ad=ad}
+if ad then a.u=y('>I6',g,#g-5)-y('>I6',g)end
+return a
+end
+local function cU(a,d)
+local X=y('>I6',a.j)
+local o,K=0,(#a.j-6)/12-1
+while o<K do
+local am=o+K
+local Q=(am-am%2)/2
+if y('>I6',a.j,12*Q+13)-X<d then o=Q+1 else K=Q end
+end
+local c,aN=y('>I6I6',a.j,12*o+7)
+return c,aN-X
+end
+local function dy(a,t)
+local o,K=0,(#a.j-6)/12
+while o<K do
+local am=o+K
+local Q=(am-am%2)/2
+if y('>I6',a.j,12*Q+7)<=t then o=Q+1 else K=Q end
+end
+return o
+end
+local function dz(a,d)
+local g=a.bu[d]
+if not g then
+g=redis.call('HGET',KEYS[1],a.aH..a.s+d)
+a.bu[d]=g
+end
+return g
+end
+local function ae(a,d)
+if a.ad then return(cU(a,d))end
+local cb=d-a.C
+if cb>0 then return(y('>I6',a.j,6*cb-5))end
+local bD=(d-1)%ag
+return(y('>I6',dz(a,(d-1-bD)/ag),6*bD+1))
+end
+local function av(a)
+if not a.av then a.av=redis.call('HGET',KEYS[1],a.aH)end
+return a.av
+end
+local function dA(a)
+if a.C>0 then return(y('>I6',av(a)))end
+if a.ad and a.u>0 then return(y('>I6',a.j,7))end
+return a.u>0 and(y('>I6',a.j))or nil
+end
+local function an(a,t)
+local o,K=0,a.u
+if K==0 or ae(a,K)<=t then return K end
+local ab=a.W[t]
+if ab then return ab end
+if a.ad then
+local aq=dy(a,t)
+return aq==0 and 0 or y('>I6',a.j,12*aq+1)-y('>I6',a.j)
+end
+if a.C>0 and(a.j==''or y('>I6',a.j)>t)then
+local g,i,aO=av(a),0,a.C/ag
+while i<aO do
+local am=i+aO
+local Q=(am-am%2)/2
+if y('>I6',g,6*Q+1)<=t then i=Q+1 else aO=Q end
+end
+if i==0 then
+a.W[t]=0
+return 0
+end
+o,K=ag*(i-1)+1,ag*i
+else
+o=a.C
+end
+while o<K do
+local am=o+K
+local Q=(am-am%2)/2
+if ae(a,Q+1)<=t then o=Q+1 else K=Q end
+end
+a.W[t]=o
+return o
+end
+local function cc(a)
+local m={}
+for d=0,a.C/ag-1 do
+m[#m+1]=dz(a,d)
+a.O[#a.O+1]=a.aH..a.s+d
+end
+m[#m+1]=a.j
+a.s,a.C,a.av,a.bu=a.s+a.C/ag,0,'',{}
+a.j=table.concat(m)
+end
+local function cd(a)
+if a.ad then return end
+if a.C>0 then cc(a)end
+local m,F={H('>I6',0)},nil
+for d=1,a.u do
+local c=h(a.j,6*d-5,6*d)
+if c~=F then m[#m+1]=c..H('>I6',d)else m[#m]=c..H('>I6',d)end
+F=c
+end
+a.j,a.ad,a.W=table.concat(m),true,{}
+end
+local function ew(g,aP)
+local m={}
+for i=1,#g,12 do
+local c,aN=y('>I6I6',g,i)
+m[#m+1]=H('>I6I6',c,aN+aP)
+end
+return table.concat(m)
+end
+local function cV(a,c,aP)
+local aq=dy(a,c)
+local i=12*aq+7
+local aN=y('>I6',a.j,i-6)
+local aQ=h(a.j,1,i-1)
+if aq>0 and y('>I6',a.j,i-12)==c then
+aQ=h(a.j,1,i-13)
+local cW=aN-y('>I6',a.j,i-18)
+if aP<-cW then aP=-cW end
+if aP>-cW then aQ=aQ..H('>I6I6',c,aN+aP)end
+elseif aP>0 then
+aQ=aQ..H('>I6I6',c,aN+aP)
+else
+return
+end
+a.j,a.u,a.W=aQ..ew(h(a.j,i),aP),a.u+aP,{}
+end
+local function dB(a,c,q)
+if q>ev then cd(a)end
+if a.ad then return cV(a,c,q)end
+local d,af=an(a,c),H('>I6',c)
+if q>1 then af=string.rep(af,q)end
+if d==a.u then
+a.j=a.j..af
+else
+if d<a.C then cc(a)end
+local cb=6*(d-a.C)
+a.j,a.W=h(a.j,1,cb)..af..h(a.j,cb+1),{}
+end
+a.u=a.u+q
+end
+local function ex(a,c,q)
+if a.ad then return cV(a,c,-q)end
+local F=an(a,c)
+local s=F
+while s>0 and F-s<q and ae(a,s)==c do s=s-1 end
+if s==F then return end
+if s<a.C then cc(a)end
+a.j=h(a.j,1,6*(s-a.C))..h(a.j,6*(F-a.C)+1)
+a.u,a.W=a.u-(F-s),{}
+end
+local function cX(a,z)
+if z<=0 then return end
+dx,a.W=true,{}
+if a.ad then
+local O,X,i=math.min(z,a.u),y('>I6',a.j),7
+while i<=#a.j and y('>I6',a.j,i+6)-X<=O do i=i+12 end
+a.j,a.u=H('>I6',X+O)..h(a.j,i),a.u-O
+return
+end
+local aq=math.floor(math.min(z,a.C)/ag)
+if aq>0 then
+a.av=h(av(a),6*aq+1)
+for d=0,aq-1 do a.O[#a.O+1]=a.aH..a.s+d end
+a.s,a.C,a.u,a.bu=a.s+aq,a.C-aq*ag,a.u-aq*ag,{}
+z=z-aq*ag
+end
+if a.C==0 then a.j,a.u=h(a.j,6*z+1),a.u-z end
+end
+local function cq(a)
+if a.C>0 then cc(a)end
+return bt(a.j,a.ad)
+end
+local function dC(b)
+local ah,aw=b.f,b.r
+if aw.u==0 then return ah end
+if ah.ad or aw.ad then
+local L,Y=cq(ah),cq(aw)
+cd(L)
+cd(Y)
+local aC=y('>I6',Y.j)
+for i=7,#Y.j,12 do
+local c,aN=y('>I6I6',Y.j,i)
+cV(L,c,aN-aC)
+aC=aN
+end
+return L
+end
+local L={j=ah.j,u=ah.u,C=ah.C,s=ah.s,aH=ah.aH,bu=ah.bu}
+L.av,L.O,L.W=ah.av,{},{}
+local aQ=an(ah,(y('>I6',aw.j)))
+if aQ<L.C then cc(L)end
+local i,m=6*(aQ-L.C)+1,{h(L.j,1,6*(aQ-L.C))}
+if i<=#L.j then
+for d=1,aw.u do
+local t,aO=ae(aw,d),i
+while aO<=#L.j and y('>I6',L.j,aO)<=t do aO=aO+6 end
+m[#m+1]=h(L.j,i,aO-1)
+m[#m+1]=h(aw.j,6*d-5,6*d)
+i=aO
+end
+m[#m+1]=h(L.j,i)
+else
+m[2]=aw.j
+end
+L.j,L.u=table.concat(m),ah.u+aw.u
+return L
+end
+local function cr(e)
+for E,b in ipairs(e.B)do ex(e.f and b.f or b.r,e.c,e.q)end
+end
+local function bE(e)
+for E,b in ipairs(e.B)do dB(e.f and b.f or b.r,e.c,e.q)end
+end
+local function ce(bV,ey)
+for d=1,#bV do if bV[d]==ey then return true end end
+return false
+end
+local function dD(g)
+local R,x={},1
+while x<#g do
+local aJ=au(g,x,2)
+R[#R+1]=h(g,x+2,x+1+aJ)
+x=x+2+aJ
+end
+return R
+end
+local function dE(b)
+if not b.R then b.R=dD(b.g)end
+return b.R
+end
+local function dF(b,g,c,W,aE,cs)
+local V=c+(cs and 6+12*W or 6*W)
+local at=V+(cs and 6+12*aE or 6*aE)
+if at>#g+1 then error('length')end
+b.f,b.r=bt(h(g,c,V-1),cs),bt(h(g,V,at-1),cs)
+return at
+end
+local function cY(g,x)
+local V=x+12+au(g,x+9,3)
+local b={ao=au(g,x+1,3),U=au(g,x+4,5)}
+b.g=h(g,x+12,V-1)
+return b,V
+end
+local function ez()
+if v(p)==65 then
+local b,i=cY(p,1)
+if(#p-i+1)%6~=0 then error('length')end
+b.f,b.r,b.ac=bt(h(p,i)),bt(''),0
+B[1]=b
+return
+end
+if v(p)~=66 and v(p)~=67 then error('form')end
+local bA,x=y('>I3',p,2),7
+aM=y('>I2',p,5)
+for d=1,bA do
+local b,i=cY(p,x)
+local ac,W,aE,c=y('>I2I4I4',p,i)
+b.ac=ac
+x=dF(b,p,c,W,aE,v(p,x)==82)
+B[d]=b
+end
+A=h(p,x)
+end
+local function ct(e)
+if(e.bF or#e.B)==0 then return e.c<=k-dv end
+if not e.f then return e.c<=k-cp end
+for E,b in ipairs(e.B)do
+local s=dA(b.f)
+if s and s<=e.c then return false end
+end
+return true
+end
+local function cu(g)
+local al=v(g,11)
+local e={c=au(g,1,7),q=au(g,8,3),f=al%2==1,o=al>=2}
+e.B,e.bF={},au(g,12,2)
+for d=1,e.bF do
+local ac=au(g,12+2*d,2)
+for E,b in ipairs(B)do
+if b.ac==ac then e.B[#e.B+1]=b end
+end
+end
+return e
+end
+local function bG(l)
+if T[l]~=nil then return T[l]end
+local g
+if ap then
+g=redis.call('HGET',KEYS[1],'i'..l)
+else
+local E,i=string.find(A,'\\255'..l..'\\254',1,true)
+local V=i and string.find(A,'\\255',i,true)or 0
+g=i and h(A,i+1,V-1)
+end
+local e=g and cu(g)
+Z[l]=e~=nil
+T[l]=e and not ct(e)and e or false
+return T[l]
+end
+local function bH(l,e)
+T[l],ba[l]=e or false,true
+end
+local function bI()
+if dw then return end
+dw=true
+local function dG(l,g)
+if T[l]==nil then
+local e=cu(g)
+Z[l]=true
+T[l]=not ct(e)and e or false
+if not T[l]then ba[l]=true end
+end
+end
+if ap then
+local aR=redis.call('HGETALL',KEYS[1])
+for d=1,#aR,2 do
+if v(aR[d])==105 then dG(h(aR[d],2),aR[d+1])end
+end
+else
+for l,g in string.gmatch(A,'\\255([^\\254]*)\\254([^\\255]*)')do dG(l,g)end
+end
+end
+local function cZ(R)
+local bv,cv,cf={},{},{}
+for E,as in ipairs(R)do
+local bJ
+for E,b in ipairs(B)do if ce(dE(b),as)then bJ=b end end
+if not bJ then
+cv[#cv+1]=as
+elseif cf[bJ]then
+table.insert(cf[bJ],as)
+else
+cf[bJ]={as}
+bv[#bv+1]=bJ
+end
+end
+local function dH(b)
+b.ac,aM=aM,(aM+1)%16384
+B[#B+1]=b
+end
+for d,b in ipairs(bv)do
+if#cf[b]<#b.R then
+bI()
+local bK={R=cf[b],ao=b.ao,U=b.U}
+bK.f,bK.r=cq(b.f),cq(b.r)
+local bD={}
+for E,as in ipairs(b.R)do if not ce(bK.R,as)then bD[#bD+1]=as end end
+b.R,b.g=bD,nil
+for l,e in pairs(T)do
+if e and ce(e.B,b)then
+table.insert(e.B,bK)
+e.bF,ba[l]=#e.B,true
+end
+end
+dH(bK)
+bv[d]=bK
+end
+end
+if#cv>0 then
+dH({R=cv,ao=128,U=0,f=bt(''),r=bt('')})
+bv[#bv+1]=B[#B]
+end
+return bv
+end
+local function eA()
+local bL=redis.call('HGET',KEYS[1],'m')
+local bA,x=y('>I3',bL,2),7
+aM=y('>I2',bL,5)
+for d=1,bA do
+local b,i=cY(bL,x)
+local ac,s,dI,W,aE,c=y('>I2I4I4I4I4',bL,i)
+x=dF(b,bL,c,W,aE,v(bL,x)==82)
+local f,C=b.f,dI*ag
+f.u,f.C,f.s,f.bu,f.O=f.u+C,C,s,{},{}
+f.aH,f.av,b.ac='f'..ac..':',dI==0 and''or nil,ac
+B[d]=b
+end
+end
+local function dJ(b,D)
+if b.U==0 then return math.max(D,cp)end
+return math.max(D,b.U)
+end
+local function dK(D)
+for E,b in ipairs(B)do
+local aS,s=k-dJ(b,D),dA(b.f)
+if s and s<=aS then cX(b.f,an(b.f,aS))end
+if b.r.u>0 then cX(b.r,an(b.r,k-cp))end
+if b.U>0 and b.f.u>2*b.ao then
+cX(b.f,an(b.f,k)-b.ao)
+end
+end
+end
+local function cw(b)
+local f,r=b.f,b.r
+if not f.ad and not r.ad then return'L'end
+cd(f)
+cd(r)
 return'R'
 end
-local function cs(a)
-return a.runs and(#a.s-6)/12 or a.n-a.old
+local function cx(a)
+return a.ad and(#a.j-6)/12 or a.u-a.C
 end
-local function cV(bw,b)
-local ap=b.text
-if not ap then
-local h={}
-for c,ak in ipairs(b.names)do h[c]=ay(#ak,2)..ak end
-ap=table.concat(h)
+local function da(bC,b)
+local R=b.g
+if not R then
+local g={}
+for d,as in ipairs(b.R)do g[d]=aG(#as,2)..as end
+R=table.concat(g)
 end
-return bw..ay(b.retained,3)..ay(b.longest,5)..ay(#ap,3)..ap
+return bC..aG(b.ao,3)..aG(b.U,5)..aG(#R,3)..R
 end
-local function bZ(d)
-local dJ,K={},0
-for z,b in ipairs(d.lanes)do
-if not b.gone then
-K=K+1
-dJ[K]=ay(b.number,2)
+local function cg(e)
+local bF,M={},0
+for E,b in ipairs(e.B)do
+if not b.O then
+M=M+1
+bF[M]=aG(b.ac,2)
 end
 end
-local ad=string.char((d.fired and 1 or 0)+(d.low and 2 or 0))
-return ay(d.at,7)..ay(d.weight,3)..ad..ay(K,2)..table.concat(dJ)
+local al=string.char((e.f and 1 or 0)+(e.o and 2 or 0))
+return aG(e.c,7)..aG(e.q,3)..al..aG(M,2)..table.concat(bF)
 end
-local function ez(bq)
-local eA,j=#x,{}
-for l in pairs(aT)do
-local F='\\255'..l..'\\254'
-if T[l]and not bq then
-local g,Q=string.find(x,F,1,true)
-Q=string.find(x,'\\255',Q,true)or#x+1
-x=f(x,1,g-1)..f(x,Q)
+local function eB(bw)
+local eC,m=#A,{}
+for l in pairs(ba)do
+local I='\\255'..l..'\\254'
+if Z[l]and not bw then
+local i,V=string.find(A,I,1,true)
+V=string.find(A,'\\255',V,true)or#A+1
+A=h(A,1,i-1)..h(A,V)
 end
-if P[l]then j[#j+1]=F..bZ(P[l])end
+if T[l]then m[#m+1]=I..cg(T[l])end
 end
-x=x..table.concat(j)
-if x~=''and(dt or math.floor(#x/2048)>math.floor(eA/2048))then
-x=string.gsub(x,'(\\255[^\\254]*\\254)([^\\255]*)',function(z,h)
-if co(cp(h))then return''end
+A=A..table.concat(m)
+if A~=''and(dx or math.floor(#A/2048)>math.floor(eC/2048))then
+A=string.gsub(A,'(\\255[^\\254]*\\254)([^\\255]*)',function(E,g)
+if ct(cu(g))then return''end
 end)
 end
 end
-local function eB()
-local aK=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')
-for c=1,#aK,2 do
-if p(aK[c])==105 and P[f(aK[c],2)]==nil and co(cp(aK[c+1]))then
-redis.call('HDEL',KEYS[1],aK[c])
+local function eD()
+local aR=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')
+for d=1,#aR,2 do
+if v(aR[d])==105 and T[h(aR[d],2)]==nil and ct(cu(aR[d+1]))then
+redis.call('HDEL',KEYS[1],aR[d])
 end
 end
 end
-local function eC(b)
-local a=b.fired
-if not a.field then
-a.field,a.cache,a.gone,a.directory='f'..b.number..':',{},{},''
+local function eE(b)
+local a=b.f
+if not a.aH then
+a.aH,a.bu,a.O,a.av='f'..b.ac..':',{},{},''
 end
-local g,X=1,{}
-while not a.runs and#a.s-g+1>9*Y do
-local h=f(a.s,g,g+6*Y-1)
-redis.call('HSET',KEYS[1],a.field..a.first+a.old/Y,h)
-X[#X+1]=f(h,1,6)
-a.old,g=a.old+Y,g+6*Y
+local i,af=1,{}
+while not a.ad and#a.j-i+1>9*ag do
+local g=h(a.j,i,i+6*ag-1)
+redis.call('HSET',KEYS[1],a.aH..a.s+a.C/ag,g)
+af[#af+1]=h(g,1,6)
+a.C,i=a.C+ag,i+6*ag
 end
-if g>1 then
-a.directory=ck(a)..table.concat(X)
-a.s=f(a.s,g)
+if i>1 then
+a.av=av(a)..table.concat(af)
+a.j=h(a.j,i)
 end
-if#a.gone>0 then
-for c=1,#a.gone do redis.call('HDEL',KEYS[1],a.gone[c])end
+if#a.O>0 then
+for d=1,#a.O do redis.call('HDEL',KEYS[1],a.O[d])end
 end
-if a.old==0 then
-redis.call('HDEL',KEYS[1],a.field)
-elseif g>1 or#a.gone>0 then
-redis.call('HSET',KEYS[1],a.field,a.directory)
+if a.C==0 then
+redis.call('HDEL',KEYS[1],a.aH)
+elseif i>1 or#a.O>0 then
+redis.call('HSET',KEYS[1],a.aH,a.av)
 end
 end
-local function eD(K)
-local j,dK={E('>cI3I2','H',#K,aF)},false
-for z,b in ipairs(K)do cr(b)end
-for z,b in ipairs(af)do if b.gone or b.fired.n>0 then eC(b)end end
-for z,b in ipairs(K)do
-local G,C=b.fired,b.booked
-j[#j+1]=cV(cr(b),b)
-j[#j+1]=
-E('>I2I4I4I4I4',b.number,G.first,G.old/Y,cs(G),cs(C))
-j[#j+1]=G.s
-j[#j+1]=C.s
+local function eF(M)
+local m,dL={H('>cI3I2','H',#M,aM)},false
+for E,b in ipairs(M)do cw(b)end
+for E,b in ipairs(B)do if b.O or b.f.u>0 then eE(b)end end
+for E,b in ipairs(M)do
+local f,r=b.f,b.r
+m[#m+1]=da(cw(b),b)
+m[#m+1]=
+H('>I2I4I4I4I4',b.ac,f.s,f.C/ag,cx(f),cx(r))
+m[#m+1]=f.j
+m[#m+1]=r.j
 end
-redis.call('HSET',KEYS[1],'m',table.concat(j))
-for l in pairs(aT)do
-if P[l]then
-redis.call('HSET',KEYS[1],'i'..l,bZ(P[l]))
-dK=true
+redis.call('HSET',KEYS[1],'m',table.concat(m))
+for l in pairs(ba)do
+if T[l]then
+redis.call('HSET',KEYS[1],'i'..l,cg(T[l]))
+dL=true
 else
 redis.call('HDEL',KEYS[1],'i'..l)
 end
 end
-if dK then eB()end
+if dL then eD()end
 end
-local function eE(K,bF)
-local j={}
-if#K==1 and x==''and not bF and cr(K[1])=='L'then
-j[1],j[2]=cV('A',K[1]),K[1].fired.s
+local function eG(M,bM)
+local m={}
+if#M==1 and A==''and not bM and cw(M[1])=='L'then
+m[1],m[2]=da('A',M[1]),M[1].f.j
 else
-local dL='B'
-j[1]=''
-for z,b in ipairs(K)do
-local bw=cr(b)
-if bw=='R'then dL='C'end
-j[#j+1]=cV(bw,b)
-j[#j+1]=E('>I2I4I4',b.number,cs(b.fired),cs(b.booked))
-j[#j+1]=b.fired.s
-j[#j+1]=b.booked.s
+local dM='B'
+m[1]=''
+for E,b in ipairs(M)do
+local bC=cw(b)
+if bC=='R'then dM='C'end
+m[#m+1]=da(bC,b)
+m[#m+1]=H('>I2I4I4',b.ac,cx(b.f),cx(b.r))
+m[#m+1]=b.f.j
+m[#m+1]=b.r.j
 end
-j[1]=E('>cI3I2',dL,#K,aF)
-j[#j+1]=x
+m[1]=H('>cI3I2',dM,#M,aM)
+m[#m+1]=A
 end
-return table.concat(j)
+return table.concat(m)
 end
-local function eF(K)
-local cW=0
-for z,b in ipairs(K)do
-if b.fired.old>0 then return false end
-cW=cW+#b.fired.s+#b.booked.s
+local function eH(M)
+local db=0
+for E,b in ipairs(M)do
+if b.f.C>0 then return false end
+db=db+#b.f.j+#b.r.j
 end
-return cW<bt/2 and redis.call('HLEN',KEYS[1])<=24
+return db<bz/2 and redis.call('HLEN',KEYS[1])<=24
 end
-local function ca()
-local y=ARGV[4]+0
-dI(y)
-local K,bF,aL={},false,i
-for z,b in ipairs(af)do
-local G,C=b.fired,b.booked
-if G.n+C.n>0 then
-K[#K+1]=b
-bF=bF or C.n>0
-y=dH(b,y)
-aL=math.max(aL,G.n>0 and W(G,G.n)or 0,C.n>0 and W(C,C.n)or 0)
+local function ch()
+local D=ARGV[4]+0
+dK(D)
+local M,bM,aS={},false,k
+for E,b in ipairs(B)do
+local f,r=b.f,b.r
+if f.u+r.u>0 then
+M[#M+1]=b
+bM=bM or r.u>0
+D=dJ(b,D)
+aS=math.max(aS,f.u>0 and ae(f,f.u)or 0,r.u>0 and ae(r,r.u)or 0)
 else
-b.gone=true
+b.O=true
 end
 end
-local as=bz('')
-if as then aL=math.max(aL,as.at)end
-local cX=#K==0 or as
-for l in pairs(aT)do
-if P[l]then
-aL=math.max(aL,P[l].at)
-cX=cX or#P[l].lanes==0
+local aD=bG('')
+if aD then aS=math.max(aS,aD.c)end
+local dc=#M==0 or aD
+for l in pairs(ba)do
+if T[l]then
+aS=math.max(aS,T[l].c)
+dc=dc or#T[l].B==0
 end
 end
-local bq=ah
-if bF then y=math.max(y,cj)elseif cX then y=math.max(y,dr)end
-local dM=math.ceil(aL-i+y+y/32)
-if ah and eF(K)then
-bB()
-for l,d in pairs(P)do aT[l]=d and true or nil end
+local bw=ap
+if bM then D=math.max(D,cp)elseif dc then D=math.max(D,dv)end
+local dN=math.ceil(aS-k+D+D/32)
+if ap and eH(M)then
+bI()
+for l,e in pairs(T)do ba[l]=e and true or nil end
 redis.call('DEL',KEYS[1])
-ah=false
+ap=false
 end
-if not ah then
-ez(bq)
-if#K==0 and x==''then
-if m and not bq then redis.call('DEL',KEYS[1])end
+if not ap then
+eB(bw)
+if#M==0 and A==''then
+if p and not bw then redis.call('DEL',KEYS[1])end
 return
 end
-local h=eE(K,bF)
-if#h<=bt then
-redis.call('SET',KEYS[1],h,'PX',dM)
+local g=eG(M,bM)
+if#g<=bz then
+redis.call('SET',KEYS[1],g,'PX',dN)
 return
 end
-bB()
-for l,d in pairs(P)do aT[l]=d and true or nil end
-if m and not bq then redis.call('DEL',KEYS[1])end
-ah=true
+bI()
+for l,e in pairs(T)do ba[l]=e and true or nil end
+if p and not bw then redis.call('DEL',KEYS[1])end
+ap=true
 end
-eD(K)
-redis.call('PEXPIRE',KEYS[1],dM)
+eF(M)
+redis.call('PEXPIRE',KEYS[1],dN)
 end
-if M==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end
-if ah or m then
-local eG=pcall(ah and ey or ex)
-if not eG then return redis.error_reply('INVALIDSTATE the key holds something else than limits')end
+if P==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end
+if ap or p then
+local eI=pcall(ap and eA or ez)
+if not eI then return redis.error_reply('INVALIDSTATE the key holds something else than limits')end
 end
 local l=ARGV[6]~=''and ARGV[6]or nil
-if M==104 then
-if not m and not ah then return'0'end
-dI(ARGV[4]+0)
-for z,b in ipairs(af)do if b.fired.n+b.booked.n>0 then return'1'end end
-bB()
-for z,d in pairs(P)do if d then return'1'end end
+if P==104 then
+if not p and not ap then return'0'end
+dK(ARGV[4]+0)
+for E,b in ipairs(B)do if b.f.u+b.r.u>0 then return'1'end end
+bI()
+for E,e in pairs(T)do if e then return'1'end end
 return'0'
 end
-if M==120 then
-local d=bz(l)
-if not d then return'0'end
-cm(d)
-bA(l,nil)
-ca()
+if P==120 then
+local e=bG(l)
+if not e then return'0'end
+cr(e)
+bH(l,nil)
+ch()
 return'1'
 end
-if M==115 then
-for z,S in ipairs(cjson.decode(ARGV[7]))do
-if not bz(S[1])then
-local d={at=S[2],fired=S[3],weight=S[4],low=false,lanes=cU(S[5])}
-by(d)
-bA(S[1],d)
+if P==115 then
+for E,Y in ipairs(cjson.decode(ARGV[7]))do
+if not bG(Y[1])then
+local e={c=Y[2],f=Y[3],q=Y[4],o=false,B=cZ(Y[5])}
+bE(e)
+bH(Y[1],e)
 end
 end
-ca()
+ch()
 return'1'
 end
-if M==98 then
-local ar,cY=bz(''),ARGV[7]+0
-bA('',cY>0 and{at=i+cY,weight=1,fired=true,low=false,lanes={}}or nil)
-ca()
-return(ar and ar.at>i and'1'or'0')..E('>I7',i+cY)
+if P==98 then
+local aC,dd=bG(''),ARGV[7]+0
+bH('',dd>0 and{c=k+dd,q=1,f=true,o=false,B={}}or nil)
+ch()
+return(aC and aC.c>k and'1'or'0')..H('>I7',k+dd)
 end
-local cb,B,aU=ARGV[3],{},{}
-local r=5+8*am(cb,2,3)
-for c=1,am(cb,r,3)do
-local g=r+3+12*(c-1)
-local eH,eI,eJ,aa,ab,ac,bP,bQ,bR,cC,cD,ad=p(cb,g,g+11)
-local k={stream=(eH*128+eI)*128+eJ+1,written=(aa*128+ab)*128+ac}
-k.max=ad>=2 and aS or k.written
-k.window,k.refuse=(((bP*128+bQ)*128+bR)*128+cC)*128+cD,ad%2==1
-B[c]=k
+local ci,G,bb=ARGV[3],{},{}
+local x=5+8*au(ci,2,3)
+for d=1,au(ci,x,3)do
+local i=x+3+12*(d-1)
+local eJ,eK,eL,ai,aj,ak,bW,bX,bY,cH,cI,al=v(ci,i,i+11)
+local n={az=(eJ*128+eK)*128+eL+1,aK=(ai*128+aj)*128+ak}
+n.aA=al>=2 and aZ or n.aK
+n.w,n.dO=(((bW*128+bX)*128+bY)*128+cH)*128+cI,al%2==1
+G[d]=n
 end
-r=r+3+12*#B
-for c=1,am(cb,r,3)do aU[c]=am(cb,r+3*c,3)+1 end
-local bG,aO=af,{}
-local h=f(H,13)
-if#af==1 and af[1].text==h and#aU==0 then
-for c=1,#B do aO[B[c].stream]=af[1]end
+x=x+3+12*#G
+for d=1,au(ci,x,3)do bb[d]=au(ci,x+3*d,3)+1 end
+local bN,aV=B,{}
+local g=h(J,13)
+if#B==1 and B[1].g==g and#bb==0 then
+for d=1,#G do aV[G[d].az]=B[1]end
 else
-local ct=dA(h)
-if#aU>0 and#aU<#ct then
-local ap={}
-for c,cc in ipairs(aU)do ap[c]=ct[cc]end
-cU(ap)
+local cy=dD(g)
+if#bb>0 and#bb<#cy then
+local R={}
+for d,az in ipairs(bb)do R[d]=cy[az]end
+cZ(R)
 end
-bG=cU(ct)
-for c,ak in ipairs(ct)do
-for z,b in ipairs(bG)do if bX(dB(b),ak)then aO[c]=b end end
+bN=cZ(cy)
+for d,as in ipairs(cy)do
+for E,b in ipairs(bN)do if ce(dE(b),as)then aV[d]=b end end
 end
 end
-for z,k in ipairs(B)do
-local b=aO[k.stream]
-if k.window>b.longest then b.longest=k.window end
-if 2*k.written>b.retained then b.retained=2*k.written end
+for E,n in ipairs(G)do
+local b=aV[n.az]
+if n.w>b.U then b.U=n.w end
+if 2*n.aK>b.ao then b.ao=2*n.aK end
 end
-local dN,aR,cu,bT,aj=0,2e16,0,false,{}
-local ao=ARGV[7]
-if ao and ao~=''then
-dN,aR=am(ao,1,7),am(ao,8,7)
-if aR>2*dq then aR=2e16 end
-bT,cu=p(ao,15)%2==1,math.floor(p(ao,15)/2)
-if#ao>15 then aj=cjson.decode(f(ao,16))end
+local dP,aY,cz,ca,ar=0,2e16,0,false,{}
+local ay=ARGV[7]
+if ay and ay~=''then
+dP,aY=au(ay,1,7),au(ay,8,7)
+if aY>2*du then aY=2e16 end
+ca,cz=v(ay,15)%2==1,math.floor(v(ay,15)/2)
+if#ay>15 then ar=cjson.decode(h(ay,16))end
 end
-local as=bz('')
-local cd=as and as.at>i and as.at or 0
-if cd>0 then
-local A=#aj
-aj[A+1],aj[A+2],aj[A+3]=0,cd,cd
+local aD=bG('')
+local cj=aD and aD.c>k and aD.c or 0
+if cj>0 then
+local F=#ar
+ar[F+1],ar[F+2],ar[F+3]=0,cj,cj
 end
-local function dO(o)
+local function dQ(t)
 while true do
-local aV=o
-for c=1,#aj,3 do
-if aj[c]<=o and o<aj[c+1]and aj[c+2]>aV then
-aV=aj[c+2]
+local bc=t
+for d=1,#ar,3 do
+if ar[d]<=t and t<ar[d+1]and ar[d+2]>bc then
+bc=ar[d+2]
 end
 end
-if aV==o then return o end
-o=aV
+if bc==t then return t end
+t=bc
 end
 end
-local F=l and bz(l)or nil
-if F then cm(F)end
-local bm,aD,cZ=M==116,M==102,M==70
-local au=M==114 or M==112
-local aA=F and(au or(bm and F.fired))
-local u=F and F.weight or am(dg,2,3)
-local da=math.max(i,dN)
-local br=dO(da)
-local aW,aP,bq='',{},ah
-if ah then
-for c,k in ipairs(B)do
-local a=aO[k.stream].fired
-aP[c]=ag(a,i)-ag(a,i-k.window)
+local I=l and bG(l)or nil
+if I then cr(I)end
+local br,aL,de=P==116,P==102,P==70
+local aE=P==114 or P==112
+local aI=I and(aE or(br and I.f))
+local q=I and I.q or au(dl,2,3)
+local df=math.max(k,dP)
+local bx=dQ(df)
+local bd,aW,bw='',{},ap
+if ap then
+for d,n in ipairs(G)do
+local a=aV[n.az].f
+aW[d]=an(a,k)-an(a,k-n.w)
 end
 else
-if F then aW='\\255'..l..'\\254'..bZ(F)end
-if cd>0 then aW=aW..'\\255\\254'..bZ(as)end
-if au and cu==2 then
-bB()
-for ak,d in pairs(P)do
-if d and d~=F and d.low and not d.fired then
-aW=aW..'\\255'..ak..'\\254'..bZ(d)
+if I then bd='\\255'..l..'\\254'..cg(I)end
+if cj>0 then bd=bd..'\\255\\254'..cg(aD)end
+if aE and cz==2 then
+bI()
+for as,e in pairs(T)do
+if e and e~=I and e.o and not e.f then
+bd=bd..'\\255'..as..'\\254'..cg(e)
 end
 end
 end
-aW=(m and f(m,1,#m-#x)or'')..aW
+bd=(p and h(p,1,#p-#A)or'')..bd
 end
-local cv
-local function ce()
-local bH={}
-cv={}
-for z,k in ipairs(B)do
-local b=aO[k.stream]
-bH[b]=bH[b]or(aD and b.fired or dz(b))
-cv[k.stream]=bH[b]
-end
-end
-local function dP(a,k,eK,o)
-local L,D=k.max-eK+1,k.window
-if L<1 then return aS end
-if a.n<L then return o end
-local w=ag(a,o-D)
-while a.runs and w+L<=a.n do
-local U,eL=cP(a,w+1)
-local cf,eM=cP(a,w+L)
-if cf-D>=o then return o end
-if cf-U<D then o=U+D end
-w=math.min(eL,eM-L+1)
-end
-while w+L<=a.n do
-local cf=W(a,w+L)
-if cf-D>=o then break end
-local U=W(a,w+1)
-if cf-U<D then o=U+D end
-w=w+1
-end
-return o
-end
-local function cg(k,o)return dP(cv[k.stream],k,u,o)end
-local function db()
-local J,av=true,false
-for z,k in ipairs(B)do
-if cg(k,br)>br then
-J=false
-av=av or k.refuse
+local cA
+local function ck()
+local bO={}
+cA={}
+for E,n in ipairs(G)do
+local b=aV[n.az]
+bO[b]=bO[b]or(aL and b.f or dC(b))
+cA[n.az]=bO[b]
 end
 end
-return J,av
+local function dR(a,n,eM,t)
+local N,w=n.aA-eM+1,n.w
+if N<1 then return aZ end
+if a.u<N then return t end
+local s=an(a,t-w)
+while a.ad and s+N<=a.u do
+local aa,eN=cU(a,s+1)
+local cl,eO=cU(a,s+N)
+if cl-w>=t then return t end
+if cl-aa<w then t=aa+w end
+s=math.min(eN,eO-N+1)
 end
-local function eN(o)
-for z,k in ipairs(B)do if cg(k,o)>o then return false end end
+while s+N<=a.u do
+local cl=ae(a,s+N)
+if cl-w>=t then break end
+local aa=ae(a,s+1)
+if cl-aa<w then t=aa+w end
+s=s+1
+end
+return t
+end
+local function cm(n,t)return dR(cA[n.az],n,q,t)end
+local function dg()
+local L,aF=true,false
+for E,n in ipairs(G)do
+if cm(n,bx)>bx then
+L=false
+aF=aF or n.dO
+end
+end
+return L,aF
+end
+local function eP(t)
+for E,n in ipairs(G)do if cm(n,t)>t then return false end end
 return true
 end
-local function dc()
-local o=br
+local function dh()
+local t=bx
 while true do
-local dd
+local di
 repeat
-dd=false
-for z,k in ipairs(B)do
-local aV=cg(k,o)
-if aV>=aS then return aS end
-if aV>o then o,dd=aV,true end
+di=false
+for E,n in ipairs(G)do
+local bc=cm(n,t)
+if bc>=aZ then return aZ end
+if bc>t then t,di=bc,true end
 end
-until not dd
-local cw=dO(o)
-if cw==o or cw>=aS then return cw end
-o=cw
-end
-end
-local function ar(Z,an)
-if Z.at~=an.at then return Z.at<an.at end
-for c=1,math.min(#Z.id,#an.id)do
-local dQ,dR=p(Z.id,c),p(an.id,c)
-if dQ~=dR then return dQ<dR end
-end
-return#Z.id<#an.id
-end
-local cx={}
-local function eO(eP)
-local q={}
-bB()
-for ak,d in pairs(P)do
-if d and d.low and not d.fired and d~=F then
-local de=false
-for z,b in ipairs(d.lanes)do de=de or bX(bG,b)end
-if de then q[#q+1]={id=ak,at=d.at,entry=d}end
+until not di
+local cB=dQ(t)
+if cB==t or cB>=aZ then return cB end
+t=cB
 end
 end
-if#q==0 then return end
-table.sort(q,ar)
-for z,S in ipairs(q)do cm(S.entry)end
-ce()
-local z,av=db()
-local bs=dc()
-if av or bs>=eP or bs-da>aR then
-for z,S in ipairs(q)do by(S.entry)end
+local function aC(ah,aw)
+if ah.c~=aw.c then return ah.c<aw.c end
+for d=1,math.min(#ah.l,#aw.l)do
+local dS,dT=v(ah.l,d),v(aw.l,d)
+if dS~=dT then return dS<dT end
+end
+return#ah.l<#aw.l
+end
+local cC={}
+local function eQ(eR)
+local o={}
+bI()
+for as,e in pairs(T)do
+if e and e.o and not e.f and e~=I then
+local dj=false
+for E,b in ipairs(e.B)do dj=dj or ce(bN,b)end
+if dj then o[#o+1]={l=as,c=e.c,e=e}end
+end
+end
+if#o==0 then return end
+table.sort(o,aC)
+for E,Y in ipairs(o)do cr(Y.e)end
+ck()
+local E,aF=dg()
+local by=dh()
+if aF or by>=eR or by-df>aY then
+for E,Y in ipairs(o)do bE(Y.e)end
 return
 end
-for z,S in ipairs(q)do
-by(S.entry)
-ce()
-local z,eQ=db()
-if eQ or not eN(bs)then
-cm(S.entry)
-bA(S.id,nil)
-cx[#cx+1]=S.id
+for E,Y in ipairs(o)do
+bE(Y.e)
+ck()
+local E,eS=dg()
+if eS or not eP(by)then
+cr(Y.e)
+bH(Y.l,nil)
+cC[#cC+1]=Y.l
 end
 end
-return bs
+return by
 end
-ce()
-local J,av=db()
-av=av and au and not aA
-local e=br
-if aA then
-e=F.at
-elseif cZ then
-e=i
-elseif not J then
-e=dc()
-if au and cu==2 then
-local bs=eO(av and aS or e)
-if bs then e,av=bs,false end
+ck()
+local L,aF=dg()
+aF=aF and aE and not aI
+local c=bx
+if aI then
+c=I.c
+elseif de then
+c=k
+elseif not L then
+c=dh()
+if aE and cz==2 then
+local by=eQ(aF and aZ or c)
+if by then c,aF=by,false end
 end
 end
-local bv={}
-if ah then
-ce()
-for c,k in ipairs(B)do bv[c]=cg(k,br)<=br end
+local bB={}
+if ap then
+ck()
+for d,n in ipairs(G)do bB[d]=cm(n,bx)<=bx end
 end
-local bI=cZ or((bm or aD)and not aA and e==i)
-local C=e<=dq
-if aD then
-C=C and not bI
+local bP=de or((br or aL)and not aI and c==k)
+local r=c<=du
+if aL then
+r=r and not bP
 else
-C=C and au and e-da<=aR and not av
+r=r and aE and c-df<=aY and not aF
 end
-if bm and not bI and not aA then
-local bH={}
-for z,cc in ipairs(aU)do
-if not bH[aO[cc]]then dy(aO[cc].fired,i,u)end
-bH[aO[cc]]=true
+if br and not bP and not aI then
+local bO={}
+for E,az in ipairs(bb)do
+if not bO[aV[az]]then dB(aV[az].f,k,q)end
+bO[aV[az]]=true
 end
-if ah and#aU>0 then
-ce()
-e=dc()
+if ap and#bb>0 then
+ck()
+c=dh()
 end
 end
-local d=F
-if bI then
-d={at=i,weight=u,fired=true,low=F and F.low or false,lanes=bG}
-elseif aD then
-d=C and{at=e,weight=u,fired=false,low=F and F.low or false,lanes=bG}or nil
-elseif C and not aA and M==114 then
-d={at=e,weight=u,fired=bT,low=cu==1,lanes=bG}
+local e=I
+if bP then
+e={c=k,q=q,f=true,o=I and I.o or false,B=bN}
+elseif aL then
+e=r and{c=c,q=q,f=false,o=I and I.o or false,B=bN}or nil
+elseif r and not aI and P==114 then
+e={c=c,q=q,f=ca,o=cz==1,B=bN}
 end
-local dS=cZ or aD or(M==114 and not aA and C)
-or(bm and not aA and(bI or#aU>0))
-local dT=bI and'1'or(C and not aA)and'2'or'0'
-if not bq then
-if dS then
-if d then by(d)end
-if l then bA(l,d)end
-ca()
+local dU=de or aL or(P==114 and not aI and r)
+or(br and not aI and(bP or#bb>0))
+local dV=bP and'1'or(r and not aI)and'2'or'0'
+if not bw then
+if dU then
+if e then bE(e)end
+if l then bH(l,e)end
+ch()
 end
-return'g'..aM..E('>I7',e)..dT..aW
+return'g'..aT..H('>I7',c)..dV..bd
 end
-local function eR()
-for c,k in ipairs(B)do
-local a,L,D=cv[k.stream],k.max-u+1,k.window
-if L<1 then
-if e>=aS then return c end
-elseif e<aS and cg(k,e)==e then
-local w=ag(a,e-D-1)
-if w+L<=a.n then
-local U=W(a,w+1)
-if U+D==e and W(a,w+L)-U<D then return c end
+local function eT()
+for d,n in ipairs(G)do
+local a,N,w=cA[n.az],n.aA-q+1,n.w
+if N<1 then
+if c>=aZ then return d end
+elseif c<aZ and cm(n,c)==c then
+local s=an(a,c-w-1)
+if s+N<=a.u then
+local aa=ae(a,s+1)
+if aa+w==c and ae(a,s+N)-aa<w then return d end
 end
 end
 end
 return 0
 end
-local bi=0
-if av then
-for c=#B,1,-1 do if B[c].refuse and not bv[c]then bi=c end end
-elseif e>(aA and i or br)then
-bi=eR()
+local bo=0
+if aF then
+for d=#G,1,-1 do if G[d].dO and not bB[d]then bo=d end end
+elseif c>(aI and k or bx)then
+bo=eT()
 end
-local V=d and d.fired and d.at<=i
-if V then by(d)end
-local j,cy={},{}
-local function eS(a,k)
-local al=ag(a,i)
-local df,e=al-ag(a,i-k.window),al+1
-while e<=a.n do
-local o=W(a,e)
-if o>=i+k.window then break end
-local A=ag(a,o)
-df=math.max(df,A-ag(a,o-k.window))
-e=A+1
+local ab=e and e.f and e.c<=k
+if ab then bE(e)end
+local m,cD={},{}
+local function eU(a,n)
+local at=an(a,k)
+local dk,c=at-an(a,k-n.w),at+1
+while c<=a.u do
+local t=ae(a,c)
+if t>=k+n.w then break end
+local F=an(a,t)
+dk=math.max(dk,F-an(a,t-n.w))
+c=F+1
 end
-return math.max(0,k.written-df)
+return math.max(0,n.aK-dk)
 end
-for c,k in ipairs(B)do
-local b=aO[k.stream]
-local G,dU=b.fired,b.booked
-local aC,al=ag(G,i-k.window),ag(G,i)
-cy[b]=cy[b]or dz(b)
-j[c]=E('>I4I4I4I4I7I7I1',aP[c],math.max(0,k.written-al+aC),
-eS(cy[b],k),
-dU.n-ag(dU,i-k.window)+G.n-al,dP(cy[b],k,1,i),
-aC<al and W(G,aC+1)+k.window or i,bv[c]and 1 or 0)
+for d,n in ipairs(G)do
+local b=aV[n.az]
+local f,dW=b.f,b.r
+local O,at=an(f,k-n.w),an(f,k)
+cD[b]=cD[b]or dC(b)
+m[d]=H('>I4I4I4I4I7I7I1',aW[d],math.max(0,n.aK-at+O),
+eU(cD[b],n),
+dW.u-an(dW,k-n.w)+f.u-at,dR(cD[b],n,1,k),
+O<at and ae(f,O+1)+n.w or k,bB[d]and 1 or 0)
 end
-if d and not V then by(d)end
-for c=1,#cx do j[#j+1]='\\255'..cx[c]..'\\254'end
-if l then bA(l,d)end
-local ad=(aA and 1 or 0)+(aA and F.fired and 2 or 0)+(C and 4 or 0)
-+(bI and F and F.fired and 8 or 0)
-if dS then ca()end
-return'r'..aM..E('>I7',e)..dT..E('>I1I2I7',ad,bi,cd)..table.concat(j)
+if e and not ab then bE(e)end
+for d=1,#cC do m[#m+1]='\\255'..cC[d]..'\\254'end
+if l then bH(l,e)end
+local al=(aI and 1 or 0)+(aI and I.f and 2 or 0)+(r and 4 or 0)
++(bP and I and I.f and 8 or 0)
+if dU then ch()end
+return'r'..aT..H('>I7',c)..dV..H('>I1I2I7',al,bo,cj)..table.concat(m)
 end)()`
