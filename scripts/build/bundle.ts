@@ -27,6 +27,9 @@ export function bundle(root: string, folder: string, declared: string, outDir: s
     '--target=node20',
     '--packages=external',
     '--log-level=warning',
+    // Both for bundles: a shorter word, and no field named before its constructor fills it.
+    '--define:Number.POSITIVE_INFINITY=Infinity',
+    '--tsconfig-raw={"compilerOptions":{"useDefineForClassFields":false}}',
   ]
   runEsbuild(root, [
     ...[...sources, ...common, '--splitting', '--format=esm', `--outbase=${join(folder, 'src')}`],

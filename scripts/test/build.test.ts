@@ -163,22 +163,27 @@ function filesOf(folder: string): string[] {
     .filter((file) => statSync(file).isFile())
 }
 
-/** What a user's bundle may hold of the library, kB (1,000 bytes) minified and gzipped, by what is imported from it. */
+/**
+ * What a user's bundle may hold of the library, kB (1,000 bytes) minified and gzipped, by what is imported from it. Where
+ * a goal is not met, `max` holds what has been reached.
+ */
 const bundleBounds = [
-  { what: 'tokenBucket', imports: 'tokenBucket', max: 3 },
-  { what: 'isQuiet', imports: 'isQuiet', max: 2 },
+  { what: 'memory limiter', imports: 'createLimits, limit, memoryStore', goal: 11, max: 11.7 },
+  { what: 'Redis limiter', imports: 'createLimits, limit, redisStore', goal: 23, max: 26.1 },
+  { what: 'tokenBucket', imports: 'tokenBucket', goal: 3, max: 3 },
+  { what: 'isQuiet', imports: 'isQuiet', goal: 2, max: 2 },
 ]
 
-for (const { what, imports, max } of bundleBounds) {
+for (const { what, imports, goal, max } of bundleBounds) {
   for (const [bundler, bundled] of [
     ['esbuild', bundledByEsbuild],
     ['rollup', bundledByRollup],
   ] as const) {
-    test(`${what} costs a bundle made by ${bundler} at most ${max} kB`, (t) => {
-      const entry = join(alone, `${what}.mjs`)
+    test(`a bundle of the ${what} made by ${bundler} has at most ${max} kB`, (t) => {
+      const entry = join(alone, `${what.replaceAll(' ', '-')}.mjs`)
       writeFileSync(entry, `export { ${imports} } from '@sluice/limits'`)
       const { length } = gzipSync(bundled(entry), { level: 9 })
-      t.diagnostic(`${what} by ${bundler}: ${(length / 1_000).toFixed(2)} kB`)
+      t.diagnostic(`${what} by ${bundler}: ${(length / 1_000).toFixed(2)} kB, the goal is ${goal}`)
       // docs/decisions/0010-small-package.md says where the bytes are.
       assert.ok(length <= max * 1_000, `${length} bytes`)
     })

@@ -2,7 +2,7 @@
  * What a caller may say with a call, and the checks that it makes sense. Everything behind this file works with
  * `Terms`, in which nothing is missing and nothing is wrong.
  */
-import { faultOf, LimitsError } from './errors.ts'
+import { checkText, isWhole, LimitsError } from './errors.ts'
 import { checkForbidden, type ForbiddenInterval, nothingForbidden } from './forbidden.ts'
 import type { Limit } from './limit.ts'
 import { checkNames, type Meant } from './options.ts'
@@ -122,12 +122,12 @@ export function termsOf(kind: Kind, options: AnyOptions | undefined): Terms {
     weight = 1,
     notBefore = 0,
     forbidden = nothingForbidden,
-    horizonMs = Number.POSITIVE_INFINITY,
+    horizonMs = Infinity,
+    priority = 'normal',
+    firm = false,
   } = options
-  const { priority = 'normal', firm = false } = options
-  if (!Number.isInteger(weight) || weight < 1 || weight > windowCountMax) {
+  if (!isWhole(weight, 1, windowCountMax))
     refuse(`weight is a whole number from 1 to ${windowCountMax}, not ${String(weight)}`)
-  }
   if (typeof notBefore !== 'number' || !(notBefore <= instantMax))
     refuse(`notBefore is an instant in epoch milliseconds, not ${String(notBefore)}`)
   if (typeof horizonMs !== 'number' || !(horizonMs >= 0))
@@ -146,8 +146,8 @@ const blockMsMax = 100 * 366 * 86_400_000
 
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function checkBlock(ms: number): number {
-  if (Number.isInteger(ms) && ms >= 1 && ms <= blockMsMax) return ms
-  refuse(`a block lasts a whole number of milliseconds, from 1 to 100 years, not ${String(ms)}`)
+  if (isWhole(ms, 1, blockMsMax)) return ms
+  refuse(`a block lasts 1 ms to 100 years, a whole number of milliseconds, not ${String(ms)}`)
 }
 
 /**
@@ -159,12 +159,11 @@ export function checkOptions<O extends object>(options: O, ...known: readonly (k
   return checkNames(options, known)
 }
 
-type Key = 'subject' | 'id' | 'account' | 'key' | 'userId' | 'channel' | 'category'
+type Key = 'subject' | 'one of streams' | 'id' | 'account' | 'key' | 'userId' | 'channel' | 'category'
 
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function checkKey(what: Key, key: string): void {
-  if (typeof key === 'string' && key.length > 0 && key.length <= keyMax && key.isWellFormed()) return
-  refuse(`${what} is a text of 1 to ${keyMax} characters; this ${faultOf(key)}`)
+  checkText('INVALID_ARGUMENT', what, key, keyMax)
 }
 
 /** A list as it is, for those who call without types. @throws LimitsError `INVALID_ARGUMENT` */
@@ -178,20 +177,14 @@ export function checkList<T extends object>(what: string, list: readonly T[]): r
 export function checkEntries(entries: readonly RestoredEntry[]): readonly RestoredEntry[] {
   for (const { id, at, fired, streams, weight = 1 } of checkList('entries', entries)) {
     checkKey('id', id)
-    if (!Number.isSafeInteger(at) || at < 0)
-      refuse(`entry '${id}' is at ${String(at)}: whole epoch milliseconds are needed`)
+    if (!isWhole(at, 0)) refuse(`entry '${id}' is at ${String(at)}: whole epoch milliseconds are needed`)
     if (typeof fired !== 'boolean') refuse(`entry '${id}': fired is true or false`)
-    if (!Array.isArray(streams) || !streams.every(isName)) {
-      refuse(`entry '${id}': streams is a list of names`)
-    }
-    if (!Number.isInteger(weight) || weight < 1 || weight > windowCountMax)
-      refuse(`entry '${id}': weight is a whole number, 1 or more`)
+    if (!Array.isArray(streams)) refuse(`entry '${id}': streams is a list of names`)
+    for (const stream of streams) checkKey('one of streams', stream)
+    if (!isWhole(weight, 1, windowCountMax))
+      refuse(`entry '${id}': weight is a whole number from 1 to ${windowCountMax}, not ${String(weight)}`)
   }
   return entries
-}
-
-function isName(stream: unknown): boolean {
-  return typeof stream === 'string' && stream !== '' && stream.isWellFormed()
 }
 
 function refuse(reason: string): never {

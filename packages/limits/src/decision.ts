@@ -159,34 +159,7 @@ export const Outcome = /* @__PURE__ */ inspectable(
     }
 
     toJSON(): Decision {
-      const {
-        allowed,
-        held,
-        fired,
-        moved,
-        at,
-        retryAfterMs,
-        limit,
-        blockedUntil,
-        firstAt,
-        refusedBy,
-        evicted,
-        rules,
-      } = this
-      return {
-        allowed,
-        held,
-        fired,
-        moved,
-        at,
-        retryAfterMs,
-        limit,
-        blockedUntil,
-        firstAt,
-        refusedBy,
-        evicted,
-        rules,
-      }
+      return { ...this, rules: this.rules }
     }
   },
 )
@@ -200,9 +173,8 @@ function inspectable<Args extends unknown[]>(
 ): new (
   ...args: Args
 ) => Decision {
-  Object.defineProperty(shown.prototype, Symbol.for('nodejs.util.inspect.custom'), {
-    value: shown.prototype.toJSON,
-  })
+  const { prototype } = shown
+  Object.assign(prototype, { [Symbol.for('nodejs.util.inspect.custom')]: prototype.toJSON })
   return shown
 }
 

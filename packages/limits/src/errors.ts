@@ -26,10 +26,9 @@ export function isUnavailable(error: unknown): error is LimitsError {
   return error instanceof LimitsError && unavailable.includes(error.code)
 }
 
-/** What is wrong with a text, as the end of a message. Half a character (a lone surrogate) has no bytes of its own. */
-export function faultOf(text: unknown): string {
-  if (typeof text !== 'string') return `is ${String(text)}`
-  return text.isWellFormed() ? `is ${text.length} characters long` : 'holds half of a character'
+/** Whether it is a whole number within these bounds, both included. */
+export function isWhole(value: unknown, min: number, max = Number.MAX_SAFE_INTEGER): value is number {
+  return Number.isInteger(value) && (value as number) >= min && (value as number) <= max
 }
 
 /** Every error that the limiter raises on purpose. Branch on `code`; the message is for people. */
@@ -41,4 +40,16 @@ export class LimitsError extends Error {
     this.name = 'LimitsError'
     this.code = code
   }
+}
+
+/** Half a character (a lone surrogate) has no bytes of its own. @throws LimitsError where it is no text of 1 to `max` characters */
+export function checkText(code: LimitsErrorCode, what: string, text: unknown, max: number): void {
+  if (typeof text === 'string' && text !== '' && text.length <= max && text.isWellFormed()) return
+  const fault =
+    typeof text !== 'string'
+      ? `is ${String(text)}`
+      : text.isWellFormed()
+        ? `is ${text.length} characters long`
+        : 'holds half of a character'
+  throw new LimitsError(code, `${what} is a text of 1 to ${max} characters; this ${fault}`)
 }

@@ -3,7 +3,8 @@
  * the same stream share one list, so `marketing` per day and `marketing` per author each count what they should and
  * nothing is stored twice. A limit is data: frozen, serialisable, made once and used in every call.
  */
-import { faultOf, LimitsError } from './errors.ts'
+import { checkText, LimitsError } from './errors.ts'
+import { checkNames } from './options.ts'
 import { checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
 
 /** What a reservation does over the limit: wait, be refused as a whole, or go all the same and count. */
@@ -50,7 +51,8 @@ export interface Limit {
 }
 
 const textMax = 512
-const known = new Set(['stream', 'minGap', 'over', 'countRefused'])
+const known = ['stream', 'minGap', 'over', 'countRefused']
+const invalid = 'INVALID_LIMIT'
 
 /**
  * A limit over one or several rolling windows, all of which must admit.
@@ -61,39 +63,26 @@ const known = new Set(['stream', 'minGap', 'over', 'countRefused'])
  * @throws LimitsError `INVALID_LIMIT`, `INVALID_WINDOW` or `INVALID_DURATION`, with the reason
  */
 export function limit(name: string, windows: string | readonly string[], options: LimitOptions = {}): Limit {
-  checkText('name', name)
+  checkText(invalid, 'the name of a limit', name, textMax)
   const label = `limit '${name}'`
-  if (typeof options !== 'object' || options === null)
-    throw new LimitsError('INVALID_LIMIT', `${label}: its options are no object`)
-  for (const key of Object.keys(options)) {
-    if (!known.has(key)) {
-      throw new LimitsError(
-        'INVALID_LIMIT',
-        `${label} has an unknown option '${key}'; there are ${[...known].join(', ')}`,
-      )
-    }
-  }
+  inLimit(label, () => checkNames(options, known, undefined, invalid))
   const { stream = name, minGap, over = 'delay', countRefused = false } = options
-  checkText('stream', stream)
+  checkText(invalid, 'the stream of a limit', stream, textMax)
   if (!overs.includes(over))
-    throw new LimitsError(
-      'INVALID_LIMIT',
-      `${label}: over is 'delay', 'refuse' or 'count', not ${String(over)}`,
-    )
+    throw new LimitsError(invalid, `${label}: over is 'delay', 'refuse' or 'count', not ${String(over)}`)
   if (typeof countRefused !== 'boolean')
-    throw new LimitsError('INVALID_LIMIT', `${label}: countRefused is true or false`)
+    throw new LimitsError(invalid, `${label}: countRefused is true or false`)
   const all = inLimit(label, () => {
     const written = parseWindows(windows)
     return minGap === undefined ? written : withGap(written, gapWindow(minGap))
   })
-  if (all.length === 0)
-    throw new LimitsError('INVALID_LIMIT', `${label} has no window and no minGap, so it would limit nothing`)
+  if (all.length === 0) throw new LimitsError(invalid, `${label} has no window and no minGap`)
   return Object.freeze({ name, stream, windows: Object.freeze(all), over, countRefused })
 }
 
 /** The same limit over another stream: the way to count per author, per device, per address. */
 export function onStream(limit: Limit, stream: string): Limit {
-  checkText('stream', stream)
+  checkText(invalid, 'the stream of a limit', stream, textMax)
   return Object.freeze({ ...limit, stream })
 }
 
@@ -119,12 +108,4 @@ function inLimit<T>(label: string, read: () => T): T {
     if (error instanceof LimitsError) throw new LimitsError(error.code, `${label}: ${error.message}`)
     throw error
   }
-}
-
-function checkText(what: 'name' | 'stream', text: string): void {
-  if (typeof text === 'string' && text.length > 0 && text.length <= textMax && text.isWellFormed()) return
-  throw new LimitsError(
-    'INVALID_LIMIT',
-    `the ${what} of a limit is a text of 1 to ${textMax} characters; this ${faultOf(text)}`,
-  )
 }

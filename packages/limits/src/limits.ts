@@ -26,7 +26,15 @@ import type { Decision } from './decision.ts'
 import { LimitsError } from './errors.ts'
 import type { Limit } from './limit.ts'
 import { createPlanner, type Plan } from './plan.ts'
-import type { Kind, Question, RestoredEntry, Store, SyncStore } from './store.ts'
+import {
+  type BlockChange,
+  type Kind,
+  kinds,
+  type RestoredEntry,
+  type Store,
+  type SyncStore,
+  type Terms,
+} from './store.ts'
 import { type MemoryStore, memoryStore } from './stores/memory.ts'
 
 export interface LimitsOptions<S extends Store = Store> {
@@ -125,8 +133,6 @@ export interface MemoryLimits extends Limits {
   readonly sync: SyncLimits
 }
 
-type PlanOf = (limits: readonly Limit[]) => Plan
-
 /** Limits over state in this process; `sync` is the door without promises. */
 export function createLimits(options?: LimitsOptions<MemoryStore>): MemoryLimits
 /** Limits over a store. @throws LimitsError `INVALID_ARGUMENT` for options that make no sense */
@@ -137,115 +143,101 @@ export function createLimits(options: LimitsOptions = {}): Limits {
   if (typeof store?.decide !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'store is what memoryStore() or redisStore(client) gives')
   const planOf = createPlanner(marginMs)
-  const limits = overStore(store, planOf)
-  return store.sync === undefined ? limits : inProcess(limits, store.sync, planOf)
+  const { sync } = store
+  const many = async (kind: Kind, calls: readonly (Call & AnyOptions)[]): Promise<readonly Decision[]> =>
+    store.decide(
+      checkList('calls', calls).map(({ subject, rules, id, ...options }) => {
+        checkCall(kind, subject, id)
+        return { kind, subject, plan: planOf(rules), id, terms: termsOf(kind, options) }
+      }),
+    )
+  const door = doorOf(sync ?? oneByOne(store), planOf, sync === undefined ? later : atOnce)
+  const limits: Limits = {
+    ...rejecting(door),
+    takeMany: (calls) => many('take', calls),
+    reserveMany: (calls) => many('reserve', calls),
+    previewMany: (calls) => many('preview', calls),
+    fireMany: (calls) => many('fire', calls),
+    cancelMany: async (places) => {
+      for (const { subject, id } of checkList('places', places)) checkCall('fire', subject, id)
+      return store.cancel(places)
+    },
+  }
+  return sync === undefined ? limits : ({ ...limits, sync: door } as MemoryLimits)
 }
 
-/** Methods are async, so that what is refused here rejects and does not throw. */
-function overStore(store: Store, planOf: PlanOf): Limits {
-  const question = (kind: Kind, { subject, rules, id, ...options }: Call & AnyOptions): Question => {
-    checkCall(kind, subject, id)
-    return { kind, subject, plan: planOf(rules), id, terms: termsOf(kind, options) }
-  }
-  const ask = async (kind: Kind, call: Call & AnyOptions): Promise<Decision> =>
-    (await store.decide([question(kind, call)]))[0]!
-  const askMany = async (kind: Kind, calls: readonly (Call & AnyOptions)[]): Promise<readonly Decision[]> =>
-    store.decide(checkList('calls', calls).map((call) => question(kind, call)))
-  const place = <P extends { readonly subject: string; readonly id: string }>(at: P): P => {
-    checkKey('subject', at.subject)
-    checkKey('id', at.id)
-    return at
-  }
-  const forget = async (subject: string): Promise<void> => {
-    checkKey('subject', subject)
-    await store.forget([subject])
-  }
+type PlanOf = (limits: readonly Limit[]) => Plan
+/** Goes on with an answer. */
+type Then = <T, R>(answer: T, read: (answer: T) => R) => R
+
+const atOnce: Then = (answer, read) => read(answer)
+const later = (async (answer, read) => read(await answer)) as Then
+
+/**
+ * A store that takes many, asked for one. It is typed as one in this process, so that both have one door, and answers
+ * with promises; so `then` of that door is `later`.
+ */
+function oneByOne(store: Store): SyncStore {
+  const first = async <T>(answers: Promise<readonly T[]>): Promise<T> => (await answers)[0]!
+  const decide = kinds.map((kind) => [
+    kind,
+    (plan: Plan, subject: string, id: string | undefined, terms: Terms) => {
+      checkKey('subject', subject)
+      return first(store.decide([{ kind, subject, plan, id, terms }]))
+    },
+  ])
   return {
-    take: (subject, rules, options) => ask('take', { ...options, subject, rules }),
-    check: (subject, rules, options) => ask('check', { ...options, subject, rules }),
-    reserve: (subject, rules, options) => ask('reserve', { ...options, subject, rules }),
-    preview: (subject, rules, options) => ask('preview', { ...options, subject, rules }),
-    fire: (subject, id, rules, options) => ask('fire', { ...options, subject, id, rules }),
-    force: (subject, id, rules, options) => ask('force', { ...options, subject, id, rules }),
-    takeMany: (calls) => askMany('take', calls),
-    reserveMany: (calls) => askMany('reserve', calls),
-    previewMany: (calls) => askMany('preview', calls),
-    fireMany: (calls) => askMany('fire', calls),
-    cancel: async (subject, id) => (await store.cancel([place({ subject, id })]))[0]!,
-    cancelMany: async (places) => store.cancel(checkList('places', places).map(place)),
-    async restore(subject, entries) {
-      checkKey('subject', subject)
-      await store.restore([{ subject, entries: checkEntries(entries) }])
-    },
-    remaining: async (subject, rules) => remainingOf(await ask('check', { subject, rules }), rules),
-    async block(subject, ms) {
-      checkKey('subject', subject)
-      return (await store.block([{ subject, ms: checkBlock(ms) }]))[0]!.until
-    },
-    async unblock(subject) {
-      checkKey('subject', subject)
-      return (await store.block([{ subject, ms: 0 }]))[0]!.stood
-    },
-    reset: forget,
-    forget,
-    async has(subject) {
-      checkKey('subject', subject)
-      return (await store.has([subject]))[0]!
-    },
-  }
+    ...Object.fromEntries(decide),
+    cancel: (subject: string, id: string) => first(store.cancel([{ subject, id }])),
+    restore: (subject: string, entries: readonly RestoredEntry[]) => store.restore([{ subject, entries }]),
+    block: (subject: string, ms: number) => first(store.block([{ subject, ms }])),
+    forget: (subject: string) => store.forget([subject]),
+    has: (subject: string) => first(store.has([subject])),
+  } as unknown as SyncStore
 }
 
-/** Adds the synchronous door, and leads single calls through it: a promise costs less than an array of questions. */
-function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimits {
+function doorOf(store: SyncStore, planOf: PlanOf, then: Then): SyncLimits {
   const ask = (
     kind: Kind,
     subject: string,
     id: string | undefined,
     rules: readonly Limit[],
-    options: AnyOptions | undefined,
+    options?: AnyOptions,
   ): Decision => {
     checkCall(kind, subject, id)
     return store[kind](planOf(rules), subject, id, termsOf(kind, options))
   }
-  const forget = (subject: string): void => {
+  const block = (subject: string, ms: number): BlockChange => {
     checkKey('subject', subject)
-    store.forget(subject)
+    return store.block(subject, ms)
   }
-  const sync: SyncLimits = {
+  const forget = (subject: string): ReturnType<SyncStore['forget']> => {
+    checkKey('subject', subject)
+    return store.forget(subject)
+  }
+  return {
     take(subject, rules, options) {
       const id = options?.id
       if (id !== undefined) checkKey('id', id)
       return store.take(planOf(rules), subject, id, termsOf('take', options))
     },
-    reserve(subject, rules, options) {
-      checkCall('reserve', subject, options?.id)
-      return store.reserve(planOf(rules), subject, options.id, termsOf('reserve', options))
-    },
-    fire(subject, id, rules, options) {
-      checkCall('fire', subject, id)
-      return store.fire(planOf(rules), subject, id, termsOf('fire', options))
-    },
     check: (subject, rules, options) => ask('check', subject, undefined, rules, options),
+    reserve: (subject, rules, options) => ask('reserve', subject, options?.id, rules, options),
     preview: (subject, rules, options) => ask('preview', subject, options?.id, rules, options),
+    fire: (subject, id, rules, options) => ask('fire', subject, id, rules, options),
     force: (subject, id, rules, options) => ask('force', subject, id, rules, options),
     cancel(subject, id) {
-      checkKey('subject', subject)
-      checkKey('id', id)
+      checkCall('fire', subject, id)
       return store.cancel(subject, id)
     },
     restore(subject, entries) {
       checkKey('subject', subject)
-      store.restore(subject, checkEntries(entries))
+      return store.restore(subject, checkEntries(entries))
     },
-    remaining: (subject, rules) => remainingOf(ask('check', subject, undefined, rules, undefined), rules),
-    block(subject, ms) {
-      checkKey('subject', subject)
-      return store.block(subject, checkBlock(ms)).until
-    },
-    unblock(subject) {
-      checkKey('subject', subject)
-      return store.block(subject, 0).stood
-    },
+    remaining: (subject, rules) =>
+      then(ask('check', subject, undefined, rules), (decision) => remainingOf(decision, rules)),
+    block: (subject, ms) => then(block(subject, checkBlock(ms)), ({ until }) => until),
+    unblock: (subject) => then(block(subject, 0), ({ stood }) => stood),
     reset: forget,
     forget,
     has(subject) {
@@ -253,24 +245,26 @@ function inProcess(limits: Limits, store: SyncStore, planOf: PlanOf): MemoryLimi
       return store.has(subject)
     },
   }
+}
+
+/** The same with promises: what is refused here rejects and does not throw. */
+function rejecting(door: SyncLimits): Omit<Limits, `${string}Many`> {
+  const methods = Object.entries(door) as [string, (...args: unknown[]) => unknown][]
+  const { take } = door
   return {
-    ...limits,
-    take: async (subject, rules, options) => sync.take(subject, rules, options),
-    check: async (subject, rules, options) => sync.check(subject, rules, options),
-    reserve: async (subject, rules, options) => sync.reserve(subject, rules, options),
-    preview: async (subject, rules, options) => sync.preview(subject, rules, options),
-    fire: async (subject, id, rules, options) => sync.fire(subject, id, rules, options),
-    force: async (subject, id, rules, options) => sync.force(subject, id, rules, options),
-    sync,
-  }
+    ...Object.fromEntries(methods.map(([name, ask]) => [name, async (...args: unknown[]) => ask(...args)])),
+    // A call without a list of arguments, because it is the one that is made millions of times.
+    take: async (subject, rules, options) => take(subject, rules, options),
+  } as Limits
 }
 
 /** What limits that only count have left says nothing about who may go. */
 function remainingOf(decision: Decision, rules: readonly Limit[]): number {
   if (!decision.allowed) return 0
-  const counting = new Set(rules.filter(({ over }) => over === 'count').map(({ name }) => name))
-  const left = decision.rules.filter(({ limit }) => !counting.has(limit)).map(({ available }) => available)
-  return Math.min(Number.POSITIVE_INFINITY, ...left)
+  const left = decision.rules.filter(({ limit }) =>
+    rules.some(({ name, over }) => name === limit && over !== 'count'),
+  )
+  return Math.min(Infinity, ...left.map(({ available }) => available))
 }
 
 function checkCall(kind: Kind, subject: string, id: string | undefined): void {

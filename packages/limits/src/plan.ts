@@ -3,9 +3,10 @@
  * added. Limits are written once and asked millions of times, so a plan is compiled at the first call with an
  * array of limits and found again by that array's identity. A plan is plain data: it can be sent to a script.
  */
-import { LimitsError } from './errors.ts'
+import { isWhole, LimitsError } from './errors.ts'
 import { type Limit, overs } from './limit.ts'
 import type { Rule } from './rolling-window.ts'
+import { dropOldest } from './time-zone.ts'
 import { checkWindow, shortWindowMsMax } from './window.ts'
 
 export interface PlanRule extends Rule {
@@ -97,19 +98,13 @@ function checkLimit(limits: readonly Limit[], index: number): void {
     typeof limit.stream !== 'string' ||
     !limit.stream.isWellFormed()
   ) {
-    throw new LimitsError(
-      'INVALID_RULES',
-      `rules[${index}] is not a limit: make it with limit(name, windows)`,
-    )
+    throw new LimitsError('INVALID_RULES', `rules[${index}] is no limit made by limit()`)
   }
   if (!overs.includes(limit.over))
     throw new LimitsError('INVALID_RULES', `rules[${index}].over is 'delay', 'refuse' or 'count'`)
   for (let other = 0; other < index; other += 1) {
     if (limits[other]!.name === limit.name) {
-      throw new LimitsError(
-        'INVALID_RULES',
-        `two limits of one call are named '${limit.name}': decisions could not tell them apart`,
-      )
+      throw new LimitsError('INVALID_RULES', `two limits of one call are named '${limit.name}'`)
     }
   }
 }
@@ -122,30 +117,28 @@ const recentMax = 16
  * each time (below 1 µs for six rules) but leaves nothing behind.
  */
 export function createPlanner(marginMs: number): (limits: readonly Limit[]) => Plan {
-  if (!Number.isInteger(marginMs) || marginMs < 0 || marginMs > shortWindowMsMax) {
+  if (!isWhole(marginMs, 0, shortWindowMsMax)) {
     throw new LimitsError(
       'INVALID_ARGUMENT',
       `marginMs is a whole number of milliseconds from 0 to 31 days, not ${marginMs}`,
     )
   }
   const kept = new WeakMap<readonly Limit[], Plan>()
-  const recent: { limits: readonly Limit[]; plan: Plan }[] = []
-  let turn = 0
+  const recent = new Map<readonly Limit[], Plan>()
   let lastLimits: readonly Limit[] | undefined
   let lastPlan: Plan | undefined
 
   function find(limits: readonly Limit[]): Plan {
-    const plan = kept.get(limits)
-    if (plan !== undefined && isCurrent(plan, limits)) return plan
-    const seen = recent.find((entry) => entry.limits === limits)
-    if (seen !== undefined && isCurrent(seen.plan, limits)) {
-      seen.plan.recurs = true
-      kept.set(limits, seen.plan)
-      return seen.plan
+    const known = recent.get(limits) ?? kept.get(limits)
+    if (known !== undefined && isCurrent(known, limits)) {
+      known.recurs = true
+      recent.delete(limits)
+      kept.set(limits, known)
+      return known
     }
     const compiled = compile(limits, marginMs)
-    recent[turn] = { limits, plan: compiled }
-    turn = (turn + 1) % recentMax
+    dropOldest(recent, recentMax)
+    recent.set(limits, compiled)
     return compiled
   }
 

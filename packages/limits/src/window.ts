@@ -3,7 +3,7 @@
  * a rolling duration: no half-open interval of that length may hold more than the count. A day is 24 hours and a
  * month 30 days, because windows roll and know no calendar.
  */
-import { LimitsError } from './errors.ts'
+import { isWhole, LimitsError } from './errors.ts'
 
 /** At most `max` in every rolling `windowMs`. */
 export interface Window {
@@ -56,8 +56,8 @@ const durationPattern = /^\s*(\d{1,15})\s*([a-z]+)\s*$/
 const windowPattern = /^\s*(\d{1,15})\s*\/\s*(\d{0,15})\s*([a-z]+)\s*$/
 const units = /* @__PURE__ */ Object.keys(unitMs).join(' ')
 
-function unitOf(name: string): number | undefined {
-  return Object.hasOwn(unitMs, name) ? unitMs[name as keyof typeof unitMs] : undefined
+function unitOf(name = ''): number {
+  return Object.hasOwn(unitMs, name) ? unitMs[name as keyof typeof unitMs] : Number.NaN
 }
 
 /**
@@ -67,20 +67,13 @@ function unitOf(name: string): number | undefined {
  * @throws LimitsError `INVALID_DURATION`
  */
 export function parseDuration(duration: string | number): number {
-  if (typeof duration === 'number') {
-    if (Number.isSafeInteger(duration) && duration >= 0) return duration
-    throw new LimitsError(
-      'INVALID_DURATION',
-      `a duration is a whole number of milliseconds, 0 or more; this is ${duration}`,
-    )
-  }
-  const match = typeof duration === 'string' ? durationPattern.exec(duration) : null
-  const unit = match === null ? undefined : unitOf(match[2]!)
-  const ms = unit === undefined ? Number.NaN : Number(match![1]) * unit
-  if (Number.isSafeInteger(ms)) return ms
+  if (isWhole(duration, 0)) return duration
+  const [, count, unit] = (typeof duration === 'string' && durationPattern.exec(duration)) || []
+  const ms = Number(count) * unitOf(unit)
+  if (isWhole(ms, 0)) return ms
   throw new LimitsError(
     'INVALID_DURATION',
-    `${shown(duration)} is not a duration: write a whole number and one of ${units}, such as 300ms, 60min or 7d`,
+    `${shown(duration)} is not a duration such as 300ms, 60min or 7d: a whole number of ${units}`,
   )
 }
 
@@ -90,20 +83,15 @@ export function parseDuration(duration: string | number): number {
  * @throws LimitsError `INVALID_WINDOW`
  */
 export function parseWindow(text: string): Window {
-  const match = typeof text === 'string' ? windowPattern.exec(text) : null
-  const name = match?.[3] ?? ''
-  const unit = unitOf(Object.hasOwn(otherNames, name) ? otherNames[name]! : name)
-  if (match === null || unit === undefined) {
+  const [, max, count, name = ''] = (typeof text === 'string' && windowPattern.exec(text)) || []
+  const windowMs = Number(count || 1) * unitOf(Object.hasOwn(otherNames, name) ? otherNames[name] : name)
+  if (Number.isNaN(windowMs)) {
     throw new LimitsError(
       'INVALID_WINDOW',
       `${shown(text)} is not a window such as 2/day or 100/30min: a whole count, a slash, a duration in ${units}`,
     )
   }
-  const window = {
-    max: Number(match[1]),
-    windowMs: (match[2] === '' ? 1 : Number(match[2])) * unit,
-    text: text.replaceAll(/\s+/g, ''),
-  }
+  const window = { max: Number(max), windowMs, text: text.replaceAll(/\s+/g, '') }
   checkWindow(window)
   return Object.freeze(window)
 }
@@ -114,30 +102,20 @@ export function parseWindow(text: string): Window {
  * @throws LimitsError `INVALID_WINDOW`
  */
 export function parseWindows(windows: string | readonly string[]): readonly Window[] {
-  const texts = typeof windows === 'string' ? [windows] : windows
-  if (!Array.isArray(texts)) {
-    throw new LimitsError(
-      'INVALID_WINDOW',
-      `windows are a text such as '2/day, 5/week' or a list of them; this is ${shown(windows)}`,
-    )
-  }
-  const parsed = texts
+  const parsed = [windows]
+    .flat()
     .flatMap((text) => (typeof text === 'string' ? text.split(',') : [text]))
     .map(parseWindow)
-  checkLengths(parsed)
+  // The wider of two windows of one length would never decide, and both would go by nearly one name.
+  for (const [index, { windowMs, text }] of parsed.entries()) {
+    const twin = parsed.slice(0, index).find((other) => other.windowMs === windowMs)
+    if (twin !== undefined)
+      throw new LimitsError(
+        'INVALID_WINDOW',
+        `'${twin.text}' and '${text}' are equally long: keep the tighter`,
+      )
+  }
   return Object.freeze(parsed)
-}
-
-/** Refuses two windows of one length: the wider would never decide, and both would go by nearly one name. */
-function checkLengths(windows: readonly Window[]): void {
-  const lengths = windows.map(({ windowMs }) => windowMs)
-  const second = windows.find(({ windowMs }, index) => lengths.indexOf(windowMs) < index)
-  if (second === undefined) return
-  const first = windows[lengths.indexOf(second.windowMs)]!
-  throw new LimitsError(
-    'INVALID_WINDOW',
-    `${shown(first.text)} and ${shown(second.text)} are equally long, so only the tighter would decide: keep that one`,
-  )
 }
 
 /** Refuses counts and durations that cannot be kept. */

@@ -109,19 +109,26 @@ export class Lane {
     const free = freeAt(this.all(), max, windowMs, weight, isWithin ? full.to : from)
     if (isWithin) full.to = free
     else if (free > from && free < Number.POSITIVE_INFINITY)
-      this.#learnFull({ max, windowMs, weight, from, to: free }, full)
+      this.#learnFull(max, windowMs, weight, full, from, free)
     return free
   }
 
-  #learnFull(found: Full, known: Full | undefined): void {
+  #learnFull(
+    max: number,
+    windowMs: number,
+    weight: number,
+    known: Full | undefined,
+    from: number,
+    to: number,
+  ): void {
     if (known !== undefined) {
-      known.from = found.from
-      known.to = found.to
+      known.from = from
+      known.to = to
       return
     }
     this.#ahead ??= new Ahead()
     if (this.#ahead.fulls.length >= fullsMax) this.#ahead.fulls = []
-    this.#ahead.fulls.push(found)
+    this.#ahead.fulls.push({ max, windowMs, weight, from, to })
   }
 
   /** Learns from a rule how much must be kept. */
@@ -140,37 +147,25 @@ export class Lane {
 
   insertFired(at: number, weight: number, now: number): void {
     const runs = weight > unitsMax ? this.#inRuns() : this.#ahead?.runs
-    if (runs !== undefined) {
-      insert(runs, at, weight)
-      const { merged } = this.#ahead!
-      if (merged !== undefined) insert(merged, at, weight)
-      if (runs.length > 2 * this.retained) this.#trim(now)
-      return
+    if (runs === undefined) {
+      const { fired } = this
+      if (fired.length === 0 || fired[fired.length - 1]! <= at) {
+        this.append(at, weight, now)
+        return
+      }
+      this.fired = [...fired]
     }
-    const { fired } = this
-    if (fired.length === 0 || fired[fired.length - 1]! <= at) {
-      this.append(at, weight, now)
-      return
-    }
-    this.fired = [...fired]
-    insert(this.fired, at, weight)
+    insert(runs ?? this.fired, at, weight)
     const merged = this.#ahead?.merged
     if (merged !== undefined) insert(merged, at, weight)
-    if (fired.length > 2 * this.retained) this.#trim(now)
+    if (this.counted.length > 2 * this.retained) this.#trim(now)
   }
 
   removeFired(at: number, weight: number): void {
     const runs = this.#ahead?.runs
-    if (runs !== undefined) {
-      this.#loosen(at, runs.remove(at, weight))
-      this.#tidy()
-      return
-    }
-    const left = [...this.fired]
-    const count = remove(left, at, weight)
-    if (count === 0) return
-    this.fired = left
-    this.#loosen(at, count)
+    if (runs === undefined) this.fired = [...this.fired]
+    this.#loosen(at, remove(runs ?? this.fired, at, weight))
+    this.#tidy()
   }
 
   insertBooked(at: number, weight: number): void {

@@ -5,7 +5,7 @@
  */
 import { checkKey, checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
-import { LimitsError } from '../errors.ts'
+import { isWhole, LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'
 import { steadyClock } from '../steady-clock.ts'
 import type { BlockChange, Question, RestoredEntry, Store, SyncStore, Terms } from '../store.ts'
@@ -45,7 +45,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { now, retentionMs = 0 } = checkOptions(options, 'now', 'retentionMs')
   if (now !== undefined && typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
-  if (!Number.isInteger(retentionMs) || retentionMs < 0) {
+  if (!isWhole(retentionMs, 0)) {
     throw new LimitsError(
       'INVALID_ARGUMENT',
       `retentionMs is a whole number of milliseconds, 0 or more, not ${retentionMs}`,

@@ -42,16 +42,6 @@ export function laneStanding(rules: readonly PlanRule[], lane: Lane, weight: num
   return 'admits'
 }
 
-/** The earliest instant that all rules admit, where the standing is known. */
-export function instantOf(plan: Plan, seated: Seated, weight: number, now: number): number {
-  let at = now
-  for (const rule of plan.rules) {
-    const { fired } = seated.lane ?? seated.seats[rule.stream]!
-    at = Math.max(at, ruleInstant(rule, fired, weight, now))
-  }
-  return at
-}
-
 function ruleInstant({ max, windowMs }: PlanRule, fired: Log, weight: number, now: number): number {
   const places = max - weight + 1
   if (places < 1) return Infinity
@@ -63,19 +53,22 @@ export function admitted(now: number, fired: boolean, plan: Plan, weight: number
   return outcome(true, fired, now, undefined, nobody, plan, weight, seated, now)
 }
 
-/** The decision on what only asked, or was refused, and is not inserted. */
-export function answered(at: number, plan: Plan, weight: number, seated: Seated, now: number): Decision {
-  if (at <= now) return outcome(false, false, at, undefined, nobody, plan, weight, seated, now)
+/** The decision on what only asked, or was refused, and is not inserted; where the standing is known. */
+export function answered(plan: Plan, weight: number, seated: Seated, now: number): Decision {
+  let at = now
   let deciding: string | undefined
-  const refusing: string[] = []
+  let refusing: string[] | undefined
   for (const rule of plan.rules) {
     const { fired } = seated.lane ?? seated.seats[rule.stream]!
     const free = ruleInstant(rule, fired, weight, now)
     if (free <= now) continue
+    refusing ??= []
     if (!refusing.includes(rule.limit)) refusing.push(rule.limit)
-    if (free === at) deciding ??= rule.limit
+    if (free <= at) continue
+    at = free
+    deciding = rule.limit
   }
-  return outcome(false, false, at, deciding, refusing, plan, weight, seated, now)
+  return outcome(false, false, at, deciding, refusing ?? nobody, plan, weight, seated, now)
 }
 
 function outcome(

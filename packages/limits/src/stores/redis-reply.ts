@@ -27,7 +27,7 @@ export function readDecision(question: Question, reply: Bytes): Decision {
   if (reply[0] === laneSign) return admittedDecision(question, reply)
   const now = int(reply, 1, 6)
   const at = int(reply, 7, 7)
-  if (reply[0] === 0x71) return answeredDecision(question, reply, now, at)
+  if (reply[0] === 0x71) return answeredDecision(question, reply, now)
   if (reply[0] === 0x72) return longDecision(question, reply, now, at)
   return generalDecision(question, reply, now, at, reply[stateStart - 1]! - 0x30)
 }
@@ -49,11 +49,10 @@ function admittedDecision({ plan, terms }: Question, reply: Bytes): Decision {
 
 const noSeats: readonly Lane[] = []
 
-function answeredDecision({ plan, terms }: Question, reply: Bytes, now: number, at: number): Decision {
+function answeredDecision({ plan, terms }: Question, reply: Bytes, now: number): Decision {
   const lane = new Lane(unnamed)
   if (reply.length > stateStart) lane.fired = log(reply, namesEnd(reply, stateStart), reply.length)
-  const instant = at >= never ? Number.POSITIVE_INFINITY : at
-  return answered(instant, plan, terms.weight, { lane, seats: noSeats }, now)
+  return answered(plan, terms.weight, { lane, seats: noSeats }, now)
 }
 
 function generalDecision(question: Question, reply: Bytes, now: number, at: number, done: number): Decision {

@@ -21,7 +21,7 @@ import {
 import { Entry } from './entry.ts'
 import { Lane } from './lane.ts'
 import { Lanes } from './lanes.ts'
-import { admitted, answered, instantOf, laneStanding, standingOf } from './quick.ts'
+import { admitted, answered, laneStanding, standingOf } from './quick.ts'
 import { weigh } from './weigh.ts'
 
 /** Ids are looked through for forgotten ones when there are this many, and then each time they have doubled. */
@@ -80,7 +80,7 @@ export class Subject {
     }
     if (standing === 'unknown' || plan.countRefused.length > 0)
       return weigh('take', this, plan, id, terms, now)
-    return answered(instantOf(plan, this, weight, now), plan, weight, this, now)
+    return answered(plan, weight, this, now)
   }
 
   check(plan: Plan, terms: Terms, now: number): Decision {
@@ -88,7 +88,7 @@ export class Subject {
     const { weight } = terms
     const standing = this.#isBlocked(now) ? 'unknown' : standingOf(plan, this, weight, now)
     if (standing === 'unknown') return weigh('check', this, plan, undefined, terms, now)
-    return answered(instantOf(plan, this, weight, now), plan, weight, this, now)
+    return answered(plan, weight, this, now)
   }
 
   reserve(plan: Plan, id: string, terms: Terms, now: number): Decision {

@@ -32,7 +32,11 @@ export function weigh(
   now: number,
 ): Decision {
   const blockedUntil = subject.blockedUntil(now)
-  const terms = blockedUntil === undefined ? asked : closedUntil(asked, blockedUntil)
+  // A block is one more forbidden interval.
+  const terms =
+    blockedUntil === undefined
+      ? asked
+      : { ...asked, forbidden: [...asked.forbidden, { from: 0, to: blockedUntil }] }
   const { lane, lanes } = subject
   const seats = lane === undefined ? subject.seats : plan.streams.map(() => lane)
   const own = id === undefined ? undefined : subject.ids?.get(id)
@@ -75,7 +79,7 @@ export function weigh(
   const booked =
     kind === 'fire'
       ? !countsNow && at < Number.POSITIVE_INFINITY
-      : books && fits(at, start, terms) && refuser === undefined
+      : books && at < Infinity && at - start <= terms.horizonMs && refuser === undefined
   if (kind === 'take' && !countsNow && !repeated && plan.countRefused.length > 0) {
     for (const lane of new Set(plan.countRefused.map((stream) => seats[stream]!)))
       lane.insertFired(now, weight, now)
@@ -86,11 +90,10 @@ export function weigh(
     refuser ?? (at > (repeated ? now : firstAt) ? decidingLimit(plan, logs, weight, at) : undefined)
 
   let entry = own
-  if (countsNow) entry = new Entry(now, weight, true, own?.low ?? false, lanes)
-  else if (kind === 'fire')
-    entry = booked ? new Entry(at, weight, false, own?.low ?? false, lanes) : undefined
-  else if (booked && !repeated && kind === 'reserve')
-    entry = new Entry(at, weight, terms.firm, terms.priority === 'low', lanes)
+  if (countsNow || (booked && !repeated && kind !== 'preview')) {
+    const low = own?.low ?? terms.priority === 'low'
+    entry = new Entry(countsNow ? now : at, weight, countsNow || (books && terms.firm), low, lanes)
+  } else if (kind === 'fire') entry = undefined
 
   const counted = entry?.fired === true && entry.at <= now
   if (entry !== undefined && counted) subject.putBack(entry, now)
@@ -114,15 +117,6 @@ export function weigh(
   )
 }
 
-/** A block is one more forbidden interval. */
-function closedUntil(terms: Terms, to: number): Terms {
-  return { ...terms, forbidden: [...terms.forbidden, { from: 0, to }] }
-}
-
-function fits(at: number, start: number, terms: Terms): boolean {
-  return at < Number.POSITIVE_INFINITY && at - start <= terms.horizonMs
-}
-
 /** At its release an entry is tested against what has gone only: bookings behind it must not block it. */
 function logsOf(seats: readonly Lane[], kind: Kind): readonly AnyLog[] {
   return seats.map((lane) => (kind === 'fire' ? lane.counted : lane.all()))
@@ -130,10 +124,10 @@ function logsOf(seats: readonly Lane[], kind: Kind): readonly AnyLog[] {
 
 /** Finds the same on the logs of `logsOf`. */
 function freeOf(seats: readonly Lane[], kind: Kind, weight: number): Free {
-  if (kind === 'fire') {
-    return ({ stream, max, windowMs }, from) => freeAt(seats[stream]!.counted, max, windowMs, weight, from)
-  }
-  return ({ stream, max, windowMs }, from) => seats[stream]!.freeAt(max, windowMs, weight, from)
+  return ({ stream, max, windowMs }, from) =>
+    kind === 'fire'
+      ? freeAt(seats[stream]!.counted, max, windowMs, weight, from)
+      : seats[stream]!.freeAt(max, windowMs, weight, from)
 }
 
 function rowsOf(
