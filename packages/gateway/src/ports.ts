@@ -229,6 +229,8 @@ export interface Pruned {
 export const pseudonymPrefix = 'erased:'
 
 export interface Store extends Erasing {
+  /** Whether the process before ended without `close`: what follows from its last commits may not have been done. */
+  readonly crashed: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
   commit(change: Change): Promise<CommitResult>
   notification(tenant: string, id: string): Promise<Notification | undefined>

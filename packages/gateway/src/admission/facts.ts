@@ -16,6 +16,8 @@ export interface FactsOptions {
   readonly ledger: Pick<Ledger, 'live'>
   readonly people: People
   readonly clock: Clock
+  /** Whether the process before may have left places free that nobody who waits was given yet. */
+  readonly isUnsettled: () => boolean
 }
 
 interface Entry {
@@ -31,7 +33,7 @@ interface Facts {
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
   /** Those who wait and hold no instant, by id. */
   readonly waitlist: readonly string[]
-  /** Some of those who wait were promised their instants under another policy, or hold none. */
+  /** Some of those who wait were promised their instants under another policy, or by a process that was killed, or hold none. */
   readonly isOutdated: boolean
 }
 
@@ -41,7 +43,7 @@ const nothing: Facts = { entries: [], fingerprints: [], waitlist: [], isOutdated
 const admissionsMax = 5_000
 
 export function createFacts(options: FactsOptions) {
-  const { store, policy, ledger, people, clock } = options
+  const { store, policy, ledger, people, clock, isUnsettled } = options
 
   function entriesOf(admission: Admission, subject: Subject, person: Recipient | null): Entry[] {
     if (admission.undecided === true) return []
@@ -107,7 +109,8 @@ export function createFacts(options: FactsOptions) {
     const isOutdated =
       waitlist.size > 0 ||
       admissions.some(
-        ({ status, policyVersion }) => status === 'scheduled' && policyVersion !== policy.version,
+        ({ status, policyVersion }) =>
+          status === 'scheduled' && (policyVersion !== policy.version || isUnsettled()),
       )
     return { entries, fingerprints, waitlist: [...waitlist], isOutdated }
   }

@@ -56,7 +56,8 @@ export function createGate(options: GateOptions): Admitting {
   const decider = createDecider({ ...options, digests })
   const planner = createDigestPlanner({ ...options, decider })
   const closer = createDigestCloser({ ...options, planner, digests, decider })
-  const movingUp = createMovingUp({ ...options, decider, closer })
+  const review: Redecision['review'] = (waiting) => redecision.review(waiting)
+  const movingUp = createMovingUp({ ...options, decider, closer, review })
   const acceptance = createAcceptance({ ...options, digests, decider, movingUp })
   const { bringBack, ...redecision } = createRedecision({ ...options, decider, acceptance, movingUp })
 

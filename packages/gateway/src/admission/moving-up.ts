@@ -14,17 +14,19 @@ import type { Case, Verdict } from './case.ts'
 import { type Decider, moveTo } from './decider.ts'
 import type { DigestCloser } from './digest-closer.ts'
 import { findOrNobody, type PeopleCache } from './people.ts'
+import type { Redecision } from './redecision.ts'
 
 export interface MovingUpOptions {
   readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume'>
   readonly book: Pick<Book, 'enlist'>
-  readonly store: Pick<Store, 'notification' | 'digest' | 'scan'>
+  readonly store: Pick<Store, 'notification' | 'digest' | 'scan' | 'crashed'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
   readonly people: Pick<PeopleCache, 'find'>
   readonly agenda: Pick<Agenda, 'place' | 'recover'>
   readonly decider: Pick<Decider, 'advance' | 'decide' | 'takeBack'>
   readonly closer: DigestCloser
+  readonly review: Redecision['review']
   readonly clock: Clock
   readonly onTrouble: (what: string, error: unknown) => void
 }
@@ -35,10 +37,13 @@ export interface MovingUp {
   /** One that waits for its expiry: it is tried again whenever a place of its limits becomes free. */
   enlist(notification: Notification, person: Recipient | null): Promise<void>
   /**
-   * In the background: everybody who was promised an instant under another policy, the record through. Whoever is
-   * asked for before has moved up before that.
+   * In the background: everybody who was promised an instant under another policy, the record through. After a kill
+   * everybody, and what their people had asked for is brought to them: a place that became free may not have been given
+   * to anybody. Whoever is asked for before has moved up before that.
    */
   start(): void
+  /** Whether that has come to its end. */
+  isThrough(): boolean
   /** Resolves when nobody moves any more. */
   stop(): Promise<void>
 }
@@ -69,10 +74,12 @@ interface Turn {
 }
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
-  const { state, book, store, policy, ledger, people, agenda, decider, closer, clock, onTrouble } = options
+  const { state, book, store, policy, ledger, people, agenda, decider, closer, review, clock, onTrouble } =
+    options
   /** One for each subject that is being settled. */
   const turns = new Map<string, Turn>()
   let stopped = false
+  let through = false
   let sweeping: Promise<void> | undefined
   let wake: (() => void) | undefined
 
@@ -223,34 +230,45 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     })
   }
 
-  /** All who were promised an instant under another policy. */
+  /** All who were promised an instant under another policy, or by a process that was killed. */
   async function sweep(): Promise<void> {
     let met = new Set<string>()
     for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
       try {
         const page = await store.scan({
-          statuses: ['scheduled', 'digesting'],
-          notPolicy: policy.version,
+          statuses: store.crashed ? ['scheduled', 'digesting', 'queued'] : ['scheduled', 'digesting'],
+          ...(store.crashed ? {} : { notPolicy: policy.version }),
           limit: scanMax,
           ...(cursor === undefined ? {} : { cursor }),
         })
-        const subjects = new Map<string, Subject>()
-        for (const notification of page.items) {
-          if (notification.status === 'scheduled' && !waits(notification)) continue
-          const person = await findOrNobody(people, notification.tenant, notification.to.id)
-          for (const { subject } of policy.rulesFor(notification, person))
-            if (!met.has(subject.key)) subjects.set(subject.key, subject)
-        }
+        const subjects = await subjectsOf(page.items, met)
         await settleAll([...subjects.values()])
         if (met.size + subjects.size > metMax) met = new Set()
         for (const key of subjects.keys()) met.add(key)
         cursor = page.nextCursor
       } catch (error) {
-        onTrouble('let those who wait move up under the new policy', error)
+        onTrouble('let those who wait move up who were there at the start', error)
         await rest(againMs)
       }
       if (cursor !== null && !stopped) await new Promise<void>((next) => clock.soon(next))
     }
+    through = !stopped
+  }
+
+  /** Where those of them wait who were not met yet. After a kill their preferences are brought to them first. */
+  async function subjectsOf(found: readonly Notification[], met: ReadonlySet<string>) {
+    const subjects = new Map<string, Subject>()
+    for (const notification of found) {
+      const { status, tenant, to } = notification
+      if (status === 'scheduled' && !waits(notification)) continue
+      const person = await findOrNobody(people, tenant, to.id)
+      if (store.crashed && person !== null)
+        await review(notification).catch((error) => onTrouble(`review ${notification.id}`, error))
+      if (status === 'queued') continue
+      for (const { subject, rules } of policy.rulesFor(notification, person))
+        if (rules.length > 0 && !met.has(subject.key)) subjects.set(subject.key, subject)
+    }
+    return subjects
   }
 
   async function settleAll(subjects: readonly Subject[]): Promise<void> {
@@ -265,6 +283,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   return {
     freed,
     enlist,
+    isThrough: () => through,
     start() {
       sweeping = sweep()
     },

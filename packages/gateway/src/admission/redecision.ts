@@ -41,6 +41,8 @@ export interface Redecision {
   bringBack(dead: Notification): Promise<boolean>
   /** An item whose digest is not open: it joins another one, or leaves. */
   adopt(item: Notification): Promise<boolean>
+  /** Brings what is known of its person to one that waits, as `saveRecipient` does: the process that saved it was killed. */
+  review(waiting: Notification): Promise<void>
   /** Writes what a person wants, and lets what waits for them obey it at once. */
   saveRecipient(person: Recipient): Promise<void>
 }
@@ -240,6 +242,8 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     },
 
     adopt: (item) => redecide(item, {}),
+
+    review,
 
     async saveRecipient(person) {
       const subject = personSubject(person.tenant, person.id)

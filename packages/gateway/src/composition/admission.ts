@@ -29,7 +29,14 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
   const { marginMs } = config.limits
 
   // The limits of people: a cache of facts in the store.
-  const factsOf = createFacts({ store, policy, ledger, people, clock })
+  const factsOf = createFacts({
+    store,
+    policy,
+    ledger,
+    people,
+    clock,
+    isUnsettled: () => store.crashed && !gate.movingUp.isThrough(),
+  })
   const onFreed = (subjects: readonly Subject[]): void => {
     gate.movingUp.freed(subjects).catch((error) => onTrouble('let those who wait move up', error))
   }

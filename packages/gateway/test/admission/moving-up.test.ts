@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { createScripted, delivered, throttled } from '../delivery/scripted.ts'
+import { type Mortal, mortal } from '../guarantees/mortal.ts'
 import { createHarness, type Harness, hour, minute, second } from '../harness.ts'
 
 const step = hour + 20
@@ -306,4 +307,75 @@ test('what leaves later than it was to, for hours of its own, gives its place to
   assert.equal(rebooked.dueAt - harness.start, 6 * hour)
   assert.equal((await harness.notification(waiting.id)).status, 'delivered')
   await harness.stop()
+})
+
+/** Two gateways over one record: the first is killed at the commit that `act` brings on, as soon as it is on disk. */
+async function killedAfter(
+  t: TestContext,
+  policy: object,
+  prepare: (harness: Harness) => Promise<readonly { readonly id: string }[]>,
+  act: (harness: Harness, ids: readonly string[]) => Promise<unknown>,
+) {
+  const file = databaseIn(t)
+  const copy = `${file}.copy`
+  let life: Mortal | undefined
+  const first = await createHarness({
+    file,
+    policy,
+    wrap: (store) => {
+      life = mortal(store, file, copy)
+      return life.store
+    },
+  })
+  const ids = (await prepare(first)).map(({ id }) => id)
+  life!.arm(1, 'after', () => {})
+  void act(first, ids).catch(() => {})
+  for (let turn = 0; turn < 100 && !life!.dead; turn += 1) await first.clock.settle()
+  assert.ok(life!.dead)
+  const again = await createHarness({ file: copy, policy, start: first.start + second })
+  return { again, ids, sinceStart: async (id: string) => (await again.notification(id)).dueAt - first.start }
+}
+
+test('a place that was given back just before a kill goes to the first who waits, before a newcomer', async (t) => {
+  const { again, ids, sinceStart } = await killedAfter(
+    t,
+    hourly,
+    async (harness) => {
+      await harness.post()
+      return [await harness.post(), await harness.post(), await harness.post()]
+    },
+    (harness, [first]) => harness.gateway.gate.cancel('default', first!),
+  )
+  const newcomer = await again.post()
+  await again.runFor(second)
+  assert.equal((await again.notification(ids[0]!)).status, 'cancelled')
+  assert.deepEqual(
+    [await sinceStart(ids[1]!), await sinceStart(ids[2]!), await sinceStart(newcomer.id)],
+    [step, 2 * step, 3 * step],
+  )
+  await again.stop()
+})
+
+test('what a person asked for just before a kill holds for what waits, also of whom nothing new comes', async (t) => {
+  const { again, ids, sinceStart } = await killedAfter(
+    t,
+    nightly,
+    async (harness) => {
+      const news = await harness.post({ category: 'news' })
+      return [news, await harness.post(), await harness.post({ channel: 'push' })]
+    },
+    (harness) =>
+      harness.gateway.gate.saveRecipient({
+        tenant: 'default',
+        id: 'ada',
+        timeZone: 'UTC',
+        optOuts: [{ category: 'news' }],
+        quietHours: { email: { from: '10:00', to: '16:00' } },
+      }),
+  )
+  await again.runFor(second)
+  assert.equal((await again.notification(ids[0]!)).status, 'suppressed')
+  assert.equal(await sinceStart(ids[1]!), 4 * hour)
+  await again.check()
+  await again.stop()
 })

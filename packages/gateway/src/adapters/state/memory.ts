@@ -18,7 +18,7 @@ export interface Facts {
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
   /** Those who wait and hold no instant. */
   readonly waitlist: readonly string[]
-  /** Some of those who wait were promised their instants under another policy, or none. */
+  /** Some of those who wait may have an earlier instant, or hold none. */
   readonly isOutdated?: boolean
 }
 

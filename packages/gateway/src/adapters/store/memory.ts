@@ -71,6 +71,8 @@ class MemoryStore implements Store {
   readonly #jobs = new MemoryJobs()
   readonly #accounts = new MemoryAccounts()
   #timeLine: TimeLine | undefined
+  /** It ends with its process. */
+  readonly crashed = false
   readonly #open = new Map<string, Digest>()
   readonly #items = new MemoryItems()
   readonly #closing = new Heap<Digest>()

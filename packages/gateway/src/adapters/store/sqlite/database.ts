@@ -34,6 +34,8 @@ export interface Database {
   readonly hashKey: HashKey
   /** Whether anybody was ever erased. */
   readonly hasErased: boolean
+  /** Whether the run before this one ended without a close. */
+  readonly crashed: boolean
   /** Lets another process have the file; to be called when `db` is closed. */
   readonly unlock: () => void
 }
@@ -66,7 +68,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
     checkSchema(db, path)
     if (path !== inMemory && options.acceptLoss !== true) checkCommits(db, path)
     makeKeys(db)
-    return { db, small, hashKey: hashKeyOf(db), hasErased: hasErased(db), unlock }
+    return { db, small, hashKey: hashKeyOf(db), hasErased: hasErased(db), crashed: hasCrashed(db), unlock }
   } catch (error) {
     db.close()
     throw error

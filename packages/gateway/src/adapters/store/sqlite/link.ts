@@ -12,6 +12,8 @@ export interface Link {
   readonly hashKey: HashKey
   /** Whether anybody had been erased when the store was opened. */
   readonly hasErased: boolean
+  /** Whether the run before this one ended without a close. */
+  readonly crashed: boolean
   /** One result a change. Rejects only where the engine is gone. The tape is given away. */
   write(tape: Tape): Promise<readonly Result[]>
   /** Rejects with what the engine raised; `onFault` hears of it first. */

@@ -152,6 +152,7 @@ export function createSqliteStore({
   }
 
   return {
+    crashed: link.crashed,
     async commit(change) {
       if (!isOpen) throw closed(path)
       if (damage !== undefined) throw errorOf(damage)

@@ -7,7 +7,7 @@ import type { Link, LinkOptions } from './link.ts'
 
 export function openStraight(options: LinkOptions): Link {
   const { path, now, onFault } = options
-  const { db, small, hashKey, hasErased, unlock } = openDatabase(options)
+  const { db, small, hashKey, hasErased, crashed, unlock } = openDatabase(options)
   let engine: Engine
   try {
     engine = createEngine({ db, path, now, verify: small })
@@ -19,6 +19,7 @@ export function openStraight(options: LinkOptions): Link {
   const link: Link = {
     hashKey,
     hasErased,
+    crashed,
     write: async (tape) => engine.write([tape]),
     async ask(name, ...args) {
       try {

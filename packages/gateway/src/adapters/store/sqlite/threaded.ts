@@ -59,7 +59,7 @@ function environment(): NodeJS.ProcessEnv {
 /** The file is locked and checked here, so that what is wrong with it is thrown here; then the thread has it. */
 export function openThreaded(options: LinkOptions): Link {
   const { path, onFault } = options
-  const { db, small, hashKey, hasErased, unlock } = openDatabase(options)
+  const { db, small, hashKey, hasErased, crashed, unlock } = openDatabase(options)
   db.close()
   const { onFault: _, ...rest } = options
   const workerData: ThreadData = { ...rest, verify: small }
@@ -145,6 +145,7 @@ export function openThreaded(options: LinkOptions): Link {
   const link: Link = {
     hashKey,
     hasErased,
+    crashed,
     write: (tape) => send(tape.ends.length, (id) => ({ id, tape })),
     ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
     // Not before the store is open: what a start writes belongs to what is on record.
