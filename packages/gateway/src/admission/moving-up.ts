@@ -34,6 +34,11 @@ export interface MovingUpOptions {
 export interface MovingUp {
   /** Places of these subjects, which are paused, are free; resolves when all have moved up and they are resumed. */
   freed(subjects: readonly Subject[]): Promise<void>
+  /**
+   * Does what makes places of a subject free, which is paused, while nobody moves up there, and then the same; rejects
+   * with what the work rejects with.
+   */
+  settleAfter(subject: Subject, work: () => Promise<void>): Promise<void>
   /** One that waits for its expiry: it is tried again whenever a place of its limits becomes free. */
   enlist(notification: Notification, person: Recipient | null): Promise<void>
   /**
@@ -85,18 +90,32 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   async function settle(subject: Subject): Promise<void> {
     const turn = turns.get(subject.key)
-    if (turn !== undefined) {
-      turn.again = true
-      // The turn under way holds newcomers up already.
-      await state.resume([subject])
-      return turn.over
-    }
+    if (turn === undefined) return takeTurn(subject)
+    turn.again = true
+    // The turn under way holds newcomers up already.
+    await state.resume([subject])
+    return turn.over
+  }
+
+  async function settleAfter(subject: Subject, work: () => Promise<void>): Promise<void> {
+    for (let turn = turns.get(subject.key); turn !== undefined; turn = turns.get(subject.key)) await turn.over
+    let failed: { readonly error: unknown } | undefined
+    await takeTurn(subject, () =>
+      work().catch((error: unknown) => {
+        failed = { error }
+      }),
+    )
+    if (failed !== undefined) throw failed.error
+  }
+
+  async function takeTurn(subject: Subject, work?: () => Promise<void>): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     const own: Turn = { over: promise, again: false }
     turns.set(subject.key, own)
     let isPaused = true
     let looked = 0
     try {
+      await work?.()
       do {
         own.again = false
         const ids = await state.waiting(subject)
@@ -282,6 +301,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   return {
     freed,
+    settleAfter,
     enlist,
     isThrough: () => through,
     start() {

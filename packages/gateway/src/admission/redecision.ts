@@ -28,7 +28,7 @@ export interface RedecisionOptions {
   readonly giveBack: GiveBack
   readonly state: Pick<LimitState, 'pause'>
   readonly hours: Pick<Hours, 'reasonAt'>
-  readonly movingUp: Pick<MovingUp, 'freed'>
+  readonly movingUp: Pick<MovingUp, 'settleAfter'>
   readonly clock: Clock
 }
 
@@ -180,7 +180,9 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const person = await people.find(recorded.tenant, recorded.to.id)
     const live = ledger.live(recorded.id)
     if (live?.status === 'sending') return true
-    const notification = live?.notification ?? recorded
+    // It may have left since its page was read: then its place counts, and is not to be given back.
+    const notification = live?.notification ?? (await store.notification(recorded.tenant, recorded.id))
+    if (notification === undefined || !hasNotLeft(notification)) return true
     const refused = decider.refusal({ notification, person }) !== undefined
     const holds =
       notification.status !== 'digesting' && notification.undecided !== true && notification.attempts === 0
@@ -247,18 +249,19 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
     async saveRecipient(person) {
       const subject = personSubject(person.tenant, person.id)
-      // No newcomer is to gain by what this changes before those who wait.
+      // No newcomer is to gain by what this changes before those who wait, and nobody moves up in the midst of it.
       await state.pause([subject])
-      try {
+      await movingUp.settleAfter(subject, async () => {
         await ledger.commit({ recipients: [person] })
         people.put(person)
         await reviewAll(person)
-      } finally {
-        await movingUp.freed([subject])
-      }
+      })
     },
   }
 }
+
+const hasNotLeft = ({ status }: Notification): boolean =>
+  status === 'scheduled' || status === 'digesting' || status === 'queued'
 
 /** Waits for all of them, and throws the first error then: none of them is cut off by another one's trouble. */
 async function all(works: readonly Promise<void>[]): Promise<void> {
