@@ -45,6 +45,8 @@ interface Generation {
   readonly dueAt: Float64Array
   /** 1 where the table has it, should it be due. */
   readonly folded: Uint8Array
+  /** Behind the last row that was ever due. */
+  end: number
 }
 
 export function createDueIndex({ db, generationRows = defaultRows }: DueIndexOptions): DueIndex {
@@ -75,6 +77,7 @@ export function createDueIndex({ db, generationRows = defaultRows }: DueIndexOpt
       generation = {
         dueAt: new Float64Array(generationRows).fill(Number.NaN),
         folded: new Uint8Array(generationRows),
+        end: 0,
       }
       generations.set(number, generation)
       newest = Math.max(newest, number)
@@ -90,8 +93,8 @@ export function createDueIndex({ db, generationRows = defaultRows }: DueIndexOpt
 
   /** The places of a generation that are in memory only. */
   function* placesOf(number: number): Generator<Place> {
-    const { dueAt } = generationOf(number)
-    for (let at = 0; at < generationRows; at += 1) {
+    const { dueAt, end } = generationOf(number)
+    for (let at = 0; at < end; at += 1) {
       if (!Number.isNaN(dueAt[at]!)) yield { dueAt: dueAt[at]!, seq: number * generationRows + at }
     }
   }
@@ -102,6 +105,13 @@ export function createDueIndex({ db, generationRows = defaultRows }: DueIndexOpt
         if (place.dueAt <= until && order(place, after) > 0) yield place
       }
     }
+  }
+
+  function putInMemory(seq: number, dueAt: number): void {
+    const generation = generationOf(numberOf(seq))
+    const at = seq % generationRows
+    generation.dueAt[at] = dueAt
+    if (!Number.isNaN(dueAt)) generation.end = Math.max(generation.end, at + 1)
   }
 
   /** Folds one row as it stands now: it may have moved since it was sorted. */
@@ -118,10 +128,8 @@ export function createDueIndex({ db, generationRows = defaultRows }: DueIndexOpt
       EXISTS (SELECT 1 FROM due d WHERE d.due_at = s.due_at AND d.seq = s.seq) AS folded
     FROM states s WHERE seq >= ? AND status IN ${dueCodes}`)
   for (const { seq, dueAt, folded } of known.iterate(oldest * generationRows)) {
-    const generation = generationOf(numberOf(Number(seq)))
-    const at = Number(seq) % generationRows
-    if (folded === 1) generation.folded[at] = 1
-    else generation.dueAt[at] = Number(dueAt)
+    if (folded === 1) generationOf(numberOf(Number(seq))).folded[Number(seq) % generationRows] = 1
+    else putInMemory(Number(seq), Number(dueAt))
   }
 
   return {
@@ -160,7 +168,7 @@ export function createDueIndex({ db, generationRows = defaultRows }: DueIndexOpt
         else generation!.folded[at] = 0
       }
       if (committed) {
-        for (const { seq, dueAt } of pending) generationOf(numberOf(seq)).dueAt[seq % generationRows] = dueAt
+        for (const { seq, dueAt } of pending) putInMemory(seq, dueAt)
         foldedUpTo += asked
         if (finished) {
           generations.delete(oldest)
