@@ -110,7 +110,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     { holds, ...anew }: Anew,
     patch: Patch = {},
   ): Promise<boolean> {
-    const path = ledger.live(before.id)?.events ?? []
+    // Who has read it before it moved on is refused by the store, and does not continue the other's path.
+    const live = ledger.live(before.id)
+    const isSame = live !== undefined && revisionOf(live.notification) === revisionOf(before)
+    const path = isSame ? live.events : []
     ledger.release(before)
     if (holds === true) {
       const person = await people.find(before.tenant, before.to.id)

@@ -153,7 +153,7 @@ export function createComeback(options: ComebackOptions): Comeback {
     }
   }
 
-  /** False where the record went another way meanwhile. */
+  /** False where the record went another way meanwhile: then it is looked whether it is dead again. */
   async function returnOne(dead: Notification): Promise<boolean> {
     const now = clock.now()
     const move = isUnserved(dead)
@@ -165,7 +165,7 @@ export function createComeback(options: ComebackOptions): Comeback {
       // It was asked for when it came first.
       route.asked(clock.now(), -1)
     }
-    return true
+    return applied
   }
 
   /** It has held no place since no pool served it, and may have waited for its sendAt: its limits are asked anew. */

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { test } from 'node:test'
 import type { RedriveRequest } from '../../src/doors.ts'
-import { broken, createScripted, delivered } from '../delivery/scripted.ts'
+import type { DeadLetterQuery, Provider, SendResult, Store } from '../../src/ports.ts'
+import { broken, createScripted, delivered, throttled } from '../delivery/scripted.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 
 const unknown = { outcome: 'unknown', detail: 'reset after the request was written' } as const
@@ -175,5 +176,60 @@ test('one letter that cannot be decided keeps no other one from its way, and is 
   for (const { id } of letters) assert.equal((await harness.notification(id)).status, 'delivered')
   await assert.rejects(redrive({ ids: [eve.id] }), /A row of the store .* is damaged/)
   assert.equal((await harness.notification(eve.id)).status, 'dead')
+  await harness.stop()
+})
+
+test('a redrive leaves alone what has returned by itself since it was read, and is with the provider', async () => {
+  const read = Promise.withResolvers<void>()
+  const sending = Promise.withResolvers<void>()
+  const redriven = Promise.withResolvers<void>()
+  const scripted = createScripted((number) => (number === 1 ? throttled('60') : delivered))
+  const provider: Provider = {
+    ...scripted.provider,
+    async send(...call): Promise<SendResult> {
+      const result = await scripted.provider.send(...call)
+      if (result !== delivered) return result
+      sending.resolve()
+      await redriven.promise
+      return result
+    },
+  }
+  // The operator's page is read before the letter returns, and answered when that is being sent.
+  const late = (store: Store): Store =>
+    new Proxy(store, {
+      get(of, name) {
+        const value = Reflect.get(of, name) as unknown
+        if (typeof value !== 'function') return value
+        if (name !== 'deadLetters') return value.bind(of)
+        return async (query: DeadLetterQuery) => {
+          const page = await of.deadLetters(query)
+          if (query.priority !== undefined) return page
+          read.resolve()
+          await sending.promise
+          return page
+        }
+      },
+    })
+  const pool = { provider: 'sandbox', accounts: [{ id: 'a' }], shedAfter: '1s' }
+  const harness = await createHarness({
+    policy: { version: 1, limits: [] },
+    config: { pools: { email: pool, websocket: pool } },
+    parts: { providers: [provider] },
+    wrap: late,
+  })
+  const { id } = await harness.post()
+  await harness.runFor(10 * second)
+  assert.equal((await harness.notification(id)).status, 'dead')
+  const redriving = harness.gateway.gate.redrive({ ids: [id] })
+  await harness.done(read.promise)
+  await harness.runFor(minute)
+  assert.deepEqual(await harness.done(redriving), {
+    redriven: 0,
+    left: [{ notificationId: id, why: 'not_dead' }],
+  })
+  redriven.resolve()
+  await harness.runFor(second)
+  assert.equal((await harness.notification(id)).status, 'delivered')
+  await harness.check()
   await harness.stop()
 })
