@@ -37,6 +37,8 @@ export interface HarnessOptions {
   /** Stands between the gateway and its store. */
   readonly wrap?: (store: Store) => Store
   readonly parts?: Partial<GatewayParts>
+  /** False where the test begins the stages. @defaultValue true */
+  readonly stages?: false
   /** In the sandbox's place, on the clock of the harness. */
   readonly providers?: (clock: VirtualClock) => readonly Provider[]
 }
@@ -112,7 +114,7 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
     ...(options.providers === undefined ? {} : { providers: options.providers(clock) }),
     ...options.parts,
   })
-  await done(gateway.startStages())
+  if (options.stages !== false) await done(gateway.startStages())
   let serial = 0
   const mine: Caller = { tenant: 'default', module: 'default' }
 

@@ -1,28 +1,44 @@
 /**
- * One wrong moment after the other: a store that, at its n-th call, lets another writer go first or last, refuses the
- * commit, fails, or ends the process, whose file another gateway then opens. A flow is run once to count its calls and
- * then again for each of them, so that whatever it reads and then commits is met by everything that may come between.
+ * One wrong moment after the other. At its n-th call the store lets another writer go first or last, refuses the commit,
+ * fails, or ends the process, whose file another gateway then opens. At the n-th await of the flow, be it between two
+ * calls or within one, another writer begins and runs beside it, or the process ends. A flow is run once to count its
+ * calls and awaits and then again for each of them, so that whatever it reads and then commits is met by everything that
+ * may come between.
  */
 import assert from 'node:assert/strict'
-import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { promiseHooks } from 'node:v8'
 import { SluiceError } from '../src/errors.ts'
 import { isFinal, type Notification } from '../src/model.ts'
 import type { Change, Clock, CommitResult, Store } from '../src/ports.ts'
 import { createHarness, type Harness, type HarnessOptions, hour, second } from './harness.ts'
 
-/** What happens at a call; `before` and `after` are before it reaches the store, and before its answer comes back. */
+/**
+ * What happens at a call; `before` and `after` are before it reaches the store, and before its answer comes back. At an
+ * await a writer begins `beside` the flow.
+ */
 export type Event =
-  | { readonly kind: 'writer'; readonly when: 'before' | 'after'; readonly name: string }
+  | { readonly kind: 'writer'; readonly when: 'before' | 'after' | 'beside'; readonly name: string }
   | { readonly kind: 'refusal' }
   | { readonly kind: 'failure' }
   | { readonly kind: 'end'; readonly when: 'before' | 'after' }
 
 export interface Flow {
   readonly name: string
+  /** Of these awaits all are met by the writer, not some: from the first call of one name to the last of another. */
+  readonly wholly?: { readonly from: string; readonly to: string; readonly writer: string }
+  /** How long it takes until all must have come to their end, late ones too. @defaultValue 4 hours */
+  readonly afterMs?: number
   /** Made anew for each run. */
   readonly options: () => HarnessOptions
+  /**
+   * Of the gateway before, which prepares and is stopped; then one that has not begun its stages opens its file, and
+   * acts. @defaultValue the one that acts prepares too
+   */
+  readonly earlier?: () => HarnessOptions
   /** Up to the moment before; answers the ids that must come to an end. */
   prepare(harness: Harness): Promise<readonly string[]>
   /** What is met by something at each of its calls. Rejects with nothing but what a client is told. */
@@ -35,25 +51,31 @@ export interface Flow {
 }
 
 export interface Disturbed {
-  readonly call: number
-  readonly name: string
+  /** Which call, by the name of what is called, or which await; from 1. */
+  readonly at: { readonly call: number; readonly name: string } | { readonly await: number }
   readonly event: Event
 }
 
 interface Interfered {
   readonly store: Store
   readonly calls: readonly string[]
+  /** How many awaits went on since it was armed. */
+  readonly awaits: number
   readonly dead: boolean
-  arm(call: number | undefined, event: Event | undefined): void
+  /** From here on calls and awaits are counted; `onAwait` is told of each that goes on. */
+  arm(disturbed: Disturbed | undefined, onAwait?: () => void): void
+  /** Nothing more is counted. */
+  disarm(): void
+  /** The writer that ran beside the flow has ended, at once where it did not; rejects with what it was not to reject with. */
+  ended(): Promise<void>
   /** Gives up what the process held that has ended. */
   bury(): Promise<void>
 }
 
-/** Until all has come to its end, late ones too. */
-const afterMs = 4 * hour
-
 /** What answers at once, or is not part of a flow. */
 const unmet = new Set(['mayHave', 'claimedUntil', 'close', 'counters', 'check'])
+/** The files of a store that hold what is on record. */
+const fileEnds = ['', '-wal']
 /** Turns for a writer: who waits for the call itself goes on behind it. */
 const turnsMax = 8
 
@@ -65,15 +87,26 @@ function interfered(
   copy: string,
 ): Interfered {
   const calls: string[] = []
-  let armed: { readonly call: number | undefined; readonly event: Event | undefined } | undefined
+  let armed: { readonly disturbed: Disturbed | undefined } | undefined
+  let awaits = 0
+  let stopCounting = (): void => {}
+  let beside: Promise<void> = Promise.resolve()
   let isWriting = false
   let dead = false
   const never = new Promise<never>(() => {})
 
   function die(): Promise<never> {
     dead = true
-    for (const end of ['', '-wal']) if (existsSync(file + end)) copyFileSync(file + end, copy + end)
+    for (const end of fileEnds) if (existsSync(file + end)) copyFileSync(file + end, copy + end)
     return never
+  }
+
+  function atAwait({ event }: Disturbed): void {
+    if (event.kind === 'end') void die()
+    if (event.kind !== 'writer') return
+    beside = write(event.name).then(() => {}, expected)
+    // It is looked at in the end.
+    beside.catch(() => {})
   }
 
   async function meet(name: string): Promise<void> {
@@ -92,7 +125,9 @@ function interfered(
     if (dead) return never
     if (armed === undefined || isWriting) return invoke()
     calls.push(name)
-    const event = calls.length === armed.call ? armed.event : undefined
+    const at = armed.disturbed?.at
+    const event =
+      at !== undefined && 'call' in at && at.call === calls.length ? armed.disturbed!.event : undefined
     if (event === undefined) {
       const answer = await invoke()
       return dead ? never : answer
@@ -114,10 +149,25 @@ function interfered(
       return dead
     },
     bury: () => store.close(),
-    arm(at, event) {
-      calls.length = 0
-      armed = { call: at, event }
+    get awaits() {
+      return awaits
     },
+    arm(disturbed, onAwait = () => {}) {
+      armed = { disturbed }
+      const at = disturbed?.at
+      const which = at !== undefined && 'await' in at ? at.await : undefined
+      const stop = promiseHooks.onBefore(() => {
+        awaits += 1
+        onAwait()
+        if (awaits === which) atAwait(disturbed!)
+      })
+      stopCounting = () => void stop()
+    },
+    disarm() {
+      stopCounting()
+      armed = undefined
+    },
+    ended: async () => (dead ? undefined : beside),
     store: new Proxy(store, {
       get(of, name) {
         const value = Reflect.get(of, name) as unknown
@@ -146,24 +196,28 @@ function expected(error: unknown): void {
   if (!(error instanceof SluiceError)) throw error
 }
 
-interface Undisturbed {
+export interface Undisturbed {
   readonly calls: readonly string[]
+  /** At each await, what a process that ended there would leave to the next one: what is on disk, and when. */
+  readonly left: readonly string[]
+  /** At each await, how many calls there were before. */
+  readonly callsBefore: readonly number[]
   /** When each came to its end, by id. */
   readonly ends: ReadonlyMap<string, number>
 }
 
 /** Runs the flow undisturbed. */
 export async function observe(flow: Flow): Promise<Undisturbed> {
-  const { calls, ends } = await run(flow, undefined, undefined)
-  return { calls, ends }
+  return run(flow, undefined, undefined)
 }
 
 /** All that can happen at the calls of a flow, in their order. */
-export function eventsOf(flow: Flow, calls: readonly string[]): readonly Disturbed[] {
+export function eventsAtCalls(flow: Flow, { calls }: Undisturbed): readonly Disturbed[] {
   return calls.flatMap((name, index) => {
     const isCommit = name === 'commit'
     const events: Event[] = [
-      { kind: 'failure' },
+      // A start that fails ends the process.
+      ...(flow.earlier === undefined ? [{ kind: 'failure' } as const] : []),
       { kind: 'end', when: 'before' },
       ...(isCommit ? [{ kind: 'end', when: 'after' } as const, { kind: 'refusal' } as const] : []),
       ...Object.keys(flow.writers).flatMap((writer): Event[] => [
@@ -171,18 +225,41 @@ export function eventsOf(flow: Flow, calls: readonly string[]): readonly Disturb
         { kind: 'writer', when: 'after', name: writer },
       ]),
     ]
-    return events.map((event) => ({ call: index + 1, name, event }))
+    return events.map((event) => ({ at: { call: index + 1, name }, event }))
   })
+}
+
+/**
+ * All that can happen at the awaits of a flow, in their order. A process that ends leaves what is on disk, so that of the
+ * awaits between which nothing is written and no time passes one stands for all.
+ */
+export function eventsAtAwaits(flow: Flow, { left }: Undisturbed): readonly Disturbed[] {
+  return left.flatMap((leaves, index) => {
+    const events: Event[] = [
+      ...(leaves === left[index - 1] ? [] : [{ kind: 'end', when: 'before' } as const]),
+      ...Object.keys(flow.writers).map((name) => ({ kind: 'writer', when: 'beside', name }) as const),
+    ]
+    return events.map((event) => ({ at: { await: index + 1 }, event }))
+  })
+}
+
+/** Those of the events at awaits that are met in any case: the writer within the bounds that the flow names, and each end. */
+export function isMetInAnyCase(
+  flow: Flow,
+  { calls, callsBefore }: Undisturbed,
+  { at, event }: Disturbed,
+): boolean {
+  if (flow.wholly === undefined || !('await' in at)) return false
+  const { from, to, writer } = flow.wholly
+  const before = callsBefore[at.await - 1]!
+  const isWithin = before > calls.indexOf(from) && before <= calls.lastIndexOf(to)
+  return event.kind === 'end' || (isWithin && event.kind === 'writer' && event.name === writer)
 }
 
 export async function disturb(flow: Flow, disturbed: Disturbed, { ends }: Undisturbed): Promise<void> {
   await run(flow, disturbed, ends).catch((error: unknown) => {
-    throw new Error(
-      `${flow.name}: at call ${disturbed.call}, ${disturbed.name}: ${JSON.stringify(disturbed.event)}`,
-      {
-        cause: error,
-      },
-    )
+    const { at, event } = disturbed
+    throw new Error(`${flow.name}: at ${JSON.stringify(at)}: ${JSON.stringify(event)}`, { cause: error })
   })
 }
 
@@ -193,7 +270,9 @@ async function run(
 ): Promise<Undisturbed> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-interference-'))
   const copy = join(folder, 'copy.db')
-  const file = disturbed?.event.kind === 'end' ? join(folder, 'sluice.db') : undefined
+  const isOnDisk = disturbed === undefined || disturbed.event.kind === 'end' || flow.earlier !== undefined
+  const file = isOnDisk ? join(folder, 'sluice.db') : undefined
+  const onDisk = file === undefined ? {} : { file }
   try {
     let life: Interfered | undefined
     let ids: readonly string[] = []
@@ -209,18 +288,36 @@ async function run(
       return life.store
     }
     const options = flow.options()
-    harness = await createHarness({ ...options, wrap, ...(file === undefined ? {} : { file }) })
-    ids = await flow.prepare(harness)
-    life!.arm(disturbed?.call, disturbed?.event)
+    if (flow.earlier === undefined) {
+      harness = await createHarness({ ...options, ...onDisk, wrap })
+      ids = await flow.prepare(harness)
+    } else {
+      const first = await createHarness({ ...flow.earlier(), ...onDisk })
+      ids = await flow.prepare(first)
+      await first.stop()
+      harness = await createHarness({ ...options, ...onDisk, wrap, start: first.clock.now(), stages: false })
+    }
+    const left: string[] = []
+    const callsBefore: number[] = []
+    const onAwait = (): void => {
+      left.push(leavingOf(file!, harness.clock))
+      callsBefore.push(life!.calls.length)
+    }
+    life!.arm(disturbed, disturbed === undefined ? onAwait : undefined)
     await settled(flow.act(harness, ids), () => life!.dead, harness)
+    life!.disarm()
+    // At once: a look for them would bring them on their way later, and hide that they were left.
+    if (!life!.dead) await noneIsLeftBehind(harness)
     const calls = [...life!.calls]
+    if (disturbed !== undefined && 'await' in disturbed.at)
+      assert.ok(life!.awaits >= disturbed.at.await, 'it comes as far as undisturbed')
     if (life!.dead) {
       await life!.bury()
       const start = harness.clock.now() + second
       harness = await createHarness({ ...options, file: copy, start })
     }
-    life!.arm(undefined, undefined)
-    await harness.runFor(afterMs)
+    await harness.runFor(flow.afterMs ?? 4 * hour)
+    await harness.done(life!.ended())
     const ends = new Map<string, number>()
     for (const id of ids) {
       const notification = await harness.notification(id)
@@ -228,16 +325,30 @@ async function run(
       const due = undisturbed?.get(id)
       if (due !== undefined) inTime(notification, due + (flow.lateMsMax ?? 10 * second))
     }
-    const orphans = await harness.gateway.store.orphans(null, 100)
-    assert.deepEqual(orphans.items, [], 'no item is left behind')
+    await noneIsLeftBehind(harness)
     await flow.verify?.(harness, ids, disturbed)
     // A settlement that is refused for no reason is an answer that is lost: it is sent again.
     if (disturbed?.event.kind !== 'refusal') await harness.check()
     await harness.stop()
-    return { calls, ends }
+    return { calls, left, callsBefore, ends }
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
+}
+
+async function noneIsLeftBehind({ gateway }: Harness): Promise<void> {
+  const { items } = await gateway.store.orphans(null, 100)
+  assert.deepEqual(
+    items.map(({ id }) => id),
+    [],
+    'no item is left behind',
+  )
+}
+
+function leavingOf(file: string, clock: Clock): string {
+  const hash = createHash('sha1')
+  for (const end of fileEnds) if (existsSync(file + end)) hash.update(readFileSync(file + end))
+  return `${hash.digest('hex')} ${clock.now()}`
 }
 
 async function settled(work: Promise<unknown>, isDead: () => boolean, harness: Harness): Promise<void> {

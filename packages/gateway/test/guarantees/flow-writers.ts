@@ -75,6 +75,27 @@ export async function joined({ gateway, clock }: Harness, ids: readonly string[]
   if (applied) lates.set(harnessKey(gateway), late.id)
 }
 
+/** The same as a client does it. */
+export function joinedByPost(recipient: string) {
+  return async ({ gateway }: Harness): Promise<void> => {
+    const [result] = await gateway.gate.admit({
+      caller: { tenant: 'default', module: 'default' },
+      drafts: [
+        {
+          to: { id: recipient, email: `${recipient}@example.com` },
+          channel: 'email',
+          category: 'product',
+          priority: 'normal',
+          actor: 'late',
+          template: 'new-comment',
+          data: { late: true },
+        },
+      ],
+    })
+    if (result?.ok) lates.set(harnessKey(gateway), result.notification.id)
+  }
+}
+
 const lates = new WeakMap<object, string>()
 const harnessKey = (gateway: Harness['gateway']): object => gateway
 

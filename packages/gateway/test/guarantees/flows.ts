@@ -8,6 +8,7 @@ import { broken, createScripted, delivered, throttled } from '../delivery/script
 import { type Harness, hour, minute, second } from '../harness.ts'
 import { workFor } from '../intake/job-harness.ts'
 import type { Flow } from '../interference.ts'
+import { changeFlows } from './change-flows.ts'
 import {
   asleep,
   cancelled,
@@ -359,4 +360,5 @@ export const flows: readonly Flow[] = [
   retention,
   settlement,
   idempotency,
+  ...changeFlows,
 ]

@@ -1,28 +1,46 @@
 /**
  * Every flow that reads and then commits, met at each of its calls to the store by another writer, a refused commit, a
- * store that fails, and the end of the process: whatever comes when, each notification comes to its end, in time.
- * Here some of them by the seed; all of them, some thousands in a few minutes, with SLUICE_EVERY=1.
+ * store that fails, and the end of the process, and at each of its awaits by another writer and the end of the process:
+ * whatever comes when, each notification comes to its end, in time. Here some of them by the seed, and of a closing a
+ * join and an end at every await; all of all flows, some ten thousand, with SLUICE_EVERY=1, of one flow with
+ * SLUICE_FLOW=<its name>.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { seeded, testSeed } from '../harness.ts'
-import { disturb, eventsOf, observe } from '../interference.ts'
+import {
+  type Disturbed,
+  disturb,
+  eventsAtAwaits,
+  eventsAtCalls,
+  isMetInAnyCase,
+  observe,
+} from '../interference.ts'
 import { flows } from './flows.ts'
 
 const isEvery = process.env.SLUICE_EVERY === '1'
-/** Of each flow. */
-const sampleMax = 8
+const only = process.env.SLUICE_FLOW
+/** Of each flow at its calls, and as many at its awaits. */
+const sampleMax = 3
 
-for (const flow of flows) {
+for (const flow of flows.filter(({ name }) => only === undefined || name === only)) {
   test(`${flow.name}: nothing is lost and nothing late, whatever comes between`, async (t) => {
     const undisturbed = await observe(flow)
-    const all = eventsOf(flow, undisturbed.calls)
     const chance = seeded(testSeed + flow.name.length)
-    const some = isEvery ? all : all.filter(() => chance() < sampleMax / all.length)
+    const sampleOf = (all: readonly Disturbed[]): readonly Disturbed[] => {
+      const some = all.filter(
+        (each) => chance() < sampleMax / all.length || isMetInAnyCase(flow, undisturbed, each),
+      )
+      return isEvery ? all : some
+    }
+    const { calls, left } = undisturbed
+    const [atCalls, atAwaits] = [eventsAtCalls(flow, undisturbed), eventsAtAwaits(flow, undisturbed)]
+    const [some, others] = [sampleOf(atCalls), sampleOf(atAwaits)]
     t.diagnostic(
-      `seed ${testSeed}: ${some.length} of ${all.length} events at ${undisturbed.calls.length} calls`,
+      `seed ${testSeed}: ${some.length} of ${atCalls.length} events at ${calls.length} calls, ` +
+        `${others.length} of ${atAwaits.length} at ${left.length} awaits`,
     )
-    assert.ok(some.length > 0)
-    for (const disturbed of some) await disturb(flow, disturbed, undisturbed)
+    assert.ok(some.length + others.length > 0)
+    for (const disturbed of [...some, ...others]) await disturb(flow, disturbed, undisturbed)
   })
 }
