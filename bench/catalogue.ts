@@ -70,6 +70,10 @@ export const studies = {
   },
   'quiet-hours': { what: 'nanoseconds a question about quiet hours', options: {} },
   line: { what: 'bytes and microseconds a notification behind a tenant’s limit', options: {} },
+  'moving-up': {
+    what: 'a cancellation and a wider policy with very many who wait for one limit',
+    options: { waiting: 10_000 },
+  },
   websocket: {
     what: 'a quiet tenant beside one with a thousand connections',
     options: { rounds: 1, seconds: 6, connections: 1_000 },
@@ -112,6 +116,7 @@ export const catalogue: Readonly<Record<Name, Benchmark>> = all
 
 const meanings: Readonly<Record<string, string>> = {
   rounds: 'every contestant is measured once in each',
+  waiting: 'how many wait for the limit',
   seconds: 'length of one measurement',
   only: 'some of its rows, separated by commas',
   minutes: 'no round begins that would end later',

@@ -215,6 +215,23 @@ test('so it is after a restart, and by a policy that became wider', async (t) =>
   await third.stop()
 })
 
+test('a wider limit over all recipients moves up those who wait for it at a restart', async (t) => {
+  const file = databaseIn(t)
+  const over = (max: string) => ({
+    version: 1,
+    limits: [{ name: 'tenant', for: 'any', per: ['tenant'], max: [max], over: 'delay' }],
+  })
+  const first = await createHarness({ file, policy: over('1/h') })
+  await first.post({ recipient: 'a' })
+  const line = [await first.post({ recipient: 'b' }), await first.post({ recipient: 'c' })] as const
+  await first.stop()
+  const again = await createHarness({ file, policy: over('2/h'), start: first.start + minute })
+  await again.runFor(second)
+  assert.equal((await again.notification(line[0].id)).status, 'delivered')
+  assert.equal((await again.notification(line[1].id)).dueAt - first.start, step)
+  await again.stop()
+})
+
 const news = { name: 'news', for: { template: 'new-comment' }, window: '10min', template: 'activity-digest' }
 const collecting = { ...hourly, digests: [{ ...news, minItems: 2 }] }
 const comment = (index: number) => ({ template: 'new-comment', data: { index }, actor: `author-${index}` })

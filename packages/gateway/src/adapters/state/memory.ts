@@ -216,7 +216,10 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   }
 
   /** In one turn of the event loop: nobody sees what stands where until all agree. */
-  function advance(requests: readonly LimitRequest[]): Advance | undefined {
+  function advance(all: readonly LimitRequest[]): Advance | undefined {
+    // What no limit counts is not on record of a subject: it holds nothing there after a restart.
+    const limited = all.filter(({ rules }) => rules.length > 0)
+    const requests = limited.length > 0 ? limited : all
     const held = requests.map(({ subject, id }) => subjects.get(subject.key)?.booked?.get(id))
     const from = held[0]
     if (from === undefined || from <= clock.now() || held.some((at) => at !== from)) return undefined
@@ -238,7 +241,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       )
       if (at >= from) break
       if (bookings.every((booking) => booking.at === at)) {
-        for (const { subject, id } of requests) note(subject, id, at)
+        for (const { subject, id } of all)
+          if (subjects.get(subject.key)?.booked?.has(id)) note(subject, id, at)
         return { at, bookings: first, freed: pauseBusy(requests) }
       }
       notBefore = at
