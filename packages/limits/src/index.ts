@@ -66,6 +66,7 @@ export type { ColdStart, SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from '
 export type {
   BlockChange,
   Decide,
+  DecideMany,
   Kind,
   Priority,
   Question,

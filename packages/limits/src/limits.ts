@@ -30,6 +30,7 @@ import {
   type BlockChange,
   type Kind,
   kinds,
+  type Question,
   type RestoredEntry,
   type Store,
   type SyncStore,
@@ -179,11 +180,12 @@ const later = (async (answer, read) => read(await answer)) as Then
  */
 function oneByOne(store: Store): SyncStore {
   const first = async <T>(answers: Promise<readonly T[]>): Promise<T> => (await answers)[0]!
+  const one = store.decide.one ?? ((asked: Question) => first(store.decide([asked])))
   const decide = kinds.map((kind) => [
     kind,
     (plan: Plan, subject: string, id: string | undefined, terms: Terms) => {
       checkKey('subject', subject)
-      return first(store.decide([{ kind, subject, plan, id, terms }]))
+      return one({ kind, subject, plan, id, terms })
     },
   ])
   return {

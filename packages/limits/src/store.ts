@@ -81,9 +81,21 @@ export interface BlockChange {
 /** The id under which a subject keeps its block: no caller may have an empty one. */
 export const blockId = ''
 
+/** Decides questions. */
+export interface DecideMany {
+  (questions: readonly Question[]): Promise<readonly Decision[]>
+  /**
+   * The same for one question, without lists and the promises around them; it may throw what it refuses. It belongs to
+   * the function and not to the store: a store that wraps another with a `decide` of its own is asked everything.
+   *
+   * @defaultValue the function itself with a list of one
+   */
+  readonly one?: (question: Question) => Promise<Decision>
+}
+
 export interface Store {
   /** In the order of the questions; those of one subject see each other's effects in that order. */
-  decide(questions: readonly Question[]): Promise<readonly Decision[]>
+  readonly decide: DecideMany
   /** Takes ids out of all streams of their subjects. Answers whether there was anything to take out. */
   cancel(places: readonly { readonly subject: string; readonly id: string }[]): Promise<readonly boolean[]>
   /** Inserts the entries whose ids are unknown; known ones stay as they are. */

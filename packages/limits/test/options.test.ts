@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createLimits, limit, NotificationRateLimiter, tokenBucket } from '../src/index.ts'
+import {
+  createLimits,
+  type DecideMany,
+  limit,
+  memoryStore,
+  NotificationRateLimiter,
+  type Question,
+  tokenBucket,
+} from '../src/index.ts'
 import { createExpressLimiter } from '../src/middleware/express.ts'
 import { createFastifyLimiter } from '../src/middleware/fastify.ts'
 import { createHonoLimiter } from '../src/middleware/hono.ts'
@@ -46,4 +54,28 @@ test('an option of another call is refused, and one that looks like none is answ
 
 test('calls of many are checked one by one', async () => {
   await assert.rejects(limits.takeMany([{ subject: 'a', rules, cost: 5 } as never]), /did you mean 'weight'/)
+})
+
+test('a store that lies elsewhere refuses the option of another call, too', async () => {
+  const { sync, ...store } = memoryStore()
+  const elsewhere = createLimits({ store })
+  await assert.rejects(elsewhere.check('a', rules, { id: 'n' } as never), /no option 'id'; There are weight$/)
+  await assert.rejects(elsewhere.take('a', rules, null as never), /options are an object with weight, id$/)
+})
+
+test('a store that wraps another with a decide of its own is asked everything', async () => {
+  const inner = memoryStore()
+  const asked: number[] = []
+  const one: DecideMany = Object.assign(inner.decide, {
+    one: async (question: Question) => (await inner.decide([question]))[0]!,
+  })
+  const { sync, ...store } = { ...inner, decide: one }
+  const decide = (questions: readonly Question[]) => {
+    asked.push(questions.length)
+    return store.decide(questions)
+  }
+  const wrapping = createLimits({ store: { ...store, decide } })
+  assert.equal((await wrapping.take('a', rules)).allowed, true)
+  assert.equal((await wrapping.takeMany([{ subject: 'a', rules }]))[0]!.allowed, true)
+  assert.deepEqual(asked, [1, 1])
 })

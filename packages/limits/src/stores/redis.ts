@@ -163,10 +163,9 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
 
   const decideOne = fallback === undefined ? decide : answer
   return {
-    async decide(questions) {
-      if (questions.length === 1) return [await decideOne(questions[0]!)]
-      return Promise.all(questions.map(decideOne))
-    },
+    decide: Object.assign(async (questions: readonly Question[]) => Promise.all(questions.map(decideOne)), {
+      one: decideOne,
+    }),
     cancel: (places) => Promise.all(places.map(({ subject, id }) => tend('cancel', subject, id))),
     async restore(batches) {
       await Promise.all(
