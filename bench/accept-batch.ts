@@ -15,7 +15,7 @@ import type { Loaded } from './load.ts'
 import { start } from './process.ts'
 
 const { rounds, rows } = options('accept-batch')
-const people = 100_000
+const recipients = 100_000
 const batch = 100
 const tomorrow = Date.now() + 86_400_000
 
@@ -27,7 +27,7 @@ db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
 const insert = db.prepare('INSERT INTO notifications VALUES (?, ?, ?, ?, ?, ?, ?)')
 
 function rawInsert(first: number): number {
-  const drafts = Array.from({ length: rows }, (_, i) => draftOf(first + i, people, tomorrow))
+  const drafts = Array.from({ length: rows }, (_, i) => draftOf(first + i, recipients, tomorrow))
   const begun = performance.now()
   for (let from = 0; from < rows; from += batch) {
     db.exec('BEGIN')
@@ -47,7 +47,7 @@ const host = start('host.ts', 'gateway.ts', JSON.stringify({ policy: 'wide' }))
 const port = await host.ask<number>('port')
 
 async function atTheGate(first: number): Promise<number> {
-  const tookMs = await host.ask<number>('admit', { first, count: rows, batch, people, sendAt: tomorrow })
+  const tookMs = await host.ask<number>('admit', { first, count: rows, batch, recipients, sendAt: tomorrow })
   return (rows / tookMs) * 1_000
 }
 
@@ -59,7 +59,7 @@ async function overHttp(first: number): Promise<number> {
     total: rows,
     batch,
     first,
-    people,
+    recipients,
     sendAt: new Date(tomorrow).toISOString(),
   })
   if (loaded.statuses['202'] !== rows / batch) throw new Error(JSON.stringify(loaded.statuses))

@@ -22,9 +22,9 @@ const hosts = {
   default: start('host.ts', 'gateway.ts', JSON.stringify({ policy: 'default' })),
 }
 const cases: { name: string; host: Peer; more: Partial<Load> }[] = [
-  { name: 'constant', host: hosts.constant, more: { people: 100_000, sendAt: tomorrow } },
-  { name: 'accepting', host: hosts.wide, more: { people: 100_000, sendAt: tomorrow } },
-  { name: 'accepting and sending', host: hosts.wide, more: { people: 100_000 } },
+  { name: 'constant', host: hosts.constant, more: { recipients: 100_000, sendAt: tomorrow } },
+  { name: 'accepting', host: hosts.wide, more: { recipients: 100_000, sendAt: tomorrow } },
+  { name: 'accepting and sending', host: hosts.wide, more: { recipients: 100_000 } },
   { name: 'default policy', host: hosts.default, more: { category: 'product', sendAt: tomorrow } },
 ]
 

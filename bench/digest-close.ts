@@ -40,8 +40,8 @@ function post(port: number, path: string, body: object): Promise<number> {
 }
 
 /** How many items were accepted. */
-async function fill(port: number, person: string): Promise<number> {
-  const recipient = { id: person, email: `${person}@example.com` }
+async function fill(port: number, addressed: string): Promise<number> {
+  const recipient = { id: addressed, email: `${addressed}@example.com` }
   const half = 'x'.repeat(650_000)
   let accepted = 0
   for (const actor of ['first', 'second']) {

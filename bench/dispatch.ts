@@ -6,12 +6,13 @@
  *
  *     npm run bench -- dispatch [--rounds 5] [--messages 20000]
  */
-import { createSandbox } from '../packages/gateway/src/adapters/providers/sandbox.ts'
+
 import { createRandom } from '../packages/gateway/src/adapters/random.ts'
 import { loadConfig } from '../packages/gateway/src/config/load.ts'
-import { Pool } from '../packages/gateway/src/dispatch/pool.ts'
+import { Pool } from '../packages/gateway/src/delivery/pools/pool.ts'
 import { createGateway, virtualParts } from '../packages/gateway/src/gateway.ts'
 import type { Account, Message } from '../packages/gateway/src/ports.ts'
+import { createSandbox } from '../packages/gateway/src/providers/sandbox/adapter.ts'
 import { createVirtualClock } from '../packages/gateway/src/simulation/clock.ts'
 import { options } from './catalogue.ts'
 import { median } from './figures.ts'

@@ -76,10 +76,10 @@ interface Phase {
   readonly cpuMicros: number
 }
 
-async function phase(host: Peer, given: Omit<Load, 'connections' | 'people'>): Promise<Phase> {
+async function phase(host: Peer, given: Omit<Load, 'connections' | 'recipients'>): Promise<Phase> {
   const { total, first } = given
   const before = await host.ask<Cost>('cost')
-  const loaded = await load.ask<Loaded>('run', { connections: 64, people: 10_000, ...given })
+  const loaded = await load.ask<Loaded>('run', { connections: 64, recipients: 10_000, ...given })
   const refused = Object.keys(loaded.statuses).filter((status) => status !== '202')
   if (refused.length > 0) throw new Error(`not all accepted: ${JSON.stringify(loaded.statuses)}`)
   const until = performance.now() + 60_000

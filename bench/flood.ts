@@ -35,11 +35,11 @@ else if (role === 'neighbour') neighbour()
 else await measure()
 
 /** Sends `bytes` and resolves with the status once the answer is there as a whole. */
-function requestOf(kind: Flood['kind'], tenant: string, person: number): string {
+function requestOf(kind: Flood['kind'], tenant: string, recipient: number): string {
   const head = `X-Tenant-Id: ${tenant}\r\nHost: localhost\r\n`
   if (kind === 'GET') return `GET /api/v1/notifications/none HTTP/1.1\r\n${head}\r\n`
   const body = JSON.stringify({
-    recipient: { id: `user-${person}`, email: `user-${person}@example.com` },
+    recipient: { id: `user-${recipient}`, email: `user-${recipient}@example.com` },
     channel: 'email',
     category: 'marketing',
     content: { subject: 'Hello', text: 'World' },
@@ -70,11 +70,11 @@ function onAnswers(socket: Socket, done: (status: string) => void): void {
 function flood(): void {
   const sockets: Socket[] = []
   let answered = 0
-  let person = 0
+  let recipient = 0
   answer({
     async begin({ port, connections, depth, kind }: Flood) {
       const many = (): string =>
-        Array.from({ length: depth }, () => requestOf(kind, 'noisy', person++ % 10_000)).join('')
+        Array.from({ length: depth }, () => requestOf(kind, 'noisy', recipient++ % 10_000)).join('')
       for (let n = 0; n < connections; n += 1) {
         const socket = connect(port, '127.0.0.1').setNoDelay()
         socket.on('error', () => {})

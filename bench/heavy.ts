@@ -72,7 +72,7 @@ function ask(
   })
 }
 
-const people = (count: number) =>
+const everybody = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ id: `user-${n}`, email: `user-${n}@example.com` }))
 
 let serial = 0
@@ -112,32 +112,36 @@ function requestOf(kind: Kind): Pick<Asked, 'method' | 'path' | 'body'> {
     case 'batches':
       return post('/notifications/batch', () => ({
         ...email,
-        recipients: people(100),
+        recipients: everybody(100),
         content: said(atOnce(100)),
       }))
     case 'jobs':
       return post('/notifications/batch', () => ({
         ...email,
-        recipients: people(500),
+        recipients: everybody(500),
         content: said(atOnce(500)),
       }))
     case 'own data': {
       const data = Object.fromEntries(Array.from({ length: 1_000 }, (_, n) => [`key-${n}`, n]))
       return post('/notifications/batch', () => ({
         ...email,
-        recipients: people(480).map((each) => ({ ...each, data })),
+        recipients: everybody(480).map((each) => ({ ...each, data })),
         content: said(1_000),
       }))
     }
     case 'large ones':
-      return post('/notifications', () => ({ ...email, recipient: people(1)[0], content: said(1_000_000) }))
+      return post('/notifications', () => ({
+        ...email,
+        recipient: everybody(1)[0],
+        content: said(1_000_000),
+      }))
     case 'digests': {
       const body = {
         ...email,
         category: 'activity',
         template: 'new-comment',
         actor: `author-${serial % 50}`,
-        recipient: people(20)[serial % 20],
+        recipient: everybody(20)[serial % 20],
       }
       const text = JSON.stringify({ ...body, content: said(1_000_000) })
       return { method: 'POST', path: '/notifications', body: text.replace(placeholder, `${serial}`) }

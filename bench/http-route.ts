@@ -9,9 +9,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import type { Admit } from '../packages/gateway/src/doors.ts'
-import { createHttpServer, type HttpServerOptions } from '../packages/gateway/src/intake/server.ts'
+import { createHttpServer, type HttpServerOptions } from '../packages/gateway/src/http/server.ts'
 import type { Decision, Notification } from '../packages/gateway/src/model.ts'
+import type { Admit } from '../packages/gateway/src/stages.ts'
 import { options } from './catalogue.ts'
 import { open as openConstant } from './contestants/constant.ts'
 
@@ -71,9 +71,12 @@ async function sluice(): Promise<number> {
     jobs: { running: () => 0 },
     store: { answer: async () => undefined },
     ledger: { subscribe: () => () => {}, counts: () => ({}) },
-    people: { cached: () => null, find: async () => null },
+    recipients: { cached: () => null, find: async () => null },
     clock: { now: () => Date.now() },
-  } as unknown as Pick<HttpServerOptions, 'gate' | 'erase' | 'jobs' | 'store' | 'ledger' | 'people' | 'clock'>
+  } as unknown as Pick<
+    HttpServerOptions,
+    'gate' | 'erase' | 'jobs' | 'store' | 'ledger' | 'recipients' | 'clock'
+  >
   const server = createHttpServer({
     ...parts,
     config: {

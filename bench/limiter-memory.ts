@@ -13,7 +13,7 @@ import { save } from './figures.ts'
 import { answer, start } from './process.ts'
 
 type Set = 'R1' | 'R6'
-type Take = (person: string) => boolean
+type Take = (recipient: string) => boolean
 
 interface Rule {
   readonly scope: string
@@ -45,19 +45,21 @@ function ours(set: Set): Take {
           limit('category', '1000/30min', { stream: 'category' }),
           limit('global', '10000/30min', { stream: 'global', minGap: '1ms' }),
         ]
-  return (person) => sync.take(person, limits).allowed
+  return (recipient) => sync.take(recipient, limits).allowed
 }
 
 function arrays(set: Set): Take {
   const of = rules[set]
   const logs = of.map(() => new Map<string, number[]>())
-  return (person) => {
+  return (recipient) => {
     const now = Date.now()
-    const kept = of.map(({ windowMs }, i) => (logs[i]!.get(person) ?? []).filter((at) => at > now - windowMs))
+    const kept = of.map(({ windowMs }, i) =>
+      (logs[i]!.get(recipient) ?? []).filter((at) => at > now - windowMs),
+    )
     if (kept.some((log, i) => log.length >= of[i]!.max)) return false
     for (const [i, log] of kept.entries()) {
       log.push(now)
-      logs[i]!.set(person, log)
+      logs[i]!.set(recipient, log)
     }
     return true
   }
@@ -81,11 +83,11 @@ async function buckets(set: Set): Promise<Take> {
     }
     return bucket!
   }
-  return (person) => {
-    let bucket = chains.get(person)
+  return (recipient) => {
+    let bucket = chains.get(recipient)
     if (bucket === undefined) {
       bucket = chain()
-      chains.set(person, bucket)
+      chains.set(recipient, bucket)
     }
     return bucket.tryRemoveTokens(1)
   }
@@ -98,10 +100,10 @@ const laps = 5
 
 /** Every person once a lap, so that two calls for one are a lap apart and the minimum distance is kept. */
 async function measure({ name, set, seconds }: { name: Name; set: Set; seconds: number }): Promise<number> {
-  const people = Array.from({ length: keys }, (_, i) => `user:${(i * 7_919) % keys}`)
+  const recipients = Array.from({ length: keys }, (_, i) => `user:${(i * 7_919) % keys}`)
   const lap = (take: Take): number => {
     let admitted = 0
-    for (let n = 0; n < laps; n += 1) for (const person of people) if (take(person)) admitted += 1
+    for (let n = 0; n < laps; n += 1) for (const recipient of recipients) if (take(recipient)) admitted += 1
     return admitted
   }
   let [spentMs, calls, admitted] = [0, 0, 0]

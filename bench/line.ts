@@ -8,7 +8,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { createRandom } from '../packages/gateway/src/adapters/random.ts'
-import { Line } from '../packages/gateway/src/admission/line.ts'
+import { ThrottleQueue } from '../packages/gateway/src/admission/tenant-throttle/throttle-queue.ts'
 import { createLimits, limit, memoryStore, parseWindows } from '../packages/limits/src/index.ts'
 import { median } from './figures.ts'
 
@@ -34,8 +34,8 @@ interface Contestant {
   readonly held: unknown
 }
 
-function inLine(): Contestant {
-  const line = new Line(rates)
+function inThrottleQueue(): Contestant {
+  const line = new ThrottleQueue(rates)
   return { join: (module, id) => line.join(module, id, now), held: line }
 }
 
@@ -78,7 +78,7 @@ function measure(create: () => Contestant, modules: number) {
 }
 
 for (const [name, create] of [
-  ['in the line', inLine],
+  ['in the line', inThrottleQueue],
   ['as reservations', asReservation],
 ] as const) {
   for (const modules of [1, 10, 500]) {

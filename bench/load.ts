@@ -19,7 +19,7 @@ export interface Load {
   /** Messages a second; absent: as fast as answers come. */
   readonly rate?: number
   /** Absent: a new person each time. */
-  readonly people?: number
+  readonly recipients?: number
   readonly category?: string
   readonly sendAt?: string
 }
@@ -49,9 +49,9 @@ interface Request {
 }
 
 function requestsOf(load: Load): Request[] {
-  const { total, first, batch = 1, people, category = 'marketing', sendAt } = load
-  const person = (n: number) => {
-    const id = `user-${people === undefined ? n : scattered(n, people)}`
+  const { total, first, batch = 1, recipients, category = 'marketing', sendAt } = load
+  const recipient = (n: number) => {
+    const id = `user-${recipients === undefined ? n : scattered(n, recipients)}`
     return { id, email: `${id}@example.com` }
   }
   const requests: Request[] = []
@@ -61,10 +61,10 @@ function requestsOf(load: Load): Request[] {
     const dataOf = (n: number) => ({ number: n, campaign: 'digest-47', template: 'weekly' })
     const body = JSON.stringify(
       load.batch === undefined
-        ? { recipient: person(first + from), ...message, data: dataOf(first + from) }
+        ? { recipient: recipient(first + from), ...message, data: dataOf(first + from) }
         : {
             recipients: Array.from({ length: to - from }, (_, i) => ({
-              ...person(first + from + i),
+              ...recipient(first + from + i),
               data: dataOf(first + from + i),
             })),
             ...message,

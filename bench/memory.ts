@@ -64,7 +64,7 @@ async function fill(gateway: Peer): Promise<void> {
   let tookMs = 0
   for (let first = 0; first < full; first += 50_000) {
     const count = Math.min(full - first, 50_000)
-    tookMs += await gateway.ask<number>('admit', { first, count, batch: 100, people: full, sendAt: span })
+    tookMs += await gateway.ask<number>('admit', { first, count, batch: 100, recipients: full, sendAt: span })
     if ((first + count) % 250_000 === 0) await show(gateway, `${first + count} wait`)
   }
   print(`accepted at ${Math.round((full / tookMs) * 1_000)}/s`, [])

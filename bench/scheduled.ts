@@ -14,7 +14,7 @@ import { type Peer, start } from './process.ts'
 
 const { rounds, full, rows } = options('scheduled')
 const hourMs = 3_600_000
-const people = 100_000
+const recipients = 100_000
 const megabytes = ({ rssBytes }: Cost): number => rssBytes / 2 ** 20
 
 const begun = performance.now()
@@ -33,7 +33,7 @@ async function fill(): Promise<number> {
   let tookMs = 0
   for (let left = full; left > 0; left -= 50_000) {
     const count = Math.min(left, 50_000)
-    tookMs += await filled.ask<number>('admit', { first, count, batch: 100, people: full, sendAt: span })
+    tookMs += await filled.ask<number>('admit', { first, count, batch: 100, recipients: full, sendAt: span })
     first += count
   }
   return (full / tookMs) * 1_000
@@ -48,7 +48,13 @@ async function measure(host: Peer): Promise<Round> {
   const leadMs = 4_000 + rows
   const dueAt = Date.now() + leadMs
   const clock = Number(process.hrtime.bigint()) / 1e6 + leadMs
-  const tookMs = await host.ask<number>('admit', { first, count: rows, batch: 100, people, sendAt: dueAt })
+  const tookMs = await host.ask<number>('admit', {
+    first,
+    count: rows,
+    batch: 100,
+    recipients,
+    sendAt: dueAt,
+  })
   first += rows
   if (Date.now() > dueAt) throw new Error('accepting took longer than until they were due')
   await sleep(dueAt - Date.now())

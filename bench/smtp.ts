@@ -9,8 +9,8 @@ import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import nodemailer from 'nodemailer'
-import { createSmtpProvider } from '../packages/gateway/src/adapters/providers/smtp.ts'
 import type { Message } from '../packages/gateway/src/ports.ts'
+import { createSmtpProvider } from '../packages/gateway/src/providers/smtp/adapter.ts'
 import { options } from './catalogue.ts'
 
 const { connections, nodemailer: byNodemailer } = options('smtp')

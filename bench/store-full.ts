@@ -8,12 +8,12 @@
  */
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import type { SqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
-import { createSqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
 import { settled, someNotification } from '../packages/gateway/src/conformance/store/sample.ts'
 import type { Move, Notification } from '../packages/gateway/src/model.ts'
 import { advance } from '../packages/gateway/src/model.ts'
 import type { Clock } from '../packages/gateway/src/ports.ts'
+import type { SqliteStore } from '../packages/gateway/src/store/sqlite/sqlite.ts'
+import { createSqliteStore } from '../packages/gateway/src/store/sqlite/sqlite.ts'
 import { options } from './catalogue.ts'
 
 const { full, rounds, rows, folder: parent } = options('store-full')

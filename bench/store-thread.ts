@@ -8,10 +8,10 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { createSqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
 import { settled, someNotification } from '../packages/gateway/src/conformance/store/sample.ts'
 import type { Notification } from '../packages/gateway/src/model.ts'
 import type { Clock, Store } from '../packages/gateway/src/ports.ts'
+import { createSqliteStore } from '../packages/gateway/src/store/sqlite/sqlite.ts'
 import { options } from './catalogue.ts'
 
 const { rounds, seconds, pace, folder: parent } = options('store-thread')

@@ -6,10 +6,10 @@
 import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { createSqliteStore } from '../packages/gateway/src/adapters/store/sqlite.ts'
 import type { Notification } from '../packages/gateway/src/model.ts'
 import { advance } from '../packages/gateway/src/model.ts'
 import type { Clock, Store } from '../packages/gateway/src/ports.ts'
+import { createSqliteStore } from '../packages/gateway/src/store/sqlite/sqlite.ts'
 import { options } from './catalogue.ts'
 
 const { rounds, rows, full, folder: parent } = options('store')
@@ -30,13 +30,13 @@ function notification(dueAt?: number): Notification {
   made += 1
   const createdAt = start + Math.floor(made / 50)
   const id = `01K${createdAt.toString(32).toUpperCase().padStart(9, '0')}${(made * 2654435761).toString(32).padStart(14, '0').slice(-14).toUpperCase()}`
-  const person = Math.floor(Math.random() ** 2 * 100_000)
+  const recipient = Math.floor(Math.random() ** 2 * 100_000)
   const at = dueAt ?? createdAt
   return {
     id,
     tenant: `tenant-${made % 10}`,
     module: 'shop',
-    to: { id: `user-${person}`, email: `user-${person}@example.com`, timeZone: 'Europe/Rome' },
+    to: { id: `user-${recipient}`, email: `user-${recipient}@example.com`, timeZone: 'Europe/Rome' },
     channel: 'email',
     category: 'product',
     priority: 'normal',

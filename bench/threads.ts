@@ -47,41 +47,41 @@ async function measure(what: string, send: Send, settles = true): Promise<void> 
 }
 
 const overHttp =
-  (people: number, more: object): Send =>
+  (recipients: number, more: object): Send =>
   async (host, total, first) => {
     const port = await host.ask<number>('port')
-    return load.ask('run', { port, path, connections: 64, people, total, first, ...more })
+    return load.ask('run', { port, path, connections: 64, recipients, total, first, ...more })
   }
 
 const atTheGate =
-  (people: number, more: object = {}): Send =>
+  (recipients: number, more: object = {}): Send =>
   (host, count, first) =>
-    host.ask('admit', { first, count, batch: 1, people, lanes: 64, ...more })
+    host.ask('admit', { first, count, batch: 1, recipients, lanes: 64, ...more })
 
 const inBatches = { path: `${path}/batch`, batch: 100 }
 
-for (const [who, people] of [
+for (const [who, recipients] of [
   ['new people', 10_000],
   ['known people', 100],
 ] as const) {
-  await measure(`HTTP, one by one, ${who}`, overHttp(people, {}))
-  await measure(`HTTP, in batches of 100, ${who}`, overHttp(people, inBatches))
-  await measure(`gate, one by one, ${who}`, atTheGate(people))
+  await measure(`HTTP, one by one, ${who}`, overHttp(recipients, {}))
+  await measure(`HTTP, in batches of 100, ${who}`, overHttp(recipients, inBatches))
+  await measure(`gate, one by one, ${who}`, atTheGate(recipients))
 }
 
 const tomorrow = Date.now() + 86_400_000
-const people = 100_000
+const recipients = 100_000
 const later = { sendAt: new Date(tomorrow).toISOString() }
-await measure('HTTP, one by one, for tomorrow', overHttp(people, later), false)
+await measure('HTTP, one by one, for tomorrow', overHttp(recipients, later), false)
 await measure(
   'HTTP, in batches of 100, for tomorrow',
-  overHttp(people, { ...inBatches, ...later, connections: 8 }),
+  overHttp(recipients, { ...inBatches, ...later, connections: 8 }),
   false,
 )
-await measure('gate, one by one, for tomorrow', atTheGate(people, { sendAt: tomorrow }), false)
+await measure('gate, one by one, for tomorrow', atTheGate(recipients, { sendAt: tomorrow }), false)
 await measure(
   'gate, in batches of 100, for tomorrow',
-  atTheGate(people, { sendAt: tomorrow, batch: 100, lanes: 8 }),
+  atTheGate(recipients, { sendAt: tomorrow, batch: 100, lanes: 8 }),
   false,
 )
 await load.stop()

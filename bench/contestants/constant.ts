@@ -1,7 +1,7 @@
 /** The least that a route with the schema of POST /notifications does: it is checked, and answered by a constant. */
 import Fastify from 'fastify'
-import { notificationBody } from '../../packages/gateway/src/intake/schema.ts'
-import { forms } from '../../packages/gateway/src/intake/syntax.ts'
+import { notificationBody } from '../../packages/gateway/src/http/schema.ts'
+import { forms } from '../../packages/gateway/src/http/syntax.ts'
 import type { Contestant } from '../host.ts'
 
 export async function open(): Promise<Contestant> {

@@ -52,7 +52,7 @@ log: { level: error }
   })
   const { url } = await gateway.start()
 
-  async function admit({ first, count, batch, people, sendAt, lanes = 8 }: Admission): Promise<number> {
+  async function admit({ first, count, batch, recipients, sendAt, lanes = 8 }: Admission): Promise<number> {
     const begun = performance.now()
     let next = first
     const lane = async (): Promise<void> => {
@@ -60,7 +60,7 @@ log: { level: error }
         const from = next
         const to = Math.min(from + batch, first + count)
         next = to
-        const drafts = Array.from({ length: to - from }, (_, i) => draftOf(from + i, people, sendAt))
+        const drafts = Array.from({ length: to - from }, (_, i) => draftOf(from + i, recipients, sendAt))
         const caller = { tenant: `tenant-${(from / batch) % 10}`, module: 'bench' }
         await gateway.gate.admit({ caller, drafts })
       }
@@ -84,7 +84,7 @@ export interface Admission {
   readonly first: number
   readonly count: number
   readonly batch: number
-  readonly people: number
+  readonly recipients: number
   /** Epoch ms, or a span over which they are spread. Absent: at once. */
   readonly sendAt?: number | { readonly from: number; readonly to: number }
   /** Batches under way at once. @defaultValue 8 */
@@ -96,8 +96,8 @@ export const content = {
   text: 'Three people you follow have posted since you were last here. Open the app to see what is new, or change how often we write to you in your settings.',
 }
 
-export function draftOf(n: number, people: number, sendAt: Admission['sendAt']): Draft {
-  const id = `user-${(Math.imul(n, 2_654_435_761) >>> 8) % people}`
+export function draftOf(n: number, recipients: number, sendAt: Admission['sendAt']): Draft {
+  const id = `user-${(Math.imul(n, 2_654_435_761) >>> 8) % recipients}`
   const at = typeof sendAt === 'object' ? sendAt.from + ((n * 7_919) % (sendAt.to - sendAt.from)) : sendAt
   return {
     to: { id, email: `${id}@example.com` },

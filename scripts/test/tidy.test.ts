@@ -20,7 +20,7 @@ const naming = (...folders: readonly string[]): string =>
   folders.map((folder) => `| \`packages/gateway/src/${folder}\` | something |\n`).join('')
 
 const sound: Readonly<Record<string, string>> = {
-  'ARCHITECTURE.md': `# Map\n\n${naming('composition', 'admission', 'adapters', 'adapters/store')} [Home](README.md#the-start)\n`,
+  'ARCHITECTURE.md': `# Map\n\n${naming('composition', 'admission', 'store', 'store/memory')} [Home](README.md#the-start)\n`,
   'README.md': '# The start\n',
   'docs/reference/errors.md': '| code | fix |\n|---|---|\n| `NOT_FOUND` | look elsewhere |\n',
   'docs/README.md': '# Pages\n\n[errors](reference/errors.md) [first](decisions/0001-first.md)\n',
@@ -30,13 +30,13 @@ const sound: Readonly<Record<string, string>> = {
   'packages/gateway/src/main.ts': "import './gateway.ts'\n",
   'packages/gateway/src/gateway.ts': "import './composition/parts.ts'\n",
   'packages/gateway/src/composition/parts.ts':
-    "import '../admission/gate.ts'\nimport '../adapters/store/memory.ts'\n",
+    "import '../admission/gate.ts'\nimport '../store/memory/memory.ts'\n",
   'packages/gateway/src/model.ts': 'export type Status = string\n',
   'packages/gateway/src/errors.ts': 'export const errors = { NOT_FOUND: { status: 404 } }\n',
   'packages/gateway/src/ports.ts': "import type { Status } from './model.ts'\nexport type Port = Status\n",
   'packages/gateway/src/admission/gate.ts':
     "import { errors } from '../errors.ts'\nexport const found = errors\n",
-  'packages/gateway/src/adapters/store/memory.ts':
+  'packages/gateway/src/store/memory/memory.ts':
     "import type { Port } from '../../ports.ts'\nexport type Memory = Port\n",
   'packages/gateway/test/admission/gate.test.ts': "// provokes 'NOT_FOUND'\n",
 }
@@ -60,6 +60,7 @@ const pure = 'what decides asks no clock, draws no lots and sets no timer by its
 const documented = 'every error code has a row in the reference, and every row a code'
 const small = 'no file has more than 400 lines, or grows beyond its recorded size'
 const named = 'every file is named by what it is, in kebab-case'
+const worded = 'files, types and exported names use the words of the glossary'
 const listed = 'docs/README.md lists every page, and no two decisions have one number'
 const reached = 'every source file is reachable from an entry of its package'
 
@@ -70,12 +71,12 @@ test('a sound project passes every check', async () => {
 const crimes: readonly [what: string, changes: Record<string, string>, failed: readonly string[]][] = [
   [
     'a stage that imports an adapter',
-    { [gate]: `${gateImports}import '../adapters/store/memory.ts'\n` },
+    { [gate]: `${gateImports}import '../store/memory/memory.ts'\n` },
     [inside, 'adapters are imported by the composition and by tests only'],
   ],
   [
     'a stage that imports an adapter when it is needed',
-    { [gate]: `${gateImports}export const later = () => import('../adapters/store/memory.ts')\n` },
+    { [gate]: `${gateImports}export const later = () => import('../store/memory/memory.ts')\n` },
     [inside, 'adapters are imported by the composition and by tests only'],
   ],
   [
@@ -86,9 +87,9 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
   [
     "a stage that imports another stage's inside",
     {
-      [gate]: `${gateImports}import '../dispatch/pool.ts'\n`,
-      'packages/gateway/src/dispatch/pool.ts': 'export {}\n',
-      'ARCHITECTURE.md': naming('composition', 'admission', 'adapters', 'adapters/store', 'dispatch'),
+      [gate]: `${gateImports}import '../delivery/pool.ts'\n`,
+      'packages/gateway/src/delivery/pool.ts': 'export {}\n',
+      'ARCHITECTURE.md': naming('composition', 'admission', 'store', 'store/memory', 'delivery'),
     },
     [inside],
   ],
@@ -104,7 +105,7 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     'an adapter that the composition does not choose',
     {
       'packages/gateway/src/gateway.ts':
-        "import './composition/parts.ts'\nimport './adapters/store/memory.ts'\n",
+        "import './composition/parts.ts'\nimport './store/memory/memory.ts'\n",
     },
     [inside],
   ],
@@ -128,19 +129,19 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
   ['a decision that sets a timer', { [gate]: `${gateImports}setTimeout(() => {}, 5)\n` }, [pure]],
   [
     'a folder that the map does not name',
-    { 'ARCHITECTURE.md': naming('composition', 'admission', 'adapters') },
+    { 'ARCHITECTURE.md': naming('composition', 'admission', 'store') },
     ['ARCHITECTURE.md names every folder of the packages'],
   ],
   [
     'a folder of which the map has the last name only',
     {
-      'ARCHITECTURE.md': `${naming('composition', 'admission', 'adapters')}The store is the truth; see \`store\`.\n`,
+      'ARCHITECTURE.md': `${naming('composition', 'admission', 'store')}The store is the truth; see \`store\`.\n`,
     },
     ['ARCHITECTURE.md names every folder of the packages'],
   ],
   [
     'a folder of the map that is gone',
-    { 'ARCHITECTURE.md': naming('composition', 'admission', 'adapters', 'adapters/store', 'delivery') },
+    { 'ARCHITECTURE.md': naming('composition', 'admission', 'store', 'store/memory', 'delivery') },
     ['ARCHITECTURE.md names every folder of the packages'],
   ],
   ['a missing map', { 'ARCHITECTURE.md': '' }, ['ARCHITECTURE.md names every folder of the packages']],
@@ -152,6 +153,37 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
   ],
   ['a record of a file that is gone', { 'scripts/tidy-sizes.json': '{ "packages/gone.ts": 500 }' }, [small]],
   ['a file that is called utils', { 'scripts/time-utils.ts': 'export {}\n' }, [named]],
+  [
+    'a file with a name that the glossary has replaced',
+    {
+      [gate]: `${gateImports}import './agenda.ts'\n`,
+      'packages/gateway/src/admission/agenda.ts': 'export {}\n',
+    },
+    [worded],
+  ],
+  [
+    'a type with a name that the glossary has replaced',
+    { [gate]: `${gateImports}interface Outlet {}\n` },
+    [worded],
+  ],
+  [
+    'an adapter that shares code with what plays its service',
+    {
+      'packages/gateway/src/composition/parts.ts':
+        "import '../admission/gate.ts'\nimport '../store/memory/memory.ts'\nimport '../providers/post/adapter.ts'\n",
+      'packages/gateway/src/providers/post/adapter.ts': "import './emulator.ts'\n",
+      'packages/gateway/src/providers/post/emulator.ts': 'export {}\n',
+      'ARCHITECTURE.md': naming(
+        'composition',
+        'admission',
+        'store',
+        'store/memory',
+        'providers',
+        'providers/post',
+      ),
+    },
+    ['what a sandbox plays of a provider shares no code with its adapter'],
+  ],
   ['a file in camel case', { 'scripts/someThing.ts': 'export {}\n' }, [named]],
   ['a file that nothing reaches', { 'packages/gateway/src/admission/left.ts': 'export {}\n' }, [reached]],
   [
@@ -247,10 +279,10 @@ test('a recorded file may have its recorded size, and shrink', async () => {
 })
 
 test('a worker that is started by its address is not dead', async () => {
-  const start = `${sound['packages/gateway/src/adapters/store/memory.ts']}export const at = new URL('./worker.ts', import.meta.url)\n`
+  const start = `${sound['packages/gateway/src/store/memory/memory.ts']}export const at = new URL('./worker.ts', import.meta.url)\n`
   const changes = {
-    'packages/gateway/src/adapters/store/memory.ts': start,
-    'packages/gateway/src/adapters/store/worker.ts': 'export {}\n',
+    'packages/gateway/src/store/memory/memory.ts': start,
+    'packages/gateway/src/store/memory/worker.ts': 'export {}\n',
   }
   assert.deepEqual(await failing(changes), [])
 })

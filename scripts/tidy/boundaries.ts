@@ -37,12 +37,36 @@ export const adaptersHaveOneDoor: Check = {
       ),
 }
 
-const isAdapter = (path: string) => path.startsWith('packages/gateway/src/adapters/')
+const adapterFolders = ['adapters', 'providers', 'queue', 'store'].map(
+  (folder) => `packages/gateway/src/${folder}/`,
+)
+const isProviderPart = (path: string) =>
+  /\/providers\/(.+\/)?(config|configs|provider-config|emulated-jwt|emulator|emulators)\.ts$/.test(path)
+const isAdapter = (path: string) =>
+  adapterFolders.some((folder) => path.startsWith(folder)) && !isProviderPart(path)
 const mayKnowAdapters = (file: string) =>
   isAdapter(file) ||
   file === 'packages/gateway/src/gateway.ts' ||
   file.startsWith('packages/gateway/src/composition/') ||
   /^(packages\/[^/]+\/test|bench)\//.test(file)
+
+export const emulatorsShareNothing: Check = {
+  name: 'what a sandbox plays of a provider shares no code with its adapter',
+  faults: (tree) =>
+    tree.files
+      .filter(
+        (file) => /^packages\/gateway\/src\/providers\/[^/]+\/[^/]+\.ts$/.test(file) && !isProviderPart(file),
+      )
+      .flatMap((file) =>
+        importsOf(tree.text(file))
+          .filter(({ specifier }) => /(^|\/)(emulators?|emulated-[\w-]+)\.ts$/.test(specifier))
+          .map(({ specifier, line }) => ({
+            where: `${file}:${line}`,
+            what: `imports ${specifier}, which plays the service for tests`,
+            wayOut: 'write it twice: a fault that both shared would be seen by no test',
+          })),
+      ),
+}
 
 export const decidingIsPure: Check = {
   name: 'what decides asks no clock, draws no lots and sets no timer by itself',

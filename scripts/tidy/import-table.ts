@@ -4,7 +4,7 @@
  * program begins with a decision about its place.
  */
 export interface ImportRow {
-  /** Path from the package's `src/`: `model.ts`, `policy/`. */
+  /** Path from the package's `src/`: `model.ts`, `policy/`; `*` stands for one folder. */
   readonly module: string
   /** What of this package it may use besides its own folder: paths as above, or everything. */
   readonly values: readonly string[] | 'any'
@@ -25,7 +25,7 @@ export interface ImportRow {
 
 const core = [
   'ports.ts',
-  'doors.ts',
+  'stages.ts',
   'model.ts',
   'bounds.ts',
   'content.ts',
@@ -36,6 +36,24 @@ const core = [
   'policy/',
 ] as const
 const limits = ['@sluice/limits'] as const
+
+/** An adapter knows the ports and its engine or service. */
+const adapter = {
+  values: [
+    'ports.ts',
+    'model.ts',
+    'bounds.ts',
+    'content.ts',
+    'errors.ts',
+    'heap.ts',
+    'node-http.ts',
+    'adapters/',
+  ],
+  types: ['policy/'],
+  packages: 'any',
+  node: 'any',
+  impure: true,
+} as const
 
 /** A stage knows the ports and the pure parts, never another stage's inside, never an adapter. */
 const stage = { values: core, packages: limits, node: ['node:crypto'] } as const
@@ -71,42 +89,61 @@ const gateway: readonly ImportRow[] = [
   },
   { module: 'limit-ports.ts', values: [], packages: limits },
   { module: 'provider-ports.ts', values: [], types: ['model.ts'] },
-  { module: 'erasure-ports.ts', values: [], types: ['model.ts'] },
   { module: 'admission-ports.ts', values: [], types: ['model.ts'] },
-  { module: 'doors.ts', values: [], types: ['model.ts', 'ports.ts'], packages: limits },
+  { module: 'erasure-ports.ts', values: [], types: ['model.ts'] },
+  { module: 'stages.ts', values: [], types: ['model.ts', 'ports.ts'], packages: limits },
   { module: 'policy/', values: ['model.ts', 'errors.ts'], types: ['ports.ts'], packages: limits },
   {
-    module: 'intake/',
+    module: 'http/',
     values: ['node-http.ts', ...core],
     packages: 'any',
     node: 'any',
     impure: true,
   },
   { module: 'admission/', ...stage },
-  { module: 'schedule/', ...stage },
-  { module: 'dispatch/', ...stage },
+  { module: 'scheduler/', ...stage },
   { module: 'delivery/', ...stage },
-  { module: 'config/', values: core, packages: 'any', node: 'any', impure: true },
+  { module: 'ledger/', ...stage },
   {
-    module: 'adapters/',
-    values: [
-      'ports.ts',
-      'model.ts',
-      'bounds.ts',
-      'content.ts',
-      'errors.ts',
-      'heap.ts',
-      'node-http.ts',
-      'sandbox/',
-    ],
-    types: ['policy/'],
+    module: 'config/',
+    values: ['providers/configs.ts', 'providers/provider-config.ts', 'providers/*/config.ts', ...core],
     packages: 'any',
     node: 'any',
     impure: true,
   },
+  { module: 'adapters/', ...adapter, values: [...adapter.values, 'providers/webhook/signature.ts'] },
+  { module: 'queue/', ...adapter },
+  { module: 'store/', ...adapter },
+  // A provider is one folder: its adapter, what the configuration knows of it, and what the sandbox plays of it.
+  { module: 'providers/', ...adapter, values: [...adapter.values, 'sandbox/'] },
+  ...['providers/configs.ts', 'providers/provider-config.ts', 'providers/*/config.ts'].map((module) => ({
+    module,
+    values: ['config/', 'providers/provider-config.ts', 'providers/*/config.ts', ...core],
+    packages: 'any' as const,
+    node: 'any' as const,
+  })),
+  ...[
+    'providers/emulated-jwt.ts',
+    'providers/emulator.ts',
+    'providers/emulators.ts',
+    'providers/*/emulator.ts',
+  ].map((module) => ({
+    module,
+    values: [
+      'model.ts',
+      'sandbox/',
+      'providers/emulator.ts',
+      'providers/*/emulator.ts',
+      'providers/emulated-jwt.ts',
+    ],
+    types: ['ports.ts'],
+    packages: 'any' as const,
+    node: 'any' as const,
+    impure: true as const,
+  })),
   {
     module: 'sandbox/',
-    values: ['model.ts'],
+    values: ['model.ts', 'providers/emulator.ts', 'providers/emulators.ts', 'providers/*/emulator.ts'],
     types: ['ports.ts'],
     packages: limits,
     node: 'any',
@@ -115,8 +152,8 @@ const gateway: readonly ImportRow[] = [
   { module: 'log.ts', values: [], types: ['config/'], packages: ['pino'], node: 'any', impure: true },
   {
     module: 'gateway.ts',
-    values: ['composition/', 'config/', 'delivery/', 'schedule/', ...core],
-    types: ['adapters/'],
+    values: ['composition/', 'config/', 'ledger/', 'scheduler/', ...core],
+    types: ['adapters/', 'providers/', 'store/'],
   },
   // Whoever imports it knows every adapter: gateway.ts alone.
   {
@@ -126,10 +163,13 @@ const gateway: readonly ImportRow[] = [
       'admission/',
       'config/',
       'delivery/',
-      'dispatch/',
-      'intake/',
+      'http/',
+      'ledger/',
       'log.ts',
-      'schedule/',
+      'providers/',
+      'queue/',
+      'scheduler/',
+      'store/',
       ...core,
     ],
   },
@@ -144,7 +184,14 @@ const gateway: readonly ImportRow[] = [
   },
   {
     module: 'simulation/',
-    values: ['gateway.ts', 'config/', 'sandbox/', ...core],
+    values: [
+      'gateway.ts',
+      'config/',
+      'providers/provider-config.ts',
+      'providers/*/config.ts',
+      'sandbox/',
+      ...core,
+    ],
     packages: 'any',
     node: 'any',
     impure: true,
@@ -185,5 +232,7 @@ export function rowFor(rows: readonly ImportRow[], path: string): ImportRow | un
 
 export function covers(module: string, path: string): boolean {
   if (module === '') return !path.includes('/')
+  if (module.includes('*'))
+    return new RegExp(`^${module.replaceAll('.', '\\.').replace('*', '[^/]+')}$`).test(path)
   return module === path || (!module.endsWith('.ts') && path.startsWith(module))
 }

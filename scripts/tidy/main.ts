@@ -6,9 +6,15 @@ import { writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readArguments } from '../runner/arguments.ts'
-import { adaptersHaveOneDoor, decidingIsPure, importsStayInside } from './boundaries.ts'
+import {
+  adaptersHaveOneDoor,
+  decidingIsPure,
+  emulatorsShareNothing,
+  importsStayInside,
+} from './boundaries.ts'
 import type { Check, Fault } from './check.ts'
 import { codesAreDocumented, codesAreTested } from './codes.ts'
+import { wordsOfTheField } from './glossary.ts'
 import { lockIsWhole, lockNamesNoHost, lockRunsOnOldestNode } from './lockfile.ts'
 import { filesStaySmall, loweredCeilings, mapNamesFolders, namesSaySomething, nothingIsDead } from './map.ts'
 import { readTree } from './tree.ts'
@@ -20,10 +26,12 @@ const usage = `Usage: npm run tidy -- [options]
 export const checks: readonly Check[] = [
   importsStayInside,
   adaptersHaveOneDoor,
+  emulatorsShareNothing,
   decidingIsPure,
   mapNamesFolders,
   filesStaySmall,
   namesSaySomething,
+  wordsOfTheField,
   nothingIsDead,
   codesAreDocumented,
   codesAreTested,

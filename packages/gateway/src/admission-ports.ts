@@ -1,4 +1,4 @@
-/** The edge of the store by which limiter state is rebuilt; the store answers it with `admissions` and `inLine`. */
+/** The edge of the store by which limiter state is rebuilt; the store answers it with `admissions` and `inThrottleQueue`. */
 import type { Notification } from './model.ts'
 
 /** What limits select and count by. */
@@ -40,7 +40,7 @@ export type Admission = Pick<
 
 export interface AdmissionQuery {
   readonly tenant: string
-  /** Absent: of the whole tenant, but for those that stand in a line (`inLine`). */
+  /** Absent: of the whole tenant, but for those that stand in a line (`inThrottleQueue`). */
   readonly recipient?: string
   /** Those created, sent or due at this instant or later; of a tenant those created or let through its limits since. */
   readonly since: number

@@ -3,21 +3,22 @@
  * everything that Sluice is made of stands here. Each part is put together in a file of composition/; only those know
  * both the engines and the stages.
  */
-import type { Sandbox } from './adapters/providers/sandbox.ts'
+
 import { createAdmission } from './composition/admission.ts'
 import { createDispatch } from './composition/dispatch.ts'
-import { createEntrance } from './composition/entrance.ts'
-import { openRecord } from './composition/record.ts'
-import { type GatewayParts, surroundingsOf } from './composition/surroundings.ts'
-import { createLinks, loadTemplates } from './composition/texts.ts'
+import { createGatewayServer } from './composition/http-server.ts'
+import { type GatewayParts, runtimeContextOf } from './composition/runtime-context.ts'
+import { openStorage } from './composition/storage.ts'
+import { createLinks, loadTemplates } from './composition/templates.ts'
 import type { Config } from './config/config.ts'
-import { startRetention } from './delivery/retention.ts'
-import type { Gate, Jobs, Ledger, PoolReport } from './doors.ts'
+import { startRetention } from './ledger/retention.ts'
 import type { Store } from './ports.ts'
-import { createArrivals } from './schedule/arrival.ts'
+import type { Sandbox } from './providers/sandbox/adapter.ts'
+import { createReconnect } from './scheduler/reconnect.ts'
+import type { Gate, Jobs, Ledger, PoolReport } from './stages.ts'
 
-export { type GatewayParts, virtualParts } from './composition/surroundings.ts'
-export { loadTemplates } from './composition/texts.ts'
+export { type GatewayParts, virtualParts } from './composition/runtime-context.ts'
+export { loadTemplates } from './composition/templates.ts'
 
 export interface Gateway {
   /** Opens the doors; resolves when requests are answered. */
@@ -27,7 +28,7 @@ export interface Gateway {
   /** Takes nothing new, lets what is in flight settle, and closes the store. */
   stop(): Promise<void>
   readonly gate: Gate
-  /** Takes a person out of everything on record. */
+  /** Takes a recipient out of everything on record. */
   readonly erase: (tenant: string, recipient: string) => Promise<void>
   readonly jobs: Jobs
   readonly store: Store
@@ -37,20 +38,20 @@ export interface Gateway {
 }
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
-  const surroundings = surroundingsOf(config, parts)
-  const { clock, onTrouble } = surroundings
+  const context = runtimeContextOf(config, parts)
+  const { clock, onError } = context
 
   // Before the store is opened: what is wrong with them leaves nothing open.
   const templates = parts.templates ?? loadTemplates(config)
   const links = createLinks(config)
-  const entrance = createEntrance(surroundings)
-  const record = await openRecord(surroundings, entrance.timeCommit)
+  const server = createGatewayServer(context)
+  const record = await openStorage(context, server.timeCommit)
   const { store, ledger } = record
   // From here on time is measured: before, the line of the process before was not known.
   const bornAt = clock.now()
-  const admission = createAdmission(surroundings, record)
-  const { gate, jobs, platform, schedule, unserved, orphans, queue, state, erasure } = admission
-  const dispatch = await createDispatch(surroundings, record, admission, { templates, links }).catch(
+  const admission = createAdmission(context, record)
+  const { gate, jobs, throttle, scheduler, unserved, orphans, queue, state, erasure } = admission
+  const dispatch = await createDispatch(context, record, admission, { templates, links }).catch(
     async (error) => {
       await record.close()
       throw error
@@ -62,12 +63,12 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   async function startStages(): Promise<void> {
     await dispatch.start(bornAt)
-    stopRetention = startRetention({ ledger, clock, ...config.retention, onTrouble })
-    hub.onArrival(createArrivals({ store, ledger, agenda: schedule, clock, onTrouble }))
+    stopRetention = startRetention({ ledger, clock, ...config.retention, onError })
+    hub.onConnect(createReconnect({ store, ledger, scheduler: scheduler, clock, onError }))
     // Before anything of theirs is on its way again.
     await erasure.start()
-    await platform.start()
-    await schedule.start()
+    await throttle.start()
+    await scheduler.start()
     await jobs.start()
     gate.movingUp.start()
     unserved.start()
@@ -85,18 +86,18 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     pools,
     startStages,
     async start() {
-      const url = await entrance.open({ record, admission, dispatch, templates, links, pools })
+      const url = await server.open({ record, admission, dispatch, templates, links, pools })
       await startStages()
       return { url }
     },
     async stop() {
-      await entrance.close()
+      await server.close()
       await jobs.stop()
       erasure.stop()
       stopRetention?.()
       await orphans.stop()
-      await platform.stop()
-      await schedule.stop()
+      await throttle.stop()
+      await scheduler.stop()
       await dispatch.stop()
       await gate.movingUp.stop()
       await unserved.stop()

@@ -5,7 +5,7 @@
  */
 import type { ForbiddenInterval, Limit, Decision as LimitDecision } from '@sluice/limits'
 
-/** Whose count: the person, or another key that a limit names in `per`. */
+/** Whose count: the recipient, or another key that a limit names in `per`. */
 export interface Subject {
   readonly key: string
   readonly tenant: string
@@ -34,14 +34,14 @@ export interface Claim {
 }
 
 /** What the limits said; see `reserve` in @sluice/limits. */
-export type Booking = LimitDecision
+export type Reservation = LimitDecision
 
 /** One reservation that has become earlier in all of its subjects. */
 export interface Advance {
   /** The earlier instant. */
   readonly at: number
   /** What the limits of each subject said of the first instant that was asked for. */
-  readonly bookings: readonly Booking[]
+  readonly reservations: readonly Reservation[]
   /** Subjects in which the later place is free now and others wait; each is paused once more. */
   readonly freed: readonly Subject[]
 }
@@ -55,9 +55,9 @@ export interface Firing {
 
 export interface LimitState {
   /** Resolves when none of the subjects is paused, but for what has waited before. */
-  reserve(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
+  reserve(requests: readonly LimitRequest[]): Promise<readonly Reservation[]>
   /** The same answers; books nothing. */
-  preview(requests: readonly LimitRequest[]): Promise<readonly Booking[]>
+  preview(requests: readonly LimitRequest[]): Promise<readonly Reservation[]>
   /** At the moment of handing over: counted as sent now, or booked anew at the instant answered. */
   fire(requests: readonly LimitRequest[]): Promise<readonly Firing[]>
   /** Counts them as sent now, unasked: they left later than they were fired. */
@@ -89,6 +89,6 @@ export interface LimitState {
   /** Whether this is the first with its fingerprint within the window, which is then taken under the id. */
   claim(requests: readonly Claim[]): Promise<readonly boolean[]>
   /** Frees a fingerprint that the id had taken: what was cancelled or failed is not a first. */
-  unclaim(requests: readonly Omit<Claim, 'windowMs' | 'dry'>[]): Promise<void>
+  releaseFingerprints(requests: readonly Omit<Claim, 'windowMs' | 'dry'>[]): Promise<void>
   close(): Promise<void>
 }

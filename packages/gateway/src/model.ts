@@ -163,7 +163,7 @@ export interface OptOut {
   readonly channel?: Channel
 }
 
-/** What is known of a person: addresses and preferences. */
+/** What is known of a recipient: addresses and preferences. */
 export interface Recipient extends RecipientFields {
   readonly tenant: string
   readonly quietHours?: Readonly<Partial<Record<Channel | 'default', QuietWindow>>>

@@ -1,6 +1,6 @@
 /**
  * The edges of the gateway as interfaces: time, chance, the store, the limiter's state, the queue, the providers.
- * Stages know these, and the doors between them (doors.ts), and nothing behind them; the composition joins the two.
+ * Stages know these, and the doors between them (stages.ts), and nothing behind them; the composition joins the two.
  * Every port is asynchronous and takes many at once, so that an engine across a network needs one round trip.
  * Instants are epoch milliseconds, durations milliseconds.
  */
@@ -29,7 +29,7 @@ import type { AccountRecord } from './provider-ports.ts'
 export type { Admission, AdmissionQuery, Countable } from './admission-ports.ts'
 export type { ErasureResult, StoredRecipient } from './erasure-ports.ts'
 
-export type { Advance, Booking, Claim, Firing, LimitRequest, LimitState, Subject } from './limit-ports.ts'
+export type { Advance, Claim, Firing, LimitRequest, LimitState, Reservation, Subject } from './limit-ports.ts'
 export type {
   Account,
   AccountRecord,
@@ -204,7 +204,7 @@ export interface Tally {
   readonly tenant: string
   readonly status: Status
   /** Of the scheduled: those that wait for a tenant or module limit. */
-  readonly platformDelayed: boolean
+  readonly throttled: boolean
   /** Of the dead: those whose channel no pool serves, which count in no bound. @defaultValue false */
   readonly unserved?: true
   readonly count: number
@@ -242,12 +242,12 @@ export interface Store extends Erasing {
   scan(query: ScanQuery): Promise<Page<Notification>>
   recipient(tenant: string, id: string): Promise<StoredRecipient | undefined>
   /**
-   * Whether there may be any preferences of a person, or any notifications, on record or on their way there: known at
+   * Whether there may be any preferences of a recipient, or any notifications, on record or on their way there: known at
    * once, so that nobody waits for a question about those who are new. `false` is certain.
    */
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean
   /**
-   * A page of what has not left of a person: scheduled, digesting, queued, in the order of acceptance. It has at most
+   * A page of what has not left of a recipient: scheduled, digesting, queued, in the order of acceptance. It has at most
    * `limit` rows, and fewer where they are large, so that a page costs some milliseconds.
    */
   waiting(
@@ -258,7 +258,7 @@ export interface Store extends Erasing {
   ): Promise<Page<Notification>>
   admissions(query: AdmissionQuery): Promise<readonly Admission[]>
   /** Of all tenants what stands in the line before a tenant or module limit, in the order of acceptance. */
-  inLine(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>
+  inThrottleQueue(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>
   /**
    * What is scheduled, queued or dead and due by `until`, earliest first, at most `limit`, and is not already held
    * by a live process: from here on this process holds it, until a move changes its dueAt or ends it. Those of the
@@ -268,11 +268,11 @@ export interface Store extends Erasing {
   claimDue(until: number, limit: number, without?: Iterable<string>): Promise<readonly Notification[]>
   /**
    * Up to where claims have gone. What is written with a dueAt up to here counts as claimed by its writer, who
-   * keeps it in memory or gives it back with `unclaim`.
+   * keeps it in memory or gives it back with `releaseFingerprints`.
    */
   claimedUntil(): number
   /** Puts back what was claimed and cannot be kept in memory. */
-  unclaim(notifications: readonly Notification[]): Promise<void>
+  releaseFingerprints(notifications: readonly Notification[]): Promise<void>
   openDigest(
     digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>,
   ): Promise<Digest | undefined>
@@ -350,13 +350,13 @@ export interface Queue {
 /** `written`: a socket took it. `absent`: nobody is connected (any more). `unread`: nobody had taken it in time. */
 export type Delivery = 'written' | 'absent' | 'unread'
 
-/** The open WebSocket connections, as whoever has something for a person sees them. */
+/** The open WebSocket connections, as whoever has something for a recipient sees them. */
 export interface Hub {
   isConnected(tenant: string, recipient: string): boolean
-  /** Sends to every connection of the person; resolves with the first socket that took it, or at the signal. */
+  /** Sends to every connection of the recipient; resolves with the first socket that took it, or at the signal. */
   deliver(tenant: string, recipient: string, data: JsonObject, signal: AbortSignal): Promise<Delivery>
   /** Calls back when somebody is there who was not. */
-  onArrival(listener: (tenant: string, recipient: string) => void): () => void
+  onConnect(listener: (tenant: string, recipient: string) => void): () => void
 }
 
 export interface Templates {

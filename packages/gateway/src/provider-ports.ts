@@ -58,10 +58,10 @@ export type SendResult =
   | {
       readonly outcome: 'failed'
       readonly detail: string
-      /** The call had left and no answer came: the person may have got it, and it counts besides its repetition. */
-      readonly unheard?: boolean
+      /** The call had left and no answer came: the recipient may have got it, and it counts besides its repetition. */
+      readonly maybeDelivered?: boolean
       /** It is the recipient who could not be reached: says nothing about the account. */
-      readonly blameless?: boolean
+      readonly recipientFault?: boolean
       /** The recipient's own endpoint that failed, or its origin: its failures are counted there, not at the account. */
       readonly endpoint?: string
       /** It concerns this account and this recipient together: another account may carry it, and is asked at once. */
@@ -90,12 +90,12 @@ export interface Provider {
    */
   endpointOf?(to: RecipientFields, account: Account): string | undefined
   /** Whether `send` calls `leaving`. @defaultValue false: a call leaves as it is made */
-  readonly tellsLeaving?: boolean
+  readonly tellsWritten?: boolean
   /**
    * Never rejects for what a provider may do; `signal` aborts at the deadline. `leaving` is called just before the
    * last bytes are written, where the adapter knows that moment: before it the provider cannot have counted the call.
    */
-  send(message: Message, account: Account, signal: AbortSignal, leaving?: () => void): Promise<SendResult>
+  send(message: Message, account: Account, signal: AbortSignal, onWritten?: () => void): Promise<SendResult>
   /** So many calls at once at most from now on: connections may follow. */
   resize?(account: Account, concurrency: number): void
   /** Opens what a first message would wait for. */
@@ -126,7 +126,7 @@ export interface AccountRecord {
   readonly use?: UseRecord
 }
 
-/** Something that a person may have to look at. */
+/** Something that a recipient may have to look at. */
 export interface Alert {
   readonly id: string
   readonly type: 'account.opened' | 'account.closed'

@@ -9,14 +9,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
 import { createRandom } from '../src/adapters/random.ts'
-import { createSqliteStore } from '../src/adapters/store/sqlite.ts'
 import { loadConfig } from '../src/config/load.ts'
-import type { Admitted, Caller } from '../src/doors.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../src/gateway.ts'
 import type { Draft } from '../src/model.ts'
 import { type Notification, type Status, statuses } from '../src/model.ts'
 import type { Provider, Store } from '../src/ports.ts'
 import { createVirtualClock, type VirtualClock } from '../src/simulation/clock.ts'
+import type { Admitted, Caller } from '../src/stages.ts'
+import { createSqliteStore } from '../src/store/sqlite/sqlite.ts'
 
 export const second = 1_000
 export const minute = 60 * second

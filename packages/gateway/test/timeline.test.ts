@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createSandbox } from '../src/adapters/providers/sandbox.ts'
 import { someNotification } from '../src/conformance/store/sample.ts'
 import { advance, isLegalPath, revisionOf, type Status, transitions } from '../src/model.ts'
+import { createSandbox } from '../src/providers/sandbox/adapter.ts'
 import { timelineMax } from '../src/timeline.ts'
 import { createHarness, seeded, testSeed } from './harness.ts'
 

@@ -4,7 +4,7 @@
  * a few calls are made at a time and the rest wait in a bounded list, in which what is old is dropped.
  */
 import type { Alert, Alerts, Clock } from '../ports.ts'
-import { parseSecret, sign } from './providers/webhook-signature.ts'
+import { parseSecret, sign } from '../providers/webhook/signature.ts'
 
 export interface AlertWebhookOptions {
   /** Of the operator, and trusted. */
@@ -12,7 +12,7 @@ export interface AlertWebhookOptions {
   /** `whsec_` and a key in base64. */
   readonly secret: string | undefined
   readonly clock: Clock
-  readonly onTrouble: (what: string, error: unknown) => void
+  readonly onError: (what: string, error: unknown) => void
 }
 
 const attemptsMax = 4
@@ -27,7 +27,7 @@ const waitingMax = 1_000
 /** What waited longer while nobody answered is dropped: whoever hears it then is misled. */
 const staleMs = 60_000
 
-export function createAlertWebhook({ url, secret, clock, onTrouble }: AlertWebhookOptions): Alerts {
+export function createAlertWebhook({ url, secret, clock, onError }: AlertWebhookOptions): Alerts {
   const key = secret === undefined ? undefined : parseSecret(secret)
   const waiting: { readonly alert: Alert; readonly since: number }[] = []
   const lanes = new Set<Promise<void>>()
@@ -78,7 +78,7 @@ export function createAlertWebhook({ url, secret, clock, onTrouble }: AlertWebho
   }
 
   function drop({ type, account }: Alert, error: unknown): void {
-    onTrouble(`alert ${type} of ${account}`, error)
+    onError(`alert ${type} of ${account}`, error)
   }
 
   return {

@@ -3,54 +3,55 @@
  * it decide anew; what goes wrong gives everything back that the verdicts hold.
  */
 import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
-import type { Admit, Admitted, Agenda, Caller, Contents, Ledger, Room } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import { type Draft, delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import { personSubject } from '../policy/subject.ts'
+import { recipientSubject } from '../policy/subject.ts'
 import type { Change, Clock, DigestWrite, LimitState, Random, Store } from '../ports.ts'
-import { accepted, type Case } from './case.ts'
-import type { Decider } from './decider.ts'
+import type { Admit, Admitted, Caller, Contents, Ledger, Room, Scheduler } from '../stages.ts'
+import { accepted, type Candidate } from './candidate.ts'
+import type { OpenDigests } from './digests/open-digests.ts'
+import type { Evaluator } from './evaluate.ts'
 import { fingerprint } from './fingerprint.ts'
 import type { MovingUp } from './moving-up.ts'
-import type { OpenDigests } from './open-digests.ts'
-import type { PeopleCache } from './people.ts'
-import type { PlatformLine } from './platform.ts'
+import type { RecipientCache } from './recipient-cache.ts'
 import { createContentSplitter, type Unstored } from './stored-content.ts'
+import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface AcceptanceOptions {
   readonly store: Pick<Store, 'answer'>
   readonly ledger: Ledger
-  readonly people: PeopleCache
+  readonly recipients: RecipientCache
   readonly policy: Policy
-  readonly agenda: Agenda
+  readonly scheduler: Scheduler
   readonly digests: OpenDigests
-  readonly decider: Decider
-  readonly platform: PlatformLine
+  readonly evaluator: Evaluator
+  readonly throttle: TenantThrottle
   readonly state: Pick<LimitState, 'pause'>
   readonly movingUp: Pick<MovingUp, 'freed' | 'enlist'>
   readonly contents: Pick<Contents, 'keep'>
   readonly clock: Clock
   readonly random: Random
-  readonly onTrouble: (what: string, error: unknown) => void
+  readonly onError: (what: string, error: unknown) => void
 }
 
 export interface Acceptance {
   /** Drafts as they would be on record, with what is known of their people; the verdicts are still to come. */
-  casesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Case[]>
+  candidatesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Candidate[]>
   admit(request: Admit): Promise<readonly Admitted[]>
   /** What is on record now goes its way. */
-  follow(cases: readonly Case[], notifications: readonly Notification[]): void
+  follow(candidates: readonly Candidate[], notifications: readonly Notification[]): void
   /** Gives back what the verdicts hold: nothing came of them. */
-  giveUp(cases: readonly Case[]): Promise<void>
+  giveUp(candidates: readonly Candidate[]): Promise<void>
 }
 
 /** Content above it is read in a turn of the event loop of its own. */
 const sliceBytes = 2 ** 18
 
 export function createAcceptance(options: AcceptanceOptions): Acceptance {
-  const { store, ledger, people, policy, agenda, digests, decider, platform, clock, random } = options
-  const { state, movingUp, onTrouble } = options
+  const { store, ledger, recipients, policy, scheduler, digests, evaluator, throttle, clock, random } =
+    options
+  const { state, movingUp, onError } = options
 
   function notificationOf({ tenant, module }: Caller, draft: Draft, now: number): Unstored {
     return {
@@ -71,14 +72,14 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
   /** Lets others have the event loop. */
   const pause = (): Promise<void> => new Promise((resolve) => clock.soon(resolve))
 
-  async function casesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Case[]> {
+  async function candidatesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Candidate[]> {
     const now = clock.now()
-    const known = drafts.map(({ to }) => people.cached(caller.tenant, to.id))
-    const persons = known.includes(undefined)
-      ? await Promise.all(drafts.map(({ to }) => people.find(caller.tenant, to.id)))
+    const known = drafts.map(({ to }) => recipients.cached(caller.tenant, to.id))
+    const recipientRecords = known.includes(undefined)
+      ? await Promise.all(drafts.map(({ to }) => recipients.find(caller.tenant, to.id)))
       : known
     const store = createContentSplitter(() => random.id(now))
-    const cases: Case[] = []
+    const candidates: Candidate[] = []
     let read = 0
     for (const [index, draft] of drafts.entries()) {
       // The first of a batch reads what all of it say, and others have the event loop before and after.
@@ -86,27 +87,32 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
       if (isLarge) await pause()
       const { notification, content } = store(notificationOf(caller, draft, now))
       read += notification.bytes ?? 0
-      cases.push({ notification, person: persons[index]!, verdict: undefined, ...(content && { content }) })
+      candidates.push({
+        notification,
+        recipient: recipientRecords[index]!,
+        verdict: undefined,
+        ...(content && { content }),
+      })
       if (!isLarge && read < sliceBytes) continue
       read = 0
       await pause()
     }
-    return cases
+    return candidates
   }
 
   async function admitOnce(request: Admit): Promise<readonly Admitted[] | Conflicted> {
-    const cases = await casesOf(request.caller, request.drafts)
-    const passed = await platform.pass(cases)
+    const candidates = await candidatesOf(request.caller, request.drafts)
+    const passed = await throttle.pass(candidates)
     let result: readonly Admitted[] | Conflicted = conflicted
     try {
-      const behind = cases.filter((each) => each.verdict !== undefined)
-      await decider.decide(cases)
+      const behind = candidates.filter((each) => each.verdict !== undefined)
+      await evaluator.decide(candidates)
       if (behind.length > 0)
         await passed.takeBack(behind.filter((each) => each.verdict?.status === 'suppressed'))
-      result = await accept(request, cases)
+      result = await accept(request, candidates)
     } finally {
       if (result === conflicted) {
-        await giveUp(cases)
+        await giveUp(candidates)
         await passed.takeBack()
       }
     }
@@ -122,20 +128,23 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
   }
 
   /** Commits what was decided. */
-  async function accept(request: Admit, cases: readonly Case[]): Promise<readonly Admitted[] | Conflicted> {
+  async function accept(
+    request: Admit,
+    candidates: readonly Candidate[],
+  ): Promise<readonly Admitted[] | Conflicted> {
     const { caller, job } = request
-    const notifications = cases.map((each) => accepted(each.notification, each.verdict!))
+    const notifications = candidates.map((each) => accepted(each.notification, each.verdict!))
     const results = notifications.map(admitted)
     const answer = request.answer
     const held = job === undefined ? {} : { queue: 0, critical: 0, bytes: 0 }
-    const contents = [...new Set(cases.flatMap(({ content }) => content ?? []))]
+    const contents = [...new Set(candidates.flatMap(({ content }) => content ?? []))]
     const room = roomFor(notifications, contents)
-    const giveRoomBack = ledger.claimRoom(caller.tenant, { ...room, ...held })
+    const giveRoomBack = ledger.takeRoom(caller.tenant, { ...room, ...held })
     try {
       const change: Change = {
         ...(contents.length === 0 ? {} : { contents }),
         accept: notifications,
-        ...digestWrites(cases),
+        ...digestWrites(candidates),
         ...(answer === undefined ? {} : { answer: answer(results) }),
         ...(job === undefined ? {} : { jobs: [{ kind: 'move' as const, ...job }] }),
       }
@@ -148,7 +157,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
       giveRoomBack()
     }
     for (const content of contents) options.contents.keep(content)
-    follow(cases, notifications)
+    follow(candidates, notifications)
     return results
   }
 
@@ -163,39 +172,40 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
       )
   }
 
-  function follow(cases: readonly Case[], notifications: readonly Notification[]): void {
-    for (const { verdict } of cases) {
+  function follow(candidates: readonly Candidate[], notifications: readonly Notification[]): void {
+    for (const { verdict } of candidates) {
       if (verdict?.digest === undefined) continue
       const { digest, opens } = verdict.digest
       if (opens) digests.opened(digest)
-      agenda.noteDigest(digest.closesAt)
+      scheduler.noteDigest(digest.closesAt)
     }
-    agenda.place(notifications)
-    for (const [index, { notification, person, verdict }] of cases.entries()) {
+    scheduler.place(notifications)
+    for (const [index, { notification, recipient, verdict }] of candidates.entries()) {
       if (verdict?.waitlisted === true)
         movingUp
-          .enlist(notifications[index]!, person)
-          .catch((error) => onTrouble('put one on the waiting list', error))
+          .enlist(notifications[index]!, recipient)
+          .catch((error) => onError('put one on the waiting list', error))
       if (verdict?.booked !== true || verdict.status !== 'scheduled') continue
       const { tenant, to } = notification
-      if (people.cached(tenant, to.id) === person) continue
-      hurry(tenant, to.id).catch((error) => onTrouble('let those who wait move up', error))
+      if (recipients.cached(tenant, to.id) === recipient) continue
+      hurry(tenant, to.id).catch((error) => onError('let those who wait move up', error))
     }
   }
 
   /** Somebody's preferences have changed while this was decided by the former ones: it may be admitted earlier. */
   async function hurry(tenant: string, recipient: string): Promise<void> {
-    const subject = personSubject(tenant, recipient)
+    const subject = recipientSubject(tenant, recipient)
     await state.pause([subject])
     await movingUp.freed([subject])
   }
 
-  async function giveUp(cases: readonly Case[]): Promise<void> {
-    await decider.takeBack(cases)
-    for (const { verdict } of cases) if (verdict?.digest !== undefined) digests.forget(verdict.digest.digest)
+  async function giveUp(candidates: readonly Candidate[]): Promise<void> {
+    await evaluator.takeBack(candidates)
+    for (const { verdict } of candidates)
+      if (verdict?.digest !== undefined) digests.forget(verdict.digest.digest)
   }
 
-  return { casesOf, admit, follow, giveUp }
+  return { candidatesOf, admit, follow, giveUp }
 }
 
 function admitted(notification: Notification): Admitted {
@@ -204,9 +214,11 @@ function admitted(notification: Notification): Admitted {
 }
 
 /** One write for each digest that they join, at the earliest instant that one of them was told. */
-export function digestWrites(cases: readonly Case[]): { readonly digests?: readonly DigestWrite[] } {
+export function digestWrites(candidates: readonly Candidate[]): {
+  readonly digests?: readonly DigestWrite[]
+} {
   const writes = new Map<string, DigestWrite>()
-  for (const { verdict } of cases) {
+  for (const { verdict } of candidates) {
     if (verdict?.digest === undefined) continue
     const { digest, opens } = verdict.digest
     const other = writes.get(digest.id)

@@ -1,21 +1,21 @@
 /** Ends what still waits, on record first; what it held is given back after. */
 import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
-import type { Agenda, Gate, Ledger } from '../doors.ts'
 import { SluiceError } from '../errors.ts'
 import { advance, isFinal } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
-import type { GiveBack } from './giving-back.ts'
+import type { Gate, Ledger, Scheduler } from '../stages.ts'
+import type { ReleaseHolds } from './release-holds.ts'
 
 export interface CancellationOptions {
   readonly store: Pick<Store, 'notification'>
   readonly ledger: Ledger
-  readonly agenda: Pick<Agenda, 'place' | 'recover'>
-  readonly giveBack: GiveBack
+  readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
+  readonly releaseHolds: ReleaseHolds
   readonly clock: Clock
 }
 
 export function createCancellation(options: CancellationOptions): Gate['cancel'] {
-  const { store, ledger, agenda, giveBack, clock } = options
+  const { store, ledger, scheduler, releaseHolds, clock } = options
 
   async function cancelOnce(tenant: string, id: string): Promise<true | Conflicted> {
     const notification = await store.notification(tenant, id)
@@ -35,11 +35,11 @@ export function createCancellation(options: CancellationOptions): Gate['cancel']
     try {
       result = await ledger.commit({ moves: [move] })
     } catch (error) {
-      agenda.place([before])
+      scheduler.place([before])
       throw error
     }
     if (!result.applied) return conflicted
-    await giveBack(before, 'cancelled')
+    await releaseHolds(before, 'cancelled')
     return true
   }
 
@@ -49,7 +49,7 @@ export function createCancellation(options: CancellationOptions): Gate['cancel']
       result = await retryOnConflict(() => cancelOnce(tenant, id))
     } finally {
       // An attempt before may have taken it out of memory.
-      if (result === conflicted) await agenda.recover({ tenant, id })
+      if (result === conflicted) await scheduler.recover({ tenant, id })
     }
     if (result === conflicted) throw new SluiceError('NOT_CANCELLABLE', `Notification ${id} is on its way.`)
   }

@@ -1,23 +1,24 @@
 /**
- * Erases a person: what waits for them is cancelled, and what is on record keeps its place in the counts without saying
+ * Erases a recipient: what waits for them is cancelled, and what is on record keeps its place in the counts without saying
  * whose it is or what it said. A call that is with a provider cannot be taken back; the erasure waits for its end. One
  * that a crash cuts off is begun again at the next start, so that nobody stays erased in part.
  */
-import type { Contents } from '../doors.ts'
+
 import { SluiceError } from '../errors.ts'
 import type { Clock, Store } from '../ports.ts'
-import type { PeopleCache } from './people.ts'
+import type { Contents } from '../stages.ts'
+import type { RecipientCache } from './recipient-cache.ts'
 
 export interface ErasureOptions {
   readonly store: Pick<Store, 'beginErasure' | 'erase' | 'erasures'>
-  readonly people: Pick<PeopleCache, 'forget'>
+  readonly recipients: Pick<RecipientCache, 'forget'>
   readonly contents: Pick<Contents, 'forgetTenant'>
   /** Ends one that waits; throws NOT_CANCELLABLE for what is with a provider. */
   readonly cancel: (tenant: string, id: string) => Promise<void>
   /** Batches in the background read again what they have to do. */
   readonly rereadJobs: () => Promise<void>
   readonly clock: Clock
-  readonly onTrouble: (what: string, error: unknown) => void
+  readonly onError: (what: string, error: unknown) => void
 }
 
 export interface Erasure {
@@ -35,7 +36,7 @@ const lookAgainMs = 50
 const againMs = 30_000
 
 export function createErasure(options: ErasureOptions): Erasure {
-  const { store, people, contents, cancel, rereadJobs, clock, onTrouble } = options
+  const { store, recipients, contents, cancel, rereadJobs, clock, onError } = options
   let stopped = false
 
   /** False where it has left. */
@@ -53,13 +54,13 @@ export function createErasure(options: ErasureOptions): Erasure {
 
   async function eraseNow(tenant: string, recipient: string): Promise<void> {
     await store.beginErasure(tenant, recipient)
-    people.forget(tenant, recipient)
+    recipients.forget(tenant, recipient)
     await rereadJobs()
     const begun = clock.now()
     while (!stopped) {
       const result = await store.erase(tenant, recipient)
       if (result.done) {
-        // Only the record knew which were this person's; the others are read again when they are needed.
+        // Only the record knew which were this recipient's; the others are read again when they are needed.
         contents.forgetTenant(tenant)
         return
       }
@@ -78,7 +79,7 @@ export function createErasure(options: ErasureOptions): Erasure {
 
   function goOnLater(tenant: string, recipient: string, error: unknown): void {
     if (stopped) return
-    onTrouble('erase a person', error)
+    onError('erase a person', error)
     clock.at(clock.now() + againMs, () => {
       if (!stopped) eraseNow(tenant, recipient).catch((again) => goOnLater(tenant, recipient, again))
     })

@@ -2,46 +2,47 @@
  * Everything that wants to be sent passes here. What is accepted is decided and on disk before the caller is told
  * (acceptance.ts); what is refused leaves nothing behind, neither on record nor in the limits. The same gate decides
  * again whatever changes its prospects later (redecision.ts): a preference, a platform limit that frees, a digest that
- * closes, a redrive. How it is decided stands in decider.ts.
+ * closes, a redrive. How it is decided stands in evaluate.ts.
  */
-import type { Agenda, Book, Contents, Gate, Ledger } from '../doors.ts'
+
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Random, Store } from '../ports.ts'
+import type { Contents, Gate, Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { createAcceptance } from './acceptance.ts'
 import { createCancellation } from './cancellation.ts'
-import { createDecider } from './decider.ts'
-import { createDigestCloser } from './digest-closer.ts'
-import { createDigestPlanner } from './digest-plan.ts'
-import type { GiveBack } from './giving-back.ts'
-import type { Hours } from './hours.ts'
+import { createDigestCloser } from './digests/digest-closer.ts'
+import { createDigestPlanner } from './digests/digest-plan.ts'
+import { createOpenDigests } from './digests/open-digests.ts'
+import { createEvaluator } from './evaluate.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
-import { createOpenDigests } from './open-digests.ts'
-import type { PeopleCache } from './people.ts'
-import type { PlatformLine } from './platform.ts'
+import type { ForbiddenHours } from './quiet-hours.ts'
+import type { RecipientCache } from './recipient-cache.ts'
 import { createRedecision, type Redecision } from './redecision.ts'
 import { createRedrive } from './redrive.ts'
+import type { ReleaseHolds } from './release-holds.ts'
+import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 import { createUsage } from './usage.ts'
 
 export interface GateOptions {
   readonly store: Store
   readonly ledger: Ledger
   readonly state: LimitState
-  readonly book: Book
-  readonly people: PeopleCache
+  readonly limiter: RecipientLimiter
+  readonly recipients: RecipientCache
   readonly policy: Policy
-  readonly hours: Hours
-  readonly agenda: Agenda
-  readonly platform: PlatformLine
+  readonly forbiddenHours: ForbiddenHours
+  readonly scheduler: Scheduler
+  readonly throttle: TenantThrottle
   readonly contents: Contents
-  readonly giveBack: GiveBack
+  readonly releaseHolds: ReleaseHolds
   /** Whether a pool serves the channel. */
   readonly serves: (channel: Channel) => boolean
   /** Channels on which the accounts themselves say where to. */
   readonly selfAddressed: ReadonlySet<Channel>
   readonly clock: Clock
   readonly random: Random
-  readonly onTrouble: (what: string, error: unknown) => void
+  readonly onError: (what: string, error: unknown) => void
 }
 
 export interface Admitting extends Gate {
@@ -51,15 +52,15 @@ export interface Admitting extends Gate {
 }
 
 export function createGate(options: GateOptions): Admitting {
-  const { store, random, platform } = options
+  const { store, random, throttle } = options
   const digests = createOpenDigests({ store, random })
-  const decider = createDecider({ ...options, digests })
-  const planner = createDigestPlanner({ ...options, decider })
-  const closer = createDigestCloser({ ...options, planner, digests, decider })
+  const evaluator = createEvaluator({ ...options, digests })
+  const planner = createDigestPlanner({ ...options, evaluator })
+  const closer = createDigestCloser({ ...options, planner, digests, evaluator })
   const review: Redecision['review'] = (waiting) => redecision.review(waiting)
-  const movingUp = createMovingUp({ ...options, decider, closer, review })
-  const acceptance = createAcceptance({ ...options, digests, decider, movingUp })
-  const { bringBack, ...redecision } = createRedecision({ ...options, decider, acceptance, movingUp })
+  const movingUp = createMovingUp({ ...options, evaluator, closer, review })
+  const acceptance = createAcceptance({ ...options, digests, evaluator, movingUp })
+  const { bringBack, ...redecision } = createRedecision({ ...options, evaluator, acceptance, movingUp })
 
   return {
     movingUp,
@@ -69,12 +70,12 @@ export function createGate(options: GateOptions): Admitting {
     redrive: createRedrive({ ...options, bringBack }),
     closeDigest: closer.close,
     usage: createUsage(options),
-    placeOf: platform.placeOf,
+    placeOf: throttle.placeOf,
 
     async preview(caller, draft) {
-      const [each] = await acceptance.casesOf(caller, [draft])
-      await platform.preview(each!)
-      await decider.decide([each!], { dry: true })
+      const [each] = await acceptance.candidatesOf(caller, [draft])
+      await throttle.preview(each!)
+      await evaluator.decide([each!], { dry: true })
       const { patch, decision } = each!.verdict!
       return {
         draft: patch?.channel === undefined ? draft : { ...draft, channel: patch.channel },

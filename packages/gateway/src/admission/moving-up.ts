@@ -5,30 +5,31 @@
  * it earlier, again and again until nobody gains. Each step brings one to an earlier instant, so that it comes to an
  * end. Nobody is moved to a later instant here.
  */
-import type { Agenda, Book, Ledger } from '../doors.ts'
+
 import { concernsAll } from '../errors.ts'
 import type { Notification, Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
-import type { Case, Verdict } from './case.ts'
-import { type Decider, moveTo } from './decider.ts'
-import type { DigestCloser } from './digest-closer.ts'
-import { findOrNobody, type PeopleCache } from './people.ts'
+import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
+import type { Candidate, Verdict } from './candidate.ts'
+import type { DigestCloser } from './digests/digest-closer.ts'
+import { type Evaluator, moveTo } from './evaluate.ts'
+import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import type { Redecision } from './redecision.ts'
 
 export interface MovingUpOptions {
   readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume'>
-  readonly book: Pick<Book, 'enlist'>
+  readonly limiter: Pick<RecipientLimiter, 'enlist'>
   readonly store: Pick<Store, 'notification' | 'digest' | 'scan' | 'crashed'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
-  readonly people: Pick<PeopleCache, 'find'>
-  readonly agenda: Pick<Agenda, 'place' | 'recover'>
-  readonly decider: Pick<Decider, 'advance' | 'decide' | 'takeBack'>
+  readonly recipients: Pick<RecipientCache, 'find'>
+  readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
+  readonly evaluator: Pick<Evaluator, 'advance' | 'decide' | 'takeBack'>
   readonly closer: DigestCloser
   readonly review: Redecision['review']
   readonly clock: Clock
-  readonly onTrouble: (what: string, error: unknown) => void
+  readonly onError: (what: string, error: unknown) => void
 }
 
 export interface MovingUp {
@@ -40,7 +41,7 @@ export interface MovingUp {
    */
   settleAfter(subject: Subject, work: () => Promise<void>): Promise<void>
   /** One that waits for its expiry: it is tried again whenever a place of its limits becomes free. */
-  enlist(notification: Notification, person: Recipient | null): Promise<void>
+  enlist(notification: Notification, recipient: Recipient | null): Promise<void>
   /**
    * In the background: everybody who was promised an instant under another policy, the record through. After a kill
    * everybody, and what their people had asked for is brought to them: a place that became free may not have been given
@@ -67,7 +68,7 @@ const subjectsAtOnce = 50
 const restMs = 5
 /** Until the record is asked again that could not be read, ms. */
 const againMs = 1_000
-/** A person with many who wait is met again and again: so many of those met are known. */
+/** A recipient with many who wait is met again and again: so many of those met are known. */
 const metMax = 20_000
 /** A record that moves on again and again is on its way. */
 const triesMax = 8
@@ -79,8 +80,20 @@ interface Turn {
 }
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
-  const { state, book, store, policy, ledger, people, agenda, decider, closer, review, clock, onTrouble } =
-    options
+  const {
+    state,
+    limiter,
+    store,
+    policy,
+    ledger,
+    recipients,
+    scheduler,
+    evaluator,
+    closer,
+    review,
+    clock,
+    onError,
+  } = options
   /** One for each subject that is being settled. */
   const turns = new Map<string, Turn>()
   let stopped = false
@@ -130,7 +143,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
         }
       } while (own.again && !stopped)
     } catch (error) {
-      onTrouble('let those who wait move up', error)
+      onError('let those who wait move up', error)
     } finally {
       turns.delete(subject.key)
       if (isPaused) await state.resume([subject])
@@ -152,7 +165,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       } catch (error) {
         if (concernsAll(error)) throw error
         // It keeps its instant, and those behind it move up.
-        onTrouble(`let ${id} move up`, error)
+        onError(`let ${id} move up`, error)
       }
     }
     await Promise.all(writes)
@@ -160,9 +173,9 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   async function moveOne(notification: Notification, writes: Promise<unknown>[]): Promise<void> {
     const { tenant, to } = notification
-    const each: Case = { notification, person: await findOrNobody(people, tenant, to.id) }
+    const each: Candidate = { notification, recipient: await findOrNobody(recipients, tenant, to.id) }
     if (notification.undecided === true) return rescue(each)
-    const verdict = await decider.advance(each)
+    const verdict = await evaluator.advance(each)
     if (verdict !== undefined) writes.push(write(notification, verdict))
   }
 
@@ -193,11 +206,11 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /** One that waits for its expiry holds the instant that its limits admit before that, if there is one now. */
-  async function rescue(each: Case): Promise<void> {
-    await decider.decide([each], { again: true, patient: true, waited: true })
+  async function rescue(each: Candidate): Promise<void> {
+    await evaluator.decide([each], { again: true, patient: true, waited: true })
     if (each.verdict?.booked !== true) return
     // Where the record has moved on, whoever moved it does not know of this place.
-    if ((await write(each.notification, each.verdict)) === 'gone') await decider.takeBack([each])
+    if ((await write(each.notification, each.verdict)) === 'gone') await evaluator.takeBack([each])
   }
 
   /** `gone` where it does not wait any more. */
@@ -209,28 +222,28 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       const move = moveTo(before, clock.now(), { ...verdict, detail: 'moved up' }, path)
       try {
         if ((await ledger.commit({ moves: [move] })).applied) {
-          agenda.place([move.after])
+          scheduler.place([move.after])
           return 'written'
         }
       } catch (error) {
         // Its place in the limits is the earlier one; it leaves when it was promised to.
-        agenda.place([before])
-        onTrouble('move up', error)
+        scheduler.place([before])
+        onError('move up', error)
         return 'failed'
       }
       before = ledger.live(found.id)?.notification ?? (await store.notification(found.tenant, found.id))
     }
-    await agenda.recover(found)
+    await scheduler.recover(found)
     return 'gone'
   }
 
-  async function enlist(notification: Notification, person: Recipient | null): Promise<void> {
-    await book.enlist([{ notification, person }])
+  async function enlist(notification: Notification, recipient: Recipient | null): Promise<void> {
+    await limiter.enlist([{ notification, recipient }])
     // A place may have become free since it was decided.
-    const each: Case = { notification, person }
-    await decider.decide([each], { dry: true, again: true, patient: true })
+    const each: Candidate = { notification, recipient }
+    await evaluator.decide([each], { dry: true, again: true, patient: true })
     if (each.verdict?.booked !== true) return
-    const subjects = policy.rulesFor(notification, person).map(({ subject }) => subject)
+    const subjects = policy.rulesFor(notification, recipient).map(({ subject }) => subject)
     await state.pause(subjects)
     await freed(subjects)
   }
@@ -266,7 +279,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
         for (const key of subjects.keys()) met.add(key)
         cursor = page.nextCursor
       } catch (error) {
-        onTrouble('let those who wait move up who were there at the start', error)
+        onError('let those who wait move up who were there at the start', error)
         await rest(againMs)
       }
       if (cursor !== null && !stopped) await new Promise<void>((next) => clock.soon(next))
@@ -280,11 +293,11 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     for (const notification of found) {
       const { status, tenant, to } = notification
       if (status === 'scheduled' && !waits(notification)) continue
-      const person = await findOrNobody(people, tenant, to.id)
-      if (store.crashed && person !== null)
-        await review(notification).catch((error) => onTrouble(`review ${notification.id}`, error))
+      const recipient = await findOrNobody(recipients, tenant, to.id)
+      if (store.crashed && recipient !== null)
+        await review(notification).catch((error) => onError(`review ${notification.id}`, error))
       if (status === 'queued') continue
-      for (const { subject, rules } of policy.rulesFor(notification, person))
+      for (const { subject, rules } of policy.rulesFor(notification, recipient))
         if (rules.length > 0 && !met.has(subject.key)) subjects.set(subject.key, subject)
     }
     return subjects

@@ -1,33 +1,33 @@
 /**
  * What is on record is decided anew when its prospects change: it is due and was undecided, its turn in a line has come,
- * its person changed a preference, an operator brings it back from the dead letters. Each ends in one move.
+ * its recipient changed a preference, an operator brings it back from the dead letters. Each ends in one move.
  */
 import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
-import type { Agenda, Book, Ledger } from '../doors.ts'
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
-import { personSubject } from '../policy/subject.ts'
+import { recipientSubject } from '../policy/subject.ts'
 import type { Clock, LimitState, Page, Store } from '../ports.ts'
+import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { type Acceptance, digestWrites } from './acceptance.ts'
-import type { Case, Deciding } from './case.ts'
-import { type Decider, moveTo } from './decider.ts'
-import type { GiveBack } from './giving-back.ts'
-import type { Hours } from './hours.ts'
+import type { Candidate, EvaluationMode } from './candidate.ts'
+import { type Evaluator, moveTo } from './evaluate.ts'
 import type { MovingUp } from './moving-up.ts'
-import type { PeopleCache } from './people.ts'
-import type { PlatformLine } from './platform.ts'
+import type { ForbiddenHours } from './quiet-hours.ts'
+import type { RecipientCache } from './recipient-cache.ts'
+import type { ReleaseHolds } from './release-holds.ts'
+import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface RedecisionOptions {
   readonly store: Pick<Store, 'notification' | 'waiting'>
   readonly ledger: Ledger
-  readonly book: Book
-  readonly people: PeopleCache
-  readonly agenda: Agenda
-  readonly decider: Decider
+  readonly limiter: RecipientLimiter
+  readonly recipients: RecipientCache
+  readonly scheduler: Scheduler
+  readonly evaluator: Evaluator
   readonly acceptance: Pick<Acceptance, 'follow' | 'giveUp'>
-  readonly platform: PlatformLine
-  readonly giveBack: GiveBack
+  readonly throttle: TenantThrottle
+  readonly releaseHolds: ReleaseHolds
   readonly state: Pick<LimitState, 'pause'>
-  readonly hours: Pick<Hours, 'reasonAt'>
+  readonly forbiddenHours: Pick<ForbiddenHours, 'reasonAt'>
   readonly movingUp: Pick<MovingUp, 'settleAfter'>
   readonly clock: Clock
 }
@@ -36,20 +36,20 @@ export interface Redecision {
   /** What is due and undecided. What stood in the line before its tenant's limits passes now, or has a later place. */
   resume(notifications: readonly Notification[]): Promise<void>
   /** Those whose turn in the line has come before the instant on record. */
-  callUp(tenant: string, ids: readonly string[]): Promise<void>
+  promote(tenant: string, ids: readonly string[]): Promise<void>
   /** One dead letter, on its way again; false where the record has moved meanwhile. */
   bringBack(dead: Notification): Promise<boolean>
   /** An item whose digest is not open: it joins another one, or leaves. */
   adopt(item: Notification): Promise<boolean>
-  /** Brings what is known of its person to one that waits, as `saveRecipient` does: the process that saved it was killed. */
+  /** Brings what is known of its recipient to one that waits, as `saveRecipient` does: the process that saved it was killed. */
   review(waiting: Notification): Promise<void>
-  /** Writes what a person wants, and lets what waits for them obey it at once. */
-  saveRecipient(person: Recipient): Promise<void>
+  /** Writes what a recipient wants, and lets what waits for them obey it at once. */
+  saveRecipient(recipient: Recipient): Promise<void>
 }
 
 /** A raised limit may let thousands pass in one instant. */
 const calledAtOnce = 100
-/** Rows of one person that are in memory at once while a changed preference is brought to them. */
+/** Rows of one recipient that are in memory at once while a changed preference is brought to them. */
 const reviewedAtOnce = 250
 /** Until what was due and could not be decided is tried again; twice as long each time. */
 const againMsMin = 500
@@ -58,7 +58,7 @@ const againMsMax = 60_000
 const failuresMax = 10_000
 
 /** How a notification on record is decided anew. */
-interface Anew extends Deciding {
+interface Anew extends EvaluationMode {
   /** It stands in the line until then. */
   readonly waitsUntil?: number
   /** It held an instant in the limits, which is given back first. */
@@ -66,16 +66,27 @@ interface Anew extends Deciding {
 }
 
 export function createRedecision(options: RedecisionOptions): Redecision {
-  const { store, ledger, book, people, agenda, decider, acceptance, platform, giveBack, clock } = options
-  const { state, hours, movingUp } = options
-  /** Those whose turn is being taken: the agenda and the line may both name them. */
+  const {
+    store,
+    ledger,
+    limiter,
+    recipients,
+    scheduler,
+    evaluator,
+    acceptance,
+    throttle,
+    releaseHolds,
+    clock,
+  } = options
+  const { state, forbiddenHours, movingUp } = options
+  /** Those whose turn is being taken: the scheduler and the line may both name them. */
   const turning = new Map<string, Notification>()
   /** How often in a row those failed that are tried again. */
   const failures = new Map<string, number>()
 
   async function resume(notification: Notification): Promise<void> {
     try {
-      if (platform.behind(notification) === undefined) await redecide(notification, {})
+      if (throttle.behind(notification) === undefined) await redecide(notification, {})
       else await takeTurn(notification)
       failures.delete(notification.id)
     } catch (error) {
@@ -94,7 +105,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     }
     turning.set(id, notification)
     try {
-      const { passed, at } = await platform.turn(notification)
+      const { passed, at } = await throttle.turn(notification)
       await redecide(notification, passed ? {} : { waitsUntil: at }, passed ? { turnedAt: at } : {})
     } finally {
       turning.delete(id)
@@ -116,12 +127,12 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const path = isSame ? live.events : []
     ledger.release(before)
     if (holds === true) {
-      const person = await people.find(before.tenant, before.to.id)
-      await book.cancel([{ notification: before, person }])
+      const recipient = await recipients.find(before.tenant, before.to.id)
+      await limiter.cancel([{ notification: before, recipient }])
     }
     const result = await retryOnConflict(() => redecideOnce(before, anew, patch, path))
     if (result === true) return true
-    await agenda.recover(before)
+    await scheduler.recover(before)
     return false
   }
 
@@ -132,18 +143,18 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     patch: Patch,
     path: Notification['timeline'],
   ): Promise<boolean | Conflicted> {
-    const person = await people.find(before.tenant, before.to.id)
-    const each: Case = { notification: { ...before, ...patch }, person }
+    const recipient = await recipients.find(before.tenant, before.to.id)
+    const each: Candidate = { notification: { ...before, ...patch }, recipient }
     let result: Awaited<ReturnType<Ledger['commit']>> | undefined
     try {
-      if (waitsUntil !== undefined) platform.wait(each, waitsUntil)
-      await decider.decide([each], { ...how, again: true })
+      if (waitsUntil !== undefined) throttle.wait(each, waitsUntil)
+      await evaluator.decide([each], { ...how, again: true })
       const verdict = each.verdict!
       const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
       result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
       if (result.applied) {
         acceptance.follow([each], [move.after])
-        if (verdict.status === 'suppressed') await giveBack(before, verdict.status)
+        if (verdict.status === 'suppressed') await releaseHolds(before, verdict.status)
         return true
       }
       return result.conflicts.includes(before.id) ? false : conflicted
@@ -159,19 +170,19 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     if (live !== undefined && revisionOf(live.notification) > revisionOf(notification)) return
     const now = clock.now()
     if (notification.status !== 'scheduled' || notification.dueAt > now) {
-      agenda.place([notification])
+      scheduler.place([notification])
       return
     }
     const count = failures.get(notification.id) ?? 0
     if (failures.size >= failuresMax) failures.clear()
     failures.set(notification.id, count + 1)
     ledger.hold(notification)
-    agenda.postpone(notification, now + Math.min(againMsMax, againMsMin * 2 ** Math.min(count, 30)))
+    scheduler.postpone(notification, now + Math.min(againMsMax, againMsMin * 2 ** Math.min(count, 30)))
   }
 
   async function callOne(tenant: string, id: string): Promise<void> {
     const notification = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
-    if (notification !== undefined && platform.behind(notification) !== undefined) await resume(notification)
+    if (notification !== undefined && throttle.behind(notification) !== undefined) await resume(notification)
   }
 
   /**
@@ -180,17 +191,17 @@ export function createRedecision(options: RedecisionOptions): Redecision {
    * was given back, and it is booked anew in any case.
    */
   async function reviewOnce(recorded: Notification, isReleased: boolean): Promise<true | Conflicted> {
-    const person = await people.find(recorded.tenant, recorded.to.id)
+    const recipient = await recipients.find(recorded.tenant, recorded.to.id)
     const live = ledger.live(recorded.id)
     if (live?.status === 'sending') return true
     // It may have left since its page was read: then its place counts, and is not to be given back.
     const notification = live?.notification ?? (await store.notification(recorded.tenant, recorded.id))
     if (notification === undefined || !hasNotLeft(notification)) return true
-    const refused = decider.refusal({ notification, person }) !== undefined
+    const refused = evaluator.ineligibility({ notification, recipient }) !== undefined
     const holds =
       notification.status !== 'digesting' && notification.undecided !== true && notification.attempts === 0
     const leavesAt = Math.max(clock.now(), notification.dueAt)
-    const isForbidden = holds && hours.reasonAt(notification, person, leavesAt) !== undefined
+    const isForbidden = holds && forbiddenHours.reasonAt(notification, recipient, leavesAt) !== undefined
     if (!refused && !isForbidden && !(isReleased && holds)) return true
     try {
       const how = { holds: true, ...(refused ? {} : { patient: true, waited: true }) }
@@ -232,7 +243,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       await all(notifications.map(resume))
     },
 
-    async callUp(tenant, ids) {
+    async promote(tenant, ids) {
       for (let from = 0; from < ids.length; from += calledAtOnce)
         await all(ids.slice(from, from + calledAtOnce).map((id) => callOne(tenant, id)))
     },
@@ -250,14 +261,14 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
     review,
 
-    async saveRecipient(person) {
-      const subject = personSubject(person.tenant, person.id)
+    async saveRecipient(recipient) {
+      const subject = recipientSubject(recipient.tenant, recipient.id)
       // No newcomer is to gain by what this changes before those who wait, and nobody moves up in the midst of it.
       await state.pause([subject])
       await movingUp.settleAfter(subject, async () => {
-        await ledger.commit({ recipients: [person] })
-        people.put(person)
-        await reviewAll(person)
+        await ledger.commit({ recipients: [recipient] })
+        recipients.put(recipient)
+        await reviewAll(recipient)
       })
     },
   }

@@ -3,19 +3,19 @@
  * is named and cannot go is told with the reason, and none is moved into a tenant that has no room for it.
  */
 import { boundFor } from '../bounds.ts'
-import type { Ledger, RedriveLeft, RedriveRequest, RedriveResult } from '../doors.ts'
 import { concernsAll, SluiceError } from '../errors.ts'
 import { type Channel, type DeadCause, deadCauses, type Notification } from '../model.ts'
 import type { DeadLetterQuery, Store } from '../ports.ts'
+import type { Ledger, RedriveLeft, RedriveRequest, RedriveResult } from '../stages.ts'
 
 export interface RedriveOptions {
   readonly store: Pick<Store, 'notification' | 'deadLetters'>
-  readonly ledger: Pick<Ledger, 'claimRoom'>
+  readonly ledger: Pick<Ledger, 'takeRoom'>
   /** Decides one dead letter anew and writes the move; false where the record has moved meanwhile. */
   readonly bringBack: (dead: Notification) => Promise<boolean>
   /** Whether a pool serves the channel: nothing leaves where none does. */
   readonly serves: (channel: Channel) => boolean
-  readonly onTrouble: (what: string, error: unknown) => void
+  readonly onError: (what: string, error: unknown) => void
 }
 
 const pageMax = 200
@@ -23,7 +23,7 @@ const pageMax = 200
 /** A filter that names no cause leaves these where they are: to send them again may be to send them twice. */
 const namedOnly: readonly DeadCause[] = ['outcome_unknown']
 
-export function createRedrive({ store, ledger, bringBack, serves, onTrouble }: RedriveOptions) {
+export function createRedrive({ store, ledger, bringBack, serves, onError }: RedriveOptions) {
   return async function redrive(request: RedriveRequest): Promise<RedriveResult> {
     const missing = new Set(request.ids)
     const left: RedriveLeft[] = []
@@ -45,7 +45,7 @@ export function createRedrive({ store, ledger, bringBack, serves, onTrouble }: R
           else if (why === 'queue_full' || isNamed) left.push({ notificationId: dead.id, why })
         } catch (error) {
           if (concernsAll(error)) throw error
-          onTrouble(`redrive ${dead.id}`, error)
+          onError(`redrive ${dead.id}`, error)
           failure ??= error
         }
       }
@@ -61,7 +61,7 @@ export function createRedrive({ store, ledger, bringBack, serves, onTrouble }: R
   async function redriveOne(dead: Notification, isDry: boolean): Promise<RedriveLeft['why'] | undefined> {
     let giveBack: () => void
     try {
-      giveBack = ledger.claimRoom(dead.tenant, roomFor(dead))
+      giveBack = ledger.takeRoom(dead.tenant, roomFor(dead))
     } catch (error) {
       if (error instanceof SluiceError && error.code === 'QUEUE_FULL') return 'queue_full'
       throw error

@@ -1,10 +1,10 @@
-/** How much of each limit a person has used: the limits they have met lately, and the others at zero. */
+/** How much of each limit a recipient has used: the limits they have met lately, and the others at zero. */
 
-import type { LimitUsage } from '../doors.ts'
 import { channels, type Priority } from '../model.ts'
 import { limitName } from '../policy/counter.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Countable, LimitState, Store } from '../ports.ts'
+import type { LimitUsage } from '../stages.ts'
 
 export interface UsageOptions {
   readonly state: LimitState
@@ -45,8 +45,8 @@ export function createUsage(options: UsageOptions) {
           const key = `${rule.name}\n${rule.stream}`
           if (seen.has(key)) continue
           seen.add(key)
-          const [booking] = await state.preview([{ subject, id: 'usage', rules: [rule] }])
-          for (const { limit, window, used, max, remaining, reserved, freesAt } of booking!.rules) {
+          const [reservation] = await state.preview([{ subject, id: 'usage', rules: [rule] }])
+          for (const { limit, window, used, max, remaining, reserved, freesAt } of reservation!.rules) {
             rows.push({
               limit: limitName(limit),
               window,

@@ -123,7 +123,7 @@ async function redrive(
   io.out(args.has('json') ? JSON.stringify(answer) : redrivenText(answer, isDry))
 }
 
-/** Asks a person before everything goes on its way again; a program has to say `--all`. */
+/** Asks a recipient before everything goes on its way again; a program has to say `--all`. */
 async function isWanted(
   ask: (how: { readonly all: true; readonly dryRun: true }) => Promise<Redriven>,
   io: Io,

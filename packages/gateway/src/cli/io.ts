@@ -7,13 +7,13 @@ import { createInterface } from 'node:readline/promises'
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cwd: string
-  /** Whether a person may see colours: standard output is a terminal, and NO_COLOR is not set. */
+  /** Whether a recipient may see colours: standard output is a terminal, and NO_COLOR is not set. */
   readonly colours: boolean
   /** A line, or several, to standard output. */
   out(text: string): void
   /** A line, or several, to standard error. */
   err(text: string): void
-  /** Asks a person for a line; absent where nobody sits at a terminal. */
+  /** Asks a recipient for a line; absent where nobody sits at a terminal. */
   readonly ask?: (question: string) => Promise<string>
 }
 

@@ -1,4 +1,4 @@
-/** `sluice recipient`: what a person's limits allow now, and what was sent to them, waits or was suppressed. */
+/** `sluice recipient`: what a recipient's limits allow now, and what was sent to them, waits or was suppressed. */
 import type { LimitUseAnswer, ListAnswer, NotificationAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { badUsage, type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
@@ -30,12 +30,12 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     throw badUsage(form, '--limit expects a whole number from 1 to 500')
   const client = createClient(read, io)
   const path = `/recipients/${encodeURIComponent(read.positionals[0]!)}`
-  const [person, { limits }, timeline] = await Promise.all([
+  const [recipient, { limits }, timeline] = await Promise.all([
     client.find<Readonly<Record<string, unknown>>>(path),
     client.get<{ readonly limits: readonly LimitUseAnswer[] }>(`${path}/limits`),
     client.get<ListAnswer<NotificationAnswer>>(`${path}/timeline`, { limit }),
   ])
-  const answer = { recipient: person ?? null, limits, timeline }
+  const answer = { recipient: recipient ?? null, limits, timeline }
   io.out(
     read.has('json')
       ? JSON.stringify(answer, null, 2)

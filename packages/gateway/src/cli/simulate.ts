@@ -1,6 +1,6 @@
 /**
  * `sluice simulate`: a scenario in virtual time, first without any protection and then under a policy, so that a
- * person sees what the policy would do before it goes live.
+ * recipient sees what the policy would do before it goes live.
  */
 import { closeSync, existsSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'

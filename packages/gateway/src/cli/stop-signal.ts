@@ -1,4 +1,4 @@
-/** The wish of a person or a supervisor that a command end: the first time politely, the second time at once. */
+/** The wish of a recipient or a supervisor that a command end: the first time politely, the second time at once. */
 
 /** npm and a terminal both pass on one Ctrl-C: what comes this soon after the first signal is the same one. */
 const sameSignalMs = 500

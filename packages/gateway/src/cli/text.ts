@@ -1,5 +1,5 @@
 /**
- * Readable text: tables with aligned columns, instants, and colours where a person sees them. What comes from
+ * Readable text: tables with aligned columns, instants, and colours where a recipient sees them. What comes from
  * outside may hold escape sequences that would drive the terminal, so control characters are never printed. Pure.
  */
 import { stripVTControlCharacters, styleText } from 'node:util'

@@ -2,51 +2,52 @@
  * From a request to the queue: the limits, the gate that decides, the schedule of what waits. The gate books in the
  * schedule, and the schedule and the line call the gate when a turn has come; so the three are made together.
  */
-import { createEmbeddedQueue } from '../adapters/queue/embedded.ts'
+
 import { createMemoryState } from '../adapters/state/memory.ts'
-import { createBook } from '../admission/book.ts'
+import { createOrphans } from '../admission/digests/orphans.ts'
 import { createErasure } from '../admission/erasure.ts'
-import { createFacts } from '../admission/facts.ts'
 import { createGate } from '../admission/gate.ts'
-import { createGivingBack } from '../admission/giving-back.ts'
-import { createHours } from '../admission/hours.ts'
-import { createOrphans } from '../admission/orphans.ts'
-import { createPlatformLine } from '../admission/platform.ts'
+import { createLimiterRecovery } from '../admission/limiter-recovery.ts'
+import { createForbiddenHours } from '../admission/quiet-hours.ts'
+import { createRecipientLimiter } from '../admission/recipient-limiter.ts'
+import { createReleaseHolds } from '../admission/release-holds.ts'
+import { createTenantThrottle } from '../admission/tenant-throttle/tenant-throttle.ts'
 import { tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
-import { createJobs } from '../intake/jobs.ts'
+import { createJobs } from '../http/jobs.ts'
 import type { Subject } from '../ports.ts'
-import { createSchedule } from '../schedule/agenda.ts'
-import { createUnserved } from '../schedule/unserved.ts'
-import type { OnRecord } from './record.ts'
-import type { Surroundings } from './surroundings.ts'
+import { createEmbeddedQueue } from '../queue/embedded.ts'
+import { createScheduler } from '../scheduler/scheduler.ts'
+import { createUnserved } from '../scheduler/unserved.ts'
+import type { RuntimeContext } from './runtime-context.ts'
+import type { Storage } from './storage.ts'
 
 export type Admission = ReturnType<typeof createAdmission>
 
-export function createAdmission({ config, clock, random, log, onTrouble }: Surroundings, record: OnRecord) {
-  const { store, ledger, people, contents } = record
+export function createAdmission({ config, clock, random, log, onError }: RuntimeContext, record: Storage) {
+  const { store, ledger, recipients, contents } = record
   const policy = config.policy.compiled
   const { marginMs } = config.limits
 
   // The limits of people: a cache of facts in the store.
-  const factsOf = createFacts({
+  const recover = createLimiterRecovery({
     store,
     policy,
     ledger,
-    people,
+    recipients,
     clock,
     isUnsettled: () => store.crashed && !gate.movingUp.isThrough(),
   })
   const onFreed = (subjects: readonly Subject[]): void => {
-    gate.movingUp.freed(subjects).catch((error) => onTrouble('let those who wait move up', error))
+    gate.movingUp.freed(subjects).catch((error) => onError('let those who wait move up', error))
   }
   const onOutdated = (subject: Subject): void => onFreed([subject])
-  const state = createMemoryState({ clock, marginMs, factsOf, onOutdated })
-  const hours = createHours(policy, () => clock.aheadMs?.() ?? 0)
-  const book = createBook({ state, policy, hours, clock, onFreed })
+  const state = createMemoryState({ clock, marginMs, recover, onOutdated })
+  const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0)
+  const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed })
 
   // The limits of tenants and modules, and the way back for what anybody held in any limit.
-  const platform = createPlatformLine({
+  const throttle = createTenantThrottle({
     store,
     clock,
     marginMs,
@@ -55,10 +56,10 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
       const { rate, modules } = tenantOf(config.tenants, tenant)
       return { tenant: rate.windows, module: modules.windows }
     },
-    callUp: (tenant, ids) => gate.callUp(tenant, ids),
-    onTrouble,
+    promote: (tenant, ids) => gate.promote(tenant, ids),
+    onError,
   })
-  const giveBack = createGivingBack({ book, state, people, policy, platform })
+  const releaseHolds = createReleaseHolds({ limiter, state, recipients, policy, throttle })
 
   // What is due goes to the queue.
   const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
@@ -67,24 +68,24 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
     ledger,
     served: new Set(config.pools.map(({ channel }) => channel)),
     clock,
-    giveBack,
-    recover: (notification) => schedule.recover(notification),
+    releaseHolds,
+    recover: (notification) => scheduler.recover(notification),
     onBuried: (channel, count) =>
       log.warn(
         { channel, count },
         'no pool serves this channel: what waited for it are dead letters until one does',
       ),
-    onTrouble,
+    onError,
   })
-  const schedule = createSchedule({
+  const scheduler = createScheduler({
     store,
     ledger,
     queue,
     clock,
     gate: () => gate,
-    giveBack,
+    releaseHolds,
     unserved,
-    onTrouble,
+    onError,
   })
 
   // What is accepted, and when it may leave.
@@ -92,35 +93,48 @@ export function createAdmission({ config, clock, random, log, onTrouble }: Surro
     store,
     ledger,
     state,
-    book,
-    people,
+    limiter,
+    recipients,
     policy,
-    hours,
-    agenda: schedule,
-    platform,
+    forbiddenHours,
+    scheduler: scheduler,
+    throttle,
     contents,
-    giveBack,
+    releaseHolds,
     serves: unserved.serves,
     selfAddressed: selfAddressed(config.pools),
     clock,
     random,
-    onTrouble,
+    onError,
   })
 
-  const orphans = createOrphans({ store, gate, clock, onTrouble })
+  const orphans = createOrphans({ store, gate, clock, onError })
 
   // Batches that are accepted in the background.
-  const jobs = createJobs({ gate, store, ledger, contents, clock, random, onTrouble })
+  const jobs = createJobs({ gate, store, ledger, contents, clock, random, onError })
 
   const erasure = createErasure({
     store,
-    people,
+    recipients,
     contents,
     cancel: gate.cancel,
     rereadJobs: jobs.reread,
     clock,
-    onTrouble,
+    onError,
   })
 
-  return { erasure, state, hours, book, platform, giveBack, queue, schedule, unserved, gate, orphans, jobs }
+  return {
+    erasure,
+    state,
+    forbiddenHours,
+    limiter,
+    throttle,
+    releaseHolds,
+    queue,
+    scheduler,
+    unserved,
+    gate,
+    orphans,
+    jobs,
+  }
 }

@@ -1,23 +1,23 @@
 /** From the queue to the providers: accounts and what becomes of them, the sending loop, who is connected. */
 import { createAlertWebhook } from '../adapters/alert-webhook.ts'
-import { createSandbox } from '../adapters/providers/sandbox.ts'
 import { type Config, tenantOf } from '../config/config.ts'
 import { sandboxBehaviours } from '../config/pools.ts'
+import { createAccountPersistence } from '../delivery/accounts/account-persistence.ts'
+import { createDispatcher, type DispatcherOptions } from '../delivery/dispatcher.ts'
+import { away } from '../delivery/offline-recipient.ts'
 import { settle } from '../delivery/outcome.ts'
-import { away } from '../dispatch/absence.ts'
-import { createAccountKeeper } from '../dispatch/account-keeper.ts'
-import { createDispatcher, type DispatcherOptions } from '../dispatch/dispatcher.ts'
-import type { PoolOptions } from '../dispatch/pool.ts'
-import { createPoolWatch } from '../dispatch/pool-watch.ts'
-import { Route } from '../dispatch/route.ts'
-import type { UnsubscribeLinks } from '../intake/unsubscribe.ts'
-import { createWebSocketHub } from '../intake/websocket/hub.ts'
+import type { PoolOptions } from '../delivery/pools/pool.ts'
+import { createPoolAlerts } from '../delivery/pools/pool-alerts.ts'
+import { Route } from '../delivery/pools/route.ts'
+import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
+import { createWebSocketHub } from '../http/websocket/hub.ts'
 import { optedOut } from '../policy/preferences.ts'
 import type { Hub, Templates } from '../ports.ts'
+import { createSandbox } from '../providers/sandbox/adapter.ts'
 import type { Admission } from './admission.ts'
 import { createPool, createProviders } from './pools.ts'
-import type { OnRecord } from './record.ts'
-import type { Surroundings } from './surroundings.ts'
+import type { RuntimeContext } from './runtime-context.ts'
+import type { Storage } from './storage.ts'
 
 export type Dispatch = Awaited<ReturnType<typeof createDispatch>>
 
@@ -27,9 +27,9 @@ interface Texts {
 }
 
 export async function createDispatch(
-  { config, parts, clock, random, log, onTrouble }: Surroundings,
-  { store, ledger, people, contents }: OnRecord,
-  { queue, book, schedule, hours, giveBack }: Admission,
+  { config, parts, clock, random, log, onError }: RuntimeContext,
+  { store, ledger, recipients, contents }: Storage,
+  { queue, limiter, scheduler, forbiddenHours, releaseHolds }: Admission,
   { templates, links }: Texts,
 ) {
   const { marginMs } = config.limits
@@ -48,17 +48,17 @@ export async function createDispatch(
   const providers = parts.providers ?? (await createProviders(config, { clock, hub, sandbox }))
 
   // What is kept and told of accounts.
-  const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onTrouble })
-  const keeper = createAccountKeeper({
+  const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onError })
+  const persistence = createAccountPersistence({
     store,
     ledger,
     clock,
     onFreed: (pool) => dispatcher.changed(pool),
-    onTrouble,
+    onError,
   })
-  const watch = createPoolWatch({ alerts, random, clock, log })
+  const watch = createPoolAlerts({ alerts, random, clock, log })
   const onChange: PoolOptions['onChange'] = (pool, account, change) => {
-    if (change.kind !== 'resized') keeper.changed(pool, account)
+    if (change.kind !== 'resized') persistence.changed(pool, account)
     watch.changed(pool, account, change)
     dispatcher.changed(pool)
   }
@@ -70,7 +70,7 @@ export async function createDispatch(
         marginMs,
         now: clock.now(),
         onChange,
-        keep: keeper.changed,
+        keep: persistence.changed,
       },
     ),
   )
@@ -82,10 +82,10 @@ export async function createDispatch(
     queue,
     store,
     ledger,
-    book,
-    people,
+    limiter,
+    recipients,
     contents,
-    agenda: schedule,
+    scheduler: scheduler,
     composer: {
       templates,
       aheadMs: clock.aheadMs,
@@ -94,10 +94,11 @@ export async function createDispatch(
     clock,
     random,
     settle,
-    quietAt: hours.reasonAt,
-    giveBack,
-    mayReceive: ({ category, channel, priority }, person) => !optedOut(person, category, channel, priority),
-    onTrouble,
+    quietAt: forbiddenHours.reasonAt,
+    releaseHolds,
+    mayReceive: ({ category, channel, priority }, recipient) =>
+      !optedOut(recipient, category, channel, priority),
+    onError,
   })
 
   return {
@@ -106,7 +107,7 @@ export async function createDispatch(
     pools,
     watch,
     async start(bornAt: number): Promise<void> {
-      const known = await keeper.begin()
+      const known = await persistence.begin()
       // Where there is no notification, there was no process before this one.
       const usedUntil = (await store.tallies()).length === 0 ? undefined : bornAt
       for (const pool of pools) pool.restore(clock.now(), known, usedUntil)
@@ -116,7 +117,7 @@ export async function createDispatch(
     /** Lets what is in flight settle. */
     async stop(): Promise<void> {
       await dispatcher.drain()
-      await Promise.all([keeper.close(), alerts?.close()])
+      await Promise.all([persistence.close(), alerts?.close()])
       await Promise.all(providers.map((provider) => provider.close()))
     },
   }

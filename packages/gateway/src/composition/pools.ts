@@ -1,10 +1,11 @@
 /** The pools of the configuration with their providers, of which only those that it names are loaded. */
-import { loadProvider } from '../adapters/providers/loaders.ts'
-import type { Sandbox } from '../adapters/providers/sandbox.ts'
-import { heardByTheConnected } from '../adapters/providers/websocket.ts'
+
 import type { Config, PoolConfig } from '../config/config.ts'
-import { Pool, type PoolOptions } from '../dispatch/pool.ts'
+import { Pool, type PoolOptions } from '../delivery/pools/pool.ts'
 import type { Clock, Hub, Provider } from '../ports.ts'
+import { loadProvider } from '../providers/adapters.ts'
+import type { Sandbox } from '../providers/sandbox/adapter.ts'
+import { heardByTheConnected } from '../providers/websocket/adapter.ts'
 
 export async function createProviders(
   config: Config,
@@ -45,13 +46,13 @@ export interface PoolParts {
 export function createPool(
   config: PoolConfig,
   { providers, hub }: PoolParts,
-  surroundings: Pick<PoolOptions, 'marginMs' | 'now' | 'onChange' | 'keep'>,
+  context: Pick<PoolOptions, 'marginMs' | 'now' | 'onChange' | 'keep'>,
 ): Pool {
   const provider = providers.find((each) => each.name === config.provider)
   if (provider === undefined) throw new TypeError(`no provider is called ${config.provider}`)
   const ownSockets = config.channel === 'websocket' && provider.name === 'sandbox'
   return new Pool({
-    ...surroundings,
+    ...context,
     ...config,
     provider: ownSockets ? heardByTheConnected(provider, hub) : provider,
     accounts: config.accounts.map(({ account, rate, concurrencyMax, marginMs }) => ({

@@ -4,7 +4,7 @@
  */
 import type { SystemClock } from '../adapters/clock.ts'
 import type { Clock, Store } from '../ports.ts'
-import type { Surroundings } from './surroundings.ts'
+import type { RuntimeContext } from './runtime-context.ts'
 
 /** After a kill nothing on record lies further than this beyond what was kept: 10 s of one fsync. */
 const everyMs = 10_000
@@ -13,14 +13,14 @@ const isSystemClock = (clock: Clock): clock is SystemClock => 'continueFrom' in 
 
 /** Answers what ends the keeping, with a last look. Virtual time begins where it is told to. */
 export async function continueTimeLine(
-  { clock, log, onTrouble }: Pick<Surroundings, 'clock' | 'log' | 'onTrouble'>,
+  { clock, log, onError }: Pick<RuntimeContext, 'clock' | 'log' | 'onError'>,
   store: Pick<Store, 'timeLine' | 'keepTimeLine'>,
 ): Promise<() => Promise<void>> {
   if (!isSystemClock(clock)) return async () => {}
   const line = await store.timeLine()
   if (line !== undefined) clock.continueFrom(line)
   const keep = (): Promise<void> =>
-    store.keepTimeLine(clock.line()).catch((error) => onTrouble('keep how time stands', error))
+    store.keepTimeLine(clock.line()).catch((error) => onError('keep how time stands', error))
   const forget = clock.onStep((byMs) => {
     log.warn({ byMs, aheadMs: clock.aheadMs() }, 'the wall clock stepped; what waits goes on as before')
     void keep()

@@ -3,8 +3,8 @@
  * alone understands. Only fields in whose form nothing is wrong come here; what is wrong with their meaning is told.
  */
 import type { Channel } from '../model.ts'
+import type { AccountDocument, AccountPlace, ProviderDefinition } from '../providers/provider-config.ts'
 import type { AccountConfig } from './config.ts'
-import type { AccountDocument, AccountPlace, ProviderDefinition } from './providers/provider.ts'
 import { type Rate, readDuration, readRate } from './quantity.ts'
 
 /** Beyond this a margin is no jitter on the way. */

@@ -1,7 +1,7 @@
 /** Who is told of accounts that fail: an address of the operator's own, and the secret that signs what it is told. */
 import { type Static, Type } from '@sinclair/typebox'
+import { webhookSecret } from '../providers/webhook/config.ts'
 import type { AlertsConfig } from './config.ts'
-import { webhookSecret } from './providers/webhook.ts'
 import { text } from './schema-terms.ts'
 import type { Source } from './source.ts'
 

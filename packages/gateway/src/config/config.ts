@@ -7,8 +7,8 @@ import type { KeyObject } from 'node:crypto'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Account } from '../ports.ts'
+import type { ProviderName } from '../providers/configs.ts'
 import type { JwtAlgorithm } from './auth-schema.ts'
-import type { ProviderName } from './providers/table.ts'
 import type { Rate } from './quantity.ts'
 
 export interface Config {
@@ -155,7 +155,7 @@ export interface AbsentConfig {
   /** @defaultValue wait */
   readonly default: AbsentRule
   readonly byCategory: ReadonlyMap<string, AbsentRule>
-  /** How long it waits at most for the person to connect; then it ends as expired. @defaultValue 86_400_000 ms */
+  /** How long it waits at most for the recipient to connect; then it ends as expired. @defaultValue 86_400_000 ms */
   readonly waitMaxMs: number
 }
 

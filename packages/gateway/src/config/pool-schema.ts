@@ -3,8 +3,8 @@
  * depends on the provider (providers/), so there is one schema for each, and `provider` tells which one holds.
  */
 import { type Static, type TObject, Type } from '@sinclair/typebox'
-import type { AccountDocument, ProviderDefinition } from './providers/provider.ts'
-import { type ProviderName, providers } from './providers/table.ts'
+import { type ProviderName, providers } from '../providers/configs.ts'
+import type { AccountDocument, ProviderDefinition } from '../providers/provider-config.ts'
 import { count, duration, flag, share } from './schema-terms.ts'
 
 const closed = { additionalProperties: false } as const

@@ -4,11 +4,11 @@
  * and `websocket`, which needs nobody else.
  */
 import { type Channel, channels, type JsonObject } from '../model.ts'
+import { providers } from '../providers/configs.ts'
+import type { AccountDocument } from '../providers/provider-config.ts'
 import { readAccount } from './accounts.ts'
 import type { AdaptiveConfig, BreakerConfig, PatienceConfig, PoolConfig, RetryConfig } from './config.ts'
 import type { PoolDocument } from './pool-schema.ts'
-import type { AccountDocument } from './providers/provider.ts'
-import { providers } from './providers/table.ts'
 import { readDuration, readShare } from './quantity.ts'
 import type { Source } from './source.ts'
 import type { Path } from './yaml-file.ts'

@@ -55,7 +55,7 @@ export interface ProviderCapabilities {
   /** It calls addresses of recipients, so that one may be wrong. @defaultValue true */
   readonly tellsAddress?: boolean
   /** It calls `leaving` when the last bytes go. */
-  readonly tellsLeaving: boolean
+  readonly tellsWritten: boolean
   /** It talks to a server that can be away. */
   readonly remote: boolean
 }
@@ -98,8 +98,8 @@ export function exerciseProvider(
   function test(title: string, body: (rig: ProviderRig, send: Send) => Promise<void>): void {
     it(title, { timeout: 30_000 }, async () => {
       const rig = await open()
-      const send: Send = (message = someMessage(channel), signal = never, leaving = undefined) =>
-        rig.provider.send(message, rig.account, signal, leaving)
+      const send: Send = (message = someMessage(channel), signal = never, onWritten = undefined) =>
+        rig.provider.send(message, rig.account, signal, onWritten)
       try {
         await body(rig, send)
       } finally {
@@ -117,7 +117,7 @@ export function exerciseProvider(
   })
 }
 
-type Send = (message?: Message, signal?: AbortSignal, leaving?: () => void) => Promise<SendResult>
+type Send = (message?: Message, signal?: AbortSignal, onWritten?: () => void) => Promise<SendResult>
 type Test = (title: string, body: (rig: ProviderRig, send: Send) => Promise<void>) => void
 
 function is(result: SendResult, outcome: SendResult['outcome']): void {
@@ -132,7 +132,7 @@ async function hangUp(rig: ProviderRig): Promise<void> {
   for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
 }
 
-function deliveries(test: Test, { channel, tellsLeaving }: ProviderCapabilities): void {
+function deliveries(test: Test, { channel, tellsWritten }: ProviderCapabilities): void {
   test('hands over a message once, and says so', async (rig, send) => {
     const message = someMessage(channel)
     is(await send(message), 'delivered')
@@ -155,12 +155,12 @@ function deliveries(test: Test, { channel, tellsLeaving }: ProviderCapabilities)
 
   test('tells once when a message leaves, before it has arrived', async (rig, send) => {
     for (let index = 0; index < 3; index += 1) {
-      const arrivedAtLeaving: number[] = []
+      const arrivedWhenWritten: number[] = []
       is(
-        await send(someMessage(channel), never, () => arrivedAtLeaving.push(rig.arrived().length)),
+        await send(someMessage(channel), never, () => arrivedWhenWritten.push(rig.arrived().length)),
         'delivered',
       )
-      assert.deepEqual(arrivedAtLeaving, tellsLeaving ? [index] : [])
+      assert.deepEqual(arrivedWhenWritten, tellsWritten ? [index] : [])
       await hangUp(rig)
     }
   })

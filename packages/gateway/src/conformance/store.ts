@@ -5,10 +5,10 @@
  */
 import { describe, it } from 'node:test'
 import type { Clock, Store } from '../ports.ts'
-import { claims } from './store/claims.ts'
 import { commits } from './store/commits.ts'
 import { contents } from './store/contents.ts'
 import { digests } from './store/digests.ts'
+import { claims } from './store/due-cursor.ts'
 import { erasures } from './store/erasures.ts'
 import { jobs } from './store/jobs.ts'
 import { questions } from './store/questions.ts'

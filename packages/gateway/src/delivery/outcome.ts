@@ -3,10 +3,10 @@
  * caller says what time it is and what chance gave.
  */
 
-import type { Attempted } from '../doors.ts'
 import type { DeadCause, Move, Patch, Reason, TimelineEvent } from '../model.ts'
 import { advance } from '../model.ts'
 import type { SendResult } from '../ports.ts'
+import type { Attempted } from '../stages.ts'
 
 export function settle(attempted: Attempted): Move {
   const { notification, result, now, firedAt } = attempted
@@ -101,7 +101,7 @@ function again(attempted: Attempted, detail: string): Move {
   }
 }
 
-/** Whether a repetition may be a second one for the person: then the first counts too. */
+/** Whether a repetition may be a second one for the recipient: then the first counts too. */
 export function mayHaveArrived(result: SendResult): boolean {
-  return result.outcome === 'unknown' || (result.outcome === 'failed' && result.unheard === true)
+  return result.outcome === 'unknown' || (result.outcome === 'failed' && result.maybeDelivered === true)
 }

@@ -3,7 +3,7 @@
  * is full, it becomes the old one and the former old one is forgotten. So it keeps what is in use, at the price of
  * one or two look-ups, without a list to maintain.
  */
-export class Generations<V> {
+export class Segments<V> {
   readonly #sizeMax: number
   readonly #sizeOf: (value: V, key: string) => number
   #young = new Map<string, V>()

@@ -4,9 +4,9 @@
  * their limits are the same objects for the same values, so that the limiter knows them again.
  */
 import { formatDuration, type Limit, limit, onStream } from '@sluice/limits'
-import { Generations } from './cache.ts'
+import { Segments } from './cache.ts'
 import type { Bounds, LimitEntry } from './document.ts'
-import { fold } from './hash.ts'
+import { flush } from './hash.ts'
 import type { Over } from './policy.ts'
 import type { ValueField } from './selector.ts'
 import { selectorText, type Values, valuesText } from './selector.ts'
@@ -29,7 +29,7 @@ export interface Counter {
   readonly limit: Limit
   /** What distinguishes its streams within the subject, in canonical order. */
   readonly fields: readonly ValueField[]
-  readonly byValues: Generations<Limit>
+  readonly byValues: Segments<Limit>
 }
 
 /** What follows when it refuses; `count`: it never refuses, and counts all the same. */
@@ -38,8 +38,8 @@ export type CounterOver = Over['kind'] | 'count'
 /** The counter of a limit; undefined where it bounds nothing, `max: unlimited`. */
 export function createCounter(entry: LimitEntry, over: CounterOver): Counter | undefined {
   // what is not per recipient has a subject for each value set, and one stream in it
-  const fields = isPersonal(entry) ? valueFields(entry) : noFields
-  return counter(entry.name, fold(selectorText(entry.selector), streamLengthMax), entry, over, fields)
+  const fields = isPerRecipient(entry) ? valueFields(entry) : noFields
+  return counter(entry.name, flush(selectorText(entry.selector), streamLengthMax), entry, over, fields)
 }
 
 /** The counter of the limit that only critical notifications meet, per recipient. */
@@ -62,15 +62,15 @@ function counter(
   return {
     limit: limit(name, texts, { stream, over: limiterOver, countRefused, ...minGap }),
     fields,
-    byValues: new Generations(valuesMax),
+    byValues: new Segments(valuesMax),
   }
 }
 
-export function isPersonal(entry: LimitEntry): boolean {
+export function isPerRecipient(entry: LimitEntry): boolean {
   return entry.per.includes('recipient')
 }
 
-/** What it counts by, beside the person and the tenant. */
+/** What it counts by, beside the recipient and the tenant. */
 export function valueFields(entry: LimitEntry): readonly ValueField[] {
   return entry.per.filter((field) => field !== 'recipient' && field !== 'tenant')
 }
@@ -84,7 +84,7 @@ export function limitFor(counter: Counter, values: Values, author?: string): Lim
   const text = valuesText(counter.fields, values)
   let made = counter.byValues.get(text)
   if (made === undefined) {
-    made = onStream(counter.limit, fold(`${counter.limit.stream}|${text}`, streamLengthMax))
+    made = onStream(counter.limit, flush(`${counter.limit.stream}|${text}`, streamLengthMax))
     counter.byValues.set(text, made)
   }
   return author === undefined ? made : Object.freeze({ ...made, name: `${made.name}${authorMark}${author}` })

@@ -1,17 +1,17 @@
 /**
- * Which limits count a notification, and under whose key. All of a person's streams live under the person's subject;
+ * Which limits count a notification, and under whose key. All of a recipient's streams live under the recipient's subject;
  * a limit that is not per recipient has a subject of its own for each value set. Notifications of one kind get the
  * same array of the same limits again and again, which is what lets the limiter compile it once.
  */
 import type { Limit } from '@sluice/limits'
 import type { RecipientFields } from '../model.ts'
 import type { Countable } from '../ports.ts'
-import { Generations } from './cache.ts'
+import { Segments } from './cache.ts'
 import type { Counter, CounterOver } from './counter.ts'
 import {
   createCounter,
   createCriticalCounter,
-  isPersonal,
+  isPerRecipient,
   limitFor,
   valueFields,
   valuesMax,
@@ -22,7 +22,7 @@ import type { SubjectRules } from './policy.ts'
 import { address } from './preferences.ts'
 import type { Selectable, Selector, ValueField, Values } from './selector.ts'
 import { authorsOf, namesCategoryOrChannel, suits, valuesText } from './selector.ts'
-import { personSubject, valuesSubject } from './subject.ts'
+import { recipientSubject, valuesSubject } from './subject.ts'
 
 export interface CountingOptions {
   readonly limits: readonly LimitEntry[]
@@ -30,7 +30,7 @@ export interface CountingOptions {
   readonly critical: Bounds | undefined
 }
 
-export type Counting = (countable: Countable, person?: Person) => readonly SubjectRules[]
+export type Counting = (countable: Countable, recipient?: Person) => readonly SubjectRules[]
 
 type Person = RecipientFields | null | undefined
 
@@ -41,7 +41,7 @@ interface Group {
   readonly fields: readonly ValueField[]
   /** The limits where they depend on no value. */
   readonly fixed: readonly Limit[] | undefined
-  readonly byValues: Generations<readonly Limit[]>
+  readonly byValues: Segments<readonly Limit[]>
 }
 
 /** Limits that are not per recipient: one subject for each set of these values. */
@@ -51,7 +51,7 @@ interface Elsewhere {
 }
 
 interface Kind {
-  readonly person: Group
+  readonly recipient: Group
   readonly elsewhere: readonly Elsewhere[]
 }
 
@@ -79,14 +79,14 @@ export function createCounting({ limits, critical }: CountingOptions): Counting 
     )
   })
 
-  return (countable, person) => {
+  return (countable, recipient) => {
     const kind = kindOf(countable)
     const own: SubjectRules = {
-      subject: personSubject(countable.tenant, countable.to.id),
-      rules: kind.person.fixed ?? rulesByValues(kind.person, countable, person),
+      subject: recipientSubject(countable.tenant, countable.to.id),
+      rules: kind.recipient.fixed ?? rulesByValues(kind.recipient, countable, recipient),
     }
     if (kind.elsewhere.length === 0) return [own]
-    return [...kind.elsewhere.flatMap((group) => rulesElsewhere(group, countable, person)), own]
+    return [...kind.elsewhere.flatMap((group) => rulesElsewhere(group, countable, recipient)), own]
   }
 }
 
@@ -108,13 +108,13 @@ function countersOf(
 
 /** Sorts what counts a kind by subject; limits with the same fields share theirs. */
 function kindWith(counted: readonly Counted[], safety?: Counter): Kind {
-  const personal = counted.filter(({ entry }) => isPersonal(entry)).map(({ counter }) => counter)
+  const personal = counted.filter(({ entry }) => isPerRecipient(entry)).map(({ counter }) => counter)
   const others = Map.groupBy(
-    counted.filter(({ entry }) => !isPersonal(entry)),
+    counted.filter(({ entry }) => !isPerRecipient(entry)),
     ({ entry }) => valueFields(entry).join(),
   )
   return {
-    person: groupOf(safety === undefined ? personal : [safety, ...personal]),
+    recipient: groupOf(safety === undefined ? personal : [safety, ...personal]),
     elsewhere: [...others.values()].map((group) => ({
       subjectFields: valueFields(group[0]!.entry),
       rules: group.map(({ counter }) => counter.limit),
@@ -125,13 +125,13 @@ function kindWith(counted: readonly Counted[], safety?: Counter): Kind {
 function groupOf(counters: readonly Counter[]): Group {
   const fields = [...new Set(counters.flatMap((counter) => counter.fields))].sort()
   const fixed = fields.length === 0 ? counters.map((counter) => counter.limit) : undefined
-  return { counters, fields, fixed, byValues: new Generations(valuesMax) }
+  return { counters, fields, fixed, byValues: new Segments(valuesMax) }
 }
 
-/** The limits of a person whose streams depend on values of the notification: on its authors, for one. */
-function rulesByValues(group: Group, of: Countable, person: Person): readonly Limit[] {
+/** The limits of a recipient whose streams depend on values of the notification: on its authors, for one. */
+function rulesByValues(group: Group, of: Countable, recipient: Person): readonly Limit[] {
   const authors = group.fields.includes('actor') ? authorsOf(of) : ['']
-  const values = valuesOf(group.fields, of, authors[0]!, person)
+  const values = valuesOf(group.fields, of, authors[0]!, recipient)
   if (authors.length > 1) return rulesByAuthor(group, values, authors)
   const key = valuesText(group.fields, values)
   let rules = group.byValues.get(key)
@@ -156,27 +156,30 @@ function rulesByAuthor(group: Group, values: Values, authors: readonly string[])
 function rulesElsewhere(
   { subjectFields, rules }: Elsewhere,
   of: Countable,
-  person: Person,
+  recipient: Person,
 ): readonly SubjectRules[] {
   const authors = subjectFields.includes('actor') ? authorsOf(of) : ['']
   return authors.map((author) => ({
-    subject: valuesSubject(of.tenant, valuesText(subjectFields, valuesOf(subjectFields, of, author, person))),
+    subject: valuesSubject(
+      of.tenant,
+      valuesText(subjectFields, valuesOf(subjectFields, of, author, recipient)),
+    ),
     rules,
   }))
 }
 
-function valuesOf(fields: readonly ValueField[], of: Countable, author: string, person: Person): Values {
+function valuesOf(fields: readonly ValueField[], of: Countable, author: string, recipient: Person): Values {
   const values: Partial<Record<ValueField, string>> = {}
   for (const field of fields) {
     if (field === 'actor') values.actor = author
-    else if (field === 'address') values.address = addressOf(of, person)
+    else if (field === 'address') values.address = addressOf(of, recipient)
     else values[field] = of[field] ?? ''
   }
   return values
 }
 
 /** Mail addresses count without regard to case: nobody has two that differ in it alone. */
-function addressOf(of: Countable, person: Person): string {
-  const found = address(of.to, person, of.channel) ?? ''
+function addressOf(of: Countable, recipient: Person): string {
+  const found = address(of.to, recipient, of.channel) ?? ''
   return of.channel === 'email' ? found.toLowerCase() : found
 }

@@ -47,7 +47,7 @@ export function uniform32(text: string): number {
  * A text that fits: one that is too long keeps its beginning and ends in its length and two hashes of it. `#` marks
  * those, so what is folded must not hold one where it comes from outside.
  */
-export function fold(text: string, lengthMax: number): string {
+export function flush(text: string, lengthMax: number): string {
   if (text.length <= lengthMax) return text
   const end = `#${text.length}#${fnv64(text)}${fnv64(`${text.length}${text}`)}`
   return text.slice(0, lengthMax - end.length) + end

@@ -55,10 +55,10 @@ export interface Policy {
     readonly template?: string
   }[]
   /**
-   * Every limit that counts it, by subject; the recipient's subject comes last, and is always there. The person's
+   * Every limit that counts it, by subject; the recipient's subject comes last, and is always there. The recipient's
    * stored addresses matter to limits per address, where the notification brings none.
    */
-  rulesFor(notification: Countable, person?: RecipientFields | null): readonly SubjectRules[]
+  rulesFor(notification: Countable, recipient?: RecipientFields | null): readonly SubjectRules[]
   /** What follows when these limits refuse: drop before digest before fallback before delay. */
   strongest(limits: readonly string[]): { readonly limit: string; readonly over: Over }
   /** The digest that collects this notification whatever the limits say. Never for critical ones. */
@@ -69,11 +69,11 @@ export interface Policy {
   /** In the order of the document. */
   readonly digests: readonly DigestSpec[]
   /**
-   * The forbidden hours of this person on this channel, in their time zone; legal ones in every zone of their phone's
+   * The forbidden hours of this recipient on this channel, in their time zone; legal ones in every zone of their phone's
    * country code where that is all that is known. Empty for critical ones.
    */
   quietFor(
     notification: { readonly channel: Channel; readonly category: string; readonly priority: Priority },
-    person: Pick<Recipient, 'timeZone' | 'quietHours' | 'phone'>,
+    recipient: Pick<Recipient, 'timeZone' | 'quietHours' | 'phone'>,
   ): readonly QuietRule[]
 }

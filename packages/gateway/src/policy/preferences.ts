@@ -1,5 +1,5 @@
 /**
- * What a person has said about being notified, apart from quiet hours: where they can be reached, and what they do
+ * What a recipient has said about being notified, apart from quiet hours: where they can be reached, and what they do
  * not want. The request's word about an address goes before the stored one, and holds for that request only.
  */
 import type { Channel, Priority, Recipient, RecipientFields } from '../model.ts'

@@ -1,7 +1,7 @@
 /**
- * The hours in which a person is not to be disturbed on a channel: one window of their own or of the policy, and
- * every legal one that applies. Each is a wall-clock window in the person's time zone, and all of them forbid. Where
- * only a phone number tells where the person may be, legal hours hold in every zone of its country code.
+ * The hours in which a recipient is not to be disturbed on a channel: one window of their own or of the policy, and
+ * every legal one that applies. Each is a wall-clock window in the recipient's time zone, and all of them forbid. Where
+ * only a phone number tells where the recipient may be, legal hours hold in every zone of its country code.
  */
 import { isTimeZone } from '@sluice/limits'
 import type { Channel, Priority, QuietWindow, Recipient } from '../model.ts'
@@ -11,7 +11,7 @@ import type { QuietRule } from './policy.ts'
 
 const never: readonly QuietRule[] = Object.freeze([])
 
-/** Makes `quietFor` of a policy. Without a section a person's own hours still hold, read as UTC where the zone is unknown. */
+/** Makes `quietFor` of a policy. Without a section a recipient's own hours still hold, read as UTC where the zone is unknown. */
 export function createQuietHours(section: QuietEntry | undefined) {
   const byDefault = section?.byDefault
   const legal = section?.legal ?? []
@@ -22,7 +22,7 @@ export function createQuietHours(section: QuietEntry | undefined) {
     return given !== undefined && isTimeZone(given) ? given : unknownTimeZone
   }
 
-  /** The person's word for the channel goes before their word for all, and that before the policy's. */
+  /** The recipient's word for the channel goes before their word for all, and that before the policy's. */
   function windowFor(channel: Channel, quietHours: Recipient['quietHours']): QuietWindow | undefined {
     const own = quietHours?.[channel] ?? quietHours?.default
     if (own !== undefined) return own
@@ -31,19 +31,19 @@ export function createQuietHours(section: QuietEntry | undefined) {
 
   return (
     notification: { readonly channel: Channel; readonly category: string; readonly priority: Priority },
-    person: Pick<Recipient, 'timeZone' | 'quietHours' | 'phone'>,
+    recipient: Pick<Recipient, 'timeZone' | 'quietHours' | 'phone'>,
   ): readonly QuietRule[] => {
     const { channel, category, priority } = notification
     if (priority === 'critical') return never
-    // An excepted category passes the person's own hours too: what must wake people up is the policy's to say.
-    const window = except.has(category) ? undefined : windowFor(channel, person.quietHours)
+    // An excepted category passes the recipient's own hours too: what must wake people up is the policy's to say.
+    const window = except.has(category) ? undefined : windowFor(channel, recipient.quietHours)
     const laws = legal.filter((law) => covers(law.channel, channel) && covers(law.category, category))
     const isQuiet = window !== undefined && window.from !== window.to
     if (!isQuiet && laws.length === 0) return never
-    const timeZone = zoneFor(person.timeZone)
+    const timeZone = zoneFor(recipient.timeZone)
     const rules: QuietRule[] = []
     if (isQuiet) rules.push({ reason: 'quiet_hours', spec: { from: window.from, to: window.to, timeZone } })
-    const zones = laws.length === 0 ? [] : (zonesByPhone(channel, person) ?? [timeZone])
+    const zones = laws.length === 0 ? [] : (zonesByPhone(channel, recipient) ?? [timeZone])
     for (const { quiet } of laws)
       for (const zone of zones) rules.push({ reason: 'legal_hours', spec: { ...quiet, timeZone: zone } })
     return rules

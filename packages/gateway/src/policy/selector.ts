@@ -23,7 +23,7 @@ export const perFields = [
 ] as const
 export type PerField = (typeof perFields)[number]
 
-/** What distinguishes the counts of a limit beyond the person: everything is within its tenant anyway. */
+/** What distinguishes the counts of a limit beyond the recipient: everything is within its tenant anyway. */
 export type ValueField = Exclude<PerField, 'recipient' | 'tenant'>
 
 export type Selector =

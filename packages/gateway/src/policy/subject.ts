@@ -1,18 +1,18 @@
 /**
- * The keys under which things are counted: one for a person, one for each value set of a limit that is not per
- * recipient. A person's key holds one slash and the others two, so none is ever taken for another.
+ * The keys under which things are counted: one for a recipient, one for each value set of a limit that is not per
+ * recipient. A recipient's key holds one slash and the others two, so none is ever taken for another.
  */
 import type { Subject } from '../ports.ts'
-import { fold } from './hash.ts'
+import { flush } from './hash.ts'
 import { escapeValue } from './selector.ts'
 
 /** The limiter takes keys of up to 1,024 characters; an address for push may have 4,096. */
 const keyLengthMax = 1_024
 
-/** Everything about a person within a tenant: all limits of theirs are asked and counted as one. */
-export function personSubject(tenant: string, recipient: string): Subject {
+/** Everything about a recipient within a tenant: all limits of theirs are asked and counted as one. */
+export function recipientSubject(tenant: string, recipient: string): Subject {
   return {
-    key: fold(`${escapeValue(tenant)}/${escapeValue(recipient)}`, keyLengthMax),
+    key: flush(`${escapeValue(tenant)}/${escapeValue(recipient)}`, keyLengthMax),
     tenant,
     recipient,
   }
@@ -20,5 +20,5 @@ export function personSubject(tenant: string, recipient: string): Subject {
 
 /** @param values - as `valuesText` writes them; empty for what counts the tenant as a whole */
 export function valuesSubject(tenant: string, values: string): Subject {
-  return { key: fold(`${escapeValue(tenant)}//${values}`, keyLengthMax), tenant }
+  return { key: flush(`${escapeValue(tenant)}//${values}`, keyLengthMax), tenant }
 }

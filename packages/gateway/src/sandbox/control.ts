@@ -1,17 +1,17 @@
 /**
  * The sandbox's own routes, under `/_sandbox`: what arrived, how full the windows were, and how accounts behave from
- * now on. A test or a person scripts the other side here while the gateway runs.
+ * now on. A test or a recipient scripts the other side here while the gateway runs.
  */
 import { parseDuration } from '@sluice/limits'
+import { type EmulatorAnswer, json, jsonBody, type SandboxRequest } from '../providers/emulator.ts'
 import { checkBehaviour, type SandboxBehaviour } from './behaviour.ts'
 import { apnsExample, fcmExample, webPushExample } from './example-keys.ts'
-import type { ProviderSide } from './provider-side.ts'
+import type { FakeProvider } from './fake-provider.ts'
+import { fullestWindow } from './oracle.ts'
 import type { SandboxFilter, SandboxMessage, SeenRequest } from './record.ts'
-import { json, jsonBody, type SandboxRequest, type ShapeAnswer } from './shapes/shape.ts'
-import { fullestWindow } from './witness.ts'
 
 export interface ControlOptions {
-  readonly side: ProviderSide<SandboxMessage>
+  readonly side: FakeProvider<SandboxMessage>
   /** The last requests; emptied together with the calls. */
   readonly seen: SeenRequest[]
 }
@@ -20,7 +20,7 @@ const place = '/_sandbox'
 
 /** Undefined where the request is for a provider. */
 export function createControl({ side, seen }: ControlOptions) {
-  const routes: Readonly<Record<string, (request: SandboxRequest) => ShapeAnswer>> = {
+  const routes: Readonly<Record<string, (request: SandboxRequest) => EmulatorAnswer>> = {
     'GET /': () =>
       json(200, { routes: Object.keys(routes).map((route) => route.replace(' /', ` ${place}/`)) }),
     'GET /calls': ({ query }) => json(200, { items: side.calls(Object.fromEntries(query) as SandboxFilter) }),
@@ -63,7 +63,7 @@ export function createControl({ side, seen }: ControlOptions) {
     },
   }
 
-  return (request: SandboxRequest): ShapeAnswer | undefined => {
+  return (request: SandboxRequest): EmulatorAnswer | undefined => {
     if (request.path !== place && !request.path.startsWith(`${place}/`)) return undefined
     const route = routes[`${request.method} ${request.path.slice(place.length) || '/'}`]
     if (route === undefined) return json(404, { error: `see GET ${place}` })

@@ -1,6 +1,6 @@
 /**
  * The sandbox as a server: one port that speaks HTTP/1.1 and HTTP/2 in the shapes of the providers (shapes/), and one
- * that speaks SMTP. What becomes of a call is decided by the same provider side as in the process (provider-side.ts);
+ * that speaks SMTP. What becomes of a call is decided by the same provider side as in the process (fake-provider.ts);
  * here it is told over a real socket: words, delays, resets, and silence.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -10,14 +10,14 @@ import {
   type Http2ServerResponse,
 } from 'node:http2'
 import { type AddressInfo, createServer as createPort, type Socket } from 'node:net'
+import type { EmulatorAnswer, SandboxRequest, Told } from '../providers/emulator.ts'
+import { emulators } from '../providers/emulators.ts'
+import { createSmtpDoor } from '../providers/smtp/emulator.ts'
 import { createControl } from './control.ts'
-import { createProviderSide, type ProviderSide, type ProviderSideOptions } from './provider-side.ts'
+import { createFakeProvider, type FakeProvider, type FakeProviderOptions } from './fake-provider.ts'
 import type { SandboxMessage, SeenRequest } from './record.ts'
-import type { SandboxRequest, ShapeAnswer, Told } from './shapes/shape.ts'
-import { shapes } from './shapes/table.ts'
-import { createSmtpDoor } from './smtp.ts'
 
-export interface SandboxServerOptions extends Partial<ProviderSideOptions<SandboxMessage>> {
+export interface SandboxServerOptions extends Partial<FakeProviderOptions<SandboxMessage>> {
   /** @defaultValue 127.0.0.1 */
   readonly host?: string
   /** Of HTTP. @defaultValue 0: any free port */
@@ -26,7 +26,7 @@ export interface SandboxServerOptions extends Partial<ProviderSideOptions<Sandbo
   readonly smtpPort?: number
 }
 
-export interface SandboxServer extends Omit<ProviderSide<SandboxMessage>, 'receive'> {
+export interface SandboxServer extends Omit<FakeProvider<SandboxMessage>, 'receive'> {
   /** Such as `http://127.0.0.1:9100`. */
   readonly url: string
   /** Such as `smtp://127.0.0.1:2525`. */
@@ -51,7 +51,7 @@ type Response = ServerResponse | Http2ServerResponse
 
 export async function createSandboxServer(options: SandboxServerOptions = {}): Promise<SandboxServer> {
   const { host = '127.0.0.1', clock = machineClock } = options
-  const side = createProviderSide<SandboxMessage>({ keep: 200_000, ...options, clock })
+  const side = createFakeProvider<SandboxMessage>({ keep: 200_000, ...options, clock })
   const sockets = new Set<Socket>()
   const seen: SeenRequest[] = []
   let number = 0
@@ -76,7 +76,7 @@ export async function createSandboxServer(options: SandboxServerOptions = {}): P
     if (asked === undefined) return answer(response, { status: 413 })
     const own = control(asked)
     if (own !== undefined) return answer(response, own)
-    for (const shape of shapes) {
+    for (const shape of emulators) {
       const read = shape.read(asked)
       if (read === undefined) continue
       note(shape.name, asked)
@@ -187,7 +187,7 @@ async function readRequest(
   }
 }
 
-function answer(response: Response, { status, headers = {}, body = '' }: ShapeAnswer): void {
+function answer(response: Response, { status, headers = {}, body = '' }: EmulatorAnswer): void {
   const bare = response as ServerResponse
   bare.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(body) })
   bare.end(body)

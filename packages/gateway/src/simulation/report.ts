@@ -2,7 +2,7 @@
  * The comparison as one HTML file that needs nothing else: a table, messages over time of each run as a picture, and
  * how many people got how many. Everything that comes from a scenario or policy is escaped.
  */
-import type { AccountFigures } from './account-witness.ts'
+import type { AccountFigures } from './account-oracle.ts'
 import type { RunResult } from './run.ts'
 import type { Scenario } from './scenario.ts'
 

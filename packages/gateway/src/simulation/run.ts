@@ -4,16 +4,16 @@
  */
 import type { Config, PolicyConfig } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
-import type { Caller } from '../doors.ts'
 import { createGateway, type Gateway, virtualParts } from '../gateway.ts'
 import type { Draft, RecipientFields } from '../model.ts'
 import { statuses } from '../model.ts'
 import type { Templates } from '../ports.ts'
-import { type AccountFigures, createAccountWitness } from './account-witness.ts'
+import type { Caller } from '../stages.ts'
+import { type AccountFigures, createAccountOracle } from './account-oracle.ts'
 import { seededChance } from './chance.ts'
 import { createVirtualClock, type VirtualClock } from './clock.ts'
+import { createOracle, type Figures } from './oracle.ts'
 import type { Scenario, Traffic } from './scenario.ts'
-import { createWitness, type Figures } from './witness.ts'
 
 export interface RunOptions {
   readonly scenario: Scenario
@@ -50,18 +50,18 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   const { scenario } = options
   const chance = seededChance(options.seed)
   const clock = createVirtualClock(scenario.start)
-  const witness = createWitness({ clock, ...scenario })
+  const oracle = createOracle({ clock, ...scenario })
   const { pools, phases } = scenario
-  const accounts = createAccountWitness({ clock, ...scenario })
+  const accounts = createAccountOracle({ clock, ...scenario })
   const gateway = await createGateway(configWith(options), {
     clock,
     ...virtualParts(chance),
     ...(pools === undefined
-      ? { providers: [witness.provider] }
-      : { sandbox: { phases, script: ({ message }) => witness.hear(message) } }),
+      ? { providers: [oracle.provider] }
+      : { sandbox: { phases, script: ({ message }) => oracle.hear(message) } }),
     templates: wordless,
   })
-  gateway.ledger.subscribe(witness.observe)
+  gateway.ledger.subscribe(oracle.observe)
   gateway.ledger.subscribe(accounts.observe)
   await gateway.startStages()
   // Traffic has chances of its own, so that every policy meets the same.
@@ -72,14 +72,14 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
     await clock.runUntil(post.at)
     const to = post.traffic.to === 'everyone' ? people : [people[Math.floor(draw() * people.length)]!]
     for (let first = 0; first < to.length; first += batchMax) {
-      const drafts = to.slice(first, first + batchMax).map((person) => draftOf(post, person))
+      const drafts = to.slice(first, first + batchMax).map((recipient) => draftOf(post, recipient))
       accepted += await admit(gateway, clock, drafts)
     }
     options.onProgress?.((post.at - scenario.start) / scenario.durationMs)
   }
   await clock.runUntil(scenario.start + scenario.durationMs)
   const counts = gateway.ledger.counts()
-  const figures = witness.figures()
+  const figures = oracle.figures()
   const waiting = counts.scheduled + counts.digesting + counts.queued + counts.dead
   const known = statuses.reduce((sum, status) => sum + counts[status], 0)
   if (known !== accepted + figures.digests) {

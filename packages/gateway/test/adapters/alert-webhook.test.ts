@@ -26,7 +26,7 @@ test('an alert is told signed, and again when the first time fails', async (t) =
     url: `${sink.url}/oncall`,
     secret: `whsec_${key.toString('base64')}`,
     clock: createSystemClock(),
-    onTrouble: (what) => troubles.push(what),
+    onError: (what) => troubles.push(what),
   })
   alerts.send(alert)
   for (let tries = 0; tries < 100 && sink.requests.length < 2; tries += 1) await sleep(50)
@@ -50,7 +50,7 @@ test('an alert that nobody hears is given up at the end, and logged', async () =
     url: 'http://127.0.0.1:9/',
     secret: undefined,
     clock: createSystemClock(),
-    onTrouble: (what) => troubles.push(what),
+    onError: (what) => troubles.push(what),
   })
   alerts.send(alert)
   await sleep(50)
@@ -67,7 +67,7 @@ test('five hundred alerts at once are all told, a few at a time', async (t) => {
     url: sink.url,
     secret: undefined,
     clock: createSystemClock(),
-    onTrouble: (what) => troubles.push(what),
+    onError: (what) => troubles.push(what),
   })
   for (let index = 0; index < 500; index += 1) alerts.send({ ...alert, id: `${index}` })
   for (let tries = 0; tries < 200 && sink.requests.length < 500; tries += 1) await sleep(50)
@@ -91,7 +91,7 @@ test('a receiver that never answers costs a bounded line; what is old is dropped
       now: () => clock.now() + passedMs,
       at: (instant, callback) => clock.at(instant - passedMs, callback),
     },
-    onTrouble: (what, error) => troubles.push({ what, text: inspect(error, { depth: 5 }) }),
+    onError: (what, error) => troubles.push({ what, text: inspect(error, { depth: 5 }) }),
   })
   const begun = performance.now()
   for (let index = 0; index < 1_200; index += 1) alerts.send({ ...alert, id: `${index}` })

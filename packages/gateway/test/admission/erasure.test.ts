@@ -1,4 +1,4 @@
-/** A person who is erased leaves nothing that says who it was, and gains nothing by coming back. */
+/** A recipient who is erased leaves nothing that says who it was, and gains nothing by coming back. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import type { Store } from '../../src/ports.ts'
 import { createHarness, day, type Harness, hour, minute } from '../harness.ts'
-import { codeOf, open, workFor } from '../intake/job-harness.ts'
+import { codeOf, open, workFor } from '../http/job-harness.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-erasure-'))
 after(() => rmSync(folder, { recursive: true }))

@@ -21,7 +21,7 @@ const steps = 90
 const marginMs = 20
 const gapMs = 5 * minute
 
-interface Hours {
+interface ForbiddenHours {
   readonly from: number
   readonly to: number
   /** Ahead of UTC. */
@@ -58,7 +58,7 @@ const instantOf = (row: Notification): number => row.firedAt ?? row.dueAt
 /** What counts of it: a kill may have left open whether it was sent before. */
 const instantsOf = (row: Notification): number[] => [...(row.suspects ?? []), instantOf(row)]
 
-function isQuiet(instant: number, { from, to, zoneHours }: Hours): boolean {
+function isQuiet(instant: number, { from, to, zoneHours }: ForbiddenHours): boolean {
   const local = ((instant + zoneHours * hour) % day) / hour
   return from <= to ? local >= from && local < to : local >= from || local < to
 }
@@ -74,7 +74,7 @@ interface Run {
   readonly draw: () => number
   harness: Harness
   widths: Widths
-  readonly hours: Map<string, Hours>
+  readonly forbiddenHours: Map<string, ForbiddenHours>
   /** When they last changed. */
   readonly changedAt: Map<string, number>
   readonly ids: string[]
@@ -115,7 +115,7 @@ async function check(run: Run, mayBeLater: string | undefined): Promise<void> {
       !isFull(own, t, fourHourly, 4 * hour + marginMs) &&
       !isFull(own, t, 1, gapMs + marginMs) &&
       !(row.category === 'rare' && isFull(rareOnes, t, rare, 2 * hour + marginMs)) &&
-      !isQuiet(t, run.hours.get(row.to.id) ?? { from: 22, to: 6, zoneHours: 0 })
+      !isQuiet(t, run.forbiddenHours.get(row.to.id) ?? { from: 22, to: 6, zoneHours: 0 })
     const start = Math.max(now, row.sendAt ?? 0)
     const edges = [...own, ...rareOnes].flatMap((at) =>
       [hour, 2 * hour, 4 * hour, gapMs].map((windowMs) => at + windowMs + marginMs),
@@ -195,7 +195,7 @@ test(`those who wait have every place that is free before newcomers, in ${runs} 
       draw,
       harness,
       widths,
-      hours: new Map(),
+      forbiddenHours: new Map(),
       changedAt: new Map(),
       ids: [],
       narrowedAt: 0,
@@ -234,7 +234,7 @@ test(`those who wait have every place that is free before newcomers, in ${runs} 
         if (from === to) continue
         const zoneHours = below(2) * 9
         run.changedAt.set(changed, now)
-        run.hours.set(changed, { from, to, zoneHours })
+        run.forbiddenHours.set(changed, { from, to, zoneHours })
         const two = (clock: number): string => `${String(clock).padStart(2, '0')}:00`
         await run.harness.done(
           gate.saveRecipient({

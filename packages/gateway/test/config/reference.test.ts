@@ -4,8 +4,8 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { CommandForm } from '../../src/cli/command.ts'
 import { jsonSchemaText } from '../../src/config/json-schema.ts'
-import { providerNames } from '../../src/config/providers/table.ts'
 import { commands } from '../../src/main.ts'
+import { providerNames } from '../../src/providers/configs.ts'
 
 const read = (page: string): string =>
   readFileSync(fileURLToPath(new URL(`../../../../docs/reference/${page}`, import.meta.url)), 'utf8')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { loadConfig } from '../../src/config/load.ts'
-import { providerNames } from '../../src/config/providers/table.ts'
+import { providerNames } from '../../src/providers/configs.ts'
 import { temporaryFolder } from './folder.ts'
 import { later, type Refusal, rate, testRefusals } from './refusal.ts'
 

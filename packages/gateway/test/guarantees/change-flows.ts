@@ -171,7 +171,7 @@ const poolGone: Flow = {
   },
 }
 
-const comeback: Flow = {
+const automaticRedrive: Flow = {
   name: 'dead letters return by themselves',
   options: () => {
     let calls = 0
@@ -209,4 +209,4 @@ const comeback: Flow = {
   },
 }
 
-export const changeFlows: readonly Flow[] = [closing, movingUp, erasure, poolGone, comeback]
+export const changeFlows: readonly Flow[] = [closing, movingUp, erasure, poolGone, automaticRedrive]

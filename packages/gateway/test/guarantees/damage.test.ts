@@ -7,7 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { createSite } from '../child.ts'
 import { createHarness, day, type Harness, hour, minute } from '../harness.ts'
-import { codeOf, mine, open, stateOf, workFor } from '../intake/job-harness.ts'
+import { codeOf, mine, open, stateOf, workFor } from '../http/job-harness.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-damage-'))
 after(() => rmSync(folder, { recursive: true }))

@@ -11,7 +11,7 @@ import { createSite, type Site } from '../child.ts'
 import { seeded } from '../harness.ts'
 
 const windowMs = 1_000
-const peopleMax = 16
+const recipientsMax = 16
 const batchMax = 25
 const lateMsMax = 1_000
 /** Final states as the file has them: see codes.ts of the store. */
@@ -105,9 +105,9 @@ async function raceOn(site: Site, { items, kills, clients, seed }: Race): Promis
   async function client(number: number): Promise<void> {
     while (acknowledged.size < items) {
       posted += 1
-      const first = Math.floor(chance() * peopleMax)
+      const first = Math.floor(chance() * recipientsMax)
       const recipients = Array.from({ length: batchMax }, (_, index) => ({
-        id: `p${(first + index * 5) % peopleMax}`,
+        id: `p${(first + index * 5) % recipientsMax}`,
         email: 'ada@example.com',
         data: { posted, index, number },
       }))

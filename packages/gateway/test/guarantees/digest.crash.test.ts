@@ -1,7 +1,7 @@
 /**
  * The closing of digests, cut off at every one of its commits in turn, once just before and once just after it. The
  * gateway that dies leaves its database as it was at that moment; another one opens it. Whatever the moment, each item
- * reaches its person in exactly one notification.
+ * reaches its recipient in exactly one notification.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -90,7 +90,7 @@ async function live(
   return undefined
 }
 
-/** The items that a notification carries to its person. */
+/** The items that a notification carries to its recipient. */
 function carried({ id, message }: Sent): readonly string[] {
   const { items } = (message.data ?? {}) as { items?: readonly { notificationId: string }[] }
   return items === undefined ? [id] : items.map(({ notificationId }) => notificationId)

@@ -1,6 +1,6 @@
 /**
  * A gateway that is killed in the middle of what providers do to it. On the other side stands `sluice sandbox`, a
- * process that is not killed, speaks Twilio and counts with code of its own; each person gets one message, so that the
+ * process that is not killed, speaks Twilio and counts with code of its own; each recipient gets one message, so that the
  * number tells whose it was. Everything that is asserted is from there or from the record after the restart.
  */
 import assert from 'node:assert/strict'
@@ -122,11 +122,11 @@ async function setUp(t: TestContext, { accounts, pool, concurrency = 1 }: Setup)
       const known = Object.values(counts).reduce((sum, count) => sum + count, 0)
       assert.equal(known, serial, 'everything that was accepted is on record')
       const arrived = (await sandbox.calls()).filter((call) => call.arrived)
-      const people = new Set(arrived.map(({ message }) => message.to.phone))
+      const recipients = new Set(arrived.map(({ message }) => message.to.phone))
       const { outcome_unknown: unknown = 0 } = await rig.deadLetters()
       assert.equal((counts.delivered ?? 0) + unknown, serial, 'nothing else is left of it')
-      assert.ok(people.size >= (counts.delivered ?? 0), 'what is delivered has arrived')
-      const doubles = arrived.length - people.size
+      assert.ok(recipients.size >= (counts.delivered ?? 0), 'what is delivered has arrived')
+      const doubles = arrived.length - recipients.size
       t.diagnostic(`${doubles} doubles, ${unknown} outcomes unknown, of ${serial}`)
       assert.ok(doubles <= inFlightMax, `${doubles} doubles, and at most ${inFlightMax} were in flight`)
       for (const { account, most } of await sandbox.windows('1s'))
@@ -178,10 +178,10 @@ test('killed among garbage in Retry-After, hangs and resets: what is unknown is 
   })
   await rig.post(120)
   await rig.until('in trouble', async () => ((await rig.deadLetters()).outcome_unknown ?? 0) > 0)
-  const people = (await rig.sandbox.calls())
+  const recipients = (await rig.sandbox.calls())
     .filter(({ arrived }) => arrived)
     .map(({ message }) => message.to.phone)
-  assert.equal(new Set(people).size, people.length, 'until the kill nothing arrived twice')
+  assert.equal(new Set(recipients).size, recipients.length, 'until the kill nothing arrived twice')
   await rig.restart()
   await rig.sandbox.behave({})
   await rig.until('settled', async () => {

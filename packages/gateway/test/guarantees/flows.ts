@@ -1,12 +1,12 @@
 /** The flows that read and then commit, each as small as shows it: what stands ready, what is done, who comes between. */
 import assert from 'node:assert/strict'
-import type { Caller } from '../../src/doors.ts'
 import type { Draft } from '../../src/model.ts'
 import { isFinal } from '../../src/model.ts'
 import type { SendResult, StoredAnswer } from '../../src/ports.ts'
+import type { Caller } from '../../src/stages.ts'
 import { broken, createScripted, delivered, throttled } from '../delivery/scripted.ts'
 import { type Harness, hour, minute, second } from '../harness.ts'
-import { workFor } from '../intake/job-harness.ts'
+import { workFor } from '../http/job-harness.ts'
 import type { Flow } from '../interference.ts'
 import { changeFlows } from './change-flows.ts'
 import {

@@ -12,7 +12,7 @@ import { overfull, percentile } from './windows.ts'
 
 const messages = Number(process.env.SLUICE_CRASH_MESSAGES ?? 20_000)
 const kills = Number(process.env.SLUICE_CRASH_KILLS ?? 12)
-const people = 200
+const recipients = 200
 /** Less than what comes in, so that windows are full, and over a time that is longer than a restart. */
 const limit = { max: 30, windowMs: 10_000 }
 /** Calls under way to the provider at most, and so the doubles that one kill can make. */
@@ -42,7 +42,7 @@ async function post(site: Site, posting: Posting): Promise<void> {
       const early = startedAt + (index / postsPerSecond) * 1_000 - performance.now()
       if (early > 0) await sleep(early)
       const body = {
-        recipient: { id: `person-${index % people}`, email: `person-${index % people}@example.com` },
+        recipient: { id: `person-${index % recipients}`, email: `person-${index % recipients}@example.com` },
         channel: 'email',
         content: { subject: `Message ${index}`, text: `Message ${index}` },
       }

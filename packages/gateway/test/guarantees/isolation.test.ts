@@ -154,7 +154,7 @@ test('what belongs to another tenant is answered to the letter like what does no
     const missing = await keyed.ask(method, path.replace('{id}', nobody), { token: tokens.beta, body })
     assert.deepEqual(seen(foreign, id), seen(missing, nobody), `${method} ${path}`)
     if (method === 'GET' && !path.includes('recipients')) assert.equal(foreign.status, 404, path)
-    // A person under another tenant is another person, and to erase nobody is done at once.
+    // A recipient under another tenant is another recipient, and to erase nobody is done at once.
     const gone = path.includes('recipients') ? 204 : 404
     if (method === 'DELETE') assert.equal(foreign.status, gone, path)
   }

@@ -18,8 +18,8 @@ const policy = {
   version: 1,
   limits: [{ name: 'all', for: 'any', max: ['3/2s', '6/5s'], minGap: '200ms', over: 'delay' }],
 }
-const people = ['ada', 'bob', 'eve']
-const perPerson = Number(process.env.SLUICE_EXACT_MESSAGES ?? 20)
+const recipients = ['ada', 'bob', 'eve']
+const perRecipient = Number(process.env.SLUICE_EXACT_MESSAGES ?? 20)
 const marginMs = 20
 const lateMsMax = 20
 /** The machine may be busy with others: lateness is judged on the best of so many runs and beyond what the machine itself stalled, exactness on every one. */
@@ -38,17 +38,17 @@ const now = (): number => performance.timeOrigin + performance.now()
 async function burst(site: Site): Promise<readonly Accepted[]> {
   const message = (text: string) => ({ channel: 'email', content: { subject: text, text } })
   const recipient = (id: string) => ({ id, email: `${id}@example.com` })
-  const batches = Array.from({ length: perPerson / 2 }, async (_, index) => {
+  const batches = Array.from({ length: perRecipient / 2 }, async (_, index) => {
     const answer = await site.call('POST', '/api/v1/notifications/batch', {
       ...message(`batch ${index}`),
-      recipients: people.map(recipient),
+      recipients: recipients.map(recipient),
     })
     assert.equal(answer.status, 202, answer.text)
     const acceptedAt = now()
     return answer.json<{ results: Accepted[] }>().results.map((result) => ({ ...result, acceptedAt }))
   })
-  const singles = people.flatMap((id) =>
-    Array.from({ length: perPerson / 2 }, async (_, index) => {
+  const singles = recipients.flatMap((id) =>
+    Array.from({ length: perRecipient / 2 }, async (_, index) => {
       const body = { ...message(`single ${index}`), recipient: recipient(id) }
       const answer = await site.call('POST', '/api/v1/notifications', body)
       assert.equal(answer.status, 202, answer.text)
@@ -89,7 +89,7 @@ async function webhookRoute(t: TestContext): Promise<Route> {
 }
 
 async function all(route: Route, count: number): Promise<readonly Came[]> {
-  const periods = Math.ceil(perPerson / 6)
+  const periods = Math.ceil(perRecipient / 6)
   const until = performance.now() + periods * 5_020 + 20_000
   for (;;) {
     const arrived = await route.arrived()
@@ -132,18 +132,18 @@ async function measure(
   const told = new Map(accepted.map((each) => [each.notificationId, each]))
   t.diagnostic(`a new process delivered its first one ${cold.tookMs.toFixed(1)} ms after it was asked`)
   const late: number[] = []
-  for (const person of people) {
+  for (const recipient of recipients) {
     const theirs: Arrival[] = arrived
-      .filter(({ id }) => told.get(id)!.recipient === person)
+      .filter(({ id }) => told.get(id)!.recipient === recipient)
       .map(({ id, at }) => ({ at, acceptedAt: told.get(id)!.acceptedAt }))
     const instants = theirs.map(({ at }) => at)
     for (const limit of limits) {
       const slack = slackMs(instants, limit).toFixed(1)
-      t.diagnostic(`${person} ${limit.max}/${limit.windowMs}ms: ${slack} ms of the margin left`)
+      t.diagnostic(`${recipient} ${limit.max}/${limit.windowMs}ms: ${slack} ms of the margin left`)
       assert.equal(
         overfull(instants, limit),
         0,
-        `${person} has no window over ${limit.max}/${limit.windowMs}ms`,
+        `${recipient} has no window over ${limit.max}/${limit.windowMs}ms`,
       )
     }
     late.push(...latenesses(theirs, limits, marginMs))

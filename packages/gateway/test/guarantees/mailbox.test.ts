@@ -1,5 +1,5 @@
 /**
- * From a request to a file in a mailbox, through a real mail server: what a person's mail program will read, byte by
+ * From a request to a file in a mailbox, through a real mail server: what a recipient's mail program will read, byte by
  * byte, and the one click that ends it.
  */
 import assert from 'node:assert/strict'

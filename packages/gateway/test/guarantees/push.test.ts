@@ -16,14 +16,14 @@ import { temporaryFolder } from '../config/folder.ts'
 /** RFC 8291's application server. */
 const vapidKey = 'yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw'
 
-interface Case {
+interface Candidate {
   /** In sluice.yaml; the secret is in a file. */
   readonly account: (url: string) => object
   readonly secret: (url: string) => string
   readonly pushToken: (url: string) => string
 }
 
-const cases: Readonly<Record<string, Case>> = {
+const cases: Readonly<Record<string, Candidate>> = {
   apns: {
     account: (url) => ({
       url,

@@ -148,7 +148,7 @@ test('no secret comes out of a gateway that runs, fails and logs', { timeout: 60
     return text
   }
 
-  const person = {
+  const recipient = {
     id: 'ada',
     email: 'ada@example.com',
     phone: '+390612345678',
@@ -160,7 +160,7 @@ test('no secret comes out of a gateway that runs, fails and logs', { timeout: 60
   for (const channel of ['email', 'sms', 'slack', 'push', 'webhook']) {
     const content = { subject: 'a', title: 'a', text: 'b' }
     const text = await ask('POST', '/api/v1/notifications', {
-      recipient: person,
+      recipient: recipient,
       channel,
       category: 'security',
       content,

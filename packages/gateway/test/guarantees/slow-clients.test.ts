@@ -13,7 +13,7 @@ import { stringify } from 'yaml'
 import { loadConfig } from '../../src/config/load.ts'
 import { createGateway } from '../../src/gateway.ts'
 import { temporaryFolder } from '../config/folder.ts'
-import { startStub } from '../intake/stub.ts'
+import { startStub } from '../http/stub.ts'
 
 /** Beyond the deadline itself: a check each second, and a machine with others on it. */
 const slackMs = 4_000

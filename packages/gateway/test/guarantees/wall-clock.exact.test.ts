@@ -1,6 +1,6 @@
 /**
  * The wall clock of a gateway is set by an hour while it sends, forward or back. What arrives at a sink in another
- * process, on a clock of its own, shows that sending goes on and that no window of an account or a person is over;
+ * process, on a clock of its own, shows that sending goes on and that no window of an account or a recipient is over;
  * the same when the process is restarted after the step.
  */
 import assert from 'node:assert/strict'
@@ -17,11 +17,11 @@ const accountLimits = [
   { max: 20, windowMs: 1_000 },
   { max: 60, windowMs: 6_000 },
 ]
-const personLimits = [
+const recipientLimits = [
   { max: 3, windowMs: 2_000 },
   { max: 8, windowMs: 8_000 },
 ]
-const people = Array.from({ length: 12 }, (_, index) => `person-${index}`)
+const recipients = Array.from({ length: 12 }, (_, index) => `person-${index}`)
 const messagesEach = 20
 const hourS = 3_600
 /** Until something arrives after the step, and after the restart. */
@@ -58,7 +58,7 @@ async function setUp(t: TestContext) {
   })
   await site.start()
   const post = async (index: number): Promise<void> => {
-    for (const id of people) {
+    for (const id of recipients) {
       const body = { channel: 'webhook', recipient: { id }, content: { text: `message ${index}` } }
       const answer = await site.call('POST', '/api/v1/notifications', body)
       assert.equal(answer.status, 202, answer.text)
@@ -67,12 +67,12 @@ async function setUp(t: TestContext) {
   const arrivals = async () =>
     (await sink.dump()).requests.map(({ at, body }) => ({
       at,
-      person: (JSON.parse(body) as { recipient: string }).recipient,
+      recipient: (JSON.parse(body) as { recipient: string }).recipient,
     }))
   return { site, setClock, post, arrivals }
 }
 
-function check(arrived: readonly { readonly at: number; readonly person: string }[]): void {
+function check(arrived: readonly { readonly at: number; readonly recipient: string }[]): void {
   const instants = arrived.map(({ at }) => at)
   for (const limit of accountLimits)
     assert.equal(
@@ -80,9 +80,9 @@ function check(arrived: readonly { readonly at: number; readonly person: string 
       0,
       `no ${limit.windowMs} ms of the account has more than ${limit.max}`,
     )
-  for (const id of people) {
-    const theirs = arrived.filter(({ person }) => person === id).map(({ at }) => at)
-    for (const limit of personLimits)
+  for (const id of recipients) {
+    const theirs = arrived.filter(({ recipient }) => recipient === id).map(({ at }) => at)
+    for (const limit of recipientLimits)
       assert.equal(overfull(theirs, limit), 0, `no ${limit.windowMs} ms of ${id} has more than ${limit.max}`)
   }
 }

@@ -35,7 +35,7 @@ export function slackMs(instants: readonly number[], { max, windowMs }: Allowed)
   return least
 }
 
-/** Of each arrival at one person: how much later it came than it could have. */
+/** Of each arrival at one recipient: how much later it came than it could have. */
 export function latenesses(
   arrivals: readonly Arrival[],
   limits: readonly Allowed[],

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Generations } from '../../src/policy/cache.ts'
+import { Segments } from '../../src/policy/cache.ts'
 
 test('what is in use stays, however much passes by', () => {
-  const cache = new Generations<number>(10)
+  const cache = new Segments<number>(10)
   cache.set('used', 42)
   for (let index = 0; index < 1_000; index++) {
     cache.set(`passing-${index}`, index)
@@ -12,14 +12,14 @@ test('what is in use stays, however much passes by', () => {
 })
 
 test('what nobody asks for is forgotten', () => {
-  const cache = new Generations<number>(10)
+  const cache = new Segments<number>(10)
   cache.set('unused', 42)
   for (let index = 0; index < 30; index++) cache.set(`passing-${index}`, index)
   assert.equal(cache.get('unused'), undefined)
 })
 
 test('at most two generations are kept', () => {
-  const cache = new Generations<number>(10)
+  const cache = new Segments<number>(10)
   for (let index = 0; index < 1_000; index++) cache.set(`${index}`, index)
   const kept = Array.from({ length: 1_000 }, (_, index) => cache.get(`${index}`)).filter(
     (value) => value !== undefined,
@@ -28,14 +28,14 @@ test('at most two generations are kept', () => {
 })
 
 test('setting again replaces', () => {
-  const cache = new Generations<number>(10)
+  const cache = new Segments<number>(10)
   cache.set('key', 1)
   cache.set('key', 2)
   assert.equal(cache.get('key'), 2)
 })
 
 test('where entries have a size, as much of them is kept as fits twice', () => {
-  const cache = new Generations<string>(100, (value) => value.length)
+  const cache = new Segments<string>(100, (value) => value.length)
   for (let index = 0; index < 50; index++) cache.set(`${index}`, 'x'.repeat(30))
   const kept = Array.from({ length: 50 }, (_, index) => `${index}`).filter((key) => cache.get(key))
   assert.ok(kept.length >= 3 && kept.length <= 6, `${kept.length} kept`)
@@ -44,7 +44,7 @@ test('where entries have a size, as much of them is kept as fits twice', () => {
 })
 
 test('what is deleted is gone from both generations, and what is replaced counts once', () => {
-  const cache = new Generations<number>(10)
+  const cache = new Segments<number>(10)
   cache.set('key', 1)
   for (let index = 0; index < 10; index++) cache.set(`passing-${index}`, index)
   cache.get('key')

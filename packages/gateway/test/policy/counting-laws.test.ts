@@ -8,7 +8,7 @@ import type { Policy } from '../../src/policy/policy.ts'
 import type { Countable } from '../../src/ports.ts'
 import { notification, policyWith, seed } from './policies.ts'
 
-/** `name@stream` of the person's limits. */
+/** `name@stream` of the recipient's limits. */
 function counted(policy: Policy, given: Partial<Countable> = {}): readonly string[] {
   return policy
     .rulesFor(notification(given))

@@ -6,7 +6,7 @@ import type { Policy } from '../../src/policy/policy.ts'
 import type { Countable } from '../../src/ports.ts'
 import { defaultPolicy, notification, policyWith } from './policies.ts'
 
-/** `name@stream` of the person's limits. */
+/** `name@stream` of the recipient's limits. */
 function counted(policy: Policy, given: Partial<Countable> = {}): readonly string[] {
   return policy
     .rulesFor(notification(given))
@@ -223,9 +223,9 @@ const perOthers = policyWith([
   { name: 'module', for: 'any', per: ['module', 'channel'], max: '1/day' },
 ])
 
-function keys(given: Partial<Countable>, person?: { id: string; email?: string }): readonly string[] {
+function keys(given: Partial<Countable>, recipient?: { id: string; email?: string }): readonly string[] {
   return perOthers
-    .rulesFor(notification(given), person)
+    .rulesFor(notification(given), recipient)
     .map(({ subject, rules }) => `${subject.key}: ${rules.map((rule) => rule.name).join()}`)
 }
 

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { parse } from 'yaml'
 import type { Draft } from '../../src/model.ts'
-import { fullestWindow } from '../../src/sandbox/witness.ts'
+import { fullestWindow } from '../../src/sandbox/oracle.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 
 const policy = parse(

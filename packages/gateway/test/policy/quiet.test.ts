@@ -12,11 +12,11 @@ function quiet(
   policy: Policy,
   category: string,
   channel: Channel,
-  person: Person = {},
+  recipient: Person = {},
   priority: Priority = 'normal',
 ): readonly string[] {
   return policy
-    .quietFor({ channel, category, priority }, person)
+    .quietFor({ channel, category, priority }, recipient)
     .map(({ reason, spec }) => `${reason} ${spec.from}-${spec.to} ${spec.timeZone}`)
 }
 
@@ -114,7 +114,7 @@ test('without a section the hours of a person still hold', () => {
 })
 
 test('a phone number without a time zone keeps legal hours in every zone of its country code', () => {
-  const hours = (channel: Channel, person: Person) => quiet(defaultPolicy, 'marketing', channel, person)
+  const hours = (channel: Channel, recipient: Person) => quiet(defaultPolicy, 'marketing', channel, recipient)
   assert.deepEqual(hours('sms', { phone: '+34911234567' }), [
     night,
     'legal_hours 21:00-08:00 Europe/Madrid',

@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { personSubject, valuesSubject } from '../../src/policy/subject.ts'
+import { recipientSubject, valuesSubject } from '../../src/policy/subject.ts'
 import { seed } from './policies.ts'
 
 test('a key reads as tenant and person', () => {
-  assert.deepEqual(personSubject('acme', 'user-42'), {
+  assert.deepEqual(recipientSubject('acme', 'user-42'), {
     key: 'acme/user-42',
     tenant: 'acme',
     recipient: 'user-42',
   })
-  assert.equal(personSubject('a/b', 'ada@example.com').key, 'a%2Fb/ada@example.com')
+  assert.equal(recipientSubject('a/b', 'ada@example.com').key, 'a%2Fb/ada@example.com')
   assert.deepEqual(valuesSubject('acme', 'actor=a'), { key: 'acme//actor=a', tenant: 'acme' })
 })
 
 test('braces never reach a key, where a cluster would take them for a hash tag', () => {
-  assert.equal(/[{}]/.test(personSubject('{t}', '{x}').key), false)
+  assert.equal(/[{}]/.test(recipientSubject('{t}', '{x}').key), false)
 })
 
 const tricky = fc.string({
@@ -25,11 +25,11 @@ const tricky = fc.string({
 
 test('two people never share a key', () => {
   fc.assert(
-    fc.property(fc.array(fc.tuple(tricky, tricky), { minLength: 500, maxLength: 500 }), (people) => {
+    fc.property(fc.array(fc.tuple(tricky, tricky), { minLength: 500, maxLength: 500 }), (recipients) => {
       const byKey = new Map<string, string>()
-      for (const [tenant, id] of people) {
+      for (const [tenant, id] of recipients) {
         const who = JSON.stringify([tenant, id])
-        const { key } = personSubject(tenant, id)
+        const { key } = recipientSubject(tenant, id)
         assert.equal(byKey.get(key) ?? who, who, `both have the key ${key}`)
         byKey.set(key, who)
       }
@@ -45,7 +45,7 @@ test('a person never has the key of a value set', () => {
       tricky.filter((id) => id !== ''),
       tricky,
       (tenant, id, values) => {
-        assert.notEqual(personSubject(tenant, id).key, valuesSubject(tenant, values).key)
+        assert.notEqual(recipientSubject(tenant, id).key, valuesSubject(tenant, values).key)
       },
     ),
     { seed, numRuns: 2_000 },
@@ -55,7 +55,7 @@ test('a person never has the key of a value set', () => {
 test('keys of any length fit the limiter and stay apart', () => {
   const long = '/'.repeat(4_096)
   const keys = [
-    ...['', '1', '2'].map((end) => personSubject(long, long + end).key),
+    ...['', '1', '2'].map((end) => recipientSubject(long, long + end).key),
     ...['', '1', '2'].map((end) => valuesSubject('acme', long + end).key),
   ]
   assert.equal(new Set(keys).size, keys.length)
@@ -63,6 +63,6 @@ test('keys of any length fit the limiter and stay apart', () => {
 })
 
 test('what was folded cannot be given as an id', () => {
-  const { key } = personSubject('acme', 'a'.repeat(4_096))
-  assert.notEqual(personSubject('acme', key.slice('acme/'.length)).key, key)
+  const { key } = recipientSubject('acme', 'a'.repeat(4_096))
+  assert.notEqual(recipientSubject('acme', key.slice('acme/'.length)).key, key)
 })

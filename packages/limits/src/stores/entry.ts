@@ -2,7 +2,7 @@
  * What is known by id: one place in several streams at one instant. The lanes hold the instant itself; an entry says
  * where to find it again.
  */
-import type { Lane } from './lane.ts'
+import type { EventLog } from './event-log.ts'
 
 export class Entry {
   /** Epoch milliseconds. */
@@ -13,13 +13,13 @@ export class Entry {
   /** Whether it gives way to a reservation of high priority. */
   low: boolean
   /** Each once. The array may be another's too. */
-  lanes: readonly Lane[]
+  eventLogs: readonly EventLog[]
 
-  constructor(at: number, weight: number, fired: boolean, low: boolean, lanes: readonly Lane[]) {
+  constructor(at: number, weight: number, fired: boolean, low: boolean, eventLogs: readonly EventLog[]) {
     this.at = at
     this.weight = weight
     this.fired = fired
     this.low = low
-    this.lanes = lanes
+    this.eventLogs = eventLogs
   }
 }

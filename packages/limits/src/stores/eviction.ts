@@ -10,7 +10,7 @@ import { type AnyLog, earliest, type Free } from '../rolling-window.ts'
 import type { Terms } from '../store.ts'
 import { admitsAt, refuserOf } from '../verdict.ts'
 import type { Entry } from './entry.ts'
-import type { Lane } from './lane.ts'
+import type { EventLog } from './event-log.ts'
 import type { Subject } from './subject.ts'
 
 export interface Eviction {
@@ -26,19 +26,23 @@ export interface Eviction {
 export function makeRoom(
   subject: Subject,
   plan: Plan,
-  seats: readonly Lane[],
+  planLogs: readonly EventLog[],
   weight: number,
   terms: Terms,
   without: { readonly start: number; readonly firstAt: number; readonly at: number },
 ): Eviction | undefined {
   const candidates = [...(subject.ids ?? [])]
-    .filter(([, entry]) => entry.low && !entry.fired && entry.lanes.some((lane) => seats.includes(lane)))
+    .filter(
+      ([, entry]) =>
+        entry.low && !entry.fired && entry.eventLogs.some((eventLog) => planLogs.includes(eventLog)),
+    )
     .sort(inOrder)
   if (candidates.length === 0) return undefined
   for (const [, entry] of candidates) subject.takeOut(entry)
   const refuses = (): boolean =>
-    refuserOf(plan, admitsAt(plan, allOf(seats), weight, without.firstAt)) !== undefined
-  const free: Free = ({ stream, max, windowMs }, from) => seats[stream]!.freeAt(max, windowMs, weight, from)
+    refuserOf(plan, admitsAt(plan, allOf(planLogs), weight, without.firstAt)) !== undefined
+  const free: Free = ({ stream, max, windowMs }, from) =>
+    planLogs[stream]!.freeAt(max, windowMs, weight, from)
   const at = earliest(plan.rules, free, terms.forbidden, without.firstAt)
   if (refuses() || at >= without.at || at - without.start > terms.horizonMs) {
     for (const [, entry] of candidates) subject.putBack(entry, without.start)
@@ -46,7 +50,7 @@ export function makeRoom(
   }
   const evicted = candidates.filter(([, entry]) => {
     subject.putBack(entry, without.start)
-    if (!admitsAt(plan, allOf(seats), weight, at).includes(false) && !refuses()) return false
+    if (!admitsAt(plan, allOf(planLogs), weight, at).includes(false) && !refuses()) return false
     subject.takeOut(entry)
     return true
   })
@@ -62,7 +66,7 @@ export function makeRoom(
   }
 }
 
-const allOf = (seats: readonly Lane[]): readonly AnyLog[] => seats.map((lane) => lane.all())
+const allOf = (planLogs: readonly EventLog[]): readonly AnyLog[] => planLogs.map((eventLog) => eventLog.all())
 
 function inOrder([idA, a]: readonly [string, Entry], [idB, b]: readonly [string, Entry]): number {
   return a.at - b.at || (idA < idB ? -1 : 1)

@@ -9,8 +9,8 @@ import { leave } from '../forbidden.ts'
 import type { BlockChange, Kind, Question } from '../store.ts'
 import { refusingLimits } from '../verdict.ts'
 import { Entry } from './entry.ts'
-import { Lane } from './lane.ts'
-import { admitted, answered } from './quick.ts'
+import { EventLog } from './event-log.ts'
+import { admitted, answered } from './fast-path.ts'
 import { never } from './redis-wire.ts'
 import { Subject } from './subject.ts'
 
@@ -24,7 +24,7 @@ export function readBlock(reply: Bytes): BlockChange {
 
 /** The decision on a question, from the answer of the script. */
 export function readDecision(question: Question, reply: Bytes): Decision {
-  if (reply[0] === laneSign) return admittedDecision(question, reply)
+  if (reply[0] === eventLogSign) return admittedDecision(question, reply)
   const now = int(reply, 1, 6)
   const at = int(reply, 7, 7)
   if (reply[0] === 0x71) return answeredDecision(question, reply, now)
@@ -32,7 +32,7 @@ export function readDecision(question: Question, reply: Bytes): Decision {
   return generalDecision(question, reply, now, at, reply[stateStart - 1]! - 0x30)
 }
 
-const laneSign = 0x41
+const eventLogSign = 0x41
 /** Of a lane whose logs are in runs. */
 const runsSign = 0x52
 const stateStart = 15
@@ -41,18 +41,18 @@ const unnamed: readonly string[] = []
 /** The state as it is now: what this call counted stands last. */
 function admittedDecision({ plan, terms }: Question, reply: Bytes): Decision {
   const { weight } = terms
-  const lane = new Lane(unnamed)
-  lane.fired = log(reply, namesEnd(reply, 0), reply.length - 6 * weight)
+  const eventLog = new EventLog(unnamed)
+  eventLog.fired = log(reply, namesEnd(reply, 0), reply.length - 6 * weight)
   const now = int(reply, reply.length - 6, 6)
-  return admitted(now, true, plan, weight, { lane, seats: noSeats })
+  return admitted(now, true, plan, weight, { eventLog, planLogs: noPlanLogs })
 }
 
-const noSeats: readonly Lane[] = []
+const noPlanLogs: readonly EventLog[] = []
 
 function answeredDecision({ plan, terms }: Question, reply: Bytes, now: number): Decision {
-  const lane = new Lane(unnamed)
-  if (reply.length > stateStart) lane.fired = log(reply, namesEnd(reply, stateStart), reply.length)
-  return answered(plan, terms.weight, { lane, seats: noSeats }, now)
+  const eventLog = new EventLog(unnamed)
+  if (reply.length > stateStart) eventLog.fired = log(reply, namesEnd(reply, stateStart), reply.length)
+  return answered(plan, terms.weight, { eventLog, planLogs: noPlanLogs }, now)
 }
 
 function generalDecision(question: Question, reply: Bytes, now: number, at: number, done: number): Decision {
@@ -131,9 +131,10 @@ const rowSize = 31
 
 function readSubject(reply: Bytes): Subject {
   if (reply.length === stateStart) return new Subject('')
-  if (reply[stateStart] === laneSign) return new Subject('', [readLane(reply, stateStart, reply.length)])
-  const lanes: Lane[] = []
-  const byNumber = new Map<number, Lane>()
+  if (reply[stateStart] === eventLogSign)
+    return new Subject('', [readEventLog(reply, stateStart, reply.length)])
+  const eventLogs: EventLog[] = []
+  const byNumber = new Map<number, EventLog>()
   let at = stateStart + 6
   for (let left = int(reply, stateStart + 1, 3); left > 0; left -= 1) {
     const body = namesEnd(reply, at) + 10
@@ -141,22 +142,22 @@ function readSubject(reply: Bytes): Subject {
     const sizeOf = (count: number): number => (inRuns ? 6 + 12 * count : 6 * count)
     const booked = body + sizeOf(int(reply, body - 8, 4))
     const end = booked + sizeOf(int(reply, body - 4, 4))
-    const lane = readLane(reply, at, inRuns ? body : booked, body)
-    byNumber.set(int(reply, body - 10, 2), lane)
+    const eventLog = readEventLog(reply, at, inRuns ? body : booked, body)
+    byNumber.set(int(reply, body - 10, 2), eventLog)
     if (inRuns) {
-      for (const [instant, count] of runs(reply, body, booked)) lane.insertFired(instant, count, instant)
-      for (const [instant, count] of runs(reply, booked, end)) lane.insertBooked(instant, count)
-    } else for (const instant of log(reply, booked, end)) lane.insertBooked(instant, 1)
+      for (const [instant, count] of runs(reply, body, booked)) eventLog.insertFired(instant, count, instant)
+      for (const [instant, count] of runs(reply, booked, end)) eventLog.insertBooked(instant, count)
+    } else for (const instant of log(reply, booked, end)) eventLog.insertBooked(instant, 1)
     at = end
-    lanes.push(lane)
+    eventLogs.push(eventLog)
   }
-  const subject = new Subject('', lanes)
+  const subject = new Subject('', eventLogs)
   for (const [id, from] of readIds(reply, at)) {
     const homes = Array.from({ length: int(reply, from + 11, 2, 128) }, (_, index) =>
       byNumber.get(int(reply, from + 13 + 2 * index, 2, 128)),
     )
     const flags = reply[from + 10]!
-    const own = homes.filter((lane) => lane !== undefined)
+    const own = homes.filter((eventLog) => eventLog !== undefined)
     const weight = int(reply, from + 7, 3, 128)
     subject.ids ??= new Map()
     subject.ids.set(id, new Entry(int(reply, from, 7, 128), weight, (flags & 1) === 1, flags >= 2, own))
@@ -164,7 +165,7 @@ function readSubject(reply: Bytes): Subject {
   return subject
 }
 
-function readLane(reply: Bytes, at: number, end: number, body = namesEnd(reply, at)): Lane {
+function readEventLog(reply: Bytes, at: number, end: number, body = namesEnd(reply, at)): EventLog {
   const names: string[] = []
   const stop = namesEnd(reply, at)
   for (let pos = at + 12; pos < stop; ) {
@@ -172,11 +173,11 @@ function readLane(reply: Bytes, at: number, end: number, body = namesEnd(reply, 
     names.push(reply.toString('utf8', pos + 2, pos + 2 + length))
     pos += 2 + length
   }
-  const lane = new Lane(names)
-  lane.retained = int(reply, at + 1, 3, 128)
-  lane.windowMsMax = int(reply, at + 4, 5, 128)
-  lane.fired = log(reply, body, end)
-  return lane
+  const eventLog = new EventLog(names)
+  eventLog.retained = int(reply, at + 1, 3, 128)
+  eventLog.windowMsMax = int(reply, at + 4, 5, 128)
+  eventLog.fired = log(reply, body, end)
+  return eventLog
 }
 
 /** Where the names of a lane end whose header begins here. */

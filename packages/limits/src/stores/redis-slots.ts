@@ -82,7 +82,7 @@ export function redisSlots(client: RedisClient, options: RedisSlotsOptions = {})
   const monotonicMs = now ?? (() => performance.now())
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now() * 1_000)))
   const waits = coldStart === 'wait' ? '1' : '0'
-  const rosters = new Map<string, Roster>()
+  const accountSets = new Map<string, AccountSet>()
 
   function send<T>(key: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
     return within(run('hash', key, args), read, (cause) =>
@@ -93,9 +93,9 @@ export function redisSlots(client: RedisClient, options: RedisSlotsOptions = {})
   async function askShard(shard: number, call: SlotCall, questions: readonly SlotQuestion[]) {
     const { slotMs, probeMs } = call
     const key = `${prefix}{${slotMs}:${shard}}`
-    const roster = rosters.get(key) ?? new Roster(slotMs)
-    rosters.set(key, roster)
-    const { id, places, text } = roster.include(questions)
+    const accountSet = accountSets.get(key) ?? new AccountSet(slotMs)
+    accountSets.set(key, accountSet)
+    const { id, places, text } = accountSet.include(questions)
     const args = [probeMs === undefined ? 'l' : 'p', String(slotMs * 1_000), clock(), id]
     args.push(wantsOf(questions, places), '', String(probeMs ?? 0), waits)
     const sentMs = monotonicMs()
@@ -144,7 +144,7 @@ function writeBlock(block: SlotBlock | undefined): [until: string, halfOpen: str
 }
 
 /** The accounts of one shard that this process has asked for, each in its place. */
-class Roster {
+class AccountSet {
   readonly #slotMs: number
   #windows = new Map<string, SlotQuestion['windows']>()
   #named:

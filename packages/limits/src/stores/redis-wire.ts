@@ -68,7 +68,7 @@ export function writePlan(plan: Plan): WrittenPlan {
 }
 
 function writeRules({ rules, streams, countRefused }: Plan, sorted: readonly string[]): string {
-  const seat = (index: number): string => digits(sorted.indexOf(streams[index]!), 3)
+  const planLog = (index: number): string => digits(sorted.indexOf(streams[index]!), 3)
   const deciding = rules.filter(({ max }) => max < Number.MAX_SAFE_INTEGER).sort((a, b) => a.max - b.max)
   return [
     countRefused.length === 0 ? '0' : countRefused.length < streams.length ? '1' : '2',
@@ -77,10 +77,10 @@ function writeRules({ rules, streams, countRefused }: Plan, sorted: readonly str
     digits(rules.length, 3),
     ...rules.map(({ stream, max, maxWritten, windowMs, refuse }) => {
       const flags = (refuse ? 1 : 0) + (max < Number.MAX_SAFE_INTEGER ? 0 : 2)
-      return seat(stream) + digits(maxWritten, 3) + digits(windowMs, 5) + digits(flags, 1)
+      return planLog(stream) + digits(maxWritten, 3) + digits(windowMs, 5) + digits(flags, 1)
     }),
     digits(countRefused.length, 3),
-    ...countRefused.map(seat),
+    ...countRefused.map(planLog),
   ].join('')
 }
 

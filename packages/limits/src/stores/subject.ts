@@ -19,49 +19,49 @@ import {
   unitsMax,
 } from '../store.ts'
 import { Entry } from './entry.ts'
-import { Lane } from './lane.ts'
-import { Lanes } from './lanes.ts'
-import { admitted, answered, laneStanding, standingOf } from './quick.ts'
-import { weigh } from './weigh.ts'
+import { EventLog } from './event-log.ts'
+import { EventLogs } from './event-logs.ts'
+import { admitted, answered, eventLogStanding, standingOf } from './fast-path.ts'
+import { generalPath } from './general-path.ts'
 
 /** Ids are looked through for forgotten ones when there are this many, and then each time they have doubled. */
 const idsMin = 64
 /** A subject of which no window was ever asked is looked at again after this time. */
 const unaskedLookMs = 3_600_000
-const noLanes: readonly Lane[] = []
+const noEventLogs: readonly EventLog[] = []
 
 export class Subject {
   readonly key: string
   /** The plan for which `lane` and the choice of lanes are right. */
   #plan: Plan | undefined = undefined
   /** The lane of all streams of the plan at hand, where they share one. */
-  lane: Lane | undefined = undefined
+  eventLog: EventLog | undefined = undefined
   ids: Map<string, Entry> | undefined = undefined
   /** Made when a second lane or an id comes: most subjects have neither, and stay small. */
-  #lanes: Lanes | undefined = undefined
+  #eventLogs: EventLogs | undefined = undefined
   #idsMax = idsMin
 
   /** @param lanes what is known already, read from elsewhere */
-  constructor(key: string, lanes?: readonly Lane[]) {
+  constructor(key: string, eventLogs?: readonly EventLog[]) {
     this.key = key
-    if (lanes === undefined || lanes.length === 0) return
-    this.#lanes = new Lanes(undefined)
-    this.#lanes.all = lanes
+    if (eventLogs === undefined || eventLogs.length === 0) return
+    this.#eventLogs = new EventLogs(undefined)
+    this.#eventLogs.all = eventLogs
   }
 
   /** The commonest call goes a way so short that the compiler makes one piece of it: no id, one unit, one lane. */
   take(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
-    const { lane } = this
+    const { eventLog } = this
     const isPlain = id === undefined && terms === plainTerms && plan === this.#plan
     if (
       isPlain &&
-      lane !== undefined &&
+      eventLog !== undefined &&
       !this.#isBlocked(now) &&
-      laneStanding(plan.rules, lane, 1, now) === 'admits'
+      eventLogStanding(plan.rules, eventLog, 1, now) === 'admits'
     ) {
-      const { fired } = lane
+      const { fired } = eventLog
       const { length } = fired
-      lane.append(now, 1)
+      eventLog.append(now, 1)
       return new Outcome(true, true, true, now, 0, undefined, now, nobody, nobody, plan, 1, fired, length)
     }
     return this.#take(plan, id, terms, now)
@@ -75,11 +75,11 @@ export class Subject {
     if (standing === 'admits') {
       const decision = admitted(now, true, plan, weight, this)
       this.#append(now, weight)
-      if (id !== undefined) this.remember(id, new Entry(now, weight, true, false, this.lanes), now)
+      if (id !== undefined) this.remember(id, new Entry(now, weight, true, false, this.eventLogs), now)
       return decision
     }
     if (standing === 'unknown' || plan.countRefused.length > 0)
-      return weigh('take', this, plan, id, terms, now)
+      return generalPath('take', this, plan, id, terms, now)
     return answered(plan, weight, this, now)
   }
 
@@ -87,7 +87,7 @@ export class Subject {
     this.attend(plan)
     const { weight } = terms
     const standing = this.#isBlocked(now) ? 'unknown' : standingOf(plan, this, weight, now)
-    if (standing === 'unknown') return weigh('check', this, plan, undefined, terms, now)
+    if (standing === 'unknown') return generalPath('check', this, plan, undefined, terms, now)
     return answered(plan, weight, this, now)
   }
 
@@ -96,12 +96,12 @@ export class Subject {
     const { weight, firm } = terms
     const isClosed = weight > unitsMax || !isOpen(terms, now) || this.#isBlocked(now)
     if (isClosed || this.#isKnown(id) || standingOf(plan, this, weight, now) !== 'admits') {
-      return weigh('reserve', this, plan, id, terms, now)
+      return generalPath('reserve', this, plan, id, terms, now)
     }
     const decision = admitted(now, firm, plan, weight, this)
     if (firm) this.#append(now, weight)
-    else for (const lane of this.lanes) lane.insertBooked(now, weight)
-    this.remember(id, new Entry(now, weight, firm, terms.priority === 'low', this.lanes), now)
+    else for (const eventLog of this.eventLogs) eventLog.insertBooked(now, weight)
+    this.remember(id, new Entry(now, weight, firm, terms.priority === 'low', this.eventLogs), now)
     return decision
   }
 
@@ -110,28 +110,28 @@ export class Subject {
     const own = this.ids?.get(id)
     // What has gone already is moved, which only the general way says.
     if (own === undefined || own.fired || own.weight > unitsMax || this.#isBlocked(now))
-      return weigh('fire', this, plan, id, terms, now)
+      return generalPath('fire', this, plan, id, terms, now)
     this.takeOut(own)
     if (!isOpen(terms, now) || standingOf(plan, this, own.weight, now) !== 'admits') {
       this.putBack(own, now)
-      return weigh('fire', this, plan, id, terms, now)
+      return generalPath('fire', this, plan, id, terms, now)
     }
     const decision = admitted(now, true, plan, own.weight, this)
     this.#append(now, own.weight)
     own.at = now
     own.fired = true
-    own.lanes = this.lanes
+    own.eventLogs = this.eventLogs
     return decision
   }
 
   decide(kind: Kind, plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
-    return weigh(kind, this, plan, id, terms, now)
+    return generalPath(kind, this, plan, id, terms, now)
   }
 
   #append(now: number, weight: number): void {
-    if (this.lane !== undefined) this.lane.append(now, weight)
-    else for (const lane of this.lanes) lane.append(now, weight)
+    if (this.eventLog !== undefined) this.eventLog.append(now, weight)
+    else for (const eventLog of this.eventLogs) eventLog.append(now, weight)
   }
 
   cancel(id: string): boolean {
@@ -146,7 +146,7 @@ export class Subject {
   block(ms: number, now: number): BlockChange {
     const change = { stood: this.#isBlocked(now), until: now + ms }
     if (ms === 0) this.forgetId(blockId)
-    else this.remember(blockId, new Entry(change.until, 1, true, false, noLanes), now)
+    else this.remember(blockId, new Entry(change.until, 1, true, false, noEventLogs), now)
     return change
   }
 
@@ -174,27 +174,27 @@ export class Subject {
   }
 
   /** The lanes of the plan at hand, each once. */
-  get lanes(): readonly Lane[] {
-    this.#lanes ??= new Lanes(this.lane)
-    return this.#lanes.chosen
+  get eventLogs(): readonly EventLog[] {
+    this.#eventLogs ??= new EventLogs(this.eventLog)
+    return this.#eventLogs.chosen
   }
 
   /** The lane of each stream of the plan at hand, in its order; only where they do not share one. */
-  get seats(): readonly Lane[] {
-    return this.#lanes?.seats ?? noLanes
+  get planLogs(): readonly EventLog[] {
+    return this.#eventLogs?.planLogs ?? noEventLogs
   }
 
   /** Brings `lane`, `lanes` and `seats` to a plan. */
   attend(plan: Plan): void {
-    if (plan !== this.#plan) this.#seat(plan)
+    if (plan !== this.#plan) this.#planLog(plan)
   }
 
-  #seat(plan: Plan): void {
+  #planLog(plan: Plan): void {
     if (!this.#seatAlone(plan)) this.#seatAmongOthers(plan)
-    const { lane, seats } = this
+    const { eventLog, planLogs } = this
     for (let index = 0; index < plan.streams.length; index += 1) {
-      const seat = lane ?? seats[index]!
-      for (const { maxWritten, windowMs } of plan.rulesByStream[index]!) seat.learn(maxWritten, windowMs)
+      const planLog = eventLog ?? planLogs[index]!
+      for (const { maxWritten, windowMs } of plan.rulesByStream[index]!) planLog.learn(maxWritten, windowMs)
     }
     // An array of limits that was made for one call must not be kept alive by the subject.
     this.#plan = plan.recurs ? plan : undefined
@@ -202,13 +202,13 @@ export class Subject {
 
   /** Where the plan's streams are all that the subject has, and count together, there is nothing to choose. */
   #seatAlone({ streams, countRefused }: Plan): boolean {
-    if (this.#lanes !== undefined || streams.length === 0) return false
+    if (this.#eventLogs !== undefined || streams.length === 0) return false
     if (countRefused.length > 0 && countRefused.length < streams.length) return false
-    if (this.lane === undefined) {
-      this.lane = new Lane(streams)
+    if (this.eventLog === undefined) {
+      this.eventLog = new EventLog(streams)
       return true
     }
-    const { names } = this.lane
+    const { names } = this.eventLog
     return names.length === streams.length && streams.every((name) => names.includes(name))
   }
 
@@ -216,37 +216,38 @@ export class Subject {
     // What is refused may count in some of the streams only, so that those must be lanes of their own.
     this.#cover(countRefused.map((index) => streams[index]!))
     const chosen = this.#cover(streams)
-    const lanes = this.#lanes!
-    this.lane = chosen.length === 1 ? chosen[0]! : undefined
-    lanes.chosen = chosen
-    lanes.seats = this.lane === undefined ? streams.map((name) => lanes.of(name)!) : noLanes
+    const eventLogs = this.#eventLogs!
+    this.eventLog = chosen.length === 1 ? chosen[0]! : undefined
+    eventLogs.chosen = chosen
+    eventLogs.planLogs =
+      this.eventLog === undefined ? streams.map((name) => eventLogs.of(name)!) : noEventLogs
   }
 
-  #cover(names: readonly string[]): readonly Lane[] {
-    this.#lanes ??= new Lanes(this.lane)
-    return this.#lanes.cover(names, (lane, twin) => {
+  #cover(names: readonly string[]): readonly EventLog[] {
+    this.#eventLogs ??= new EventLogs(this.eventLog)
+    return this.#eventLogs.cover(names, (eventLog, twin) => {
       this.#plan = undefined
       for (const entry of this.ids?.values() ?? []) {
-        if (entry.lanes.includes(lane)) entry.lanes = [...entry.lanes, twin]
+        if (entry.eventLogs.includes(eventLog)) entry.eventLogs = [...entry.eventLogs, twin]
       }
     })
   }
 
   /** Takes an entry's instants out of its lanes; the id stays. */
   takeOut(entry: Entry): void {
-    const { lanes, at, weight } = entry
-    for (let index = 0; index < lanes.length; index += 1) {
-      if (entry.fired) lanes[index]!.removeFired(at, weight)
-      else lanes[index]!.removeBooked(at, weight)
+    const { eventLogs, at, weight } = entry
+    for (let index = 0; index < eventLogs.length; index += 1) {
+      if (entry.fired) eventLogs[index]!.removeFired(at, weight)
+      else eventLogs[index]!.removeBooked(at, weight)
     }
   }
 
   /** Inserts an entry's instants in its lanes. */
   putBack(entry: Entry, now: number): void {
-    const { lanes, at, weight } = entry
-    for (let index = 0; index < lanes.length; index += 1) {
-      if (entry.fired) lanes[index]!.insertFired(at, weight, now)
-      else lanes[index]!.insertBooked(at, weight)
+    const { eventLogs, at, weight } = entry
+    for (let index = 0; index < eventLogs.length; index += 1) {
+      if (entry.fired) eventLogs[index]!.insertFired(at, weight, now)
+      else eventLogs[index]!.insertBooked(at, weight)
     }
   }
 
@@ -266,42 +267,42 @@ export class Subject {
    * are overdue. Answers when something of it may be over next, or undefined where nothing is left.
    */
   expire(now: number, retentionMs: number): number | undefined {
-    const all = this.#lanes?.all ?? (this.lane === undefined ? noLanes : [this.lane])
-    for (const lane of all) lane.dropUntil(now - lane.keptMs(retentionMs), now - unclaimedMs)
-    if (this.#lanes === undefined ? this.lane?.isEmpty === true : this.#lanes.dropEmpty()) {
+    const all = this.#eventLogs?.all ?? (this.eventLog === undefined ? noEventLogs : [this.eventLog])
+    for (const eventLog of all) eventLog.dropUntil(now - eventLog.keptMs(retentionMs), now - unclaimedMs)
+    if (this.#eventLogs === undefined ? this.eventLog?.isEmpty === true : this.#eventLogs.dropEmpty()) {
       this.#plan = undefined
-      this.lane = undefined
+      this.eventLog = undefined
     }
     if (this.ids !== undefined) this.#forgetIds(now)
-    if (this.ids === undefined && this.lane === undefined && (this.#lanes?.all.length ?? 0) === 0)
+    if (this.ids === undefined && this.eventLog === undefined && (this.#eventLogs?.all.length ?? 0) === 0)
       return undefined
     return this.#overAt(now, retentionMs)
   }
 
   #overAt(now: number, retentionMs: number): number {
     let over = 0
-    const all = this.#lanes?.all ?? (this.lane === undefined ? noLanes : [this.lane])
-    for (const lane of all) {
-      const { counted, booked } = lane
-      if (lane.windowMsMax === 0) return now + unaskedLookMs
+    const all = this.#eventLogs?.all ?? (this.eventLog === undefined ? noEventLogs : [this.eventLog])
+    for (const eventLog of all) {
+      const { counted, booked } = eventLog
+      if (eventLog.windowMsMax === 0) return now + unaskedLookMs
       const last = (log: AnyLog): number => instantAt(log, log.length - 1)
-      if (counted.length > 0) over = Math.max(over, last(counted) + lane.keptMs(retentionMs))
+      if (counted.length > 0) over = Math.max(over, last(counted) + eventLog.keptMs(retentionMs))
       if (booked.length > 0) over = Math.max(over, last(booked) + unclaimedMs)
     }
-    for (const { at, lanes } of this.ids?.values() ?? [])
-      if (lanes.length === 0) over = Math.max(over, at + unboundMs)
+    for (const { at, eventLogs } of this.ids?.values() ?? [])
+      if (eventLogs.length === 0) over = Math.max(over, at + unboundMs)
     return over
   }
 
   /** Ids whose instants no lane retains any more are unknown again. */
   #forgetIds(now: number, unclaimed = unclaimedMs): void {
     const ids = this.ids!
-    for (const [id, { at, fired, lanes }] of ids) {
-      const bound = lanes.length === 0 ? unboundMs : unclaimed
+    for (const [id, { at, fired, eventLogs }] of ids) {
+      const bound = eventLogs.length === 0 ? unboundMs : unclaimed
       const dropped =
         fired &&
-        lanes.length > 0 &&
-        lanes.every(({ counted }) => counted.length === 0 || at < instantAt(counted, 0))
+        eventLogs.length > 0 &&
+        eventLogs.every(({ counted }) => counted.length === 0 || at < instantAt(counted, 0))
       if (dropped || at <= now - bound) ids.delete(id)
     }
     this.#idsMax = Math.max(idsMin, 2 * ids.size)

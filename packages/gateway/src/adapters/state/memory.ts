@@ -9,7 +9,7 @@ import {
   type ReserveOptions,
   type RestoredEntry,
 } from '@sluice/limits'
-import type { Advance, Booking, Clock, LimitRequest, LimitState, Subject } from '../../ports.ts'
+import type { Advance, Clock, LimitRequest, LimitState, Reservation, Subject } from '../../ports.ts'
 
 /** What the record says of a subject. */
 export interface Facts {
@@ -27,7 +27,7 @@ export interface MemoryStateOptions {
   /** Every window is kept this much longer, for what happens on the way to the provider. */
   readonly marginMs: number
   /** Answers at once where it need not ask. */
-  readonly factsOf: (subject: Subject) => Facts | Promise<Facts>
+  readonly recover: (subject: Subject) => Facts | Promise<Facts>
   /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
   readonly onOutdated?: (subject: Subject) => void
   /**
@@ -62,11 +62,11 @@ interface Pause {
 const retentionMs = 31 * 86_400_000
 /** Places that the hand looks at for a newcomer, until it has found one that was not touched since it came by last. */
 const looksPerSubject = 8
-/** Above so many fingerprints of one person those beyond their window are dropped. */
+/** Above so many fingerprints of one recipient those beyond their window are dropped. */
 const claimsTidyAt = 64
 
 export function createMemoryState(options: MemoryStateOptions): LimitState {
-  const { clock, factsOf } = options
+  const { clock, recover } = options
   const { subjectsMax = 25_000 } = options
   const limits = createLimits({
     store: memoryStore({ now: () => clock.now(), retentionMs }),
@@ -186,7 +186,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   function load(subject: Subject): Promise<void> | undefined {
     const { key } = subject
-    const facts = factsOf(subject)
+    const facts = recover(subject)
     if (!(facts instanceof Promise)) {
       remember(subject, facts)
       return undefined
@@ -206,13 +206,13 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return requests.map(one)
   }
 
-  function reserve(request: LimitRequest): Booking {
+  function reserve(request: LimitRequest): Reservation {
     const { subject, id, rules } = request
-    const booking = limits.reserve(subject.key, rules, termsOf(request))
-    if (!booking.held) return booking
-    if (booking.at > clock.now()) note(subject, id, booking.at)
+    const reservation = limits.reserve(subject.key, rules, termsOf(request))
+    if (!reservation.held) return reservation
+    if (reservation.at > clock.now()) note(subject, id, reservation.at)
     if (known(subject.key)?.waitlist !== undefined) delist(subject, id)
-    return booking
+    return reservation
   }
 
   /** In one turn of the event loop: nobody sees what stands where until all agree. */
@@ -226,24 +226,24 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const cancelAll = (): void => {
       for (const { subject, id } of requests) limits.cancel(subject.key, id)
     }
-    let first: readonly Booking[] | undefined
+    let first: readonly Reservation[] | undefined
     for (let notBefore: number | undefined; ; ) {
       cancelAll()
-      const bookings = requests.map((request) =>
+      const reservations = requests.map((request) =>
         limits.reserve(request.subject.key, request.rules, {
           ...termsOf(request),
           ...(notBefore === undefined ? {} : { notBefore }),
         }),
       )
-      first ??= bookings
+      first ??= reservations
       const at = Math.max(
-        ...bookings.map((booking) => (booking.held ? booking.at : Number.POSITIVE_INFINITY)),
+        ...reservations.map((reservation) => (reservation.held ? reservation.at : Number.POSITIVE_INFINITY)),
       )
       if (at >= from) break
-      if (bookings.every((booking) => booking.at === at)) {
+      if (reservations.every((reservation) => reservation.at === at)) {
         for (const { subject, id } of all)
           if (subjects.get(subject.key)?.booked?.has(id)) note(subject, id, at)
-        return { at, bookings: first, freed: pauseBusy(requests) }
+        return { at, reservations: first, freed: pauseBusy(requests) }
       }
       notBefore = at
     }
@@ -323,7 +323,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
         of.claims.set(fingerprint, { id, at: now })
         return true
       }),
-    async unclaim(claims) {
+    async releaseFingerprints(claims) {
       await each(claims, ({ subject, fingerprint, id }) => {
         const of = known(subject.key)!
         if (of.claims?.get(fingerprint)?.id === id) of.claims.delete(fingerprint)
@@ -335,9 +335,9 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   /** Books and takes back within one turn of the event loop: the answer is that of `reserve`, and nobody sees it. */
   function preview(request: LimitRequest) {
     const id = `preview:${request.id}`
-    const booking = limits.reserve(request.subject.key, request.rules, { ...termsOf(request), id })
+    const reservation = limits.reserve(request.subject.key, request.rules, { ...termsOf(request), id })
     limits.cancel(request.subject.key, id)
-    return booking
+    return reservation
   }
 }
 

@@ -18,7 +18,7 @@ export interface KeySetOptions {
   /** From this age on the keys are fetched again. @defaultValue 600_000 ms */
   readonly freshMs?: number
   /** Told why a fetch gave nothing. */
-  readonly onTrouble?: (error: unknown) => void
+  readonly onError?: (error: unknown) => void
 }
 
 export interface KeySet {
@@ -39,7 +39,7 @@ export function createKeySet(options: KeySetOptions): KeySet {
   let askedAt = Number.NEGATIVE_INFINITY
   /** Why the last fetch gave nothing; undefined when it gave keys. */
   let trouble: unknown
-  let underway: Promise<void> | undefined
+  let inFlight: Promise<void> | undefined
 
   async function fetchKeys(): Promise<void> {
     askedAt = clock.now()
@@ -50,16 +50,16 @@ export function createKeySet(options: KeySetOptions): KeySet {
       trouble = undefined
     } catch (error) {
       trouble = error
-      if (!closing.signal.aborted) options.onTrouble?.(error)
+      if (!closing.signal.aborted) options.onError?.(error)
     } finally {
-      underway = undefined
+      inFlight = undefined
     }
   }
 
   /** Joins a fetch under way; begins none within the cool-down. */
   async function refresh(): Promise<void> {
-    if (underway === undefined && clock.now() - askedAt >= coolDownMs) underway = fetchKeys()
-    await underway
+    if (inFlight === undefined && clock.now() - askedAt >= coolDownMs) inFlight = fetchKeys()
+    await inFlight
   }
 
   function unavailable(): SluiceError {

@@ -4,7 +4,7 @@ import { unservedDetail } from '../../bounds.ts'
 import type { Notification, Recipient } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Change, StoredAnswer } from '../../ports.ts'
-import { epoch, inLine, settled, someNotification } from './sample.ts'
+import { epoch, inThrottleQueue, settled, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
 import { applied, conflict, must } from './suite.ts'
 
@@ -292,17 +292,17 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
   })
 
   test('stores people by tenant, the last version', async (store) => {
-    const person: Recipient = {
+    const recipient: Recipient = {
       tenant: 'acme',
       id: 'user-1',
       email: 'a@example.com',
       optOuts: [{ channel: 'sms' }],
     }
     await must(store, {
-      recipients: [person, { tenant: 'other', id: 'user-1' }],
+      recipients: [recipient, { tenant: 'other', id: 'user-1' }],
     })
     const { optOuts: _, ...changed } = {
-      ...person,
+      ...recipient,
       quietHours: { default: { from: '22:00', to: '08:00' } },
     }
     await must(store, { recipients: [changed] })
@@ -320,7 +320,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
   })
 
   test('counts dead letters whose channel no pool serves apart', async (store) => {
-    const behind = inLine()
+    const behind = inThrottleQueue()
     const others = [someNotification(), someNotification()]
     await must(store, { accept: [behind, ...others] })
     const die = (before: Notification, detail?: string) =>
@@ -329,7 +329,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       ])
     const moves = [die(behind, unservedDetail), die(others[0]!, unservedDetail), die(others[1]!)]
     await must(store, { moves })
-    const dead = { tenant: 'acme', status: 'dead', platformDelayed: false }
+    const dead = { tenant: 'acme', status: 'dead', throttled: false }
     const counted = await store.tallies()
     const byCount = counted.filter(({ count }) => count > 0).toSorted((a, b) => a.count - b.count)
     assert.deepEqual(byCount, [
@@ -362,7 +362,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
         {
           tenant: 'acme',
           status: 'delivered',
-          platformDelayed: false,
+          throttled: false,
           count: 1,
           bytes: 0,
         },

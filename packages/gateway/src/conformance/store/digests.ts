@@ -175,11 +175,11 @@ export function digests(test: Test): void {
     const items = [1, 2, 3].map(() => someNotification({ status: 'digesting', digestId: digest.id }))
     await must(store, { digests: [{ kind: 'open', digest }], accept: items })
     const postponed = { ...digest, closesAt: epoch + 50 }
-    const [leaving, staying] = items as [Notification, Notification, Notification]
+    const [onWritten, staying] = items as [Notification, Notification, Notification]
     const change = (left: number): Change => ({
       digests: [{ kind: 'postpone', digest: postponed, left }],
       moves: [
-        advance(leaving, [{ at: epoch, status: 'merged' }]),
+        advance(onWritten, [{ at: epoch, status: 'merged' }]),
         advance(staying, [{ at: epoch, status: 'digesting' }]),
       ],
       accept: [someNotification({ status: 'digesting', digestId: digest.id })],

@@ -1,4 +1,4 @@
-/** What erasing a person takes out of a store, and what stays of it for limits and opt-outs. */
+/** What erasing a recipient takes out of a store, and what stays of it for limits and opt-outs. */
 import assert from 'node:assert/strict'
 import { advance } from '../../model.ts'
 import { pseudonymPrefix, type StoredAnswer } from '../../ports.ts'

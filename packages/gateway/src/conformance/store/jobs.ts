@@ -120,8 +120,8 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
   test('counts the notifications of a job as their states move, and lists them', async (store) => {
     const job = someJob()
     const list = [member(job), member(job), member(job)]
-    const strangers = [someNotification(), member(someJob())]
-    await must(store, { accept: [...list, ...strangers], jobs: [{ kind: 'open', job, work }] })
+    const bloomFilter = [someNotification(), member(someJob())]
+    await must(store, { accept: [...list, ...bloomFilter], jobs: [{ kind: 'open', job, work }] })
     await must(store, {
       moves: [settled(list[1]!, epoch), advance(list[2]!, [{ at: epoch, status: 'cancelled' }])],
     })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import type { Notification } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Page, ScanQuery, Store, StoredAnswer } from '../../ports.ts'
-import { epoch, inLine, seeded, settled, someNotification } from './sample.ts'
+import { epoch, inThrottleQueue, seeded, settled, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
 import { agree, ids, must } from './suite.ts'
 
@@ -231,10 +231,10 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     const old = { createdAt: epoch - 90_000 }
     const suppressed = someNotification({ status: 'suppressed' })
     const sent = someNotification({ to: { id: 'user-2' } })
-    const stands = inLine(old)
-    const late = inLine(old)
-    const turned = inLine(old)
-    const ended = inLine({ createdAt: epoch })
+    const stands = inThrottleQueue(old)
+    const late = inThrottleQueue(old)
+    const turned = inThrottleQueue(old)
+    const ended = inThrottleQueue({ createdAt: epoch })
     const booked = someNotification({ ...old, status: 'scheduled', dueAt: epoch + 6 })
     await must(store, {
       accept: [suppressed, sent, stands, late, turned, ended, booked, someNotification({ tenant: 'other' })],
@@ -260,11 +260,11 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
   })
 
   test('tells who stands in the line before a tenant or module limit, in the order of acceptance, by pages', async (store) => {
-    const first = inLine({ tenant: 'zeta' })
-    const second = inLine()
-    const third = inLine({ expiresAt: epoch + 1, dueAt: epoch + 1 })
-    const gone = inLine()
-    const passed = inLine()
+    const first = inThrottleQueue({ tenant: 'zeta' })
+    const second = inThrottleQueue()
+    const third = inThrottleQueue({ expiresAt: epoch + 1, dueAt: epoch + 1 })
+    const gone = inThrottleQueue()
+    const passed = inThrottleQueue()
     await must(store, { accept: [first, someNotification(), second, gone, third, passed] })
     await must(store, {
       moves: [
@@ -272,9 +272,9 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
         advance(passed, [{ at: epoch, status: 'queued' }], { decision: someNotification().decision }),
       ],
     })
-    const page = await store.inLine({ limit: 2 })
+    const page = await store.inThrottleQueue({ limit: 2 })
     assert.deepEqual(ids(page), ids([first, second]))
-    const [last, ...none] = await store.inLine({ after: second.id, limit: 2 })
+    const [last, ...none] = await store.inThrottleQueue({ after: second.id, limit: 2 })
     assert.deepEqual([last?.id, last?.promisedAt, last?.dueAt], [third.id, epoch + 5, epoch + 1])
     assert.deepEqual([last?.countedAt, none], [undefined, []])
   })
@@ -296,7 +296,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
       new Set(
         (await store.tallies())
           .filter(({ count }) => count !== 0)
-          .map((t) => `${t.tenant} ${t.status} ${t.platformDelayed} ${t.count}`),
+          .map((t) => `${t.tenant} ${t.status} ${t.throttled} ${t.count}`),
       )
     assert.deepEqual(
       await tallies(),
@@ -369,7 +369,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     })
     assert.deepEqual(await store.prune({ answers: epoch - 1, notifications: epoch - 1 }), {
       rows: 2,
-      tallies: [{ tenant: 'acme', status: 'delivered', platformDelayed: false, count: 1, bytes: 0 }],
+      tallies: [{ tenant: 'acme', status: 'delivered', throttled: false, count: 1, bytes: 0 }],
     })
     assert.equal(await store.notification('acme', old.id), undefined)
     for (const kept of [open, lately, young]) assert.ok(await store.notification('acme', kept.id))

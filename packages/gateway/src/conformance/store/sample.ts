@@ -59,7 +59,7 @@ export function someNotification(patch: Partial<Notification> = {}): Notificatio
 }
 
 /** One that a module's limit lets through only later. */
-export function inLine(patch: Partial<Notification> = {}): Notification {
+export function inThrottleQueue(patch: Partial<Notification> = {}): Notification {
   const { createdAt = epoch } = patch
   const at = epoch + 5
   return someNotification({

@@ -51,7 +51,7 @@ async function setUp(t: TestContext, timeoutMs = 5_000) {
     audience,
     algorithms: ['RS256', 'ES256', 'EdDSA'],
     clock,
-    keySet: { timeoutMs, onTrouble: (error) => troubles.push(error) },
+    keySet: { timeoutMs, onError: (error) => troubles.push(error) },
   })
   t.after(() => tokens.close())
   let at = start

@@ -1,0 +1,343 @@
+/**
+ * What the closing of a digest writes. Few items leave one by one, each under the limits; more leave as one notification,
+ * which counts once against its channel and category and once for every author in it. Items of an author at the cap stay
+ * behind and hold up nobody else; while a limit admits none of them, the digest stays open and goes on collecting. All of
+ * it is one change: whatever dies, each item is in exactly one place. It is bounded as well: of thousands of items the
+ * rest stays in the digest, whose turn comes again at once.
+ */
+
+import type { Digest, Move, Notification, SharedContent } from '../../model.ts'
+import { advance } from '../../model.ts'
+import type { DigestSpec, Policy } from '../../policy/policy.ts'
+import type { Clock, DigestWrite, Random, Reservation, Store } from '../../ports.ts'
+import type { Contents, RecipientLimiter } from '../../stages.ts'
+import { type Candidate, eventOf, reservedVerdict, undecidedVerdict } from '../candidate.ts'
+import { type Evaluator, moveTo } from '../evaluate.ts'
+import type { RecipientCache } from '../recipient-cache.ts'
+import { storedContent } from '../stored-content.ts'
+import { createDigestItems, type Gathered } from './digest-items.ts'
+import { digestData, digestOf } from './digest-notification.ts'
+
+export interface DigestPlannerOptions {
+  readonly store: Pick<Store, 'digestItems' | 'notification' | 'openDigest'>
+  readonly limiter: RecipientLimiter
+  readonly recipients: RecipientCache
+  readonly contents: Pick<Contents, 'of'>
+  readonly policy: Policy
+  readonly evaluator: Pick<Evaluator, 'decide' | 'ineligibility'>
+  readonly clock: Clock
+  readonly random: Random
+}
+
+/** How much of a digest is closed at once: all that may be, a few of its items, or each of them apart, undecided. */
+export type Extent = 'whole' | 'few' | 'apart'
+
+/** What a closing writes, and what it holds in the limits until then. */
+export interface Plan {
+  readonly contents?: readonly SharedContent[]
+  readonly accept: readonly Notification[]
+  readonly moves: readonly Move[]
+  readonly digests: readonly DigestWrite[]
+  readonly held: readonly Candidate[]
+}
+
+export interface DigestPlanner {
+  plan(digest: Digest, extent: Extent): Promise<Plan>
+  isOpen(digest: Digest): Promise<boolean>
+}
+
+/** Items of one closing, a few ms of work each page; the others leave as another notification, under the limits. */
+const itemsMax: Readonly<Record<Extent, number>> = { whole: 5_000, few: 10, apart: 100 }
+/** Items that leave one by one in one change. */
+const singleMax = 100
+/** Authors asked for in one turn of the event loop, some 5 ms. */
+const authorsMax = 100
+/** Digests whose places are known, the others hold them until their instant: 1 kB each. */
+const placesMax = 10_000
+const whyBehind = 'its author is at the limit'
+
+/** What is planned for: a digest, its recipient, and what was read of its items. */
+interface Closing {
+  readonly digest: Digest
+  readonly recipient: Candidate['recipient']
+  readonly now: number
+  /** Those that may be sent. */
+  readonly items: readonly Notification[]
+  readonly gathered: Gathered
+  /** Those that may not, with their ends. */
+  readonly ended: readonly Move[]
+}
+
+/** Items whose authors are at their caps, and when the first of these is free again. */
+interface Behind {
+  readonly items: readonly Notification[]
+  readonly until: number
+  readonly author?: string
+}
+
+/** What a digest that is held up holds in the limits. */
+interface Held {
+  readonly notification: Notification
+  readonly recipient: Candidate['recipient']
+  readonly at: number
+}
+
+const nobody: Behind = { items: [], until: Number.POSITIVE_INFINITY }
+
+export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanner {
+  const { store, limiter, recipients, contents, policy, evaluator, clock, random } = options
+  const digestItems = createDigestItems({ store, contents, clock })
+  /** The places of digests that are held up, by digest. */
+  const places = new Map<string, Held>()
+
+  /** A digest that is held up holds its instant as others do: newcomers stand behind it. Answers when it may leave. */
+  async function hold({ digest, recipient, now }: Closing, as: Notification, until: number): Promise<number> {
+    const notification = { ...as, id: digest.id }
+    const terms = { patient: true, waited: true, notBefore: now, horizonMs: policy.maxDelayMs }
+    const [reservation] = await limiter.reserve([{ notification, recipient, ...terms }])
+    if (!reservation!.held) return until
+    if (places.size >= placesMax) places.delete(places.keys().next().value!)
+    places.set(digest.id, { notification, recipient, at: reservation!.at })
+    return reservation!.at
+  }
+
+  /** Takes its place back while it is planned anew; the answer lets others have it where the digest does not. */
+  async function lift({ id }: Digest): Promise<() => Promise<void>> {
+    const held = places.get(id)
+    if (held === undefined) return async () => {}
+    places.delete(id)
+    const end = await limiter.lift(held)
+    return () => end(held.at > clock.now() && places.get(id)?.at !== held.at)
+  }
+
+  async function holdBehind(closing: Closing, spec: DigestSpec, behind: Behind): Promise<Behind> {
+    const { items, until, author } = behind
+    if (items.length === 0 || author === undefined) return behind
+    const as = { ...digestOf(closing.digest, spec, items, closing.now), actors: [author] }
+    return { ...behind, until: await hold(closing, as, until) }
+  }
+
+  async function closingOf(digest: Digest, max: number): Promise<Closing> {
+    const now = clock.now()
+    const recipient = await recipients.find(digest.tenant, digest.recipient)
+    const gathered = await digestItems.gather(digest, max)
+    const ended: Move[] = []
+    const refused: Notification[] = []
+    const items: Notification[] = []
+    for (const item of gathered.items) {
+      if (item.expiresAt !== undefined && item.expiresAt <= now)
+        ended.push(advance(item, [{ at: now, status: 'expired' }], { dueAt: now }))
+      else if (evaluator.ineligibility({ notification: item, recipient }) !== undefined) refused.push(item)
+      else items.push(item)
+    }
+    // A decision is written with all that its notification says; those for which that is too much come next time.
+    for (const item of await digestItems.withText(refused, singleMax))
+      ended.push(moveTo(item, now, evaluator.ineligibility({ notification: item, recipient })!))
+    return { digest, recipient, now, items, gathered, ended }
+  }
+
+  /** How many stay in the digest where so many leave. */
+  const leftOf = ({ gathered, ended }: Closing, taken: number): number =>
+    gathered.items.length - ended.length - taken
+
+  const isLast = (closing: Closing, taken: number): boolean =>
+    !closing.gathered.more && leftOf(closing, taken) === 0
+
+  /** The digest is closed, or goes on with what is left in it. */
+  function rest(closing: Closing, taken: number, behind: Behind): DigestWrite {
+    const { digest, gathered } = closing
+    if (isLast(closing, taken)) return { kind: 'close', digest, left: 0 }
+    // There is more than a closing takes: its turn comes again at once.
+    if (gathered.more || leftOf(closing, taken) > behind.items.length)
+      return { kind: 'postpone', digest: { ...digest, closesAt: clock.now() } }
+    return postponed(closing, taken, behind.until)
+  }
+
+  function postponed(closing: Closing, taken: number, until: number): DigestWrite {
+    const now = clock.now()
+    const closesAt = Number.isFinite(until) ? Math.max(now + 1, until) : now + policy.maxDelayMs
+    const digest = { ...closing.digest, closesAt }
+    return closing.gathered.more
+      ? { kind: 'postpone', digest }
+      : { kind: 'postpone', digest, left: leftOf(closing, taken) }
+  }
+
+  /** They stay in the digest; each says once why. */
+  function staying({ items, until }: Behind, now: number): readonly Move[] {
+    const event = { at: now, status: 'digesting', reason: 'digest', detail: whyBehind } as const
+    const patch = Number.isFinite(until) ? { dueAt: until } : {}
+    return items
+      .filter((item) => item.timeline.at(-1)?.detail !== whyBehind)
+      .map((item) => advance(item, [event], patch))
+  }
+
+  function stayOpen(closing: Closing, until: number): Plan {
+    const write = postponed(closing, 0, until)
+    const isAsBefore = closing.ended.length === 0 && write.digest.closesAt === closing.digest.closesAt
+    return { accept: [], moves: closing.ended, digests: isAsBefore ? [] : [write], held: [] }
+  }
+
+  async function oneByOne(
+    closing: Closing,
+    onWritten: readonly Notification[],
+    before: Behind,
+    spec?: DigestSpec,
+  ): Promise<Plan> {
+    const { ended, recipient, now } = closing
+    const taken = await digestItems.withText(onWritten, singleMax)
+    const candidates: Candidate[] = taken.map((item) => ({
+      notification: { ...item, single: true },
+      recipient,
+    }))
+    await evaluator.decide(candidates, { again: true, patient: true, waited: true })
+    const behind = spec === undefined ? before : await holdBehind(closing, spec, before)
+    const moves = candidates.map(({ verdict }, index) =>
+      moveTo(taken[index]!, now, { ...verdict!, patch: { ...verdict!.patch, single: true } }),
+    )
+    return {
+      accept: [],
+      moves: [...ended, ...moves, ...staying(behind, now)],
+      digests: [rest(closing, taken.length, behind)],
+      held: candidates,
+    }
+  }
+
+  /** Nobody is asked for anything: each item is decided on its own when it is due, which is now. */
+  async function apart(closing: Closing): Promise<Plan> {
+    const { items, ended, now } = closing
+    const taken = await digestItems.withText(items, singleMax)
+    const moves = taken.map((item) => {
+      const detail = 'its digest could not be closed'
+      const verdict = undecidedVerdict(policy.version, now, 'digest', { detail })
+      return moveTo(item, now, { ...verdict, patch: { ...verdict.patch, single: true } })
+    })
+    return {
+      accept: [],
+      moves: [...ended, ...moves],
+      digests: [rest(closing, taken.length, nobody)],
+      held: [],
+    }
+  }
+
+  async function together(closing: Closing, spec: DigestSpec): Promise<Plan> {
+    const { digest, items, recipient, now } = closing
+    const carrying = (onWritten: readonly Notification[]): Notification => {
+      const id = isLast(closing, onWritten.length) ? digest.id : random.id(now)
+      return digestOf({ ...digest, id }, spec, onWritten, now)
+    }
+    const reserve = async (notification: Notification): Promise<Reservation> => {
+      const reservationRequest = {
+        notification,
+        recipient,
+        patient: true,
+        waited: true,
+        notBefore: now,
+        horizonMs: 0,
+      }
+      return (await limiter.reserve([reservationRequest]))[0]!
+    }
+    const whole = carrying(items)
+    const reservation = await reserve(whole)
+    if (reservation.held) return send(closing, spec, { notification: whole, items, reservation }, nobody)
+
+    const { authors, earliest, first } = await admissibleAuthors(whole, recipient, now)
+    // A limit of nothing refuses the items too, each with its reason.
+    if (authors.size === 0 && earliest === Number.POSITIVE_INFINITY) return oneByOne(closing, items, nobody)
+    if (authors.size === 0)
+      return stayOpen(closing, await hold(closing, { ...whole, actors: [first] }, earliest))
+    const onWritten = items.filter((item) => authors.has(item.actor ?? ''))
+    const behind = {
+      items: items.filter((item) => !authors.has(item.actor ?? '')),
+      until: earliest,
+      author: first,
+    }
+    if (onWritten.length < spec.minItems) return oneByOne(closing, onWritten, behind, spec)
+    const notification = carrying(onWritten)
+    const second = await reserve(notification)
+    if (!second.held) return stayOpen(closing, await hold(closing, notification, second.at))
+    const later = await holdBehind(closing, spec, behind)
+    return send(closing, spec, { notification, items: onWritten, reservation: second }, later)
+  }
+
+  async function send(
+    closing: Closing,
+    spec: DigestSpec,
+    onWritten: { notification: Notification; items: readonly Notification[]; reservation: Reservation },
+    behind: Behind,
+  ): Promise<Plan> {
+    const { ended, recipient, now } = closing
+    const { notification, items, reservation } = onWritten
+    const { id } = notification
+    const shown = await digestItems.shown(items, spec.maxItems)
+    // It leaves now or not yet, so that no hours can have given its instant.
+    const verdict = reservedVerdict({
+      policyVersion: policy.version,
+      now: clock.now(),
+      reservation,
+      forbiddenHours: undefined,
+    })
+    const { notification: sent, content } = storedContent({
+      ...notification,
+      data: digestData(shown, items.length),
+      status: verdict.status,
+      dueAt: verdict.dueAt,
+      decision: verdict.decision,
+      timeline: [{ at: now, status: 'accepted', detail: `digest of ${items.length}` }, eventOf(now, verdict)],
+    })
+    const merged = items.map((item) =>
+      advance(item, [{ at: now, status: 'merged', detail: id }], { dueAt: now, digestId: id }),
+    )
+    return {
+      ...(content === undefined ? {} : { contents: [content] }),
+      accept: [sent],
+      moves: [...ended, ...merged, ...staying(behind, now)],
+      digests: [rest(closing, items.length, behind)],
+      held: [{ notification: sent, recipient, verdict }],
+    }
+  }
+
+  /** The authors of a digest that their limits would admit now, and when the first of the others is. */
+  async function admissibleAuthors(digest: Notification, recipient: Candidate['recipient'], now: number) {
+    const authors = new Set<string>()
+    let earliest = Number.POSITIVE_INFINITY
+    let first = ''
+    for (const [index, author] of (digest.actors ?? []).entries()) {
+      if (index % authorsMax === authorsMax - 1) await new Promise<void>((resolve) => clock.soon(resolve))
+      const [reservation] = await limiter.preview([
+        {
+          notification: { ...digest, actors: [author] },
+          recipient,
+          patient: true,
+          waited: true,
+          notBefore: now,
+        },
+      ])
+      if (reservation!.at <= now) authors.add(author)
+      else if (reservation!.at < earliest) {
+        earliest = reservation!.at
+        first = author
+      }
+    }
+    return { authors, earliest, first }
+  }
+
+  return {
+    async plan(digest, extent) {
+      const spec = policy.digest(digest.name)
+      // A digest that the policy no longer knows lets its items go one by one.
+      const max =
+        spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
+      const closing = await closingOf(digest, max)
+      const letGo = await lift(digest)
+      try {
+        if (extent === 'apart') return await apart(closing)
+        if (spec === undefined || closing.items.length < spec.minItems)
+          return await oneByOne(closing, closing.items, nobody)
+        return await together(closing, spec)
+      } finally {
+        await letGo()
+      }
+    },
+    isOpen: async (digest) => (await store.openDigest(digest))?.id === digest.id,
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * Items whose digest is not open: nothing would ever bring them to an end. No closing leaves any behind since it looks at
+ * every item; versions before did. They are looked for at the start and now and then, are told, counted, and decided
+ * anew: each joins the digest that is open now, or leaves.
+ */
+import type { Notification } from '../../model.ts'
+import type { Clock, Page, Store } from '../../ports.ts'
+import type { Redecision } from '../redecision.ts'
+
+export interface OrphansOptions {
+  readonly store: Pick<Store, 'orphans'>
+  readonly gate: Pick<Redecision, 'adopt'>
+  readonly clock: Clock
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export interface Orphans {
+  /** Found and not yet brought on their way. */
+  count(): number
+  /** Looks through all of them; resolves when those that it found are on their way. */
+  start(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** Items of one page. */
+const pageMax = 25
+/** A look at a million items in a hundred thousand digests takes the store's thread half a second, in slices of 2 ms. */
+const everyMs = 10 * 60_000
+
+export function createOrphans({ store, gate, clock, onError }: OrphansOptions): Orphans {
+  let count = 0
+  let running = false
+  let working: Promise<void> = Promise.resolve()
+  let disarm = (): void => {}
+
+  async function adoptAll(items: readonly Notification[]): Promise<number> {
+    let adopted = 0
+    for (const item of items) {
+      try {
+        await gate.adopt(item)
+        adopted += 1
+      } catch (error) {
+        onError(`bring item ${item.id} on its way, whose digest is not open`, error)
+      }
+    }
+    return adopted
+  }
+
+  /** How many it has found; of a digest with more than a page has the rest is found by the next look. */
+  async function look(): Promise<void> {
+    let found = 0
+    let left = 0
+    let cursor: string | null = null
+    do {
+      const page: Page<Notification> = await store.orphans(cursor, pageMax)
+      found += page.items.length
+      count = Math.max(count, left + page.items.length)
+      left += page.items.length - (await adoptAll(page.items))
+      cursor = page.nextCursor
+    } while (cursor !== null && running)
+    count = left
+    if (found > 0)
+      onError(
+        'digests',
+        new Error(`${found} items were in no open digest: ${found - left} of them are on their way`),
+      )
+    if (found > left && running) await look()
+  }
+
+  function round(): Promise<void> {
+    working = look()
+      .catch((error: unknown) => onError('look for items without an open digest', error))
+      .finally(() => {
+        if (running) disarm = clock.at(clock.now() + everyMs, round)
+      })
+    return working
+  }
+
+  return {
+    count: () => count,
+    start() {
+      running = true
+      return round()
+    },
+    async stop() {
+      running = false
+      disarm()
+      await working
+    },
+  }
+}

@@ -1,0 +1,32 @@
+/** What a recipient's own word or a missing address forbids, whatever the limits say. Pure. */
+import type { Channel } from '../model.ts'
+import { address, optedOut } from '../policy/preferences.ts'
+import { type Candidate, suppressed, type Verdict } from './candidate.ts'
+
+export interface EligibilityOptions {
+  readonly policyVersion: string
+  /** Channels on which nobody needs an address. */
+  readonly selfAddressed: ReadonlySet<Channel>
+}
+
+/** `limit` is the one that chose the channel, where it is not the channel that was asked for. */
+export type EligibilityCheck = (
+  each: Candidate,
+  channel: Channel,
+  now: number,
+  limit?: string,
+) => Verdict | undefined
+
+export function createEligibility({ policyVersion, selfAddressed }: EligibilityOptions): EligibilityCheck {
+  return ({ notification, recipient }, channel, now, limit) => {
+    const { category, priority, to } = notification
+    const more = limit === undefined ? {} : { limit }
+    if (optedOut(recipient, category, channel, priority))
+      return suppressed(policyVersion, now, 'opted_out', more)
+    if (selfAddressed.has(channel) || address(to, recipient, channel) !== undefined) return undefined
+    return suppressed(policyVersion, now, 'invalid_address', {
+      ...more,
+      detail: `no address for ${channel}`,
+    })
+  }
+}

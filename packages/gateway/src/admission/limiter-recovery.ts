@@ -1,0 +1,143 @@
+/**
+ * From the record to the limiter's state: which instants a subject's streams held. The streams are found by the
+ * policy in force, so a changed policy counts the history that exists.
+ */
+
+import type { Recipient } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Admission, Clock, Store, Subject } from '../ports.ts'
+import type { Ledger, Recipients } from '../stages.ts'
+import { findOrNobody } from './recipient-cache.ts'
+import { refusalId } from './recipient-limiter.ts'
+
+export interface LimiterRecoveryOptions {
+  readonly store: Pick<Store, 'admissions' | 'mayHave'>
+  readonly policy: Policy
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly recipients: Recipients
+  readonly clock: Clock
+  /** Whether the process before may have left places free that nobody who waits was given yet. */
+  readonly isUnsettled: () => boolean
+}
+
+interface Entry {
+  readonly id: string
+  readonly at: number
+  readonly fired: boolean
+  readonly streams: string[]
+}
+
+interface Facts {
+  readonly entries: readonly Entry[]
+  /** Fingerprints of what was accepted, with their instants. */
+  readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
+  /** Those who wait and hold no instant, by id. */
+  readonly waitlist: readonly string[]
+  /** Some of those who wait were promised their instants under another policy, or by a process that was killed, or hold none. */
+  readonly isOutdated: boolean
+}
+
+const nothing: Facts = { entries: [], fingerprints: [], waitlist: [], isOutdated: false }
+
+/** The newest so many admissions of one subject are looked at: no limit of a recipient counts more. */
+const admissionsMax = 5_000
+
+export function createLimiterRecovery(options: LimiterRecoveryOptions) {
+  const { store, policy, ledger, recipients, clock, isUnsettled } = options
+
+  function entriesOf(admission: Admission, subject: Subject, recipient: Recipient | null): Entry[] {
+    if (admission.undecided === true) return []
+    const rules = policy
+      .rulesFor(admission, recipient)
+      .filter((each) => each.subject.key === subject.key)
+      .flatMap((each) => each.rules)
+    if (isCountedRefusal(admission)) {
+      const counting = rules.filter((rule) => rule.countRefused).map((rule) => rule.stream)
+      if (counting.length === 0) return []
+      return [{ id: refusalId(admission.id), at: admission.dueAt, fired: true, streams: counting }]
+    }
+    const streams = rules.map((rule) => rule.stream)
+    if (streams.length === 0) return []
+    const entries: Entry[] = []
+    // It may have been sent then: that counts besides what is still to come.
+    const { suspects = [] } = admission
+    for (const [index, at] of suspects.entries()) {
+      entries.push({ id: `${admission.id}?${index}`, at, fired: true, streams })
+    }
+    const live = ledger.live(admission.id)
+    const handedOver = live?.status === 'sending' ? live.events.at(-1)?.at : undefined
+    const firedAt = handedOver ?? admission.firedAt
+    if (firedAt !== undefined && !suspects.includes(firedAt))
+      entries.push({ id: admission.id, at: firedAt, fired: true, streams })
+    else if (admission.status === 'queued' || admission.status === 'scheduled') {
+      entries.push({ id: admission.id, at: admission.dueAt, fired: false, streams })
+    }
+    return entries
+  }
+
+  const counts = (admission: Admission, subject: Subject, recipient: Recipient | null): boolean =>
+    policy
+      .rulesFor(admission, recipient)
+      .some((each) => each.subject.key === subject.key && each.rules.length > 0)
+
+  async function read(subject: Subject): Promise<Facts> {
+    const now = clock.now()
+    const windowMs = Math.max(policy.longestWindowMs, policy.deduplicationWindowMs ?? 0)
+    const admissions = await store.admissions({
+      tenant: subject.tenant,
+      ...(subject.recipient === undefined ? {} : { recipient: subject.recipient }),
+      // Of a tenant only what was accepted since is found: what it delayed may have left, or leave, so much later.
+      since: now - windowMs - (subject.recipient === undefined ? policy.maxDelayMs : 0),
+      limit: admissionsMax,
+    })
+    const entries: Entry[] = []
+    const waitlist = new Set<string>()
+    for (const admission of admissions) {
+      const recipient = await findOrNobody(recipients, admission.tenant, admission.to.id)
+      entries.push(...entriesOf(admission, subject, recipient))
+      const waiter = waiterOf(admission)
+      if (waiter !== undefined && !waitlist.has(waiter) && counts(admission, subject, recipient))
+        waitlist.add(waiter)
+    }
+    const dedup = policy.deduplicationWindowMs
+    const fingerprints =
+      dedup === undefined || subject.recipient === undefined
+        ? []
+        : admissions
+            .filter((each) => each.createdAt > now - dedup && countsAsFirst(each))
+            .map((each) => ({ fingerprint: each.fingerprint, id: each.id, at: each.createdAt }))
+    const isOutdated =
+      waitlist.size > 0 ||
+      admissions.some(
+        ({ status, policyVersion }) =>
+          status === 'scheduled' && (policyVersion !== policy.version || isUnsettled()),
+      )
+    return { entries, fingerprints, waitlist: [...waitlist], isOutdated }
+  }
+
+  /** Answers at once for somebody to whom nothing was ever sent. */
+  return (subject: Subject): Facts | Promise<Facts> => {
+    const { tenant, recipient } = subject
+    const isNew = recipient !== undefined && !store.mayHave('notifications', tenant, recipient)
+    return isNew ? nothing : read(subject)
+  }
+}
+
+/** The digest that an item waits in, or one that is scheduled for its expiry: it would have left only after that. */
+function waiterOf({ id, status, undecided, digestId, dueAt, expiresAt }: Admission): string | undefined {
+  if (status === 'digesting') return digestId
+  return status === 'scheduled' && undecided === true && dueAt === expiresAt ? id : undefined
+}
+
+/** One that had been sent and was suppressed later has an earlier `firedAt`. */
+function isCountedRefusal({ status, firedAt, dueAt }: Admission): boolean {
+  return status === 'suppressed' && firedAt !== undefined && firedAt === dueAt
+}
+
+/**
+ * What was cancelled, failed or suppressed is not a first (contract, Deduplication); a critical one passes
+ * deduplication, and takes no fingerprint.
+ */
+function countsAsFirst({ status, priority }: Admission): boolean {
+  return priority !== 'critical' && status !== 'cancelled' && status !== 'failed' && status !== 'suppressed'
+}

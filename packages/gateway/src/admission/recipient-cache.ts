@@ -1,0 +1,74 @@
+/** What is known of people, kept in memory for those who were asked for of late. The store has everyone. */
+
+import { damagedRowOf } from '../errors.ts'
+import type { Recipient } from '../model.ts'
+import { Segments } from '../policy/cache.ts'
+import type { Store } from '../ports.ts'
+import type { Recipients } from '../stages.ts'
+
+export interface RecipientCacheOptions {
+  readonly store: Pick<Store, 'recipient' | 'mayHave'>
+  /**
+   * Memory for records, bytes. A record may have 500 opt-outs and addresses of kilobytes, 100 kB in all.
+   *
+   * @defaultValue 16 MiB
+   */
+  readonly bytesMax?: number
+}
+
+export interface RecipientCache extends Recipients {
+  /** What was just written. */
+  put(profile: Recipient): void
+  /** The store is asked again. */
+  forget(tenant: string, recipient: string): void
+}
+
+/**
+ * Reads a recipient for work that concerns many: whoever's row is damaged counts as somebody who has told us nothing,
+ * so that the others go on. Nothing is sent to them: dispatch asks for itself.
+ */
+export async function findOrNobody(
+  recipients: Pick<Recipients, 'find'>,
+  tenant: string,
+  recipient: string,
+): Promise<Recipient | null> {
+  try {
+    return await recipients.find(tenant, recipient)
+  } catch (error) {
+    if (damagedRowOf(error) === undefined) throw error
+    return null
+  }
+}
+
+/** An entry without its text: 125 B were measured of somebody of whom nothing is known. */
+const entryBytes = 140
+/** Objects take more than their text as JSON: 1.5 to 2.7 times were measured, from 500 opt-outs to three. */
+const bytesPerCharacter = 3
+
+const sizeOf = (profile: Recipient | null, key: string): number =>
+  entryBytes + key.length + (profile === null ? 0 : bytesPerCharacter * JSON.stringify(profile).length)
+
+export function createRecipientCache({ store, bytesMax = 2 ** 24 }: RecipientCacheOptions): RecipientCache {
+  const known = new Segments<Recipient | null>(bytesMax / 2, sizeOf)
+  const keyOf = (tenant: string, recipient: string): string => `${tenant}\n${recipient}`
+
+  // Nearly nobody has told us anything.
+  const cached = (tenant: string, recipient: string): Recipient | null | undefined =>
+    store.mayHave('preferences', tenant, recipient) ? known.get(keyOf(tenant, recipient)) : null
+
+  return {
+    cached,
+    async find(tenant, recipient) {
+      const before = cached(tenant, recipient)
+      if (before !== undefined) return before
+      const profile = (await store.recipient(tenant, recipient)) ?? null
+      // Somebody may have written this recipient while the store was asked.
+      const meanwhile = cached(tenant, recipient)
+      if (meanwhile !== undefined) return meanwhile
+      known.set(keyOf(tenant, recipient), profile)
+      return profile
+    },
+    forget: (tenant, recipient) => known.delete(keyOf(tenant, recipient)),
+    put: (profile) => known.set(keyOf(profile.tenant, profile.id), profile),
+  }
+}

@@ -1,0 +1,95 @@
+/** The HTTP server, and with keys the one who asks for tokens. Loaded when it opens: most commands never need it. */
+import { type TenantConfig, tenantOf } from '../config/config.ts'
+import { needsSubject, selfAddressed } from '../config/pools.ts'
+import type { Authenticate } from '../http/identity.ts'
+import type { HttpServer } from '../http/server.ts'
+import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
+import type { Templates, Tokens } from '../ports.ts'
+import type { PoolReport, ThrottleUsage } from '../stages.ts'
+import type { Admission } from './admission.ts'
+import type { Dispatch } from './dispatch.ts'
+import type { RuntimeContext } from './runtime-context.ts'
+import type { Storage } from './storage.ts'
+
+/** What is behind the door. */
+interface Inside {
+  readonly record: Storage
+  readonly admission: Admission
+  readonly dispatch: Dispatch
+  readonly templates: Templates
+  readonly links: UnsubscribeLinks
+  readonly pools: () => readonly PoolReport[]
+}
+
+/** Before the server is there, nobody counts. */
+const untimed = (): void => {}
+
+export function createGatewayServer({ config, clock, log, onError }: RuntimeContext) {
+  let server: HttpServer | undefined
+  let tokens: Tokens | undefined
+
+  /** Undefined without keys. */
+  async function createDoorkeeper(): Promise<Authenticate | undefined> {
+    const { auth } = config
+    if (auth === undefined) return undefined
+    const [{ createTokens }, { createAuthenticate }] = await Promise.all([
+      import('../adapters/tokens/jose.ts'),
+      import('../http/authentication.ts'),
+    ])
+    const onKeysError = (error: unknown): void => onError('the keys of the issuer cannot be fetched', error)
+    tokens = createTokens({ ...auth.jwt, clock, keySet: { onError: onKeysError } })
+    return createAuthenticate({ tokens, claims: auth.claims, clock })
+  }
+
+  return {
+    timeCommit: (): (() => void) => server?.metrics.timeCommit() ?? untimed,
+    /** Answers the address. */
+    async open({ record, admission, dispatch, templates, links, pools }: Inside): Promise<string> {
+      const [{ createHttpServer }, { limitHeaders }, { aheadOf }] = await Promise.all([
+        import('../http/server.ts'),
+        import('../http/limit-headers.ts'),
+        import('../http/wall-time.ts'),
+      ])
+      const { gate, jobs, queue, throttle, orphans, erasure } = admission
+      const authenticate = await createDoorkeeper()
+      server = createHttpServer({
+        ...(authenticate === undefined ? {} : { authenticate }),
+        ...record,
+        config: config.http,
+        gate,
+        erase: erasure.erase,
+        jobs,
+        queue,
+        orphans,
+        policy: config.policy.compiled,
+        templates,
+        links,
+        channels: [...new Set(dispatch.pools.map((pool) => pool.channel))],
+        selfAddressed: selfAddressed(config.pools),
+        needsSubject: needsSubject(config.pools),
+        pools,
+        poolCounts: () => dispatch.pools.map(dispatch.watch.countsOf),
+        clock,
+        log,
+        webSocket: {
+          config: config.webSocket,
+          hub: dispatch.hub,
+          connectionsMaxOf: (tenant) => tenantOf(config.tenants, tenant).webSocketsMax,
+        },
+        requestRatesOf: (tenant) => requestRates(tenantOf(config.tenants, tenant)),
+        limitHeaders: (caller) => {
+          const usage = throttle.usage(caller)
+          const headers = (rows: readonly ThrottleUsage[]) => limitHeaders(rows, clock.now(), aheadOf(clock))
+          return usage instanceof Promise ? usage.then(headers) : headers(usage)
+        },
+      })
+      return await server.listen()
+    },
+    async close(): Promise<void> {
+      await server?.close()
+      tokens?.close()
+    },
+  }
+}
+
+const requestRates = ({ reads, writes }: TenantConfig) => ({ reads: reads.windows, writes: writes.windows })

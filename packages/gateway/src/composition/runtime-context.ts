@@ -1,0 +1,47 @@
+/** What every part of the gateway is given: the configuration, the time, chance, and where trouble is told. */
+import { createSystemClock } from '../adapters/clock.ts'
+import { createRandom } from '../adapters/random.ts'
+import type { Config } from '../config/config.ts'
+import { createLog } from '../log.ts'
+import type { Clock, Provider, Random, Store, Templates } from '../ports.ts'
+import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
+import { createMemoryStore } from '../store/memory/memory.ts'
+
+/** What the simulator and tests put in place of the machine's own. */
+export interface GatewayParts {
+  readonly clock?: Clock
+  readonly random?: Random
+  readonly store?: Store
+  readonly providers?: readonly Provider[]
+  readonly templates?: Templates
+  /** Starts although the store misses commits that were acknowledged. @defaultValue false */
+  readonly acceptLoss?: boolean
+  /** What the sandbox does besides what its accounts say. */
+  readonly sandbox?: Pick<SandboxOptions, 'phases' | 'script'>
+}
+
+/** Chance from a seed and a store without a disk: with a virtual clock, all that a simulation needs. */
+export function virtualParts(chance: () => number): Pick<GatewayParts, 'random' | 'store'> {
+  return { random: createRandom(chance), store: createMemoryStore() }
+}
+
+export interface RuntimeContext {
+  readonly config: Config
+  readonly parts: GatewayParts
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: ReturnType<typeof createLog>
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeContext {
+  const log = createLog(config.log.level)
+  return {
+    config,
+    parts,
+    clock: parts.clock ?? createSystemClock(),
+    random: parts.random ?? createRandom(),
+    log,
+    onError: (what, error) => log.error({ err: error }, what),
+  }
+}

@@ -1,0 +1,56 @@
+/** What is durable, and what is known of it in memory. */
+
+import { createRecipientCache, type RecipientCache } from '../admission/recipient-cache.ts'
+import { tenantOf } from '../config/config.ts'
+import { createContents } from '../ledger/contents.ts'
+import { createLedger } from '../ledger/ledger.ts'
+import type { Store } from '../ports.ts'
+import type { Contents, Ledger } from '../stages.ts'
+import { createSqliteStore, type DamagedRow } from '../store/sqlite/sqlite.ts'
+import type { RuntimeContext } from './runtime-context.ts'
+import { continueTimeLine } from './time-line.ts'
+
+export interface Storage {
+  readonly store: Store
+  readonly ledger: Ledger
+  readonly recipients: RecipientCache
+  readonly contents: Contents
+  /** Rows of the store that could not be read so far, each counted once. */
+  readonly damagedRows: () => number
+  /** Ends the line of time and closes the store. */
+  close(): Promise<void>
+}
+
+export async function openStorage(context: RuntimeContext, timeCommit: () => () => void): Promise<Storage> {
+  const { config, parts, clock, onError } = context
+  let ledger: Ledger | undefined
+  let damagedRows = 0
+  const { acceptLoss = false } = parts
+  const store =
+    parts.store ?? (await createSqliteStore({ path: config.store.path, clock, acceptLoss, onDamagedRow }))
+  /** Told before the ledger is there, it is told again at the next start. */
+  function onDamagedRow({ what, move }: DamagedRow): void {
+    damagedRows += 1
+    onError(`a row of the store is damaged and left out: ${what}`, undefined)
+    if (move !== undefined)
+      ledger?.commit({ moves: [move] }).catch((error) => onError('set a damaged row aside', error))
+  }
+  const stopTimeLine = await continueTimeLine(context, store)
+  ledger = await createLedger({
+    store,
+    clock,
+    boundsFor: (tenant) => tenantOf(config.tenants, tenant),
+    timeCommit,
+  })
+  return {
+    store,
+    ledger,
+    recipients: createRecipientCache({ store }),
+    contents: createContents({ store }),
+    damagedRows: () => damagedRows,
+    async close() {
+      await stopTimeLine()
+      await store.close()
+    },
+  }
+}

@@ -1,0 +1,27 @@
+/** What notifications say: the templates, and the links by which one unsubscribes. */
+import { keptKey } from '../adapters/key-file.ts'
+import { builtInTemplates, createTemplates } from '../adapters/templates/liquid.ts'
+import type { Config } from '../config/config.ts'
+import { SluiceError } from '../errors.ts'
+import { createUnsubscribeLinks, type UnsubscribeLinks } from '../http/unsubscribe.ts'
+import { missingTemplates } from '../policy/digest-templates.ts'
+import type { Templates } from '../ports.ts'
+
+/**
+ * The operator's templates before those that ship. Throws INVALID_CONFIG for a file that is no template, and
+ * INVALID_POLICY for a digest without one.
+ */
+export function loadTemplates(config: Pick<Config, 'templates' | 'policy'>): Templates {
+  const { templates: own, policy } = config
+  const templates = createTemplates({ folders: [...(own === undefined ? [] : [own]), builtInTemplates] })
+  const errors = missingTemplates(policy.compiled, templates.has)
+  if (errors.length === 0) return templates
+  const lines = errors.map(({ path, message }) => `${policy.file}: ${path}: ${message}`)
+  throw new SluiceError('INVALID_POLICY', lines.join('\n'), { errors })
+}
+
+/** Without a public address nobody could follow a link: no key is made. */
+export function createLinks({ http: { publicUrl }, unsubscribe }: Config): UnsubscribeLinks {
+  if (publicUrl === undefined) return createUnsubscribeLinks({ publicUrl, key: '' })
+  return createUnsubscribeLinks({ publicUrl, key: unsubscribe.secret ?? keptKey(unsubscribe.keyFile) })
+}

@@ -1,0 +1,343 @@
+/**
+ * One account of a pool, and all that decides when it may be called: its rate in every window, the rate it was found
+ * to bear, the block of a 429, its breaker, and the calls under way. What a call came to is told to `judge`, which
+ * answers what has changed.
+ */
+import type { Window } from '@sluice/limits'
+import type { Account, AccountRecord, SendResult } from '../../ports.ts'
+import type { AccountReport, AccountStatus } from '../../stages.ts'
+import { isFailure, isRecipientFault } from '../fault.ts'
+import { LeaseList } from '../lease-list.ts'
+import { type Lease, lateMsMax } from '../pools/lease.ts'
+import { Pacing } from '../pools/pacing.ts'
+import { defaultBlockMs, parseRetryAfter, type RetryAfter } from '../retry-policy.ts'
+import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
+import { Breaker, type BreakerPolicy } from './breaker.ts'
+import { LearnedRate } from './learned-rate.ts'
+import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
+import { SlicedCount } from './sliced-count.ts'
+import { Way } from './way.ts'
+import { shortMs, WriteAheadUsage } from './write-ahead-usage.ts'
+
+export interface AccountOptions {
+  readonly account: Account
+  /** Windows of its rate; none means unlimited. */
+  readonly windows: readonly Window[]
+  /** As the configuration writes it, for people. */
+  readonly rate: string
+  /** Calls under way at most. */
+  readonly concurrencyMax: number
+  /** Each window of its rate is kept this much longer. @defaultValue the pool's */
+  readonly marginMs?: number
+}
+
+export interface AccountPolicy {
+  readonly marginMs: number
+  readonly breaker: BreakerPolicy
+  /** `undefined`: its calls at once are always those of the configuration. */
+  readonly adaptive: { readonly min: number; readonly slowdown: number } | undefined
+  /** Asks for the account to be put on record, before it is called more often. Absent: no record of its use is kept. */
+  readonly keep: ((account: PooledAccount) => void) | undefined
+}
+
+/** What one call changed. */
+export type AccountChange =
+  | { readonly kind: 'blocked'; readonly until: number; readonly retryAfter: RetryAfter }
+  | { readonly kind: 'opened'; readonly until: number }
+  | { readonly kind: 'closed' }
+  | { readonly kind: 'resized'; readonly concurrency: number }
+
+const secondMs = 1_000
+const lookAgainMs = 1_000
+/** Calls per second: fewer say nothing about the rate that an account without one bears. */
+const foundLeast = 10
+
+type Known = Pick<AccountRecord, 'blockedUntil' | 'breaker' | 'use'>
+
+export class PooledAccount {
+  readonly options: AccountOptions
+  /** Calls per second in its narrowest window; `undefined` where it has no limit. */
+  readonly ratePerSecond: number | undefined
+  inFlight = 0
+  blockedUntil = 0
+  #notBefore = 0
+  readonly breaker: Breaker
+  readonly #marginMs: number
+  readonly #learned = new LearnedRate()
+  readonly #concurrency: AdaptiveConcurrency | undefined
+  readonly #pacing: Pacing | undefined
+  readonly #keep: AccountPolicy['keep']
+  /** Of its long windows, where it has any. */
+  readonly #use: WriteAheadUsage | undefined
+  readonly #way: Way
+  /** Calls that have not left yet, in the order of their leases, and those that have and are not answered, in the order
+   * of their leaving: as many as are under way. */
+  readonly #notLeft = new LeaseList()
+  readonly #unanswered = new LeaseList()
+  #recountedAt = Number.NEGATIVE_INFINITY
+  #rate: RollingRate
+  /** What an account without a rate of its own was called in the last second: where a 429 begins to teach. */
+  readonly #lately: SlicedCount | undefined
+  /** The window that such an account was found to bear. */
+  #found: Window | undefined
+
+  constructor(options: AccountOptions, policy: AccountPolicy) {
+    this.options = options
+    const { windows } = options
+    this.#marginMs = options.marginMs ?? policy.marginMs
+    this.#rate = createRollingRate(windows, this.#marginMs)
+    this.#way = new Way(this.#marginMs / 4)
+    const long = windows.filter(({ windowMs }) => windowMs > shortMs)
+    this.#keep = policy.keep
+    this.#use =
+      long.length === 0 || policy.keep === undefined ? undefined : new WriteAheadUsage(long, this.#marginMs)
+    this.#lately = windows.length === 0 ? new SlicedCount(secondMs, 4) : undefined
+    const narrowest = narrowestOf(windows)
+    this.ratePerSecond = narrowest && (narrowest.max / narrowest.windowMs) * secondMs
+    this.#pacing = narrowest && new Pacing(narrowest, this.#marginMs)
+    this.breaker = new Breaker(policy.breaker)
+    const { adaptive } = policy
+    this.#concurrency =
+      adaptive === undefined
+        ? undefined
+        : new AdaptiveConcurrency({ ...adaptive, max: options.concurrencyMax })
+  }
+
+  get account(): Account {
+    return this.options.account
+  }
+
+  get concurrency(): number {
+    return this.#concurrency?.limit ?? this.options.concurrencyMax
+  }
+
+  /**
+   * When it may make a call; `undefined` while only an ending call, or what is being put on record, can free it.
+   * @param kept the share of its places that this call may not use
+   * @param shared whether calls keep their distance, because several tenants wait for places
+   */
+  freeAt(now: number, kept: number, shared: boolean): number | undefined {
+    const places = kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)
+    if (this.inFlight >= places) return undefined
+    const from = Math.max(this.breaker.freeAt(now), this.blockedUntil, this.#notBefore)
+    if (from === Number.POSITIVE_INFINITY) return undefined
+    if (now !== this.#recountedAt) this.#recount(now)
+    const share = this.#share(now)
+    const possible = this.#rate.freeAt(from, share, kept)
+    if (possible > from) this.#pacing?.full(possible)
+    const free = shared && this.#pacing !== undefined ? this.#pacing.freeAt(possible) : possible
+    if (free <= now && this.#use !== undefined) {
+      if (this.#use.asks()) this.#keep?.(this)
+      if (!this.#use.admits) return undefined
+    }
+    // What is kept or was found to be borne may be more by then.
+    return (share < 1 || kept > 0) && free > from + lookAgainMs ? from + lookAgainMs : free
+  }
+
+  /** Whether it is out of the pool: blocked, or its breaker is not closed. */
+  isOut(now: number): boolean {
+    return this.blockedUntil > now || this.breaker.status !== 'closed'
+  }
+
+  /** Whether it is out because it fails, not because it was asked too much. */
+  get isBroken(): boolean {
+    return this.breaker.status !== 'closed'
+  }
+
+  /** Counts a call; the instant at which it counts. */
+  take(now: number): number {
+    this.inFlight += 1
+    this.#use?.take()
+    this.#lately?.add(now)
+    this.#pacing?.took(now)
+    return this.#rate.take(now)
+  }
+
+  undo(takenAt: number): void {
+    this.#rate.undo(takenAt)
+    this.#use?.undo()
+    this.inFlight -= 1
+  }
+
+  /** The call that counts at this instant is settled. */
+  end(takenAt: number): void {
+    this.#use?.end(takenAt)
+    this.inFlight -= 1
+  }
+
+  move(takenAt: number, later: number): number {
+    return this.#rate.move(takenAt, later)
+  }
+
+  /** A call is about to be made that will tell when it leaves: until then it may leave at any moment. */
+  expect(lease: Lease): void {
+    if (this.options.windows.length > 0) this.#notLeft.add(lease)
+  }
+
+  /** A call has left. */
+  left(lease: Lease): void {
+    if (this.#notLeft.delete(lease)) this.#unanswered.add(lease)
+  }
+
+  /** The call is not made. */
+  forget(lease: Lease): void {
+    this.#notLeft.delete(lease)
+  }
+
+  /** A call is over: by now it has arrived, if it ever left. */
+  answered(lease: Lease, now: number, { outcome }: SendResult): void {
+    this.#notLeft.delete(lease)
+    if (!this.#unanswered.delete(lease)) return
+    this.#count(lease, this.#way.arrivedBy(lease.leftAt!, now))
+    if (outcome !== 'failed' && outcome !== 'unknown') this.#way.sample(now - lease.leftAt!)
+  }
+
+  /** Calls that are held up before they leave, or on their way for longer than usual, count as much later. */
+  #recount(now: number): void {
+    this.#recountedAt = now
+    for (let lease = this.#notLeft.first; lease !== undefined; lease = lease.next)
+      if (!this.#count(lease, now)) break
+    for (let lease = this.#unanswered.first; lease !== undefined; ) {
+      const { next, leftAt } = lease
+      if (!this.#count(lease, this.#way.arrivedBy(leftAt!, now))) break
+      if (this.#way.isOver(leftAt!, now)) this.#unanswered.delete(lease)
+      lease = next
+    }
+  }
+
+  /** Whether it counts later than before. */
+  #count(lease: Lease, at: number): boolean {
+    if (at - lease.takenAt <= lateMsMax) return false
+    lease.takenAt = this.#rate.move(lease.takenAt, at)
+    return true
+  }
+
+  /** What a call that took so long came to. */
+  judge(now: number, result: SendResult, tookMs: number, probe: boolean): readonly AccountChange[] {
+    if (isRecipientFault(result)) {
+      // It says nothing, and so the next call is the probe.
+      if (probe) this.breaker.abandon()
+      return []
+    }
+    const changes: AccountChange[] = []
+    if (result.outcome === 'rate_limited') changes.push(...this.#block(now, result.retryAfter))
+    const turned = this.breaker.end(now, probe, isFailure(result))
+    if (turned === 'opened') changes.push({ kind: 'opened', until: this.breaker.openUntil })
+    else if (turned === 'closed') changes.push({ kind: 'closed' })
+    // A refusal at once says nothing about how long work takes.
+    if (result.outcome === 'delivered' && this.#concurrency?.sample(now, tookMs, this.inFlight) === true) {
+      changes.push({ kind: 'resized', concurrency: this.concurrency })
+    }
+    return changes
+  }
+
+  #block(now: number, said: string | undefined): readonly AccountChange[] {
+    const retryAfter = parseRetryAfter(said, now, defaultBlockMs)
+    const until = now + retryAfter.ms
+    if (until <= this.blockedUntil) return []
+    // Calls that were on their way when the first 429 came teach nothing new.
+    if (this.blockedUntil <= now) this.#learn(now, until)
+    this.blockedUntil = until
+    return [{ kind: 'blocked', until, retryAfter }]
+  }
+
+  #learn(now: number, until: number): void {
+    if (this.#lately !== undefined && this.#found === undefined) {
+      const max = Math.max(foundLeast, Math.floor(this.#lately.sum(now)))
+      this.#found = { max, windowMs: secondMs, text: `${max}/s` }
+      this.#rate = createRollingRate([this.#found], this.#marginMs)
+    }
+    this.#learned.fall(now, until)
+  }
+
+  report(now: number): AccountReport {
+    const share = this.#share(now)
+    const base = this.ratePerSecond ?? this.#found?.max
+    return {
+      id: this.account.id,
+      rate: this.options.rate,
+      used: this.#found === undefined ? this.#rate.used(now) : 0,
+      status: this.#status(now),
+      blockedUntil: this.blockedUntil > now ? this.blockedUntil : null,
+      ...this.#out(now),
+      learnedRate: share === 1 || base === undefined ? null : Math.round(base * share * 100) / 100,
+      concurrency: this.concurrency,
+    }
+  }
+
+  #out(now: number): Pick<AccountReport, 'outUntil' | 'outBecause'> {
+    const blockedUntil = this.blockedUntil > now ? this.blockedUntil : Number.NEGATIVE_INFINITY
+    const brokenUntil = this.isBroken ? Math.max(now, this.breaker.openUntil) : Number.NEGATIVE_INFINITY
+    const outUntil = Math.max(blockedUntil, brokenUntil)
+    if (outUntil === Number.NEGATIVE_INFINITY) return { outUntil: null, outBecause: null }
+    return { outUntil, outBecause: blockedUntil > brokenUntil ? 'rate_limited' : 'breaker' }
+  }
+
+  /** Of its places, those that it was found to bear. What was found by a 429 and has risen to the full is forgotten. */
+  #share(now: number): number {
+    const share = this.#learned.share(now)
+    if (share === 1 && this.#found !== undefined) {
+      this.#found = undefined
+      this.#rate = createRollingRate(this.options.windows, this.#marginMs)
+    }
+    return share
+  }
+
+  #status(now: number): AccountStatus {
+    if (this.blockedUntil > now) return 'blocked'
+    switch (this.breaker.status) {
+      case 'closed':
+        return 'healthy'
+      case 'open':
+        return 'open'
+      case 'half_open':
+        return 'half_open'
+    }
+  }
+
+  /** What outlives a restart. */
+  record(now: number): Known {
+    const breaker = this.breaker.record()
+    const use = this.#use?.record(now)
+    return {
+      ...(this.blockedUntil > now ? { blockedUntil: this.blockedUntil } : {}),
+      ...(breaker === undefined ? {} : { breaker }),
+      ...(use === undefined ? {} : { use }),
+    }
+  }
+
+  /** Its last record is on disk; whether it was refused calls until now. */
+  recorded(): boolean {
+    return this.#use?.written() === true
+  }
+
+  /** It is not called any more: its next record covers no further calls. */
+  retire(): void {
+    this.#use?.giveUp()
+  }
+
+  /**
+   * Calls of which its short windows know nothing may have been made until then: what is left of these passes first.
+   * How the long ones stand is on record.
+   */
+  usedUntil(instant: number): void {
+    const forgotten = this.options.windows.filter(({ windowMs }) => windowMs <= shortMs)
+    const longest = Math.max(0, ...forgotten.map(({ windowMs }) => windowMs + this.#marginMs))
+    this.#notBefore = instant + longest
+  }
+
+  restore({ blockedUntil, breaker, use }: Known): void {
+    if (blockedUntil !== undefined) this.blockedUntil = blockedUntil
+    if (breaker !== undefined) this.breaker.restore(breaker)
+    if (use === undefined) return
+    this.#use?.restore(use)
+    for (const [at, count] of use.calls) for (let call = 0; call < count; call += 1) this.#rate.take(at)
+  }
+}
+
+function narrowestOf(windows: readonly Window[]): Window | undefined {
+  return windows.reduce<Window | undefined>(
+    (least, window) => (least === undefined || window.windowMs < least.windowMs ? window : least),
+    undefined,
+  )
+}

@@ -1,0 +1,132 @@
+/**
+ * Where the notifications of one channel leave: it takes as many of them from the queue as the channel's pools have
+ * leases for, and looks again when a call ends, when something arrives, or when an account is free by the clock.
+ */
+import type { DeadCause, Notification } from '../model.ts'
+import type { Clock, Queue } from '../ports.ts'
+import type { AutomaticRedrive } from './automatic-redrive.ts'
+import { Endpoints } from './endpoints.ts'
+import type { Lease } from './pools/lease.ts'
+import type { Route } from './pools/route.ts'
+import { createQueueExpiry } from './queue-expiry.ts'
+
+export interface ChannelWorkerOptions {
+  readonly route: Route
+  readonly automaticRedrive: AutomaticRedrive
+  readonly queue: Queue
+  readonly clock: Clock
+  /** Takes notifications, and leases for no fewer, on their way. */
+  readonly release: (worker: ChannelWorker, pulled: readonly Notification[], leases: Lease[]) => void
+  /** Takes what has waited for capacity in vain. */
+  readonly shed: (worker: ChannelWorker, overdue: readonly Notification[], cause: DeadCause) => void
+}
+
+export interface ChannelWorker {
+  readonly route: Route
+  readonly automaticRedrive: AutomaticRedrive
+  /** The recipients' own endpoints, where the channel's providers call any. */
+  readonly endpoints: Endpoints
+  start(): void
+  /** Takes what may leave now. */
+  pump(): void
+  /** Something has ended that was in the way: takes what may leave when all that ends with it has ended. */
+  freed(): void
+  /** An account went out or came back. */
+  changed(): void
+  /** Takes nothing more. */
+  stop(): Promise<void>
+}
+
+/** Leases taken in one round: enough to share commits and limiter calls, few enough to keep turns fair. */
+const roundMax = 128
+const settled = Promise.resolve()
+
+export function createChannelWorker({
+  route,
+  automaticRedrive,
+  queue,
+  clock,
+  release,
+  shed,
+}: ChannelWorkerOptions): ChannelWorker {
+  const { channel } = route
+  const queueExpiry = createQueueExpiry({
+    route,
+    queue,
+    clock,
+    shed: (overdue, cause) => shed(worker, overdue, cause),
+  })
+  let stopped = false
+  let willPump = false
+  let disarm: (() => void) | undefined
+
+  function pump(): void {
+    willPump = false
+    while (!stopped) {
+      const waiting = queue.size(channel)
+      if (waiting === 0) {
+        automaticRedrive.wake()
+        return
+      }
+      const now = clock.now()
+      const leases = route.lease(now, Math.min(roundMax, waiting), queue.critical(channel))
+      if (leases.length === 0) {
+        arm(now)
+        queueExpiry.watch(now)
+        return
+      }
+      const pulled = queue.pull(channel, leases.length)
+      for (const lease of leases.splice(pulled.length)) lease.undo()
+      if (pulled.length === 0) return
+      route.pulled(pulled, now)
+      release(worker, pulled, leases)
+    }
+  }
+
+  function arm(now: number): void {
+    const free = route.freeAt(now)
+    disarm?.()
+    disarm = undefined
+    if (free === undefined || free === Number.POSITIVE_INFINITY) return
+    disarm = clock.at(free, pump)
+  }
+
+  const worker: ChannelWorker = {
+    route,
+    automaticRedrive,
+    endpoints: new Endpoints({
+      wake(notifications) {
+        queue.giveBack(notifications)
+        worker.freed()
+      },
+    }),
+    pump,
+    start() {
+      queue.subscribe(channel, (arrived) => {
+        route.asked(clock.now(), arrived)
+        pump()
+      })
+      pump()
+      automaticRedrive.wake()
+    },
+    freed() {
+      if (willPump) return
+      willPump = true
+      void settled.then(pump)
+    },
+    changed() {
+      const now = clock.now()
+      queueExpiry.watch(now)
+      // Its timer may wait for what has changed.
+      if (queue.size(channel) > 0) arm(now)
+      else automaticRedrive.changed()
+    },
+    async stop() {
+      stopped = true
+      disarm?.()
+      queueExpiry.stop()
+      await automaticRedrive.stop()
+    },
+  }
+  return worker
+}

@@ -1,0 +1,279 @@
+/**
+ * The recipients' own endpoints, as the calls of one channel meet them: the hooks that webhooks are sent to, the push
+ * services behind browsers. An endpoint that fails or is asked too much is left alone by itself, and the account that
+ * called it stays as it is. Two things carry a name here: a hook (an address without its query), which answers, and its
+ * origin (a host), which can be reached or not. Each can be blocked by a 429 and has a small breaker; calls under way
+ * are bounded per origin. What must wait for a call to end waits in memory, the rest on record.
+ *
+ * Everything is bounded and forgotten with the process: `namesMax` names, the one that was used longest ago first, and
+ * `parkedMax` notifications. What is forgotten is learnt again by one call.
+ */
+import type { Notification } from '../model.ts'
+import type { SendResult } from '../ports.ts'
+import { endpointOf } from './fault.ts'
+import { defaultBlockMs, parseRetryAfter } from './retry-policy.ts'
+
+export interface EndpointsOptions {
+  /** There may be room for these now: they are to be looked at again. */
+  readonly wake: (notifications: readonly Notification[]) => void
+  /** Names that are known at most. @defaultValue 10_000 */
+  readonly namesMax?: number
+  /** Notifications that wait in memory at most. @defaultValue 1_000 */
+  readonly parkedMax?: number
+}
+
+/** Failures in a row that open the breaker of an endpoint. */
+export const endpointFailuresMax = 5
+/** How long it stays open the first time, and at most, ms; each failed probe doubles it. */
+export const endpointCoolDownMs = 10_000
+export const endpointCoolDownMaxMs = 600_000
+/** Calls at once to an origin that has not delivered yet; each delivery allows one more. */
+export const newOriginCalls = 4
+/** What waits for one endpoint on record comes back spread over so long at most, ms. */
+const spreadMaxMs = 600_000
+/** Until what finds no room in memory is looked at again at the earliest, ms. */
+const lookAgainMs = 2_000
+/** Where nothing is known of how long its calls take, ms. */
+const usualCallMs = 50
+
+/** One name: a hook or an origin. */
+interface Endpoint {
+  readonly name: string
+  blockedUntil: number
+  failures: number
+  openUntil: number
+  coolDownMs: number
+  /** A call under way is to tell whether it works again. */
+  probing: boolean
+  /** Calls under way, and how many there may be. Counted for origins alone. */
+  inFlight: number
+  callsMax: number
+  /** Whether it has delivered since it could not be reached. Of origins alone. */
+  delivers: boolean
+  /** How long its calls take: a moving average, ms. */
+  callMs: number
+  /** How far the last one that waits on record was spread, ms. */
+  spreadMs: number
+  readonly parked: Notification[]
+}
+
+/** A place among the calls under way to an endpoint. One of `end` and `undo` is to be called, once. */
+export interface EndpointPlace {
+  readonly goes: true
+  /** What the call came to, and how long it took. */
+  end(now: number, result: SendResult, tookMs: number): void
+  /** The call is not made. */
+  undo(now: number): void
+}
+
+export interface EndpointWait {
+  readonly goes: false
+  readonly origin: string
+  /** From then on it may be called; `undefined` until a call ends: `park` it. */
+  readonly at: number | undefined
+}
+
+export class Endpoints {
+  readonly #options: EndpointsOptions
+  readonly #namesMax: number
+  readonly #parkedMax: number
+  /** The one used longest ago first. */
+  readonly #known = new Map<string, Endpoint>()
+  /** Origins for which something is parked. */
+  readonly #waitedFor = new Set<Endpoint>()
+  #parked = 0
+  /** Calls under way to origins that have not delivered. */
+  #doubtful = 0
+  /** Half of the calls at once of the largest account: for one origin, and for all that do not deliver. */
+  #half = 1
+  /** Three quarters: a new origin may make a first call while others hang; the rest is for those that deliver. */
+  #most = 1
+
+  constructor(options: EndpointsOptions) {
+    this.#options = options
+    this.#namesMax = options.namesMax ?? 10_000
+    this.#parkedMax = options.parkedMax ?? 1_000
+  }
+
+  /** Names that are known. */
+  get size(): number {
+    return this.#known.size
+  }
+
+  /**
+   * Asks for a call.
+   * @param name the origin, or the hook below it
+   * @param concurrency calls at once that the account allows
+   */
+  enter(name: string, concurrency: number, now: number): EndpointPlace | EndpointWait {
+    this.#half = Math.max(this.#half, Math.ceil(concurrency / 2))
+    this.#most = Math.max(this.#most, Math.ceil((concurrency * 3) / 4))
+    const origin = this.#get(new URL(name).origin)
+    const hook = name === origin.name ? undefined : this.#known.get(name)
+    const waits = (at: number | undefined): EndpointWait => ({ goes: false, origin: origin.name, at })
+    if (outUntil(origin) > now) return waits(spread(origin, outUntil(origin)))
+    if (hook !== undefined && outUntil(hook) > now) return waits(spread(hook, outUntil(hook)))
+    // Nobody is woken by the end of a hook's probe.
+    if (hook?.probing === true) return waits(spread(hook, now + lookAgainMs))
+    if (this.#room(origin) > 0) return this.#begin(name, origin, hook)
+    return waits(this.#parked < this.#parkedMax ? undefined : spread(origin, now + lookAgainMs))
+  }
+
+  #begin(name: string, origin: Endpoint, hook: Endpoint | undefined): EndpointPlace {
+    const probed = [origin, ...(hook === undefined ? [] : [hook])].filter(isOpen)
+    for (const each of probed) each.probing = true
+    const doubtful = !origin.delivers
+    origin.inFlight += 1
+    if (doubtful) this.#doubtful += 1
+    const leave = (now: number, judge?: () => void): void => {
+      origin.inFlight -= 1
+      if (doubtful) this.#doubtful -= 1
+      for (const each of probed) each.probing = false
+      judge?.()
+      if (doubtful) this.look(now)
+      else this.#wakeFor(origin, now)
+    }
+    return {
+      goes: true,
+      end: (now, result, tookMs) => leave(now, () => this.#judge(name, origin, result, tookMs, now)),
+      undo: (now) => leave(now),
+    }
+  }
+
+  #judge(name: string, origin: Endpoint, result: SendResult, tookMs: number, now: number): void {
+    if (result.outcome === 'delivered') {
+      origin.delivers = true
+      origin.callsMax = Math.min(this.#half, origin.callsMax + 1)
+      origin.callMs += (tookMs - origin.callMs) / 8
+    }
+    if (result.outcome === 'delivered' || result.outcome === 'rejected') {
+      works(origin)
+      const hook = this.#known.get(name)
+      if (hook !== undefined && hook !== origin) {
+        works(hook)
+        if (outUntil(hook) <= now) this.#known.delete(name)
+      }
+    }
+    const named = endpointOf(result)
+    if (named === undefined) return
+    const blamed = this.#get(named)
+    if (result.outcome === 'rate_limited') {
+      works(origin)
+      block(blamed, now + parseRetryAfter(result.retryAfter, now, defaultBlockMs).ms)
+      return
+    }
+    const { retryAfter, maybeDelivered } = { retryAfter: undefined, maybeDelivered: true, ...result }
+    if (blamed === origin) origin.delivers = false
+    // The hook has answered, so its host is there.
+    else if (!maybeDelivered) works(origin)
+    if (blamed === origin || maybeDelivered) origin.callsMax = Math.max(1, origin.callsMax >> 1)
+    fails(blamed, now)
+    if (retryAfter !== undefined) block(blamed, now + parseRetryAfter(retryAfter, now, 0).ms)
+  }
+
+  /** Keeps it in memory until a call ends that is in its way. `look` is to follow: one may have ended meanwhile. */
+  park(wait: EndpointWait, notification: Notification): void {
+    const origin = this.#get(wait.origin)
+    origin.parked.push(notification)
+    this.#parked += 1
+    this.#waitedFor.add(origin)
+  }
+
+  /** Wakes what waits in memory and has room now. */
+  look(now: number): void {
+    for (const origin of this.#waitedFor) this.#wakeFor(origin, now)
+  }
+
+  #wakeFor(origin: Endpoint, now: number): void {
+    if (origin.parked.length === 0) return
+    // While it is out they are to wait on record.
+    const count = outUntil(origin) > now ? origin.parked.length : this.#room(origin)
+    if (count <= 0) return
+    const woken = origin.parked.splice(0, count)
+    if (origin.parked.length === 0) this.#waitedFor.delete(origin)
+    this.#parked -= woken.length
+    this.#options.wake(woken)
+  }
+
+  /** Calls that may begin now. An open one that is due takes its probe alone. */
+  #room(origin: Endpoint): number {
+    if (origin.probing) return 0
+    const calls = Math.min(isOpen(origin) ? 1 : origin.callsMax, this.#half) - origin.inFlight
+    if (origin.delivers) return calls
+    const isNew = origin.inFlight === 0 && origin.failures === 0 && origin.callsMax === newOriginCalls
+    return isNew && this.#doubtful >= this.#half
+      ? Math.min(calls, 1, this.#most - this.#doubtful)
+      : Math.min(calls, this.#half - this.#doubtful)
+  }
+
+  #get(name: string): Endpoint {
+    const known = this.#known.get(name)
+    if (known !== undefined) {
+      this.#known.delete(name)
+      this.#known.set(name, known)
+      return known
+    }
+    if (this.#known.size >= this.#namesMax) this.#forgetOne()
+    const made: Endpoint = {
+      name,
+      blockedUntil: 0,
+      failures: 0,
+      openUntil: 0,
+      coolDownMs: endpointCoolDownMs,
+      probing: false,
+      inFlight: 0,
+      callsMax: newOriginCalls,
+      callMs: usualCallMs,
+      spreadMs: 0,
+      delivers: false,
+      parked: [],
+    }
+    this.#known.set(name, made)
+    return made
+  }
+
+  /** Those with calls under way or something parked are no more than there are calls and parked ones. */
+  #forgetOne(): void {
+    for (const [name, { inFlight, probing, parked }] of this.#known) {
+      if (inFlight > 0 || probing || parked.length > 0) continue
+      this.#known.delete(name)
+      return
+    }
+  }
+}
+
+/** Until when it is left alone. */
+function outUntil({ blockedUntil, openUntil }: Endpoint): number {
+  return Math.max(blockedUntil, openUntil)
+}
+
+/** Whether its breaker is open: the next call that it gets is a probe. */
+function isOpen({ failures }: Endpoint): boolean {
+  return failures >= endpointFailuresMax
+}
+
+function block(endpoint: Endpoint, until: number): void {
+  endpoint.blockedUntil = Math.max(endpoint.blockedUntil, until)
+  endpoint.spreadMs = 0
+}
+
+function works(endpoint: Endpoint): void {
+  endpoint.failures = 0
+  endpoint.openUntil = 0
+  endpoint.coolDownMs = endpointCoolDownMs
+}
+
+function fails(endpoint: Endpoint, now: number): void {
+  endpoint.failures += 1
+  if (!isOpen(endpoint) || endpoint.openUntil > now) return
+  endpoint.openUntil = now + endpoint.coolDownMs
+  endpoint.coolDownMs = Math.min(endpointCoolDownMaxMs, endpoint.coolDownMs * 2)
+  endpoint.spreadMs = 0
+}
+
+/** One behind the other, as fast as the endpoint takes them, so that they do not come back all at once. */
+function spread(endpoint: Endpoint, from: number): number {
+  const at = from + Math.floor(endpoint.spreadMs)
+  endpoint.spreadMs = (endpoint.spreadMs + endpoint.callMs / endpoint.callsMax) % spreadMaxMs
+  return at
+}

@@ -1,0 +1,21 @@
+/** What has begun and has not ended: a counter that somebody can wait for to come to nothing. */
+export class InFlightCounter {
+  #count = 0
+  #onIdle: (() => void) | undefined
+
+  begin(): void {
+    this.#count += 1
+  }
+
+  end(): void {
+    this.#count -= 1
+    if (this.#count > 0) return
+    this.#onIdle?.()
+    this.#onIdle = undefined
+  }
+
+  /** Resolves when nothing is under way. For one waiter. */
+  async idle(): Promise<void> {
+    if (this.#count > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * What a pool admits while some of its accounts are out: the share of its rate that is left, of what it carried before
+ * or is asked to carry now. So the accounts that are left get no more than their own share, and the load of those that
+ * are out does not fall on them. A bucket of that rate, a tenth of a second deep and empty at
+ * first: a deeper one would be a burst just when the accounts bear none. Pure.
+ */
+import { SlicedCount } from '../accounts/sliced-count.ts'
+
+export interface LoadSheddingOptions {
+  /** Of all accounts together, calls per second; `undefined` where one has no limit. */
+  readonly ratePerSecond: number | undefined
+  /** What is asked is measured over this time. */
+  readonly demandMs: number
+  /** Whether it sheds at all. */
+  readonly enabled: boolean
+}
+
+/** What is left of a pool. */
+export interface Remaining {
+  /** The part of its rate that is out, from 0 to 1. */
+  readonly outShare: number
+}
+
+/** What a pool carried is measured over this time (design/dispatch: its throughput over the 10 s before). */
+const throughputMs = 10_000
+/** Below this nothing can be said about what it carried. */
+const knownMs = 1_000
+/** More is asked than was carried only when it is more by this: the arrivals of any second vary by a little. */
+const growth = 1.1
+
+export class LoadShedding {
+  readonly #options: LoadSheddingOptions
+  readonly #carried = new SlicedCount(throughputMs, 20)
+  readonly #asked: SlicedCount
+  readonly #bornAt: number
+  #remaining: Remaining = { outShare: 0 }
+  /** Per second, before accounts went out; `undefined` where it was not known. */
+  #before: number | undefined
+  #healthySince = Number.NEGATIVE_INFINITY
+  #tokens = 0
+  #filledAt = 0
+
+  constructor(options: LoadSheddingOptions, now: number) {
+    this.#options = options
+    this.#asked = new SlicedCount(options.demandMs, 10)
+    this.#bornAt = now
+  }
+
+  get isActive(): boolean {
+    return this.#options.enabled && this.#remaining.outShare > 0
+  }
+
+  /** So many are new in the queue (or, negative, were not new). */
+  asked(now: number, count: number): void {
+    this.#asked.add(now, count)
+  }
+
+  /** A call was made (or, -1, came to nothing). */
+  carried(now: number, by: 1 | -1): void {
+    this.#carried.add(now, by)
+  }
+
+  /** Accounts went out or came back. */
+  change(now: number, remaining: Remaining): void {
+    if (this.#remaining.outShare === 0 && remaining.outShare > 0) {
+      const carried = this.#throughput(now)
+      // What it carried while it was recovering from the last time is less than what it carries.
+      const recent = now - this.#healthySince < throughputMs ? this.#before : undefined
+      this.#before = carried === undefined ? recent : Math.max(carried, recent ?? 0)
+      this.#tokens = 1
+      this.#filledAt = now
+    } else {
+      this.#fill(now)
+    }
+    if (this.#remaining.outShare > 0 && remaining.outShare === 0) this.#healthySince = now
+    if (remaining.outShare >= 1) this.#tokens = 0
+    this.#remaining = remaining
+  }
+
+  /** How many may leave now. */
+  room(now: number): number {
+    if (!this.isActive) return Number.POSITIVE_INFINITY
+    this.#fill(now)
+    return Math.floor(this.#tokens + 1e-9)
+  }
+
+  take(): void {
+    if (this.isActive) this.#tokens -= 1
+  }
+
+  giveBack(): void {
+    if (this.isActive) this.#tokens += 1
+  }
+
+  /** When the next may leave; `undefined` while nothing may. */
+  freeAt(now: number): number | undefined {
+    if (this.room(now) >= 1) return now
+    const perSecond = this.admitted(now)
+    // Whole milliseconds: a clock that is asked for less would not move.
+    return perSecond === 0
+      ? undefined
+      : now + Math.max(1, Math.ceil(((1 - this.#tokens) / perSecond) * 1_000))
+  }
+
+  /** Calls per second that may leave now. */
+  admitted(now: number): number {
+    const { outShare } = this.#remaining
+    if (outShare >= 1) return 0
+    const rate = this.#options.ratePerSecond ?? Number.POSITIVE_INFINITY
+    return (1 - outShare) * Math.min(rate, this.#demand(now))
+  }
+
+  #demand(now: number): number {
+    const before = this.#before ?? Number.POSITIVE_INFINITY
+    const coveredMs = Math.max(this.#asked.coveredMs(now), this.#options.demandMs * 0.9)
+    const asked = (this.#asked.sum(now) / coveredMs) * 1_000
+    return asked > before * growth ? asked : before
+  }
+
+  #throughput(now: number): number | undefined {
+    const coveredMs = this.#carried.coveredMs(now)
+    if (coveredMs < knownMs) return now - this.#bornAt < throughputMs ? undefined : 0
+    return (this.#carried.sum(now) / coveredMs) * 1_000
+  }
+
+  #fill(now: number): void {
+    const perSecond = this.admitted(now)
+    const deepest = Math.max(1, perSecond / 10)
+    const filled =
+      perSecond === Number.POSITIVE_INFINITY
+        ? Number.POSITIVE_INFINITY
+        : this.#tokens + ((now - this.#filledAt) / 1_000) * perSecond
+    this.#tokens = Math.min(deepest, filled)
+    this.#filledAt = now
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * What people learn of accounts: a line in the log for each change, counts for the metrics, and an alert when a breaker
+ * opens or closes. A probe that fails is no news: an account that stays broken is told once, however long it lasts.
+ */
+
+import type { Alert, Alerts, Clock, Random } from '../../ports.ts'
+import type { PoolCounts } from '../../stages.ts'
+import type { AccountChange, PooledAccount } from '../accounts/account.ts'
+import type { Pool } from './pool.ts'
+
+/** Where lines are written; a part of the gateway's log. */
+export interface WatchLog {
+  warn(fields: object, text: string): void
+  info(fields: object, text: string): void
+}
+
+export interface PoolAlertsOptions {
+  readonly alerts: Alerts | undefined
+  readonly random: Pick<Random, 'id'>
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+  readonly log: WatchLog
+}
+
+export interface PoolAlerts {
+  changed(pool: Pool, account: PooledAccount, change: AccountChange): void
+  countsOf(pool: Pool): PoolCounts
+}
+
+type Changes = PoolCounts['changes']
+
+export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptions): PoolAlerts {
+  const counts = new Map<Pool, { -readonly [Kind in keyof Changes]: Changes[Kind] }>()
+  /** Those that were told to be open. */
+  const open = new Set<PooledAccount>()
+
+  function changesOf(pool: Pool) {
+    let changes = counts.get(pool)
+    if (changes === undefined) {
+      changes = { blocked: 0, opened: 0, closed: 0, resized: 0 }
+      counts.set(pool, changes)
+    }
+    return changes
+  }
+
+  const inWallTime = (instant: number): Date => new Date(instant + (clock.aheadMs?.() ?? 0))
+
+  function tell(type: Alert['type'], pool: Pool, account: string, until?: number): void {
+    const at = clock.now()
+    const { channel, provider } = pool
+    const more = until === undefined ? {} : { until }
+    alerts?.send({ id: random.id(at), type, at, channel, provider: provider.name, account, ...more })
+  }
+
+  return {
+    changed(pool, account, change) {
+      const { id } = account.account
+      changesOf(pool)[change.kind] += 1
+      const fields = { channel: pool.channel, provider: pool.provider.name, account: id }
+      switch (change.kind) {
+        case 'blocked': {
+          const { note } = change.retryAfter
+          const said = note === undefined ? {} : { retryAfter: note }
+          log.warn({ ...fields, ...said, until: inWallTime(change.until) }, 'account blocked by a 429')
+          break
+        }
+        case 'opened':
+          if (open.has(account)) {
+            log.info({ ...fields, until: inWallTime(change.until) }, 'account stays out: its probe failed')
+            break
+          }
+          open.add(account)
+          log.warn({ ...fields, until: inWallTime(change.until) }, 'account taken out: too many calls failed')
+          tell('account.opened', pool, id, change.until)
+          break
+        case 'closed':
+          open.delete(account)
+          log.info(fields, 'account works again')
+          tell('account.closed', pool, id)
+          break
+        case 'resized':
+          log.info({ ...fields, concurrency: change.concurrency }, 'calls at once follow the latency')
+      }
+    },
+    countsOf(pool) {
+      const { channel, provider, budget } = pool
+      const retryBudget = Math.max(0, Math.floor(budget.left(clock.now())))
+      return { channel, provider: provider.name, changes: { ...changesOf(pool) }, retryBudget }
+    },
+  }
+}

@@ -1,0 +1,350 @@
+/**
+ * The accounts of one provider that serve a channel. A lease is the permission to make one call now: an account has a
+ * place in every window of its rate, is neither blocked nor broken, and has a call to spare; and the pool, where some
+ * of its accounts are out, still admits one. Accounts take turns.
+ */
+
+import type { Channel } from '../../model.ts'
+import type { AccountRecord, Provider, SendResult } from '../../ports.ts'
+import type { PoolReport } from '../../stages.ts'
+import { type AccountChange, type AccountOptions, PooledAccount } from '../accounts/account.ts'
+import { type BreakerPolicy, defaultBreakerPolicy } from '../accounts/breaker.ts'
+import { SlicedCount } from '../accounts/sliced-count.ts'
+import { endpointOf, isFailure } from '../fault.ts'
+import { RetryBudget } from '../retry-budget.ts'
+import { defaultRetryPolicy, type RetryPolicy } from '../retry-policy.ts'
+import { Lease } from './lease.ts'
+import { LoadShedding } from './load-shedding.ts'
+import { RoundRobin } from './round-robin.ts'
+
+export interface PoolOptions {
+  readonly channel: Channel
+  readonly provider: Provider
+  readonly accounts: readonly AccountOptions[]
+  /** Departures bunch on the way: each window is kept this much longer. @defaultValue 20 ms */
+  readonly marginMs: number
+  readonly retry?: RetryPolicy
+  /** How long a call may take. @defaultValue 15_000 ms */
+  readonly timeoutMs?: number
+  readonly breaker?: BreakerPolicy
+  /** Whether less is admitted while accounts are out. @defaultValue true */
+  readonly shedding?: boolean
+  /** How long what cannot leave then waits. @defaultValue 5_000 ms */
+  readonly shedAfterMs?: number
+  /** The share of each account's places that is kept for `critical` where there are any. @defaultValue 0.1 */
+  readonly criticalShare?: number
+  /** Fewer calls at once while an account is slow. @defaultValue none: always as configured */
+  readonly adaptive?: { readonly min: number; readonly slowdown: number } | undefined
+  /** The instant of its making. */
+  readonly now: number
+  readonly onChange?: (pool: Pool, account: PooledAccount, change: AccountChange) => void
+  /**
+   * Asks for an account to be put on record, before it is called more often; `recorded` is to follow. Absent: windows
+   * longer than two seconds begin again with the process.
+   */
+  readonly keep?: (pool: Pool, account: PooledAccount) => void
+}
+
+/** For so long after the last critical one places are kept for the next. */
+const criticalMemoryMs = 10_000
+
+export class Pool {
+  readonly channel: Channel
+  readonly provider: Provider
+  readonly retry: RetryPolicy
+  readonly timeoutMs: number
+  readonly shedAfterMs: number
+  readonly sheds: boolean
+  readonly budget: RetryBudget
+  readonly shedding: LoadShedding
+  readonly #accounts: readonly PooledAccount[]
+  readonly #turns: RoundRobin<PooledAccount>
+  /** The same without what is kept: for critical ones, when the others have no turn left. */
+  readonly #criticalTurns: RoundRobin<PooledAccount>
+  readonly #criticalShare: number
+  readonly #criticals = new SlicedCount(criticalMemoryMs, 10)
+  readonly #onChange: PoolOptions['onChange']
+  readonly #weights: ReadonlyMap<PooledAccount, number>
+  readonly #weight: number
+  readonly #out = new Set<PooledAccount>()
+  /** When the first block is over. */
+  #backAt = Number.POSITIVE_INFINITY
+  /** When the first that is open may be probed. */
+  #probeAt = Number.POSITIVE_INFINITY
+  #kept = 0
+  #shared = false
+
+  constructor(options: PoolOptions) {
+    this.channel = options.channel
+    this.provider = options.provider
+    this.retry = options.retry ?? defaultRetryPolicy
+    this.timeoutMs = options.timeoutMs ?? 15_000
+    this.shedAfterMs = options.shedAfterMs ?? 5_000
+    this.sheds = options.shedding ?? true
+    this.budget = new RetryBudget({ share: this.retry.budget })
+    this.#criticalShare = options.criticalShare ?? 0.1
+    this.#onChange = options.onChange
+    const policy = {
+      marginMs: options.marginMs,
+      breaker: options.breaker ?? defaultBreakerPolicy,
+      adaptive: options.adaptive,
+      keep: options.keep && ((account: PooledAccount) => options.keep?.(this, account)),
+    }
+    const members = options.accounts.map((account) => new PooledAccount(account, policy))
+    this.#accounts = members
+    this.#turns = new RoundRobin({
+      members,
+      freeAt: (account, now) => account.freeAt(now, this.#kept, this.#shared),
+    })
+    this.#criticalTurns = new RoundRobin({ members, freeAt: (account, now) => account.freeAt(now, 0, false) })
+    // An account without a limit weighs as much as the largest that has one.
+    const largest = Math.max(0, ...members.map((account) => account.ratePerSecond ?? 0)) || 1
+    this.#weights = new Map(members.map((account) => [account, account.ratePerSecond ?? largest]))
+    this.#weight = sum(this.#weights.values())
+    this.shedding = new LoadShedding(
+      { ratePerSecond: this.ratePerSecond, demandMs: this.shedAfterMs, enabled: this.sheds },
+      options.now,
+    )
+  }
+
+  /** Of all accounts together; `undefined` where one has no limit. */
+  get ratePerSecond(): number | undefined {
+    if (this.#accounts.some((account) => account.ratePerSecond === undefined)) return undefined
+    return sum(this.#accounts.map((account) => account.ratePerSecond!))
+  }
+
+  /** Whether several tenants wait for its places. */
+  share(shared: boolean): void {
+    this.#shared = shared
+  }
+
+  /** Up to `max` permissions to call now, the first of which are for as many critical ones. */
+  lease(now: number, max: number, critical = 0): Lease[] {
+    this.#refresh(now)
+    if (critical > 0) this.#criticals.add(now, Math.min(critical, max))
+    this.#keep(this.#criticals.sum(now) > 0 ? this.#criticalShare : 0)
+    const leases: Lease[] = []
+    const room = Math.min(max, this.shedding.room(now))
+    while (leases.length < room) {
+      const urgent = this.#kept > 0 && leases.length < critical
+      const account = this.#turns.next(now) ?? (urgent ? this.#criticalTurns.next(now) : undefined)
+      if (account === undefined) break
+      leases.push(this.#leaseOf(account, now))
+    }
+    if (now >= this.#probeAt && leases.length < max) this.#probe(now, leases, max)
+    return leases
+  }
+
+  /** A probe is no part of what the pool still admits: it is how an account comes back. */
+  #probe(now: number, leases: Lease[], max: number): void {
+    for (const account of this.#out) {
+      if (leases.length === max) break
+      const free = account.freeAt(now, 0, false)
+      if (free !== undefined && free <= now) leases.push(this.#leaseOf(account, now))
+    }
+    this.#weigh(now)
+  }
+
+  /** Another lease in place of this one, of another account if there is one that is free; it is not that one's turn. */
+  exchange(lease: Lease, now: number): Lease {
+    const account = this.#turns.other(now, lease.holder)
+    if (account === undefined) return lease
+    lease.undo()
+    return this.#leaseOf(account, now)
+  }
+
+  /**
+   * What this lease was given for is a repetition: the account's turn is still to come. Else, with two accounts, every
+   * repetition on the good one would bring the turn back to the one that fails, and each message would meet it first.
+   */
+  keepTurn({ holder }: Lease): void {
+    this.#turns.giveBack(holder)
+  }
+
+  #keep(kept: number): void {
+    if (kept === this.#kept) return
+    this.#kept = kept
+    // What was kept is lent again: many may be free earlier than they thought.
+    if (kept === 0) for (const account of this.#accounts) this.#turns.changed(account)
+  }
+
+  #leaseOf(account: PooledAccount, now: number): Lease {
+    const takenAt = account.take(now)
+    const probe = account.breaker.begin()
+    this.shedding.carried(now, 1)
+    this.shedding.take()
+    const lease = new Lease({ pool: this, holder: account, givenAt: now, takenAt, probe })
+    if (this.provider.tellsWritten === true) account.expect(lease)
+    return lease
+  }
+
+  /** A lease comes back without a call. */
+  undo(lease: Lease): void {
+    const { holder, givenAt, takenAt, probe } = lease
+    holder.forget(lease)
+    holder.undo(takenAt)
+    if (probe) {
+      holder.breaker.abandon()
+      this.#weigh(givenAt)
+    }
+    this.shedding.carried(givenAt, -1)
+    this.shedding.giveBack()
+    this.#changed(holder)
+  }
+
+  /** What the call of a lease came to, and how long it took. */
+  judge(lease: Lease, now: number, result: SendResult, tookMs: number): void {
+    const { holder, givenAt, probe } = lease
+    holder.answered(lease, now, result)
+    // What the account was refused was not carried; it asks again.
+    if (result.outcome === 'rate_limited' && endpointOf(result) === undefined)
+      this.shedding.carried(givenAt, -1)
+    if (isFailure(result)) this.budget.failed(now)
+    for (const change of holder.judge(now, result, tookMs, probe)) this.#apply(now, holder, change)
+    // A probe that said nothing is made again.
+    if (probe && holder.breaker.status === 'open') this.#weigh(now)
+  }
+
+  /** Whether an account besides this one is healthy. */
+  hasOther(account: PooledAccount): boolean {
+    return this.#accounts.length - this.#out.size > (this.#out.has(account) ? 0 : 1)
+  }
+
+  /** A call is settled: another one may begin. */
+  end({ holder, takenAt }: Lease): void {
+    holder.end(takenAt)
+    this.#turns.ended(holder)
+    this.#criticalTurns.ended(holder)
+  }
+
+  #changed(account: PooledAccount): void {
+    this.#turns.changed(account)
+    this.#criticalTurns.changed(account)
+  }
+
+  #apply(now: number, account: PooledAccount, change: AccountChange): void {
+    switch (change.kind) {
+      case 'blocked':
+      case 'opened':
+        this.#out.add(account)
+        this.#weigh(now)
+        break
+      case 'closed':
+        this.#weigh(now)
+        this.#changed(account)
+        break
+      case 'resized':
+        this.provider.resize?.(account.account, change.concurrency)
+        this.#changed(account)
+    }
+    this.#onChange?.(this, account, change)
+  }
+
+  /** Those whose block is over are back. */
+  #refresh(now: number): void {
+    if (now >= this.#backAt) this.#weigh(now)
+  }
+
+  #weigh(now: number): void {
+    let out = 0
+    this.#backAt = Number.POSITIVE_INFINITY
+    this.#probeAt = Number.POSITIVE_INFINITY
+    for (const account of this.#out) {
+      if (!account.isOut(now)) {
+        this.#out.delete(account)
+        this.#changed(account)
+        continue
+      }
+      out += this.#weights.get(account)!
+      const { blockedUntil, breaker } = account
+      if (blockedUntil > now) this.#backAt = Math.min(this.#backAt, blockedUntil)
+      if (breaker.status !== 'open') continue
+      this.#probeAt = Math.min(this.#probeAt, Math.max(breaker.openUntil, blockedUntil))
+    }
+    const accounts = this.#accounts.length - this.#out.size
+    this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight })
+  }
+
+  /** The earliest instant at which something frees an account; `undefined` when only an ending call can. */
+  freeAt(now: number): number | undefined {
+    this.#refresh(now)
+    const free = this.#turns.freeAt(now)
+    if (free === undefined || !this.shedding.isActive) return free
+    const admits = this.shedding.freeAt(now)
+    return Math.min(
+      admits === undefined ? Number.POSITIVE_INFINITY : Math.max(free, admits),
+      Math.max(now, this.#probeAt, free),
+      // Then one account more is there, and with it more is admitted.
+      Math.max(now, this.#backAt, free),
+    )
+  }
+
+  /** Whether all of its accounts are healthy, some are out, or none is left. */
+  condition(now: number): 'whole' | 'reduced' | 'blocked' | 'broken' {
+    this.#refresh(now)
+    if (this.#out.size === 0) return 'whole'
+    if (this.#out.size < this.#accounts.length) return 'reduced'
+    return [...this.#out].every((account) => account.isBroken) ? 'broken' : 'blocked'
+  }
+
+  get inFlight(): number {
+    return this.#accounts.reduce((total, account) => total + account.inFlight, 0)
+  }
+
+  async warm(): Promise<void> {
+    const warmed = await Promise.allSettled(
+      this.#accounts.map((account) => this.provider.warm?.(account.account)),
+    )
+    for (const result of warmed) {
+      // A server that is away now may be back at the first message; a key that cannot be read stays unreadable.
+      if (result.status === 'rejected' && (result.reason as { code?: string }).code === 'INVALID_CONFIG') {
+        throw result.reason
+      }
+    }
+  }
+
+  /** The last record of the account is on disk; whether that lets it be called where it was not. */
+  recorded(account: PooledAccount): boolean {
+    const waited = account.recorded()
+    if (waited) this.#changed(account)
+    return waited
+  }
+
+  /** What outlives a restart of one account. */
+  record(account: PooledAccount, now: number): AccountRecord {
+    const { channel, provider } = this
+    return { channel, provider: provider.name, account: account.account.id, ...account.record(now) }
+  }
+
+  /**
+   * What was on record when the process began.
+   * @param usedUntil another process may have used the accounts until then
+   */
+  restore(now: number, records: readonly AccountRecord[], usedUntil?: number): void {
+    if (usedUntil !== undefined) for (const account of this.#accounts) account.usedUntil(usedUntil)
+    for (const record of records) {
+      if (record.channel !== this.channel || record.provider !== this.provider.name) continue
+      const account = this.#accounts.find((each) => each.account.id === record.account)
+      if (account === undefined) continue
+      account.restore(record)
+      if (account.isOut(now)) this.#out.add(account)
+    }
+    if (this.#out.size > 0) this.#weigh(now)
+  }
+
+  report(now: number): PoolReport {
+    const accounts = this.#accounts.map((account) => account.report(now))
+    return {
+      channel: this.channel,
+      provider: this.provider.name,
+      rate: [...new Set(accounts.map((account) => account.rate))].join(' · '),
+      accounts,
+    }
+  }
+}
+
+function sum(numbers: Iterable<number>): number {
+  let total = 0
+  for (const each of numbers) total += each
+  return total
+}

@@ -1,0 +1,60 @@
+/**
+ * Notifications that cannot be handed over, although the store and the limits answer: the program meets something in
+ * them that it cannot deal with. Each is set apart, so that it holds up nobody else: it waits in memory, ever longer, and
+ * becomes a dead letter with the error when it has failed often enough. Where the store or the limits do not answer at
+ * all, nobody is set apart: that concerns everybody.
+ */
+
+import { advance, type Move, type Notification } from '../model.ts'
+import type { Clock } from '../ports.ts'
+import type { Ledger, Scheduler } from '../stages.ts'
+
+export interface QuarantineOptions {
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly scheduler: Pick<Scheduler, 'postpone'>
+  readonly clock: Pick<Clock, 'now'>
+}
+
+export interface Quarantine {
+  /** Sets one apart; the move that makes a dead letter of it where it has failed too often. */
+  add(notification: Notification, error: unknown): Move | undefined
+  /** It goes its way. */
+  release(id: string): void
+}
+
+/** The first wait; each is twice as long as the one before: 25 s in all. */
+const firstWaitMs = 200
+const failuresMax = 8
+/** How many are remembered with their failures, the one that failed longest ago is forgotten: it begins anew. */
+const rememberedMax = 10_000
+/** Of an error, in a timeline. */
+const detailMax = 200
+
+export function createQuarantine({ ledger, scheduler, clock }: QuarantineOptions): Quarantine {
+  const failures = new Map<string, number>()
+
+  return {
+    add(notification, error) {
+      const { id, expiresAt } = notification
+      const now = clock.now()
+      const count = (failures.get(id) ?? 0) + 1
+      failures.delete(id)
+      if (count < failuresMax) {
+        failures.set(id, count)
+        if (failures.size > rememberedMax) failures.delete(failures.keys().next().value!)
+        const at = now + firstWaitMs * 2 ** (count - 1)
+        scheduler.postpone(notification, Math.min(at, expiresAt ?? at))
+        return undefined
+      }
+      const detail = `it cannot be handed over: ${messageOf(error)}`.slice(0, detailMax)
+      const event = { at: now, status: 'dead', reason: 'poison', detail } as const
+      const dueAt = expiresAt ?? Number.MAX_SAFE_INTEGER
+      return advance(notification, [...(ledger.live(id)?.events ?? []), event], { dueAt })
+    },
+    release(id) {
+      if (failures.size > 0) failures.delete(id)
+    },
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))

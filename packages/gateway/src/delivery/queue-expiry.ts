@@ -1,0 +1,60 @@
+/**
+ * Takes out of the queue what has waited for too long while accounts are out: it becomes a dead letter, least urgent
+ * first, and automatic-redrive.ts brings it back. While all accounts are healthy nothing is shed, however much waits.
+ */
+import type { DeadCause, Notification } from '../model.ts'
+import type { Clock, Queue } from '../ports.ts'
+import type { Route } from './pools/route.ts'
+
+export interface QueueExpiryOptions {
+  readonly route: Route
+  readonly queue: Pick<Queue, 'oldest' | 'takeOverdue'>
+  readonly clock: Clock
+  readonly shed: (overdue: readonly Notification[], cause: DeadCause) => void
+}
+
+export interface QueueExpiry {
+  /** To be called when something waits, or when an account went out or came back. */
+  watch(now: number): void
+  stop(): void
+}
+
+/** Taken out at once: their commits share a few transactions. */
+const sweepMax = 500
+
+export function createQueueExpiry({ route, queue, clock, shed }: QueueExpiryOptions): QueueExpiry {
+  const { channel, shedAfterMs } = route
+  let reducedSince: number | undefined
+  let disarm: (() => void) | undefined
+
+  function watch(now: number): void {
+    if (shedAfterMs === undefined) return
+    if (!route.isReduced(now)) {
+      reducedSince = undefined
+      stop()
+      return
+    }
+    reducedSince ??= now
+    if (disarm !== undefined) return
+    const oldest = queue.oldest(channel)
+    if (oldest === undefined) return
+    disarm = clock.at(Math.max(oldest, reducedSince) + shedAfterMs, sweep)
+  }
+
+  function sweep(): void {
+    disarm = undefined
+    const now = clock.now()
+    if (shedAfterMs !== undefined && route.isReduced(now)) {
+      const overdue = queue.takeOverdue(channel, now - shedAfterMs, sweepMax)
+      if (overdue.length > 0) shed(overdue, route.cause(now))
+    }
+    watch(now)
+  }
+
+  function stop(): void {
+    disarm?.()
+    disarm = undefined
+  }
+
+  return { watch, stop }
+}

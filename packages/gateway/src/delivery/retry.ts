@@ -1,0 +1,96 @@
+/**
+ * Whether, when and by whom a failed call is repeated. The first repetition is another account's, at once, where
+ * there is one; from then on it is the provider that needs time. What repetitions a pool may make at all its budget
+ * says (retry-budget.ts); what is the recipient's fault needs no place in it.
+ */
+
+import type { Notification } from '../model.ts'
+import type { Random, SendResult } from '../ports.ts'
+import type { Retry } from '../stages.ts'
+import { isRecipientFault, mayCarryElsewhere } from './fault.ts'
+import type { Lease } from './pools/lease.ts'
+import type { Route } from './pools/route.ts'
+import { backoffMs, defaultBlockMs, parseRetryAfter, patientMs } from './retry-policy.ts'
+
+export interface Retries {
+  /** What becomes of a notification whose call came to this, if it is repeated. */
+  retryOf(route: Route, notification: Notification, result: SendResult, lease: Lease, now: number): Retry
+  /**
+   * The lease for a notification: not of the account that has just failed it, if there is another one. A repetition
+   * takes no account's turn.
+   */
+  suited(route: Route, notification: Notification, lease: Lease, now: number): Lease
+  /** It is not repeated after all. */
+  forget(id: string): void
+}
+
+/** Beyond it what has waited longest for its repetition may meet the account that failed it once more. */
+const rememberedMax = 10_000
+const never: Retry = { kind: 'never' }
+
+export function createRetries({ random }: { readonly random: Pick<Random, 'next'> }): Retries {
+  /** Accounts that have just failed a notification: another one is to carry it. */
+  const failedBy = new Map<string, string>()
+
+  function remember(id: string, account: string): void {
+    failedBy.delete(id)
+    failedBy.set(id, account)
+    if (failedBy.size > rememberedMax) failedBy.delete(failedBy.keys().next().value!)
+  }
+
+  return {
+    retryOf(route, notification, result, lease, now) {
+      const { id, attempts } = notification
+      const { retry, budget, provider } = lease.pool
+      const { outcome } = result
+      const isRecipients = isRecipientFault(result)
+      if (outcome === 'rate_limited' && isRecipients) {
+        if (now - triedSince(notification, now) >= retry.outage.forMs) return never
+        return { kind: 'later', at: now + parseRetryAfter(result.retryAfter, now, defaultBlockMs).ms }
+      }
+      const repeats = outcome === 'failed' || (outcome === 'unknown' && provider.idempotent)
+      if (!repeats) return never
+      const kind = outcome === 'failed' ? result.retry : undefined
+      const patience = kind && retry[kind]
+      const { attemptsMax = Number.POSITIVE_INFINITY } = patience ?? retry
+      const isLate = patience !== undefined && now - triedSince(notification, now) >= patience.forMs
+      if (isLate || attempts + 1 >= attemptsMax) return never
+      if (!isRecipients && !budget.take(now)) return { kind: 'no_budget' }
+      if (mayCarryElsewhere(result) && route.hasOther(lease, now)) {
+        remember(id, lease.account.id)
+        if (attempts === 0) return { kind: 'elsewhere' }
+      }
+      const chance = random.next()
+      const waitMs = patience
+        ? patientMs(patience, attempts + 1, chance)
+        : backoffMs(retry, attempts + 1, chance)
+      const asked = outcome === 'failed' ? parseRetryAfter(result.retryAfter, now, 0).ms : 0
+      return { kind: 'later', at: now + Math.max(waitMs, asked) }
+    },
+
+    suited(route, { id, attempts }, lease, now) {
+      if (attempts === 0) {
+        lease.pool.budget.sent(now)
+        return lease
+      }
+      const failed = failedBy.get(id)
+      failedBy.delete(id)
+      lease.pool.keepTurn(lease)
+      return failed === lease.account.id ? route.exchange(lease, now) : lease
+    },
+
+    forget: (id) => failedBy.delete(id),
+  }
+}
+
+/**
+ * Since when it has been tried: its first call, or the first time that it waited for a recipient's endpoint. A long
+ * timeline keeps its beginning, and so this.
+ */
+export function triedSince({ timeline }: Pick<Notification, 'timeline'>, now: number): number {
+  const first = timeline.find(
+    ({ status, reason }) =>
+      status === 'sending' || (status === 'scheduled' && reason === 'provider_capacity'),
+  )
+  return first?.at ?? now
+}

@@ -1,0 +1,178 @@
+/**
+ * One call to a provider: the message is rendered, handed over within its time, and what comes back is told to the
+ * account, to the one who repeats, and to the record. Nothing in here is awaited: a call is an object that its answer
+ * calls back, since frames and promises for each of them cost more than the call.
+ */
+import type { Payload } from '../content.ts'
+import type { Move, Notification, Recipient } from '../model.ts'
+import type { Clock, Message, SendResult } from '../ports.ts'
+import type { Attempted, Ledger, RecipientLimiter } from '../stages.ts'
+import type { ChannelWorker } from './channel-worker.ts'
+import type { Completer } from './completer.ts'
+import { createDeadlines, type Deadline } from './deadline.ts'
+import type { EndpointPlace } from './endpoints.ts'
+import type { InFlightCounter } from './in-flight-counter.ts'
+import type { InFlightSend, InFlightSends } from './in-flight-sends.ts'
+import { type Composer, compose } from './message.ts'
+import type { Lease } from './pools/lease.ts'
+import type { Retries } from './retry.ts'
+import { retryAfterOnLine } from './retry-policy.ts'
+
+export interface SendAttemptsOptions {
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly limiter: Pick<RecipientLimiter, 'left' | 'cancel'>
+  readonly composer: Composer
+  readonly clock: Clock
+  readonly inFlightSends: InFlightSends
+  readonly retries: Retries
+  readonly completer: Completer
+  readonly inFlight: InFlightCounter
+  /** What an answer makes of the notification. */
+  readonly settle: (attempted: Attempted) => Move
+  readonly onError: (what: string, error: unknown) => void
+}
+
+/** What the limits have let go, with an account that may carry it. */
+export interface Fired {
+  readonly notification: Notification
+  /** Its whole content; absent where it is gone from the record. */
+  readonly payload: Payload | undefined
+  readonly recipient: Recipient | null
+  readonly lease: Lease
+  readonly firedAt: number
+  /** Where it calls an endpoint of the recipient's: its place there. */
+  readonly place?: EndpointPlace | undefined
+}
+
+export interface SendAttempts {
+  begin(worker: ChannelWorker, fired: Fired): void
+}
+
+export function createSendAttempts(options: SendAttemptsOptions): SendAttempts {
+  const deadlineOf = createDeadlines(options.clock)
+
+  return {
+    begin(worker, fired) {
+      options.inFlight.begin()
+      const { pool } = fired.lease
+      const tells = pool.provider.tellsWritten === true
+      const inFlightSend = options.inFlightSends.begin({ ...fired, tells })
+      const call = new Call(options, worker, inFlightSend, fired.place)
+      let message: Message
+      try {
+        if (fired.payload === undefined) throw new Error('Its content is not on record any more.')
+        message = compose(options.composer, fired.notification, fired.payload, fired.recipient)
+      } catch (error) {
+        call.answered({ outcome: 'rejected', invalidAddress: false, detail: (error as Error).message })
+        return
+      }
+      call.make(message, deadlineOf(pool.timeoutMs), tells)
+    },
+  }
+}
+
+class Call {
+  readonly #options: SendAttemptsOptions
+  readonly #worker: ChannelWorker
+  readonly #inFlightSend: InFlightSend
+  readonly #place: EndpointPlace | undefined
+
+  constructor(
+    options: SendAttemptsOptions,
+    worker: ChannelWorker,
+    inFlightSend: InFlightSend,
+    place: EndpointPlace | undefined,
+  ) {
+    this.#options = options
+    this.#worker = worker
+    this.#inFlightSend = inFlightSend
+    this.#place = place
+  }
+
+  make(message: Message, deadline: Deadline, tells: boolean): void {
+    const inFlightSend = this.#inFlightSend
+    const { provider } = inFlightSend.lease.pool
+    const broke = (error: unknown): void => {
+      deadline.end()
+      this.#options.onError(`provider ${provider.name}`, error)
+      this.answered({ outcome: 'failed', detail: (error as Error).message })
+    }
+    try {
+      provider
+        .send(
+          message,
+          inFlightSend.lease.account,
+          deadline.signal,
+          tells ? () => inFlightSend.leave() : undefined,
+        )
+        .then((result) => {
+          deadline.end()
+          this.answered(result)
+        }, broke)
+    } catch (error) {
+      broke(error)
+    }
+  }
+
+  answered(answer: SendResult): void {
+    const { lease, notification } = this.#inFlightSend
+    const { clock, completer, onError } = this.#options
+    try {
+      const now = clock.now()
+      const result = retryAfterOnLine(answer, clock.aheadMs?.() ?? 0)
+      this.#inFlightSend.end()
+      const tookMs = now - this.#inFlightSend.at
+      lease.judge(now, result, tookMs)
+      this.#place?.end(now, result, tookMs)
+      const move = this.#options.settle(this.#attempted(result, now))
+      if (move.after.suspects === notification.suspects) completer.add(move, () => this.#settled(move))
+      else this.#settleSuspicion(move)
+    } catch (error) {
+      onError('settle', error)
+      this.#end()
+    }
+  }
+
+  #attempted(result: SendResult, now: number): Attempted {
+    const { notification, lease, at } = this.#inFlightSend
+    const { provider } = lease.pool
+    const { ledger, retries } = this.#options
+    return {
+      notification,
+      events: ledger.live(notification.id)?.events ?? [],
+      result,
+      provider: provider.name,
+      account: lease.account.id,
+      firedAt: at,
+      now,
+      idempotent: provider.idempotent,
+      retry: retries.retryOf(this.#worker.route, notification, result, lease, now),
+    }
+  }
+
+  /** What may have arrived counts under a name of its own; its repetition, if there is one, is asked afresh. */
+  #settleSuspicion(move: Move): void {
+    const { limiter, completer, onError } = this.#options
+    const { before, after } = move
+    const { recipient } = this.#inFlightSend
+    const perhaps = { ...before, id: `${before.id}?${after.suspects!.length - 1}` }
+    limiter
+      .left({ notification: perhaps, recipient })
+      .then(async () => {
+        if (after.status === 'dead') await limiter.cancel([{ notification: before, recipient }])
+      })
+      .catch((error) => onError('count what may have arrived', error))
+      .finally(() => completer.add(move, () => this.#settled(move)))
+  }
+
+  #settled({ after }: Move): void {
+    if (after.status === 'dead') this.#worker.automaticRedrive.note(after.priority)
+    this.#end()
+  }
+
+  #end(): void {
+    this.#inFlightSend.lease.end()
+    this.#options.inFlight.end()
+    this.#worker.freed()
+  }
+}

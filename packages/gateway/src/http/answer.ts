@@ -1,0 +1,148 @@
+/**
+ * What clients read: instants as ISO 8601 in UTC with milliseconds. What is absent is left out, but for the fields that
+ * every notification has: `template`, `sendAt` and `expiresAt` are null where there is nothing to say.
+ */
+
+import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
+import { isFinal, statuses } from '../model.ts'
+import type { Ledger, LimitUsage, PoolReport } from '../stages.ts'
+import { type Identity, operatorScope } from './identity.ts'
+
+let last = { instant: 0, text: new Date(0).toISOString() }
+let lastButOne = last
+
+/** One answer names the same two instants again and again, and writing one takes 0.5 µs. */
+export function iso(instant: number): string {
+  if (instant === last.instant) return last.text
+  const known = lastButOne
+  lastButOne = last
+  last = instant === known.instant ? known : { instant, text: new Date(instant).toISOString() }
+  return last.text
+}
+
+/** `null` stays: never, or nothing of the kind. Instants beyond what a date can hold mean never too. */
+export const isoOrNull = (instant: number | null): string | null =>
+  instant === null || !(Math.abs(instant) <= 8.64e15) ? null : iso(instant)
+const isoOrAbsent = (instant: number | undefined): string | undefined =>
+  instant === undefined ? undefined : (isoOrNull(instant) ?? undefined)
+
+const ruleAnswer = (rule: RuleReport) => ({ ...rule, freesAt: isoOrNull(rule.freesAt) })
+
+export function decisionAnswer({ outcome, reason, limit, at, policyVersion, rules }: Decision) {
+  return { outcome, reason, limit, at: isoOrAbsent(at), policyVersion, rules: rules.map(ruleAnswer) }
+}
+
+/** The answer to the request that brought it. `sendAt` says that it waits, and until when. */
+export function acceptedAnswer(notification: Notification) {
+  const { id, status, decision, dueAt } = notification
+  const waits = status === 'scheduled' || status === 'digesting'
+  return {
+    notificationId: id,
+    status,
+    sendAt: waits ? isoOrAbsent(decision.at ?? dueAt) : undefined,
+    decision: decisionAnswer(decision),
+  }
+}
+
+/** The same of one recipient of a batch: results have one form, whether they wait or not. */
+export function acceptedResult(recipient: string, notification: Notification) {
+  const { sendAt = null, ...accepted } = acceptedAnswer(notification)
+  return { recipient, ...accepted, sendAt }
+}
+
+/** What memory knows beyond the record stands above it: in the queue, with a provider. */
+export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Notification {
+  if (isFinal(recorded.status)) return recorded
+  const live = ledger.live(recorded.id)
+  if (live === undefined || live.status === recorded.status) return recorded
+  return { ...recorded, status: live.status, timeline: [...recorded.timeline, ...live.events] }
+}
+
+/** Whether a caller may know of jobs that another module of its tenant sent: operators may. */
+export const knowsJobOf = ({ module, scopes }: Identity, of: Pick<Job, 'module'>): boolean =>
+  module === of.module || scopes.has(operatorScope)
+
+/** As the caller may see it: that there is a job of another module is not its business. */
+export function notificationAnswer(notification: Notification, caller: Identity) {
+  const { id, to, decision, sendAt: _asked, dueAt, createdAt, expiresAt, timeline, status } = notification
+  const { tenant, module, job, channel, requestedChannel, category, template, priority, actor, digestId } =
+    notification
+  return {
+    notificationId: id,
+    tenant,
+    module,
+    jobId: knowsJobOf(caller, notification) ? job : undefined,
+    recipient: to.id,
+    channel,
+    requestedChannel,
+    category,
+    template: template ?? null,
+    priority,
+    actor,
+    status,
+    sendAt: isoOrNull(leavesAt(status, dueAt, decision) ?? null),
+    createdAt: iso(createdAt),
+    expiresAt: isoOrNull(expiresAt ?? null),
+    decision: decisionAnswer(decision),
+    digestId,
+    timeline: timeline.map(eventAnswer),
+  }
+}
+
+/** What waits leaves when it is due (a retry too); of the rest the decision says when it was to leave. */
+function leavesAt(status: Status, dueAt: number, decision: Decision): number | undefined {
+  return status === 'scheduled' || status === 'digesting' ? dueAt : decision.at
+}
+
+export function eventAnswer({ at, status, reason, provider, account, attempt, detail }: TimelineEvent) {
+  return { at: iso(at), status, reason, provider, account, attempt, detail }
+}
+
+export function recipientAnswer({ tenant: _, ...fields }: Recipient) {
+  return fields
+}
+
+/** States that none of its notifications is in are left out, and so are those whom it has not come to yet. */
+export function jobAnswer({ id, status, total, refused }: Job, members: readonly Status[]) {
+  const counts = statuses.map((each) => [each, members.filter((member) => member === each).length] as const)
+  return {
+    jobId: id,
+    status,
+    total,
+    counts: Object.fromEntries(counts.filter(([, count]) => count > 0)),
+    refused: refused.length === 0 ? undefined : refused,
+  }
+}
+
+export function limitsAnswer(usage: readonly LimitUsage[]) {
+  const limits = usage.map(({ limit, window, used, max, remaining, reserved, freesAt }) => ({
+    limit,
+    window,
+    used,
+    max,
+    remaining,
+    reserved,
+    freesAt: isoOrNull(freesAt),
+  }))
+  return { limits }
+}
+
+export function poolsAnswer(reports: readonly PoolReport[]) {
+  const pools = reports.map(({ channel, provider, rate, accounts }) => ({
+    channel,
+    provider,
+    rate,
+    accounts: accounts.map(({ id, rate, used, status, learnedRate, concurrency, ...out }) => ({
+      id,
+      rate,
+      used,
+      status,
+      blockedUntil: isoOrNull(out.blockedUntil),
+      outUntil: isoOrNull(out.outUntil),
+      outBecause: out.outBecause,
+      learnedRate,
+      concurrency,
+    })),
+  }))
+  return { pools }
+}

@@ -1,0 +1,159 @@
+/**
+ * Fastify as the gateway needs it: nothing stripped, nothing coerced, every size and time bounded, and one form of
+ * refusal also for what is refused before there is a request.
+ */
+import type { RequestListener, Server } from 'node:http'
+import type { Socket } from 'node:net'
+import Fastify, {
+  type FastifyError,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+} from 'fastify'
+import { SluiceError } from '../errors.ts'
+import { http } from '../node-http.ts'
+import { createBodyParser, hashOf, largeBytes } from './body-parser.ts'
+import { createFairRequestScheduler, type FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
+import { parseJson } from './json.ts'
+import { createPipelines, isExcused, isFollowed } from './pipelines.ts'
+import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
+import { refuseEncoded, refuseRepeated } from './single-headers.ts'
+import { isWebSocketUpgrade } from './websocket/request.ts'
+
+/** How often connections are held against their deadlines. */
+const deadlineCheckMs = 1_000
+/** Of a connection between two requests. */
+const keepAliveMs = 72_000
+
+export interface AppOptions {
+  readonly bodyMaxBytes: number
+  /** By when a whole request must have arrived, ms. */
+  readonly requestTimeoutMs: number
+  /** Open at once; above it new ones are dropped. */
+  readonly connectionsMax: number
+  /**
+   * How long a connection may stand still while it is answered: then its client does not read. Longer than the pause
+   * between two signs of life of a stream.
+   *
+   * @defaultValue 60_000 ms
+   */
+  readonly standstillMs?: number
+  /** @defaultValue everybody is one party */
+  readonly fairnessKeyOf?: FairRequestSchedulerOptions['fairnessKeyOf']
+}
+
+export function createApp(config: AppOptions): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: config.bodyMaxBytes,
+    // Its bound on opening and closing is 10 s; ours on closing is `drainMs`, and what it cuts may take longer.
+    pluginTimeout: 0,
+    serverFactory: (handle) => createHttp(config, handle as RequestListener),
+    // While it closes, what has arrived is still answered.
+    return503OnClosing: false,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 4_096 },
+    clientErrorHandler: (error, socket) => refuseClient(error, socket, config.requestTimeoutMs),
+    frameworkErrors: (error: FastifyError, _request: FastifyRequest, reply: FastifyReply) => {
+      sendProblem(reply, asSluiceError(error))
+    },
+  })
+  app.server.maxConnections = config.connectionsMax
+  // Who has nothing to say makes room for who comes next.
+  app.server.on('drop', () => app.server.closeIdleConnections())
+  app.decorateRequest('caller')
+  app.decorateRequest('received', null)
+  app.addHook('onRequest', (request, reply, done) => {
+    // While it closes, Fastify lets every answer end its connection; what has arrived behind it is to be answered too.
+    if (reply.raw.hasHeader('connection') && isFollowed(request.raw.socket))
+      reply.raw.removeHeader('connection')
+    if (request.headers.host === undefined && request.raw.httpVersionMinor === 1) {
+      reply.header('connection', 'close')
+      done(new SluiceError('INVALID_REQUEST', 'An HTTP/1.1 request needs a Host header.'))
+      return
+    }
+    try {
+      refuseRepeated(request.raw.rawHeaders)
+      refuseEncoded(request.headers['content-encoding'])
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+  const bodies = createBodyParser()
+  app.addHook('onClose', () => bodies.close())
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    ['application/json', 'application/merge-patch+json'],
+    { parseAs: 'buffer' },
+    (request, bytes: Buffer, done) => {
+      if (request.is404 || (bytes.length === 0 && request.method === 'DELETE')) return done(null, undefined)
+      if (!isUtf8Type(request.headers['content-type'])) return done(unsupportedMediaType(), undefined)
+      const { length } = bytes
+      if (length > largeBytes && request.routeOptions.config.bodyApart === true) {
+        const withHash = request.headers['idempotency-key'] !== undefined
+        bodies.parse(request.caller.tenant, bytes, withHash).then(({ value, hash = '' }) => {
+          request.received = { length, hash: () => hash }
+          done(null, value)
+        }, done)
+        return
+      }
+      request.received = { length, hash: () => hashOf(bytes) }
+      try {
+        done(null, parseJson(bytes))
+      } catch (error) {
+        done(error as Error, undefined)
+      }
+    },
+  )
+  return app
+}
+
+/** Node's server: its deadlines, and in front of the routes who may go on when. */
+function createHttp(config: AppOptions, handle: RequestListener): Server {
+  const { requestTimeoutMs, standstillMs = 60_000, fairnessKeyOf = () => 'everybody' } = config
+  const server = http.createServer(
+    {
+      requestTimeout: requestTimeoutMs,
+      // Headers have no longer than the whole request, or a client could stay by never ending them.
+      headersTimeout: requestTimeoutMs,
+      keepAliveTimeout: keepAliveMs,
+      connectionsCheckingInterval: deadlineCheckMs,
+      // The host is asked for above, in words.
+      requireHostHeader: false,
+      // Who asks for another protocol elsewhere, or for one that nobody speaks, is answered in HTTP.
+      shouldUpgradeCallback: isWebSocketUpgrade,
+    },
+    createPipelines({ handle: createFairRequestScheduler({ handle, fairnessKeyOf }) }),
+  )
+  return server.setTimeout(standstillMs)
+}
+
+/** JSON is UTF-8 (RFC 8259); who says otherwise means something else than what we would read. */
+function isUtf8Type(type: string | undefined): boolean {
+  if (type === undefined || type === 'application/json') return true
+  const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(type)?.[1]?.toLowerCase()
+  return charset === undefined || charset === 'utf-8' || charset === 'utf8'
+}
+
+/** What is no HTTP, or came too slowly: there is no request yet, so the answer is written by hand. */
+function refuseClient(error: Error & { code?: string }, socket: Socket, requestTimeoutMs: number): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const refuse = (): void => refuseSocket(socket, clientErrorOf(error.code))
+  const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+  if (!isLate || !isExcused(socket, requestTimeoutMs, refuse)) refuse()
+}
+
+function clientErrorOf(code: string | undefined): SluiceError {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new SluiceError('REQUEST_TIMEOUT', 'The request did not arrive in time.')
+    case 'HPE_HEADER_OVERFLOW':
+      return new SluiceError('INVALID_REQUEST', 'The headers are larger than 16 KiB.')
+    default:
+      return new SluiceError('INVALID_REQUEST', 'This is not valid HTTP.')
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * Whose request is begun next. The event loop goes to new requests in slices, with a look at the sockets between two
+ * of them. What does not fit into a slice waits in a line for each party (a tenant), and the lines take turns, one
+ * request each: whoever has many connections waits for itself, and the others for one slice.
+ */
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+
+export interface FairRequestSchedulerOptions {
+  readonly handle: RequestListener
+  /** Who takes turns with the others. Asked only where there is a line. */
+  readonly fairnessKeyOf: (request: IncomingMessage) => FairnessKey
+}
+
+/** A tenant, or all of those who belong together otherwise. */
+export type FairnessKey = string | symbol
+
+/** Of the event loop. */
+const sliceMs = 1
+
+interface Asked {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** The one behind it. */
+  next: Asked | undefined
+}
+
+interface ThrottleQueue {
+  first: Asked
+  last: Asked
+}
+
+export function createFairRequestScheduler({
+  handle,
+  fairnessKeyOf,
+}: FairRequestSchedulerOptions): RequestListener {
+  /** In the order of their turns; as many wait as there are connections, at most. */
+  const lines = new Map<FairnessKey, ThrottleQueue>()
+  let sliceBegan = 0
+  let sliceOf = -1
+  let isAwaited = false
+
+  /**
+   * Whether there is time in this turn of the event loop. The loop's own count tells one turn from the next: an
+   * immediate in each would keep the loop from waiting for more before it goes on.
+   */
+  function hasTime(): boolean {
+    const now = performance.now()
+    if (now - sliceBegan < sliceMs) return true
+    const { loopCount } = performance.nodeTiming.uvMetricsInfo
+    if (loopCount === sliceOf) return false
+    sliceOf = loopCount
+    sliceBegan = now
+    return true
+  }
+
+  function awaitNext(): void {
+    if (isAwaited) return
+    isAwaited = true
+    setImmediate(() => {
+      isAwaited = false
+      if (lines.size === 0) return
+      sliceBegan = performance.now()
+      sliceOf = performance.nodeTiming.uvMetricsInfo.loopCount
+      serve()
+    })
+  }
+
+  function serve(): void {
+    handleFirst()
+    // Behind all that this request can do without waiting, so that it is part of the slice.
+    if (lines.size > 0) queueMicrotask(() => process.nextTick(serveMore))
+  }
+
+  function serveMore(): void {
+    if (lines.size === 0) return
+    if (performance.now() - sliceBegan < sliceMs) serve()
+    else awaitNext()
+  }
+
+  function handleFirst(): void {
+    const [[fairnessKey, line]] = lines as unknown as [[FairnessKey, ThrottleQueue]]
+    const { request, response, next } = line.first
+    lines.delete(fairnessKey)
+    if (next !== undefined) {
+      line.first = next
+      lines.set(fairnessKey, line)
+    }
+    // Whose client is gone is not worked on.
+    if (!response.destroyed) handle(request, response)
+  }
+
+  function enqueue(request: IncomingMessage, response: ServerResponse): void {
+    const fairnessKey = fairnessKeyOf(request)
+    const asked: Asked = { request, response, next: undefined }
+    const line = lines.get(fairnessKey)
+    if (line === undefined) lines.set(fairnessKey, { first: asked, last: asked })
+    else {
+      line.last.next = asked
+      line.last = asked
+    }
+    awaitNext()
+  }
+
+  return (request, response) => {
+    if (lines.size === 0 && hasTime()) handle(request, response)
+    else enqueue(request, response)
+  }
+}

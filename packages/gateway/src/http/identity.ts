@@ -1,0 +1,101 @@
+/**
+ * Who asks. One function answers that for every request and for every WebSocket upgrade; as long as no keys are
+ * configured it is `loopbackIdentity`.
+ */
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import { SluiceError } from '../errors.ts'
+import type { Caller } from '../stages.ts'
+import { isPrintable } from './syntax.ts'
+import { invalidRequest } from './validation.ts'
+
+/** Opens the operators' routes. */
+export const operatorScope = 'sluice:admin'
+/** Lets a WebSocket client publish. */
+export const publishScope = 'sluice:publish'
+
+export interface Identity extends Caller {
+  readonly scopes: ReadonlySet<string>
+  /** The `sub` of the token; absent where it has none, and without keys. */
+  readonly subject?: string
+  /** When the token ends, epoch ms; absent without keys: what has no token does not expire. */
+  readonly expiresAtMs?: number
+  /** Named a tenant without having to, and so asks as that tenant alone, also where its scopes would show it more. */
+  readonly asTenant?: boolean
+}
+
+/** All that is looked at. A FastifyRequest and an IncomingMessage both are one. */
+export type WithHeaders = Pick<IncomingMessage, 'headers'>
+
+/** Throws UNAUTHENTICATED where nobody known asks. */
+export interface Authenticate {
+  (request: WithHeaders): Identity | Promise<Identity>
+  /** The tenant, where it can be told at once and for certain. @defaultValue it never can */
+  readonly tenantOf?: (request: WithHeaders) => string | undefined
+}
+
+/** Of a tenant or a module. */
+export const nameMax = 256
+
+export function isName(value: unknown): value is string {
+  return typeof value === 'string' && value.length <= nameMax && isPrintable(value)
+}
+
+const scopes: ReadonlySet<string> = new Set([operatorScope, publishScope])
+const byDefault: Identity = { tenant: 'default', module: 'default', scopes }
+
+/**
+ * Without keys, on the loopback interface: everybody has every scope, as tenant and module `default` unless the
+ * headers X-Tenant-Id and X-Module-Id name others. A page from elsewhere, open in a browser of this machine, is not
+ * everybody: it is told by its Origin, or by a Host name that its owner points at this machine (DNS rebinding).
+ */
+export function loopbackIdentity({ headers }: WithHeaders): Identity {
+  refuseForeignPages(headers)
+  const { 'x-tenant-id': tenant, 'x-module-id': module } = headers
+  if (tenant === undefined && module === undefined) return byDefault
+  return {
+    tenant: tenant === undefined ? byDefault.tenant : readName(tenant, 'X-Tenant-Id'),
+    module: module === undefined ? byDefault.module : readName(module, 'X-Module-Id'),
+    scopes,
+    asTenant: tenant !== undefined,
+  }
+}
+
+/** Whoever is on this machine may name any tenant. */
+loopbackIdentity.tenantOf = ({ headers }: WithHeaders): string => {
+  const { 'x-tenant-id': tenant } = headers
+  return typeof tenant === 'string' ? tenant : byDefault.tenant
+}
+
+/** What browsers keep to this machine, with any port. No other name is taken for it, also none without a dot. */
+const loopbackHost = /^(?:(?:[a-z0-9-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
+/**
+ * Without keys every route asks for this, those that are open to all too: their answers are no page's business either.
+ *
+ * @throws SluiceError FORBIDDEN
+ */
+export function refuseForeignHost({ host }: IncomingHttpHeaders): void {
+  if (host === undefined || loopbackHost.test(host)) return
+  throw new SluiceError(
+    'FORBIDDEN',
+    'Without keys the gateway answers to localhost, 127.0.0.1 and [::1] only; Host names another. Configure keys (auth.jwt) to serve others.',
+  )
+}
+
+function refuseForeignPages(headers: IncomingHttpHeaders): void {
+  const { origin } = headers
+  refuseForeignHost(headers)
+  if (origin !== undefined && !loopbackHost.test(origin.replace(/^https?:\/\//, ''))) {
+    throw new SluiceError(
+      'FORBIDDEN',
+      'Without keys the gateway takes no requests of web pages from elsewhere; Origin names one.',
+    )
+  }
+}
+
+function readName(value: string | string[], header: string): string {
+  // Header bytes come as Latin-1; only ASCII means the same everywhere.
+  if (isName(value) && /^[\x20-\x7e]+$/.test(value)) return value
+  throw invalidRequest([
+    { path: `/${header}`, message: `must be 1 to ${nameMax} printable ASCII characters` },
+  ])
+}

@@ -1,0 +1,261 @@
+/**
+ * The work of batches in the background, a few recipients at a time. Each module of each tenant has a lane in which
+ * its jobs stand in the order in which they came; lanes take turns, so that nobody's jobs hold up another's. What a
+ * step accepts and how far the job has come are one commit: whatever ends the process, the next one goes on behind
+ * the last step. A few jobs are in memory at once, the others are in the store only.
+ */
+import type { SharedContent } from '../content.ts'
+import { damagedRowOf, SluiceError } from '../errors.ts'
+import type { Draft, Job } from '../model.ts'
+import { pendingOf } from '../model.ts'
+import { type Clock, type JobWork, pseudonymPrefix, type Store } from '../ports.ts'
+import type { Contents, Gate, Ledger } from '../stages.ts'
+import { readBatchRecipient } from './draft.ts'
+
+export interface JobRunnerOptions {
+  readonly gate: Pick<Gate, 'admit'>
+  readonly store: Pick<Store, 'job' | 'jobWork' | 'runningJobs'>
+  readonly ledger: Pick<Ledger, 'commit'>
+  readonly contents: Pick<Contents, 'find'>
+  readonly clock: Clock
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export type JobName = Pick<Job, 'id' | 'tenant' | 'module'>
+
+export interface JobRunner {
+  /** Puts a job that runs at the end of its lane. */
+  add(job: JobName): void
+  /** No further step of it begins. */
+  remove(job: JobName): void
+  /** How many are not done yet. */
+  size(): number
+  /** Takes up what an earlier process left. */
+  start(): Promise<void>
+  /** Resolves when the step under way is on record: from then on all goes by what is on record now. */
+  reread(): Promise<void>
+  /** Resolves when the step under way is on record. */
+  stop(): Promise<void>
+}
+
+/** Recipients of one step: some 3 ms of the event loop, a share of a commit, and then it is the others' turn. */
+const stepMax = 20
+/** What the recipients of one step are sent of their own, as JSON. */
+const stepMaxBytes = 2 ** 16
+/** Lanes that take turns; the work of a job is up to some megabytes. */
+const tenantsMax = 8
+/** Until a step that failed is tried again, where the error does not say. */
+const againMs = 1_000
+
+interface TenantJobs {
+  readonly key: string
+  readonly jobs: JobName[]
+  /** The first of them, as far as it has come. */
+  loaded?: Loaded | undefined
+}
+
+interface Loaded {
+  readonly job: Job
+  readonly work: JobWork
+  /** What it says to all. */
+  readonly content?: SharedContent
+  /** Steps of one recipient that are still to be taken, to find the one that cannot be accepted. */
+  readonly single: number
+}
+
+export function createJobRunner(options: JobRunnerOptions): JobRunner {
+  const { gate, store, ledger, contents, clock, onError } = options
+  /** Every lane stands in `turns`, in `resting`, waits after a failure, or is being worked on. */
+  const tenantJobs = new Map<string, TenantJobs>()
+  const turns: TenantJobs[] = []
+  const resting: TenantJobs[] = []
+  let running = false
+  let working: Promise<void> | undefined
+  let stepping: Promise<void> | undefined
+
+  const keyOf = ({ tenant, module }: JobName): string => JSON.stringify([tenant, module])
+
+  function add(job: JobName): void {
+    const key = keyOf(job)
+    let tenant = tenantJobs.get(key)
+    if (tenant === undefined) {
+      tenant = { key, jobs: [] }
+      tenantJobs.set(key, tenant)
+      resting.push(tenant)
+    }
+    // One that is opened while the process starts is found on record too.
+    if (tenant.jobs.some(({ id }) => id === job.id)) return
+    tenant.jobs.push({ id: job.id, tenant: job.tenant, module: job.module })
+    wake()
+  }
+
+  function wake(): void {
+    if (!running || working !== undefined) return
+    working = work().finally(() => {
+      working = undefined
+    })
+  }
+
+  async function work(): Promise<void> {
+    while (running) {
+      while (turns.length < tenantsMax && resting.length > 0) turns.push(resting.shift()!)
+      const tenant = turns.shift()
+      if (tenant === undefined) return
+      try {
+        stepping = takeTurn(tenant)
+        await stepping
+      } catch (error) {
+        setAside(tenant, error)
+      }
+      stepping = undefined
+      await new Promise<void>((resolve) => clock.soon(resolve))
+    }
+  }
+
+  async function takeTurn(tenant: TenantJobs): Promise<void> {
+    const [name] = tenant.jobs
+    if (name !== undefined) {
+      const loaded = tenant.loaded?.job.id === name.id ? tenant.loaded : await loadOrEnd(name)
+      const next = loaded === undefined ? undefined : await step(loaded)
+      tenant.loaded = undefined
+      // It may have been removed meanwhile.
+      if (tenant.jobs[0] === name) {
+        if (next === undefined) tenant.jobs.shift()
+        else tenant.loaded = next
+      }
+    }
+    if (tenant.jobs.length === 0) tenantJobs.delete(tenant.key)
+    else if (tenant.loaded !== undefined) turns.push(tenant)
+    else resting.push(tenant)
+  }
+
+  /** Nothing of it is lost: it is read from the record again, in its own time. */
+  function setAside(tenant: TenantJobs, error: unknown): void {
+    tenant.loaded = undefined
+    const retryMs = (error instanceof SluiceError ? error.retryAfterMs : undefined) ?? againMs
+    clock.at(clock.now() + retryMs, () => {
+      resting.push(tenant)
+      wake()
+    })
+    onError('accept a batch in the background', error)
+  }
+
+  /** One whose row, work or content is damaged cannot go on: it ends, and those behind it in its lane have their turn. */
+  async function loadOrEnd(name: JobName): Promise<Loaded | undefined> {
+    try {
+      return await load(name)
+    } catch (error) {
+      if (damagedRowOf(error) === undefined) throw error
+      onError(`job ${name.id} cannot go on, and is cancelled`, error)
+      await cancel(name)
+      return undefined
+    }
+  }
+
+  async function cancel({ tenant, id }: JobName): Promise<void> {
+    const before = await store.job(tenant, id).catch(ignoreDamage)
+    if (before?.status !== 'running') return
+    const after: Job = { ...before, status: 'cancelled' }
+    const { applied } = await ledger.commit({ jobs: [{ kind: 'move', before, after }] })
+    if (!applied) throw new Error(`job ${id} has moved meanwhile`)
+  }
+
+  async function load({ tenant, id }: JobName): Promise<Loaded | undefined> {
+    const job = await store.job(tenant, id)
+    if (job?.status !== 'running') return undefined
+    const work = await store.jobWork(job)
+    if (work === undefined) return undefined
+    if (job.shared === undefined) return { job, work, single: 0 }
+    return { job, work, content: await contents.find(tenant, job.shared.id), single: 0 }
+  }
+
+  /** How far it is then; undefined at its end. */
+  async function step(loaded: Loaded): Promise<Loaded | undefined> {
+    const { job, work, content, single } = loaded
+    const next = work.recipients.length - pendingOf(job)
+    const first = work.recipients[next]
+    if (first !== undefined && isErased(first)) {
+      const error = new SluiceError('NOT_FOUND', 'This person was erased.')
+      const after = await refuse(job, movedOn(job, 1), first.id, error)
+      return goesOn(loaded, after, Math.max(0, single - 1))
+    }
+    const step = work.recipients.slice(next, next + (single > 0 ? 1 : stepOf(job)))
+    const end = step.findIndex(isErased)
+    const recipients = end === -1 ? step : step.slice(0, end)
+    const message = content === undefined ? work.message : { ...work.message, shared: content }
+    const drafts = recipients.map(
+      (recipient): Draft => ({ ...readBatchRecipient(recipient, message), job: job.id }),
+    )
+    const after = movedOn(job, recipients.length)
+    try {
+      await gate.admit({
+        caller: { tenant: job.tenant, module: job.module },
+        drafts,
+        job: { before: job, after },
+      })
+      return goesOn(loaded, after, Math.max(0, single - 1))
+    } catch (error) {
+      if (error instanceof SluiceError && error.retryable) throw error
+      onError(`accept ${recipients.length} of job ${job.id}`, error)
+      if (recipients.length > 1) return { ...loaded, single: recipients.length }
+      return goesOn(loaded, await refuse(job, after, recipients[0]!.id, error), Math.max(0, single - 1))
+    }
+  }
+
+  /** What cannot be accepted even alone is refused, and the others go their way. */
+  async function refuse(before: Job, moved: Job, recipient: string, error: unknown): Promise<Job> {
+    const known = error instanceof SluiceError
+    const code = known ? error.code : 'INTERNAL'
+    const detail = known
+      ? error.message
+      : 'Something went wrong that nobody foresaw; the log of the gateway has the cause.'
+    const after = { ...moved, refused: [...before.refused, { recipient, code, detail }] }
+    const result = await ledger.commit({ jobs: [{ kind: 'move', before, after }] })
+    if (!result.applied) throw new Error(`job ${before.id} has moved meanwhile`)
+    return after
+  }
+
+  return {
+    add,
+    remove(job) {
+      const jobs = tenantJobs.get(keyOf(job))?.jobs ?? []
+      const index = jobs.findIndex(({ id }) => id === job.id)
+      if (index >= 0) jobs.splice(index, 1)
+    },
+    size: () => [...tenantJobs.values()].reduce((sum, { jobs }) => sum + jobs.length, 0),
+    async start() {
+      for (const job of await store.runningJobs()) add(job)
+      running = true
+      wake()
+    },
+    async reread() {
+      for (const tenant of tenantJobs.values()) tenant.loaded = undefined
+      if (stepping !== undefined) {
+        await stepping.catch(() => {})
+        for (const tenant of tenantJobs.values()) tenant.loaded = undefined
+      }
+    },
+    async stop() {
+      running = false
+      await working
+    },
+  }
+}
+
+function ignoreDamage(error: unknown): undefined {
+  if (damagedRowOf(error) === undefined) throw error
+}
+
+const isErased = ({ id }: JobWork['recipients'][number]): boolean => id.startsWith(pseudonymPrefix)
+
+const goesOn = (loaded: Loaded, job: Job, single: number): Loaded | undefined =>
+  job.status === 'running' ? { ...loaded, job, single } : undefined
+
+function movedOn(job: Job, by: number): Job {
+  const taken = job.taken + by
+  return { ...job, taken, status: taken === job.total ? 'done' : 'running' }
+}
+
+/** Fewer recipients where each has much data of its own. */
+const stepOf = ({ bytes = 0, total }: Job): number =>
+  Math.max(1, Math.min(stepMax, Math.floor((stepMaxBytes * total) / Math.max(1, bytes))))

@@ -1,0 +1,154 @@
+/**
+ * Batches that are too large to be answered at once: opened in one durable commit, worked off in the background
+ * (job-runner.ts), and cancelled. From its opening on a job holds places in its tenant's queue for all whom it still
+ * has to accept, so that nothing of it can meet a queue that is full.
+ */
+import { bytesOf, type SharedContent } from '../content.ts'
+import { SluiceError } from '../errors.ts'
+import type { Job, Notification } from '../model.ts'
+import { isFinal, pendingBytesOf } from '../model.ts'
+import type { Clock, JobWork, Random, Store } from '../ports.ts'
+import type { Contents, Gate, Jobs, Ledger } from '../stages.ts'
+import { createJobRunner } from './job-runner.ts'
+
+export interface JobsOptions {
+  readonly gate: Pick<Gate, 'admit' | 'cancel'>
+  readonly store: Store
+  readonly ledger: Pick<Ledger, 'commit' | 'takeRoom' | 'live'>
+  readonly contents: Pick<Contents, 'find' | 'keep'>
+  readonly clock: Clock
+  readonly random: Random
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export interface BackgroundJobs extends Jobs {
+  start(): Promise<void>
+  /** What they have to do has changed on record. */
+  reread(): Promise<void>
+  stop(): Promise<void>
+}
+
+/** A job moves on between a look at it and the write; more often than this is a defect. */
+const triesMax = 8
+/** Work above it is written in a turn of the event loop of its own. */
+const sliceBytes = 2 ** 18
+/** Notifications that are cancelled together. */
+const cancelSlice = 25
+
+export function createJobs(options: JobsOptions): BackgroundJobs {
+  const { gate, store, ledger, clock, random } = options
+  const runner = createJobRunner(options)
+
+  const waits = ({ id, status }: Pick<Notification, 'id' | 'status'>): boolean =>
+    !isFinal(status) && ledger.live(id)?.status !== 'sending'
+
+  /** From here on nothing more of it is accepted. */
+  async function endRunning(tenant: string, id: string): Promise<Job> {
+    for (let tries = 0; tries < triesMax; tries += 1) {
+      const job = await store.job(tenant, id)
+      if (job === undefined) throw new SluiceError('NOT_FOUND', `There is no job ${id}.`)
+      if (job.status === 'cancelled') return job
+      if (job.status === 'done' && !(await store.jobMembers(job)).some(waits)) {
+        throw new SluiceError('NOT_CANCELLABLE', `All of job ${id} has left or ended.`)
+      }
+      const after: Job = { ...job, status: 'cancelled' }
+      if ((await ledger.commit({ jobs: [{ kind: 'move', before: job, after }] })).applied) return after
+    }
+    throw new SluiceError('STORE_UNAVAILABLE', `Job ${id} met too many changes at once. Try again.`)
+  }
+
+  async function cancelOne(tenant: string, id: string): Promise<void> {
+    try {
+      await gate.cancel(tenant, id)
+    } catch (error) {
+      // It has left while the others were cancelled.
+      if (!(error instanceof SluiceError) || error.code !== 'NOT_CANCELLABLE') throw error
+    }
+  }
+
+  return {
+    start: runner.start,
+    reread: runner.reread,
+    stop: runner.stop,
+    running: runner.size,
+
+    async open({ caller, work: asked, refused, bytes, answer }) {
+      const now = clock.now()
+      const { work, content } = contentApart(caller.tenant, asked, () => random.id(now))
+      const pending = work.recipients.length
+      const job: Job = {
+        id: random.id(now),
+        tenant: caller.tenant,
+        module: caller.module,
+        createdAt: now,
+        status: pending === 0 ? 'done' : 'running',
+        total: pending + refused.length,
+        taken: refused.length,
+        refused,
+        ...(content === undefined ? {} : { shared: { id: content.id, bytes: content.bytes } }),
+        bytes: Math.max(0, (bytes ?? 0) - (content?.bytes ?? 0)),
+      }
+      const urgent = work.message.priority === 'critical'
+      const room = {
+        queue: urgent ? 0 : pending,
+        critical: urgent ? pending : 0,
+        waiting: 0,
+        bytes: (content?.bytes ?? 0) + pendingBytesOf(job),
+      }
+      const giveRoomBack = ledger.takeRoom(caller.tenant, room)
+      // Others have the event loop between measuring what is large and writing it.
+      if (room.bytes > sliceBytes) await new Promise<void>((resolve) => clock.soon(resolve))
+      try {
+        const kept = answer?.(job)
+        const result = await ledger.commit({
+          ...(content === undefined ? {} : { contents: [content] }),
+          jobs: [{ kind: 'open', job, work }],
+          ...(kept === undefined ? {} : { answer: kept }),
+        })
+        if (!result.applied) {
+          throw new SluiceError(
+            'IDEMPOTENCY_IN_PROGRESS',
+            'A request with this Idempotency-Key was just accepted.',
+          )
+        }
+      } finally {
+        giveRoomBack()
+      }
+      if (content !== undefined) options.contents.keep(content)
+      if (job.status === 'running') runner.add(job)
+      return job
+    },
+
+    async cancel(job) {
+      runner.remove(job)
+      let ended: Job
+      try {
+        ended = await endRunning(job.tenant, job.id)
+      } catch (error) {
+        if (job.status === 'running') runner.add(job)
+        throw error
+      }
+      // Also where it was cancelled before: whoever did may not have come to its end.
+      const waiting = (await store.jobMembers(ended)).filter(waits)
+      for (let from = 0; from < waiting.length; from += cancelSlice) {
+        const slice = waiting.slice(from, from + cancelSlice)
+        await Promise.all(slice.map(({ id }) => cancelOne(ended.tenant, id)))
+      }
+    },
+  }
+}
+
+/** What the job says to all is kept once, apart from what it has to do; a job of nobody keeps nothing. */
+function contentApart(
+  tenant: string,
+  work: JobWork,
+  newId: () => string,
+): { readonly work: JobWork; readonly content?: SharedContent } {
+  const { content, data, ...message } = work.message
+  if (work.recipients.length === 0 || (content === undefined && data === undefined)) return { work }
+  const said = { ...(content === undefined ? {} : { content }), ...(data === undefined ? {} : { data }) }
+  return {
+    work: { ...work, message },
+    content: { id: newId(), tenant, bytes: bytesOf(said), ...said },
+  }
+}

@@ -1,0 +1,32 @@
+/**
+ * What the limits of a tenant and its module leave, as headers: `X-RateLimit-*` with seconds since the epoch, and the
+ * IETF draft's fields, whose form is the library's, in seconds from now. Pure.
+ */
+import { type Quota, rateLimitField, rateLimitPolicyField, tightest } from '@sluice/limits'
+import type { ThrottleUsage } from '../stages.ts'
+
+type Headers = Readonly<Record<string, string>>
+
+export function limitHeaders(usage: readonly ThrottleUsage[], now: number, aheadMs = 0): Headers {
+  if (usage.length === 0) return {}
+  const headers: Record<string, string> = {}
+  const rows: ThrottleUsage[] = []
+  for (const [of, name] of [
+    ['tenant', 'Tenant'],
+    ['module', 'Module'],
+  ] as const) {
+    const row = tightest(usage.filter((each) => each.of === of))
+    if (row === undefined) continue
+    headers[`x-ratelimit-limit-${name.toLowerCase()}`] = String(row.max)
+    headers[`x-ratelimit-remaining-${name.toLowerCase()}`] = String(row.remaining)
+    rows.push(row)
+  }
+  const quotas = usage.map(quotaOf)
+  headers['x-ratelimit-reset'] = String(Math.ceil((tightest(rows)!.resetAt + aheadMs) / 1_000))
+  headers['ratelimit-policy'] = rateLimitPolicyField(quotas)
+  headers.ratelimit = rateLimitField(quotas, now)
+  return headers
+}
+
+/** `tenant-100/min`: several windows of one limit are told apart. */
+const quotaOf = ({ of, window, ...rest }: ThrottleUsage): Quota => ({ ...rest, name: `${of}-${window}` })

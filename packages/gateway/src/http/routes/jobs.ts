@@ -1,0 +1,60 @@
+/** How far a batch in the background has come, and its end before its time. */
+import type { FastifyRequest } from 'fastify'
+import { SluiceError } from '../../errors.ts'
+import type { Job } from '../../model.ts'
+import type { Store } from '../../ports.ts'
+import type { Jobs, Ledger } from '../../stages.ts'
+import { jobAnswer, knowsJobOf } from '../answer.ts'
+import { jobSchema } from '../answer-schema.ts'
+import { basePath, type Route } from '../route.ts'
+import { idParams } from '../schema.ts'
+
+export interface JobRoutesOptions {
+  readonly jobs: Pick<Jobs, 'cancel'>
+  readonly store: Pick<Store, 'job' | 'jobMembers'>
+  readonly ledger: Pick<Ledger, 'live'>
+}
+
+export function jobRoutes({ jobs, store, ledger }: JobRoutesOptions): readonly Route[] {
+  /** Another module's job is not found either: that there is one is not its business. Operators see all of the tenant. */
+  async function find({ caller, params }: FastifyRequest): Promise<Job> {
+    const { id } = params as { id: string }
+    const job = await store.job(caller.tenant, id)
+    if (job !== undefined && knowsJobOf(caller, job)) return job
+    throw new SluiceError('NOT_FOUND', 'There is no job with this id.')
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: `${basePath}/jobs/:id`,
+      summary: 'Progress of a batch in the background',
+      access: 'caller',
+      params: idParams,
+      answers: { 200: { description: 'The job, and its notifications by state', schema: jobSchema } },
+      problems: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
+      async handle(request) {
+        const job = await find(request)
+        const members = await store.jobMembers(job)
+        return jobAnswer(
+          job,
+          members.map(({ id, status }) => ledger.live(id)?.status ?? status),
+        )
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${basePath}/jobs/:id`,
+      summary: 'Accept nothing more of a batch, and cancel what of it still waits',
+      access: 'caller',
+      counts: 'writes',
+      params: idParams,
+      answers: { 204: { description: 'It is cancelled, now or since before' } },
+      problems: ['NOT_FOUND', 'NOT_CANCELLABLE', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      async handle(request, reply) {
+        await jobs.cancel(await find(request))
+        return reply.code(204).send()
+      },
+    },
+  ]
+}

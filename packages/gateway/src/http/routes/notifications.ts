@@ -1,0 +1,282 @@
+/** POST, GET, list and DELETE of notifications, and the dry run: the door that most requests come through. */
+import { retryAfterSeconds } from '@sluice/limits'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { SluiceError } from '../../errors.ts'
+import type { Draft, Notification, Status } from '../../model.ts'
+import type { Clock, ListQuery, Page, Store } from '../../ports.ts'
+import type { Admitted, Gate, Ledger, Recipients } from '../../stages.ts'
+import { acceptedText } from '../accepted-text.ts'
+import { decisionAnswer, iso, knowsJobOf, notificationAnswer, shown } from '../answer.ts'
+import { acceptedSchema, decisionSchema, notificationPage, notificationSchema } from '../answer-schema.ts'
+import {
+  checkData,
+  hasAddress,
+  missingAddress,
+  type Offer,
+  readMessage,
+  readRecipient,
+  withData,
+} from '../draft.ts'
+import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
+import type { Identity } from '../identity.ts'
+import { jsonType, problemBody, problemType } from '../problem.ts'
+import { basePath, type Route } from '../route.ts'
+import { idParams, type ListFilter, listQuery, type NotificationBody, notificationBody } from '../schema.ts'
+import { parseInstant } from '../syntax.ts'
+import { invalidRequest } from '../validation.ts'
+import { aheadOf, decisionInWallTime, inWallTime } from '../wall-time.ts'
+
+export interface NotificationRoutesOptions {
+  readonly gate: Pick<Gate, 'admit' | 'preview' | 'cancel' | 'placeOf'>
+  readonly store: Pick<Store, 'notification' | 'list' | 'job'>
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly recipients: Recipients
+  readonly offer: Offer
+  readonly idempotency: Idempotency
+  readonly clock: Clock
+  readonly overLimitStatus: 429 | 202
+  /** Told how long a request took that accepted something, ms. */
+  readonly onAccepted: (tookMs: number) => void
+}
+
+export function notificationRoutes(options: NotificationRoutesOptions): readonly Route[] {
+  const { gate, store, ledger, recipients, offer, idempotency, clock, overLimitStatus, onAccepted } = options
+
+  /** At once where nobody has to be asked for an address. */
+  function readDraft(request: FastifyRequest): Draft | Promise<Draft> {
+    const body = request.body as NotificationBody
+    const message = readMessage(body, clock.now(), offer, aheadOf(clock))
+    checkData(message.data, request.received?.length ?? 0, offer)
+    const draft: Draft = { to: readRecipient(body.recipient), ...withData(message) }
+    return hasAddress(draft, offer) ? draft : addressed(draft, request.caller.tenant)
+  }
+
+  async function addressed(draft: Draft, tenant: string): Promise<Draft> {
+    const fault = missingAddress(draft, await recipients.find(tenant, draft.to.id))
+    if (fault !== undefined) throw invalidRequest([fault])
+    return draft
+  }
+
+  /** Of a job that is another module's nothing is shown, as of one that does not exist. */
+  async function isOfAnotherModule(caller: Identity, id: string | undefined): Promise<boolean> {
+    const job = id === undefined ? undefined : await store.job(caller.tenant, id)
+    return job !== undefined && !knowsJobOf(caller, job)
+  }
+
+  const answerTo = (result: Admitted): Answer =>
+    admittedAnswer(result, overLimitStatus, clock.now(), aheadOf(clock))
+
+  async function accept(request: FastifyRequest, keep: Keep | undefined): Promise<Answer> {
+    const { caller } = request
+    const drafts = [await readDraft(request)]
+    if (keep === undefined) {
+      const [result] = await gate.admit({ caller, drafts })
+      return answerTo(result!)
+    }
+    // What is kept is what is answered, to the letter: a commit that is tried again makes it anew.
+    let answer: Answer | undefined
+    const [result] = await gate.admit({
+      caller,
+      drafts,
+      answer: ([result]) => {
+        answer = answerTo(result!)
+        return keep(answer)
+      },
+    })
+    return answer ?? answerTo(result!)
+  }
+
+  return [
+    {
+      method: 'POST',
+      path: `${basePath}/notifications`,
+      summary: 'Accept one notification',
+      access: 'caller',
+      body: notificationBody,
+      bodyApart: true,
+      answers: {
+        202: {
+          description: 'Accepted and on disk',
+          schema: acceptedSchema,
+          links: (['GET', 'DELETE'] as const).map((method) => ({
+            method,
+            path: `${basePath}/notifications/:id`,
+            id: '/notificationId',
+          })),
+        },
+      },
+      problems: [
+        'IDEMPOTENCY_IN_PROGRESS',
+        'IDEMPOTENCY_MISMATCH',
+        'RATE_LIMIT_EXCEEDED',
+        'QUEUE_FULL',
+        'STORE_UNAVAILABLE',
+        'STATE_UNAVAILABLE',
+      ],
+      async handle(request, reply) {
+        const startedAt = performance.now()
+        const answer = await idempotency.once(request, (keep) => accept(request, keep))
+        onAccepted(performance.now() - startedAt)
+        return headed(reply, answer, clock.now() + aheadOf(clock))
+      },
+    },
+    {
+      method: 'POST',
+      path: `${basePath}/decisions`,
+      summary: 'The decision that a notification would get now; consumes nothing',
+      access: 'caller',
+      counts: 'writes',
+      body: notificationBody,
+      bodyApart: true,
+      answers: { 200: { description: 'The decision', schema: decisionSchema } },
+      problems: ['STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      async handle(request) {
+        const key = request.headers['idempotency-key']
+        if (key !== undefined) readKey(key)
+        const asked = await readDraft(request)
+        const { draft, decision } = await gate.preview(request.caller, asked)
+        return {
+          ...decisionAnswer(decisionInWallTime(decision, aheadOf(clock))),
+          channel: draft.channel === asked.channel ? undefined : draft.channel,
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/notifications`,
+      summary: 'Notifications, newest first',
+      access: 'caller',
+      counts: 'reads',
+      query: listQuery,
+      answers: { 200: { description: 'A page of them', schema: notificationPage } },
+      problems: ['STORE_UNAVAILABLE'],
+      async handle(request) {
+        const query = readListQuery(
+          request.caller.tenant,
+          request.query as ListFilter & { limit: number },
+          aheadOf(clock),
+        )
+        if (await isOfAnotherModule(request.caller, query.stored.job)) return { items: [], nextCursor: null }
+        return pageAnswer(
+          await store.list(query.stored),
+          { ledger, clock, caller: request.caller },
+          query.asked,
+        )
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/notifications/:id`,
+      summary: 'State, decision and timeline of one notification',
+      access: 'caller',
+      params: idParams,
+      answers: { 200: { description: 'The notification', schema: notificationSchema } },
+      problems: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
+      async handle(request) {
+        const { id } = request.params as { id: string }
+        const recorded = await store.notification(request.caller.tenant, id)
+        if (recorded === undefined)
+          throw new SluiceError('NOT_FOUND', 'There is no notification with this id.')
+        const dueAt = await gate.placeOf(recorded)
+        const found = dueAt === undefined ? recorded : { ...recorded, dueAt }
+        return notificationAnswer(inWallTime(shown(found, ledger), aheadOf(clock)), request.caller)
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${basePath}/notifications/:id`,
+      summary: 'Cancel what still waits; its places in the limits are given back',
+      access: 'caller',
+      counts: 'writes',
+      params: idParams,
+      answers: { 204: { description: 'It is cancelled, now or since before' } },
+      problems: ['NOT_FOUND', 'NOT_CANCELLABLE', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      async handle(request, reply) {
+        const { id } = request.params as { id: string }
+        await gate.cancel(request.caller.tenant, id)
+        return reply.code(204).send()
+      },
+    },
+  ]
+}
+
+/** 202, or 429 for what was accepted behind a limit of its tenant or module. */
+function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: number, aheadMs: number): Answer {
+  if (!result.ok) throw result.error
+  const { notification, queuedBehind } = result
+  if (queuedBehind === undefined || overLimitStatus === 202) {
+    return { status: 202, body: acceptedText(inWallTime(notification, aheadMs)) }
+  }
+  const sendAt = notification.decision.at ?? notification.dueAt
+  const who = queuedBehind === 'tenant' ? 'Tenant' : 'Module'
+  const delay = retryAfterSeconds(sendAt - now)
+  const error = new SluiceError(
+    'RATE_LIMIT_EXCEEDED',
+    `${who} rate limit exceeded. Notification queued with ${delay}s delay.`,
+  )
+  return {
+    status: 429,
+    body: problemBody(error, { notificationId: notification.id, sendAt: iso(sendAt + aheadMs) }),
+  }
+}
+
+/**
+ * Sets status and headers, and gives the body for the handler to return. A handler that is async and returns the reply
+ * itself has it taken for a promise: Fastify then watches the response for its end, 5 % of the CPU of a request.
+ */
+export function headed(reply: FastifyReply, answer: Answer, wallNow: number): string {
+  reply.code(answer.status).header('content-type', answer.status < 400 ? jsonType : problemType)
+  if (answer.status === 429) {
+    const { sendAt } = JSON.parse(answer.body) as { sendAt: string }
+    reply.header('retry-after', retryAfterSeconds(Date.parse(sendAt) - wallNow))
+  }
+  if (answer.replayed === true) reply.header('idempotency-replayed', 'true')
+  return answer.body
+}
+
+interface Queries {
+  readonly stored: ListQuery
+  /** The states to show, where the record alone cannot tell. */
+  readonly asked?: ReadonlySet<Status>
+}
+
+/** What is queued or with a provider is on record as it was before: these are asked for together, and sorted out after. */
+const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
+
+function readListQuery(tenant: string, filter: ListFilter & { limit: number }, aheadMs: number): Queries {
+  const { recipient, status, category, channel, job, from, to, cursor, limit } = filter
+  const asked = status === undefined ? undefined : new Set(status.split(',') as Status[])
+  const fromMemory = asked !== undefined && alikeOnRecord.some((each) => asked.has(each))
+  const statuses =
+    asked === undefined ? undefined : [...new Set([...asked, ...(fromMemory ? alikeOnRecord : [])])]
+  const stored: ListQuery = {
+    tenant,
+    limit,
+    ...(recipient === undefined ? {} : { recipient }),
+    ...(statuses === undefined ? {} : { statuses }),
+    ...(category === undefined ? {} : { category }),
+    ...(channel === undefined ? {} : { channel }),
+    ...(job === undefined ? {} : { job }),
+    ...(from === undefined ? {} : { from: parseInstant(from) - aheadMs }),
+    ...(to === undefined ? {} : { to: parseInstant(to) - aheadMs }),
+    ...(cursor === undefined ? {} : { cursor }),
+  }
+  return asked !== undefined && fromMemory ? { stored, asked } : { stored }
+}
+
+export interface Viewer {
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly clock: Pick<Clock, 'aheadMs'>
+  readonly caller: Identity
+}
+
+export function pageAnswer(
+  page: Page<Notification>,
+  { ledger, clock, caller }: Viewer,
+  asked?: ReadonlySet<Status>,
+) {
+  const aheadMs = aheadOf(clock)
+  const items = page.items.map((each) => inWallTime(shown(each, ledger), aheadMs))
+  const wanted = asked === undefined ? items : items.filter(({ status }) => asked.has(status))
+  return { items: wanted.map((each) => notificationAnswer(each, caller)), nextCursor: page.nextCursor }
+}

@@ -1,0 +1,165 @@
+/** What operators ask: the accounts, the dead letters, the policy. */
+
+import { SluiceError } from '../../errors.ts'
+import { compilePolicy } from '../../policy/compile.ts'
+import { missingTemplates } from '../../policy/digest-templates.ts'
+import type { Policy } from '../../policy/policy.ts'
+import type { Clock, DeadLetterQuery, Store, Templates } from '../../ports.ts'
+import type { Gate, Ledger, PoolReport } from '../../stages.ts'
+import { poolsAnswer } from '../answer.ts'
+import {
+  notificationPage,
+  policyCheckSchema,
+  policySchema,
+  poolsSchema,
+  redriveSchema,
+} from '../answer-schema.ts'
+import type { Idempotency, Keep } from '../idempotency.ts'
+import { readKey } from '../idempotency.ts'
+import { isDeeperThan } from '../json.ts'
+import { basePath, type Route } from '../route.ts'
+import {
+  type DeadLetterFilter,
+  deadLetterQuery,
+  policyBody,
+  type RedriveBody,
+  redriveBody,
+} from '../schema.ts'
+import { invalidRequest } from '../validation.ts'
+import { aheadOf, poolsInWallTime } from '../wall-time.ts'
+import { headed, pageAnswer } from './notifications.ts'
+
+export interface OperationRoutesOptions {
+  readonly gate: Pick<Gate, 'redrive'>
+  readonly store: Pick<Store, 'deadLetters'>
+  readonly ledger: Pick<Ledger, 'live' | 'commit'>
+  readonly policy: Policy
+  /** Parsed at start: what it has can be rendered. */
+  readonly templates: Pick<Templates, 'has'>
+  readonly pools: () => readonly PoolReport[]
+  readonly idempotency: Idempotency
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+}
+
+const policyLevelsMax = 12
+
+export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
+  const { gate, store, ledger, policy, templates, pools, idempotency, clock } = options
+
+  async function redrive(body: RedriveBody, caller: string, keep: Keep | undefined) {
+    const answer = { status: 200, body: JSON.stringify(await gate.redrive({ ...definedOf(body), caller })) }
+    if (keep !== undefined) await ledger.commit({ answer: keep(answer) })
+    return answer
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: `${basePath}/pools`,
+      summary: 'Accounts: rate, use, blocks, breaker, concurrency',
+      access: 'operator',
+      answers: { 200: { description: 'The pools', schema: poolsSchema } },
+      handle: () => poolsAnswer(poolsInWallTime(pools(), aheadOf(clock))),
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/dead-letters`,
+      summary: 'Dead letters, oldest first',
+      access: 'operator',
+      counts: 'reads',
+      query: deadLetterQuery,
+      answers: { 200: { description: 'A page of them', schema: notificationPage } },
+      problems: ['STORE_UNAVAILABLE'],
+      async handle(request) {
+        const query = request.query as DeadLetterFilter & { limit: number }
+        return pageAnswer(await store.deadLetters(definedOf(query)), {
+          ledger,
+          clock,
+          caller: request.caller,
+        })
+      },
+    },
+    {
+      method: 'POST',
+      path: `${basePath}/dead-letters/redrive`,
+      summary: 'Send dead letters on their way again, some or all',
+      access: 'operator',
+      counts: 'writes',
+      body: redriveBody,
+      bodyOptional: true,
+      answers: { 200: { description: 'How many', schema: redriveSchema } },
+      problems: [
+        'IDEMPOTENCY_IN_PROGRESS',
+        'IDEMPOTENCY_MISMATCH',
+        'QUEUE_FULL',
+        'STORE_UNAVAILABLE',
+        'STATE_UNAVAILABLE',
+      ],
+      async handle(request, reply) {
+        const body = request.body as RedriveBody
+        checkRedrive(body)
+        const { tenant } = request.caller
+        const answer = await idempotency.once(request, (keep) => redrive(body, tenant, keep))
+        return headed(reply, answer, clock.now() + aheadOf(clock))
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/policy`,
+      summary: 'The policy in force and its version',
+      access: 'operator',
+      answers: { 200: { description: 'With its defaults written out', schema: policySchema } },
+      handle: () => ({ version: policy.version, policy: policy.document }),
+    },
+    {
+      method: 'POST',
+      path: `${basePath}/policy/validate`,
+      summary: 'Check a policy without putting it in force',
+      access: 'operator',
+      counts: 'writes',
+      body: policyBody,
+      answers: {
+        200: { description: 'Whether it is valid, and what is wrong with it', schema: policyCheckSchema },
+      },
+      handle(request) {
+        const key = request.headers['idempotency-key']
+        if (key !== undefined) readKey(key)
+        return checkPolicy(request.body, templates)
+      },
+    },
+  ]
+}
+
+function checkPolicy(document: unknown, templates: Pick<Templates, 'has'>) {
+  if (isDeeperThan(document, policyLevelsMax)) {
+    return {
+      valid: false,
+      errors: [{ path: '', message: `must not be deeper than ${policyLevelsMax} levels` }],
+    }
+  }
+  try {
+    const policy = compilePolicy(document)
+    const errors = missingTemplates(policy, templates.has)
+    return errors.length === 0 ? { valid: true, version: policy.version } : { valid: false, errors }
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error
+    const errors = error.errors ?? [{ path: '', message: error.message }]
+    return { valid: false, errors: errors.map(({ path, message }) => ({ path, message })) }
+  }
+}
+
+/** An empty body would take everything, letters that may have arrived too: that has to be asked for. */
+function checkRedrive({ cause, channel, tenant, ids, all }: RedriveBody): void {
+  if (all === true || [cause, channel, tenant, ids].some((given) => given !== undefined)) return
+  throw invalidRequest([
+    {
+      path: '',
+      message: 'must name a cause, channel, tenant or ids, or say {"all": true} to redrive everything',
+    },
+  ])
+}
+
+/** Only what was given: an absent filter and one that is undefined are not the same to a store. */
+function definedOf<T extends Partial<DeadLetterQuery>>(query: T): T {
+  return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as T
+}

@@ -1,0 +1,77 @@
+/** Is it alive, can it work, how does it do: what load balancers, orchestrators and Prometheus ask. */
+import type { FastifyReply } from 'fastify'
+import { SluiceError } from '../../errors.ts'
+import type { Store } from '../../ports.ts'
+import type { PoolReport } from '../../stages.ts'
+import { healthSchema, readinessSchema } from '../answer-schema.ts'
+import type { Metrics } from '../metrics.ts'
+import { sendProblem } from '../problem.ts'
+import type { Route } from '../route.ts'
+
+export interface ProbeRoutesOptions {
+  readonly store: Pick<Store, 'ping'>
+  /** Whether the server is on its way out. */
+  readonly isClosing: () => boolean
+  readonly pools: () => readonly PoolReport[]
+  readonly metrics: Pick<Metrics, 'text' | 'contentType'>
+}
+
+/** Pools without an account that can be called now. What is accepted meanwhile waits, so they refuse nothing. */
+function poolsOut(pools: readonly PoolReport[]): readonly string[] {
+  return pools
+    .filter(({ accounts }) => accounts.every(({ status }) => status !== 'healthy'))
+    .map(({ channel, provider }) => `pool ${channel} (${provider}): no account is healthy`)
+}
+
+export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOptions): readonly Route[] {
+  function notReady(reply: FastifyReply, error: SluiceError, what: string): FastifyReply {
+    return sendProblem(reply, error, { degraded: [what, ...poolsOut(pools())] })
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: '/healthz',
+      summary: 'Whether the process is alive',
+      access: 'open',
+      answers: { 200: { description: 'It is', schema: healthSchema } },
+      handle: () => ({ status: 'ok' }),
+    },
+    {
+      method: 'GET',
+      path: '/readyz',
+      summary: 'Whether it can accept notifications now; what does not work is named',
+      access: 'open',
+      answers: { 200: { description: 'It can', schema: readinessSchema } },
+      problems: ['STORE_UNAVAILABLE'],
+      async handle(_request, reply) {
+        if (isClosing()) {
+          const error = new SluiceError('STORE_UNAVAILABLE', 'The gateway is shutting down.')
+          return notReady(reply, error, 'gateway: shutting down')
+        }
+        try {
+          await store.ping()
+        } catch (error) {
+          const message = 'The store cannot be read and written now.'
+          const known =
+            error instanceof SluiceError
+              ? error
+              : new SluiceError('STORE_UNAVAILABLE', message, { cause: error })
+          return notReady(reply, known, `store: ${known.message}`)
+        }
+        const degraded = poolsOut(pools())
+        return degraded.length === 0 ? { status: 'ready' } : { status: 'ready', degraded }
+      },
+    },
+    {
+      method: 'GET',
+      path: '/metrics',
+      summary: "Counts and latencies in Prometheus' form",
+      access: 'open',
+      answers: { 200: { description: 'The metrics', type: 'text/plain' } },
+      async handle(_request, reply) {
+        return reply.header('content-type', metrics.contentType).send(await metrics.text())
+      },
+    },
+  ]
+}

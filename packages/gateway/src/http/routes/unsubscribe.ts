@@ -1,0 +1,124 @@
+/**
+ * One click and no more mail of this kind (RFC 8058): mail programs POST without asking anything, people follow the
+ * link and get a page with a button, because scanners of mail follow links too.
+ */
+import type { FastifyReply } from 'fastify'
+import { SluiceError } from '../../errors.ts'
+import type { Recipient } from '../../model.ts'
+import type { Recipients } from '../../stages.ts'
+import type { RecipientEditor } from '../recipient-editor.ts'
+import type { Route } from '../route.ts'
+import { tokenParams } from '../schema.ts'
+import type { UnsubscribeLinks, Unsubscription } from '../unsubscribe.ts'
+import type { UnsubscribeLimits } from '../unsubscribe-limits.ts'
+
+export interface UnsubscribeRoutesOptions {
+  readonly links: Pick<UnsubscribeLinks, 'read'>
+  readonly editor: RecipientEditor
+  readonly recipients: Pick<Recipients, 'find'>
+  readonly limits: UnsubscribeLimits
+}
+
+export function unsubscribeRoutes({
+  links,
+  editor,
+  recipients,
+  limits,
+}: UnsubscribeRoutesOptions): readonly Route[] {
+  function read(params: unknown): Unsubscription {
+    const found = links.read((params as { token: string }).token)
+    if (found === undefined) throw new SluiceError('NOT_FOUND', 'This link is not valid, or no longer.')
+    return found
+  }
+
+  const page = { description: 'A page for people', type: 'text/html' }
+  return [
+    {
+      method: 'GET',
+      path: '/u/:token',
+      summary: 'Asks whether to unsubscribe; changes nothing',
+      access: 'open',
+      params: tokenParams,
+      answers: { 200: page },
+      problems: ['NOT_FOUND'],
+      handle(request, reply) {
+        const { category, channel } = read(request.params)
+        const form = '<form method="post"><button>Unsubscribe</button></form>'
+        return sendPage(
+          reply,
+          'Unsubscribe',
+          `<p>No more ${nameOf(channel)} about <b>${escapeHtml(category)}</b>?</p>${form}`,
+        )
+      },
+    },
+    {
+      method: 'POST',
+      path: '/u/:token',
+      summary: 'Unsubscribes, at once and without another question (RFC 8058)',
+      access: 'open',
+      params: tokenParams,
+      bodyIgnored: true,
+      answers: { 200: page },
+      problems: ['NOT_FOUND', 'REQUEST_LIMIT_EXCEEDED', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      async handle(request, reply) {
+        const { tenant, recipient, category, channel } = read(request.params)
+        const optOut: OptedOut = { category, channel }
+        // Mail programs repeat what they are not sure of: a link that was followed before costs a look.
+        if (!hasOptOut(await recipients.find(tenant, recipient), optOut)) {
+          limits.take(tenant, recipient)
+          await editor.edit(tenant, recipient, (before) =>
+            withOptOut(before ?? { tenant, id: recipient }, optOut),
+          )
+        }
+        return sendPage(
+          reply,
+          'Unsubscribed',
+          `<p>You will get no more ${nameOf(channel)} about <b>${escapeHtml(category)}</b>.</p>`,
+        )
+      },
+    },
+  ]
+}
+
+type OptedOut = Pick<Unsubscription, 'category' | 'channel'>
+
+function hasOptOut(recipient: Recipient | null, { category, channel }: OptedOut): boolean {
+  const optOuts = recipient?.optOuts ?? []
+  return optOuts.some((entry) => entry.category === category && entry.channel === channel)
+}
+
+function withOptOut(recipient: Recipient, optOut: OptedOut): Recipient {
+  const before = recipient.optOuts ?? []
+  if (hasOptOut(recipient, optOut)) return recipient
+  return { ...recipient, optOuts: [...before, optOut] }
+}
+
+const nameOf = (channel: string): string => (channel === 'email' ? 'mail' : `${escapeHtml(channel)} messages`)
+
+function escapeHtml(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`)
+}
+
+function sendPage(reply: FastifyReply, title: string, content: string): FastifyReply {
+  return reply
+    .code(200)
+    .headers({
+      'content-type': 'text/html; charset=utf-8',
+      'cache-control': 'no-store',
+      'content-security-policy':
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+      'referrer-policy': 'no-referrer',
+      'x-content-type-options': 'nosniff',
+      'x-robots-tag': 'noindex',
+    })
+    .send(`<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${title}</title>
+<style>body{font:16px/1.5 system-ui,sans-serif;max-width:30rem;margin:15vh auto;padding:0 1rem}button{font:inherit;padding:.5rem 1.5rem}</style>
+<h1>${title}</h1>
+${content}
+</html>
+`)
+}

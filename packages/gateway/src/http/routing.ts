@@ -1,0 +1,130 @@
+/**
+ * The table of routes on Fastify: for each, who may ask, what is checked, and when its handler begins.
+ */
+import type { TSchema } from '@sinclair/typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { SluiceError } from '../errors.ts'
+import { type Authenticate, operatorScope } from './identity.ts'
+import { nothing } from './problem.ts'
+import type { RequestLimits } from './request-limits.ts'
+import type { Route } from './route.ts'
+import { type TenantBulkhead, unitsOf } from './tenant-bulkhead.ts'
+import { compileCheck, invalidRequest } from './validation.ts'
+
+/** Of a body that nobody reads: `List-Unsubscribe=One-Click` in one form or another. */
+const ignoredBodyMaxBytes = 16_384
+
+/** What stands before the handlers. */
+export interface Doorkeeping {
+  readonly authenticate: Authenticate
+  readonly shares: TenantBulkhead
+  readonly limits: RequestLimits
+}
+
+/** Puts the table in force. */
+export function addRoutes(app: FastifyInstance, routes: readonly Route[], doorkeeping: Doorkeeping): void {
+  for (const route of routes) if (route.bodyIgnored !== true) addRoute(app, route, doorkeeping)
+  app.register(async (apart) => {
+    apart.removeAllContentTypeParsers()
+    apart.addContentTypeParser(
+      '*',
+      { parseAs: 'buffer', bodyLimit: ignoredBodyMaxBytes },
+      (_request, _bytes, done) => done(null, undefined),
+    )
+    for (const route of routes) if (route.bodyIgnored === true) addRoute(apart, route, doorkeeping)
+  })
+}
+
+function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping): void {
+  const { method, path, access, params, query, body } = route
+  app.route({
+    method,
+    url: path,
+    ...(route.stream === true ? { exposeHeadRoute: false } : {}),
+    config: { bodyApart: route.bodyApart === true },
+    ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
+    schema: {
+      ...(params === undefined ? {} : { params }),
+      ...(query === undefined ? {} : { querystring: query }),
+      ...(body === undefined || route.bodyChecked !== undefined ? {} : { body }),
+    },
+    validatorCompiler: ({ schema, httpPart }) => {
+      const check = compileCheck(schema as unknown as TSchema, httpPart === 'body' ? 'body' : 'query')
+      return (value: unknown) => {
+        const faults = check(value)
+        if (faults === undefined) return true
+        // `/notifications/` is no request for the notification without an id: there is nothing at such a path.
+        if (httpPart === 'params' && Object.values(value as object).includes('')) return { error: nothing() }
+        return { error: invalidRequest(faults) }
+      }
+    },
+    ...(access === 'open' ? {} : { onRequest: identify(doorkeeping, route) }),
+    ...(route.bodyOptional === true ? { preValidation: fillBody } : {}),
+    handler:
+      access === 'open' || route.stream === true ? route.handle : handleInShare(route, doorkeeping.shares),
+  })
+}
+
+/** Begins when the tenant's share has room; what it is then lasts until the handler has ended. */
+function handleInShare({ handle, recipientsOf }: Route, shares: TenantBulkhead): Route['handle'] {
+  function begin(request: FastifyRequest, reply: FastifyReply, units: number): unknown {
+    const { tenant } = request.caller
+    const leave = (): void => shares.leave(tenant, units)
+    try {
+      const result = handle(request, reply)
+      if (result instanceof Promise) result.then(leave, leave)
+      else leave()
+      return result
+    } catch (error) {
+      leave()
+      throw error
+    }
+  }
+
+  return (request, reply) => {
+    const { tenant } = request.caller
+    const units = unitsOf(request.received?.length ?? 0, recipientsOf?.(request))
+    const room = shares.enter(tenant, units)
+    if (room === undefined) return begin(request, reply, units)
+    return room.then(() => {
+      if (!reply.raw.destroyed) return begin(request, reply, units)
+      // Whose client is gone is not worked on.
+      shares.leave(tenant, units)
+      return reply.hijack()
+    })
+  }
+}
+
+type Done = (error?: Error) => void
+
+/** Before the body is read: nobody unknown gets to send one, and nobody above the rate for it. */
+function identify({ authenticate, limits }: Doorkeeping, { access, counts }: Route) {
+  const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
+    if (access === 'operator' && !caller.scopes.has(operatorScope)) {
+      const challenge = `Bearer error="insufficient_scope", scope="${operatorScope}"`
+      done(new SluiceError('FORBIDDEN', `This route needs the scope ${operatorScope}.`, { challenge }))
+      return
+    }
+    request.caller = caller
+    try {
+      if (counts !== undefined) limits.take(counts, caller.tenant)
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
+  }
+  return (request: FastifyRequest, _reply: FastifyReply, done: Done): void => {
+    try {
+      const caller = authenticate(request)
+      if (caller instanceof Promise) caller.then((known) => admit(request, known, done), done)
+      else admit(request, caller, done)
+    } catch (error) {
+      done(error as Error)
+    }
+  }
+}
+
+function fillBody(request: FastifyRequest, _reply: FastifyReply, done: Done): void {
+  if (request.received === null) request.body ??= {}
+  done()
+}

@@ -1,0 +1,359 @@
+/**
+ * The HTTP side of the gateway. A request meets, in this order, the limits of size and time, the one before it on its
+ * connection (pipelines.ts), the turns of others (turns.ts), the question who asks, the parser (json.ts), the schema
+ * (validation.ts), the share of its tenant (tenant-bulkhead.ts), and its handler in routes/; whatever goes wrong on the way
+ * leaves as a problem (problem.ts).
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { SluiceError } from '../errors.ts'
+import type { Channel } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Clock, Queue, Store, Templates } from '../ports.ts'
+import type { Caller, Gate, Jobs, Ledger, PoolCounts, PoolReport, Recipients } from '../stages.ts'
+import { createApp } from './app.ts'
+import type { Offer } from './draft.ts'
+import type { FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
+import { createIdempotency } from './idempotency.ts'
+import { type Authenticate, loopbackIdentity, refuseForeignHost } from './identity.ts'
+import { createMetrics, type Metrics } from './metrics.ts'
+import { openApiDocument } from './openapi.ts'
+import { asSluiceError, nothing, sendProblem } from './problem.ts'
+import { createRecipientEditor } from './recipient-editor.ts'
+import { createRequestLimits, type RequestRates } from './request-limits.ts'
+import { basePath, type Route } from './route.ts'
+import { batchRoutes } from './routes/batch.ts'
+import { createEventRoutes } from './routes/events.ts'
+import { jobRoutes } from './routes/jobs.ts'
+import { notificationRoutes } from './routes/notifications.ts'
+import { operationRoutes } from './routes/operations.ts'
+import { probeRoutes } from './routes/probes.ts'
+import { recipientRoutes } from './routes/recipients.ts'
+import { unsubscribeRoutes } from './routes/unsubscribe.ts'
+import { webSocketRoutes } from './routes/websocket.ts'
+import { addRoutes } from './routing.ts'
+import { createTenantBulkhead } from './tenant-bulkhead.ts'
+import type { UnsubscribeLinks } from './unsubscribe.ts'
+import { createUnsubscribeLimits } from './unsubscribe-limits.ts'
+import type { WebSocketHub } from './websocket/hub.ts'
+import { createWebSockets, type WebSocketConfig } from './websocket/upgrade.ts'
+
+export interface HttpServerConfig {
+  /** @defaultValue 127.0.0.1 */
+  readonly host: string
+  /** 0 takes any free port. */
+  readonly port: number
+  /** How long a stop may take before connections are cut, ms. */
+  readonly drainMs: number
+  /** How long a stop says that it is not ready before it takes no new connections, ms. @defaultValue 0 */
+  readonly drainDelayMs?: number
+  /** Where the world reaches this gateway. */
+  readonly publicUrl?: string | undefined
+  /** The answer for what was queued behind a tenant or module limit. */
+  readonly overLimitStatus: 429 | 202
+  /** By when a whole request must have arrived, ms. */
+  readonly requestTimeoutMs: number
+  /** Open at once; above it new ones are dropped. */
+  readonly connectionsMax: number
+  /** How long a connection may stand still while it is answered. @defaultValue 60_000 ms */
+  readonly standstillMs?: number
+  readonly bodyMaxBytes: number
+  readonly batchBodyMaxBytes: number
+  /** Of `data`, as JSON. */
+  readonly dataMaxBytes: number
+}
+
+export interface HttpLog {
+  error(about: object, message: string): void
+}
+
+export interface HttpServerOptions {
+  readonly config: HttpServerConfig
+  readonly gate: Gate
+  /** Takes a recipient out of everything on record. */
+  readonly erase: (tenant: string, recipient: string) => Promise<void>
+  readonly jobs: Jobs
+  readonly store: Store
+  readonly ledger: Ledger
+  readonly policy: Policy
+  readonly templates: Pick<Templates, 'has' | 'hasSubject'>
+  readonly recipients: Recipients
+  /** Those that a pool serves. */
+  readonly channels: readonly Channel[]
+  /** Those on which the accounts themselves say where to. @defaultValue none */
+  readonly selfAddressed?: ReadonlySet<Channel>
+  /** Those with a provider that takes nothing without a subject. @defaultValue none */
+  readonly needsSubject?: ReadonlySet<Channel>
+  readonly pools: () => readonly PoolReport[]
+  readonly poolCounts?: () => readonly PoolCounts[]
+  readonly queue?: Pick<Queue, 'size'>
+  readonly orphans?: { count(): number }
+  readonly damagedRows?: () => number
+  readonly links?: UnsubscribeLinks
+  readonly clock: Clock
+  readonly log: HttpLog
+  /** Who asks. @defaultValue everybody, as tenant and module `default` or whom the headers name */
+  readonly authenticate?: Authenticate
+  /** How many requests that send nothing a tenant may make. @defaultValue any number */
+  readonly requestRatesOf?: (tenant: string) => RequestRates
+  /** Headers for every answer about notifications: what the limits of the caller leave. @defaultValue none */
+  readonly limitHeaders?: LimitHeaders
+  /** @defaultValue there is no WebSocket */
+  readonly webSocket?: WebSocketOptions
+}
+
+export interface WebSocketOptions {
+  readonly config: WebSocketConfig
+  readonly hub: WebSocketHub
+  /** Connections of one tenant. */
+  readonly connectionsMaxOf: (tenant: string) => number
+}
+
+type Headers = Readonly<Record<string, string>>
+/** At once where nothing has to be read. */
+export type LimitHeaders = (caller: Caller) => Headers | Promise<Headers>
+
+export interface HttpServer {
+  /** Resolves with the address when requests are answered. */
+  listen(): Promise<string>
+  /**
+   * Says that it is not ready for `drainDelayMs`; then takes no new connections, answers what has arrived, and cuts
+   * what is not done within `drainMs`.
+   */
+  close(): Promise<void>
+  /** Told of what happens behind the routes. */
+  readonly metrics: Pick<Metrics, 'timeCommit'>
+}
+
+const releaseEveryMs = 50
+const unlimited: RequestRates = { reads: [], writes: [] }
+
+export function createHttpServer(options: HttpServerOptions): HttpServer {
+  const { config } = options
+  const metrics = createMetrics(options)
+  const events = createEventRoutes(options)
+  let closing = false
+  const routes = withDocument(
+    [...routesOf(options, metrics, () => closing), ...events.routes],
+    options.authenticate !== undefined,
+  )
+  const authenticate = options.authenticate ?? loopbackIdentity
+  const app = createApp({ ...config, fairnessKeyOf: parties(routes, authenticate) })
+  if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
+  if (options.authenticate === undefined) refuseForeignHosts(app, config.publicUrl)
+  addRoutes(app, routes, {
+    authenticate,
+    shares: createTenantBulkhead(options.clock),
+    limits: createRequestLimits({ ratesOf: options.requestRatesOf ?? (() => unlimited) }),
+  })
+  answerTheRest(app, routes, options.log)
+  const sockets =
+    options.webSocket === undefined
+      ? undefined
+      : createWebSockets({
+          ...options.webSocket,
+          ...(options.authenticate === undefined ? {} : { authenticate: options.authenticate }),
+          clock: options.clock,
+          onError: (error) => options.log.error({ err: error }, 'websocket'),
+        })
+  sockets?.attach(app.server)
+  // Streams have no end of their own, and the server waits for all ends.
+  app.addHook('preClose', async () => {
+    events.close()
+    await sockets?.close(config.drainMs)
+  })
+
+  return {
+    metrics,
+    async listen() {
+      await app.listen({ host: config.host, port: config.port })
+      const address = app.server.address()
+      if (address === null || typeof address === 'string') throw new TypeError('the server has no address')
+      const host = address.family === 'IPv6' ? `[${address.address}]` : address.address
+      return `http://${host}:${address.port}`
+    },
+    async close() {
+      closing = true
+      const { drainDelayMs = 0 } = config
+      // Without a delay nothing new is taken from this moment on.
+      if (drainDelayMs > 0) await delay(drainDelayMs)
+      const cut = setTimeout(() => app.server.closeAllConnections(), config.drainMs)
+      // What was busy when the closing began stays open after its answer, and nobody else lets go of it.
+      const release = setInterval(() => app.server.closeIdleConnections(), releaseEveryMs)
+      try {
+        await app.close()
+      } finally {
+        clearInterval(release)
+        clearTimeout(cut)
+        metrics.close()
+      }
+    },
+  }
+}
+
+function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () => boolean): readonly Route[] {
+  const { config, clock, templates, channels, store, gate, links, recipients } = options
+  const offer: Offer = {
+    templates,
+    channels: new Set(channels),
+    selfAddressed: options.selfAddressed ?? new Set(),
+    needsSubject: options.needsSubject ?? new Set(),
+    dataMaxBytes: config.dataMaxBytes,
+  }
+  const idempotency = createIdempotency({ store, clock })
+  const editor = createRecipientEditor({ gate, store })
+  const { onAccepted } = metrics
+  return [
+    ...notificationRoutes({
+      ...options,
+      offer,
+      idempotency,
+      overLimitStatus: config.overLimitStatus,
+      onAccepted,
+    }),
+    ...batchRoutes({ ...options, offer, idempotency, bodyMaxBytes: config.batchBodyMaxBytes }),
+    ...jobRoutes(options),
+    ...recipientRoutes({ ...options, editor }),
+    ...operationRoutes({ ...options, idempotency }),
+    ...probeRoutes({ store, isClosing, metrics, pools: options.pools }),
+    ...(links?.urlFor === undefined
+      ? []
+      : unsubscribeRoutes({ links, editor, recipients, limits: createUnsubscribeLimits() })),
+    ...(options.webSocket === undefined ? [] : webSocketRoutes()),
+  ]
+}
+
+/** Also on routes that are open to all. One-click links may come through a proxy that keeps the name of `publicUrl`. */
+function refuseForeignHosts(app: FastifyInstance, publicUrl: string | undefined): void {
+  const publicHost = publicUrl === undefined ? undefined : new URL(publicUrl).host
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { headers, url } = request
+    try {
+      if (publicHost === undefined || headers.host !== publicHost || !url.startsWith('/u/'))
+        refuseForeignHost(headers)
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
+  })
+}
+
+/** The table, and the route at which it is published. */
+function withDocument(routes: readonly Route[], withKeys: boolean): readonly Route[] {
+  const document: Route = {
+    method: 'GET',
+    path: '/openapi.json',
+    summary: 'This document',
+    access: 'open',
+    answers: { 200: { description: 'OpenAPI 3.1', type: 'application/json' } },
+    handle: () => published,
+  }
+  const all = [...routes, document]
+  const published = openApiDocument(all, { withKeys })
+  return all
+}
+
+const everybody = Symbol('those who ask for what is open to all')
+const bloomFilter = Symbol('those whose token is not known yet')
+
+/** Who takes turns with whom (turns.ts). */
+function parties(
+  routes: readonly Route[],
+  { tenantOf }: Authenticate,
+): FairRequestSchedulerOptions['fairnessKeyOf'] {
+  const open = new Set(routes.filter(({ access }) => access === 'open').map(({ path }) => path))
+  return (request) => (open.has(request.url!) ? everybody : (tenantOf?.(request) ?? bloomFilter))
+}
+
+/** When the answer is sent, so that they count what it was about; on refusals too. */
+function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders, authenticate: Authenticate): void {
+  const place = `${basePath}/notifications`
+  const around = new RegExp(`^${place}(?:[/?]|$)`)
+
+  /** Limits that cannot be asked now must not cost an answer that is already decided. */
+  function setFor(caller: Caller, reply: FastifyReply, done: () => void): void {
+    const set = (headers: Headers): void => {
+      // A reply is a promise of its own end: nothing here may wait for it.
+      for (const name in headers) reply.header(name, headers[name])
+    }
+    const headers = limitHeaders(caller)
+    if (headers instanceof Promise) {
+      headers.then(set).then(done, done)
+      return
+    }
+    set(headers)
+    done()
+  }
+
+  app.addHook('onRoute', (route) => {
+    if (!route.url.startsWith(place)) return
+    route.onSend = (request, reply, _payload, done) => {
+      // A caller that was refused before it was known has no limits.
+      if (request.caller === undefined) done()
+      else setFor(request.caller, reply, () => done())
+    }
+  })
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    if (!request.is404 || !around.test(request.url)) return done()
+    // Nobody asks who it is where there is no route, and who is unknown gets the same answer.
+    new Promise<Caller>((resolve) => resolve(authenticate(request))).then(
+      (caller) => setFor(caller, reply, () => done()),
+      () => done(),
+    )
+  })
+}
+
+/** Paths and methods that nobody serves, and every error. */
+function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: HttpLog): void {
+  const places = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>()
+  for (const { path, method, stream } of routes) {
+    const place = places.get(path) ?? { pattern: patternOf(path), methods: new Set<string>() }
+    place.methods.add(method)
+    if (method === 'GET' && stream !== true) place.methods.add('HEAD')
+    places.set(path, place)
+  }
+
+  function notFound(request: FastifyRequest, reply: FastifyReply): void {
+    const path = request.url.split('?', 1)[0]!
+    // Of `/notifications/batch` and `/notifications/:id` the first is meant, where it is spelt out.
+    const meant = places.get(path)
+    const fitting =
+      meant === undefined ? [...places.values()].filter(({ pattern }) => pattern.test(path)) : [meant]
+    const methods = new Set(fitting.flatMap((place) => [...place.methods]))
+    if (methods.size === 0) {
+      sendProblem(reply, nothing())
+      return
+    }
+    const allow = [...methods].join(', ')
+    reply.header('allow', allow)
+    sendProblem(reply, new SluiceError('METHOD_NOT_ALLOWED', `This path takes ${allow}.`))
+  }
+
+  // Else what another path takes would be asked of a place that is spelt out: for the notification `batch`.
+  for (const [url, { methods }] of places) {
+    for (const { method, path } of routes) {
+      if (path === url || methods.has(method) || !places.get(path)!.pattern.test(url)) continue
+      app.route({ method, url, onRequest: callNotFound, handler: callNotFound })
+    }
+  }
+  app.setNotFoundHandler(notFound)
+  app.setErrorHandler((error, request, reply) => {
+    const known = asSluiceError(error)
+    // Fastify would close here, and whoever is still sending would find the connection reset and not read why. The
+    // rest of the body is read past by Node, for no longer than a whole request may take.
+    if (known.code === 'PAYLOAD_TOO_LARGE') reply.removeHeader('connection')
+    if (request.is404) return notFound(request, reply)
+    // A damaged row was told when it was met first.
+    if (known.status >= 500 && known.row === undefined)
+      log.error({ err: error, method: request.method, url: request.routeOptions.url }, known.message)
+    sendProblem(reply, known)
+  })
+}
+
+function callNotFound(_request: FastifyRequest, reply: FastifyReply): void {
+  reply.callNotFound()
+}
+
+function patternOf(path: string): RegExp {
+  return new RegExp(`^${path.replaceAll(/[.]/g, '\\.').replaceAll(/:[a-z]+/g, '[^/]+')}$`)
+}

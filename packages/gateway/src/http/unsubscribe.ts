@@ -1,0 +1,57 @@
+/**
+ * Links with which one click ends mail of a category (RFC 8058). The token in a link says whose mail and which, and
+ * is signed, so nothing is stored for it and nobody can make one for another recipient.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Channel, Notification } from '../model.ts'
+import { channels } from '../model.ts'
+
+/** What one click ends. */
+export interface Unsubscription {
+  readonly tenant: string
+  readonly recipient: string
+  readonly category: string
+  readonly channel: Channel
+}
+
+export interface UnsubscribeLinks {
+  /** Absent without a public address: nobody could follow such a link. */
+  readonly urlFor?: (notification: Pick<Notification, 'tenant' | 'to' | 'category' | 'channel'>) => string
+  /** What a token stands for; undefined for one that was not made here. */
+  read(token: string): Unsubscription | undefined
+}
+
+export interface UnsubscribeOptions {
+  /** Where the world reaches this gateway, https, without a slash at its end. */
+  readonly publicUrl: string | undefined
+  /** Signs the links. */
+  readonly key: string | Buffer
+}
+
+export function createUnsubscribeLinks({ publicUrl, key }: UnsubscribeOptions): UnsubscribeLinks {
+  if (publicUrl === undefined) return { read: () => undefined }
+
+  // The words before the payload keep a key that is also used elsewhere from signing these.
+  const sign = (payload: string): Buffer =>
+    createHmac('sha256', key).update(`sluice unsubscribe\n${payload}`).digest()
+
+  return {
+    urlFor({ tenant, to, category, channel }) {
+      const payload = Buffer.from(JSON.stringify([tenant, to.id, category, channel])).toString('base64url')
+      return `${publicUrl}/u/${payload}.${sign(payload).toString('base64url')}`
+    },
+    read(token) {
+      const [payload, signature, ...more] = token.split('.')
+      if (payload === undefined || signature === undefined || more.length > 0) return undefined
+      const given = Buffer.from(signature, 'base64url')
+      const right = sign(payload)
+      if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined
+      const [tenant, recipient, category, channel] = JSON.parse(
+        Buffer.from(payload, 'base64url').toString(),
+      ) as string[]
+      if (tenant === undefined || recipient === undefined || category === undefined) return undefined
+      const known = channels.find((each) => each === channel)
+      return known === undefined ? undefined : { tenant, recipient, category, channel: known }
+    },
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Everything that is connected: a room for each tenant, and what is counted over all of them. It knows channels and
+ * frames and no sockets, so that the gateway has it also where nobody can connect; connections come in through
+ * upgrade.ts, and the provider of the channel `websocket` looks in through the port `Hub`.
+ */
+import type { Window } from '@sluice/limits'
+import type { Clock, Delivery, Hub } from '../../ports.ts'
+import { textFrame } from './frame.ts'
+import { Room, type Subscriber } from './room.ts'
+import { createThrottle, type Published } from './throttle.ts'
+
+export interface WebSocketHubOptions {
+  readonly clock: Pick<Clock, 'now' | 'at'>
+  /** Of what a tenant publishes; none: unlimited. */
+  readonly windowsOf: (tenant: string) => readonly Window[]
+  /** Each window is kept this much longer, ms. */
+  readonly marginMs: number
+  /** Published messages of one tenant that wait for its rate. */
+  readonly waitingMax: number
+}
+
+/** What happened since the start, and what is the case now; by words whose number is known. */
+export interface WebSocketReport {
+  readonly connections: number
+  /** Published messages that wait for the rate of their tenant. */
+  readonly waiting: number
+  readonly published: Readonly<Record<Published, number>>
+  /** Frames for subscribers: what was published, as often as it was passed on. */
+  readonly passedOn: number
+  /** By code: messages answered with an error, upgrades and connections that were turned away. */
+  readonly refused: ReadonlyMap<string, number>
+  /** By close code. */
+  readonly closed: ReadonlyMap<string, number>
+}
+
+export interface WebSocketHub extends Hub {
+  room(tenant: string): Room
+  subscribe(tenant: string, channel: string, subscriber: Subscriber): void
+  publish(tenant: string, channel: string, data: unknown): Published
+  /** A connection has opened or closed, or was turned away and has closed. */
+  count(tenant: string, what: 'connections' | 'refused', by: 1 | -1): void
+  refuse(code: string): void
+  closed(code: string): void
+  report(): WebSocketReport
+  /** How many published messages wait. */
+  waiting(): number
+  /** Drops what waits. */
+  stop(): void
+}
+
+/** Of what waits for the rate of one tenant. */
+const waitingBytesMax = 8 * 1_048_576
+/** Rooms that nobody is in are looked for when there are this many, and then each time they have doubled. */
+const roomsMin = 256
+
+const messageFrame = (channel: string, data: unknown): Buffer =>
+  textFrame(JSON.stringify({ type: 'message', channel, data }))
+
+/** Begins the channels of people; what comes over them are notifications. */
+const personal = 'recipient:'
+const channelOf = (recipient: string): string => personal + recipient
+
+/** Whose channel it is; undefined where it is nobody's. */
+export function recipientOf(channel: string): string | undefined {
+  return channel.startsWith(personal) ? channel.slice(personal.length) : undefined
+}
+
+export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
+  const rooms = new Map<string, Room>()
+  let roomsMax = roomsMin
+  const listeners = new Set<(tenant: string, recipient: string) => void>()
+  const published = { sent: 0, throttled: 0, full: 0 }
+  const refused = new Map<string, number>()
+  const closed = new Map<string, number>()
+  let passedOn = 0
+  let connections = 0
+
+  function room(tenant: string): Room {
+    let known = rooms.get(tenant)
+    if (known === undefined) {
+      if (rooms.size >= roomsMax) forgetEmpty()
+      known = new Room(createThrottle({ ...options, windows: options.windowsOf(tenant), waitingBytesMax }))
+      rooms.set(tenant, known)
+    }
+    return known
+  }
+
+  function forgetEmpty(): void {
+    for (const [tenant, each] of rooms) if (each.isEmpty) rooms.delete(tenant)
+    roomsMax = Math.max(roomsMin, 2 * rooms.size)
+  }
+
+  const waiting = (): number => [...rooms.values()].reduce((sum, { throttle }) => sum + throttle.size, 0)
+
+  return {
+    room,
+    waiting,
+    subscribe(tenant, channel, subscriber) {
+      const first = room(tenant).subscribe(channel, subscriber)
+      const recipient = recipientOf(channel)
+      if (!first || recipient === undefined) return
+      for (const listener of listeners) listener(tenant, recipient)
+    },
+    publish(tenant, channel, data) {
+      const outcome = room(tenant).publish(channel, messageFrame(channel, data), (reached) => {
+        passedOn += reached
+      })
+      published[outcome] += 1
+      return outcome
+    },
+    count(tenant, what, by) {
+      const of = room(tenant)
+      of[what] += by
+      if (what === 'connections') connections += by
+    },
+    refuse: (code) => add(refused, code),
+    closed: (code) => add(closed, code),
+    report: () => ({
+      connections,
+      waiting: waiting(),
+      published: { ...published },
+      passedOn,
+      refused,
+      closed,
+    }),
+    stop() {
+      for (const { throttle } of rooms.values()) throttle.stop()
+    },
+    isConnected: (tenant, recipient) => rooms.get(tenant)?.subscribers(channelOf(recipient)) !== undefined,
+    onConnect(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    deliver(tenant, recipient, data, signal) {
+      const subscribers = rooms.get(tenant)?.subscribers(channelOf(recipient))
+      if (subscribers === undefined) return Promise.resolve('absent')
+      passedOn += subscribers.size
+      return firstWritten(subscribers, messageFrame(channelOf(recipient), data), signal)
+    },
+  }
+}
+
+/** Resolves with the first socket that took the frame, or when none of them can any more. */
+function firstWritten(
+  subscribers: ReadonlySet<Subscriber>,
+  frame: Buffer,
+  signal: AbortSignal,
+): Promise<Delivery> {
+  return new Promise((resolve) => {
+    let open = subscribers.size
+    signal.addEventListener('abort', () => resolve('unread'), { once: true })
+    for (const subscriber of [...subscribers]) {
+      subscriber.send(frame, (taken) => {
+        open -= 1
+        if (taken) resolve('written')
+        else if (open === 0) resolve('absent')
+      })
+    }
+  })
+}
+
+function add(counts: Map<string, number>, word: string): void {
+  counts.set(word, (counts.get(word) ?? 0) + 1)
+}

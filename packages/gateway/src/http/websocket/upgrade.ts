@@ -1,0 +1,215 @@
+/**
+ * From an HTTP request to a WebSocket: who asks, whether there is room, and the handshake. Whatever is refused before
+ * the handshake is a problem over HTTP like any other; only the connection above the limit of its tenant is accepted
+ * and closed at once, so that a browser can read why.
+ */
+import type { IncomingMessage, Server } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type WebSocket, WebSocketServer } from 'ws'
+import { SluiceError } from '../../errors.ts'
+import type { Clock } from '../../ports.ts'
+import { type Authenticate, type Identity, loopbackIdentity } from '../identity.ts'
+import { asSluiceError, refuseSocket } from '../problem.ts'
+import { refuseRepeated } from '../single-headers.ts'
+import { invalidRequest } from '../validation.ts'
+import { Budget } from './budget.ts'
+import { Connection } from './connection.ts'
+import { Deadlines } from './deadlines.ts'
+import { Flusher } from './flusher.ts'
+import type { WebSocketHub } from './hub.ts'
+import { closeCodes } from './messages.ts'
+import { withToken } from './request.ts'
+
+export interface WebSocketConfig {
+  /** Of one frame or message of a client. */
+  readonly messageMaxBytes: number
+  /** Of one connection. */
+  readonly subscriptionsMax: number
+  /** That one connection may send; what is above is read later. */
+  readonly framesPerSecond: number
+  /** Published messages of one tenant that wait for its rate. */
+  readonly waitingMax: number
+  /** What may wait for a client that does not read. */
+  readonly unreadMaxBytes: number
+  /** Between two signs of life; a peer that answers none is cut off at the next. */
+  readonly heartbeatMs: number
+  /** Of all tenants together, in this process. */
+  readonly connectionsMax: number
+}
+
+export interface WebSocketsOptions {
+  readonly config: WebSocketConfig
+  readonly hub: WebSocketHub
+  /** Connections of one tenant. */
+  readonly connectionsMaxOf: (tenant: string) => number
+  /** Absent: no keys, loopback only. */
+  readonly authenticate?: Authenticate
+  readonly clock: Clock
+  readonly onError: (error: unknown) => void
+}
+
+export interface WebSockets {
+  /** Takes over the upgrades of a server. */
+  attach(server: Server): void
+  /** Lets what waits leave, ends every connection with 1001, and resolves when they are gone or the time is over. */
+  close(withinMs: number): Promise<void>
+}
+
+/** Upgrades whose token is being looked at. */
+const pendingMax = 1_000
+/** So many times what one connection may send, a tenant may. */
+const tenantShare = 10
+/** A connection above the limit has so long to read why. */
+const refusedMs = 1_000
+/** Connections above the limit of one tenant that may linger so. */
+const refusedMax = 100
+/** Of a stop: how often it is looked whether everything has left, and what is kept for the closing itself. */
+const drainCheckMs = 20
+const closingMsMax = 2_000
+
+export function createWebSockets(options: WebSocketsOptions): WebSockets {
+  const { config, hub, clock, connectionsMaxOf } = options
+  const authenticate = options.authenticate ?? loopbackIdentity
+  const keyless = options.authenticate === undefined
+  const flusher = new Flusher(clock)
+  const deadlines = new Deadlines(clock)
+  const connections = new Set<Connection>()
+  const budgets = new WeakMap<object, Budget>()
+  let pending = 0
+  let closing = false
+  let onEmpty: (() => void) | undefined
+
+  const handshakes = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    maxPayload: config.messageMaxBytes,
+    // Compressed frames could be a thousand times larger than they look, and cost more than they save.
+    perMessageDeflate: false,
+    // One frame of a connection in each turn of the event loop, whatever it has sent.
+    allowSynchronousEvents: false,
+    // Pongs too wait for nobody who does not read: see Connection.
+    autoPong: false,
+    handleProtocols: (protocols) => (protocols.has('sluice') ? 'sluice' : false),
+  })
+  handshakes.on('wsClientError', (error: Error, socket: Duplex) => {
+    refuse(socket, invalidRequest([{ path: '/', message: `is no WebSocket handshake: ${error.message}` }]))
+  })
+
+  function refuse(socket: Duplex, error: SluiceError): void {
+    hub.refuse(error.code)
+    refuseSocket(socket, error)
+  }
+
+  async function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    const onError = (): void => void socket.destroy()
+    socket.on('error', onError)
+    pending += 1
+    try {
+      const identity = await admit(request)
+      socket.off('error', onError)
+      handshakes.handleUpgrade(request, socket, head, (opened) => accept(opened, socket, identity))
+    } catch (error) {
+      const known = asSluiceError(error)
+      if (known.status === 500) options.onError(error)
+      refuse(socket, known)
+    } finally {
+      pending -= 1
+    }
+  }
+
+  async function admit(request: IncomingMessage): Promise<Identity> {
+    if (closing) throw unavailable('The gateway is shutting down.')
+    if (pending > pendingMax) throw unavailable('Too many connections are being opened at this moment.')
+    refuseRepeated(request.rawHeaders)
+    const identity = await authenticate(withToken(request.headers))
+    if (connections.size >= config.connectionsMax) throw unavailable('This gateway has no connection left.')
+    const room = hub.room(identity.tenant)
+    if (room.connections >= connectionsMaxOf(identity.tenant) && room.refused >= refusedMax) {
+      throw unavailable('This tenant has too many connections.')
+    }
+    return identity
+  }
+
+  function accept(socket: WebSocket, stream: Duplex, identity: Identity): void {
+    const { tenant } = identity
+    const room = hub.room(tenant)
+    if (closing || room.connections >= connectionsMaxOf(tenant)) {
+      turnAway(socket, tenant)
+      return
+    }
+    hub.count(tenant, 'connections', 1)
+    let budget = budgets.get(room)
+    if (budget === undefined) {
+      budget = new Budget(config.framesPerSecond * tenantShare)
+      budgets.set(room, budget)
+    }
+    const connection = new Connection({
+      ...config,
+      socket,
+      stream,
+      identity,
+      anyRecipient: keyless,
+      hub,
+      flusher,
+      deadlines,
+      clock,
+      budgets: [new Budget(config.framesPerSecond), budget],
+      onError: options.onError,
+    })
+    connections.add(connection)
+    socket.once('close', () => {
+      connections.delete(connection)
+      hub.count(tenant, 'connections', -1)
+      if (connections.size === 0) onEmpty?.()
+    })
+  }
+
+  function turnAway(socket: WebSocket, tenant: string): void {
+    const [code, reason] = closing
+      ? ([closeCodes.shutdown, 'shutting down'] as const)
+      : ([closeCodes.tooMany, 'too many connections of this tenant'] as const)
+    hub.count(tenant, 'refused', 1)
+    const cancel = clock.at(clock.now() + refusedMs, () => socket.terminate())
+    socket.on('error', () => {})
+    socket.once('close', () => {
+      cancel()
+      hub.count(tenant, 'refused', -1)
+      hub.closed(String(code))
+    })
+    socket.close(code, reason)
+  }
+
+  return {
+    attach(server) {
+      server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+        void upgrade(request, socket, head)
+      })
+    },
+    async close(withinMs) {
+      closing = true
+      const end = clock.now() + withinMs
+      const closingMs = Math.min(closingMsMax, withinMs / 4)
+      for (const connection of connections) connection.stopReading()
+      while (hub.waiting() > 0 && clock.now() < end - closingMs) {
+        await new Promise<void>((resolve) => clock.at(clock.now() + drainCheckMs, resolve))
+      }
+      hub.stop()
+      for (const connection of connections) connection.end(closeCodes.shutdown, 'shutting down')
+      if (connections.size > 0) {
+        await new Promise<void>((resolve) => {
+          const cancel = clock.at(Math.min(end, clock.now() + closingMs), resolve)
+          onEmpty = () => {
+            cancel()
+            resolve()
+          }
+        })
+      }
+      for (const connection of connections) connection.terminate()
+      deadlines.stop()
+    },
+  }
+}
+
+function unavailable(detail: string): SluiceError {
+  return new SluiceError('WS_UNAVAILABLE', detail, { retryAfterMs: 1_000 })
+}

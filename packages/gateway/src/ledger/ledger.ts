@@ -1,0 +1,251 @@
+/**
+ * The one way to write. Every change of state in the gateway passes through `commit`: it reaches the store, then
+ * the counts, then the listeners (console, callbacks, metrics). The ledger also knows what this process keeps in
+ * memory and in which version, so that a notification that was cancelled or decided anew while it stood in a queue
+ * is recognised as stale when its turn comes.
+ */
+
+import { boundFor, boundOf } from '../bounds.ts'
+import { SluiceError } from '../errors.ts'
+import type { ContentRef, Job, Notification, Status, TimelineEvent } from '../model.ts'
+import { pendingBytesOf, pendingOf, statuses } from '../model.ts'
+import type { Change, Clock, Store } from '../ports.ts'
+import type { Happening, Ledger, Live, Room } from '../stages.ts'
+
+export interface TenantBounds {
+  /** Queued, delayed by a tenant or module limit, dead letters, and what jobs still have to accept, at most. */
+  readonly queueMax: number
+  /** Scheduled, collecting, or delayed by a recipient's limit, at most. */
+  readonly waitingMax: number
+  /** Content of what waits, as it is stored, at most. */
+  readonly bytesMax: number
+}
+
+export interface LedgerOptions {
+  readonly store: Store
+  readonly clock: Clock
+  readonly boundsFor: (tenant: string) => TenantBounds
+  /** Begins to time a commit; what it returns ends that. */
+  readonly timeCommit?: () => () => void
+}
+
+/** Of a tenant of whom something waits; there is none of the others. */
+interface Account {
+  queue: number
+  waiting: number
+  bytes: number
+}
+
+interface Entry {
+  notification: Notification
+  status: Status
+  events: TimelineEvent[]
+}
+
+const noCounts = (): Record<Status, number> =>
+  Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
+
+const nothing: Readonly<Account> = { queue: 0, waiting: 0, bytes: 0 }
+
+/** How long a client whose tenant's queue is full is asked to stay away. */
+const fullRetryAfterMs = 5_000
+
+export async function createLedger(options: LedgerOptions): Promise<Ledger> {
+  const { store, clock, boundsFor } = options
+  const accounts = new Map<string, Account>()
+  /** How many that wait refer to a content that is kept apart. */
+  const references = new Map<string, number>()
+  const total = noCounts()
+  let pruned = 0
+  const held = new Map<string, Entry>()
+  /** How many of each tenant are held; none, no entry. */
+  const holders = new Map<string, number>()
+  const listeners = new Set<(happening: Happening) => void>()
+
+  function occupy(tenant: string, by: Partial<Account>): void {
+    const { queue = 0, waiting = 0, bytes = 0 } = by
+    const of = accounts.get(tenant)
+    if (of === undefined) {
+      if (queue !== 0 || waiting !== 0 || bytes !== 0) accounts.set(tenant, { queue, waiting, bytes })
+      return
+    }
+    of.queue += queue
+    of.waiting += waiting
+    of.bytes += bytes
+    if (of.queue === 0 && of.waiting === 0 && of.bytes === 0) accounts.delete(tenant)
+  }
+
+  /** A content counts as long as anything that waits refers to it, and once. */
+  function refer(tenant: string, { id, bytes }: ContentRef, by: number): void {
+    const before = references.get(id) ?? 0
+    const after = before + by
+    if (after === 0) references.delete(id)
+    else references.set(id, after)
+    if (before === 0) occupy(tenant, { bytes })
+    if (after === 0) occupy(tenant, { bytes: -bytes })
+  }
+
+  for (const tally of await store.tallies()) {
+    total[tally.status] += tally.count
+    if (tally.unserved === true) continue
+    const bound = boundOf(tally.status, tally.throttled ? 'tenant_limit' : undefined)
+    if (bound !== undefined) occupy(tally.tenant, { [bound]: tally.count, bytes: tally.bytes })
+  }
+  for (const content of await store.waitingContents()) {
+    references.set(content.id, content.waiting)
+    occupy(content.tenant, { bytes: content.bytes })
+  }
+
+  // Whom a job still has to accept waits in the queue of its tenant.
+  for (const job of await store.runningJobs())
+    occupy(job.tenant, { queue: pendingOf(job), bytes: pendingBytesOf(job) })
+
+  function count(notification: Notification, by: 1 | -1): void {
+    const { tenant, status, bytes = 0, shared } = notification
+    total[status] += by
+    const bound = boundFor(notification)
+    if (bound === undefined) return
+    occupy(tenant, { [bound]: by, bytes: by * bytes })
+    if (shared !== undefined) refer(tenant, shared, by)
+  }
+
+  function drop({ id, tenant }: Pick<Notification, 'id' | 'tenant'>): void {
+    if (held.delete(id)) countHeld(tenant, -1)
+  }
+
+  function countHeld(tenant: string, by: 1 | -1): void {
+    const count = (holders.get(tenant) ?? 0) + by
+    if (count === 0) holders.delete(tenant)
+    else holders.set(tenant, count)
+  }
+
+  function publish(notification: Notification, events: readonly TimelineEvent[]): void {
+    for (const listener of listeners) listener({ notification, events })
+  }
+
+  function record(change: Change): void {
+    for (const notification of change.accept ?? []) {
+      count(notification, 1)
+      if (listeners.size > 0) publish(notification, notification.timeline)
+    }
+    for (const move of change.moves ?? []) {
+      // In this order, so that a content to which both refer is not let go between the two.
+      count(move.after, 1)
+      count(move.before, -1)
+      drop(move.after)
+      if (listeners.size > 0) publish(move.after, move.events)
+    }
+    for (const write of change.jobs ?? []) {
+      if (write.kind === 'open') countJob(write.job, 1)
+      else {
+        countJob(write.after, 1)
+        countJob(write.before, -1)
+      }
+    }
+  }
+
+  function countJob(job: Job, by: 1 | -1): void {
+    if (job.status !== 'running') return
+    occupy(job.tenant, { queue: by * pendingOf(job), bytes: by * pendingBytesOf(job) })
+    if (job.shared !== undefined) refer(job.tenant, job.shared, by)
+  }
+
+  return {
+    async commit(change) {
+      const onCommitted = options.timeCommit?.()
+      const result = await store.commit(change)
+      onCommitted?.()
+      if (result.applied) record(change)
+      return result
+    },
+
+    hold(notification) {
+      if (!held.has(notification.id)) countHeld(notification.tenant, 1)
+      held.set(notification.id, { notification, status: notification.status, events: [] })
+    },
+
+    release(notification) {
+      if (held.get(notification.id)?.notification === notification) drop(notification)
+    },
+
+    isCurrent(notification) {
+      return held.get(notification.id)?.notification === notification
+    },
+
+    mark(notification, status) {
+      const entry = held.get(notification.id)
+      if (entry?.notification !== notification) return false
+      if (entry.status !== status) {
+        entry.status = status
+        entry.events.push({ at: clock.now(), status })
+      }
+      return true
+    },
+
+    live(id): Live | undefined {
+      return held.get(id)
+    },
+
+    held: () => holders,
+
+    subscribe(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+
+    counts: () => total,
+
+    takeRoom(tenant, room: Room) {
+      const of = accounts.get(tenant) ?? nothing
+      const full = fullBound(of, room, boundsFor(tenant))
+      if (full !== undefined) {
+        throw new SluiceError(
+          'QUEUE_FULL',
+          `Tenant ${tenant} has ${full}. Nothing was accepted; try again later.`,
+          { retryAfterMs: fullRetryAfterMs },
+        )
+      }
+      const { waiting, bytes = 0 } = room
+      const queue = room.queue + room.critical
+      occupy(tenant, { queue, waiting, bytes })
+      let given = false
+      return () => {
+        if (given) return
+        given = true
+        occupy(tenant, { queue: -queue, waiting: -waiting, bytes: -bytes })
+      }
+    },
+
+    async prune(before) {
+      const { rows, tallies } = await store.prune(before)
+      for (const { status, count } of tallies) {
+        total[status] -= count
+        pruned += count
+      }
+      return rows
+    },
+
+    pruned: () => pruned,
+
+    occupancy(tenant) {
+      const { queue, waiting, bytes } = accounts.get(tenant) ?? nothing
+      return { queue, waiting, bytes }
+    },
+  }
+}
+
+/** Says which bound the room does not fit into, and what it holds already. */
+function fullBound(of: Account, room: Room, bounds: TenantBounds): string | undefined {
+  const { queue, critical, waiting, bytes = 0 } = room
+  const { queueMax, waitingMax, bytesMax } = bounds
+  if (waiting > 0 && of.waiting + waiting > waitingMax)
+    return `${of.waiting} of at most ${waitingMax} notifications waiting`
+  // What is critical alone has a tenth on top; a queue of fewer than ten has a place on top, too.
+  const queueFull = queue > 0 && of.queue + queue > queueMax
+  if (queueFull || (critical > 0 && of.queue + queue + critical > queueMax + Math.ceil(queueMax / 10)))
+    return `${of.queue} of at most ${queueMax} notifications queued`
+  const isCritical = critical > 0 && queue + waiting === 0
+  if (bytes > 0 && of.bytes + bytes > bytesMax * (isCritical ? 1.1 : 1))
+    return `${of.bytes} of at most ${bytesMax} bytes of content waiting, and this has ${bytes}`
+  return undefined
+}

@@ -1,0 +1,31 @@
+/** Forgets what is over: stored answers and ended notifications that are older than the operator keeps them. */
+
+import type { Clock } from '../ports.ts'
+import type { Ledger } from '../stages.ts'
+
+export interface RetentionOptions {
+  readonly ledger: Pick<Ledger, 'prune'>
+  readonly clock: Clock
+  readonly answersMs: number
+  readonly notificationsMs: number
+  readonly onError: (what: string, error: unknown) => void
+}
+
+/** Often enough that each round is short. */
+const everyMs = 10 * 60_000
+
+/** Returns the way to stop. */
+export function startRetention(options: RetentionOptions): () => void {
+  const { ledger, clock } = options
+  let disarm = clock.at(clock.now() + everyMs, round)
+
+  function round(): void {
+    const now = clock.now()
+    ledger
+      .prune({ answers: now - options.answersMs, notifications: now - options.notificationsMs })
+      .catch((error) => options.onError('forget what is over', error))
+    disarm = clock.at(now + everyMs, round)
+  }
+
+  return () => disarm()
+}

@@ -1,0 +1,159 @@
+/**
+ * Mail over SMTP: one recipient a mail, over connections that stay open, so that a mail reaches the server two round
+ * trips after it is handed over and always equally fast: the limits are counted at the server's socket.
+ */
+import { createPrivateKey } from 'node:crypto'
+import DKIM from 'nodemailer/lib/dkim'
+import { SluiceError } from '../../errors.ts'
+import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
+import { isHeaderSafe, parseMailbox } from '../transport/mail-address.ts'
+import { composeMail } from '../transport/mail-mime.ts'
+import { QuotaBackoff } from '../transport/quota-backoff.ts'
+import { parseSmtpAccount, type SmtpAccount, type SmtpDefaults } from './smtp-account.ts'
+import { SmtpPool } from './smtp-pool.ts'
+import { isSendingQuota } from './smtp-reply.ts'
+import type { Envelope } from './smtp-transaction.ts'
+
+export type { DkimOptions, TlsMode } from './smtp-account.ts'
+
+export interface SmtpOptions extends SmtpDefaults {
+  /** Gives the header Date. @defaultValue the machine's */
+  readonly clock?: Pick<Clock, 'now'>
+  /** To connect, greet, secure and log in, ms. @defaultValue 5_000 */
+  readonly connectMs?: number
+  /** From `send` to its result, ms. @defaultValue 10_000 */
+  readonly deadlineMs?: number
+  /** Without traffic until a connection is given up, ms. @defaultValue 600_000 */
+  readonly idleMs?: number
+  /** Mails of an account waiting for a connection; above it they fail at once. @defaultValue 10_000 */
+  readonly waitingMax?: number
+}
+
+/** What DKIM covers: nodemailer's list lacks List-Unsubscribe-Post, which RFC 8058 wants signed. */
+const signedHeaders = [
+  'From',
+  'To',
+  'Subject',
+  'Date',
+  'Message-ID',
+  'X-Notification-Id',
+  'Auto-Submitted',
+  'List-Unsubscribe',
+  'List-Unsubscribe-Post',
+  'MIME-Version',
+  'Content-Type',
+  'Content-Transfer-Encoding',
+].join(':')
+
+interface Post {
+  readonly account: SmtpAccount
+  readonly pool: SmtpPool
+  readonly sign: ((mail: string) => Promise<string>) | undefined
+}
+
+export function createSmtpProvider(options: SmtpOptions = {}): Provider {
+  const { connectMs = 5_000, deadlineMs = 10_000, idleMs = 600_000, waitingMax = 10_000 } = options
+  const clock = options.clock ?? { now: () => Date.now() }
+  const posts = new Map<string, Post>()
+  const quotas = new QuotaBackoff()
+
+  function postOf(account: Account): Post {
+    const key = `${account.id} ${account.url}`
+    let post = posts.get(key)
+    if (post === undefined) {
+      const parsed = parseSmtpAccount(account, options)
+      const pool = new SmtpPool(parsed, { connectMs, deadlineMs, idleMs, waitingMax })
+      post = { account: parsed, pool, sign: signer(parsed) }
+      posts.set(key, post)
+    }
+    return post
+  }
+
+  return {
+    name: 'smtp',
+    // A server takes a second mail with the same Message-ID; at most the reader's program hides one of them.
+    idempotent: false,
+    tellsWritten: true,
+    channels: ['email'],
+    async send(message, account, signal, onWritten) {
+      try {
+        const post = postOf(account)
+        const envelope = write(message, post.account, clock.now())
+        if ('outcome' in envelope) return envelope
+        const signed =
+          post.sign === undefined ? envelope : { ...envelope, mail: await post.sign(envelope.mail) }
+        const result = await post.pool.send(signed, signal, onWritten)
+        return quotas.heard(account.id, result, isSendingQuota(result.detail ?? ''), clock.now())
+      } catch (error) {
+        return { outcome: 'failed', detail: (error as Error).message }
+      }
+    },
+    /** Throws INVALID_CONFIG where the account cannot work; a server that is away is no error. */
+    async warm(account) {
+      const { pool, sign } = postOf(account)
+      await sign?.(trial).catch((error: Error) => {
+        throw new SluiceError('INVALID_CONFIG', `smtp account ${account.id}: ${error.message}`)
+      })
+      await pool.warm()
+    },
+    async close() {
+      await Promise.all([...posts.values()].map(({ pool }) => pool.close()))
+    },
+  }
+}
+
+/** The mail of a message, or why there is none: nothing in it may end a header or name a second recipient. */
+function write(message: Message, { from }: SmtpAccount, date: number): Envelope | SendResult {
+  const to = parseMailbox(message.to.email ?? '')
+  if ('fault' in to) return { outcome: 'rejected', invalidAddress: true, detail: to.fault }
+  const { id, content, unsubscribeUrl } = message
+  for (const [name, value] of Object.entries({
+    id,
+    subject: content.subject,
+    title: content.title,
+    unsubscribeUrl,
+  })) {
+    if (value === undefined || isHeaderSafe(value)) continue
+    return {
+      outcome: 'rejected',
+      invalidAddress: false,
+      detail: `the ${name} holds a line break or control character`,
+    }
+  }
+  const mail = composeMail({
+    id,
+    from,
+    to: to.address,
+    content,
+    date,
+    ...(unsubscribeUrl === undefined ? {} : { unsubscribeUrl }),
+  })
+  return { from: from.address, to: to.address, international: to.international, mail }
+}
+
+/** A mail that is signed and never sent. */
+const trial = 'From: a@example.com\r\nSubject: trial\r\n\r\ntrial\r\n'
+
+/** What it makes rejects rather than answer a mail without a signature, as nodemailer does with a key it cannot use. */
+function signer({ dkim }: SmtpAccount): Post['sign'] {
+  if (dkim === undefined) return undefined
+  const signing = new DKIM({ ...dkim, headerFieldNames: signedHeaders })
+  const isUsable = isRsa(dkim.privateKey)
+  return async (mail) => {
+    if (!isUsable) throw new Error('the DKIM key cannot sign')
+    const chunks: Buffer[] = []
+    for await (const chunk of signing.sign(mail)) chunks.push(chunk as Buffer)
+    const signed = Buffer.concat(chunks).toString('utf8')
+    if (!signed.startsWith('DKIM-Signature:')) throw new Error('the DKIM key cannot sign')
+    return signed
+  }
+}
+
+/** nodemailer writes rsa-sha256 into the signature whatever the key is: an EC key would sign, and nobody could check it. */
+function isRsa(pem: string): boolean {
+  try {
+    return createPrivateKey(pem).asymmetricKeyType === 'rsa'
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,216 @@
+/**
+ * What a mail server's reply means, and above all who is to blame: the recipient, the message, or the account (its
+ * sender, its login, its relay, its host). The codes are RFC 5321's, the enhanced ones RFC 3463's; the words are what
+ * large receivers and relays write. Pure; the table of docs/reference/providers.md is this file in words.
+ */
+import type { SendResult } from '../../ports.ts'
+
+/** The command that was answered. */
+export type Stage = 'connect' | 'auth' | 'mail' | 'recipient' | 'data'
+
+/** Whom a reply may name. */
+export interface Parties {
+  readonly from: string
+  readonly to: string
+}
+
+const detailMax = 200
+
+/** Too fast, and nothing else: greylisting and full mailboxes also say “try again later”. */
+const throttling =
+  /rate.?limit|throttl|too (?:many|fast)|slow(?:ing)? down|(?:sending|hourly|daily|message|rate) (?:quota|limit)|(?:limit|quota) (?:was |is |has been )?(?:reached|exceeded)|exceeded? .{0,40}(?:limit|rate|quota)/i
+/** What an account may send in an hour or a day is used up. Some servers say so with 5xx, Gmail as 5.4.5. */
+const sendingQuota =
+  /\b(?:daily|hourly|per.(?:day|hour))\b.{0,40}\b(?:quota|limits?)\b|\b(?:quota|limits?)\b.{0,40}\b(?:per.(?:day|hour))\b|\b(?:sending|submission|outgoing|outbound) (?:quota|limits?)\b|maximum credits exceeded/i
+/** This connection has carried what it may; another one may go on. Exim, Yahoo, MailerSend, Mimecast. */
+const connectionSpent =
+  /too many (?:messages?|e?mails?|transactions|deliveries)\b.{0,30}\b(?:connection|session)|\b(?:messages?|e?mails?|transactions) per (?:smtp )?(?:connection|session)/i
+/** Policies that refuse a mail, not an address. */
+const policy = /spam|blocked|black.?list|block.?list|denied|polic|relay|reputation|dmarc|dkim|\bspf\b/i
+const seconds = /(?:retry|try again|wait)\D{0,20}?(\d{1,5})\s*s(?:ec(?:ond)?s?)?\b/i
+
+const greylisted = /gr[ea]y.?list/i
+/** More than one mailbox can take at the moment, also where Gmail says it with 5.2.1. */
+const mailboxBusy = /receiving (?:e?mails?|messages?) (?:at a rate|too (?:quickly|fast))/i
+/** A quota of the recipient’s, in servers that give no enhanced code. */
+const mailboxQuota = /mail.?box|inbox|over.?quota|storage|\bdisk\b/i
+
+/** Words and codes (RFC 3463, RFC 7372, Exchange Online) that speak of the sender, the login, the relay, the host. */
+const ofSender =
+  /\bsender (?:address |domain |identity |id )?(?:was |is |has been )?(?:rejected|refused|denied|blocked|invalid|unknown|not|verif)|\bfrom address (?:is |was )?(?:rejected|not)|not owned by user|send.?as.?denied|\bto send (?:as|on behalf)\b/i
+const ofLogin =
+  /authenticat(?:e|ion) (?:is )?(?:required|first)|not (?:logged in|authenticated)|unauthenticated/i
+const ofRelay =
+  /\brelay(?:ing)? (?:access )?(?:is |was )?(?:denied|not|prohibited|refused|disallowed)|(?:\bno|not|unable|cannot|allowed|permitted|authori[sz]ed|refuse[sd]?) (?:to )?relay(?:ing)?\b/i
+const ofHost =
+  /\b(?:client|sending) (?:host|address|ip)\b|\byour (?:ip|host|server|network)\b|\b(?:helo|ehlo)\b/i
+const ofDomain = /\b(?:spf|dkim|dmarc)\b/i
+/** At the recipient stage nothing of the mail is known yet: what is on a list then is the host or the sender. */
+const ofList = /block(?:ed using|.?list)|black.?list|\b(?:rbl|dnsbl|spamhaus)\b/i
+const accountCodes = /^[45]\.(?:1\.[78]|2\.252|7\.(?:3|8|9|11|13|2[0-7]|5[047]|60|64|708))$/
+/** Names a recipient’s own rule about who may write: no fault of the sender’s. */
+const ofRecipientsRule = /RESOLVER\.RST|\b(?:for|to) (?:this|the) (?:recipient|group|list|mailbox)\b/i
+
+/** A reply that is not 2xx. */
+export function judgeReply(code: number, text: string, stage: Stage, parties?: Parties): SendResult {
+  const detail = oneLine(text) || String(code)
+  const enhanced = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(text)?.[1] ?? ''
+  if (isConnectionSpent(code, text)) return { outcome: 'failed', detail }
+  if (isOfMailboxForNow(code, enhanced, text, stage)) return putOff(text, detail)
+  const identities = unverifiedIdentities(text)
+  if (identities !== undefined) return judgeUnverified(identities, detail, parties?.from)
+  if (isSendingQuota(text, enhanced)) return { outcome: 'rate_limited', detail }
+  if (isOfAccount(code, enhanced, text, stage, parties)) return { outcome: 'failed', detail }
+  if (code < 500) return judgeTemporary(code, enhanced, text, stage, detail)
+  const invalidAddress = stage === 'recipient' && isInvalidAddress(code, enhanced, text)
+  return { outcome: 'rejected', invalidAddress, detail }
+}
+
+/** The reply closes a chapter, not the account: the mail may go at once, over another connection. */
+export function isConnectionSpent(code: number, text: string): boolean {
+  return code >= 400 && code < 500 && connectionSpent.test(oneLine(text))
+}
+
+/** Whether it is a quota of hours or a day, which frees by itself while nobody asks. */
+export function isSendingQuota(text: string, enhanced = ''): boolean {
+  return enhanced === '5.4.5' || sendingQuota.test(oneLine(text))
+}
+
+/**
+ * Amazon SES names who is not verified. Where it is not the sender it is the recipient, whom an account outside of
+ * SES's sandbox could reach: it says nothing about this one.
+ * https://docs.aws.amazon.com/ses/latest/dg/troubleshoot-error-messages.html
+ */
+export function judgeUnverified(
+  identities: readonly string[],
+  detail: string,
+  from: string | undefined,
+): SendResult {
+  const sender = from?.toLowerCase() ?? ''
+  const domain = sender.slice(sender.lastIndexOf('@') + 1)
+  const isSender = (identity: string): boolean =>
+    identity === sender || identity === domain || domain.endsWith(`.${identity}`)
+  return sender === '' || identities.length === 0 || identities.some(isSender)
+    ? { outcome: 'failed', detail }
+    : { outcome: 'failed', detail, recipientFault: true }
+}
+
+/** The identities that “Email address is not verified” names, in lower case; undefined where it is not said. */
+export function unverifiedIdentities(text: string): readonly string[] | undefined {
+  if (!/email address(?:es)? (?:is|are) not verified/i.test(text)) return undefined
+  const named = /failed the check in region [\w-]+:\s*([^"}\r\n]+)/i.exec(text)?.[1] ?? ''
+  return named
+    .toLowerCase()
+    .split(/[,;\s]+/)
+    .map((identity) => identity.replace(/^<|[>.]$/g, ''))
+    .filter((identity) => identity !== '')
+}
+
+function judgeTemporary(
+  code: number,
+  enhanced: string,
+  text: string,
+  stage: Stage,
+  detail: string,
+): SendResult {
+  if (enhanced === '4.7.28' || throttling.test(text)) {
+    const retryAfter = seconds.exec(text)?.[1]
+    return { outcome: 'rate_limited', ...(retryAfter === undefined ? {} : { retryAfter }), detail }
+  }
+  // The recipient's server, or the relay for it, asks to come back: it says nothing about other recipients.
+  if (stage === 'recipient' && code >= 450 && code <= 452) return putOff(text, detail)
+  const isOutage = code === 421 || stage === 'connect' || stage === 'auth' || enhanced.startsWith('4.3.')
+  return { outcome: 'failed', detail, ...(isOutage ? { retry: 'outage' } : {}) }
+}
+
+/** Come back in minutes, for this recipient alone (RFC 5321, 4.5.4.1; RFC 6647 for greylisting). */
+function putOff(text: string, detail: string): SendResult {
+  const [, count, unit] =
+    /(?:retry|try again|wait|come back|listed)\D{0,20}?\b(\d{1,5})\s*(s|m)(?:ec(?:ond)?|in(?:ute)?)?s?\b/i.exec(
+      text,
+    ) ?? []
+  const after =
+    count === undefined ? undefined : String(Number(count) * (unit?.toLowerCase() === 'm' ? 60 : 1))
+  return {
+    outcome: 'failed',
+    detail,
+    recipientFault: true,
+    retry: 'greylisting',
+    ...(after === undefined ? {} : { retryAfter: after }),
+  }
+}
+
+/** X.1 and X.2 speak of the recipient's mailbox: a full one is no reason to stop calling the server. */
+function isOfMailboxForNow(code: number, enhanced: string, text: string, stage: Stage): boolean {
+  if (stage === 'connect' || stage === 'auth') return false
+  if (mailboxBusy.test(text)) return true
+  if (code >= 500) return false
+  if (greylisted.test(text)) return true
+  if (accountCodes.test(enhanced) || stage === 'mail') return false
+  return /^4\.[12]\./.test(enhanced) ? !ofSender.test(words(text)) : isMailboxQuota(enhanced, text, stage)
+}
+
+function isMailboxQuota(enhanced: string, text: string, stage: Stage): boolean {
+  return (
+    stage === 'recipient' && enhanced === '' && mailboxQuota.test(words(text)) && !sendingQuota.test(text)
+  )
+}
+
+/** Refusals that other mails of this account would meet as well: its login, its sender, its relay, its host. */
+function isOfAccount(
+  code: number,
+  enhanced: string,
+  text: string,
+  stage: Stage,
+  parties: Parties | undefined,
+): boolean {
+  const said = words(text)
+  if (code < 500) {
+    if (stage === 'connect' || stage === 'auth' || stage === 'mail') return false
+    if (throttling.test(text)) return false
+    return accountCodes.test(enhanced) || ofSender.test(said) || ofRelay.test(said) || ofHost.test(said)
+  }
+  if (stage === 'connect' || stage === 'auth') return true
+  if (code === 530 || code === 534 || code === 535 || code === 538) return true
+  // A sender that is refused is the operator's fault, unless it is this mail that is too large.
+  if (stage === 'mail') return code !== 552 && enhanced !== '5.3.4'
+  if (ofRecipientsRule.test(said)) return false
+  if (accountCodes.test(enhanced)) return true
+  if (ofSender.test(said) || ofLogin.test(said) || ofHost.test(said) || ofDomain.test(said)) return true
+  if (stage !== 'recipient') return false
+  return ofRelay.test(said) || ofList.test(said) || namesSender(enhanced, text, parties)
+}
+
+/** `550 5.1.0 <shop@example.com>: …` to RCPT, as servers say that look at the sender late (smtpd_delay_reject). */
+function namesSender(enhanced: string, text: string, parties: Parties | undefined): boolean {
+  if (parties === undefined || (enhanced !== '' && !enhanced.startsWith('5.1.'))) return false
+  const said = text.toLowerCase()
+  return said.includes(parties.from.toLowerCase()) && !said.includes(parties.to.toLowerCase())
+}
+
+function isInvalidAddress(code: number, enhanced: string, text: string): boolean {
+  if (enhanced !== '')
+    return /^5\.1\.(?:1|2|3|6|10)$/.test(enhanced) || enhanced === '5.1.0' || enhanced === '5.2.1'
+  return (code === 501 || code === 550 || code === 551 || code === 553) && !policy.test(text)
+}
+
+/** Without the addresses that a reply quotes: a name such as relay@… says nothing. */
+function words(text: string): string {
+  return oneLine(text.slice(0, 2_000).replace(/<[^>]*>|\S+@\S+/g, ' '), 2_000)
+}
+
+/** The server's name for a mail that it took: Postfix, Exim, Sendmail, Gmail, SES; else undefined. */
+export function messageIdOf(reply: string): string | undefined {
+  const match =
+    /queued as ([\w.-]+)/i.exec(reply) ??
+    /\bid[= ]<?([\w.@-]{6,})/i.exec(reply) ??
+    /\bOk:? ([0-9a-f][\w-]{15,})\s*$/i.exec(reply)
+  return match?.[1]
+}
+
+export function oneLine(text: string, max = detailMax): string {
+  return text
+    .replace(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, max)
+}

@@ -1,0 +1,251 @@
+/**
+ * One connection to a mail server, from its greeting to its end: it carries one mail at a time and knows of each how
+ * far it had come. nodemailer connects, secures and logs in; the mails themselves are spoken here, because nodemailer
+ * takes a turn of the event loop for each reply: under load (turns of 3 ms) a mail needed ten of them, and now three.
+ */
+import type { Socket } from 'node:net'
+import SMTPConnection from 'nodemailer/lib/smtp-connection'
+import type { SendResult } from '../../ports.ts'
+import type { SmtpAccount } from './smtp-account.ts'
+import { judgeReply, oneLine, type Stage } from './smtp-reply.ts'
+import {
+  type Envelope,
+  type Extensions,
+  parseExtensions,
+  type Reply,
+  Transaction,
+} from './smtp-transaction.ts'
+
+export interface SessionTimes {
+  /** To connect, greet, secure and log in, ms. */
+  readonly connectMs: number
+  /** Without traffic until the connection is given up, ms. */
+  readonly idleMs: number
+}
+
+/**
+ * How a mail went; `stale` where the connection ended before the server had been given the mail, or would carry no
+ * more mails.
+ */
+export interface Carried {
+  readonly result: SendResult
+  readonly stale: boolean
+}
+
+/** nodemailer's errors. */
+interface SmtpError extends Error {
+  readonly responseCode?: number
+  readonly response?: string
+  readonly originalCode?: string
+  readonly code?: string
+}
+
+interface Order {
+  readonly transaction: Transaction
+  readonly onWritten: (() => void) | undefined
+  readonly resolve: (carried: Carried) => void
+}
+
+/** Of one reply, bytes: more is no mail server. */
+const replyMax = 65_536
+
+export class Session {
+  /** Resolves with `undefined` when it can carry mails, else with what went wrong. */
+  readonly opened: Promise<SendResult | undefined>
+  readonly #connection: SMTPConnection
+  #socket: Socket | undefined
+  #extensions: Extensions = { pipelining: false, size: false, utf8: false }
+  #order: Order | undefined
+  #unread = ''
+  #alive = true
+  #carried = 0
+  #carriedAt = Number.NEGATIVE_INFINITY
+
+  constructor(account: SmtpAccount, times: SessionTimes, onEnd: (session: Session) => void) {
+    this.#connection = new SMTPConnection(connectionOptions(account, times))
+    const { promise, resolve } = Promise.withResolvers<SendResult | undefined>()
+    this.opened = promise
+    const overdue = setTimeout(
+      () => fail(Object.assign(new Error('no connection in time'), { code: 'ETIMEDOUT' }), 'connect'),
+      times.connectMs,
+    )
+    const fail = (error: SmtpError, stage: Stage): void => {
+      resolve(judge(error, stage))
+      this.destroy(error.originalCode ?? error.message)
+    }
+    this.#connection.on('error', (error: SmtpError) => fail(error, 'connect'))
+    this.#connection.on('end', () => {
+      clearTimeout(overdue)
+      resolve({ outcome: 'failed', detail: 'the server ended the connection', retry: 'outage' })
+      this.destroy('the server ended the connection')
+      onEnd(this)
+    })
+    const ready = (): void => {
+      clearTimeout(overdue)
+      this.#takeOver()
+      resolve(undefined)
+    }
+    this.#connection.connect((error) => {
+      if (error) return fail(error as SmtpError, 'connect')
+      this.#extensions = parseExtensions(String(this.#connection.lastServerResponse))
+      if (account.user === undefined) return ready()
+      this.#connection.login({ user: account.user, pass: account.password }, (refusal) => {
+        if (refusal) fail(refusal as SmtpError, 'auth')
+        else ready()
+      })
+    })
+  }
+
+  get alive(): boolean {
+    return this.#alive
+  }
+
+  /** Mails so far, whatever became of them. */
+  get carried(): number {
+    return this.#carried
+  }
+
+  /** When it was last given one, on the clock of `performance.now()`, ms. */
+  get carriedAt(): number {
+    return this.#carriedAt
+  }
+
+  /** One at a time. Never rejects. `leaving` is called just before the mail itself is written. */
+  carry(envelope: Envelope, onWritten?: () => void): Promise<Carried> {
+    if (envelope.international && !this.#extensions.utf8) {
+      const detail = 'the server does not take addresses beyond ASCII (SMTPUTF8)'
+      return Promise.resolve({ result: { outcome: 'rejected', invalidAddress: false, detail }, stale: false })
+    }
+    this.#carried += 1
+    this.#carriedAt = performance.now()
+    return new Promise((resolve) => {
+      const transaction = new Transaction(envelope, this.#extensions)
+      this.#order = { transaction, onWritten, resolve }
+      this.#socket!.write(transaction.open())
+    })
+  }
+
+  /** Ends it at once; a mail that is under way is settled as far as it had come. */
+  destroy(why: string): void {
+    if (!this.#alive) return
+    this.#alive = false
+    const order = this.#order
+    this.#order = undefined
+    this.#connection.close()
+    this.#socket?.destroy()
+    if (order === undefined) return
+    const { given } = order.transaction
+    order.resolve({
+      result: given
+        ? { outcome: 'unknown', detail: oneLine(`${why}, after the mail was sent and before the answer`) }
+        : { outcome: 'failed', detail: oneLine(why) },
+      stale: !given,
+    })
+  }
+
+  /** Says good-bye; nothing may be under way. */
+  quit(): void {
+    this.#alive = false
+    this.#socket?.end('QUIT\r\n')
+    this.#connection.close()
+  }
+
+  /** From here on replies are read here; nodemailer still watches the socket's end, its errors and its idleness. */
+  #takeOver(): void {
+    const socket = this.#connection._socket
+    if (!socket) {
+      this.destroy('the connection has no socket')
+      return
+    }
+    this.#socket = socket
+    socket.removeAllListeners('data')
+    socket.on('data', (chunk: Buffer) => this.#read(chunk))
+    socket.prependListener('error', (error: NodeJS.ErrnoException) =>
+      this.destroy(error.code ?? error.message),
+    )
+  }
+
+  #read(chunk: Buffer): void {
+    this.#unread += chunk.toString('latin1')
+    for (let reply = this.#nextReply(); reply !== undefined; reply = this.#nextReply()) {
+      // Nobody asked: the server says that it is about to leave.
+      if (this.#order === undefined) this.destroy(oneLine(reply.text))
+      else this.#hear(this.#order, reply)
+      if (!this.#alive) return
+    }
+    if (this.#unread.length > replyMax) this.destroy('the server’s reply is too long')
+  }
+
+  #hear({ transaction, onWritten, resolve }: Order, reply: Reply): void {
+    const wasGiven = transaction.given
+    const { say, result, close = false, elsewhere = false } = transaction.hear(reply)
+    if (transaction.given && !wasGiven) onWritten?.()
+    if (say !== undefined) this.#socket!.write(say)
+    if (result === undefined) return
+    this.#order = undefined
+    if (close) this.destroy('the server ended the connection')
+    resolve({ result, stale: elsewhere || (close && !transaction.given) })
+  }
+
+  /** A reply may have several lines; the last one has no dash after its code. */
+  #nextReply(): Reply | undefined {
+    for (let from = 0; ; ) {
+      const end = this.#unread.indexOf('\n', from)
+      if (end < 0) return undefined
+      const continues = this.#unread[from + 3] === '-'
+      from = end + 1
+      if (continues) continue
+      const text = Buffer.from(this.#unread.slice(0, end), 'latin1').toString('utf8').trimEnd()
+      this.#unread = this.#unread.slice(from)
+      const code = Number(text.slice(0, 3))
+      // What is no reply at all is answered like a server that lost its way: the connection is given up.
+      return { code: code >= 200 && code < 600 ? code : 421, text }
+    }
+  }
+}
+
+/** Errors of a server that cannot be reached; a certificate that is not trusted is none of them. */
+const away: ReadonlySet<string> = new Set([
+  'ECONNECTION',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ETIMEDOUT',
+  'EPIPE',
+  'EDNS',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+])
+
+function connectionOptions(account: SmtpAccount, { connectMs, idleMs }: SessionTimes) {
+  const { tls, loopback, user } = account
+  const without = tls === 'off' || (loopback && tls === 'auto')
+  const needed = tls === 'required' || (user !== undefined && !loopback && tls !== 'off')
+  return {
+    host: account.host,
+    port: account.port,
+    secure: account.secure,
+    ignoreTLS: without,
+    requireTLS: needed && !account.secure,
+    ...(tls === 'unverified' ? { tls: { rejectUnauthorized: false } } : {}),
+    connectionTimeout: connectMs,
+    greetingTimeout: connectMs,
+    dnsTimeout: connectMs,
+    socketTimeout: idleMs,
+    socketCloseTimeout: 1_000,
+    // A machine with loopback alone still reaches its own mail server.
+    allowInternalNetworkInterfaces: true,
+  }
+}
+
+function judge(error: SmtpError, stage: Stage): SendResult {
+  if (error.responseCode !== undefined)
+    return judgeReply(error.responseCode, error.response ?? error.message, stage)
+  const isAway = stage === 'connect' && (away.has(error.originalCode ?? '') || away.has(error.code ?? ''))
+  return {
+    outcome: 'failed',
+    detail: oneLine(error.originalCode ?? error.message),
+    ...(isAway ? { retry: 'outage' } : {}),
+  }
+}

@@ -1,0 +1,183 @@
+/**
+ * One HTTP call to a provider, over connections that are kept, with a deadline. It never rejects: either an answer
+ * came, with its status and the bounded beginning of its body, or none did, and then what matters is whether the
+ * request had left completely, because what left may have been carried out.
+ */
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import https from 'node:https'
+import { isIP, type LookupFunction, type Socket } from 'node:net'
+import { http } from '../../node-http.ts'
+import type { SendResult } from '../../ports.ts'
+import { type Egress, proxyEnvOf, trustOf } from './egress.ts'
+
+export interface HttpCallerOptions {
+  /** From the call to the end of the answer, ms; the caller's signal may end it earlier. */
+  readonly deadlineMs: number
+  /** Bytes of an answer that are read; with more the connection is given up. @defaultValue 65_536 */
+  readonly answerBytesMax?: number
+  /** Idle connections to one host. */
+  readonly idleMax: number
+  /** Until an idle connection is closed, ms. */
+  readonly idleMs: number
+  /** How host names become addresses. @defaultValue the machine's resolver */
+  readonly lookup?: LookupFunction
+  /** @defaultValue straight, trusting whom the machine trusts */
+  readonly egress?: Egress | undefined
+}
+
+export interface HttpCall {
+  readonly url: URL
+  /** @defaultValue POST */
+  readonly method?: string
+  readonly headers: Readonly<Record<string, string | number>>
+  readonly body: string | Uint8Array
+  readonly signal: AbortSignal
+  /** Called just before the request is written. */
+  readonly onWritten?: (() => void) | undefined
+  /** Whether a success needs nothing but its status: then its body is not waited for. @defaultValue false */
+  readonly statusSuffices?: boolean
+}
+
+export interface HttpAnswer {
+  readonly answered: true
+  readonly status: number
+  readonly headers: IncomingHttpHeaders
+  /** The beginning of the body as UTF-8, up to `answerBytesMax`. */
+  readonly text: string
+}
+
+export interface NoAnswer {
+  readonly answered: false
+  readonly error: Error | undefined
+  /** The deadline passed. */
+  readonly late: boolean
+  /** The whole request had been written. */
+  readonly sent: boolean
+}
+
+export interface HttpCaller {
+  call(call: HttpCall): Promise<HttpAnswer | NoAnswer>
+  close(): void
+}
+
+export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
+  const { deadlineMs, answerBytesMax = 65_536, lookup, egress = {} } = options
+  const proxyEnv = proxyEnvOf(egress)
+  const settings = {
+    keepAlive: true,
+    scheduling: 'lifo',
+    maxFreeSockets: options.idleMax,
+    timeout: options.idleMs,
+    // Through a proxy it would judge the proxy's address.
+    ...(lookup === undefined || proxyEnv !== undefined ? {} : { lookup }),
+    ...(proxyEnv === undefined ? {} : { proxyEnv }),
+  } as const
+  const plain = new http.Agent(settings)
+  const secure = new https.Agent({ ...settings, ...trustOf(egress) })
+
+  return {
+    async call({ url, method = 'POST', headers, body, signal, onWritten, statusSuffices = false }) {
+      if (lookup !== undefined && proxyEnv !== undefined) {
+        const error = await refusalOf(lookup, url)
+        if (error !== null) return { answered: false, error, late: false, sent: false }
+      }
+      const isSecure = url.protocol === 'https:'
+      return new Promise((resolve) => {
+        const request = (isSecure ? https : http).request(url, {
+          method,
+          agent: isSecure ? secure : plain,
+          headers: { 'content-length': Buffer.byteLength(body), ...headers },
+        })
+        let heard = false
+        let late = false
+        const giveUp = (): void => {
+          late = true
+          request.destroy()
+        }
+        const timer = setTimeout(giveUp, deadlineMs)
+        signal.addEventListener('abort', giveUp, { once: true })
+        const unanswered = (error?: Error): void => {
+          // Once there is a status, it is what counts: `read` resolves at the end of the answer, however that comes.
+          if (!heard) resolve({ answered: false, error, late, sent: request.writableFinished })
+        }
+        if (onWritten !== undefined) request.on('socket', (socket) => onceOpen(socket, isSecure, onWritten))
+        request.on('response', (response) => {
+          heard = true
+          read(response, { answerBytesMax, statusSuffices }, resolve)
+        })
+        request.on('error', unanswered)
+        request.on('close', () => {
+          clearTimeout(timer)
+          signal.removeEventListener('abort', giveUp)
+          unanswered()
+        })
+        request.end(body)
+      })
+    },
+    close() {
+      plain.destroy()
+      secure.destroy()
+    },
+  }
+}
+
+/** What the resolver has against a host that a proxy will be asked for, and will resolve again by itself. */
+function refusalOf(lookup: LookupFunction, { hostname }: URL): Promise<Error | null> {
+  const host = hostname.replace(/^\[|\]$/g, '')
+  if (isIP(host) !== 0) return Promise.resolve(null)
+  return new Promise((resolve) => lookup(host, { all: true }, (error) => resolve(error)))
+}
+
+/**
+ * Calls back just before the request is written: to a new connection when it is open, to a kept one in the next tick,
+ * because Node corks the connection until then, and others' requests may stand between.
+ */
+function onceOpen(socket: Socket, isSecure: boolean, then: () => void): void {
+  if (socket.connecting) socket.once(isSecure ? 'secureConnect' : 'connect', then)
+  else process.nextTick(then)
+}
+
+/** Reads an answer to its bounded end, so that its connection can be used again. */
+function read(
+  response: IncomingMessage,
+  { answerBytesMax, statusSuffices }: { readonly answerBytesMax: number; readonly statusSuffices: boolean },
+  settle: (answer: HttpAnswer) => void,
+): void {
+  const { statusCode: status = 0, headers } = response
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const answer = (): void =>
+    settle({ answered: true, status, headers, text: Buffer.concat(chunks).toString('utf8') })
+  if (statusSuffices && status >= 200 && status < 300) answer()
+  response.on('data', (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes <= answerBytesMax) chunks.push(chunk)
+    else response.destroy()
+  })
+  response.on('error', () => {})
+  response.on('end', answer)
+  response.on('close', answer)
+}
+
+/** Of an answer, in a timeline. */
+const detailMax = 200
+
+/** An answer in a few printable words. */
+export function detailOf({ status, text }: Pick<HttpAnswer, 'status' | 'text'>): string {
+  const said = text
+    .slice(0, 2 * detailMax)
+    .replace(/[\p{Cc}\s]+/gu, ' ')
+    .trim()
+    .slice(0, detailMax)
+  return said === '' ? String(status) : `${status} ${said}`
+}
+
+/** What no answer means: the account's failure, and the recipient may have got the message where all of it had left. */
+export function failureOf({ error, late, sent }: NoAnswer): Extract<SendResult, { outcome: 'failed' }> {
+  const what = late
+    ? 'no answer in time'
+    : ((error as NodeJS.ErrnoException | undefined)?.code ?? error?.message ?? 'no answer')
+  return sent
+    ? { outcome: 'failed', detail: `${what}, after the request was sent`, maybeDelivered: true }
+    : { outcome: 'failed', detail: what }
+}

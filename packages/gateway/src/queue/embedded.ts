@@ -1,0 +1,260 @@
+/**
+ * The queue of one process: references in memory to what is on record. Each channel has a list per tenant and
+ * urgency; tenants take turns by deficit round robin (Shreedhar and Varghese, 1996), every message costing one, so
+ * that a tenant with a million messages delays the others by no more than its weight. Critical ones stand before
+ * all tenants' lists.
+ */
+import type { Channel, Notification, Priority } from '../model.ts'
+import { channels, priorities } from '../model.ts'
+import type { Clock, Queue } from '../ports.ts'
+
+export interface EmbeddedQueueOptions {
+  readonly clock: Pick<Clock, 'now'>
+  /** A tenant's share of the turns. @defaultValue 1 for everyone */
+  readonly weightOf?: (tenant: string) => number
+}
+
+/**
+ * First in, first out, with a way back to the front, and since when each stands here. Taking from the front moves an
+ * index, not the array.
+ */
+class Fifo {
+  #items: Notification[] = []
+  #since: number[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  /** Since when the first stands here: nobody has waited longer. */
+  get oldest(): number | undefined {
+    return this.#since[this.#head]
+  }
+
+  push(item: Notification, now: number): void {
+    this.#items.push(item)
+    this.#since.push(now)
+  }
+
+  /** What comes back has waited as long as the first. */
+  unshift(item: Notification, now: number): void {
+    const since = this.oldest ?? now
+    if (this.#head > 0) {
+      this.#head -= 1
+      this.#items[this.#head] = item
+      this.#since[this.#head] = since
+    } else {
+      this.#items.unshift(item)
+      this.#since.unshift(since)
+    }
+  }
+
+  shift(): Notification | undefined {
+    const item = this.#items[this.#head]
+    if (item === undefined) return undefined
+    this.#head += 1
+    if (this.#head === this.#items.length) {
+      this.#items.length = 0
+      this.#since.length = 0
+      this.#head = 0
+    } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#since = this.#since.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+}
+
+const done = Promise.resolve()
+const urgencies = priorities.filter((priority) => priority !== 'critical')
+
+class TenantQueue {
+  readonly tenant: string
+  deficit = 0
+  size = 0
+  /** Made when they are needed: nearly every tenant uses one. */
+  readonly #fifos: { [Urgency in Priority]?: Fifo } = {}
+
+  constructor(tenant: string) {
+    this.tenant = tenant
+  }
+
+  put(notification: Notification, front: boolean, now: number): void {
+    this.#fifos[notification.priority] ??= new Fifo()
+    const fifo = this.#fifos[notification.priority]!
+    if (front) fifo.unshift(notification, now)
+    else fifo.push(notification, now)
+    this.size += 1
+  }
+
+  fifo(urgency: Priority): Fifo | undefined {
+    return this.#fifos[urgency]
+  }
+
+  take(): Notification | undefined {
+    for (const urgency of urgencies) {
+      const item = this.#fifos[urgency]?.shift()
+      if (item !== undefined) {
+        this.size -= 1
+        return item
+      }
+    }
+    return undefined
+  }
+}
+
+class ChannelQueue {
+  /** Everything that stands here. */
+  size = 0
+  readonly critical = new Fifo()
+  readonly tenants = new Map<string, TenantQueue>()
+  /** Tenants with something to send, the one whose turn it is first. */
+  #turns: TenantQueue[] = []
+  #turn = 0
+  readonly wakers = new Set<(arrived: number) => void>()
+  readonly #weightOf: (tenant: string) => number
+
+  constructor(weightOf: (tenant: string) => number) {
+    this.#weightOf = weightOf
+  }
+
+  put(notification: Notification, front: boolean, now: number): void {
+    this.size += 1
+    if (notification.priority === 'critical') {
+      if (front) this.critical.unshift(notification, now)
+      else this.critical.push(notification, now)
+      return
+    }
+    let queue = this.tenants.get(notification.tenant)
+    if (queue === undefined) {
+      queue = new TenantQueue(notification.tenant)
+      this.tenants.set(notification.tenant, queue)
+      this.#turns.push(queue)
+    }
+    queue.put(notification, front, now)
+  }
+
+  pull(max: number): Notification[] {
+    const taken: Notification[] = []
+    while (taken.length < max) {
+      const item = this.critical.shift() ?? this.#next()
+      if (item === undefined) break
+      taken.push(item)
+    }
+    this.size -= taken.length
+    return taken
+  }
+
+  oldest(): number | undefined {
+    let oldest = this.critical.oldest
+    for (const queue of this.#turns) {
+      for (const urgency of urgencies) {
+        const since = queue.fifo(urgency)?.oldest
+        if (since !== undefined && (oldest === undefined || since < oldest)) oldest = since
+      }
+    }
+    return oldest
+  }
+
+  /** What has stood here since the instant or longer, least urgent first. */
+  takeOverdue(since: number, max: number): Notification[] {
+    const taken: Notification[] = []
+    const takeFrom = (fifo: Fifo | undefined): number => {
+      if (fifo === undefined) return 0
+      const before = taken.length
+      while (taken.length < max && fifo.oldest !== undefined && fifo.oldest <= since)
+        taken.push(fifo.shift()!)
+      return taken.length - before
+    }
+    for (const urgency of urgencies.toReversed()) {
+      for (const queue of this.#turns) queue.size -= takeFrom(queue.fifo(urgency))
+    }
+    takeFrom(this.critical)
+    this.size -= taken.length
+    return taken
+  }
+
+  #next(): Notification | undefined {
+    while (this.#turns.length > 0) {
+      if (this.#turn >= this.#turns.length) this.#turn = 0
+      const queue = this.#turns[this.#turn]!
+      if (queue.deficit < 1) {
+        queue.deficit += this.#weightOf(queue.tenant)
+        if (queue.deficit < 1) {
+          this.#turn += 1
+          continue
+        }
+      }
+      const item = queue.take()
+      if (item === undefined) {
+        // A tenant without any leaves the round and forfeits what it had saved.
+        this.#turns.splice(this.#turn, 1)
+        this.tenants.delete(queue.tenant)
+        continue
+      }
+      queue.deficit -= 1
+      if (queue.deficit < 1) this.#turn += 1
+      return item
+    }
+    return undefined
+  }
+}
+
+export function createEmbeddedQueue(options: EmbeddedQueueOptions): Queue {
+  const { clock } = options
+  const weightOf = options.weightOf ?? (() => 1)
+  const queues = new Map<Channel, ChannelQueue>(
+    channels.map((channel) => [channel, new ChannelQueue(weightOf)]),
+  )
+  const queueOf = (channel: Channel): ChannelQueue => queues.get(channel)!
+
+  return {
+    push(notifications) {
+      const now = clock.now()
+      const woken = new Map<ChannelQueue, number>()
+      for (const notification of notifications) {
+        const queue = queueOf(notification.channel)
+        woken.set(queue, woken.get(queue) ?? queue.size)
+        queue.put(notification, false, now)
+      }
+      for (const [queue, before] of woken) {
+        const arrived = queue.size - before
+        for (const wake of queue.wakers) wake(arrived)
+      }
+      return done
+    },
+
+    giveBack(notifications) {
+      const now = clock.now()
+      for (let i = notifications.length - 1; i >= 0; i -= 1) {
+        const notification = notifications[i]!
+        queueOf(notification.channel).put(notification, true, now)
+      }
+    },
+
+    pull(channel, max) {
+      return queueOf(channel).pull(max)
+    },
+
+    subscribe(channel, wake) {
+      queueOf(channel).wakers.add(wake)
+    },
+
+    size(channel) {
+      if (channel !== undefined) return queueOf(channel).size
+      let size = 0
+      for (const queue of queues.values()) size += queue.size
+      return size
+    },
+
+    critical: (channel) => queueOf(channel).critical.length,
+    oldest: (channel) => queueOf(channel).oldest(),
+    takeOverdue: (channel, since, max) => queueOf(channel).takeOverdue(since, max),
+
+    close() {
+      return Promise.resolve()
+    },
+  }
+}

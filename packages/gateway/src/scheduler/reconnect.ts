@@ -1,0 +1,60 @@
+/**
+ * Somebody has connected: what waited for that is due now, also where the scheduler keeps it for its end soon to come.
+ * What is on its way already comes by itself.
+ */
+
+import { advance, awaitsConnection, type Notification } from '../model.ts'
+import type { Clock, Page, Store } from '../ports.ts'
+import type { Ledger, Scheduler } from '../stages.ts'
+
+export interface ReconnectOptions {
+  readonly store: Pick<Store, 'waiting'>
+  readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
+  readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
+  readonly clock: Pick<Clock, 'now'>
+  readonly onError: (what: string, error: unknown) => void
+}
+
+/** Rows of one recipient that are in memory at once. */
+const pageMax = 250
+
+/** Answers what to call when a recipient connects. */
+export function createReconnect(options: ReconnectOptions): (tenant: string, recipient: string) => void {
+  const { store, ledger, scheduler, clock } = options
+  const looking = new Set<string>()
+
+  async function release(recorded: Notification): Promise<void> {
+    const live = ledger.live(recorded.id)
+    if (live !== undefined && live.status !== 'scheduled') return
+    const before = live?.notification ?? recorded
+    ledger.release(before)
+    const now = clock.now()
+    const event = { at: now, status: 'scheduled', reason: 'retry', detail: 'connected' } as const
+    const move = advance(before, [event], { dueAt: now })
+    try {
+      if ((await ledger.commit({ moves: [move] })).applied) scheduler.place([move.after])
+      else await scheduler.recover(before)
+    } catch (error) {
+      scheduler.place([before])
+      throw error
+    }
+  }
+
+  async function releaseAll(tenant: string, recipient: string): Promise<void> {
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page: Page<Notification> = await store.waiting(tenant, recipient, cursor ?? null, pageMax)
+      await Promise.all(page.items.filter(awaitsConnection).map(release))
+      cursor = page.nextCursor
+    }
+  }
+
+  return (tenant, recipient) => {
+    const key = JSON.stringify([tenant, recipient])
+    // Who comes and goes is looked for once at a time.
+    if (looking.has(key)) return
+    looking.add(key)
+    releaseAll(tenant, recipient)
+      .catch((error) => options.onError('look for what waits for a connection', error))
+      .finally(() => looking.delete(key))
+  }
+}

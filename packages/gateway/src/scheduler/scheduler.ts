@@ -1,0 +1,229 @@
+/**
+ * What is to happen later. The store holds everything that waits, in the order in which it is due; the scheduler keeps
+ * in memory only what is due within the next seconds (claims.ts), so that a million waiting notifications cost disk and
+ * not memory, and a release needs no look at the disk at its instant. What is due goes to the queue, and ends in time
+ * if it stays there (expiry-timer.ts); digests close (digest-timer.ts).
+ */
+
+import { Heap } from '../heap.ts'
+import type { Notification } from '../model.ts'
+import { advance } from '../model.ts'
+import type { Clock, Queue, Store } from '../ports.ts'
+import type { Gate, Ledger, Scheduler } from '../stages.ts'
+import { BackgroundTasks } from './background-tasks.ts'
+import { DigestTimer } from './digest-timer.ts'
+import { againMs, DuePoller } from './due-poller.ts'
+import { ExpiryTimer } from './expiry-timer.ts'
+import type { Unserved } from './unserved.ts'
+
+export interface SchedulerOptions {
+  readonly store: Store
+  readonly ledger: Ledger
+  readonly queue: Queue
+  readonly clock: Clock
+  /** Decides what is due but undecided, and closes digests. */
+  readonly gate: () => Pick<Gate, 'resume' | 'closeDigest'>
+  /** What expires gives its places back. */
+  readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
+  /** Takes what no pool will carry. */
+  readonly unserved: Pick<Unserved, 'serves' | 'bury'>
+  readonly onError?: (what: string, error: unknown) => void
+  /** How far ahead what is due is kept in memory. @defaultValue 2_000 ms */
+  readonly lookaheadMs?: number
+  /**
+   * How many are kept in memory, half of them of one tenant at most; beyond it they stay in the store until there is
+   * room. @defaultValue 20_000
+   */
+  readonly heldMax?: number
+}
+
+export interface RunningScheduler extends Scheduler {
+  start(): Promise<void>
+  stop(): Promise<void>
+  /** How many notifications are kept in memory until they are due. */
+  size(): number
+}
+
+const heldMaxDefault = 20_000
+/** When memory is full, those are still read of whom it holds fewer: up to twice the bound in all. */
+const crowdedMax = 64
+const lookaheadMsDefault = 2_000
+
+export function createScheduler(options: SchedulerOptions): RunningScheduler {
+  const { store, ledger, queue, clock, unserved, heldMax = heldMaxDefault } = options
+  /** What is due soon, by its instant. */
+  const held = new Heap<Notification>()
+  const ends = new ExpiryTimer(ledger)
+  const tasks = new BackgroundTasks(options.onError)
+  const claims = new DuePoller({
+    store,
+    clock,
+    lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
+    isFull: () => held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
+    fullTenants: () => {
+      const max = tenantMax()
+      return [...ledger.held()].filter(([, count]) => count >= max).map(([tenant]) => tenant)
+    },
+    keep: (claimed) => {
+      for (const each of claimed) if (ledger.live(each.id) === undefined) keep(each)
+    },
+  })
+  const closings = new DigestTimer({ store, clock, close: (digest) => options.gate().closeDigest(digest) })
+  /** A tenant has half of the room, and when all of it is taken, so much that others still leave in time. */
+  const tenantMax = (): number =>
+    held.size >= heldMax || queue.size() >= heldMax ? Math.min(crowdedMax, heldMax / 2) : heldMax / 2
+  const hasRoom = (tenant: string): boolean => (ledger.held().get(tenant) ?? 0) < heldMax / 2
+  let running = false
+  let disarm: (() => void) | undefined
+  let armedFor = Number.POSITIVE_INFINITY
+
+  function arm(): void {
+    if (!running) return
+    const next = Math.min(held.leastKey ?? never, ends.next ?? never, claims.next, closings.next)
+    if (next === armedFor) return
+    disarm?.()
+    armedFor = next
+    disarm = next === never ? undefined : clock.at(next, wake)
+  }
+
+  function wake(): void {
+    armedFor = never
+    const now = clock.now()
+    releaseDue(now)
+    for (const notification of ends.take(now)) tasks.track('expire', expire(notification, now))
+    if (claims.next <= now) tasks.track('claim what is due', claims.read().finally(wake))
+    if (closings.next <= now) tasks.track('close digests', closings.closeDue().finally(arm))
+    arm()
+  }
+
+  function releaseDue(now: number): void {
+    const ready: Notification[] = []
+    const undecided: Notification[] = []
+    while (held.leastKey !== undefined && held.leastKey <= now) {
+      const notification = held.pop()!
+      if (!ledger.isCurrent(notification)) continue
+      if (notification.expiresAt !== undefined && notification.expiresAt <= now)
+        tasks.track('expire', expire(notification, now))
+      else if (notification.undecided === true) undecided.push(notification)
+      else ready.push(notification)
+    }
+    for (const notification of ready) ledger.mark(notification, 'queued')
+    if (ready.length > 0) push(ready)
+    if (undecided.length > 0) tasks.track('decide what is due', options.gate().resume(undecided))
+  }
+
+  function push(notifications: readonly Notification[]): void {
+    for (const notification of notifications) ends.watch(notification)
+    if (notifications.every(({ channel }) => unserved.serves(channel))) {
+      tasks.track('queue', queue.push(notifications))
+      return
+    }
+    const { true: served = [], false: others = [] } = Object.groupBy(notifications, ({ channel }) =>
+      unserved.serves(channel) ? 'true' : 'false',
+    )
+    tasks.track('queue', queue.push(served))
+    tasks.track('make dead letters of what no pool serves', unserved.bury(others))
+  }
+
+  async function expire(notification: Notification, now: number): Promise<void> {
+    const path = ledger.live(notification.id)?.events ?? []
+    // From here on it is not sent, while its end is on its way to the record.
+    ledger.release(notification)
+    const move = advance(notification, [...path, { at: now, status: 'expired' }])
+    let result: Awaited<ReturnType<Ledger['commit']>>
+    try {
+      result = await ledger.commit({ moves: [move] })
+    } catch (error) {
+      keepUntil(notification, now + againMs)
+      throw error
+    }
+    if (result.applied) await options.releaseHolds(notification, 'expired')
+    else await recover(notification)
+  }
+
+  async function recover({ tenant, id }: Pick<Notification, 'tenant' | 'id'>): Promise<void> {
+    try {
+      const recorded = await store.notification(tenant, id)
+      if (recorded === undefined || ledger.live(id) !== undefined) return
+      const now = clock.now()
+      if (recorded.status === 'scheduled' && recorded.dueAt <= now) keepUntil(recorded, now + againMs)
+      else place([recorded])
+      arm()
+    } catch (error) {
+      options.onError?.(`look where ${id} stands`, error)
+      // It is read again as long as the store cannot say; a restart would find it as well.
+      if (running) clock.at(clock.now() + againMs, () => tasks.track('recover', recover({ tenant, id })))
+    }
+  }
+
+  const keep = (notification: Notification): void => keepUntil(notification, notification.dueAt)
+
+  function keepUntil(notification: Notification, at: number): void {
+    ledger.hold(notification)
+    held.push(at, notification)
+  }
+
+  function place(notifications: readonly Notification[]): void {
+    const now = clock.now()
+    const ready: Notification[] = []
+    const tooMany: Notification[] = []
+    for (const notification of notifications) {
+      const { status, dueAt, tenant } = notification
+      if (status !== 'queued' && status !== 'scheduled' && status !== 'dead') continue
+      if (status === 'queued' && dueAt <= now && queue.size() < heldMax && hasRoom(tenant)) {
+        ledger.hold(notification)
+        ready.push(notification)
+      } else if (dueAt > store.claimedUntil()) claims.note(dueAt)
+      else if (hasRoom(tenant)) keep(notification)
+      else tooMany.push(notification)
+    }
+    if (ready.length > 0) push(ready)
+    if (tooMany.length > 0) tasks.track('put back', putBack(tooMany))
+    arm()
+  }
+
+  /** What there is no room for stays in the store. */
+  async function putBack(notifications: readonly Notification[]): Promise<void> {
+    try {
+      await store.releaseFingerprints(notifications)
+      claims.noteRoom()
+    } catch (error) {
+      for (const notification of notifications) keep(notification)
+      throw error
+    } finally {
+      arm()
+    }
+  }
+
+  return {
+    place,
+    recover,
+    placeFirst(notification) {
+      ledger.hold(notification)
+      ends.watch(notification)
+      queue.giveBack([notification])
+      arm()
+    },
+    postpone(notification, at) {
+      held.push(at, notification)
+      arm()
+    },
+    noteDigest(closesAt) {
+      closings.note(closesAt)
+      arm()
+    },
+    async start() {
+      running = true
+      wake()
+      await tasks.ended()
+    },
+    async stop() {
+      running = false
+      disarm?.()
+      await tasks.idle()
+    },
+    size: () => held.size,
+  }
+}
+
+const never = Number.POSITIVE_INFINITY

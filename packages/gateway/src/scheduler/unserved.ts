@@ -1,0 +1,169 @@
+/**
+ * What waits for a channel that the configuration no longer serves becomes a dead letter, whatever its state: it gives
+ * its places back, counts in no bound, and returns by itself when a pool serves the channel again (automatic-redrive.ts). The
+ * record is gone through at the start, in the background and in slices; what comes to the queue later is caught there.
+ */
+import { unservedDetail } from '../bounds.ts'
+import { concernsAll } from '../errors.ts'
+import { advance, type Channel, channels, isFinal, type Notification } from '../model.ts'
+import type { Clock, Store } from '../ports.ts'
+import type { Ledger } from '../stages.ts'
+
+export interface UnservedOptions {
+  readonly store: Pick<Store, 'notification' | 'scan'>
+  readonly ledger: Pick<Ledger, 'commit' | 'live' | 'hold' | 'release'>
+  /** Channels for which there is a pool. */
+  readonly served: ReadonlySet<Channel>
+  readonly clock: Clock
+  /** Gives back what it holds in limits and lines. */
+  readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
+  /** Told once a channel when the record is gone through, and of what is caught later. */
+  /** Looks after one that was taken out of memory and could not be written. */
+  readonly recover: (notification: Notification) => Promise<void>
+  readonly onBuried: (channel: Channel, count: number) => void
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export interface Unserved {
+  serves(channel: Channel): boolean
+  /** Makes dead letters of those that have come to the queue. */
+  bury(notifications: readonly Notification[]): Promise<void>
+  start(): void
+  stop(): Promise<void>
+}
+
+/** Rows of the record that are looked at in one go. */
+const scanMax = 500
+/** Commits under way together: the store writes them as one. */
+const buriedAtOnce = 100
+/** After each of these, in which others have the store, and until it is asked again that did not answer: ms. */
+const restMs = 5
+const againMs = 1_000
+/** A record that moves on again and again is on its way elsewhere. */
+const triesMax = 4
+
+export function createUnserved(options: UnservedOptions): Unserved {
+  const { store, ledger, served, clock, releaseHolds, onBuried, onError } = options
+  const unserved = channels.filter((channel) => !served.has(channel))
+  let stopped = false
+  let working: Promise<void> | undefined
+  let wake: (() => void) | undefined
+
+  /** The store is given time: at once it would be asked as often as it can refuse. */
+  function recoverSoon(notification: Notification): void {
+    clock.at(clock.now() + againMs, () => {
+      if (!stopped) void options.recover(notification)
+    })
+  }
+
+  /** Whether it is a dead letter now. */
+  async function buryOne(found: Notification): Promise<boolean> {
+    let recorded: Notification | undefined = found
+    for (let tries = 0; tries < triesMax && recorded !== undefined; tries += 1) {
+      if (isFinal(recorded.status) || recorded.status === 'dead') return false
+      const live = ledger.live(recorded.id)
+      const before = live?.notification ?? recorded
+      const now = clock.now()
+      const leaves = before.status === 'digesting' ? [{ at: now, status: 'scheduled' } as const] : []
+      const dead = { at: now, status: 'dead', reason: 'pool_blocked', detail: unservedDetail } as const
+      const dueAt = before.expiresAt ?? Number.MAX_SAFE_INTEGER
+      const move = advance(before, [...(live?.events ?? []), ...leaves, dead], { dueAt })
+      ledger.release(before)
+      let result: Awaited<ReturnType<typeof ledger.commit>>
+      try {
+        result = await ledger.commit({ moves: [move] })
+      } catch (error) {
+        recoverSoon(before)
+        throw error
+      }
+      if (result.applied) {
+        await releaseHolds(before, 'expired')
+        return true
+      }
+      recorded = await store.notification(found.tenant, found.id)
+    }
+    await options.recover(found)
+    return false
+  }
+
+  async function buryAll(
+    notifications: readonly Notification[],
+    counts: Map<Channel, number>,
+  ): Promise<void> {
+    for (let from = 0; from < notifications.length; from += buriedAtOnce) {
+      const some = notifications.slice(from, from + buriedAtOnce)
+      const ends = await Promise.allSettled(some.map(buryOne))
+      for (const [index, end] of ends.entries()) {
+        const { channel } = some[index]!
+        if (end.status === 'rejected') {
+          if (concernsAll(end.reason)) throw end.reason
+          // It is looked after by itself, and the others are none the worse for it.
+          onError('make a dead letter of what no pool serves', end.reason)
+        } else if (end.value) counts.set(channel, (counts.get(channel) ?? 0) + 1)
+      }
+      await rest(restMs)
+      if (stopped) return
+    }
+  }
+
+  function rest(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const disarm = clock.at(clock.now() + ms, resolve)
+      wake = () => {
+        disarm()
+        resolve()
+      }
+    })
+  }
+
+  function tell(counts: ReadonlyMap<Channel, number>): void {
+    for (const [channel, count] of counts) onBuried(channel, count)
+  }
+
+  async function goThrough(): Promise<void> {
+    const counts = new Map<Channel, number>()
+    for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
+      try {
+        const page = await store.scan({
+          statuses: ['scheduled', 'digesting', 'queued', 'sending'],
+          channels: unserved,
+          limit: scanMax,
+          ...(cursor === undefined ? {} : { cursor }),
+        })
+        await buryAll(page.items, counts)
+        cursor = page.nextCursor
+      } catch (error) {
+        onError('make dead letters of what no pool serves', error)
+        await rest(againMs)
+      }
+    }
+    tell(counts)
+  }
+
+  return {
+    serves: (channel) => served.has(channel),
+    async bury(notifications) {
+      const counts = new Map<Channel, number>()
+      try {
+        await buryAll(notifications, counts)
+      } catch (error) {
+        for (const notification of notifications) {
+          if (ledger.live(notification.id)?.notification !== notification) continue
+          ledger.release(notification)
+          recoverSoon(notification)
+        }
+        throw error
+      } finally {
+        tell(counts)
+      }
+    },
+    start() {
+      if (unserved.length > 0) working = goThrough()
+    },
+    async stop() {
+      stopped = true
+      wake?.()
+      await working
+    },
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * What became of the accounts of a scenario: how many were refused, what was delivered while some did not work, and what
+ * left as a dead letter and came back. Refusals are counted by the provider's side, the rest by the record.
+ */
+
+import type { Clock } from '../ports.ts'
+import type { Happening } from '../stages.ts'
+import type { Scenario } from './scenario.ts'
+
+export interface AccountFigures {
+  readonly count: number
+  /** Of these, those that were answered 429 at least once. */
+  readonly refused: number
+  /** Calls that were answered 429. */
+  readonly refusals: number
+  /** Delivered before the first phase, during all of them, and after the last; null where that took no time. */
+  readonly deliveredPerSecond: {
+    readonly before: number | null
+    readonly during: number | null
+    readonly after: number | null
+  }
+  /** How often a notification became a dead letter, by cause. */
+  readonly deadLetters: Readonly<Record<string, number>>
+  /** How often one came back by itself. */
+  readonly returned: number
+}
+
+/** The provider's side, as far as it is asked. */
+interface FakeProvider {
+  accounts(): readonly string[]
+  counters(account?: string): { readonly fates: { readonly rate_limit: number } }
+}
+
+export type AccountOracleOptions = Pick<Scenario, 'start' | 'durationMs' | 'phases' | 'pools'> & {
+  readonly clock: Pick<Clock, 'now'>
+}
+
+export interface AccountOracle {
+  observe(happening: Happening): void
+  figures(side: FakeProvider): AccountFigures
+}
+
+export function createAccountOracle(options: AccountOracleOptions): AccountOracle {
+  const { clock, start, durationMs, phases, pools = [] } = options
+  const fromMs = Math.min(durationMs, ...phases.map((phase) => phase.fromMs))
+  const toMs = Math.max(fromMs, ...phases.map((phase) => phase.toMs))
+  const delivered = { before: 0, during: 0, after: 0 }
+  const deadLetters: Record<string, number> = {}
+  const dead = new Set<string>()
+  let returned = 0
+
+  const perSecond = (count: number, ms: number): number | null =>
+    ms === 0 ? null : Math.round((count / ms) * 10_000) / 10
+
+  return {
+    observe({ notification }) {
+      const { id, status, timeline } = notification
+      if (status === 'dead') {
+        const cause = timeline.at(-1)?.reason ?? 'unknown'
+        deadLetters[cause] = (deadLetters[cause] ?? 0) + 1
+        dead.add(id)
+      } else if (dead.delete(id) && status === 'queued') returned += 1
+      if (status !== 'delivered') return
+      const sinceMs = clock.now() - start
+      delivered[sinceMs < fromMs ? 'before' : sinceMs < toMs ? 'during' : 'after'] += 1
+    },
+    figures(side) {
+      const refusals = side.accounts().map((id) => side.counters(id).fates.rate_limit)
+      return {
+        count: pools.reduce((sum, { accounts }) => sum + accounts.length, 0),
+        refused: refusals.filter((count) => count > 0).length,
+        refusals: refusals.reduce((sum, count) => sum + count, 0),
+        deliveredPerSecond: {
+          before: perSecond(delivered.before, fromMs),
+          during: perSecond(delivered.during, toMs - fromMs),
+          after: perSecond(delivered.after, durationMs - toMs),
+        },
+        deadLetters,
+        returned,
+      }
+    },
+  }
+}

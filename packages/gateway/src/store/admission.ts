@@ -1,0 +1,24 @@
+/** A notification as the limits ask for it: without its content, with what follows from its timeline. */
+import { countedAt, delayingLimit, type Notification } from '../model.ts'
+import type { Admission } from '../ports.ts'
+
+export function admissionOf(notification: Notification): Admission {
+  const {
+    content: _,
+    data: _data,
+    timeline: _timeline,
+    decision,
+    job: _job,
+    bytes: _bytes,
+    shared: _shared,
+    ...admission
+  } = notification
+  const counted = countedAt(notification)
+  const promised = delayingLimit(notification) === undefined ? undefined : decision.at
+  return {
+    ...admission,
+    policyVersion: decision.policyVersion,
+    ...(counted === undefined ? {} : { countedAt: counted }),
+    ...(promised === undefined ? {} : { promisedAt: promised }),
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * Who keeps what of what is due, over plain values: a heap by instant, and one for each tenant of what was passed over
+ * while there was no room for the tenant.
+ */
+import { Heap } from '../../heap.ts'
+import type { Notification } from '../../model.ts'
+import { waits } from './memory-admissions.ts'
+
+export class MemoryDueCursor {
+  readonly #due = new Heap<Notification>()
+  /** By tenant, the one that was longest not served first. */
+  readonly #lags = new Map<string, Heap<Notification>>()
+  readonly #find: (row: Notification) => Notification | undefined
+  claimedUntil = Number.NEGATIVE_INFINITY
+
+  /** @param find the version on record now */
+  constructor(find: (row: Notification) => Notification | undefined) {
+    this.#find = find
+  }
+
+  push(notification: Notification): void {
+    this.#due.push(notification.dueAt, notification)
+  }
+
+  take(until: number, limit: number, without: ReadonlySet<string>): readonly Notification[] {
+    const taken = new Set<Notification>()
+    const behind = [...this.#lags.keys()].filter((tenant) => !without.has(tenant))
+    for (const [turn, tenant] of behind.entries()) {
+      const share = Math.ceil((limit - taken.size) / (behind.length - turn))
+      this.#catchUp(tenant, taken, taken.size + share)
+    }
+    let last: Notification | undefined
+    while (taken.size < limit && this.#due.leastKey !== undefined && this.#due.leastKey <= until) {
+      const found = this.#due.pop()!
+      const now = this.#current(found)
+      if (now === undefined) continue
+      last = now
+      if (without.has(now.tenant) || this.#lags.has(now.tenant)) this.#passOver(now)
+      else taken.add(now)
+    }
+    const isAll = this.#due.leastKey === undefined || this.#due.leastKey > until
+    if (isAll && taken.size < limit) this.claimedUntil = Math.max(this.claimedUntil, until)
+    else if (last !== undefined) this.claimedUntil = Math.max(this.claimedUntil, last.dueAt - 1)
+    return [...taken]
+  }
+
+  /** An instant before which nothing is due that is not given out. */
+  earliest(): number | undefined {
+    const heaps = [this.#due, ...this.#lags.values()]
+    const instants = heaps.map((heap) => this.#earliestIn(heap)).filter((at) => at !== undefined)
+    return instants.length === 0 ? undefined : Math.min(...instants)
+  }
+
+  #earliestIn(heap: Heap<Notification>): number | undefined {
+    while (heap.least !== undefined && this.#current(heap.least) === undefined) heap.pop()
+    return heap.leastKey
+  }
+
+  #passOver(row: Notification): void {
+    let lag = this.#lags.get(row.tenant)
+    if (lag === undefined) {
+      lag = new Heap()
+      this.#lags.set(row.tenant, lag)
+    }
+    lag.push(row.dueAt, row)
+  }
+
+  #catchUp(tenant: string, taken: Set<Notification>, max: number): void {
+    const lag = this.#lags.get(tenant)!
+    while (taken.size < max && lag.least !== undefined) {
+      const now = this.#current(lag.pop()!)
+      if (now !== undefined) taken.add(now)
+    }
+    this.#lags.delete(tenant)
+    if (lag.size > 0) this.#lags.set(tenant, lag)
+  }
+
+  /** A version that was replaced stands elsewhere, or nowhere; one that kept its instant stands here. */
+  #current(row: Notification): Notification | undefined {
+    const now = this.#find(row)
+    return now !== undefined && waits.has(now.status) && now.dueAt === row.dueAt ? now : undefined
+  }
+}

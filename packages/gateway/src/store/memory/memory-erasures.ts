@@ -1,0 +1,81 @@
+/**
+ * People who are erased from the store without a disk. Their rows stay under another name, as in every store; that
+ * name is a number, since what is in memory tells nobody anything after its end.
+ */
+import { isFinal, type Notification, type Recipient } from '../../model.ts'
+import { type ErasureResult, pseudonymPrefix, type StoredAnswer } from '../../ports.ts'
+import type { MemoryCounts } from './memory-counts.ts'
+import type { MemoryJobs } from './memory-jobs.ts'
+import { keyOf } from './memory-keys.ts'
+import { entry } from './memory-rows.ts'
+
+export interface MemoryErasuresParts {
+  readonly tenants: Map<string, Map<string, Notification>>
+  readonly byRecipient: Map<string, Map<string, string[]>>
+  readonly recipients: Map<string, Recipient>
+  readonly answers: Map<string, StoredAnswer>
+  readonly jobs: MemoryJobs
+  readonly counts: MemoryCounts
+}
+
+export class MemoryErasures {
+  readonly #parts: MemoryErasuresParts
+  readonly #names = new Map<string, string>()
+  readonly #pending = new Map<string, { readonly tenant: string; readonly recipient: string }>()
+
+  constructor(parts: MemoryErasuresParts) {
+    this.#parts = parts
+  }
+
+  /** What an erased recipient is called; undefined for everybody else. */
+  nameOf(tenant: string, recipient: string): string | undefined {
+    return this.#names.get(keyOf(tenant, recipient))
+  }
+
+  pending() {
+    return [...this.#pending.values()]
+  }
+
+  begin(tenant: string, recipient: string): void {
+    const key = keyOf(tenant, recipient)
+    const name = entry(this.#names, key, () => `${pseudonymPrefix}${this.#names.size + 1}`)
+    this.#pending.set(key, { tenant, recipient })
+    const { recipients, jobs } = this.#parts
+    const { optOuts = [] } = recipients.get(key) ?? {}
+    recipients.delete(key)
+    if (optOuts.length > 0) recipients.set(keyOf(tenant, name), { tenant, id: name, optOuts })
+    jobs.rename(tenant, recipient, name)
+  }
+
+  end(tenant: string, recipient: string): ErasureResult {
+    const { tenants, byRecipient, answers, counts } = this.#parts
+    const ofTenant = byRecipient.get(tenant)
+    const ids = ofTenant?.get(recipient) ?? []
+    const rows = ids.map((id) => tenants.get(tenant)!.get(id)).filter((row) => row !== undefined)
+    const open = rows.filter(({ status }) => !isFinal(status))
+    if (open.length > 0) return { done: false, open: open.map(({ id }) => id) }
+    const name = this.nameOf(tenant, recipient)!
+    for (const row of rows) {
+      const after = anonymous(row, name)
+      tenants.get(tenant)!.set(row.id, after)
+      counts.add(row, -1)
+      counts.add(after, 1)
+    }
+    if (ofTenant?.delete(recipient)) entry(ofTenant, name, () => []).push(...ids)
+    for (const [key, answer] of answers) {
+      if (answer.tenant === tenant)
+        answers.set(key, {
+          ...answer,
+          body: answer.body.replaceAll(JSON.stringify(recipient), JSON.stringify(name)),
+        })
+    }
+    this.#pending.delete(keyOf(tenant, recipient))
+    return { done: true }
+  }
+}
+
+function anonymous(row: Notification, name: string): Notification {
+  const { content: _, data: _data, shared: _shared, bytes: _bytes, ...rest } = row
+  const timeline = row.timeline.map(({ detail: _detail, ...event }) => event)
+  return { ...rest, to: { id: name }, fingerprint: '', timeline }
+}

@@ -1,0 +1,78 @@
+/** The jobs of the store without a disk: where each stands, what it still has to do, and which notifications are its. */
+import type { Job } from '../../model.ts'
+import type { JobWork, JobWrite } from '../../ports.ts'
+
+interface Kept {
+  readonly job: Job
+  /** As long as it runs. */
+  readonly work?: JobWork
+}
+
+export class MemoryJobs {
+  readonly #jobs = new Map<string, Kept>()
+  readonly #members = new Map<string, Set<string>>()
+
+  conflictsOf(writes: readonly JobWrite[]): string[] {
+    return writes.flatMap((write) => {
+      const id = write.kind === 'open' ? write.job.id : write.after.id
+      const now = this.#jobs.get(id)?.job
+      const believed = write.kind === 'open' ? undefined : write.before
+      return now?.status === believed?.status && now?.taken === believed?.taken ? [] : [id]
+    })
+  }
+
+  write(write: JobWrite): void {
+    const job = write.kind === 'open' ? write.job : write.after
+    const work = write.kind === 'open' ? write.work : this.#jobs.get(job.id)?.work
+    this.#jobs.set(job.id, job.status === 'running' && work !== undefined ? { job, work } : { job })
+  }
+
+  find({ tenant, id }: Pick<Job, 'tenant' | 'id'>): Kept | undefined {
+    const kept = this.#jobs.get(id)
+    return kept?.job.tenant === tenant ? kept : undefined
+  }
+
+  running(): readonly Job[] {
+    return [...this.#jobs.values()].map(({ job }) => job).filter(({ status }) => status === 'running')
+  }
+
+  /** Gives a recipient another name, with nothing else known of them. */
+  rename(tenant: string, recipient: string, renamed: string): void {
+    for (const [id, { job, work }] of this.#jobs) {
+      if (job.tenant !== tenant) continue
+      const refused = job.refused.map((each) =>
+        each.recipient === recipient ? { ...each, recipient: renamed, detail: 'erased' } : each,
+      )
+      const recipients =
+        work?.recipients.map((each) => (each.id === recipient ? { id: renamed } : each)) ?? []
+      const kept = work === undefined ? {} : { work: { ...work, recipients } }
+      this.#jobs.set(id, { job: { ...job, refused }, ...kept })
+    }
+  }
+
+  join(job: string, id: string): void {
+    const members = this.#members.get(job)
+    if (members === undefined) this.#members.set(job, new Set([id]))
+    else members.add(id)
+  }
+
+  leave(job: string, id: string): void {
+    const members = this.#members.get(job)
+    members?.delete(id)
+    if (members?.size === 0) this.#members.delete(job)
+  }
+
+  membersOf(job: string): readonly string[] {
+    return [...(this.#members.get(job) ?? [])]
+  }
+
+  prune(before: number): number {
+    let pruned = 0
+    for (const [id, { job }] of this.#jobs) {
+      if (job.status === 'running' || job.createdAt >= before || this.#members.has(id)) continue
+      this.#jobs.delete(id)
+      pruned += 1
+    }
+    return pruned
+  }
+}

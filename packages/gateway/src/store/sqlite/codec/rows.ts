@@ -1,0 +1,189 @@
+/**
+ * A notification as the columns of the file, and back. What never changes is one JSON text, `request`; what the
+ * queries select by, and what moves change, are columns of their own. Each of its two rows carries a sum.
+ */
+import type { SQLOutputValue } from 'node:sqlite'
+import type { Channel, Decision, Notification, TimelineEvent } from '../../../model.ts'
+import type { Admission } from '../../../ports.ts'
+import { admissionOf } from '../../admission.ts'
+import { checksum } from './checksum.ts'
+import { statusOf } from './codes.ts'
+
+type Request = Pick<
+  Notification,
+  | 'module'
+  | 'to'
+  | 'priority'
+  | 'template'
+  | 'data'
+  | 'content'
+  | 'bytes'
+  | 'actor'
+  | 'actors'
+  | 'sendAt'
+  | 'expiresAt'
+  | 'fingerprint'
+> & { readonly sharedBytes?: number }
+
+/** The row of `notifications` without its seq. */
+export type LongRow = readonly [
+  id: string,
+  tenant: string,
+  recipient: string,
+  channel: string,
+  requestedChannel: string | null,
+  category: string,
+  createdAt: number,
+  request: string,
+  decision: string,
+  sum: number,
+  job: string | null,
+  shared: string | null,
+]
+
+/** The row of `states` without its seq. */
+export type ShortRow = readonly [
+  status: number,
+  revision: number,
+  dueAt: number,
+  attempts: number,
+  firedAt: number | null,
+  suspectAt: number | null,
+  digestId: string | null,
+  single: number,
+  undecided: number,
+  platform: number,
+  cause: string | null,
+  timeline: string,
+  sum: number,
+  turnedAt: number | null,
+  suspects: string | null,
+]
+
+const turnedAtAt = 13
+
+const longColumns =
+  'n.id, n.tenant, n.recipient, n.channel, n.requested_channel, n.category, n.created_at, n.request, n.decision, n.sum, n.job, n.shared'
+const shortColumns =
+  's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum, s.turned_at, s.suspects'
+
+/** What `readNotification` takes, from `notifications n` and `states s`. */
+export const columns = `s.seq, ${longColumns}, ${shortColumns}`
+/** Where the short row begins in it. */
+export const shortAt = 13
+
+export type Row = readonly SQLOutputValue[]
+
+/** What the sums are of; the place of the sum itself is passed over. */
+export function longText(row: LongRow): string {
+  const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision] = row
+  const [, , , , , , , , , , job, shared] = row
+  const common = `${id} ${tenant} ${recipient} ${channel} ${requestedChannel} ${category} ${createdAt} ${request} ${decision}`
+  const withJob = job === null ? common : `${common} ${job}`
+  return shared === null ? withJob : `${withJob} ${shared}`
+}
+
+/**
+ * What stands before the timeline, and what behind it. `suspect_at` and `suspects` are not in it: a restart after a
+ * crash writes them over many rows at once.
+ */
+export function shortTexts(row: ShortRow): readonly [before: string, after: string] {
+  const [status, revision, dueAt, attempts, firedAt, , digestId, single, undecided, platform, cause] = row
+  const turnedAt = row[turnedAtAt]
+  const flags = single + 2 * undecided + 4 * platform
+  return [
+    `${status} ${revision} ${dueAt} ${attempts} ${firedAt} ${digestId} ${flags} ${cause} `,
+    // Rows of before there were turns have none in their sum.
+    turnedAt === null ? '' : ` ${turnedAt}`,
+  ]
+}
+
+export function seqOf(row: Row): number {
+  return row[0] as number
+}
+
+export function dueAtOf(row: Row): number {
+  return row[shortAt + 2] as number
+}
+
+export function createdAtOf(row: Row): number {
+  return row[7] as number
+}
+
+/** How long the text is that grows with what was asked for. */
+export function requestLengthOf(row: Row): number {
+  return (row[8] as string).length
+}
+
+/** @throws what faults.ts takes for damage, where a sum is wrong. */
+export function readNotification(row: Row): Notification {
+  const long = row.slice(1, shortAt) as unknown as LongRow
+  const short = row.slice(shortAt) as unknown as ShortRow
+  const [
+    id,
+    tenant,
+    _recipient,
+    channel,
+    requestedChannel,
+    category,
+    createdAt,
+    request,
+    decision,
+    sum,
+    job,
+    shared,
+  ] = long
+  const [
+    status,
+    revision,
+    dueAt,
+    attempts,
+    firedAt,
+    suspectAt,
+    digestId,
+    single,
+    undecided,
+    ,
+    _cause,
+    timeline,
+    shortChecksum,
+    turnedAt,
+    suspects,
+  ] = short
+  checksum(longText(long), sum, `notification ${id}`)
+  const [before, after] = shortTexts(short)
+  checksum(`${before}${timeline}${after}`, shortChecksum, `the state of notification ${id}`)
+  const { sharedBytes = 0, ...requested } = JSON.parse(request) as Request
+  const events = JSON.parse(timeline) as readonly TimelineEvent[]
+  const omitted = revision - events.length
+  return {
+    id,
+    tenant,
+    ...requested,
+    ...(shared === null ? {} : { shared: { id: shared, bytes: sharedBytes } }),
+    ...(job === null ? {} : { job }),
+    channel: channel as Channel,
+    ...(requestedChannel === null ? {} : { requestedChannel: requestedChannel as Channel }),
+    category,
+    createdAt,
+    status: statusOf(status),
+    dueAt,
+    decision: JSON.parse(decision) as Decision,
+    ...(digestId === null ? {} : { digestId }),
+    ...(single === 1 ? { single: true } : {}),
+    ...(undecided === 1 ? { undecided: true } : {}),
+    attempts,
+    ...(turnedAt === null ? {} : { turnedAt }),
+    ...(firedAt === null ? {} : { firedAt }),
+    ...(suspectAt === null ? {} : { suspects: suspectsOf(suspectAt, suspects) }),
+    timeline: events,
+    ...(omitted === 0 ? {} : { omitted }),
+  }
+}
+
+/** The newest has a column of its own, by which the limits look; more than one are a list besides. */
+function suspectsOf(newest: number, list: string | null): readonly number[] {
+  return list === null ? [newest] : (JSON.parse(list) as readonly number[])
+}
+
+export const readAdmission = (row: Row): Admission => admissionOf(readNotification(row))

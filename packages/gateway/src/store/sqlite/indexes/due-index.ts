@@ -1,0 +1,199 @@
+/**
+ * What is due when, as an index that is written late. Most notifications leave within seconds of their acceptance,
+ * and those that wait are due in no order: a plain index would write, and dirty a page, for every one of them. Here
+ * the last rows are kept in memory, a generation of them at a time; when a generation is full, what is still waiting
+ * in it is folded into the table `due`, sorted by its instant, a few rows with every transaction. Rows of earlier
+ * generations are in the table, and their moves are written to it at once.
+ *
+ * Measured, CPU a row, a hundred in a transaction: accepted at random instants, 40 µs beside 100,000 others with an
+ * index on `states`, 25 µs beside 1,000,000 with this; accepted and settled at once, 1 µs less than with an index.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import { dueCodes } from '../codec/codes.ts'
+import type { Place } from './due-cursor.ts'
+import { order } from './due-cursor.ts'
+
+/** 2^15: three of them in memory are 0.9 MB. Twice the pages are written with half of it. */
+const defaultRows = 32_768
+
+export interface DueIndexOptions {
+  readonly db: DatabaseSync
+  /** @defaultValue 32768 */
+  readonly segmentRows?: number
+}
+
+export interface DueIndex {
+  /** Notes where a row stands now; no `dueAt` where it is not due. Counts when the transaction does. */
+  put(seq: number, before: number | undefined, dueAt: number | undefined): void
+  /** Where `undo` goes back to: what was put since is forgotten. The table is undone by SQLite. */
+  mark(): number
+  undo(mark: number): void
+  /** Inside a transaction, before anything is put: folds about `count` rows. */
+  flush(count: number): void
+  /** The transaction is on disk, or is undone. */
+  settle(committed: boolean): void
+  /** Places after `after` and due by `until`, earliest first. */
+  range(after: Place, until: number, limit: number): readonly Place[]
+  /** The first after `after`. */
+  first(after: Place): Place | undefined
+  /** Rows with this seq and later may be in memory only. */
+  readonly from: number
+}
+
+interface Segment {
+  /** By seq within the generation; NaN where it is not due, or in the table. */
+  readonly dueAt: Float64Array
+  /** 1 where the table has it, should it be due. */
+  readonly folded: Uint8Array
+  /** Behind the last row that was ever due. */
+  end: number
+}
+
+export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOptions): DueIndex {
+  const insert = db.prepare('INSERT OR REPLACE INTO due (due_at, seq) VALUES (?, ?)')
+  const remove = db.prepare('DELETE FROM due WHERE due_at = ? AND seq = ?')
+  const remember = db.prepare("INSERT OR REPLACE INTO meta VALUES ('due', ?)")
+  const select = db.prepare(`SELECT due_at AS dueAt, seq FROM due
+    WHERE (due_at, seq) > (?, ?) AND due_at <= ? ORDER BY due_at, seq LIMIT ?`)
+  const saved = db.prepare("SELECT value FROM meta WHERE name = 'due'").get()
+
+  const numberOf = (seq: number): number => Math.floor(seq / segmentRows)
+  const segments = new Map<number, Segment>()
+  let oldest = numberOf(Number(saved?.value ?? 0))
+  let newest = oldest
+  /** What the transaction under way has put, and what it has folded. */
+  const pending: { readonly seq: number; readonly dueAt: number }[] = []
+  const foldedNow: number[] = []
+  /** The oldest generation in the order in which it is folded, and how far that is on disk. */
+  let sorted: readonly Place[] | undefined
+  let foldedUpTo = 0
+  let asked = 0
+  /** Nothing of the oldest generation is left in memory, once the transaction is on disk. */
+  let finished = false
+
+  function segmentOf(number: number): Segment {
+    let segment = segments.get(number)
+    if (segment === undefined) {
+      segment = {
+        dueAt: new Float64Array(segmentRows).fill(Number.NaN),
+        folded: new Uint8Array(segmentRows),
+        end: 0,
+      }
+      segments.set(number, segment)
+      newest = Math.max(newest, number)
+    }
+    return segment
+  }
+
+  function isInTable(seq: number): boolean {
+    const number = numberOf(seq)
+    if (number < oldest || (finished && number === oldest)) return true
+    return segments.get(number)?.folded[seq % segmentRows] === 1
+  }
+
+  /** The places of a generation that are in memory only. */
+  function* placesOf(number: number): Generator<Place> {
+    const { dueAt, end } = segmentOf(number)
+    for (let at = 0; at < end; at += 1) {
+      if (!Number.isNaN(dueAt[at]!)) yield { dueAt: dueAt[at]!, seq: number * segmentRows + at }
+    }
+  }
+
+  function* inMemory(after: Place, until: number): Generator<Place> {
+    for (let number = oldest; number <= newest; number += 1) {
+      for (const place of placesOf(number)) {
+        if (place.dueAt <= until && order(place, after) > 0) yield place
+      }
+    }
+  }
+
+  function putInMemory(seq: number, dueAt: number): void {
+    const segment = segmentOf(numberOf(seq))
+    const at = seq % segmentRows
+    segment.dueAt[at] = dueAt
+    if (!Number.isNaN(dueAt)) segment.end = Math.max(segment.end, at + 1)
+  }
+
+  /** Folds one row as it stands now: it may have moved since it was sorted. */
+  function flushOne(seq: number): void {
+    const { dueAt, folded } = segmentOf(oldest)
+    const at = seq % segmentRows
+    if (Number.isNaN(dueAt[at]!) || folded[at] === 1) return
+    insert.run(dueAt[at]!, seq)
+    folded[at] = 1
+    foldedNow.push(at)
+  }
+
+  const known = db.prepare(`SELECT seq, due_at AS dueAt,
+      EXISTS (SELECT 1 FROM due d WHERE d.due_at = s.due_at AND d.seq = s.seq) AS folded
+    FROM states s WHERE seq >= ? AND status IN ${dueCodes}`)
+  for (const { seq, dueAt, folded } of known.iterate(oldest * segmentRows)) {
+    if (folded === 1) segmentOf(numberOf(Number(seq))).folded[Number(seq) % segmentRows] = 1
+    else putInMemory(Number(seq), Number(dueAt))
+  }
+
+  return {
+    get from() {
+      return oldest * segmentRows
+    },
+    put(seq, before, dueAt) {
+      if (!isInTable(seq)) {
+        pending.push({ seq, dueAt: dueAt ?? Number.NaN })
+      } else if (before !== dueAt) {
+        if (before !== undefined) remove.run(before, seq)
+        if (dueAt !== undefined) insert.run(dueAt, seq)
+      }
+    },
+    mark: () => pending.length,
+    undo(mark) {
+      pending.length = mark
+    },
+
+    flush(count) {
+      if (oldest >= newest) return
+      sorted ??= [...placesOf(oldest)].sort(order)
+      asked = count
+      for (const { seq } of sorted.slice(foldedUpTo, foldedUpTo + count)) flushOne(seq)
+      if (foldedUpTo + count < sorted.length) return
+      // What came to wait since it was sorted.
+      for (const { seq } of placesOf(oldest)) flushOne(seq)
+      remember.run((oldest + 1) * segmentRows)
+      finished = true
+    },
+
+    settle(committed) {
+      const segment = foldedNow.length > 0 ? segmentOf(oldest) : undefined
+      for (const at of foldedNow) {
+        if (committed) segment!.dueAt[at] = Number.NaN
+        else segment!.folded[at] = 0
+      }
+      if (committed) {
+        for (const { seq, dueAt } of pending) putInMemory(seq, dueAt)
+        foldedUpTo += asked
+        if (finished) {
+          segments.delete(oldest)
+          oldest += 1
+          sorted = undefined
+          foldedUpTo = 0
+        }
+      }
+      asked = 0
+      foldedNow.length = 0
+      pending.length = 0
+      finished = false
+    },
+
+    range(after, until, limit) {
+      const table = select.all(after.dueAt, after.seq, until, limit) as unknown as readonly Place[]
+      return [...table, ...inMemory(after, until)].sort(order).slice(0, limit)
+    },
+
+    first(after) {
+      let [first] = select.all(after.dueAt, after.seq, Number.MAX_VALUE, 1) as unknown as readonly Place[]
+      for (const place of inMemory(after, Number.POSITIVE_INFINITY)) {
+        if (first === undefined || order(place, first) < 0) first = place
+      }
+      return first
+    },
+  }
+}

@@ -1,0 +1,302 @@
+/**
+ * The embedded store: port `Store` on node:sqlite, one file, nothing to install. Read it in the order of a commit: a
+ * change becomes a tape (change-log.ts), waits for its group (group.ts), goes to the engine (engine-client.ts, engine.ts) and is
+ * written with the others in one durable transaction (writer.ts). Questions take the same way, and their rows are read
+ * here. Decision record 0003 has the figures.
+ */
+import { SluiceError } from '../../errors.ts'
+import type { Notification, Recipient } from '../../model.ts'
+import type { Change, Clock, Store, Tally } from '../../ports.ts'
+import { orderOf } from '../memory/memory-admissions.ts'
+import type { Readable } from './codec/checksum.ts'
+import { RowDamage } from './codec/checksum.ts'
+import type { Row } from './codec/rows.ts'
+import { readAdmission, readNotification } from './codec/rows.ts'
+import type { DatabaseOptions } from './database.ts'
+import { inMemory } from './database.ts'
+import type { Kind } from './indexes/bloom-filter.ts'
+import { createBloomFilter } from './indexes/bloom-filter.ts'
+import type { ScanCursor, ScanPage } from './indexes/recipient-scan.ts'
+import { readWork } from './job-work.ts'
+import { closed, retryAfterMs } from './sqlite-errors.ts'
+import { createDamagedRows, type DamagedRow } from './tables/damaged-rows.ts'
+import type { Erased } from './tables/erasures.ts'
+import { createPseudonyms } from './tables/pseudonyms.ts'
+import type { Fault } from './worker/engine.ts'
+import { errorOf, faultOf } from './worker/engine.ts'
+import type { EngineClient } from './worker/engine-client.ts'
+import { createGroup } from './worker/group.ts'
+import { openInProcess } from './worker/in-process.ts'
+import { openWorker } from './worker/worker-client.ts'
+
+export interface SqliteStoreOptions extends DatabaseOptions {
+  readonly clock: Clock
+  /** Whether the file is written by a thread of its own. @defaultValue true for a file, false in memory */
+  readonly thread?: boolean
+  /** Told of each row that cannot be read, once; what it says is to be committed. @defaultValue nobody is told */
+  readonly onDamagedRow?: (row: DamagedRow) => void
+}
+
+export interface SqliteStore extends Store {
+  /** Reads every page of the file; throws STORE_UNAVAILABLE where it is damaged. */
+  check(): Promise<void>
+  /** Since the opening: changes, and the transactions that they shared, each of them one fsync. */
+  counters(): Promise<{ readonly transactions: number; readonly changes: number }>
+}
+
+/** Rows that `prune` looks at in one transaction. */
+const pruneSlice = 500
+/** Rows of a recipient that are erased in one transaction: some 5 ms. */
+const eraseSlice = 200
+/** Each waits for 100 ms (busy_timeout) for those who read: pages of lists take some milliseconds. */
+const emptyLogTriesMax = 3
+/** Stored answers that are looked through in one transaction. */
+const answersSlice = 1_000
+
+/**
+ * Opens or makes the store.
+ * @throws SluiceError INVALID_CONFIG where the file is in use, cannot be opened or is of a newer version;
+ * STORE_UNAVAILABLE where it is damaged.
+ */
+export function createSqliteStore({
+  clock,
+  thread,
+  onDamagedRow = () => {},
+  ...options
+}: SqliteStoreOptions): SqliteStore {
+  const { path } = options
+  const damagedRows = createDamagedRows(onDamagedRow, () => clock.now())
+  let damage: Fault | undefined
+  let isOpen = true
+
+  const onFault = (fault: Fault): void => {
+    if (fault.damage === true) damage ??= fault
+    if (fault.row !== undefined) damagedRows.note(fault.row)
+  }
+  const raise = (fault: Fault): Error => {
+    onFault(fault)
+    return errorOf(fault)
+  }
+  const open = (thread ?? path !== inMemory) ? openWorker : openInProcess
+  const link = open({ ...options, now: clock.now(), onFault })
+  const group = createGroup({ clock, write: link.write, raise })
+
+  const ask: EngineClient['ask'] = async (name, ...args) => {
+    if (!isOpen) throw closed(path)
+    return link.ask(name, ...args)
+  }
+
+  /** What only reads, beside what is written. */
+  const read: EngineClient['read'] = async (name, ...args) => {
+    if (!isOpen) throw closed(path)
+    return link.read(name, ...args)
+  }
+
+  const pseudonymOf = createPseudonyms(path)
+  let hasErased = link.hasErased
+  const erasedOf = (tenant: string, recipient: string): Erased => ({
+    tenant,
+    recipient,
+    pseudonym: pseudonymOf(tenant, recipient),
+  })
+  const bloomFilter = createBloomFilter(link.hashKey)
+  /** Under their own name, and under the one that is left of an erased recipient. */
+  const isNew = (what: Kind, tenant: string, id: string): boolean =>
+    bloomFilter.has(what, tenant, id) &&
+    (!hasErased || bloomFilter.has(what, tenant, pseudonymOf(tenant, id)))
+  link.ask('unreadable').then(
+    (rows) => rows.forEach(damagedRows.note),
+    // What keeps it from opening is told to everybody who asks.
+    () => {},
+  )
+  // Where that fails or is cut short by a close, nobody is a stranger, and everybody is asked for.
+  bloomFilter.load(pageAfter).catch(() => {})
+
+  async function pageAfter(cursor: ScanCursor): Promise<ScanPage> {
+    const page = await ask('known', cursor)
+    if (page.next !== undefined) await new Promise<void>((resolve) => clock.soon(resolve))
+    return page
+  }
+
+  function meet({ accept = [], recipients = [] }: Change): void {
+    for (const { tenant, to } of accept) bloomFilter.meet('notifications', tenant, to.id)
+    for (const { tenant, id } of recipients) bloomFilter.meet('preferences', tenant, id)
+  }
+
+  /** Rows become values here, and a sum that is wrong becomes known. */
+  function valuesOf<T>(rows: readonly Row[], reader: (row: Row) => T): readonly T[] {
+    try {
+      return damagedRows.read(rows, reader)
+    } catch (error) {
+      throw raise(faultOf(error, path))
+    }
+  }
+  function readableOf<T>({ found, damaged }: Readable<T>): readonly T[] {
+    for (const what of damaged) damagedRows.note(what)
+    return found
+  }
+  const notifications = (rows: readonly Row[]): readonly Notification[] => valuesOf(rows, readNotification)
+
+  /** @throws STORE_UNAVAILABLE where another connection goes on reading what was before. */
+  async function emptyLog(): Promise<void> {
+    for (let tries = 0; tries < emptyLogTriesMax; tries += 1) {
+      if (await ask('emptyLog')) return
+      await new Promise<void>((resolve) => clock.soon(resolve))
+    }
+    const why = 'another program that reads it keeps what was erased in its log'
+    throw new SluiceError('STORE_UNAVAILABLE', `The store ${path} is not done: ${why}.`, { retryAfterMs })
+  }
+
+  /** Slice after slice, with room for commits between them. */
+  async function untilDone(slice: () => Promise<boolean>): Promise<void> {
+    while (!(await slice())) await new Promise<void>((resolve) => clock.soon(resolve))
+  }
+
+  return {
+    crashed: link.crashed,
+    async commit(change) {
+      if (!isOpen) throw closed(path)
+      if (damage !== undefined) throw errorOf(damage)
+      const committed = group.commit(change)
+      meet(change)
+      return await committed
+    },
+    async notification(tenant, id) {
+      const row = await read('notification', tenant, id)
+      if (row === undefined) return undefined
+      const [found] = notifications([row])
+      if (found === undefined) throw errorOf(faultOf(new RowDamage(`notification ${id}`), path))
+      return found
+    },
+    async list(query) {
+      const { recipient } = query
+      const noted = recipient === undefined ? [] : await ask('notedRows', query.tenant, recipient)
+      const { rows, nextCursor } = await read('list', query, noted)
+      return { items: notifications(rows), nextCursor }
+    },
+    async deadLetters(query) {
+      const { rows, nextCursor } = await read('deadLetters', query)
+      return { items: notifications(rows), nextCursor }
+    },
+    async scan(query) {
+      const { rows, nextCursor } = await ask('scan', query)
+      return { items: notifications(rows), nextCursor }
+    },
+    mayHave: (what, tenant, id) => !isOpen || !isNew(what, tenant, id),
+    async recipient(tenant, id) {
+      if (isOpen && isNew('preferences', tenant, id)) return undefined
+      const body = await ask('recipient', tenant, id)
+      if (body !== undefined) return JSON.parse(body) as Recipient
+      const left = hasErased ? await ask('recipient', tenant, pseudonymOf(tenant, id)) : undefined
+      return left === undefined ? undefined : { ...(JSON.parse(left) as Recipient), id, erased: true }
+    },
+    async waiting(tenant, recipient, cursor, limit) {
+      const { rows, nextCursor } = await ask('waiting', tenant, recipient, cursor, limit)
+      return { items: notifications(rows), nextCursor }
+    },
+    async admissions(query) {
+      const { tenant, recipient } = query
+      if (isOpen && recipient !== undefined && isNew('notifications', tenant, recipient)) return []
+      const own = valuesOf(await ask('admissions', query), readAdmission)
+      if (!hasErased || recipient === undefined) return own
+      const ofErased = { ...query, recipient: pseudonymOf(tenant, recipient) }
+      const left = valuesOf(await ask('admissions', ofErased), readAdmission)
+      const back = left.map((each) => ({ ...each, to: { ...each.to, id: recipient } }))
+      return [...own, ...back].sort((a, b) => orderOf(b) - orderOf(a)).slice(0, query.limit)
+    },
+    inThrottleQueue: async (query) => valuesOf(await ask('inThrottleQueue', query), readAdmission),
+    claimDue: async (until, limit, without = []) =>
+      notifications(await ask('claimDue', until, limit, [...without])),
+    claimedUntil: link.claimedUntil,
+    releaseFingerprints: (given) =>
+      ask(
+        'releaseFingerprints',
+        given.map(({ id }) => id),
+      ),
+    openDigest: ({ tenant, recipient, channel, category, name }) =>
+      ask('openDigest', { tenant, recipient, channel, category, name }),
+    digest: (id) => ask('digest', id),
+    dueDigests: async (until, limit) => readableOf(await ask('dueDigests', until, limit)),
+    async digestItems({ id }, cursor, limit) {
+      const { rows, nextCursor } = await ask('digestItems', id, cursor, limit)
+      return { items: notifications(rows), nextCursor }
+    },
+    async orphans(cursor, limit) {
+      const { rows, nextCursor } = await ask('orphans', cursor, limit)
+      return { items: notifications(rows), nextCursor }
+    },
+    nextDueAt: () => ask('nextDueAt'),
+    nextDigestAt: () => ask('nextDigestAt'),
+    answer: ({ tenant, module, method, path, key }) => ask('answer', { tenant, module, method, path, key }),
+    job: (tenant, id) => ask('job', tenant, id),
+    async jobWork({ tenant, id }) {
+      const work = await read('jobWork', { tenant, id })
+      return work === undefined ? undefined : readWork(work)
+    },
+    runningJobs: async () => readableOf(await ask('runningJobs')),
+    jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
+    accounts: async () => readableOf(await ask('accounts')),
+    tallies: () => ask('tallies'),
+    content: (tenant, id) => read('content', tenant, id),
+    waitingContents: () => ask('waitingContents'),
+    timeLine: () => ask('timeLine'),
+    keepTimeLine: (line) => ask('keepTimeLine', line),
+    async beginErasure(tenant, recipient) {
+      const erased = erasedOf(tenant, recipient)
+      for (const what of ['preferences', 'notifications'] as const)
+        bloomFilter.meet(what, tenant, erased.pseudonym)
+      hasErased = true
+      await ask('eraseBegin', erased)
+    },
+    async erase(tenant, recipient) {
+      const erased = erasedOf(tenant, recipient)
+      for (let more = true; more; ) {
+        const slice = await ask('eraseRows', erased, eraseSlice)
+        if ('open' in slice) return { done: false, open: slice.open }
+        more = slice.more
+      }
+      for (let after: number | undefined = 0; after !== undefined; )
+        after = await ask('eraseAnswers', erased, after, answersSlice)
+      // Twice: what was overwritten is out of the log before anybody is told, and so is the name itself.
+      await emptyLog()
+      await ask('eraseFinish', erased)
+      await emptyLog()
+      return { done: true }
+    },
+    erasures: () => ask('erasuresPending'),
+    async ping() {
+      if (damage !== undefined) throw errorOf(damage)
+      await ask('ping', clock.now())
+    },
+    check: () => ask('check'),
+    counters: () => ask('counters'),
+
+    async prune(before) {
+      let rows = 0
+      const tallies: Tally[] = []
+      const untilFew = (slice: () => Promise<number>): Promise<void> =>
+        untilDone(async () => {
+          const dropped = await slice()
+          rows += dropped
+          return dropped < pruneSlice
+        })
+      await untilFew(() => ask('pruneAnswers', before.answers, pruneSlice))
+      let from = 0
+      await untilDone(async () => {
+        const { dropped, next } = await ask('pruneNotifications', before.notifications, from, pruneSlice)
+        tallies.push(...dropped)
+        from = next ?? from
+        return next === undefined
+      })
+      await untilFew(() => ask('pruneJobs', before.notifications, pruneSlice))
+      return { rows: tallies.reduce((sum, { count }) => sum + count, rows), tallies }
+    },
+
+    async close() {
+      if (!isOpen) return
+      group.flush()
+      isOpen = false
+      await link.close()
+    },
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * What repetitions of a request are answered. Found by a hash of the key, which clients make at random, and then
+ * compared in full.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { AnswerKey, StoredAnswer } from '../../../ports.ts'
+import type { ShortAnswer } from '../codec/change-log.ts'
+import { checksum, checksumOf, damageIn, isSound, unsoundSumOf } from '../codec/checksum.ts'
+import type { HashKey } from '../indexes/hash.ts'
+import { hashOf } from '../indexes/hash.ts'
+import type { WriteBehindIndex } from '../indexes/write-behind-index.ts'
+import { createWriteBehindIndex } from '../indexes/write-behind-index.ts'
+
+export interface Answers extends Pick<WriteBehindIndex, 'flush' | 'settle'> {
+  /** False where the key is taken. */
+  write(answer: ShortAnswer): boolean
+  find(key: AnswerKey): StoredAnswer | undefined
+  /** Those that were no JSON any more at the opening: no repetition finds them. */
+  readonly unreadable: readonly string[]
+  /** @throws damage where one is missing. Reads all of them. */
+  verify(): void
+  /** Gives a recipient another name in those behind `after`, `max` of them; where to go on. */
+  rename(of: RenamedAnswers): number | undefined
+  /** Drops up to `max` that are older; returns how many. */
+  prune(before: number, max: number): number
+}
+
+export interface RenamedAnswers {
+  readonly tenant: string
+  readonly recipient: string
+  readonly pseudonym: string
+  readonly after: number
+  readonly max: number
+}
+
+export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
+  const insert = db.prepare('INSERT INTO answers (seq, created_at, body, sum) VALUES (?, ?, ?, ?)')
+  const select = db.prepare(`SELECT body, sum FROM answers WHERE seq IN
+    (SELECT seq FROM answer_rows WHERE hash = ? UNION SELECT value FROM json_each(?))`)
+  const oldest = db.prepare('SELECT seq, body, created_at AS at FROM answers ORDER BY seq LIMIT ?')
+  const remove = db.prepare('DELETE FROM answers WHERE seq = ?')
+  const following = db.prepare('SELECT seq, body, sum FROM answers WHERE seq > ? ORDER BY seq LIMIT ?')
+  const update = db.prepare('UPDATE answers SET body = ?, sum = ? WHERE seq = ?')
+
+  const index = createWriteBehindIndex({ db, table: 'answer_rows' })
+  const last = Number(db.prepare('SELECT max(seq) AS seq FROM answers').get()?.seq ?? 0)
+  let next = Math.max(last + 1, index.from)
+  const hash = (of: AnswerKey): number =>
+    hashOf(key, `${of.tenant}\0${of.module}\0${of.method}\0${of.path}\0${of.key}`)
+  const folded = db.prepare('SELECT seq, body FROM answers WHERE seq < ? ORDER BY seq')
+  const unfolded = db.prepare('SELECT seq, body FROM answers WHERE seq >= ? ORDER BY seq')
+  const unreadable: string[] = []
+  for (const { seq, body } of unfolded.iterate(index.from)) {
+    const key = keyIn(body)
+    if (key === undefined) unreadable.push(`the stored answer ${seq}`)
+    else index.add(hash(key), seq as number)
+  }
+
+  function findHashed(wanted: AnswerKey, hashed: number): StoredAnswer | undefined {
+    for (const { body, sum } of select.all(hashed, index.noted(hashed))) {
+      checksum(body as string, sum, `the answer to ${wanted.key}`)
+      const answer = JSON.parse(body as string) as StoredAnswer
+      if (isSame(answer, wanted)) return answer
+    }
+    return undefined
+  }
+
+  return {
+    flush: index.flush,
+    settle: index.settle,
+    unreadable,
+    write(answer) {
+      const hashed = hash(answer)
+      if (findHashed(answer, hashed) !== undefined) return false
+      const seq = next++
+      insert.run(seq, answer.createdAt, answer.body, checksumOf(answer.body))
+      index.add(hashed, seq)
+      return true
+    },
+    verify() {
+      for (const { seq, body } of folded.iterate(index.from)) {
+        const key = keyIn(body)
+        if (key !== undefined && !index.has(hash(key), seq as number)) {
+          throw damageIn(`the index of answers, row ${seq}`)
+        }
+      }
+    },
+    rename({ tenant, recipient, pseudonym, after, max }) {
+      const rows = following.all(after, max)
+      const name = JSON.stringify(recipient)
+      for (const { seq, body, sum } of rows) {
+        if (!isSound(body as string, sum)) {
+          // Nobody can read it, and whose name stands in it cannot be told for certain.
+          update.run('', unsoundSumOf(''), seq!)
+          continue
+        }
+        const stored = JSON.parse(body as string) as StoredAnswer
+        if (stored.tenant !== tenant || !stored.body.includes(name)) continue
+        const text = JSON.stringify({ ...stored, body: renamedIn(stored.body, recipient, pseudonym) })
+        update.run(text, checksumOf(text), seq!)
+      }
+      return rows.length < max ? undefined : (rows.at(-1)!.seq as number)
+    },
+    find: (wanted) => findHashed(wanted, hash(wanted)),
+    prune(before, max) {
+      const rows = oldest.all(max)
+      // They stand in the order of their making, so the first young one ends the search.
+      const young = rows.findIndex(({ at }) => (at as number) >= before)
+      const old = young === -1 ? rows : rows.slice(0, young)
+      for (const { seq, body } of old) {
+        remove.run(seq as number)
+        const key = keyIn(body)
+        if (key !== undefined) index.remove(hash(key), seq as number)
+      }
+      return old.length
+    },
+  }
+}
+
+/** Undefined where the row is so damaged that it is no JSON any more. */
+function keyIn(body: unknown): AnswerKey | undefined {
+  try {
+    return JSON.parse(body as string) as StoredAnswer
+  } catch {
+    return undefined
+  }
+}
+
+function isSame(a: AnswerKey, b: AnswerKey): boolean {
+  return (
+    a.key === b.key &&
+    a.tenant === b.tenant &&
+    a.module === b.module &&
+    a.method === b.method &&
+    a.path === b.path
+  )
+}
+
+/** Of a batch: in its results a recipient is an id. A result without a notification says why, maybe with an address. */
+function renamedIn(body: string, recipient: string, renamed: string): string {
+  const answer = JSON.parse(body) as { readonly results?: readonly { readonly recipient: string }[] }
+  const results = answer.results?.map((each) => {
+    if (each.recipient !== recipient) return each
+    return { ...each, recipient: renamed, ...('detail' in each ? { detail: 'erased' } : {}) }
+  })
+  return JSON.stringify(results === undefined ? answer : { ...answer, results })
+}

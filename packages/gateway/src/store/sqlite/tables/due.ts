@@ -1,0 +1,144 @@
+/**
+ * What is due, by the line of claims.ts through the index of due-index.ts: no page is read twice, however much is held.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import { damageIn } from '../codec/checksum.ts'
+import { dueCodes } from '../codec/codes.ts'
+import type { Row } from '../codec/rows.ts'
+import { columns } from '../codec/rows.ts'
+import type { DueCursor, OwnedPlace, Place } from '../indexes/due-cursor.ts'
+import { order } from '../indexes/due-cursor.ts'
+import type { DueIndex } from '../indexes/due-index.ts'
+
+export interface Due {
+  /** Without those of these tenants, for whom there is no room. */
+  claim(until: number, limit: number, without: readonly string[]): readonly Row[]
+  releaseFingerprints(ids: readonly string[]): void
+  /** The earliest dueAt that is not claimed. */
+  earliest(): number | undefined
+  /** At opening after a crash: what was booked by `now` and is unsettled may have been sent. */
+  suspect(now: number): void
+  /** @throws damage where the index and the states disagree. Reads all of both. */
+  verify(): void
+}
+
+/** Rows of the index that are looked at for one that is asked for: 3 µs each where they are others'. */
+const looksPerRow = 4
+
+export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex): Due {
+  const one = db.prepare(`SELECT ${columns} FROM states s JOIN notifications n USING (seq)
+    WHERE s.seq = ? AND s.due_at = ? AND s.status IN ${dueCodes}`)
+  one.setReturnArrays(true)
+  const rowAt = ({ seq, dueAt }: Place): Row | undefined => one.get(seq, dueAt) as unknown as Row | undefined
+  const place =
+    db.prepare(`SELECT s.seq, s.due_at AS dueAt, n.tenant FROM notifications n JOIN states s USING (seq)
+    WHERE n.id = ? AND s.status IN ${dueCodes}`)
+  const suspects = [
+    'seq >= ?2 AND status IN (1, 3, 4) AND due_at <= ?1',
+    'seq IN (SELECT seq FROM due WHERE due_at <= ?1 AND seq < ?2) AND status IN (1, 3)',
+  ].map((which) =>
+    db.prepare(`UPDATE states SET suspects = CASE WHEN suspect_at IS NULL THEN NULL
+        ELSE json_insert(coalesce(suspects, json_array(suspect_at)), '$[#]', ?1) END, suspect_at = ?1 WHERE ${which}`),
+  )
+  const missing = db.prepare(`SELECT seq FROM states s WHERE seq < ? AND status IN ${dueCodes}
+    AND NOT EXISTS (SELECT 1 FROM due d WHERE d.due_at = s.due_at AND d.seq = s.seq) LIMIT 1`)
+  const stray = db.prepare(`SELECT seq FROM due d WHERE NOT EXISTS
+    (SELECT 1 FROM states s WHERE s.seq = d.seq AND s.due_at = d.due_at AND status IN ${dueCodes}) LIMIT 1`)
+
+  const ownerOf = db.prepare('SELECT tenant FROM notifications WHERE seq = ?')
+  const tenantAt = ({ seq }: Place): string => String(ownerOf.get(seq)?.tenant)
+
+  function present(at: Place): Row {
+    const row = rowAt(at)
+    if (row === undefined) throw damageIn(`the index of what is due, row ${at.seq}`)
+    return row
+  }
+
+  /** What the cursor comes to. While nobody is full and nobody lags, whose it is need not be asked. */
+  function fromIndex(until: number, limit: number, full: ReadonlySet<string>): readonly Row[] {
+    const isFor = full.size === 0 && claims.lags.size === 0 ? undefined : claims.lags
+    const places = index.range(claims.cursor, until, isFor === undefined ? limit : limit * looksPerRow)
+    const max = isFor === undefined ? limit : limit * looksPerRow
+    const rows: Row[] = []
+    let looked = 0
+    for (const at of places) {
+      if (rows.length === limit) break
+      looked += 1
+      const tenant = isFor === undefined ? undefined : tenantAt(at)
+      if (tenant !== undefined && (full.has(tenant) || claims.lags.has(tenant)))
+        claims.passOver({ ...at, tenant })
+      else rows.push(present(at))
+    }
+    if (looked === places.length && places.length < max) claims.advance(until)
+    else if (looked > 0) claims.advance(until, places[looked - 1])
+    return rows
+  }
+
+  /** What was passed over of those who have room now, by turns. */
+  function fromLags(limit: number, full: ReadonlySet<string>): readonly Row[] {
+    const tenants = [...claims.lags.keys()].filter((tenant) => !full.has(tenant))
+    const rows: Row[] = []
+    for (const [turn, tenant] of tenants.entries()) {
+      const share = Math.ceil((limit - rows.length) / (tenants.length - turn))
+      if (share === 0) break
+      rows.push(...fromLag(tenant, share))
+    }
+    return rows
+  }
+
+  function fromLag(tenant: string, share: number): readonly Row[] {
+    const { after, to, kept } = claims.lags.get(tenant)!
+    const max = share * looksPerRow
+    const places = index.range(after, to.dueAt, max).filter((at) => order(at, to) <= 0)
+    const rows: Row[] = []
+    let last: Place | undefined
+    for (const at of places) {
+      if (rows.length === share) break
+      last = at
+      if (!kept.delete(at.seq) && tenantAt(at) === tenant) rows.push(present(at))
+    }
+    const isRead = places.length < max && last === places.at(-1)
+    claims.catchUp(tenant, isRead || last === undefined ? to : last)
+    return rows
+  }
+
+  return {
+    claim(until, limit, without) {
+      const full = new Set(without)
+      // What has moved on since it was put back is not there any more.
+      const rows = claims
+        .takeBack(until, limit, full)
+        .map(rowAt)
+        .filter((row) => row !== undefined)
+      if (rows.length < limit) rows.push(...fromLags(limit - rows.length, full))
+      if (rows.length < limit) rows.push(...fromIndex(until, limit - rows.length, full))
+      return rows
+    },
+
+    releaseFingerprints(ids) {
+      for (const id of ids) {
+        const found = place.get(id) as OwnedPlace | undefined
+        if (found === undefined || claims.isAhead(found)) continue
+        claims.noteKept(found)
+        claims.putBack({ ...found })
+      }
+    },
+
+    earliest() {
+      const lagging = [...claims.lags.values()].map(({ after }) => after.dueAt)
+      const instants = [...lagging, claims.earliestBack(), index.first(claims.cursor)?.dueAt].filter(
+        (at) => at !== undefined,
+      )
+      return instants.length === 0 ? undefined : Math.min(...instants)
+    },
+
+    suspect(now) {
+      for (const statement of suspects) statement.run(now, index.from)
+    },
+
+    verify() {
+      const wrong = missing.get(index.from) ?? stray.get()
+      if (wrong !== undefined) throw damageIn(`the index of what is due, row ${wrong.seq}`)
+    },
+  }
+}

@@ -1,0 +1,162 @@
+/**
+ * Erases a recipient, a slice of rows in each transaction. Their rows stay for the counts, under a name that tells
+ * nobody who it was (the pseudonym, made outside under a key that is not in this file), without addresses, content and
+ * details; their opt-outs stay under it, too. Everything that is erased of anybody is erased here.
+ *
+ * The steps: `begin` takes the preferences and what jobs still have to do; `rows` takes what has ended and names what
+ * has not; `answers` takes them out of stored answers; `finish` forgets that they were asked for. Each may be repeated.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { Recipient, TimelineEvent } from '../../../model.ts'
+import { checksumOf, isSound, unsoundSumOf } from '../codec/checksum.ts'
+import { finalCodes } from '../codec/codes.ts'
+import type { LongRow, Row, ShortRow } from '../codec/rows.ts'
+import { columns, longText, seqOf, shortAt, shortTexts } from '../codec/rows.ts'
+import type { RecipientIndex } from '../indexes/recipient-index.ts'
+import { rowsOf } from '../indexes/recipient-index.ts'
+import type { Answers } from './answers.ts'
+import type { Contents } from './contents.ts'
+import type { Jobs } from './jobs.ts'
+import type { Recipients } from './recipients.ts'
+
+/** Who is erased, and what they are called after. */
+export interface Erased {
+  readonly tenant: string
+  readonly recipient: string
+  readonly pseudonym: string
+}
+
+export type ErasedRows =
+  /** These have not ended: nothing was done. */
+  { readonly open: readonly string[] } | { readonly more: boolean }
+
+export interface Erasures {
+  begin(erased: Erased): void
+  rows(erased: Erased, max: number): ErasedRows
+  /** Where to go on; undefined at the end. */
+  answers(erased: Erased, after: number, max: number): number | undefined
+  finish(erased: Erased): void
+  /** Those that were begun and not finished. */
+  pending(): readonly Pick<Erased, 'tenant' | 'recipient'>[]
+}
+
+export interface ErasuresParts {
+  readonly db: DatabaseSync
+  readonly register: RecipientIndex
+  readonly recipients: Recipients
+  readonly jobs: Jobs
+  readonly answers: Answers
+  readonly contents: Pick<Contents, 'count'>
+}
+
+/** Anybody was ever erased: before that nobody has to be looked for under a second name. */
+export const erasedName = 'erased'
+/** Of those that have not ended so many are named at once. */
+const openMax = 100
+
+export function prepareErasures(parts: ErasuresParts): Erasures {
+  const { db, register, recipients, jobs, answers, contents } = parts
+  const insert = db.prepare('INSERT OR IGNORE INTO erasures (tenant, recipient) VALUES (?, ?)')
+  const mark = db.prepare(`INSERT OR REPLACE INTO meta VALUES ('${erasedName}', 1)`)
+  const bound = db.prepare(`UPDATE erasures SET until_seq = coalesce(until_seq, ?)
+    WHERE tenant = ? AND recipient = ? RETURNING until_seq AS until`)
+  const newest = db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM notifications')
+  const remove = db.prepare('DELETE FROM erasures WHERE tenant = ? AND recipient = ?')
+  const removeDigests = db.prepare('DELETE FROM digests WHERE tenant = ? AND recipient = ?')
+  const all = db.prepare('SELECT tenant, recipient FROM erasures')
+  const of = (what: string, where: string) =>
+    db.prepare(`SELECT ${what} FROM ${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)
+      WHERE n.tenant = ?3 AND n.recipient = ?4 AND n.seq <= ?5 AND s.status ${where} ${finalCodes} LIMIT ?6`)
+  const open = of('n.id', 'NOT IN')
+  const ended = of(columns, 'IN')
+  ended.setReturnArrays(true)
+  const updateLong = db.prepare(
+    'UPDATE notifications SET recipient = ?, request = ?, sum = ?, shared = NULL WHERE seq = ?',
+  )
+  const updateShort = db.prepare('UPDATE states SET timeline = ?, sum = ? WHERE seq = ?')
+
+  function eraseRow(row: Row, { tenant, recipient, pseudonym }: Erased): void {
+    const seq = seqOf(row)
+    const long = row.slice(1, shortAt) as unknown as LongRow
+    const short = row.slice(shortAt) as unknown as ShortRow
+    const [before, behind] = shortTexts(short)
+    const isLongSound = isSound(longText(long), long[9])
+    const isShortSound = isSound(`${before}${short[11]}${behind}`, short[12])
+    const request = isLongSound ? anonymousRequest(long[7], pseudonym) : '{}'
+    const shared = long[11]
+    const after = long.with(2, pseudonym).with(7, request).with(11, null) as unknown as LongRow
+    // What it shares with others stays as long as one of them is on record.
+    if (shared !== null) contents.count(shared, -1, 0)
+    updateLong.run(pseudonym, request, (isLongSound ? checksumOf : unsoundSumOf)(longText(after)), seq)
+    const timeline = isShortSound ? anonymousTimeline(short[11]) : '[]'
+    updateShort.run(
+      timeline,
+      (isShortSound ? checksumOf : unsoundSumOf)(`${before}${timeline}${behind}`),
+      seq,
+    )
+    register.rename(tenant, recipient, pseudonym, seq)
+  }
+
+  return {
+    begin(erased) {
+      const { tenant, recipient, pseudonym } = erased
+      insert.run(tenant, recipient)
+      mark.run()
+      const body = recipients.take(tenant, recipient)
+      const optOuts = optOutsIn(body)
+      if (optOuts !== undefined && optOuts.length > 0)
+        recipients.write(tenant, pseudonym, JSON.stringify({ tenant, id: pseudonym, optOuts }))
+      jobs.rename(tenant, recipient, pseudonym)
+    },
+
+    rows(erased, max) {
+      const { tenant, recipient } = erased
+      const until = bound.get(Number(newest.get()!.seq), tenant, recipient)?.until
+      const found = register.lookup(tenant, recipient)
+      if (until === undefined || found === undefined) return { more: false }
+      const names = [...found, tenant, recipient, Number(until)] as const
+      const waiting = open.all(...names, openMax)
+      if (waiting.length > 0) return { open: waiting.map(({ id }) => id as string) }
+      const rows = ended.all(...names, max) as unknown as readonly Row[]
+      for (const row of rows) eraseRow(row, erased)
+      return { more: rows.length === max }
+    },
+
+    answers: ({ tenant, recipient, pseudonym }, after, max) =>
+      answers.rename({ tenant, recipient, pseudonym, after, max }),
+
+    finish({ tenant, recipient }) {
+      removeDigests.run(tenant, recipient)
+      remove.run(tenant, recipient)
+    },
+
+    pending: () =>
+      all.all().map(({ tenant, recipient }) => ({ tenant: String(tenant), recipient: String(recipient) })),
+  }
+}
+
+/** None where the row was damaged, and is no JSON any more: then it is erased all the same. */
+function optOutsIn(body: string | undefined): Recipient['optOuts'] {
+  try {
+    return body === undefined ? undefined : (JSON.parse(body) as Recipient).optOuts
+  } catch {
+    return undefined
+  }
+}
+
+/** What limits select and count by, and nothing of the recipient or of what they were told. */
+function anonymousRequest(request: string, pseudonym: string): string {
+  const { module, priority, template, actor, actors, sendAt, expiresAt } = JSON.parse(request) as Record<
+    string,
+    unknown
+  >
+  const to = { id: pseudonym }
+  // A fingerprint is made of content: whoever guesses that could tell.
+  return JSON.stringify({ module, to, priority, template, actor, actors, sendAt, expiresAt, fingerprint: '' })
+}
+
+/** Details are texts of others, which may repeat an address. */
+function anonymousTimeline(timeline: string): string {
+  const events = JSON.parse(timeline) as readonly TimelineEvent[]
+  return JSON.stringify(events.map(({ detail: _, ...event }) => event))
+}

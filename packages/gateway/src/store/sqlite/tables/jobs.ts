@@ -1,0 +1,133 @@
+/**
+ * Batches in the background: where each stands, and, as long as it runs, what it still has to do. The work is a JSON
+ * text of up to some megabytes that is written once; moving on rewrites the short row only.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { Job } from '../../../model.ts'
+import type { JobWork } from '../../../ports.ts'
+import type { ShortJobWrite } from '../codec/change-log.ts'
+import { checksum, checksumOf, isSound, type Readable, readable, unsoundSumOf } from '../codec/checksum.ts'
+import { deletingSecurely } from '../secure-delete.ts'
+import type { Contents } from './contents.ts'
+
+export interface Jobs {
+  /** False where the job is not as the write believes. */
+  write(write: ShortJobWrite): boolean
+  find(tenant: string, id: string): Job | undefined
+  running(): Readable<Job>
+  /** Gives a recipient another name in what jobs still have to do, with nothing else known of them, and in refusals. */
+  rename(tenant: string, recipient: string, renamed: string): void
+  /** Drops up to `max` that have ended, are older and have no notification left; returns how many. */
+  prune(before: number, max: number): number
+}
+
+const columns = `j.id, j.tenant, j.module, j.created_at AS "createdAt", j.status, j.total, j.taken, j.refused, j.sum, j.shared, j.bytes,
+  (SELECT bytes FROM content_uses u WHERE u.id = j.shared) AS "sharedBytes"`
+
+export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>): Jobs {
+  const insert = db.prepare(
+    'INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
+  )
+  const insertWork = db.prepare('INSERT INTO job_work VALUES (?, CAST(? AS TEXT), ?)')
+  const update = db.prepare(
+    'UPDATE jobs SET status = ?, taken = ?, refused = ?, sum = ? WHERE id = ? AND status = ? AND taken = ?',
+  )
+  const removeWork = db.prepare('DELETE FROM job_work WHERE id = ?')
+  const find = db.prepare(`SELECT ${columns} FROM jobs j WHERE id = ? AND tenant = ?`)
+  const running = db.prepare(
+    `SELECT ${columns} FROM job_work w CROSS JOIN jobs j USING (id) ORDER BY j.created_at, w.rowid`,
+  )
+  // Each of these reads the jobs of a tenant, which are at most hundreds at a time.
+  const refusing = db.prepare(`SELECT ${columns} FROM jobs j WHERE j.tenant = ? AND instr(j.refused, ?) > 0`)
+  const updateRefused = db.prepare('UPDATE jobs SET refused = ?, sum = ? WHERE id = ?')
+  const working = db.prepare(
+    'SELECT w.id, w.body, w.sum FROM job_work w JOIN jobs j USING (id) WHERE j.tenant = ? AND instr(w.body, ?) > 0',
+  )
+  const updateWork = db.prepare('UPDATE job_work SET body = ?, sum = ? WHERE id = ?')
+  const prune = db.prepare(`DELETE FROM jobs WHERE id IN (SELECT id FROM jobs j WHERE created_at < ?
+    AND status <> 'running' AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.job = j.id) LIMIT ?)`)
+
+  return {
+    write({ before, after, work }) {
+      const { id, tenant, module, createdAt, status, total, taken } = after
+      const refused = JSON.stringify(after.refused)
+      const sum = checksumOf(textOf(after, refused))
+      if (before === undefined) {
+        const row = [id, tenant, module, createdAt, status, total, taken, refused, sum] as const
+        if (insert.run(...row, after.shared?.id ?? null, after.bytes ?? null).changes === 0) return false
+        if (status === 'running') {
+          insertWork.run(id, work, checksumOf(work))
+          if (after.shared !== undefined) contents.count(after.shared.id, 1, 1)
+        }
+        return true
+      }
+      if (update.run(status, taken, refused, sum, id, before.status, before.taken).changes === 0) return false
+      if (before.status === 'running' && status !== 'running') {
+        deletingSecurely(db, () => removeWork.run(id))
+        if (after.shared !== undefined) contents.count(after.shared.id, -1, -1)
+      }
+      return true
+    },
+    find(tenant, id) {
+      const row = find.get(id, tenant)
+      return row === undefined ? undefined : readJob(row)
+    },
+    running: () => readable(running.all(), readJob),
+    rename(tenant, recipient, renamed) {
+      const needle = JSON.stringify(recipient)
+      for (const row of refusing.all(tenant, needle)) {
+        if (!isSoundJob(row)) {
+          updateRefused.run('[]', unsoundSumOf('[]'), row.id as string)
+          continue
+        }
+        const job = readJob(row)
+        const refused = JSON.stringify(
+          job.refused.map((each) =>
+            each.recipient === recipient ? { ...each, recipient: renamed, detail: 'erased' } : each,
+          ),
+        )
+        updateRefused.run(refused, checksumOf(textOf(job, refused)), job.id)
+      }
+      for (const { id, body, sum } of working.all(tenant, needle)) {
+        if (!isSound(body as string, sum)) {
+          updateWork.run('', unsoundSumOf(''), id!)
+          continue
+        }
+        const work = JSON.parse(body as string) as JobWork
+        const recipients = work.recipients.map((each) => (each.id === recipient ? { id: renamed } : each))
+        const text = JSON.stringify({ ...work, recipients })
+        updateWork.run(text, checksumOf(text), id!)
+      }
+    },
+    prune: (before, max) => Number(prune.run(before, max).changes),
+  }
+}
+
+function textOf(job: Job, refused: string): string {
+  const { id, tenant, module, createdAt, status, total, taken, shared, bytes } = job
+  const common = `${id} ${tenant} ${module} ${createdAt} ${status} ${total} ${taken} ${refused}`
+  // Rows of before sizes were kept have none in their sum.
+  return bytes === undefined ? common : `${common} ${bytes} ${shared?.id ?? null}`
+}
+
+type JobRow = Record<string, unknown>
+
+/** Without its refusals, which are JSON only where the row is sound. */
+function jobIn({ sum: _, refused, shared, sharedBytes, bytes, ...rest }: JobRow): Job {
+  return {
+    ...rest,
+    refused: [],
+    ...(shared === null ? {} : { shared: { id: shared, bytes: sharedBytes ?? 0 } }),
+    ...(bytes === null ? {} : { bytes }),
+  } as unknown as Job
+}
+
+function isSoundJob(row: JobRow): boolean {
+  return isSound(textOf(jobIn(row), row.refused as string), row.sum)
+}
+
+function readJob(row: JobRow): Job {
+  const job = jobIn(row)
+  checksum(textOf(job, row.refused as string), row.sum, `job ${job.id}`)
+  return { ...job, refused: JSON.parse(row.refused as string) }
+}

@@ -1,0 +1,24 @@
+/**
+ * The names under which the rows of erased people stay: a keyed hash of tenant and id, HMAC-SHA-256 cut to 128 bits.
+ * The key stands in a file beside the data and not in it, so that a copy of the data alone tells of nobody whether
+ * they are in it. It is made when somebody is erased for the first time.
+ */
+import { createHmac } from 'node:crypto'
+import { dirname, join } from 'node:path'
+import { keptKey } from '../../../adapters/key-file.ts'
+import { pseudonymPrefix } from '../../../ports.ts'
+import { inMemory } from '../database.ts'
+
+export type PseudonymOf = (tenant: string, recipient: string) => string
+
+const hashBytes = 16
+
+/** @throws SluiceError INVALID_CONFIG where the key can neither be read nor written */
+export function createPseudonyms(path: string): PseudonymOf {
+  let key: Buffer | undefined
+  return (tenant, recipient) => {
+    key ??= keptKey(path === inMemory ? undefined : join(dirname(path), 'erasure.key'))
+    const hash = createHmac('sha256', key).update(`${tenant}\0${recipient}`).digest()
+    return pseudonymPrefix + hash.subarray(0, hashBytes).toString('base64url')
+  }
+}

@@ -1,0 +1,237 @@
+/**
+ * Lists and searches, a page at a time, each at a bounded cost: a page looks at so many rows in the order of an index
+ * and then ends, with or without items, and its cursor says where to go on. Bounded too are the bytes that it reads.
+ * Everything here only reads, so that it can be asked of a connection beside the writer's.
+ */
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
+import type { Notification } from '../../../model.ts'
+import type { DeadLetterQuery, ListQuery } from '../../../ports.ts'
+import { statusCodes, statusOf } from '../codec/codes.ts'
+import type { Row } from '../codec/rows.ts'
+import { columns, createdAtOf, requestLengthOf, seqOf } from '../codec/rows.ts'
+import { recipientHash } from '../indexes/bloom-filter.ts'
+import type { HashKey } from '../indexes/hash.ts'
+import type { Cursors } from './cursor.ts'
+
+export interface RowPage {
+  readonly rows: readonly Row[]
+  readonly nextCursor: string | null
+}
+
+export interface Queries {
+  notification(tenant: string, id: string): Row | undefined
+  /** `noted` are the seqs of the recipient's rows that no table names yet. */
+  list(query: ListQuery, noted: readonly number[]): RowPage
+  deadLetters(query: DeadLetterQuery): RowPage
+  jobMembers(tenant: string, id: string): readonly Pick<Notification, 'id' | 'status'>[]
+}
+
+export interface QueriesOptions {
+  readonly db: DatabaseSync
+  readonly key: HashKey
+  readonly cursors: Cursors
+  /**
+   * Rows that one page looks at: 0.35 µs each where they are cached, so that a page takes some 2 ms.
+   *
+   * @defaultValue 5_000
+   */
+  readonly scanMax?: number
+  /** Bytes of what was asked that one page reads; at least one row. @defaultValue 4_194_304 */
+  readonly pageBytesMax?: number
+}
+
+type Condition = readonly [sql: string, ...values: SQLInputValue[]] | undefined | false
+/** The rows that a page looks at: their seqs in the order of the list, and the place behind the last of them. */
+interface Candidates {
+  readonly sql: string
+  readonly values: readonly SQLInputValue[]
+  /** Where the next page goes on; absent where there are no more. */
+  readonly next?: readonly number[]
+}
+
+export function prepareQueries(options: QueriesOptions): Queries {
+  const { db, key, cursors, scanMax = 5_000, pageBytesMax = 4 * 2 ** 20 } = options
+  // One statement a combination of filters: at most a few dozen.
+  const statements = new Map<string, StatementSync>()
+  function prepared(sql: string): StatementSync {
+    let statement = statements.get(sql)
+    if (statement === undefined) {
+      statement = db.prepare(sql)
+      statement.setReturnArrays(true)
+      statements.set(sql, statement)
+    }
+    return statement
+  }
+
+  /** The place of the last row of a full scan; undefined where the index ends before. */
+  function lastOf(sql: string, values: readonly SQLInputValue[]): readonly number[] | undefined {
+    const place = prepared(`${sql} LIMIT 1 OFFSET ?`).get(...values, scanMax - 1)
+    return place as unknown as readonly number[] | undefined
+  }
+
+  function indexed(
+    select: (columns: string) => string,
+    place: string,
+    values: readonly SQLInputValue[],
+  ): Candidates {
+    const next = lastOf(select(place), values)
+    const sql = `(${select('seq')} LIMIT ${scanMax})`
+    return next === undefined ? { sql, values } : { sql, values, next }
+  }
+
+  function given(seqs: readonly number[], next: number | undefined): Candidates {
+    const sql = '(SELECT value AS seq FROM json_each(?))'
+    const values = [JSON.stringify(seqs)]
+    return next === undefined ? { sql, values } : { sql, values, next: [next] }
+  }
+
+  /** Those of the tenant, or of a job, newest first. */
+  function ofTenant({ tenant, from, to, job }: ListQuery, after: readonly number[] | undefined): Candidates {
+    const conditions: Condition[] = [
+      job === undefined ? ['tenant = ?', tenant] : ['job = ?', job],
+      from !== undefined && ['created_at >= ?', from],
+      to !== undefined && ['created_at < ?', to],
+      after && ['(created_at, seq) < (?, ?)', after[0]!, after[1]!],
+    ]
+    const [where, values] = both(conditions)
+    const index = job === undefined ? 'by_tenant' : 'by_job'
+    return indexed(
+      (what) =>
+        `SELECT ${what} FROM notifications INDEXED BY ${index} WHERE ${where} ORDER BY created_at DESC, seq DESC`,
+      'created_at, seq',
+      values,
+    )
+  }
+
+  const ofHash = db.prepare(
+    'SELECT seq FROM recipient_rows WHERE hash = ? AND seq < ? ORDER BY seq DESC LIMIT ?',
+  )
+  ofHash.setReturnArrays(true)
+
+  /** Those of a recipient in the reverse order of their acceptance, by the index and by what it does not name yet. */
+  function ofRecipient(
+    { tenant, recipient }: ListQuery,
+    after: readonly number[] | undefined,
+    noted: readonly number[],
+  ): Candidates {
+    const before = after?.[0] ?? Number.MAX_SAFE_INTEGER
+    const found = ofHash.all(recipientHash(key, tenant, recipient!), before, scanMax) as unknown as [number][]
+    const seqs = new Set(found.map(([seq]) => seq))
+    for (const seq of noted) if (seq < before) seqs.add(seq)
+    const inOrder = [...seqs].sort((a, b) => b - a)
+    return given(inOrder.slice(0, scanMax), inOrder.length < scanMax ? undefined : inOrder[scanMax - 1])
+  }
+
+  /** Reads candidates until the page is full, in items or in bytes. */
+  function pageOf(
+    candidates: Candidates,
+    conditions: readonly Condition[],
+    { limit, placeOf, scope }: PageOptions,
+  ): RowPage {
+    const [where, values] = both(conditions)
+    const sql = `SELECT ${columns} FROM ${candidates.sql} c
+      CROSS JOIN notifications n ON n.seq = c.seq CROSS JOIN states s ON s.seq = c.seq WHERE ${where}`
+    const rows: Row[] = []
+    let bytes = 0
+    for (const each of prepared(sql).iterate(...candidates.values, ...values)) {
+      const row = each as unknown as Row
+      if (rows.length === limit || (rows.length > 0 && bytes > pageBytesMax))
+        return { rows, nextCursor: cursors.seal(placeOf(rows.at(-1)!), scope) }
+      rows.push(row)
+      bytes += requestLengthOf(row)
+    }
+    const { next } = candidates
+    return { rows, nextCursor: next === undefined ? null : cursors.seal(next, scope) }
+  }
+
+  const placeOfTenant = (row: Row): readonly number[] => [createdAtOf(row), seqOf(row)]
+  const placeOfSeq = (row: Row): readonly number[] => [seqOf(row)]
+
+  const members = db.prepare(`SELECT n.id, s.status FROM notifications n INDEXED BY by_job
+    CROSS JOIN states s USING (seq) WHERE n.job = ? AND n.tenant = ? ORDER BY n.seq`)
+
+  return {
+    notification(tenant, id) {
+      const sql = `SELECT ${columns} FROM notifications n CROSS JOIN states s USING (seq) WHERE n.id = ? AND n.tenant = ?`
+      return prepared(sql).get(id, tenant) as unknown as Row | undefined
+    },
+
+    list(query, noted) {
+      const { tenant, recipient, job, limit } = query
+      const byRecipient = recipient !== undefined && job === undefined
+      const parts = byRecipient ? 1 : 2
+      const after = query.cursor === undefined ? undefined : cursors.open(query.cursor, parts, tenant)
+      return pageOf(
+        byRecipient ? ofRecipient(query, after, noted) : ofTenant(query, after),
+        [
+          ['n.tenant = ?', tenant],
+          recipient !== undefined && ['n.recipient = ?', recipient],
+          query.category !== undefined && ['n.category = ?', query.category],
+          query.channel !== undefined && ['n.channel = ?', query.channel],
+          query.statuses !== undefined && [
+            's.status IN (SELECT value FROM json_each(?))',
+            JSON.stringify(query.statuses.map((status) => statusCodes[status])),
+          ],
+          query.from !== undefined && ['n.created_at >= ?', query.from],
+          query.to !== undefined && ['n.created_at < ?', query.to],
+        ],
+        { limit, placeOf: byRecipient ? placeOfSeq : placeOfTenant, scope: tenant },
+      )
+    },
+
+    deadLetters(query) {
+      const { tenant, ids, limit } = query
+      // What an operator's list over all tenants has answered is good for a list of one, too: it only goes on.
+      const scope = ''
+      const after = query.cursor === undefined ? [0] : cursors.open(query.cursor, 1, scope)
+      const candidates =
+        ids === undefined
+          ? indexed(
+              (what) =>
+                `SELECT ${what} FROM states INDEXED BY dead WHERE status = 5 AND seq > ? ORDER BY seq`,
+              'seq',
+              after,
+            )
+          : given(seqsOf(ids, after[0]!), undefined)
+      return pageOf(
+        candidates,
+        [
+          ['s.status = 5'],
+          tenant !== undefined && ['n.tenant = ?', tenant],
+          query.channel !== undefined && ['n.channel = ?', query.channel],
+          query.cause !== undefined && ['s.cause = ?', query.cause],
+          query.causes !== undefined && [
+            's.cause IN (SELECT value FROM json_each(?))',
+            JSON.stringify(query.causes),
+          ],
+          query.priority !== undefined && ["json_extract(n.request, '$.priority') = ?", query.priority],
+        ],
+        { limit, placeOf: placeOfSeq, scope },
+      )
+    },
+
+    jobMembers: (tenant, id) =>
+      members
+        .all(id, tenant)
+        .map((row) => ({ id: row.id as string, status: statusOf(row.status as number) })),
+  }
+
+  function seqsOf(ids: readonly string[], after: number): readonly number[] {
+    const sql =
+      'SELECT seq FROM notifications WHERE id IN (SELECT value FROM json_each(?)) AND seq > ? ORDER BY seq'
+    return (prepared(sql).all(JSON.stringify(ids), after) as unknown as [number][]).map(([seq]) => seq)
+  }
+}
+
+interface PageOptions {
+  readonly limit: number
+  readonly placeOf: (row: Row) => readonly number[]
+  /** In which its cursors are good. */
+  readonly scope: string
+}
+
+/** All of the conditions that are given, as SQL and the values in it. */
+function both(conditions: readonly Condition[]): readonly [where: string, values: readonly SQLInputValue[]] {
+  const given = conditions.filter((condition) => condition !== undefined && condition !== false)
+  return [given.map(([sql]) => `(${sql})`).join(' AND '), given.flatMap(([, ...values]) => values)]
+}

@@ -1,0 +1,39 @@
+/** The engine in the thread of its owner: for the simulator, whose time stands still while it works. */
+import { openDatabase } from '../database.ts'
+import { diskFault } from '../sqlite-errors.ts'
+import type { Engine } from './engine.ts'
+import { createEngine, errorOf, faultOf } from './engine.ts'
+import type { EngineClient, EngineClientOptions } from './engine-client.ts'
+
+export function openInProcess(options: EngineClientOptions): EngineClient {
+  const { path, now, onFault } = options
+  const { db, small, hashKey, hasErased, crashed, unlock } = openDatabase(options)
+  let engine: Engine
+  try {
+    engine = createEngine({ db, path, now, verify: small })
+  } catch (error) {
+    db.close()
+    unlock()
+    throw diskFault(error, path) ?? error
+  }
+  const link: EngineClient = {
+    hashKey,
+    hasErased,
+    crashed,
+    write: async (changeLog) => engine.write([changeLog]),
+    async ask(name, ...args) {
+      try {
+        const question = engine.questions[name] as (...args: unknown[]) => never
+        return question(...args)
+      } catch (error) {
+        const fault = faultOf(error, path)
+        onFault(fault)
+        throw errorOf(fault)
+      }
+    },
+    read: (name, ...args) => link.ask(name, ...args) as Promise<never>,
+    claimedUntil: () => engine.claimedUntil(),
+    close: () => link.ask('close').finally(unlock),
+  }
+  return link
+}

@@ -1,0 +1,167 @@
+/**
+ * The engine in a thread of its own, as its owner sees it. A message to another thread costs some 10 µs, whatever is
+ * in it: what is sent in one turn of the event loop travels together, and so do the answers.
+ */
+import { getCompileCacheDir } from 'node:module'
+import { dirname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import { SluiceError } from '../../../errors.ts'
+import type { ChangeLog } from '../codec/change-log.ts'
+import { openDatabase } from '../database.ts'
+import { retryAfterMs } from '../sqlite-errors.ts'
+import type { Fault, Questions, Result } from './engine.ts'
+import { errorOf } from './engine.ts'
+import type { EngineClient, EngineClientOptions } from './engine-client.ts'
+import { createReader } from './reader.ts'
+
+/** What a thread begins with. */
+export interface ThreadData extends Omit<EngineClientOptions, 'onFault'> {
+  readonly verify: boolean
+}
+
+/** What the owner sends; `id` comes back with the answer. */
+export type Sent =
+  | { readonly id: number; readonly changeLog: ChangeLog }
+  | { readonly id: number; readonly name: keyof Questions; readonly args: readonly unknown[] }
+
+/** The id under which a thread says why it cannot start. */
+export const startId = 0
+
+/** What comes back. `results` are left out where every change was applied: nearly always. */
+export interface Received {
+  readonly id: number
+  readonly results?: readonly Result[]
+  readonly value?: unknown
+  readonly fault?: Fault
+  /** Where the claims stand, with every answer to a claim. */
+  readonly claimedUntil?: number
+}
+
+interface Waiting {
+  /** Changes that were sent; 0 for a question. */
+  readonly count: number
+  readonly resolve: (value: never) => void
+  readonly reject: (error: Error) => void
+}
+
+/**
+ * What the thread allocates is garbage when its group is written. V8's own bound of 48 MB would be filled under load,
+ * and costs no less CPU a message.
+ */
+const maxYoungGenerationSizeMb = 12
+
+/** What was compiled once is read from the disk by the thread too; from the sources that saves the compiler, 30 MB. */
+function environment(): NodeJS.ProcessEnv {
+  const cache = getCompileCacheDir()
+  return cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: dirname(cache) }
+}
+
+/** The file is locked and checked here, so that what is wrong with it is thrown here; then the thread has it. */
+export function openWorker(options: EngineClientOptions): EngineClient {
+  const { path, onFault } = options
+  const { db, small, hashKey, hasErased, crashed, unlock } = openDatabase(options)
+  db.close()
+  const { onFault: _, ...rest } = options
+  const workerData: ThreadData = { ...rest, verify: small }
+  // The extension is that of this file: the sources run as they are, and so does what is built from them.
+  const worker = new Worker(new URL(`./worker${import.meta.url.slice(-3)}`, import.meta.url), {
+    workerData,
+    env: environment(),
+    resourceLimits: { maxYoungGenerationSizeMb },
+  })
+  const reader = createReader(path, onFault)
+  const waiting = new Map<number, Waiting>()
+  let outbox: Sent[] = []
+  let lastId = startId
+  let claimedUntil = Number.NEGATIVE_INFINITY
+  let gone: Error | undefined
+  worker.unref()
+
+  const lost = (why: string): Error =>
+    new SluiceError('STORE_UNAVAILABLE', `The store ${path} has lost its thread: ${why}.`, { retryAfterMs })
+
+  function end(reason: Error): void {
+    gone ??= reason
+    for (const { reject } of waiting.values()) reject(gone)
+    waiting.clear()
+  }
+
+  function receive({ id, results, value, fault, ...rest }: Received): void {
+    if (id === startId) {
+      onFault(fault!)
+      end(errorOf(fault!))
+      return
+    }
+    const { count, resolve, reject } = waiting.get(id)!
+    waiting.delete(id)
+    if (rest.claimedUntil !== undefined) claimedUntil = rest.claimedUntil
+    if (fault !== undefined) {
+      onFault(fault)
+      reject(errorOf(fault))
+    } else resolve((count === 0 ? value : (results ?? Array<null>(count).fill(null))) as never)
+  }
+
+  // What the thread still had to say is delivered between its error and its exit, and says it better.
+  let failure: Error | undefined
+  worker.on('error', (error: Error) => {
+    failure = error
+  })
+  worker.on('exit', (code) => end(lost(failure?.message ?? `it ended with code ${code}`)))
+  worker.on('message', (answers: readonly Received[]) => {
+    for (const answer of answers) receive(answer)
+    // Only what is awaited keeps the process alive.
+    if (waiting.size === 0) worker.unref()
+  })
+
+  function post(): void {
+    if (outbox.length > 0 && gone === undefined)
+      worker.postMessage(
+        outbox,
+        outbox.flatMap((sent) => ('changeLog' in sent ? [sent.changeLog.bytes.buffer] : [])),
+      )
+    outbox = []
+  }
+
+  function send<T>(count: number, message: (id: number) => Sent): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      if (gone !== undefined) return reject(gone)
+      lastId += 1
+      if (waiting.size === 0) worker.ref()
+      waiting.set(lastId, { count, resolve, reject })
+      if (outbox.length === 0) setImmediate(post)
+      outbox.push(message(lastId))
+      // A group has waited for its turn already.
+      if (count > 0) post()
+    })
+  }
+
+  let isOpen = false
+  const opened = send<unknown>(0, (id) => ({ id, name: 'counters', args: [] })).then(() => {
+    isOpen = true
+  })
+  // Whoever asks is told.
+  opened.catch(() => {})
+
+  const link: EngineClient = {
+    hashKey,
+    hasErased,
+    crashed,
+    write: (changeLog) => send(changeLog.ends.length, (id) => ({ id, changeLog })),
+    ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
+    // Not before the store is open: what a start writes belongs to what is on record.
+    read: (name, ...args) =>
+      isOpen ? reader.read(name, ...args) : opened.then(() => reader.read(name, ...args)),
+    claimedUntil: () => claimedUntil,
+    async close() {
+      try {
+        // First, so that the writer is the last to close and folds the log into the file.
+        await reader.close()
+        await link.ask('close')
+      } finally {
+        await worker.terminate()
+        unlock()
+      }
+    },
+  }
+  return link
+}

@@ -1,0 +1,84 @@
+/**
+ * The engine's own thread. Writes that have arrived share a transaction (write-queue.ts), so that groups grow by
+ * themselves while the disk is busy. Questions see what was written before them.
+ */
+import { flushCompileCache } from 'node:module'
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
+import { connect } from '../database.ts'
+import { type Write, WriteQueue } from '../write-queue.ts'
+import type { Engine } from './engine.ts'
+import { createEngine, faultOf } from './engine.ts'
+import type { Received, Sent, ThreadData } from './worker-client.ts'
+import { startId } from './worker-client.ts'
+
+const options = workerData as ThreadData
+const port = parentPort!
+const engine = start()
+const queue = new WriteQueue()
+let answers: Received[] = []
+// A thread does not live to its end, where Node would write what it has compiled.
+flushCompileCache()
+
+function start(): Engine {
+  try {
+    const { path, now, verify } = options
+    return createEngine({ db: connect(options), path, now, verify })
+  } catch (error) {
+    port.postMessage([{ id: startId, fault: faultOf(error, options.path) } satisfies Received])
+    throw error
+  }
+}
+
+/** The next transaction. */
+function write(): void {
+  const writes = queue.take()
+  const results = engine.write(writes.map(({ changeLog }) => changeLog))
+  let from = 0
+  for (const { id, changeLog } of writes) {
+    const own = results.slice(from, from + changeLog.ends.length)
+    from += changeLog.ends.length
+    answers.push(own.every((result) => result === null) ? { id } : { id, results: own })
+  }
+  reply()
+}
+
+function ask({ id, name, args }: Exclude<Sent, Write>): void {
+  try {
+    const question = engine.questions[name] as (...args: readonly unknown[]) => unknown
+    const value = question(...args)
+    answers.push(name === 'claimDue' ? { id, value, claimedUntil: engine.claimedUntil() } : { id, value })
+  } catch (error) {
+    answers.push({ id, fault: faultOf(error, options.path) })
+  }
+}
+
+function reply(): void {
+  if (answers.length > 0) port.postMessage(answers)
+  answers = []
+}
+
+/** Takes what was sent; a question sees what was written before it. */
+function take(batch: readonly Sent[]): void {
+  for (const sent of batch) {
+    if ('changeLog' in sent) queue.put(sent)
+    else {
+      while (!queue.isEmpty) write()
+      ask(sent)
+    }
+  }
+}
+
+port.on('message', (first: readonly Sent[]) => {
+  take(first)
+  for (;;) {
+    // What arrived while the last transaction was written.
+    for (;;) {
+      const batch = receiveMessageOnPort(port)?.message as readonly Sent[] | undefined
+      if (batch === undefined) break
+      take(batch)
+    }
+    if (queue.isEmpty) break
+    write()
+  }
+  reply()
+})

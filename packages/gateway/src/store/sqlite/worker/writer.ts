@@ -1,0 +1,255 @@
+/**
+ * Writes a group of changes in one transaction. Each change is all or nothing on its own: one with a single write
+ * needs no more than that write's condition, one with several stands in a savepoint. A conflict in one does not
+ * disturb the others.
+ */
+import type { DatabaseSync } from 'node:sqlite'
+import type { DigestWrite } from '../../../ports.ts'
+import type { ChangeLog, ContentCount, ShortMove } from '../codec/change-log.ts'
+import { Op } from '../codec/change-log.ts'
+import { isCountedApart, isDueCode, isFinalCode, statusCodes } from '../codec/codes.ts'
+import { Decoder } from '../codec/decoder.ts'
+import type { ShortRow } from '../codec/rows.ts'
+import type { CommitMark } from '../commit-mark.ts'
+import type { DueCursor, OwnedPlace } from '../indexes/due-cursor.ts'
+import type { DueIndex } from '../indexes/due-index.ts'
+import type { RecipientIndex } from '../indexes/recipient-index.ts'
+import type { Accounts } from '../tables/accounts.ts'
+import type { Answers } from '../tables/answers.ts'
+import type { Contents } from '../tables/contents.ts'
+import type { Digests } from '../tables/digests.ts'
+import type { Jobs } from '../tables/jobs.ts'
+import type { NotificationWrites } from '../tables/notifications.ts'
+import type { Recipients } from '../tables/recipients.ts'
+import type { Tallies } from '../tables/tallies.ts'
+
+export interface WriterParts {
+  readonly db: DatabaseSync
+  readonly claims: DueCursor
+  readonly notifications: NotificationWrites
+  readonly digests: Digests
+  readonly recipients: Recipients
+  readonly answers: Answers
+  readonly jobs: Jobs
+  readonly accounts: Accounts
+  readonly contents: Contents
+  readonly tallies: Tallies
+  readonly register: RecipientIndex
+  readonly due: DueIndex
+  readonly mark: CommitMark
+}
+
+/** `null` where the change was applied, else what was not as it believed. */
+export type Outcome = readonly string[] | null
+
+export interface Writer {
+  /** One durable transaction; throws what SQLite throws, and then nothing was written. One outcome a change. */
+  write(changeLogs: readonly ChangeLog[]): readonly Outcome[]
+  /** Since the opening: changes, and the transactions that they shared, each of them one fsync. */
+  counters(): { readonly transactions: number; readonly changes: number }
+  /** Runs `work` in a durable transaction of its own. */
+  transaction<T>(work: () => T): T
+}
+
+/** What a change has written so far, for the counts that follow when it is applied as a whole. */
+const dueAtOf = (status: number, dueAt: number): number | undefined => (isDueCode(status) ? dueAt : undefined)
+
+interface Written {
+  readonly counts: [tenant: string, status: number, isApart: boolean, by: 1 | -1, bytes: number][]
+  readonly references: [content: string, refs: number, waiting: number][]
+  readonly moves: { readonly seq: number; readonly move: ShortMove }[]
+  /** What was accepted while somebody lags. */
+  readonly due: OwnedPlace[]
+  /** Digests that close or go on, which is right only where the items are those that they believe. */
+  readonly closings: DigestWrite[]
+  accepted: number
+  answered: number
+}
+
+const nothing = (): Written => ({
+  counts: [],
+  references: [],
+  moves: [],
+  due: [],
+  closings: [],
+  accepted: 0,
+  answered: 0,
+})
+
+const isApart = (short: ShortRow): boolean => isCountedApart(short[0]) && short[9] === 1
+
+/** A notification refers to its content as one that waits until it ends; what no pool serves counts in no bound. */
+const waitingBy = (status: number, apart: boolean): 0 | 1 =>
+  isFinalCode(status) || (status === statusCodes.dead && apart) ? 0 : 1
+
+/** Counts it in its new state. */
+function countIn(written: Written, tenant: string, short: ShortRow, content: ContentCount): void {
+  const own = isFinalCode(short[0]) ? 0 : content.own
+  written.counts.push([tenant, short[0], isApart(short), 1, own])
+}
+
+export function createWriter(parts: WriterParts): Writer {
+  const { db, claims, notifications, digests, recipients, answers, jobs, accounts, tallies, register, due } =
+    parts
+  const { contents, mark } = parts
+  const begin = db.prepare('BEGIN IMMEDIATE')
+  const commit = db.prepare('COMMIT')
+  const savepoint = db.prepare('SAVEPOINT change')
+  const undo = db.prepare('ROLLBACK TO change')
+  const release = db.prepare('RELEASE change')
+  const head = new Decoder()
+  /** Rows of the index of what is due that the next transaction is to fold. */
+  let flushDebt = 0
+  let transactions = 0
+  let changes = 0
+
+  function transaction<T>(work: () => T): T {
+    let committed = false
+    begin.run()
+    try {
+      due.flush(flushDebt)
+      const result = work()
+      tallies.write()
+      contents.flush()
+      mark.number()
+      commit.run()
+      committed = true
+      mark.committed()
+      flushDebt = 0
+      transactions += 1
+      return result
+    } finally {
+      tallies.forget()
+      contents.forget()
+      for (const index of [register, answers, due]) index.settle(committed)
+      // SQLite has rolled back by itself after some errors (full disk, I/O).
+      if (!committed && db.isTransaction) db.exec('ROLLBACK')
+    }
+  }
+
+  /** Makes the next write on the tape; returns the name of what was not as it believed. */
+  function writeNext(written: Written, alone: boolean): string | undefined {
+    const op = head.number()
+    switch (op) {
+      case Op.accept: {
+        const long = head.longRow()
+        const short = head.shortRow()
+        const content = head.count()
+        const seq = notifications.accept(long, short)
+        if (seq === undefined) return long[0]
+        const dueAt = dueAtOf(short[0], short[2])
+        due.put(seq, undefined, dueAt)
+        if (claims.lags.size > 0 && dueAt !== undefined) written.due.push({ seq, dueAt, tenant: long[1] })
+        countIn(written, long[1], short, content)
+        if (content.shared !== null)
+          written.references.push([content.shared, 1, waitingBy(short[0], isApart(short))])
+        written.accepted += 1
+        return undefined
+      }
+      case Op.move: {
+        const move = head.move()
+        const seq = notifications.move(move)
+        if (seq === undefined) return move.id
+        const { tenant, before, short, content } = move
+        due.put(seq, dueAtOf(before.status, before.dueAt), dueAtOf(short[0], short[2]))
+        const own = isFinalCode(before.status) ? 0 : content.own
+        written.counts.push([tenant, before.status, before.isApart, -1, -own])
+        countIn(written, tenant, short, content)
+        const waits = waitingBy(short[0], isApart(short)) - waitingBy(before.status, before.isApart)
+        if (content.shared !== null && waits !== 0) written.references.push([content.shared, 0, waits])
+        written.moves.push({ seq, move })
+        return undefined
+      }
+      case Op.digest: {
+        const write = head.digest()
+        // Where nothing else is written there is no savepoint to go back to, and before is what is after.
+        if (alone && !digests.holds(write)) return write.digest.id
+        written.closings.push(write)
+        return digests.write(write) ? undefined : write.digest.id
+      }
+      case Op.recipient:
+        recipients.write(head.text(), head.text(), head.text())
+        return undefined
+      case Op.answer: {
+        const answer = head.answer()
+        written.answered += 1
+        return answers.write(answer) ? undefined : answer.key
+      }
+      case Op.job: {
+        const write = head.job()
+        return jobs.write(write) ? undefined : write.after.id
+      }
+      case Op.content: {
+        const content = head.content()
+        return contents.write(content) ? undefined : content.id
+      }
+      case Op.account:
+        accounts.write(head.text(), head.text(), head.text(), head.text())
+        return undefined
+      default:
+        throw new RangeError(`no operation has the code ${op}`)
+    }
+  }
+
+  function apply(changeLog: ChangeLog, change: number, group: Written): Outcome {
+    head.load(changeLog, change)
+    const writes = head.number()
+    const written = nothing()
+    const conflicts: string[] = []
+    const dueMark = due.mark()
+    if (writes > 1) savepoint.run()
+    for (let left = writes; left > 0; left -= 1) {
+      const conflict = writeNext(written, writes === 1)
+      if (conflict !== undefined) conflicts.push(conflict)
+    }
+    if (conflicts.length === 0)
+      for (const write of written.closings) if (!digests.holds(write)) conflicts.push(write.digest.id)
+    if (writes > 1 && conflicts.length > 0) undo.run()
+    if (writes > 1) release.run()
+    if (conflicts.length > 0) {
+      due.undo(dueMark)
+      return conflicts
+    }
+    for (const [tenant, status, isApart, by, bytes] of written.counts) {
+      tallies.count(tenant, status, isApart, by, bytes)
+    }
+    for (const [content, refs, waiting] of written.references) contents.count(content, refs, waiting)
+    group.moves.push(...written.moves)
+    group.due.push(...written.due)
+    group.accepted += written.accepted
+    group.answered += written.answered
+    return null
+  }
+
+  /** Rules 3 and 4 of claims.ts, for a move that is on record. */
+  function reclaim(seq: number, { before, short, tenant }: ShortMove): void {
+    const dueAt = dueAtOf(short[0], short[2])
+    if (dueAtOf(before.status, before.dueAt) === dueAt) return
+    claims.drop(seq)
+    if (dueAt === undefined) return
+    if (dueAt <= claims.claimedUntil) claims.noteKept({ seq, dueAt, tenant })
+    else if (!claims.isAhead({ seq, dueAt })) claims.putBack({ seq, dueAt, tenant })
+  }
+
+  return {
+    transaction,
+    counters: () => ({ transactions, changes }),
+    write(changeLogs) {
+      const group = nothing()
+      const outcomes = transaction(() => {
+        const applied = changeLogs.flatMap((changeLog) =>
+          changeLog.ends.map((_, change) => apply(changeLog, change, group)),
+        )
+        // The late indexes keep up when for two rows noted three are folded.
+        register.flush(Math.ceil(group.accepted * 1.5))
+        answers.flush(Math.ceil(group.answered * 1.5))
+        return applied
+      })
+      changes += outcomes.length
+      flushDebt = Math.ceil(group.accepted * 1.5)
+      for (const { seq, move } of group.moves) reclaim(seq, move)
+      for (const place of group.due) if (place.dueAt <= claims.claimedUntil) claims.noteKept(place)
+      return outcomes
+    },
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * Which changes share the next transaction. Everything small that has arrived goes together; what is large goes alone,
+ * one a transaction, and by turns with the small ones: so a small commit waits for one large one at most, however many
+ * megabytes others have brought.
+ */
+import type { ChangeLog } from './codec/change-log.ts'
+
+/** A tape above it goes alone: writing it takes longer than the fsync of all the others. */
+export const largeBytes = 2 ** 16
+
+export interface Bounds {
+  /** Changes in one transaction, at most: 5 to 20 ms of work. @defaultValue 1_000 */
+  readonly changesMax?: number
+  /** Bytes of them, as soon as there is more than one tape. @defaultValue 1 MiB */
+  readonly bytesMax?: number
+}
+
+/** A tape, and whose it is. */
+export interface Write {
+  readonly id: number
+  readonly changeLog: ChangeLog
+}
+
+export class WriteQueue {
+  readonly #bounds: Required<Bounds>
+  #small: Write[] = []
+  #large: Write[] = []
+  #wasSmall = false
+
+  constructor({ changesMax = 1_000, bytesMax = 2 ** 20 }: Bounds = {}) {
+    this.#bounds = { changesMax, bytesMax }
+  }
+
+  get isEmpty(): boolean {
+    return this.#small.length === 0 && this.#large.length === 0
+  }
+
+  put(write: Write): void {
+    ;(write.changeLog.bytes.length > largeBytes ? this.#large : this.#small).push(write)
+  }
+
+  /** Those of the next transaction; none where nothing waits. */
+  take(): readonly Write[] {
+    const isLarge = this.#large.length > 0 && (this.#wasSmall || this.#small.length === 0)
+    this.#wasSmall = !isLarge
+    return isLarge ? [this.#large.shift()!] : this.#takeSmall()
+  }
+
+  #takeSmall(): readonly Write[] {
+    let changes = 0
+    let bytes = 0
+    let count = 0
+    for (const { changeLog } of this.#small) {
+      changes += changeLog.ends.length
+      bytes += changeLog.bytes.length
+      if (count > 0 && (changes > this.#bounds.changesMax || bytes > this.#bounds.bytesMax)) break
+      count += 1
+    }
+    return this.#small.splice(0, count)
+  }
+}

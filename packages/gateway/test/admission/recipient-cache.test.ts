@@ -1,0 +1,41 @@
+/** What is kept of people is bounded in bytes: a record may have a few characters or a hundred thousand. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createRecipientCache } from '../../src/admission/recipient-cache.ts'
+import type { Recipient } from '../../src/model.ts'
+
+const store = { recipient: () => Promise.resolve(undefined), mayHave: () => true }
+const optOutsMax = 500
+
+function largePerson(n: number): Recipient {
+  const optOuts = Array.from({ length: optOutsMax }, (_, k) => ({ category: `${'c'.repeat(60)}${k}` }))
+  return { tenant: 'acme', id: `user-${n}`, optOuts }
+}
+
+test('records at the bound of the schema do not fill the memory', () => {
+  const recipients = createRecipientCache({ store })
+  const count = 3_000
+  for (let n = 0; n < count; n += 1) recipients.put(largePerson(n))
+  const kept = Array.from({ length: count }, (_, n) => recipients.cached('acme', `user-${n}`)).filter(Boolean)
+  const bytes = kept.reduce((sum, recipient) => sum + JSON.stringify(recipient).length, 0)
+  assert.ok(kept.length > 0 && bytes < 16 * 2 ** 20, `${kept.length} people of ${bytes} bytes are kept`)
+})
+
+test('twenty thousand of whom nothing is known are remembered', async () => {
+  const recipients = createRecipientCache({ store })
+  for (let n = 0; n < 20_000; n += 1) await recipients.find('acme', `user-${n}`)
+  for (let n = 0; n < 20_000; n += 1) assert.equal(recipients.cached('acme', `user-${n}`), null)
+})
+
+test('what was written and what was forgotten counts from then on', async () => {
+  const recipients = createRecipientCache({ store, bytesMax: 2_000 })
+  const recipient: Recipient = { tenant: 'acme', id: 'eve', locale: 'it' }
+  recipients.put(recipient)
+  recipients.put({ ...recipient, locale: 'de' })
+  assert.equal(recipients.cached('acme', 'eve')?.locale, 'de')
+  for (let n = 0; n < 8; n += 1) recipients.put({ ...recipient, id: `other-${n}` })
+  recipients.put({ ...recipient, locale: 'fr' })
+  assert.equal((await recipients.find('acme', 'eve'))?.locale, 'fr')
+  recipients.forget('acme', 'eve')
+  assert.equal(recipients.cached('acme', 'eve'), undefined)
+})

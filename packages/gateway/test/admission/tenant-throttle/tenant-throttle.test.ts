@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { createHarness, hour, minute, second } from '../../harness.ts'
+
+const policy = { version: 1, limits: [] }
+const tenants = (rate: string, modules = 'unlimited') => ({ tenants: { default: { rate, modules } } })
+
+test('cancelling what waits for a tenant limit frees its place in the line, after a restart too', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-platform-'))
+  const options = { file: join(folder, 'sluice.db'), policy, config: tenants('1/min') }
+  const harness = await createHarness(options)
+  await harness.post()
+  const waiting = await harness.post()
+  await harness.done(harness.gateway.gate.cancel('default', waiting.id))
+  const next = await harness.post()
+  assert.equal(next.dueAt, waiting.dueAt)
+  await harness.done(harness.gateway.gate.cancel('default', next.id))
+  await harness.stop()
+  const again = await createHarness({ ...options, start: harness.start + second })
+  assert.equal((await again.post()).dueAt, waiting.dueAt)
+  await again.runFor(2 * minute)
+  await again.check()
+  await again.stop()
+  rmSync(folder, { recursive: true })
+})
+
+test('cancelling what had passed the tenant limit does not: acceptances are counted', async () => {
+  const harness = await createHarness({ policy, config: tenants('1/min') })
+  const { id } = await harness.post({ sendAt: harness.start + hour })
+  await harness.done(harness.gateway.gate.cancel('default', id))
+  assert.equal((await harness.post()).decision.reason, 'tenant_limit')
+  await harness.stop()
+})
+
+test('what would pass the tenant limit only after its end expires at its end, and frees its place', async () => {
+  const harness = await createHarness({ policy, config: tenants('1/h') })
+  await harness.post()
+  const expiresAt = harness.start + minute
+  const waiting = await harness.post({ expiresAt })
+  assert.equal(waiting.decision.reason, 'tenant_limit')
+  assert.equal(waiting.decision.at, harness.start + hour + 20)
+  await harness.runUntil(expiresAt)
+  const ended = await harness.notification(waiting.id)
+  assert.equal(ended.status, 'expired')
+  assert.equal((await harness.post()).decision.at, harness.start + hour + 20)
+  await harness.check()
+  await harness.stop()
+})
+
+test('a module is limited inside its tenant: its refusal takes nothing from the others', async () => {
+  const harness = await createHarness({ policy, config: tenants('5/min', '2/min') })
+  const from = (module: string) => harness.post({}, { tenant: 'default', module })
+  const reasons: (string | undefined)[] = []
+  for (let index = 0; index < 5; index += 1) reasons.push((await from('a')).decision.reason)
+  for (let index = 0; index < 3; index += 1) reasons.push((await from('b')).decision.reason)
+  reasons.push((await from('c')).decision.reason, (await from('c')).decision.reason)
+  const late = 'module_limit'
+  assert.deepEqual(reasons, [
+    undefined,
+    undefined,
+    late,
+    late,
+    late,
+    undefined,
+    undefined,
+    late,
+    undefined,
+    'tenant_limit',
+  ])
+  await harness.runFor(5 * minute)
+  assert.equal(harness.sent().length, 10)
+  await harness.check()
+  await harness.stop()
+})
+
+test('after a restart a long line is as long as it was', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-platform-'))
+  const options = { file: join(folder, 'sluice.db'), policy, config: tenants('100/min') }
+  const harness = await createHarness(options)
+  let last = harness.start
+  for (let batch = 0; batch < 12; batch += 1) {
+    const to = (index: number) => ({ id: `r${batch}-${index}`, email: 'r@example.com' })
+    const drafts = Array.from({ length: 500 }, (_, index) => ({ to: to(index) }))
+    last = (await harness.postMany(drafts)).at(-1)!.dueAt
+  }
+  await harness.stop()
+  const again = await createHarness({ ...options, start: harness.start + 2 * second })
+  const next = await again.post()
+  assert.equal(next.decision.reason, 'tenant_limit')
+  assert.ok(next.dueAt > last)
+  await again.stop()
+  rmSync(folder, { recursive: true })
+})
+
+test('an opt-out ends what waits for a tenant limit, and its place is free', async () => {
+  const harness = await createHarness({ policy, config: tenants('1/min') })
+  await harness.post({ recipient: 'bob' })
+  const waiting = await harness.post()
+  await harness.done(
+    harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'ada', optOuts: [{ channel: 'email' }] }),
+  )
+  assert.equal((await harness.notification(waiting.id)).status, 'suppressed')
+  assert.equal((await harness.post({ recipient: 'eve' })).dueAt, waiting.dueAt)
+  await harness.runFor(2 * minute)
+  await harness.check()
+  await harness.stop()
+})

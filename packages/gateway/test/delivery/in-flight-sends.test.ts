@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createInFlightSends } from '../../src/delivery/in-flight-sends.ts'
+import type { Lease } from '../../src/delivery/pools/lease.ts'
+import type { Notification } from '../../src/model.ts'
+import type { Clock, Provider, SendResult } from '../../src/ports.ts'
+import { createHarness, densest, minute, second, seeded, testSeed } from '../harness.ts'
+
+const policy = {
+  version: 1,
+  limits: [{ name: 'all', for: 'any', max: ['3/2s'], minGap: '200ms', over: 'delay' }],
+}
+
+/** A provider whose calls leave when `delayMs` says, and are answered then; gives the instants at which they left. */
+async function behindSlowDoor(
+  count: number,
+  delayMs: (index: number) => number,
+  answer: (index: number) => SendResult = () => ({ outcome: 'delivered' }),
+  rules: object = policy,
+): Promise<readonly number[]> {
+  let clock: Clock | undefined
+  const left: number[] = []
+  let calls = 0
+  const provider: Provider = {
+    name: 'sandbox',
+    idempotent: false,
+    tellsWritten: true,
+    channels: ['email'],
+    async send(_message, _account, _signal, onWritten) {
+      const index = calls++
+      const delay = delayMs(index)
+      if (delay > 0) await new Promise<void>((resolve) => clock!.at(clock!.now() + delay, resolve))
+      onWritten?.()
+      left.push(clock!.now())
+      return answer(index)
+    },
+    close: () => Promise.resolve(),
+  }
+  const harness = await createHarness({ policy: rules, parts: { providers: [provider] } })
+  clock = harness.clock
+  for (let index = 0; index < count; index += 1) await harness.post()
+  await harness.runFor(minute + count * second)
+  assert.equal(harness.counts().delivered, count)
+  await harness.stop()
+  return left
+}
+
+test('what leaves late counts from when it left', async () => {
+  const left = await behindSlowDoor(3, (index) => (index === 0 ? 100 : 0))
+  assert.deepEqual(
+    left.map((at) => at - left[0]!),
+    [0, 220, 440],
+  )
+})
+
+test('what has been handed over and has not left holds the others of that person up', async () => {
+  const left = await behindSlowDoor(4, (index) => (index === 0 ? 300 : 0))
+  assert.equal(densest(left, 200), 1)
+  assert.equal(densest(left, 2_000), 3)
+})
+
+test('no window is over whatever the delays on the way out are', async (t) => {
+  t.diagnostic(`seed ${testSeed}`)
+  const chance = seeded(testSeed)
+  const left = await behindSlowDoor(60, () => (chance() < 0.3 ? Math.floor(chance() * 3_000) : 0))
+  assert.equal(densest(left, 200), 1)
+  assert.equal(densest(left, 2_000), 3)
+})
+
+test('a call that left and was never answered counts besides its repetition', async () => {
+  const rules = { version: 1, limits: [{ name: 'all', for: 'any', max: ['2/20s'], over: 'delay' }] }
+  const maybeDelivered: SendResult = { outcome: 'failed', detail: 'no answer in time', maybeDelivered: true }
+  const silentOnce = (index: number): SendResult => (index === 0 ? maybeDelivered : { outcome: 'delivered' })
+  const left = await behindSlowDoor(3, () => 0, silentOnce, rules)
+  assert.equal(left.length, 4)
+  assert.equal(densest(left, 20 * second), 2)
+})
+
+test('the time between the firing of a round and the turn of one call in it counts as lateness too', () => {
+  let now = 1_000
+  const counted: number[] = []
+  const leftAt: number[] = []
+  const inFlightSends = createInFlightSends({
+    clock: { now: () => now },
+    limiter: {
+      left: async () => {
+        counted.push(now)
+      },
+    },
+    onError: assert.fail,
+  })
+  const lease = { left: (at: number) => void leftAt.push(at) } as Lease
+  const sendToTrack = {
+    notification: { tenant: 'default', to: { id: 'ada' } } as Notification,
+    recipient: null,
+  }
+  const soon = inFlightSends.begin({ ...sendToTrack, lease, firedAt: now, tells: true })
+  now += 5
+  soon.leave()
+  assert.deepEqual([counted, soon.at], [[], 1_000])
+  const late = inFlightSends.begin({ ...sendToTrack, lease, firedAt: 1_000, tells: true })
+  now += 1
+  late.leave()
+  assert.deepEqual([counted, late.at], [[1_006], 1_006])
+  assert.deepEqual(leftAt, [1_005, 1_006])
+})

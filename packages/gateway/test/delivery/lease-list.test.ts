@@ -1,0 +1,30 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { LeaseList } from '../../src/delivery/lease-list.ts'
+import type { Lease } from '../../src/delivery/pools/lease.ts'
+import { seeded, testSeed } from '../harness.ts'
+
+const inOrder = ({ first }: LeaseList): Lease[] => {
+  const all: Lease[] = []
+  for (let lease = first; lease !== undefined; lease = lease.next) all.push(lease)
+  return all
+}
+
+test('leases stand in the order in which they were added, in one list at most, like in a set', () => {
+  console.log(`SLUICE_SEED=${testSeed}`)
+  const next = seeded(testSeed)
+  const leases = Array.from({ length: 20 }, () => ({}) as Lease)
+  const lists = [new LeaseList(), new LeaseList()] as const
+  const sets = [new Set<Lease>(), new Set<Lease>()] as const
+  for (let step = 0; step < 5_000; step += 1) {
+    const lease = leases[Math.floor(next() * leases.length)]!
+    const which = next() < 0.5 ? 0 : 1
+    if (next() < 0.5) assert.equal(lists[which].delete(lease), sets[which].delete(lease))
+    else if (lease.list === undefined) {
+      lists[which].add(lease)
+      sets[which].add(lease)
+    }
+    for (const each of [0, 1] as const) assert.deepEqual(inOrder(lists[each]).length, sets[each].size)
+    assert.ok(inOrder(lists[which]).every((found, index) => found === [...sets[which]][index]))
+  }
+})

@@ -1,0 +1,79 @@
+/** What stages behind the routes report is in the metrics too, and a busy event loop shows. */
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+import { createMetrics } from '../../src/http/metrics.ts'
+import type { Status } from '../../src/model.ts'
+import { statuses } from '../../src/model.ts'
+import type { Happening } from '../../src/stages.ts'
+
+const none = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
+const metrics = createMetrics({
+  ledger: { counts: () => none, pruned: () => 0, subscribe: () => () => {} },
+  queue: { size: (channel) => (channel === 'sms' ? 7 : 0) },
+  jobs: { running: () => 3 },
+  pools: () => [],
+})
+after(() => metrics.close())
+
+async function value(name: string): Promise<number> {
+  const line = (await metrics.text()).split('\n').find((each) => each.startsWith(`${name} `))
+  assert.ok(line !== undefined, `${name} is missing`)
+  return Number(line.split(' ')[1])
+}
+
+test('commits are timed finer than a millisecond', async () => {
+  for (let count = 0; count < 3; count += 1) metrics.timeCommit()()
+  assert.equal(await value('sluice_commit_seconds_count'), 3)
+  const sum = await value('sluice_commit_seconds_sum')
+  assert.ok(sum > 0 && sum < 0.1, String(sum))
+  assert.match(await metrics.text(), /sluice_commit_seconds_bucket\{le="0\.0005"\}/)
+})
+
+test('the counter of acceptances begins at 0, whatever is on record, and each of its series is there', async () => {
+  const counts = { ...none, delivered: 5 }
+  let pruned = 0
+  let heard: (happening: Happening) => void = () => {}
+  const own = createMetrics({
+    ledger: {
+      counts: () => counts,
+      pruned: () => pruned,
+      subscribe: (listener) => {
+        heard = listener
+        return () => {}
+      },
+    },
+    jobs: { running: () => 0 },
+    pools: () => [],
+  })
+  const lines = async () => (await own.text()).split('\n')
+  assert.ok((await lines()).includes('sluice_accepted_total{channel="email",priority="critical"} 0'))
+  assert.ok((await lines()).includes('sluice_notifications_unaccounted 0'))
+  counts.queued += 1
+  const notification = { channel: 'sms', priority: 'high' } as Happening['notification']
+  heard({ notification, events: [{ at: 1, status: 'accepted' }] })
+  assert.ok((await lines()).includes('sluice_accepted_total{channel="sms",priority="high"} 1'))
+  // Retention forgets two: nothing is missing for that.
+  counts.delivered -= 2
+  pruned = 2
+  assert.ok((await lines()).includes('sluice_notifications_unaccounted 0'))
+  counts.queued -= 1
+  assert.ok((await lines()).includes('sluice_notifications_unaccounted 1'))
+  own.close()
+})
+
+test('batches in the background are counted while they run', async () => {
+  assert.equal(await value('sluice_jobs_running'), 3)
+})
+
+test('queues are measured by channel', async () => {
+  assert.equal(await value('sluice_queue_size{channel="sms"}'), 7)
+  assert.equal(await value('sluice_queue_size{channel="email"}'), 0)
+})
+
+test('an event loop that was held up shows as delay', async () => {
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  const until = performance.now() + 300
+  while (performance.now() < until);
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  assert.ok((await value('nodejs_eventloop_delay_seconds_sum')) > 0.2)
+})

@@ -1,0 +1,150 @@
+/** The published document names every route and everything that it takes and answers. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { errors } from '../../src/errors.ts'
+import { createUnsubscribeLinks } from '../../src/http/unsubscribe.ts'
+import { startStub } from './stub.ts'
+
+const links = createUnsubscribeLinks({
+  publicUrl: 'https://notify.example.com',
+  key: 'a secret of the tests',
+})
+const stub = await startStub({ parts: { links } })
+
+interface Operation {
+  readonly operationId: string
+  readonly parameters: readonly { readonly name: string; readonly in: string }[]
+  readonly requestBody?: { readonly required: boolean; readonly content: object }
+  readonly responses: Readonly<
+    Record<
+      string,
+      {
+        readonly description: string
+        readonly links?: Readonly<
+          Record<string, { readonly operationId: string; readonly parameters: object }>
+        >
+      }
+    >
+  >
+}
+interface Document {
+  readonly openapi: string
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, object>> }
+}
+
+const document = JSON.parse((await stub.ask('GET', '/openapi.json')).text) as Document
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    name: `${method.toUpperCase()} ${path}`,
+    path,
+    operation,
+  })),
+)
+
+test('every route of the contract that this version carries is there', () => {
+  const base = '/api/v1'
+  assert.equal(document.openapi, '3.1.0')
+  assert.deepEqual(operations.map(({ name }) => name.replace(base, '')).sort(), [
+    'DELETE /jobs/{id}',
+    'DELETE /notifications/{id}',
+    'DELETE /recipients/{id}',
+    'GET /dead-letters',
+    'GET /events',
+    'GET /healthz',
+    'GET /jobs/{id}',
+    'GET /metrics',
+    'GET /notifications',
+    'GET /notifications/{id}',
+    'GET /openapi.json',
+    'GET /policy',
+    'GET /pools',
+    'GET /readyz',
+    'GET /recipients/{id}',
+    'GET /recipients/{id}/limits',
+    'GET /recipients/{id}/timeline',
+    'GET /u/{token}',
+    'PATCH /recipients/{id}',
+    'POST /dead-letters/redrive',
+    'POST /decisions',
+    'POST /notifications',
+    'POST /notifications/batch',
+    'POST /policy/validate',
+    'POST /u/{token}',
+    'PUT /recipients/{id}',
+  ])
+})
+
+test('every reference leads somewhere, and every schema is referred to', () => {
+  const text = JSON.stringify(document)
+  const used = new Set(
+    [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map((match) => match[1]!),
+  )
+  assert.deepEqual([...used].sort(), Object.keys(document.components.schemas).sort())
+  assert.equal(text.includes('"$id"'), false)
+})
+
+test('every link leads to an operation and gives it what it asks for', () => {
+  const byId = new Map(operations.map(({ operation }) => [operation.operationId, operation]))
+  let links = 0
+  for (const { operation } of operations) {
+    for (const { links: those = {} } of Object.values(operation.responses)) {
+      for (const { operationId, parameters } of Object.values(those)) {
+        const named = byId.get(operationId)?.parameters.filter((parameter) => parameter.in === 'path')
+        assert.deepEqual(
+          Object.keys(parameters),
+          named?.map(({ name }) => name),
+          operationId,
+        )
+        links += 1
+      }
+    }
+  }
+  assert.equal(links, 4)
+})
+
+test('a document that is answered is an object, a page or the metrics are text', () => {
+  const typeOf = (path: string): unknown => {
+    const { content } = document.paths[path]!.get!.responses[200] as {
+      content?: Record<string, { schema: object }>
+    }
+    return Object.values(content!)[0]!.schema
+  }
+  assert.deepEqual(typeOf('/openapi.json'), { type: 'object' })
+  for (const path of ['/metrics', '/u/{token}']) assert.deepEqual(typeOf(path), { type: 'string' })
+})
+
+test('operations have names of their own, their parameters, and the key of POSTs', () => {
+  const ids = operations.map(({ operation }) => operation.operationId)
+  assert.equal(new Set(ids).size, ids.length)
+  for (const { name, path, operation } of operations) {
+    const named = operation.parameters
+      .filter((parameter) => parameter.in === 'path')
+      .map((parameter) => `{${parameter.name}}`)
+    assert.deepEqual(named, path.match(/\{\w+\}/g) ?? [], name)
+    const keyed = operation.parameters.some((parameter) => parameter.name === 'Idempotency-Key')
+    assert.equal(keyed, name.startsWith('POST /api'), name)
+  }
+})
+
+test('what can go wrong is declared by code', () => {
+  const { responses } = document.paths['/api/v1/notifications']!.post!
+  const codes = Object.values(responses).flatMap(
+    ({ description }) => description.match(/\b[A-Z]+_[A-Z_]+\b/g) ?? [],
+  )
+  assert.deepEqual(codes.sort(), [
+    'IDEMPOTENCY_IN_PROGRESS',
+    'IDEMPOTENCY_MISMATCH',
+    'INVALID_JSON',
+    'INVALID_REQUEST',
+    'KEYS_UNAVAILABLE',
+    'PAYLOAD_TOO_LARGE',
+    'QUEUE_FULL',
+    'RATE_LIMIT_EXCEEDED',
+    'REQUEST_TIMEOUT',
+    'STATE_UNAVAILABLE',
+    'STORE_UNAVAILABLE',
+    'UNSUPPORTED_MEDIA_TYPE',
+  ])
+  assert.ok(responses[String(errors.UNAUTHENTICATED.status)])
+})

@@ -1,0 +1,51 @@
+/** Who changes a recipient sees what the one before has written. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createRecipientEditor } from '../../src/http/recipient-editor.ts'
+import type { Recipient } from '../../src/model.ts'
+
+const recipients = new Map<string, Recipient>()
+const turn = () => new Promise(setImmediate)
+const editor = createRecipientEditor({
+  store: {
+    async recipient(tenant, id) {
+      await turn()
+      return recipients.get(`${tenant}/${id}`)
+    },
+  },
+  gate: {
+    async saveRecipient(recipient) {
+      await turn()
+      recipients.set(`${recipient.tenant}/${recipient.id}`, recipient)
+    },
+  },
+})
+const set = (fields: Partial<Recipient>, id = 'ada') =>
+  editor.edit('t', id, (before) => ({ tenant: 't', id, ...before, ...fields }))
+
+test('changes to one person that begin at once are all kept, in their order', async () => {
+  await Promise.all([
+    set({ email: 'a@example.com', locale: 'de' }),
+    set({ phone: '+4512345678' }),
+    set({ locale: 'it' }),
+  ])
+  assert.deepEqual(recipients.get('t/ada'), {
+    tenant: 't',
+    id: 'ada',
+    email: 'a@example.com',
+    phone: '+4512345678',
+    locale: 'it',
+  })
+})
+
+test('a change that fails stops neither the ones behind it nor those of others', async () => {
+  const failed = editor.edit('t', 'ada', () => {
+    throw new Error('no')
+  })
+  const [, after, other] = await Promise.all([
+    assert.rejects(failed),
+    set({ locale: 'fr' }),
+    set({ locale: 'es' }, 'bob'),
+  ])
+  assert.deepEqual([after.locale, other.locale], ['fr', 'es'])
+})

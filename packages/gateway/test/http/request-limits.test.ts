@@ -1,0 +1,75 @@
+/** Requests that send nothing have rates of their own; above them nothing is done. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Window } from '@sluice/limits'
+import { createRequestLimits } from '../../src/http/request-limits.ts'
+import { startStub } from './stub.ts'
+
+const three: readonly Window[] = [{ max: 3, windowMs: 60_000, text: '3/min' }]
+const ratesOf = (tenant: string) =>
+  tenant === 'free' ? { reads: [], writes: [] } : { reads: three, writes: three }
+const stub = await startStub({ parts: { requestRatesOf: ratesOf } })
+
+const as = (tenant: string) => ({ 'x-tenant-id': tenant })
+
+test('lists, timelines and searches above the rate are refused, a read by id is not', async () => {
+  for (const path of ['/notifications', '/recipients/ada/timeline', '/notifications?category=news'])
+    assert.equal((await stub.ask('GET', path, undefined, as('one'))).status, 200, path)
+  for (const path of ['/notifications', '/recipients/ada/timeline', '/dead-letters']) {
+    const { status, body, headers } = await stub.ask('GET', path, undefined, as('one'))
+    assert.deepEqual([status, body.code], [429, 'REQUEST_LIMIT_EXCEEDED'], path)
+    assert.ok(Number(headers.get('retry-after')) > 50, headers.get('retry-after') ?? 'none')
+  }
+  assert.equal((await stub.ask('GET', '/notifications/none', undefined, as('one'))).status, 404)
+  assert.equal((await stub.ask('GET', '/recipients/ada/limits', undefined, as('one'))).status, 200)
+  assert.equal(
+    (await stub.ask('GET', '/notifications', undefined, as('two'))).status,
+    200,
+    'others are not hit',
+  )
+})
+
+test('a change above the rate is not made, and reads have a rate of their own', async () => {
+  for (const email of ['a@example.com', 'b@example.com', 'c@example.com'])
+    assert.equal((await stub.ask('PUT', '/recipients/eve', { email }, as('writer'))).status, 200)
+  for (const [method, path, body] of [
+    ['PUT', '/recipients/eve', { email: 'd@example.com' }],
+    ['PATCH', '/recipients/eve', { email: 'd@example.com' }],
+    ['DELETE', '/notifications/none', undefined],
+    ['DELETE', '/jobs/none', undefined],
+    ['POST', '/dead-letters/redrive', { all: true }],
+    ['POST', '/decisions', {}],
+  ] as const) {
+    const { status, body: problem } = await stub.ask(method, path, body, as('writer'))
+    assert.deepEqual([status, problem.code], [429, 'REQUEST_LIMIT_EXCEEDED'], `${method} ${path}`)
+  }
+  assert.equal(
+    (await stub.ask('GET', '/recipients/eve', undefined, as('writer'))).body.email,
+    'c@example.com',
+  )
+  assert.deepEqual(stub.redrives, [])
+  assert.equal((await stub.ask('GET', '/notifications', undefined, as('writer'))).status, 200)
+})
+
+test('what sends is not limited here', async () => {
+  for (let count = 0; count < 5; count += 1)
+    assert.equal((await stub.ask('POST', '/notifications', {}, as('sender'))).status, 400)
+})
+
+test('a window is exact, a refusal does not count, and nothing stays of a tenant that went', () => {
+  let now = 0
+  const limits = createRequestLimits({ ratesOf, now: () => now })
+  const take = (): number | 'done' => {
+    try {
+      limits.take('reads', 'one')
+      return 'done'
+    } catch (error) {
+      return (error as { retryAfterMs: number }).retryAfterMs
+    }
+  }
+  assert.deepEqual([take(), take(), take(), take(), take()], ['done', 'done', 'done', 60_000, 60_000])
+  now = 59_999
+  assert.equal(take(), 1)
+  now = 60_000
+  assert.equal(take(), 'done')
+})

@@ -1,0 +1,194 @@
+/** Readers of events see what happens to what is theirs, and cannot make the gateway hold it for them. */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { test } from 'node:test'
+import { setTimeout as wait } from 'node:timers/promises'
+import { createEventRoutes } from '../../../src/http/routes/events.ts'
+import type { Notification } from '../../../src/model.ts'
+import { message, startStub } from '../stub.ts'
+
+const stub = await startStub()
+
+interface Stream {
+  /** The next text that contains this. */
+  until(part: string): Promise<string>
+  close(): void
+}
+
+async function open(query = '', headers: Record<string, string> = {}): Promise<Stream> {
+  const abort = new AbortController()
+  const response = await fetch(`${stub.url}/api/v1/events${query}`, { headers, signal: abort.signal })
+  assert.equal(response.status, 200)
+  assert.equal(response.headers.get('content-type'), 'text/event-stream')
+  const chunks = response.body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]()
+  let seen = ''
+  const stream = {
+    async until(part: string) {
+      while (!seen.includes(part)) {
+        const { value, done } = await chunks.next()
+        assert.ok(!done, `the stream ended before ${part}: ${seen}`)
+        seen += value
+      }
+      return seen
+    },
+    close: () => abort.abort(),
+  }
+  await stream.until(': connected')
+  return stream
+}
+
+const post = (tenant: string, actor: string) =>
+  stub.ask('POST', '/notifications', { ...message, actor }, { 'x-tenant-id': tenant })
+
+test('a change of state is an event with all that the console needs', async () => {
+  const stream = await open()
+  const { body } = await post('default', 'a1')
+  const text = await stream.until('"status":"queued"')
+  stream.close()
+  const events = text.split('\n\n').filter((part) => part.startsWith('event: state\ndata: '))
+  const { at, ...event } = JSON.parse(events[1]!.slice('event: state\ndata: '.length))
+  assert.match(at, /^\d{4}-.*Z$/)
+  assert.deepEqual(event, {
+    notificationId: body.notificationId,
+    tenant: 'default',
+    module: 'default',
+    recipient: 'user-42',
+    channel: 'email',
+    category: 'product',
+    priority: 'normal',
+    actor: 'a1',
+    status: 'queued',
+  })
+})
+
+test('a tenant sees its own, an operator all or those that it asks for', async () => {
+  const [own, all, asked] = await Promise.all([
+    open('', { 'x-tenant-id': 'one' }),
+    open(),
+    open('?tenant=two'),
+  ])
+  await post('one', 'first')
+  await post('two', 'second')
+  await post('one', 'third')
+  await post('two', 'fourth')
+  assert.equal((await own.until('third')).includes('second'), false)
+  assert.equal((await asked.until('fourth')).includes('first'), false)
+  assert.match(await all.until('fourth'), /first[\s\S]*second[\s\S]*third/)
+  for (const stream of [own, all, asked]) stream.close()
+})
+
+/** Of those who listen, the metrics stay. */
+async function allGone(): Promise<void> {
+  while (stub.listeners.size > 1) await wait(5)
+}
+
+test('when the last reader has gone nobody listens any more', async () => {
+  await allGone()
+  const stream = await open()
+  assert.equal(stub.listeners.size, 2)
+  stream.close()
+  await allGone()
+})
+
+test('a reader that does not read is cut off', { timeout: 20_000 }, async () => {
+  await allGone()
+  const socket = connect(Number(new URL(stub.url).port), '127.0.0.1')
+  await once(socket, 'connect')
+  socket.write('GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n')
+  await once(socket, 'data')
+  socket.pause()
+  assert.equal(stub.listeners.size, 2)
+  const [notification] = stub.notifications.values()
+  const large = { at: 1, status: 'dead' as const, detail: 'x'.repeat(10_000) }
+  while (stub.listeners.size > 1) {
+    for (let count = 0; count < 100; count += 1) {
+      for (const listener of stub.listeners) listener({ notification: notification!, events: [large] })
+    }
+    await wait(1)
+  }
+  socket.destroy()
+})
+
+/** Streams without sockets, over a clock that stands still. */
+function startEvents(bounds: Partial<Parameters<typeof createEventRoutes>[0]> = {}) {
+  const beats: (() => void)[] = []
+  const events = createEventRoutes({
+    ledger: { subscribe: () => () => {} },
+    clock: {
+      now: () => 0,
+      at(_instant, beat) {
+        beats.push(beat)
+        return () => {}
+      },
+      soon: (callback) => callback(),
+    },
+    ...bounds,
+  })
+  function connectReader(tenant = 't') {
+    const written: string[] = []
+    const closers: (() => void)[] = []
+    const raw = {
+      destroyed: false,
+      writableEnded: false,
+      writableLength: 0,
+      writeHead() {},
+      on: (event: string, listener: () => void) => void (event === 'close' && closers.push(listener)),
+      write: (text: string) => written.push(text),
+      end() {
+        raw.writableEnded = true
+        for (const close of closers) close()
+      },
+    }
+    const caller = { tenant, module: 'm', scopes: new Set<string>() }
+    events.routes[0]!.handle({ query: {}, headers: {}, caller } as never, { raw, hijack() {} } as never)
+    return { raw, written }
+  }
+  return { events, connectReader, beat: () => beats.at(-1)!() }
+}
+
+test('readers get a sign of life, and end with the gateway', async () => {
+  const { events, connectReader, beat } = startEvents()
+  const reader = connectReader()
+  await wait(0)
+  beat()
+  await wait(0)
+  assert.deepEqual(reader.written, [': connected\n\n', ':\n\n'])
+  events.close()
+  assert.equal(reader.raw.writableEnded, true)
+})
+
+test('when there are too many the tenant with the most loses its oldest, and nobody else', async () => {
+  const { events, connectReader } = startEvents({ readersMax: 3 })
+  const quiet = connectReader('quiet')
+  const noisy = [connectReader('noisy'), connectReader('noisy'), connectReader('noisy')]
+  assert.deepEqual(
+    [quiet, ...noisy].map(({ raw }) => raw.writableEnded),
+    [false, true, false, false],
+  )
+  events.close()
+})
+
+test('a tenant has 50 streams; the 51st is refused in words, and nobody else loses one', async () => {
+  const quiet = await open('', { 'x-tenant-id': 'quiet' })
+  const streams = await Promise.all(Array.from({ length: 50 }, () => open('', { 'x-tenant-id': 'crowd' })))
+  const refused = await stub.ask('GET', '/events', undefined, { 'x-tenant-id': 'crowd' })
+  assert.deepEqual([refused.status, refused.body.code], [429, 'REQUEST_LIMIT_EXCEEDED'])
+  assert.match(refused.headers.get('retry-after') ?? '', /^[1-9]\d*$/)
+  await post('quiet', 'still here')
+  await quiet.until('still here')
+  streams.pop()!.close()
+  await wait(50)
+  const again = await open('', { 'x-tenant-id': 'crowd' })
+  for (const stream of [quiet, again, ...streams]) stream.close()
+})
+
+test('an event says nothing of what it carries', async () => {
+  const stream = await open()
+  const secret: Partial<Notification> = { content: { text: 'the code is 1234' }, data: { code: '1234' } }
+  stub.verdict = () => secret
+  await post('default', 'secretive')
+  stub.verdict = () => ({})
+  assert.equal((await stream.until('secretive')).includes('1234'), false)
+  stream.close()
+})

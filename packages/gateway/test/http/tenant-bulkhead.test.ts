@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createTenantBulkhead, type TenantBulkhead, unitsOf } from '../../src/http/tenant-bulkhead.ts'
+
+let time = 0
+const begin = (more = {}): TenantBulkhead => {
+  time = 1_000_000
+  return createTenantBulkhead({ now: () => time, unitsMax: 3, unitsMaxAlone: 5, ...more })
+}
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/** How many of so many get their place at once. */
+function enter(shares: TenantBulkhead, tenant: string, count: number, begun: number[] = []): number {
+  let atOnce = 0
+  for (let index = 0; index < count; index += 1) {
+    const room = shares.enter(tenant, 1)
+    if (room === undefined) atOnce += 1
+    else void room.then(() => begun.push(index))
+  }
+  return atOnce
+}
+
+test('beyond its share a tenant waits, first come first served, and another does not wait for it', async () => {
+  const shares = begin()
+  assert.equal(enter(shares, 'other', 1), 1)
+  const begun: number[] = []
+  assert.equal(enter(shares, 'noisy', 6, begun), 3)
+  assert.equal(enter(shares, 'quiet', 1), 1)
+  shares.leave('noisy', 1)
+  await settled()
+  assert.deepEqual(begun, [3])
+  shares.leave('noisy', 1)
+  shares.leave('noisy', 1)
+  await settled()
+  assert.deepEqual(begun, [3, 4, 5])
+})
+
+test('a tenant that is alone has the larger share, from a minute after the last of the others on', async () => {
+  const shares = begin()
+  assert.equal(enter(shares, 'one', 6), 5)
+  assert.equal(enter(shares, 'other', 1), 1)
+  for (let index = 0; index < 5; index += 1) shares.leave('one', 1)
+  await settled()
+  // The sixth has begun.
+  shares.leave('one', 1)
+  assert.equal(enter(shares, 'one', 6), 3)
+  time += 59_999
+  for (let index = 0; index < 6; index += 1) shares.leave('one', 1)
+  assert.equal(enter(shares, 'one', 6), 3)
+  await settled()
+  time += 60_001
+  for (let index = 0; index < 6; index += 1) shares.leave('one', 1)
+  assert.equal(enter(shares, 'one', 6), 5)
+})
+
+test('large bodies weigh more, and whoever finds nothing of its tenant under way goes in, however large', async () => {
+  assert.deepEqual(
+    [0, 4_095, 4_096, 1_048_576].map((bytes) => unitsOf(bytes)),
+    [1, 1, 2, 257],
+  )
+  assert.deepEqual([unitsOf(0, 1), unitsOf(4_000, 100), unitsOf(8_192, 500)], [1, 11, 53])
+  const shares = begin({ unitsMaxAlone: 3 })
+  assert.equal(shares.enter('a', 257), undefined)
+  const begun: number[] = []
+  assert.equal(enter(shares, 'a', 2, begun), 0)
+  shares.leave('a', 257)
+  await settled()
+  assert.deepEqual(begun, [0, 1])
+  const large = shares.enter('a', 257)
+  assert.notEqual(large, undefined)
+  assert.notEqual(shares.enter('a', 1), undefined, 'nobody overtakes it')
+  shares.leave('a', 1)
+  shares.leave('a', 1)
+  await large
+})

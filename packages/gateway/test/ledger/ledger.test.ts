@@ -1,0 +1,200 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createLedger, type TenantBounds } from '../../src/ledger/ledger.ts'
+import { advance, type Notification } from '../../src/model.ts'
+import type { Store } from '../../src/ports.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+import type { Happening, Ledger, Room } from '../../src/stages.ts'
+import { createMemoryStore } from '../../src/store/memory/memory.ts'
+
+const start = 1_000_000
+let serial = 0
+
+function queued(patch: Partial<Notification> = {}): Notification {
+  serial += 1
+  return {
+    id: `n${serial}`,
+    tenant: 'acme',
+    module: 'shop',
+    to: { id: 'ada' },
+    channel: 'email',
+    category: 'product',
+    priority: 'normal',
+    createdAt: start,
+    fingerprint: `f${serial}`,
+    status: 'queued',
+    dueAt: start,
+    decision: { outcome: 'send', policyVersion: 'p', rules: [] },
+    attempts: 0,
+    timeline: [
+      { at: start, status: 'accepted' },
+      { at: start, status: 'queued' },
+    ],
+    ...patch,
+  }
+}
+
+interface Setup extends Partial<TenantBounds> {
+  readonly store?: Store
+  readonly timeCommit?: () => () => void
+}
+
+function ledgerOf({ store, timeCommit, ...bounds }: Setup = {}): Promise<Ledger> {
+  return createLedger({
+    store: store ?? createMemoryStore(),
+    clock: createVirtualClock(start),
+    boundsFor: () => ({ queueMax: 10, waitingMax: 5, bytesMax: 1_000, ...bounds }),
+    ...(timeCommit === undefined ? {} : { timeCommit }),
+  })
+}
+
+const room = (more: Partial<Room>): Room => ({ queue: 0, critical: 0, waiting: 0, ...more })
+const full = { code: 'QUEUE_FULL' }
+
+test('what waits when the process begins fills the lines in which it waits', async () => {
+  const store = createMemoryStore()
+  const decision = { outcome: 'delay', reason: 'tenant_limit', policyVersion: 'p', rules: [] } as const
+  const dead = queued()
+  const over = queued()
+  await store.commit({
+    accept: [
+      queued(),
+      queued(),
+      dead,
+      over,
+      queued({ status: 'scheduled', decision }),
+      queued({ status: 'scheduled' }),
+      queued({ tenant: 'other' }),
+    ],
+  })
+  await store.commit({
+    moves: [
+      advance(dead, [{ at: start, status: 'dead', reason: 'shed' }]),
+      advance(over, [{ at: start, status: 'cancelled' }]),
+    ],
+  })
+  const ledger = await ledgerOf({ store })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 1, bytes: 0 })
+  assert.deepEqual([ledger.counts().queued, ledger.counts().dead], [3, 1])
+  // Also where the operator has lowered the bounds meanwhile: the line that is over closes, and no other.
+  const lower = await ledgerOf({ store, queueMax: 1 })
+  lower.takeRoom('acme', room({ waiting: 1 }))
+  assert.throws(() => lower.takeRoom('acme', room({ critical: 1 })), full)
+  const none = await ledgerOf({ store, waitingMax: 0 })
+  none.takeRoom('acme', room({ queue: 1 }))
+  assert.throws(() => none.takeRoom('acme', room({ waiting: 1 })), full)
+})
+
+test('each change is counted and told, after it is on record and never otherwise', async () => {
+  let timed = 0
+  const timeCommit = () => () => {
+    timed += 1
+  }
+  const ledger = await ledgerOf({ timeCommit })
+  const told: string[] = []
+  const hear = ({ notification, events }: Happening): void => {
+    const path = events.map(({ status }) => status).join(' ')
+    told.push(`${notification.id} ${path}: ${ledger.counts().queued} queued`)
+  }
+  const forget = ledger.subscribe(hear)
+  const one = queued()
+  await ledger.commit({ accept: [one] })
+  const move = advance(one, [{ at: start, status: 'cancelled' }])
+  await ledger.commit({ moves: [move] })
+  const conflict = await ledger.commit({ moves: [move] })
+  assert.equal(conflict.applied, false)
+  assert.deepEqual(told, [`${one.id} accepted queued: 1 queued`, `${one.id} cancelled: 0 queued`])
+  assert.deepEqual([ledger.counts().queued, ledger.counts().cancelled], [0, 1])
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0, bytes: 0 })
+  assert.equal(timed, 3)
+  forget()
+  await ledger.commit({ accept: [queued()] })
+  assert.equal(told.length, 2)
+})
+
+test('of what is in memory only the version that was held last is current', async () => {
+  const ledger = await ledgerOf()
+  const old = queued()
+  ledger.hold(old)
+  const fresh = { ...old, attempts: 1 }
+  ledger.hold(fresh)
+  assert.deepEqual([ledger.isCurrent(old), ledger.isCurrent(fresh)], [false, true])
+  ledger.release(old)
+  assert.equal(ledger.isCurrent(fresh), true)
+  assert.equal(ledger.mark(old, 'sending'), false)
+  assert.equal(ledger.mark(fresh, 'sending'), true)
+  assert.equal(ledger.mark(fresh, 'sending'), true)
+  assert.deepEqual(ledger.live(old.id)?.events, [{ at: start, status: 'sending' }])
+  ledger.release(fresh)
+  assert.equal(ledger.live(old.id), undefined)
+})
+
+test('each line takes what it says, a full one says which it is, and does not close the other', async () => {
+  const ledger = await ledgerOf()
+  ledger.takeRoom('acme', room({ queue: 10 }))
+  const refusedBy = (wanted: Partial<Room>, text: RegExp) =>
+    assert.throws(() => ledger.takeRoom('acme', room(wanted)), { ...full, message: text })
+  refusedBy({ queue: 1 }, /has 10 of at most 10 notifications queued/)
+  ledger.takeRoom('acme', room({ waiting: 4 }))
+  ledger.takeRoom('acme', room({ waiting: 1 }))
+  refusedBy({ waiting: 1 }, /has 5 of at most 5 notifications waiting/)
+  ledger.takeRoom('acme', room({ critical: 1 }))
+  refusedBy({ critical: 1 }, /queued/)
+  // With both lines full what needs neither passes.
+  ledger.takeRoom('acme', room({}))
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 11, waiting: 5, bytes: 0 })
+  ledger.takeRoom('other', room({ queue: 10 }))
+})
+
+test('critical ones that are over the bound take nothing from those who wait', async () => {
+  const ledger = await ledgerOf()
+  ledger.takeRoom('acme', room({ critical: 11 }))
+  ledger.takeRoom('acme', room({ waiting: 5 }))
+  assert.throws(() => ledger.takeRoom('acme', room({ queue: 1 })), full)
+})
+
+test('room is given back once, in both lines', async () => {
+  const ledger = await ledgerOf()
+  ledger.takeRoom('acme', room({ queue: 1, waiting: 1 }))
+  const giveBack = ledger.takeRoom('acme', room({ queue: 2, critical: 1, waiting: 2 }))
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 3, bytes: 0 })
+  giveBack()
+  giveBack()
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 1, waiting: 1, bytes: 0 })
+})
+
+test('what retention has forgotten is counted no more', async () => {
+  const ledger = await ledgerOf()
+  const one = queued()
+  const two = queued()
+  await ledger.commit({ accept: [one, two] })
+  await ledger.commit({ moves: [advance(one, [{ at: start, status: 'cancelled' }])] })
+  assert.equal(await ledger.prune({ answers: 0, notifications: Number.MAX_SAFE_INTEGER }), 1)
+  assert.equal(ledger.counts().cancelled, 0)
+  assert.deepEqual([ledger.counts().queued, ledger.pruned()], [1, 1])
+})
+
+test('content is counted while it waits, that which is shared once, and a tenant of whom nothing waits is forgotten', async () => {
+  const ledger = await ledgerOf()
+  const shared = { id: 'c1', bytes: 400 }
+  const content = { ...shared, tenant: 'acme', content: { text: 'said to all' } }
+  const [one, two, own] = [queued({ shared }), queued({ shared }), queued({ bytes: 300 })]
+  const refusedBy = (bytes: number, more = {}) =>
+    assert.throws(() => ledger.takeRoom('acme', room({ queue: 1, bytes, ...more })), {
+      ...full,
+      message: /has 700 of at most 1000 bytes of content waiting/,
+    })
+  await ledger.commit({ contents: [content], accept: [one, two, own] })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 3, waiting: 0, bytes: 700 })
+  refusedBy(301)
+  ledger.takeRoom('acme', room({ queue: 1, bytes: 300 }))()
+  ledger.takeRoom('acme', room({ critical: 1, bytes: 400 }))()
+  refusedBy(401, { queue: 0, critical: 1 })
+  const ends = (each: Notification) => advance(each, [{ at: start, status: 'cancelled' }])
+  await ledger.commit({ moves: [ends(one), ends(own)] })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 1, waiting: 0, bytes: 400 })
+  await ledger.commit({ moves: [advance(two, [{ at: start, status: 'dead', reason: 'shed' }])] })
+  assert.equal(ledger.occupancy('acme').bytes, 400, 'a dead letter waits too')
+  await ledger.commit({ moves: [ends(advance(two, [{ at: start, status: 'dead', reason: 'shed' }]).after)] })
+  assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0, bytes: 0 })
+})

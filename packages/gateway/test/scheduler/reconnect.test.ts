@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { someNotification } from '../../src/conformance/store/sample.ts'
+import { createLedger } from '../../src/ledger/ledger.ts'
+import { awayDetail, type Notification } from '../../src/model.ts'
+import type { Clock } from '../../src/ports.ts'
+import { createReconnect } from '../../src/scheduler/reconnect.ts'
+import { createMemoryStore } from '../../src/store/memory/memory.ts'
+
+const now = 5_000
+const clock: Clock = { now: () => now, at: () => () => {}, soon: setImmediate }
+
+/** A recipient for whom one notification waits; `see` is done before they connect. */
+async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it: Notification) => void) {
+  const store = createMemoryStore()
+  const ledger = await createLedger({
+    store,
+    clock,
+    boundsFor: () => ({ queueMax: 10, waitingMax: 10, bytesMax: 1_000_000 }),
+  })
+  const waiting = someNotification({
+    to: { id: 'ada' },
+    channel: 'websocket',
+    status: 'scheduled',
+    dueAt: 6_000,
+    timeline: [
+      { at: 4_000, status: 'accepted' },
+      { at: 4_000, status: 'scheduled', reason: 'retry', detail: awayDetail },
+    ],
+  })
+  await ledger.commit({ accept: [waiting] })
+  see(ledger, waiting)
+  const placed: Notification[] = []
+  const onError = (_what: string, error: unknown) => assert.fail(String(error))
+  const scheduler = {
+    place: (some: readonly Notification[]) => placed.push(...some),
+    recover: async () => assert.fail('nothing was refused'),
+  }
+  createReconnect({ store, ledger, scheduler, clock, onError })(waiting.tenant, 'ada')
+  await new Promise((resolve) => setImmediate(resolve))
+  return { ledger, waiting, placed }
+}
+
+test('what waits for somebody is due when they connect', async () => {
+  const { placed } = await arrive(() => {})
+  assert.deepEqual(
+    placed.map(({ dueAt, timeline }) => [dueAt, timeline.at(-1)!.detail]),
+    [[now, 'connected']],
+  )
+})
+
+test('so is what is kept in memory because its end is near', async () => {
+  const { ledger, waiting, placed } = await arrive((ledger, it) => ledger.hold(it))
+  assert.deepEqual(
+    placed.map(({ dueAt }) => dueAt),
+    [now],
+  )
+  assert.equal(ledger.isCurrent(waiting), false, 'nothing comes of its end')
+})
+
+test('what is on its way already is left alone', async () => {
+  const { placed } = await arrive((ledger, it) => {
+    ledger.hold(it)
+    ledger.mark(it, 'queued')
+  })
+  assert.deepEqual(placed, [])
+})

@@ -1,0 +1,205 @@
+/** A byte that changed on the disk is detected and said, or it changed nothing; it never changes an answer. */
+import assert from 'node:assert/strict'
+import {
+  closeSync,
+  copyFileSync,
+  mkdtempSync,
+  openSync,
+  readSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import {
+  epoch,
+  seeded,
+  settled,
+  someDigest,
+  someNotification,
+  stillClock,
+} from '../../src/conformance/store/sample.ts'
+import type { Notification, Recipient } from '../../src/model.ts'
+import type { Store, StoredAnswer } from '../../src/ports.ts'
+import { createSqliteStore } from '../../src/store/sqlite/sqlite.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-corruption-'))
+after(() => rmSync(folder, { recursive: true }))
+const clock = stillClock(epoch)
+const sound = join(folder, 'sound.db')
+const digest = someDigest()
+const answer: StoredAnswer = {
+  tenant: 'acme',
+  module: 'shop',
+  method: 'POST',
+  path: '/',
+  key: 'k',
+  requestHash: 'h',
+  status: 202,
+  body: '{}',
+  createdAt: epoch,
+}
+
+/** Everything that a gateway could ask. */
+async function everything(store: Store): Promise<unknown> {
+  const list = (await store.list({ tenant: 'acme', limit: 10_000 })).items
+  const recipients: (Recipient | undefined)[] = []
+  const recipientRecords = new Set(list.map(({ to }) => to.id))
+  for (const id of recipientRecords) recipients.push(await store.recipient('acme', id))
+  const waiting: (readonly Notification[])[] = []
+  for (const id of recipientRecords) waiting.push((await store.waiting('acme', id, null, 10_000)).items)
+  const singly: (Notification | undefined)[] = []
+  for (const { id } of list) singly.push(await store.notification('acme', id))
+  return {
+    list,
+    recipients,
+    waiting,
+    singly,
+    tallies: await store.tallies(),
+    answer: await store.answer(answer),
+    digest: await store.openDigest(digest),
+    closing: await store.dueDigests(Number.MAX_SAFE_INTEGER, 10),
+    due: await store.claimDue(Number.MAX_SAFE_INTEGER, 10_000),
+    admissions: await store.admissions({
+      tenant: 'acme',
+      since: 0,
+      limit: 10_000,
+    }),
+  }
+}
+
+let truth: unknown
+before(async () => {
+  const store = createSqliteStore({ path: sound, clock })
+  const list = Array.from({ length: 120 }, (_, index) =>
+    someNotification({
+      to: { id: `user-${index % 7}`, email: `user-${index % 7}@example.com` },
+      status: index % 3 === 0 ? 'scheduled' : 'queued',
+      dueAt: epoch + index,
+    }),
+  )
+  await store.commit({
+    accept: list,
+    digests: [{ kind: 'open', digest }],
+    answer,
+  })
+  await store.commit({
+    recipients: Array.from({ length: 7 }, (_, i) => ({
+      tenant: 'acme',
+      id: `user-${i}`,
+      email: 'a@b.example',
+    })),
+  })
+  await store.commit({
+    moves: list.filter(({ status }) => status === 'queued').map((n) => settled(n, epoch)),
+  })
+  truth = await everything(store)
+  await store.close()
+})
+
+describe('a damaged file', () => {
+  it('never changes an answer in silence, whichever byte was hit', async () => {
+    const seed = Number(process.env.SLUICE_SEED ?? 1)
+    console.log(`SLUICE_SEED=${seed}`)
+    const next = seeded(seed)
+    const { size } = statSync(sound)
+    let detected = 0
+    const rounds = 100
+    for (let round = 0; round < rounds; round += 1) {
+      const path = join(folder, 'hit.db')
+      for (const rest of ['', '-wal', '-shm', '-lock', '-mark']) rmSync(path + rest, { force: true })
+      copyFileSync(sound, path)
+      const place = Math.floor(next() * size)
+      flip(path, place, 1 << Math.floor(next() * 8))
+      try {
+        const told: string[] = []
+        const onDamagedRow = ({ what }: { readonly what: string }): void => void told.push(what)
+        const store = createSqliteStore({ path, clock, thread: false, onDamagedRow })
+        try {
+          const found = await everything(store)
+          // A row that is left out is told, and then an answer is not the same.
+          if (told.length === 0) assert.deepEqual(found, truth, `a silent change by byte ${place}`)
+          else detected += 1
+        } finally {
+          await store.close()
+        }
+      } catch (error) {
+        if (error instanceof assert.AssertionError) throw error
+        assert.ok(error instanceof Error && 'code' in error, String(error))
+        assert.ok(
+          ['STORE_UNAVAILABLE', 'INVALID_CONFIG'].includes(String(error.code)),
+          `byte ${place}: ${error.message}`,
+        )
+        detected += 1
+      }
+    }
+    console.log(`${detected} of ${rounds} changed bytes were detected, the others were in no use`)
+    assert.ok(detected > rounds / 10)
+  })
+
+  it('is told from a write that was cut off, also in the log', async () => {
+    const path = join(folder, 'logged.db')
+    const store = createSqliteStore({ path, clock, thread: false })
+    const list = Array.from({ length: 12 }, () => someNotification())
+    const ends: number[] = []
+    for (const one of list) {
+      await store.commit({ accept: [one] })
+      ends.push(statSync(`${path}-wal`).size)
+    }
+    // What a kill would leave, hit in the frames of one commit.
+    const left = async (hit: number): Promise<number> => {
+      const copy = join(folder, `logged-${hit}.db`)
+      for (const rest of ['', '-wal']) copyFileSync(path + rest, copy + rest)
+      flip(`${copy}-wal`, ends[hit]! - 100, 1)
+      const opened = createSqliteStore({ path: copy, clock, thread: false })
+      const { items } = await opened.list({ tenant: 'acme', limit: 100 })
+      await opened.close()
+      return items.length
+    }
+    for (const hit of [0, 5, 10])
+      await assert.rejects(left(hit), {
+        message: /is damaged \(commits in its log/,
+      })
+    assert.equal(await left(11), 11, 'the last one may have been cut off')
+    await store.close()
+  })
+
+  it('is refused by name when it is no database at all', () => {
+    const path = join(folder, 'text.db')
+    writeFileSync(path, 'this is not a database, '.repeat(1_000))
+    assert.throws(() => createSqliteStore({ path, clock, thread: false }), {
+      code: 'STORE_UNAVAILABLE',
+      message: new RegExp(`${path} is damaged`),
+    })
+  })
+
+  it('takes no commit any more once damage was met', async () => {
+    const path = join(folder, 'met.db')
+    copyFileSync(sound, path)
+    const store = createSqliteStore({ path, clock, checkMib: 0 })
+    const { size } = statSync(path)
+    for (let place = 8_192 * 2; place < size; place += 64) flip(path, place, 255)
+    await assert.rejects(everything(store), {
+      code: 'STORE_UNAVAILABLE',
+      message: /is damaged/,
+    })
+    await assert.rejects(store.commit({ accept: [someNotification()] }), {
+      message: /is damaged/,
+    })
+    await assert.rejects(store.ping(), { message: /is damaged/ })
+    await assert.rejects(store.check(), { message: /is damaged/ })
+    await store.close().catch(() => {})
+  })
+})
+
+function flip(path: string, place: number, bits: number): void {
+  const file = openSync(path, 'r+')
+  const byte = Buffer.alloc(1)
+  readSync(file, byte, 0, 1, place)
+  byte[0]! ^= bits
+  writeSync(file, byte, 0, 1, place)
+  closeSync(file)
+}

@@ -1,0 +1,378 @@
+/** What a crash may cost the embedded store: nothing that was resolved. Real processes, real kills, real disks. */
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { after, describe, it } from 'node:test'
+import { fileURLToPath } from 'node:url'
+import { crc32 } from 'node:zlib'
+import { epoch, seeded, settled, someNotification, stillClock } from '../../src/conformance/store/sample.ts'
+import type { Notification, Status } from '../../src/model.ts'
+import { advance, statuses } from '../../src/model.ts'
+import type { SqliteStore } from '../../src/store/sqlite/sqlite.ts'
+import { createSqliteStore } from '../../src/store/sqlite/sqlite.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-durability-'))
+const disk = join(folder, 'disk')
+after(async () => {
+  for (const store of opened) await store.close()
+  if (mounted) execFileSync('umount', [disk])
+  rmSync(folder, { recursive: true })
+})
+let mounted = false
+const child = fileURLToPath(new URL('./killed-writer.ts', import.meta.url))
+const clock = stillClock(epoch)
+const opened: SqliteStore[] = []
+function open(path: string, options: object = {}): SqliteStore {
+  const store = createSqliteStore({ path, clock, ...options })
+  opened.push(store)
+  return store
+}
+
+async function agree(store: SqliteStore): Promise<void> {
+  const tallies = await store.tallies()
+  for (const status of statuses) {
+    const { items } = await store.list({
+      tenant: 'acme',
+      statuses: [status],
+      limit: 1_000_000,
+    })
+    const counted = tallies
+      .filter((tally) => tally.status === status)
+      .reduce((sum, { count }) => sum + count, 0)
+    assert.equal(counted, items.length, status)
+  }
+}
+
+describe('a killed process', () => {
+  it('loses nothing that was resolved, in 20 kills', {
+    timeout: 120_000,
+  }, async () => {
+    const seed = Number(process.env.SLUICE_SEED ?? 1)
+    console.log(`SLUICE_SEED=${seed}`)
+    const next = seeded(seed)
+    const path = join(folder, 'killed.db')
+    const resolved = new Map<string, Status>()
+    for (let run = 0; run < 20; run += 1) {
+      await writeUntilKilled(path, run, next() * 100, resolved)
+      clock.set(Date.now() + 1_000)
+      const store = open(path)
+      let unsettled = 0
+      for (const [id, status] of resolved) {
+        const found = await store.notification('acme', id)
+        assert.ok(found, `${id} is lost after kill ${run}`)
+        // One whose settlement was not resolved may be settled all the same.
+        if (status === 'delivered') assert.equal(found.status, 'delivered')
+        if (found.status === 'queued') {
+          unsettled += 1
+          assert.equal(found.suspects?.at(-1), clock.now(), 'it may have been sent')
+        } else assert.ok(found.suspects === undefined || found.firedAt !== undefined)
+      }
+      assert.ok(unsettled > 0)
+      await agree(store)
+      const { items } = await store.list({
+        tenant: 'acme',
+        recipient: 'user-1',
+        limit: 1_000_000,
+      })
+      assert.ok(items.length >= resolved.size)
+      await store.close()
+    }
+    console.log(`${resolved.size} notifications over 20 kills`)
+  })
+})
+
+async function writeUntilKilled(
+  path: string,
+  run: number,
+  afterMs: number,
+  resolved: Map<string, Status>,
+): Promise<void> {
+  const notes = join(folder, `notes-${run}`)
+  const writer = spawn(process.execPath, ['--conditions=sluice-source', child, path, String(run), notes], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const gone = once(writer, 'exit')
+  await once(writer.stdout, 'data')
+  // Real time on purpose: the kill has to hit the process wherever it happens to be.
+  setTimeout(() => writer.kill('SIGKILL'), afterMs)
+  await gone
+  assert.equal(writer.signalCode, 'SIGKILL')
+  // The last line may be cut off.
+  for (const line of readFileSync(notes, 'utf8').split('\n').slice(0, -1)) {
+    const [id = '', status] = line.split(' ')
+    resolved.set(id, status as Status)
+  }
+}
+
+describe('the one owner', () => {
+  it('is told apart from a second, who is refused with the name of the file', async () => {
+    const path = join(folder, 'owned.db')
+    const store = open(path)
+    assert.throws(() => open(path), {
+      code: 'INVALID_CONFIG',
+      message: new RegExp(path),
+    })
+    assert.throws(
+      () =>
+        execFileSync(process.execPath, ['--conditions=sluice-source', child, path], {
+          stdio: 'pipe',
+          encoding: 'utf8',
+        }),
+      /in use by another gateway/,
+    )
+    await store.commit({ accept: [someNotification()] })
+    await store.close()
+    await open(path).close()
+  })
+
+  it('is refused where the file cannot be', () => {
+    writeFileSync(join(folder, 'a-file'), '')
+    assert.throws(() => open(join(folder, 'a-file', 'x.db')), {
+      code: 'INVALID_CONFIG',
+    })
+  })
+
+  it('refuses a file of a newer version', async () => {
+    const path = join(folder, 'newer.db')
+    await open(path).close()
+    const db = new DatabaseSync(path)
+    db.exec('PRAGMA user_version = 999')
+    db.close()
+    assert.throws(() => open(path), {
+      code: 'INVALID_CONFIG',
+      message: /newer version/,
+    })
+  })
+
+  it('takes over a file that was written before there were jobs, and turns in a line', async () => {
+    const path = join(folder, 'older.db')
+    const store = open(path)
+    const notification = someNotification()
+    await store.commit({ accept: [notification] })
+    await store.close()
+    const db = new DatabaseSync(path)
+    db.exec(`DROP INDEX by_job; ALTER TABLE notifications DROP COLUMN job; DROP TABLE jobs; DROP TABLE job_work;
+      DROP INDEX turned; DROP INDEX in_line; ALTER TABLE states DROP COLUMN turned_at;
+      CREATE INDEX promised ON states (due_at) WHERE platform = 1;
+      DROP TABLE erasures; DROP TABLE accounts; ALTER TABLE states DROP COLUMN suspects;
+      DROP TABLE contents; DROP TABLE content_uses; ALTER TABLE notifications DROP COLUMN shared;
+      ALTER TABLE tallies DROP COLUMN bytes;
+      PRAGMA user_version = 1`)
+    db.close()
+    const again = open(path)
+    assert.deepEqual(await again.notification('acme', notification.id), notification)
+    await again.commit({ moves: [settled(notification, epoch)], accept: [someNotification({ job: 'j' })] })
+    assert.equal((await again.jobMembers({ tenant: 'acme', id: 'j' })).length, 1)
+    await again.close()
+  })
+
+  it('decides anew what a version wrote that put the fields of a request in another order', async () => {
+    const path = join(folder, 'order.db')
+    const store = open(path)
+    const notification = someNotification({ status: 'scheduled', dueAt: epoch + 5 })
+    await store.commit({ accept: [notification] })
+    await store.close()
+    const db = new DatabaseSync(path)
+    const row = db.prepare('SELECT * FROM notifications').get() as Record<string, string>
+    const fields = Object.entries(JSON.parse(row.request!) as object).reverse()
+    const request = JSON.stringify(Object.fromEntries(fields))
+    const { id, tenant, recipient, channel, requested_channel, category, created_at, decision } = row
+    const text = `${id} ${tenant} ${recipient} ${channel} ${requested_channel} ${category} ${created_at} ${request} ${decision}`
+    db.prepare('UPDATE notifications SET request = ?, sum = ?').run(request, crc32(text))
+    db.close()
+    const again = open(path)
+    assert.deepEqual(await again.notification('acme', notification.id), notification)
+    const decided = advance(notification, [{ at: epoch, status: 'queued' }], {
+      decision: { ...notification.decision, at: epoch + 1 },
+    })
+    await again.commit({ moves: [decided] })
+    assert.deepEqual(await again.notification('acme', notification.id), decided.after)
+    await again.close()
+  })
+
+  it('keeps what a hundred notifications say together once on the disk', async () => {
+    const path = join(folder, 'batch.db')
+    const store = open(path)
+    const said = {
+      id: '01CONTENT',
+      tenant: 'acme',
+      bytes: 1_000_000,
+      content: { text: 'x'.repeat(1_000_000) },
+    }
+    const accept = Array.from({ length: 100 }, () => {
+      const { content: _, ...notification } = someNotification({ shared: { id: said.id, bytes: said.bytes } })
+      return notification
+    })
+    await store.commit({ contents: [said], accept })
+    await store.commit({ moves: accept.map((each) => settled(each, epoch)) })
+    const size = statSync(path).size + statSync(`${path}-wal`).size
+    assert.ok(size < 3_000_000, `${size} bytes`)
+    await store.close()
+  })
+
+  it('leaves the file to readers', async () => {
+    const path = join(folder, 'read.db')
+    const store = open(path)
+    await store.commit({ accept: [someNotification()] })
+    const reader = new DatabaseSync(path, { readOnly: true })
+    assert.equal(reader.prepare('SELECT count(*) AS n FROM notifications').get()?.n, 1)
+    reader.close()
+    await store.close()
+  })
+})
+
+describe('a crash', () => {
+  it('puts under suspicion what was booked and is unsettled, and nothing else', async () => {
+    const path = join(folder, 'suspect.db')
+    clock.set(epoch)
+    const store = open(path)
+    const queued = someNotification()
+    const waiting = someNotification({
+      status: 'scheduled',
+      dueAt: epoch + 5_000,
+    })
+    const later = someNotification({
+      status: 'scheduled',
+      dueAt: epoch + 5_001,
+    })
+    const collecting = someNotification({ status: 'digesting' })
+    const done = someNotification()
+    const dead = someNotification()
+    await store.commit({
+      accept: [queued, waiting, later, collecting, done, dead],
+    })
+    await store.commit({
+      moves: [settled(done, epoch), advance(dead, [{ at: epoch, status: 'dead', reason: 'shed' }])],
+    })
+    const copy = copyOf(path, 'suspect-copy.db')
+    await store.close()
+    clock.set(epoch + 5_000)
+    const again = open(copy)
+    const suspected = async (notification: Notification): Promise<readonly number[] | undefined> =>
+      (await again.notification('acme', notification.id))?.suspects
+    assert.deepEqual(await suspected(queued), [epoch + 5_000])
+    assert.deepEqual(await suspected(waiting), [epoch + 5_000])
+    for (const other of [later, collecting, done, dead]) assert.equal(await suspected(other), undefined)
+    const found = await again.admissions({
+      tenant: 'acme',
+      recipient: 'user-1',
+      since: epoch + 4_999,
+      limit: 9,
+    })
+    assert.deepEqual(new Set(found.map(({ id }) => id)), new Set([queued.id, waiting.id, later.id]))
+    await again.close()
+    clock.set(epoch + 9_000)
+    const third = open(copy)
+    assert.deepEqual(
+      (await third.notification('acme', queued.id))?.suspects,
+      [epoch + 5_000],
+      'once per crash',
+    )
+    const killedAgain = copyOf(copy, 'suspect-again.db')
+    await third.close()
+    clock.set(epoch + 11_000)
+    const fourth = open(killedAgain)
+    const both = [epoch + 5_000, epoch + 11_000]
+    assert.deepEqual((await fourth.notification('acme', queued.id))?.suspects, both, 'each crash counts')
+    const of = { tenant: 'acme', recipient: 'user-1', since: epoch + 10_999, limit: 9 }
+    const [newest] = await fourth.admissions(of)
+    assert.deepEqual(newest?.suspects?.slice(-1), [epoch + 11_000])
+    await fourth.close()
+  })
+})
+
+/** The file and its log as a kill would leave them. */
+function copyOf(path: string, name: string): string {
+  const copy = join(folder, name)
+  execFileSync('cp', [path, copy])
+  execFileSync('cp', [`${path}-wal`, `${copy}-wal`])
+  return copy
+}
+
+describe('a full disk', () => {
+  const big = (): Notification => someNotification({ content: { text: 'x'.repeat(60_000) } })
+
+  async function fill(store: SqliteStore): Promise<number> {
+    for (let written = 0; ; written += 1) {
+      const results = await Promise.allSettled([
+        store.commit({ accept: [big()] }),
+        store.commit({ accept: [someNotification()] }),
+      ])
+      const refused = results.filter((result) => result.status === 'rejected')
+      if (refused.length === 0) continue
+      assert.equal(refused.length, 2, 'a group fails as a whole')
+      for (const { reason } of refused) {
+        assert.equal(reason.code, 'STORE_UNAVAILABLE')
+        assert.equal(reason.retryAfterMs, 1_000)
+        assert.match(reason.message, /the disk is full/)
+      }
+      return written
+    }
+  }
+
+  it('refuses with STORE_UNAVAILABLE, goes on reading, and takes up again by itself', async () => {
+    clock.set(epoch)
+    const path = join(folder, 'bounded.db')
+    const store = open(path, { sizeMaxMib: 3 })
+    const first = someNotification()
+    await store.commit({ accept: [first] })
+    await store.commit({ moves: [settled(first, epoch)] })
+    assert.ok((await fill(store)) > 10)
+    await assert.rejects(store.ping(), { code: 'STORE_UNAVAILABLE' }, 'a few bytes would find room')
+    await assert.rejects(store.commit({ accept: [big()] }), { code: 'STORE_UNAVAILABLE' })
+    assert.equal((await store.notification('acme', first.id))?.status, 'delivered')
+    await agree(store)
+    const { items } = await store.list({
+      tenant: 'acme',
+      statuses: ['queued'],
+      limit: 20,
+    })
+    for (const item of items) await store.commit({ moves: [settled(item, epoch)] })
+    assert.ok((await store.prune({ answers: 0, notifications: epoch + 1 })).rows > 0)
+    assert.deepEqual(await store.commit({ accept: [big()] }), {
+      applied: true,
+    })
+    await agree(store)
+    await store.close()
+  })
+
+  mounted = mount(disk)
+  it('is survived on a real one', {
+    skip: mounted ? false : 'no tmpfs can be mounted here',
+  }, async () => {
+    const ballast = join(disk, 'ballast')
+    writeFileSync(ballast, Buffer.alloc(9 * 2 ** 20))
+    const store = open(join(disk, 'sluice.db'))
+    assert.ok((await fill(store)) > 10)
+    await assert.rejects(store.commit({ accept: [big()] }), {
+      code: 'STORE_UNAVAILABLE',
+    })
+    await agree(store)
+    unlinkSync(ballast)
+    await store.ping()
+    const late = someNotification()
+    assert.deepEqual(await store.commit({ accept: [late] }), { applied: true })
+    await agree(store)
+    await store.close()
+    const again = open(join(disk, 'sluice.db'))
+    assert.deepEqual(await again.notification('acme', late.id), late)
+    await agree(again)
+    await again.close()
+  })
+})
+
+function mount(path: string): boolean {
+  mkdirSync(path)
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=16m', 'tmpfs', path], {
+      stdio: 'ignore',
+    })
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,42 @@
+/**
+ * A process that writes to a store until it is killed, and notes what was resolved: one line per notification,
+ * `id status`. Started by durability.test.ts: `node killed-writer.ts <file> <run> <notes>`. It says `on` after the first.
+ */
+import { openSync, writeSync } from 'node:fs'
+import { settled, someNotification } from '../../src/conformance/store/sample.ts'
+import type { Notification } from '../../src/model.ts'
+import type { Clock } from '../../src/ports.ts'
+import { createSqliteStore } from '../../src/store/sqlite/sqlite.ts'
+
+const [path = '', run = '0', notes = '/dev/null'] = process.argv.slice(2)
+const notebook = openSync(notes, 'w')
+const clock: Clock = {
+  now: Date.now,
+  at: () => () => {},
+  soon: (callback) => void setImmediate(callback),
+}
+const store = createSqliteStore({ path, clock })
+// Synchronous, so that a line is with the system before the next commit can begin: it outlives this process.
+const say = (notification: Notification): void => {
+  writeSync(notebook, `${notification.id} ${notification.status}\n`)
+}
+
+let made = 0
+async function one(): Promise<void> {
+  made += 1
+  const notification = someNotification({
+    id: `run-${run}-${made}`,
+    createdAt: Date.now(),
+    dueAt: Date.now(),
+  })
+  await store.commit({ accept: [notification] })
+  say(notification)
+  if (made % 3 === 0) return
+  const move = settled(notification, Date.now())
+  await store.commit({ moves: [move] })
+  say(move.after)
+}
+
+await one()
+console.log('on')
+for (;;) await Promise.all(Array.from({ length: 1 + (made % 40) }, one))

@@ -1,0 +1,83 @@
+/** The suite of every store, on a file and in memory. */
+import assert from 'node:assert/strict'
+import { chmodSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, it } from 'node:test'
+import { epoch, someNotification, stillClock } from '../../../src/conformance/store/sample.ts'
+import { exerciseStore } from '../../../src/conformance/store.ts'
+import { advance } from '../../../src/model.ts'
+import { createSqliteStore } from '../../../src/store/sqlite/sqlite.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
+after(() => rmSync(folder, { recursive: true }))
+
+exerciseStore(
+  'SQLite in a file',
+  async ({ clock, place }) => createSqliteStore({ clock, path: join(folder, `${place}.db`) }),
+  { durable: true },
+)
+
+exerciseStore('SQLite in memory', async ({ clock }) => createSqliteStore({ clock, path: ':memory:' }), {
+  durable: false,
+})
+
+it('forgets that a row was put back when it moves on, even when it comes back to its instant', async () => {
+  const store = createSqliteStore({
+    clock: stillClock(epoch),
+    path: ':memory:',
+  })
+  const notification = someNotification({
+    status: 'scheduled',
+    dueAt: epoch + 1,
+  })
+  await store.commit({ accept: [notification] })
+  await store.claimDue(epoch + 10, 10)
+  await store.releaseFingerprints([notification])
+  const away = advance(notification, [{ at: epoch, status: 'scheduled' }], {
+    dueAt: epoch + 99,
+  })
+  const back = advance(away.after, [{ at: epoch, status: 'scheduled' }], {
+    dueAt: epoch + 1,
+  })
+  await store.commit({ moves: [away] })
+  // Written behind the claims, it is its writer's to keep.
+  await store.commit({ moves: [back] })
+  assert.deepEqual(await store.claimDue(epoch + 10, 10), [])
+  await store.close()
+})
+
+it('keeps everything that it writes from all but its owner, also files that were open to others', async () => {
+  const data = join(folder, 'data')
+  const path = join(data, 'private.db')
+  const modes = (): Record<string, number> =>
+    Object.fromEntries(readdirSync(data).map((name) => [name, statSync(join(data, name)).mode & 0o777]))
+  const umask = process.umask(0)
+  try {
+    for (const round of [1, 2]) {
+      const store = createSqliteStore({ clock: stillClock(epoch), path, thread: round === 1 })
+      await store.commit({ accept: [someNotification()] })
+      assert.equal(statSync(data).mode & 0o777, 0o700)
+      const names = Object.keys(modes())
+      assert.ok(names.includes('private.db-wal'), names.join())
+      for (const [name, mode] of Object.entries(modes())) assert.equal(mode, 0o600, name)
+      await store.close()
+      for (const name of Object.keys(modes())) chmodSync(join(data, name), 0o644)
+    }
+  } finally {
+    process.umask(umask)
+  }
+})
+
+it('shares one transaction among what arrives together', async () => {
+  const store = createSqliteStore({
+    clock: stillClock(epoch),
+    path: join(folder, 'shared.db'),
+  })
+  const before = await store.counters()
+  await Promise.all(Array.from({ length: 50 }, () => store.commit({ accept: [someNotification()] })))
+  const { transactions, changes } = await store.counters()
+  assert.equal(changes - before.changes, 50)
+  assert.equal(transactions - before.transactions, 1)
+  await store.close()
+})

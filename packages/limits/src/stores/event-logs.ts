@@ -1,0 +1,72 @@
+/**
+ * Which lanes of a subject belong to a set of streams. Whoever counts streams counts all of a lane or nothing of it:
+ * a lane of which only some streams are meant is split before, and streams that are new begin in one lane together.
+ */
+import { EventLog } from './event-log.ts'
+
+/** Subjects with more lanes than this (followers of many authors) find them through a map. */
+const listedMax = 16
+
+export class EventLogs {
+  /** All lanes of the subject. */
+  all: readonly EventLog[]
+  /** Those of the plan at hand, each once. Replaced when they change, because entries keep it. */
+  chosen: readonly EventLog[]
+  /** The lane of each stream of the plan at hand, in its order. */
+  planLogs: readonly EventLog[] = []
+  #byName: Map<string, EventLog> | undefined = undefined
+
+  constructor(first: EventLog | undefined) {
+    this.all = first === undefined ? [] : [first]
+    this.chosen = this.all
+  }
+
+  of(name: string): EventLog | undefined {
+    if (this.all.length <= listedMax) return this.all.find((eventLog) => eventLog.names.includes(name))
+    this.#byName ??= new Map(
+      this.all.flatMap((eventLog) => eventLog.names.map((one) => [one, eventLog] as const)),
+    )
+    return this.#byName.get(name)
+  }
+
+  /**
+   * The lanes that hold these streams and no others, each once. `names` are distinct. Where a lane goes on as two,
+   * whoever refers to it must refer to both: `onSplit` is told.
+   */
+  cover(
+    names: readonly string[],
+    onSplit: (eventLog: EventLog, twin: EventLog) => void,
+  ): readonly EventLog[] {
+    const found: EventLog[] = []
+    const unknown: string[] = []
+    for (const name of names) {
+      const eventLog = this.of(name)
+      if (eventLog === undefined) unknown.push(name)
+      else if (!found.includes(eventLog)) found.push(eventLog)
+    }
+    const eventLogs = found.map((eventLog) => {
+      const meant = eventLog.names.filter((name) => names.includes(name))
+      if (meant.length === eventLog.names.length) return eventLog
+      const twin = this.#add(eventLog.split(meant))
+      onSplit(eventLog, twin)
+      return twin
+    })
+    if (unknown.length > 0) eventLogs.push(this.#add(new EventLog(unknown)))
+    return eventLogs
+  }
+
+  /** Drops the lanes that hold nothing. Answers whether there were any. */
+  dropEmpty(): boolean {
+    const kept = this.all.filter((eventLog) => !eventLog.isEmpty)
+    if (kept.length === this.all.length) return false
+    this.all = kept
+    this.#byName = undefined
+    return true
+  }
+
+  #add(eventLog: EventLog): EventLog {
+    this.all = [...this.all, eventLog]
+    for (const name of eventLog.names) this.#byName?.set(name, eventLog)
+    return eventLog
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * The general way of a question through a subject in memory: with bookings, with instants in the future, with
+ * forbidden hours, with an id that is known. In order: the own entry comes out, the rules are asked without it,
+ * what counts now is inserted, the rows of the decision are drawn up, what is booked is inserted.
+ */
+import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
+import { leave } from '../forbidden.ts'
+import type { Plan } from '../plan.ts'
+import {
+  type AnyLog,
+  countIn,
+  countUntil,
+  earliest,
+  type Free,
+  freeAt,
+  instantAt,
+  roomAt,
+} from '../rolling-window.ts'
+import type { Kind, Terms } from '../store.ts'
+import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.ts'
+import { Entry } from './entry.ts'
+import type { EventLog } from './event-log.ts'
+import { type Eviction, makeRoom } from './eviction.ts'
+import type { Subject } from './subject.ts'
+
+export function generalPath(
+  kind: Kind,
+  subject: Subject,
+  plan: Plan,
+  id: string | undefined,
+  asked: Terms,
+  now: number,
+): Decision {
+  const blockedUntil = subject.blockedUntil(now)
+  // A block is one more forbidden interval.
+  const terms =
+    blockedUntil === undefined
+      ? asked
+      : { ...asked, forbidden: [...asked.forbidden, { from: 0, to: blockedUntil }] }
+  const { eventLog, eventLogs } = subject
+  const planLogs = eventLog === undefined ? subject.planLogs : plan.streams.map(() => eventLog)
+  const own = id === undefined ? undefined : subject.ids?.get(id)
+  if (own !== undefined) subject.takeOut(own)
+  const books = kind === 'reserve' || kind === 'preview'
+  // What was answered before is answered again from what it holds.
+  const repeated = own !== undefined && (books || (kind === 'take' && own.fired))
+  const weight = own?.weight ?? terms.weight
+  const start = Math.max(now, terms.notBefore)
+  const firstAt = leave(terms.forbidden, start)
+  const used = plan.rules.map((rule) => countIn(planLogs[rule.stream]!.counted, rule.windowMs, now))
+
+  let logs = logsOf(planLogs, kind)
+  const free = freeOf(planLogs, kind, weight)
+  let admits = admitsAt(plan, logs, weight, firstAt)
+  let refuser = books && !repeated ? refuserOf(plan, admits) : undefined
+  let at = firstAt
+  let eviction: Eviction | undefined
+  if (repeated) at = own.at
+  else if (kind === 'force') at = now
+  else if (admits.includes(false)) {
+    at = earliest(plan.rules, free, terms.forbidden, firstAt)
+    if (books && terms.priority === 'high') {
+      eviction = makeRoom(subject, plan, planLogs, weight, terms, {
+        start,
+        firstAt,
+        at: refuser === undefined ? at : Number.POSITIVE_INFINITY,
+      })
+      // Whether or not room was made, entries went out and back, and logs are valid until the next change only.
+      logs = logsOf(planLogs, kind)
+    }
+    if (eviction !== undefined) {
+      at = eviction.at
+      admits = admitsAt(plan, logs, weight, firstAt)
+      refuser = undefined
+    }
+  }
+
+  const countsNow = kind === 'force' || ((kind === 'take' || kind === 'fire') && !repeated && at === now)
+  const booked =
+    kind === 'fire'
+      ? !countsNow && at < Number.POSITIVE_INFINITY
+      : books && at < Infinity && at - start <= terms.horizonMs && refuser === undefined
+  if (kind === 'take' && !countsNow && !repeated && plan.countRefused.length > 0) {
+    for (const eventLog of new Set(plan.countRefused.map((stream) => planLogs[stream]!)))
+      eventLog.insertFired(now, weight, now)
+    logs = logsOf(planLogs, kind)
+    at = earliest(plan.rules, free, terms.forbidden, now)
+  }
+  const deciding =
+    refuser ?? (at > (repeated ? now : firstAt) ? decidingLimit(plan, logs, weight, at) : undefined)
+
+  let entry = own
+  if (countsNow || (booked && !repeated && kind !== 'preview')) {
+    const low = own?.low ?? terms.priority === 'low'
+    entry = new Entry(countsNow ? now : at, weight, countsNow || (books && terms.firm), low, eventLogs)
+  } else if (kind === 'fire') entry = undefined
+
+  const counted = entry?.fired === true && entry.at <= now
+  if (entry !== undefined && counted) subject.putBack(entry, now)
+  const rows = rowsOf(plan, planLogs, used, admits, now)
+  if (entry !== undefined && !counted) subject.putBack(entry, now)
+  if (id !== undefined && entry !== own) {
+    if (entry === undefined) subject.forgetId(id)
+    else subject.remember(id, entry, now)
+  }
+  eviction?.finish(kind === 'reserve')
+
+  const held = kind !== 'check' && (repeated || countsNow || booked)
+  const allowed = books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow
+  const fired = held && (countsNow || (repeated ? own.fired : books && terms.firm))
+  const moved = countsNow && own?.fired === true
+  const refusedBy = refusingLimits(plan, admits)
+  const evicted = eviction?.ids ?? []
+  return decisionOf(
+    { allowed, held, fired, moved, at, now, limit: deciding, firstAt, refusedBy, evicted, blockedUntil },
+    rows,
+  )
+}
+
+/** At its release an entry is tested against what has gone only: bookings behind it must not block it. */
+function logsOf(planLogs: readonly EventLog[], kind: Kind): readonly AnyLog[] {
+  return planLogs.map((eventLog) => (kind === 'fire' ? eventLog.counted : eventLog.all()))
+}
+
+/** Finds the same on the logs of `logsOf`. */
+function freeOf(planLogs: readonly EventLog[], kind: Kind, weight: number): Free {
+  return ({ stream, max, windowMs }, from) =>
+    kind === 'fire'
+      ? freeAt(planLogs[stream]!.counted, max, windowMs, weight, from)
+      : planLogs[stream]!.freeAt(max, windowMs, weight, from)
+}
+
+function rowsOf(
+  plan: Plan,
+  planLogs: readonly EventLog[],
+  used: readonly number[],
+  admits: readonly boolean[],
+  now: number,
+): RuleRow[] {
+  return plan.rules.map(({ limit, text, stream, max, maxWritten, windowMs }, index) => {
+    const { counted: fired, booked } = planLogs[stream]!
+    const gone = countUntil(fired, now - windowMs)
+    const past = countUntil(fired, now)
+    const ahead = fired.length - past
+    return {
+      limit,
+      window: text,
+      used: used[index]!,
+      max: maxWritten,
+      remaining: Math.max(0, maxWritten - (past - gone)),
+      available: roomAt(planLogs[stream]!.all(), maxWritten, windowMs, now),
+      reserved: booked.length - countUntil(booked, now - windowMs) + ahead,
+      freesAt: planLogs[stream]!.freeAt(max, windowMs, 1, now),
+      resetAt: gone < past ? instantAt(fired, gone) + windowMs : now,
+      admits: admits[index]!,
+    }
+  })
+}
