@@ -57,6 +57,7 @@ const gate = 'packages/gateway/src/admission/gate.ts'
 const gateImports = "import { errors } from '../errors.ts'\nexport const found = errors\n"
 const inside = 'every module imports only what the architecture allows it'
 const pure = 'what decides asks no clock, draws no lots and sets no timer by itself'
+const straight = 'no files of a package import each other in a circle'
 const documented = 'every error code has a row in the reference, and every row a code'
 const small = 'no file has more than 400 lines, or grows beyond its recorded size'
 const named = 'every file is named by what it is, in kebab-case'
@@ -112,7 +113,7 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
   [
     'a composition that somebody else knows',
     { [gate]: `${gateImports}import '../composition/parts.ts'\n` },
-    [inside],
+    [inside, straight],
   ],
   ['a stage that reads files', { [gate]: `${gateImports}import 'node:fs'\n` }, [inside]],
   ['a stage that uses a package', { [gate]: `${gateImports}import 'yaml'\n` }, [inside]],
@@ -125,6 +126,25 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     },
     [inside],
   ],
+  [
+    'a circle of imports',
+    {
+      [gate]: `${gateImports}import { second } from './second.ts'\nexport const first = second\n`,
+      'packages/gateway/src/admission/second.ts': "export { third as second } from './third.ts'\n",
+      'packages/gateway/src/admission/third.ts': "import './gate.ts'\nexport const third = 3\n",
+    },
+    [straight],
+  ],
+  [
+    'a circle of imports of types',
+    {
+      [gate]: `${gateImports}import type { Second } from './second.ts'\nexport type First = Second | 1\n`,
+      'packages/gateway/src/admission/second.ts':
+        "import type { First } from './gate.ts'\nexport type Second = First[]\n",
+    },
+    [straight],
+  ],
+  ['a file that imports itself', { [gate]: `${gateImports}import './gate.ts'\n` }, [straight]],
   ['a decision that asks the clock', { [gate]: `${gateImports}export const now = Date.now()\n` }, [pure]],
   ['a decision that sets a timer', { [gate]: `${gateImports}setTimeout(() => {}, 5)\n` }, [pure]],
   [

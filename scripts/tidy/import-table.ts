@@ -65,7 +65,7 @@ const gateway: readonly ImportRow[] = [
     types: ['content.ts', 'errors.ts', 'ports.ts', 'policy/'],
     packages: limits,
   },
-  { module: 'timeline.ts', values: [], types: ['model.ts'] },
+  { module: 'timeline.ts', values: [] },
   { module: 'bounds.ts', values: [], types: ['model.ts'] },
   { module: 'content.ts', values: [], node: ['node:buffer'] },
   { module: 'content-digest.ts', values: ['policy/'], node: ['node:crypto'] },

@@ -13,6 +13,7 @@ import {
   importsStayInside,
 } from './boundaries.ts'
 import type { Check, Fault } from './check.ts'
+import { importsHaveNoCircles } from './circles.ts'
 import { codesAreDocumented, codesAreTested } from './codes.ts'
 import { wordsOfTheField } from './glossary.ts'
 import { lockIsWhole, lockNamesNoHost, lockRunsOnOldestNode } from './lockfile.ts'
@@ -27,6 +28,7 @@ export const checks: readonly Check[] = [
   importsStayInside,
   adaptersHaveOneDoor,
   emulatorsShareNothing,
+  importsHaveNoCircles,
   decidingIsPure,
   mapNamesFolders,
   filesStaySmall,

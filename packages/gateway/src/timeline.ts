@@ -3,25 +3,30 @@
  * thousands, rewritten with each of them. Its beginning and its end tell the story: what lies between is left out, so
  * that the rest is still a path that a notification may go, and the event behind the gap says how much it was. Pure.
  */
-import type { Status, TimelineEvent } from './model.ts'
 
 /** Events that are kept at most. */
 export const timelineMax = 64
 /** Of these the first ones. */
 const firstMax = 16
 
-export interface Timeline {
-  readonly timeline: readonly TimelineEvent[]
+/** The part of an event that shortening reads: declared here because the model imports this file. */
+interface Event<Status> {
+  readonly status: Status
+  readonly detail?: string
+}
+
+export interface Timeline<E> {
+  readonly timeline: readonly E[]
   /** How many events were left out. */
   readonly omitted?: number
 }
 
 /** @param mayFollow whether one state may follow the other */
-export function shortened(
-  timeline: readonly TimelineEvent[],
+export function shortened<Status, E extends Event<Status>>(
+  timeline: readonly E[],
   omitted: number | undefined,
   mayFollow: (from: Status, to: Status) => boolean,
-): Timeline {
+): Timeline<E> {
   const first = timeline.slice(0, firstMax)
   const { status } = first.at(-1)!
   const over = timeline.length - timelineMax

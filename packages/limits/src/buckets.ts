@@ -31,6 +31,14 @@ export interface BucketDecision {
   readonly resetAt: number
 }
 
+/** Where the buckets live: `memoryBuckets()` or `redisBuckets(client)`. */
+export interface BucketStore {
+  /** Takes `cost` tokens, all or none; where it does not count it only says what would be. */
+  draw(key: string, rate: BucketRate, cost: number, counts: boolean): Promise<BucketDecision>
+  /** Fills a bucket. */
+  reset(key: string): Promise<void>
+}
+
 /** How much is missing now. A clock that steps back refills nothing. A bucket keeps its tokens when its rate changes. */
 export function missingAt(bucket: Bucket | undefined, rate: BucketRate, now: number): number {
   if (bucket === undefined) return 0

@@ -3,7 +3,7 @@
  * for those who write a store is store.ts, with the suite that every store must pass in `@sluice/limits-conformance`.
  */
 
-export type { BucketDecision, BucketRate } from './buckets.ts'
+export type { BucketDecision, BucketRate, BucketStore } from './buckets.ts'
 export type {
   CheckOptions,
   FireCall,
@@ -84,7 +84,7 @@ export type { IoredisClient, NodeRedisClient, RedisClient } from './stores/redis
 export type { OnUnavailable } from './stores/redis-fallback.ts'
 export { type RedisSlotsOptions, redisSlots } from './stores/redis-slots.ts'
 export { isTimeZone } from './time-zone.ts'
-export { type BucketStore, type TokenBucket, type TokenBucketOptions, tokenBucket } from './token-bucket.ts'
+export { type TokenBucket, type TokenBucketOptions, tokenBucket } from './token-bucket.ts'
 export {
   formatDuration,
   formatWindow,

@@ -2,19 +2,11 @@
  * A token bucket, for those who want one although it is not exact: a number per key however high the rate, and bursts
  * up to the capacity. What it does not do stands at `tokenBucket`.
  */
-import type { BucketDecision, BucketRate } from './buckets.ts'
+import type { BucketDecision, BucketRate, BucketStore } from './buckets.ts'
 import { checkKey, checkOptions } from './calls.ts'
 import { LimitsError } from './errors.ts'
 import { memoryBuckets } from './stores/memory-buckets.ts'
 import { parseWindow, shortWindowMsMax, windowCountMax } from './window.ts'
-
-/** Where the buckets live: `memoryBuckets()` or `redisBuckets(client)`. */
-export interface BucketStore {
-  /** Takes `cost` tokens, all or none; where it does not count it only says what would be. */
-  draw(key: string, rate: BucketRate, cost: number, counts: boolean): Promise<BucketDecision>
-  /** Fills a bucket. */
-  reset(key: string): Promise<void>
-}
 
 export interface TokenBucketOptions {
   /** How many tokens a full bucket holds, which is the largest burst. 0 refuses everything. */

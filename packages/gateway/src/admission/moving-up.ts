@@ -15,7 +15,6 @@ import type { Candidate, Verdict } from './candidate.ts'
 import type { DigestCloser } from './digests/digest-closer.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
-import type { Redecision } from './redecision.ts'
 
 export interface MovingUpOptions {
   readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume'>
@@ -27,7 +26,8 @@ export interface MovingUpOptions {
   readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
   readonly evaluator: Pick<Evaluator, 'advance' | 'decide' | 'takeBack'>
   readonly closer: DigestCloser
-  readonly review: Redecision['review']
+  /** Evaluates a waiting notification again under its recipient's present preferences (redecision.ts). */
+  readonly review: (waiting: Notification) => Promise<void>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }

@@ -8,7 +8,8 @@
 import type { Notification, Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
 import type { RecipientLimiter } from '../stages.ts'
-import { type Lease, lateMsMax } from './pools/lease.ts'
+import { lateMsMax } from './accounts/account.ts'
+import type { Lease } from './pools/lease.ts'
 
 export interface InFlightSendsOptions {
   readonly limiter: Pick<RecipientLimiter, 'left'>

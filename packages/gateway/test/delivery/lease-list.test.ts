@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { CountedLease } from '../../src/delivery/accounts/account.ts'
 import { LeaseList } from '../../src/delivery/lease-list.ts'
-import type { Lease } from '../../src/delivery/pools/lease.ts'
 import { seeded, testSeed } from '../harness.ts'
 
-const inOrder = ({ first }: LeaseList): Lease[] => {
-  const all: Lease[] = []
+const inOrder = ({ first }: LeaseList<CountedLease>): CountedLease[] => {
+  const all: CountedLease[] = []
   for (let lease = first; lease !== undefined; lease = lease.next) all.push(lease)
   return all
 }
@@ -13,9 +13,9 @@ const inOrder = ({ first }: LeaseList): Lease[] => {
 test('leases stand in the order in which they were added, in one list at most, like in a set', () => {
   console.log(`SLUICE_SEED=${testSeed}`)
   const next = seeded(testSeed)
-  const leases = Array.from({ length: 20 }, () => ({}) as Lease)
-  const lists = [new LeaseList(), new LeaseList()] as const
-  const sets = [new Set<Lease>(), new Set<Lease>()] as const
+  const leases = Array.from({ length: 20 }, () => ({}) as CountedLease)
+  const lists = [new LeaseList<CountedLease>(), new LeaseList<CountedLease>()] as const
+  const sets = [new Set<CountedLease>(), new Set<CountedLease>()] as const
   for (let step = 0; step < 5_000; step += 1) {
     const lease = leases[Math.floor(next() * leases.length)]!
     const which = next() < 0.5 ? 0 : 1

@@ -11,7 +11,7 @@ import type { Terms } from '../store.ts'
 import { admitsAt, refuserOf } from '../verdict.ts'
 import type { Entry } from './entry.ts'
 import type { EventLog } from './event-log.ts'
-import type { Subject } from './subject.ts'
+import type { SubjectEntries } from './subject-entries.ts'
 
 export interface Eviction {
   /** The instant that is gained. */
@@ -24,7 +24,7 @@ export interface Eviction {
 
 /** Undefined where nothing is gained, and then everything is as it was. */
 export function makeRoom(
-  subject: Subject,
+  subject: SubjectEntries,
   plan: Plan,
   planLogs: readonly EventLog[],
   weight: number,

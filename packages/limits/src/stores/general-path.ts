@@ -21,11 +21,11 @@ import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.t
 import { Entry } from './entry.ts'
 import type { EventLog } from './event-log.ts'
 import { type Eviction, makeRoom } from './eviction.ts'
-import type { Subject } from './subject.ts'
+import type { SubjectEntries } from './subject-entries.ts'
 
 export function generalPath(
   kind: Kind,
-  subject: Subject,
+  subject: SubjectEntries,
   plan: Plan,
   id: string | undefined,
   asked: Terms,

@@ -3,10 +3,9 @@
  * looked at for each new one, so that no timer runs and no sweep stalls.
  */
 
-import { type Bucket, type BucketRate, decide, missingAt } from '../buckets.ts'
+import { type Bucket, type BucketRate, type BucketStore, decide, missingAt } from '../buckets.ts'
 import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
-import type { BucketStore } from '../token-bucket.ts'
 
 export interface MemoryBucketsOptions {
   /**

@@ -1,9 +1,8 @@
 /** Token buckets in Redis: one key a bucket, one script, one round trip, the server's time. */
 
-import { decide } from '../buckets.ts'
+import { type BucketStore, decide } from '../buckets.ts'
 import { checkOptions } from '../calls.ts'
 import { LimitsError } from '../errors.ts'
-import type { BucketStore } from '../token-bucket.ts'
 import { msgpackReader } from './msgpack.ts'
 import { script, scriptSha } from './redis-bucket-script.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'

@@ -23,6 +23,7 @@ import { EventLog } from './event-log.ts'
 import { EventLogs } from './event-logs.ts'
 import { admitted, answered, eventLogStanding, standingOf } from './fast-path.ts'
 import { generalPath } from './general-path.ts'
+import type { SubjectEntries } from './subject-entries.ts'
 
 /** Ids are looked through for forgotten ones when there are this many, and then each time they have doubled. */
 const idsMin = 64
@@ -30,7 +31,7 @@ const idsMin = 64
 const unaskedLookMs = 3_600_000
 const noEventLogs: readonly EventLog[] = []
 
-export class Subject {
+export class Subject implements SubjectEntries {
   readonly key: string
   /** The plan for which `lane` and the choice of lanes are right. */
   #plan: Plan | undefined = undefined

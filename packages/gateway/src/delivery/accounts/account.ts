@@ -7,8 +7,7 @@ import type { Window } from '@sluice/limits'
 import type { Account, AccountRecord, SendResult } from '../../ports.ts'
 import type { AccountReport, AccountStatus } from '../../stages.ts'
 import { isFailure, isRecipientFault } from '../fault.ts'
-import { LeaseList } from '../lease-list.ts'
-import { type Lease, lateMsMax } from '../pools/lease.ts'
+import { LeaseList, type Linked } from '../lease-list.ts'
 import { Pacing } from '../pools/pacing.ts'
 import { defaultBlockMs, parseRetryAfter, type RetryAfter } from '../retry-policy.ts'
 import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
@@ -54,6 +53,17 @@ const foundLeast = 10
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'breaker' | 'use'>
 
+/** The part of a lease that its account counts; declared here because a lease (pools/lease.ts) knows its account. */
+export interface CountedLease extends Linked<CountedLease> {
+  /** When its call counts in the rate, epoch ms. */
+  takenAt: number
+  /** When its call left, epoch ms; undefined until the provider tells it. */
+  leftAt: number | undefined
+}
+
+/** A call that left at most so much later than it was counted is not counted again, ms: a quarter of the usual margin. */
+export const lateMsMax = 5
+
 export class PooledAccount {
   readonly options: AccountOptions
   /** Calls per second in its narrowest window; `undefined` where it has no limit. */
@@ -72,8 +82,8 @@ export class PooledAccount {
   readonly #way: Way
   /** Calls that have not left yet, in the order of their leases, and those that have and are not answered, in the order
    * of their leaving: as many as are under way. */
-  readonly #notLeft = new LeaseList()
-  readonly #unanswered = new LeaseList()
+  readonly #notLeft = new LeaseList<CountedLease>()
+  readonly #unanswered = new LeaseList<CountedLease>()
   #recountedAt = Number.NEGATIVE_INFINITY
   #rate: RollingRate
   /** What an account without a rate of its own was called in the last second: where a 429 begins to teach. */
@@ -170,22 +180,22 @@ export class PooledAccount {
   }
 
   /** A call is about to be made that will tell when it leaves: until then it may leave at any moment. */
-  expect(lease: Lease): void {
+  expect(lease: CountedLease): void {
     if (this.options.windows.length > 0) this.#notLeft.add(lease)
   }
 
   /** A call has left. */
-  left(lease: Lease): void {
+  left(lease: CountedLease): void {
     if (this.#notLeft.delete(lease)) this.#unanswered.add(lease)
   }
 
   /** The call is not made. */
-  forget(lease: Lease): void {
+  forget(lease: CountedLease): void {
     this.#notLeft.delete(lease)
   }
 
   /** A call is over: by now it has arrived, if it ever left. */
-  answered(lease: Lease, now: number, { outcome }: SendResult): void {
+  answered(lease: CountedLease, now: number, { outcome }: SendResult): void {
     this.#notLeft.delete(lease)
     if (!this.#unanswered.delete(lease)) return
     this.#count(lease, this.#way.arrivedBy(lease.leftAt!, now))
@@ -206,7 +216,7 @@ export class PooledAccount {
   }
 
   /** Whether it counts later than before. */
-  #count(lease: Lease, at: number): boolean {
+  #count(lease: CountedLease, at: number): boolean {
     if (at - lease.takenAt <= lateMsMax) return false
     lease.takenAt = this.#rate.move(lease.takenAt, at)
     return true

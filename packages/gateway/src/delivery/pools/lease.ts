@@ -2,13 +2,33 @@
  * The permission to make one call now, with all that its pool must know to take it back. There is one for each call, so
  * it is data; what becomes of it the pool decides.
  */
-import type { Account, SendResult } from '../../ports.ts'
-import type { PooledAccount } from '../accounts/account.ts'
+import type { Account, Provider, SendResult } from '../../ports.ts'
+import { type CountedLease, lateMsMax, type PooledAccount } from '../accounts/account.ts'
 import type { LeaseList } from '../lease-list.ts'
-import type { Pool } from './pool.ts'
+import type { RetryBudget } from '../retry-budget.ts'
+import type { RetryPolicy } from '../retry-policy.ts'
+
+/** The part of a pool that its leases, and the code that holds a lease, call. */
+export interface LeasingPool {
+  readonly provider: Provider
+  readonly retry: RetryPolicy
+  /** How long one call may take, ms. */
+  readonly timeoutMs: number
+  readonly budget: RetryBudget
+  /** Takes a lease back whose call was not made. */
+  undo(lease: Lease): void
+  judge(lease: Lease, now: number, result: SendResult, tookMs: number): void
+  /** True when another account than this one is healthy. */
+  hasOther(account: PooledAccount): boolean
+  end(lease: Lease): void
+  /** Replaces a lease by one of another account, where one is free. */
+  exchange(lease: Lease, now: number): Lease
+  /** Leaves the account its turn: the lease was used for a retry. */
+  keepTurn(lease: Lease): void
+}
 
 export interface LeaseTerms {
-  readonly pool: Pool
+  readonly pool: LeasingPool
   readonly holder: PooledAccount
   /** When it was given. */
   readonly givenAt: number
@@ -18,8 +38,8 @@ export interface LeaseTerms {
   readonly probe: boolean
 }
 
-export class Lease {
-  readonly pool: Pool
+export class Lease implements CountedLease {
+  readonly pool: LeasingPool
   readonly holder: PooledAccount
   readonly givenAt: number
   readonly probe: boolean
@@ -28,9 +48,9 @@ export class Lease {
   /** When its call left, where the provider tells it. */
   leftAt: number | undefined
   /** Where its account has put it, and who stands beside it there (lease-list.ts). */
-  list: LeaseList | undefined
-  previous: Lease | undefined
-  next: Lease | undefined
+  list: LeaseList<CountedLease> | undefined
+  previous: CountedLease | undefined
+  next: CountedLease | undefined
 
   constructor({ pool, holder, givenAt, takenAt, probe }: LeaseTerms) {
     this.pool = pool
@@ -71,6 +91,3 @@ export class Lease {
     this.pool.end(this)
   }
 }
-
-/** What left later than it was counted by less than this is not counted again: a quarter of the usual margin. */
-export const lateMsMax = 5

@@ -53,3 +53,8 @@ export function hashOf({ k0, k1 }: HashKey, text: string): number {
   const high = (v1 ^ v3) >>> 0
   return high * (hashMax / 2 ** 32) + (low >>> 26)
 }
+
+/** The hash of a recipient. The NUL keeps tenant and id apart: intake refuses it in both. */
+export function recipientHash(key: HashKey, tenant: string, recipient: string): number {
+  return hashOf(key, `${tenant}\0${recipient}`)
+}

@@ -5,8 +5,8 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { damageIn } from '../codec/checksum.ts'
-import { recipientHash } from './bloom-filter.ts'
 import type { HashKey } from './hash.ts'
+import { recipientHash } from './hash.ts'
 import type { WriteBehindIndex } from './write-behind-index.ts'
 import { createWriteBehindIndex } from './write-behind-index.ts'
 

@@ -9,8 +9,8 @@ import type { DeadLetterQuery, ListQuery } from '../../../ports.ts'
 import { statusCodes, statusOf } from '../codec/codes.ts'
 import type { Row } from '../codec/rows.ts'
 import { columns, createdAtOf, requestLengthOf, seqOf } from '../codec/rows.ts'
-import { recipientHash } from '../indexes/bloom-filter.ts'
 import type { HashKey } from '../indexes/hash.ts'
+import { recipientHash } from '../indexes/hash.ts'
 import type { Cursors } from './cursor.ts'
 
 export interface RowPage {
