@@ -1,6 +1,6 @@
 /**
- * The one table of error codes. A problem that a client or operator can meet is a row here; its meaning and
- * its cure stand in docs/reference/errors.md, and a test fails when the two differ.
+ * The one table of error codes. Every problem that a client or operator can meet is a row here; its meaning and
+ * its fix stand in docs/reference/errors.md, and a test fails when the two differ.
  */
 
 interface ErrorRow {
@@ -32,7 +32,7 @@ export const errors = {
   INTERNAL: { status: 500, retryable: true, title: 'Something went wrong inside Sluice' },
   UPGRADE_REQUIRED: { status: 426, retryable: false, title: 'This path speaks WebSocket' },
   WS_UNAVAILABLE: { status: 503, retryable: true, title: 'No connection can be opened now' },
-  // Within a WebSocket there is no status: these are the ones that HTTP would have.
+  // A WebSocket message has no status: these are the ones that HTTP would have.
   WS_BAD_MESSAGE: { status: 400, retryable: false, title: 'The message does not fit' },
   WS_FORBIDDEN: { status: 403, retryable: false, title: 'The token does not allow this' },
   WS_TOO_MANY_SUBSCRIPTIONS: { status: 429, retryable: false, title: 'Too many subscriptions' },
@@ -46,27 +46,27 @@ export const errors = {
 
 export type ErrorCode = keyof typeof errors
 
-/** One field that is wrong: where it is in the request or file, and what was expected there. */
+/** One invalid field: its place in the request or file, and the value expected there. */
 export interface FieldError {
   /** JSON Pointer in a body; dotted path in a file. */
   readonly path: string
   readonly message: string
-  /** Line in the file, from 1, where there is one. */
+  /** Line in the file, counted from 1, where it is known. */
   readonly line?: number
 }
 
 export interface SluiceErrorOptions {
   readonly errors?: readonly FieldError[]
-  /** When to try again, ms from now. */
+  /** Retry after this many ms from now. */
   readonly retryAfterMs?: number
-  /** What `WWW-Authenticate` says of a 401 or 403. @defaultValue `Bearer` of a 401 */
+  /** The value of `WWW-Authenticate` with a 401 or 403. @defaultValue `Bearer` with a 401 */
   readonly challenge?: string
-  /** The one row of the store that is damaged, in words, where that is the cause. */
+  /** Names the one damaged row of the store that caused the error, in words. */
   readonly row?: string
   readonly cause?: unknown
 }
 
-/** The damaged row in words, where an error is about a single one: then going on without it is right. */
+/** Names the damaged row where an error concerns a single one: then it is right to go on without it. */
 export function damagedRowOf(error: unknown): string | undefined {
   return error instanceof SluiceError ? error.row : undefined
 }
@@ -79,7 +79,7 @@ export class SluiceError extends Error {
   readonly errors: readonly FieldError[] | undefined
   readonly retryAfterMs: number | undefined
   readonly challenge: string | undefined
-  /** Trying again does not mend this row, and nothing but this row is concerned. */
+  /** The damaged row. A retry does not help, and only this row is concerned. */
   readonly row: string | undefined
 
   constructor(code: ErrorCode, detail: string, options: SluiceErrorOptions = {}) {
@@ -95,7 +95,10 @@ export class SluiceError extends Error {
   }
 }
 
-/** Whether the store or the limits do not answer at all: then an error says nothing about the one it was thrown for. */
+/**
+ * True where the store or the limits do not answer at all: such an error does not concern the single
+ * notification for which it was thrown.
+ */
 export function concernsAll(error: unknown): boolean {
   const { code, row } = error as Partial<SluiceError>
   return (code === 'STORE_UNAVAILABLE' || code === 'STATE_UNAVAILABLE') && row === undefined

@@ -1,7 +1,7 @@
 /**
- * The composition: configuration → adapters → stages, in the order in which a notification meets them. Read it first:
- * everything that Sluice is made of stands here. Each part is put together in a file of composition/; only those know
- * both the engines and the stages.
+ * The composition: configuration → adapters → stages, in the order in which a notification meets them. Read it
+ * first: every part of Sluice stands here. Each part is composed in a file of composition/, and only those
+ * files know both the engines and the stages.
  */
 
 import { createAdmission } from './composition/admission.ts'
@@ -21,14 +21,14 @@ export { type GatewayParts, virtualParts } from './composition/runtime-context.t
 export { loadTemplates } from './composition/templates.ts'
 
 export interface Gateway {
-  /** Opens the doors; resolves when requests are answered. */
+  /** Starts the HTTP server; resolves when requests are answered. */
   start(): Promise<{ readonly url: string }>
-  /** The same without HTTP: for the simulator and for tests. */
+  /** Starts without HTTP: for the simulator and for tests. */
   startStages(): Promise<void>
-  /** Takes nothing new, lets what is in flight settle, and closes the store. */
+  /** Stops gracefully: accepts no new work, waits until sends in flight are settled, and closes the store. */
   stop(): Promise<void>
   readonly gate: Gate
-  /** Takes a recipient out of everything on record. */
+  /** Erases a recipient from every record. */
   readonly erase: (tenant: string, recipient: string) => Promise<void>
   readonly jobs: Jobs
   readonly store: Store
@@ -41,13 +41,13 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const context = runtimeContextOf(config, parts)
   const { clock, onError } = context
 
-  // Before the store is opened: what is wrong with them leaves nothing open.
+  // Before the store is opened: a mistake in them leaves nothing open.
   const templates = parts.templates ?? loadTemplates(config)
   const links = createLinks(config)
   const server = createGatewayServer(context)
   const record = await openStorage(context, server.timeCommit)
   const { store, ledger } = record
-  // From here on time is measured: before, the line of the process before was not known.
+  // Time is measured from here on: the time of the process before was not known earlier.
   const bornAt = clock.now()
   const admission = createAdmission(context, record)
   const { gate, jobs, throttle, scheduler, unserved, orphans, queue, state, erasure } = admission
@@ -65,14 +65,14 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await dispatch.start(bornAt)
     stopRetention = startRetention({ ledger, clock, ...config.retention, onError })
     hub.onConnect(createReconnect({ store, ledger, scheduler: scheduler, clock, onError }))
-    // Before anything of theirs is on its way again.
+    // Before any notification of an erased recipient continues.
     await erasure.start()
     await throttle.start()
     await scheduler.start()
     await jobs.start()
     gate.movingUp.start()
     unserved.start()
-    // It takes its time with a large record, and nobody waits for it.
+    // It takes long with many records, and nothing waits for it.
     void orphans.start()
   }
 

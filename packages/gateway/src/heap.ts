@@ -1,4 +1,4 @@
-/** A binary min-heap ordered by a number; equal numbers leave in the order in which they came. */
+/** A binary min-heap ordered by a number; equal numbers are removed in insertion order. */
 
 interface Entry<T> {
   readonly key: number

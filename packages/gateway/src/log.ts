@@ -1,4 +1,6 @@
-/** What the operator reads: one JSON line an event, on standard error, with everything secret left out. */
+/**
+ * The log of the operator: one JSON line for each event, on standard error, with everything secret redacted.
+ */
 import { type Logger, pino } from 'pino'
 import type { LogLevel } from './config/config.ts'
 

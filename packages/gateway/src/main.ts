@@ -1,5 +1,5 @@
 /**
- * The command line: finds the command, runs it, and turns what it throws into a message and an exit code. Commands
+ * The command line: finds the command, runs it, and turns an error into a message and an exit code. Commands
  * are loaded when they are called, so that help is quick and serving loads nothing but the gateway.
  */
 import { columns } from './cli/command.ts'
@@ -88,7 +88,7 @@ async function help([of]: readonly string[], asked: string | undefined, io: Io):
     '  sluice check --config sluice.yaml',
     '      See what a configuration means',
   ].join('\n')
-  // Without any command there is nothing to do: that is a mistake, and the help tells the way out.
+  // A call without a command is a mistake; the help says how to fix it.
   if (asked === undefined) io.err(text)
   else io.out(text)
   return asked === undefined ? exitCodes.usage : exitCodes.ok
@@ -112,25 +112,25 @@ function failed(error: unknown, io: Io): number {
     return errors[error.code].status === exitCodes.usage ? exitCodes.usage : exitCodes.failure
   }
   if (error instanceof Failure) io.err(`sluice: ${error.message}`)
-  // A defect: the stack is what helps to find it.
+  // A defect: the stack helps to find it.
   else io.err(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   return exitCodes.failure
 }
 
-/** A list of mistakes stands below its title. */
+/** Formats a list of mistakes below its title. */
 function titled(error: SluiceError): string {
   if (error.errors === undefined || error.errors.length === 0) return error.message
   return `${errors[error.code].title.toLowerCase()}\n${error.message.replace(/^/gm, '  ')}`
 }
 
-/** The command line of this process: the end of it all. */
+/** Runs the command line of this process and exits with its code. */
 export async function runProcess(): Promise<never> {
-  // `sluice dead-letters list | head` ends when head does.
+  // A closed pipe ends the command: `sluice dead-letters list | head` ends when head does.
   process.stdout.on('error', (error: NodeJS.ErrnoException) =>
     process.exit(error.code === 'EPIPE' ? exitCodes.ok : exitCodes.failure),
   )
   const code = await main(process.argv.slice(2), processIo())
-  // A pipe takes what its reader leaves room for; what still waits would end with the process.
+  // A pipe takes as much as its reader leaves room for; text that is still buffered would be lost at the exit.
   for (const stream of [process.stdout, process.stderr])
     await new Promise<void>((resolve) => stream.write('', () => resolve()))
   return process.exit(code)

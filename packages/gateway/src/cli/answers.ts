@@ -1,4 +1,4 @@
-/** What the gateway answers over HTTP, as far as the command line reads it (docs/reference/http-api.md). */
+/** The answers of the HTTP API, as far as the command line reads them (docs/reference/http-api.md). */
 
 export interface RuleAnswer {
   readonly limit: string
@@ -74,7 +74,7 @@ export interface PoolsAnswer {
       readonly used: number
       readonly status: string
       readonly blockedUntil: string | null
-      /** Until when it is out, whatever the reason. */
+      /** The account is out until this instant, for any reason. */
       readonly outUntil: string | null
       readonly outBecause: string | null
       readonly learnedRate: number | null

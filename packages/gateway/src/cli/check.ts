@@ -1,6 +1,6 @@
 /**
- * `sluice check`: whether configuration, policy and templates are valid, and what is in force with every default
- * filled in. What it lets pass, `serve` does not refuse.
+ * `sluice check`: validates configuration, policy and templates, and prints what is in force with every default
+ * filled in. A configuration that it accepts is never refused by `serve`.
  */
 import { SluiceError } from '../errors.ts'
 import { type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'

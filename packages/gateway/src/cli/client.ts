@@ -1,6 +1,6 @@
 /**
- * Asks a running gateway over HTTP, on behalf of a command. Whatever keeps it from answering becomes a sentence that
- * tells the way out.
+ * HTTP client with which a command queries a running gateway. Every failure becomes a sentence that says how to
+ * fix it.
  */
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
@@ -15,7 +15,7 @@ import { plain } from './text.ts'
 export interface Client {
   readonly url: string
   get<Answer>(path: string, query?: Readonly<Record<string, string | undefined>>): Promise<Answer>
-  /** Undefined where there is no such thing. */
+  /** Undefined after a 404. */
   find<Answer>(path: string): Promise<Answer | undefined>
   post<Answer>(path: string, body: unknown): Promise<Answer>
 }
@@ -91,7 +91,10 @@ export function createClient(args: Arguments, io: Io): Client {
 
 const wayOut = 'Start one with "sluice serve", or name another with --url or SLUICE_URL.'
 
-/** The gateway speaks of headers and scopes; who sits at a command line gives a token otherwise. */
+/**
+ * Explains 401 and 403 for the command line: the gateway's own detail speaks of headers and scopes, but here
+ * the token comes from `--token` or a variable.
+ */
 function tokenHint(code: string, given: boolean): string | undefined {
   if (code === 'UNAUTHENTICATED')
     return 'Give a token by SLUICE_TOKEN or --token; where there is a shared secret, "sluice token" makes one.'
@@ -138,7 +141,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** Not `fetch`, which refuses ports that browsers keep from web pages; a gateway may well listen on one. */
+/** Uses node:http, since `fetch` refuses ports that browsers block and a gateway may listen on one. */
 function request(
   url: string,
   method: string,

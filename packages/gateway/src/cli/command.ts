@@ -1,13 +1,13 @@
 /**
- * The form of a command: what it is called, what it takes, and examples. The same description reads the arguments,
- * refuses what it does not know with what was probably meant, and writes the help.
+ * Describes a command: its name, arguments, options and examples. The same description parses the arguments,
+ * refuses an unknown option with a suggestion, and writes the help.
  */
 import { parseArgs } from 'node:util'
 import { didYouMean } from '../config/suggestion.ts'
 import { SluiceError } from '../errors.ts'
 
 export interface OptionForm {
-  /** What stands for its value in the help, such as `<file>`; absent for a switch. */
+  /** The placeholder of the value in the help, such as `<file>`; absent for a switch. */
   readonly value?: string
   readonly text: string
 }
@@ -16,7 +16,7 @@ export interface CommandForm {
   readonly name: string
   /** One line for the list of commands. */
   readonly summary: string
-  /** Such as `<notificationId>`; one that may be left out stands in brackets. */
+  /** Such as `<notificationId>`; an optional one stands in brackets. */
   readonly positionals?: readonly string[]
   readonly options: Readonly<Record<string, OptionForm>>
   readonly examples: readonly (readonly [command: string, what: string])[]
@@ -36,7 +36,7 @@ export const configOption: OptionForm = {
   text: 'The configuration; else SLUICE_CONFIG, else ./sluice.yaml where there is one',
 }
 
-/** The options of every command that asks a running gateway. */
+/** The options of every command that queries a running gateway. */
 export const gatewayOptions = {
   url: { value: '<url>', text: 'The gateway; else SLUICE_URL, else host and port of the configuration' },
   tenant: { value: '<id>', text: 'On whose behalf; with keys the token says that' },
@@ -46,7 +46,7 @@ export const gatewayOptions = {
 } as const satisfies Record<string, OptionForm>
 
 /**
- * Undefined where help was asked for.
+ * Parses the arguments by their description. Undefined where help was requested.
  *
  * @throws SluiceError `BAD_USAGE`
  */
@@ -123,7 +123,7 @@ export function helpOf(form: CommandForm): string {
   ].join('\n')
 }
 
-/** Two columns, the second aligned. */
+/** Formats two columns, the second aligned. */
 export function columns(rows: readonly (readonly [string, string])[]): string[] {
   const width = Math.max(...rows.map(([first]) => first.length))
   return rows.map(([first, second]) => `  ${first.padEnd(width)}  ${second}`)

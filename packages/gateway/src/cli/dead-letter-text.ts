@@ -1,16 +1,16 @@
 /**
- * Why a notification is a dead letter, which accounts are out, and when it returns: the sentences with which
- * `sluice explain` begins there, because its decision was to send. Pure.
+ * Explains why a notification is a dead letter, which accounts are out, and when it is redriven. `sluice
+ * explain` prints these sentences first, because the decision on a dead letter was to send. Pure.
  */
 import type { EventAnswer, NotificationAnswer, PoolsAnswer } from './answers.ts'
 import { instantFrom } from './text.ts'
 
 type Account = PoolsAnswer['pools'][number]['accounts'][number]
 
-/** So many accounts that are out are named; the others are counted. */
+/** The accounts that are out and named, at most; the others are counted. */
 const namedMax = 5
 
-/** Undefined pools: who asks may not see them. */
+/** Explains a dead letter. `pools` is undefined where the token may not see them. */
 export function deadLetterText(
   { notificationId, channel, expiresAt, timeline }: NotificationAnswer,
   pools: PoolsAnswer | undefined,

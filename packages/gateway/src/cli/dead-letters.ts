@@ -1,4 +1,4 @@
-/** `sluice dead-letters`: what waits outside the normal flow and why, and the way back into it. */
+/** `sluice dead-letters`: lists dead letters with their causes, and redrives them. */
 
 import { didYouMean } from '../config/suggestion.ts'
 import { channels, deadCauses } from '../model.ts'
@@ -123,7 +123,7 @@ async function redrive(
   io.out(args.has('json') ? JSON.stringify(answer) : redrivenText(answer, isDry))
 }
 
-/** Asks a recipient before everything goes on its way again; a program has to say `--all`. */
+/** Requires a confirmation before all dead letters are redriven; a script has to pass `--all`. */
 async function isWanted(
   ask: (how: { readonly all: true; readonly dryRun: true }) => Promise<Redriven>,
   io: Io,

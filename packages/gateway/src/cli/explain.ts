@@ -1,4 +1,6 @@
-/** `sluice explain`: why a notification was or was not sent, rule by rule, and everything that happened to it. */
+/**
+ * `sluice explain`: shows why a notification was sent, delayed or suppressed, rule by rule, and its timeline.
+ */
 import type { DecisionAnswer, EventAnswer, NotificationAnswer, PoolsAnswer, RuleAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
@@ -41,7 +43,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     io.out(JSON.stringify(notification, null, 2))
     return exitCodes.ok
   }
-  // Only an operator may see the accounts; everybody may know why their letter is dead.
+  // Only an operator may see the accounts; the cause of a dead letter is visible to every token.
   const pools =
     notification.status === 'dead'
       ? await client.get<PoolsAnswer>('/pools').catch(() => undefined)

@@ -1,25 +1,25 @@
 /**
- * What a command has to do with the world around it: its variables, its working folder, and the two streams it
- * writes to. A command is a function of its arguments and this, and answers its exit code.
+ * The environment of a command: its variables, its working folder, and the streams it writes to. A command is a
+ * function of its arguments and this, and returns its exit code.
  */
 import { createInterface } from 'node:readline/promises'
 
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly cwd: string
-  /** Whether a recipient may see colours: standard output is a terminal, and NO_COLOR is not set. */
+  /** True where standard output is a terminal and NO_COLOR is not set. */
   readonly colours: boolean
-  /** A line, or several, to standard output. */
+  /** Writes one or more lines to standard output. */
   out(text: string): void
-  /** A line, or several, to standard error. */
+  /** Writes one or more lines to standard error. */
   err(text: string): void
-  /** Asks a recipient for a line; absent where nobody sits at a terminal. */
+  /** Prompts for a line; absent where standard input is no terminal. */
   readonly ask?: (question: string) => Promise<string>
 }
 
 export const exitCodes = { ok: 0, failure: 1, usage: 2 } as const
 
-/** Something went wrong that is nobody's mistake in the command: exit code 1. The message tells the way out. */
+/** A failure that is no mistake in the command line: exit code 1. The message says how to fix it. */
 export class Failure extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)

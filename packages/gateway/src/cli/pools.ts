@@ -1,4 +1,4 @@
-/** `sluice pools`: the accounts behind each channel, what they carry now, and which one is out until when. */
+/** `sluice pools`: shows the accounts of each channel, their rate now, and which one is out until when. */
 import type { PoolsAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'

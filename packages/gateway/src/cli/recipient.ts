@@ -1,4 +1,7 @@
-/** `sluice recipient`: what a recipient's limits allow now, and what was sent to them, waits or was suppressed. */
+/**
+ * `sluice recipient`: shows what a recipient's limits allow now, and which notifications were sent, wait or
+ * were suppressed.
+ */
 import type { LimitUseAnswer, ListAnswer, NotificationAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { badUsage, type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'

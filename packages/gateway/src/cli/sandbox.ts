@@ -1,4 +1,4 @@
-/** `sluice sandbox`: a server in the shapes of the providers, to try a gateway against without sending anything. */
+/** `sluice sandbox`: runs a server that emulates the providers, to try a gateway without sending anything. */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parse } from 'yaml'

@@ -1,4 +1,4 @@
-/** `sluice schema`: prints the JSON Schema of a file, with which an editor completes and checks it. */
+/** `sluice schema`: prints the JSON Schema of a file, for completion and checks in an editor. */
 import { didYouMean } from '../config/suggestion.ts'
 import { badUsage, type CommandForm, helpOf, jsonOption, readArguments } from './command.ts'
 import { exitCodes, type Io } from './io.ts'

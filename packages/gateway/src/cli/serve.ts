@@ -1,8 +1,7 @@
 /**
- * `sluice serve`: runs the gateway until it is told to stop. The first signal drains: nothing new is taken, what is in
- * flight settles, and the process ends with 0 within http.drainDelay and
- * http.drainMs together; what could not settle is found again at the next
- * start. A second signal ends at once.
+ * `sluice serve`: runs the gateway until a signal stops it. The first signal starts a graceful shutdown: no new
+ * work is accepted, sends in flight finish, and the process exits with 0 within http.drainDelay plus
+ * http.drainMs. Sends that did not finish are recovered at the next start. A second signal exits at once.
  */
 import type { Config } from '../config/config.ts'
 import { didYouMean } from '../config/suggestion.ts'
@@ -83,7 +82,7 @@ function checkRoles(written: string | undefined): void {
     )
 }
 
-/** The waiting ends a little before the time is over, so that the process has ended by then. */
+/** Draining stops this long before the deadline, so that the process has exited by then. */
 const endingMsMax = 1_000
 const endingShare = 0.2
 
@@ -119,7 +118,7 @@ function greeting(url: string, config: Config): string {
   return `sluice ${version} listens on ${url} · store ${store.path} · policy ${rules} (${policy.compiled.version}) · ${served}`
 }
 
-/** What keeps a gateway from starting, with the way out. */
+/** Turns an error at start into a sentence that says how to fix it. */
 function startError(error: unknown, config: Config): unknown {
   if (error instanceof SluiceError || error instanceof Failure) return error
   const { host, port } = config.http

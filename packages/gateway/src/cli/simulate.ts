@@ -1,6 +1,6 @@
 /**
- * `sluice simulate`: a scenario in virtual time, first without any protection and then under a policy, so that a
- * recipient sees what the policy would do before it goes live.
+ * `sluice simulate`: runs a scenario in virtual time, first without any protection and then under a policy, to
+ * show the effect of a policy before it goes live.
  */
 import { closeSync, existsSync, openSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join, resolve } from 'node:path'
@@ -60,7 +60,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   return exitCodes.ok
 }
 
-/** A simulation may take minutes: a report that has no place is told before it. */
+/** Checks that the report can be written before the simulation starts, which may take minutes. */
 function checkWritable(report: string, io: Io): void {
   const file = resolve(io.cwd, report)
   const isNew = !existsSync(file)
@@ -91,7 +91,7 @@ function list(io: Io): number {
   return exitCodes.ok
 }
 
-/** A file, or the name of a scenario that ships with the product. */
+/** Finds a scenario: a file, or the name of one that ships with the product. */
 function fileOf(named: string, io: Io): string {
   const file = resolve(io.cwd, named)
   if (existsSync(file)) return file

@@ -1,6 +1,9 @@
-/** The wish of a recipient or a supervisor that a command end: the first time politely, the second time at once. */
+/**
+ * Reports SIGINT and SIGTERM to a command: the first signal asks for a graceful shutdown, the second for an
+ * exit at once.
+ */
 
-/** npm and a terminal both pass on one Ctrl-C: what comes this soon after the first signal is the same one. */
+/** npm and a terminal both pass on one Ctrl-C: a signal this soon after the first one is a duplicate. */
 const sameSignalMs = 500
 const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
 

@@ -1,6 +1,6 @@
 /**
- * Readable text: tables with aligned columns, instants, and colours where a recipient sees them. What comes from
- * outside may hold escape sequences that would drive the terminal, so control characters are never printed. Pure.
+ * Formats readable text: tables with aligned columns, instants, and colours on a terminal. Text of others may
+ * hold escape sequences that drive the terminal, so control characters are never printed. Pure.
  */
 import { stripVTControlCharacters, styleText } from 'node:util'
 import type { Io } from './io.ts'
@@ -11,13 +11,13 @@ export function paint(io: Io, style: Style, text: string): string {
   return io.colours ? styleText(style, text, { validateStream: false }) : text
 }
 
-/** Without what would drive a terminal. */
+/** Strips control characters and escape sequences from one line. */
 export function plain(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   return text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ')
 }
 
-/** The same for several lines. */
+/** Strips control characters and escape sequences, but keeps line breaks. */
 export function plainLines(text: string): string {
   return text.split('\n').map(plain).join('\n')
 }
@@ -33,7 +33,7 @@ export interface Column<Row> {
   readonly style?: (row: Row) => Style | undefined
 }
 
-/** Two blanks between columns, titles above, no lines: it reads well and cuts well. */
+/** Formats a table: two blanks between columns, titles above, no lines, so that it works with `cut`. */
 export function table<Row>(io: Io, columns: readonly Column<Row>[], rows: readonly Row[]): string {
   const cells = rows.map((row) => columns.map((column) => plain(String(column.cell(row) ?? '–'))))
   const widths = columns.map((column, index) =>
@@ -62,7 +62,7 @@ export function indent(text: string): string {
   return text.replace(/^(?=.)/gm, '  ')
 }
 
-/** `2026-11-22 07:00:00Z`, with milliseconds where there are any; `–` for what never is. */
+/** Formats an instant: `2026-11-22 07:00:00Z`, with milliseconds where there are any; `–` for never. */
 export function instant(iso: string | null | undefined): string {
   if (iso === null || iso === undefined) return '–'
   return plain(iso)
@@ -77,7 +77,7 @@ const spans = [
   ['s', 1_000],
 ] as const
 
-/** An instant and how far off it is: `2026-11-22 07:00:00Z (in 3 h)`. */
+/** Formats an instant and its distance from now: `2026-11-22 07:00:00Z (in 3 h)`. */
 export function instantFrom(iso: string | null | undefined, now: number): string {
   const at = iso === null || iso === undefined ? Number.NaN : Date.parse(iso)
   if (Number.isNaN(at) || at <= now) return instant(iso)

@@ -1,6 +1,7 @@
 /**
- * `sluice token`: a token for trying the gateway out, signed with the secret that its configuration names. Who can
- * read that secret can do this anyway; with public keys only the issuer can, and there is nothing to do here.
+ * `sluice token`: signs a token for trying the gateway out, with the secret that its configuration names. This
+ * gives no new power: a reader of that secret could sign tokens anyway. With public keys only the issuer can
+ * sign, so the command refuses.
  */
 import { readDuration } from '../config/quantity.ts'
 import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
@@ -66,7 +67,7 @@ function durationOf(text: string): number {
   try {
     ms = readDuration(text)
   } catch {
-    // Told below, like one that is too short.
+    // Reported below, together with a secret that is too short.
   }
   if (ms >= 1_000 && ms <= 100 * 365 * 86_400_000) return ms
   throw badUsage(form, `--expires "${text}" is no duration of 1 s or more, such as 8h`)

@@ -1,4 +1,4 @@
-/** The version of the package that this file belongs to; there is one for all packages. */
+/** The version of the package that this file belongs to; all packages share one version. */
 import { readFileSync } from 'node:fs'
 
 const file = new URL('../../package.json', import.meta.url)

@@ -1,6 +1,7 @@
 /**
- * From a request to the queue: the limits, the gate that decides, the schedule of what waits. The gate books in the
- * schedule, and the schedule and the line call the gate when a turn has come; so the three are made together.
+ * Composes admission: the limits, the gate that decides, and the scheduler. The gate schedules notifications,
+ * and the scheduler and the throttle queue call the gate when a notification is due; so all three are created
+ * together.
  */
 
 import { createMemoryState } from '../adapters/state/memory.ts'
@@ -29,7 +30,7 @@ export function createAdmission({ config, clock, random, log, onError }: Runtime
   const policy = config.policy.compiled
   const { marginMs } = config.limits
 
-  // The limits of people: a cache of facts in the store.
+  // The limits of recipients: memory that is restored from facts in the store.
   const recover = createLimiterRecovery({
     store,
     policy,
@@ -46,7 +47,7 @@ export function createAdmission({ config, clock, random, log, onError }: Runtime
   const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0)
   const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed })
 
-  // The limits of tenants and modules, and the way back for what anybody held in any limit.
+  // The limits of tenants and modules, and the release of everything reserved in any limit.
   const throttle = createTenantThrottle({
     store,
     clock,
@@ -61,7 +62,7 @@ export function createAdmission({ config, clock, random, log, onError }: Runtime
   })
   const releaseHolds = createReleaseHolds({ limiter, state, recipients, policy, throttle })
 
-  // What is due goes to the queue.
+  // Due notifications go to the queue.
   const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
   const unserved = createUnserved({
     store,
@@ -88,7 +89,7 @@ export function createAdmission({ config, clock, random, log, onError }: Runtime
     onError,
   })
 
-  // What is accepted, and when it may leave.
+  // Admission and scheduling of accepted notifications.
   const gate = createGate({
     store,
     ledger,

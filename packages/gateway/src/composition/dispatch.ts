@@ -1,4 +1,6 @@
-/** From the queue to the providers: accounts and what becomes of them, the sending loop, who is connected. */
+/**
+ * Composes delivery: the queue, accounts and breakers, channel workers, and the presence of WebSocket clients.
+ */
 import { createAlertWebhook } from '../adapters/alert-webhook.ts'
 import { type Config, tenantOf } from '../config/config.ts'
 import { sandboxBehaviours } from '../config/pools.ts'
@@ -47,7 +49,7 @@ export async function createDispatch(
   })
   const providers = parts.providers ?? (await createProviders(config, { clock, hub, sandbox }))
 
-  // What is kept and told of accounts.
+  // Persistence and alerts of accounts.
   const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onError })
   const persistence = createAccountPersistence({
     store,
@@ -78,14 +80,14 @@ export async function createDispatch(
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({
     ...(ownSockets ? { away: createAway(config, hub) } : {}),
-    routes: [...Map.groupBy(pools, (pool) => pool.channel).values()].map((those) => new Route(those)),
+    routes: [...Map.groupBy(pools, (pool) => pool.channel).values()].map((sharing) => new Route(sharing)),
     queue,
     store,
     ledger,
     limiter,
     recipients,
     contents,
-    scheduler: scheduler,
+    scheduler,
     composer: {
       templates,
       aheadMs: clock.aheadMs,
@@ -108,13 +110,13 @@ export async function createDispatch(
     watch,
     async start(bornAt: number): Promise<void> {
       const known = await persistence.begin()
-      // Where there is no notification, there was no process before this one.
+      // A store without any notification had no process before this one.
       const usedUntil = (await store.tallies()).length === 0 ? undefined : bornAt
       for (const pool of pools) pool.restore(clock.now(), known, usedUntil)
       await Promise.all(pools.map((pool) => pool.warm()))
       dispatcher.start()
     },
-    /** Lets what is in flight settle. */
+    /** Waits until sends in flight are settled. */
     async stop(): Promise<void> {
       await dispatcher.drain()
       await Promise.all([persistence.close(), alerts?.close()])
@@ -123,7 +125,7 @@ export async function createDispatch(
   }
 }
 
-/** Whether somebody is connected, and what the configuration says for when not. */
+/** Tells whether a recipient is offline, and how a notification is delivered then. */
 function createAway({ webSocket: { absent } }: Config, hub: Hub): NonNullable<DispatcherOptions['away']> {
   return (notification, events, now) => {
     const { tenant, to, channel, category } = notification

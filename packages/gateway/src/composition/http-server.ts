@@ -1,4 +1,7 @@
-/** The HTTP server, and with keys the one who asks for tokens. Loaded when it opens: most commands never need it. */
+/**
+ * Composes the HTTP server, and authentication where keys are configured. Loaded when the server opens: most
+ * commands never need it.
+ */
 import { type TenantConfig, tenantOf } from '../config/config.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'
 import type { Authenticate } from '../http/identity.ts'
@@ -11,7 +14,7 @@ import type { Dispatch } from './dispatch.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
-/** What is behind the door. */
+/** The parts that the server serves. */
 interface Inside {
   readonly record: Storage
   readonly admission: Admission
@@ -21,14 +24,14 @@ interface Inside {
   readonly pools: () => readonly PoolReport[]
 }
 
-/** Before the server is there, nobody counts. */
+/** Before the server exists, nothing is measured. */
 const untimed = (): void => {}
 
 export function createGatewayServer({ config, clock, log, onError }: RuntimeContext) {
   let server: HttpServer | undefined
   let tokens: Tokens | undefined
 
-  /** Undefined without keys. */
+  /** Creates authentication; undefined without keys. */
   async function createDoorkeeper(): Promise<Authenticate | undefined> {
     const { auth } = config
     if (auth === undefined) return undefined
@@ -43,7 +46,7 @@ export function createGatewayServer({ config, clock, log, onError }: RuntimeCont
 
   return {
     timeCommit: (): (() => void) => server?.metrics.timeCommit() ?? untimed,
-    /** Answers the address. */
+    /** Opens the server and resolves with its address. */
     async open({ record, admission, dispatch, templates, links, pools }: Inside): Promise<string> {
       const [{ createHttpServer }, { limitHeaders }, { aheadOf }] = await Promise.all([
         import('../http/server.ts'),

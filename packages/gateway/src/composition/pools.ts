@@ -1,4 +1,4 @@
-/** The pools of the configuration with their providers, of which only those that it names are loaded. */
+/** Creates the pools of the configuration with their providers; loads only the providers that it names. */
 
 import type { Config, PoolConfig } from '../config/config.ts'
 import { Pool, type PoolOptions } from '../delivery/pools/pool.ts'
@@ -16,7 +16,7 @@ export async function createProviders(
     ...(proxy === undefined ? {} : { proxy }),
     ...(ca === undefined ? {} : { authorities: ca.pem }),
   }
-  // Signatures, tokens and dates in mails are made for others, who have the wall clock.
+  // The wall clock: signatures, tokens and dates in mails are checked by other machines.
   const wallClock = { now: () => clock.now() + (clock.aheadMs?.() ?? 0) }
   const named = new Set(config.pools.map((pool) => pool.provider))
   const loaded = [...named].map((name) =>
@@ -33,7 +33,10 @@ export async function createProviders(
   return await Promise.all([sandbox, ...loaded.filter((each) => each !== sandbox)])
 }
 
-/** The pool ends a call in time; an adapter's own deadline must not come before the longest of them. */
+/**
+ * The longest call deadline of the provider's pools. The pool enforces its deadline itself; an adapter's own
+ * deadline must not come before it.
+ */
 function longestOf({ pools }: Config, provider: string): number {
   return Math.max(...pools.filter((pool) => pool.provider === provider).map((pool) => pool.timeoutMs))
 }

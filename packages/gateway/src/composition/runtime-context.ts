@@ -1,4 +1,7 @@
-/** What every part of the gateway is given: the configuration, the time, chance, and where trouble is told. */
+/**
+ * The context that every part of the gateway is given: configuration, clock, randomness, logger and error
+ * report.
+ */
 import { createSystemClock } from '../adapters/clock.ts'
 import { createRandom } from '../adapters/random.ts'
 import type { Config } from '../config/config.ts'
@@ -7,7 +10,7 @@ import type { Clock, Provider, Random, Store, Templates } from '../ports.ts'
 import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
 
-/** What the simulator and tests put in place of the machine's own. */
+/** Parts that the simulator and tests replace. */
 export interface GatewayParts {
   readonly clock?: Clock
   readonly random?: Random
@@ -16,11 +19,11 @@ export interface GatewayParts {
   readonly templates?: Templates
   /** Starts although the store misses commits that were acknowledged. @defaultValue false */
   readonly acceptLoss?: boolean
-  /** What the sandbox does besides what its accounts say. */
+  /** Hooks of the sandbox beside the behaviour of its accounts. */
   readonly sandbox?: Pick<SandboxOptions, 'phases' | 'script'>
 }
 
-/** Chance from a seed and a store without a disk: with a virtual clock, all that a simulation needs. */
+/** Seeded randomness and a store without a disk: with a virtual clock, all that a simulation needs. */
 export function virtualParts(chance: () => number): Pick<GatewayParts, 'random' | 'store'> {
   return { random: createRandom(chance), store: createMemoryStore() }
 }

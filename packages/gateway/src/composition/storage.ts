@@ -1,4 +1,4 @@
-/** What is durable, and what is known of it in memory. */
+/** Composes durable storage: the store, the recipient cache and the ledger. */
 
 import { createRecipientCache, type RecipientCache } from '../admission/recipient-cache.ts'
 import { tenantOf } from '../config/config.ts'
@@ -15,9 +15,9 @@ export interface Storage {
   readonly ledger: Ledger
   readonly recipients: RecipientCache
   readonly contents: Contents
-  /** Rows of the store that could not be read so far, each counted once. */
+  /** The number of rows of the store that could not be read so far, each counted once. */
   readonly damagedRows: () => number
-  /** Ends the line of time and closes the store. */
+  /** Stops the keeping of time and closes the store. */
   close(): Promise<void>
 }
 
@@ -28,7 +28,7 @@ export async function openStorage(context: RuntimeContext, timeCommit: () => () 
   const { acceptLoss = false } = parts
   const store =
     parts.store ?? (await createSqliteStore({ path: config.store.path, clock, acceptLoss, onDamagedRow }))
-  /** Told before the ledger is there, it is told again at the next start. */
+  /** A damaged row found before the ledger exists is reported again at the next start. */
   function onDamagedRow({ what, move }: DamagedRow): void {
     damagedRows += 1
     onError(`a row of the store is damaged and left out: ${what}`, undefined)

@@ -1,4 +1,4 @@
-/** What notifications say: the templates, and the links by which one unsubscribes. */
+/** Composes templates and the unsubscribe links in them. */
 import { keptKey } from '../adapters/key-file.ts'
 import { builtInTemplates, createTemplates } from '../adapters/templates/liquid.ts'
 import type { Config } from '../config/config.ts'
@@ -8,8 +8,8 @@ import { missingTemplates } from '../policy/digest-templates.ts'
 import type { Templates } from '../ports.ts'
 
 /**
- * The operator's templates before those that ship. Throws INVALID_CONFIG for a file that is no template, and
- * INVALID_POLICY for a digest without one.
+ * Loads the operator's templates before those that ship. Throws INVALID_CONFIG for a file that is no template,
+ * and INVALID_POLICY for a digest without one.
  */
 export function loadTemplates(config: Pick<Config, 'templates' | 'policy'>): Templates {
   const { templates: own, policy } = config
@@ -20,7 +20,7 @@ export function loadTemplates(config: Pick<Config, 'templates' | 'policy'>): Tem
   throw new SluiceError('INVALID_POLICY', lines.join('\n'), { errors })
 }
 
-/** Without a public address nobody could follow a link: no key is made. */
+/** Creates the unsubscribe links. Without a public address no link works, so no key is made. */
 export function createLinks({ http: { publicUrl }, unsubscribe }: Config): UnsubscribeLinks {
   if (publicUrl === undefined) return createUnsubscribeLinks({ publicUrl, key: '' })
   return createUnsubscribeLinks({ publicUrl, key: unsubscribe.secret ?? keptKey(unsubscribe.keyFile) })

@@ -1,17 +1,18 @@
 /**
- * Lets the line of time go on from process to process. A store holds instants of the line, so a process begins where
- * the one before left it; how it stands is kept when the wall clock steps, every few seconds, and at the end.
+ * Continues the gateway's own time from process to process (docs/decisions/0017). A store holds instants of
+ * this time, so a process begins where the one before left it; the state is saved when the wall clock steps,
+ * every few seconds, and at the end.
  */
 import type { SystemClock } from '../adapters/clock.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 
-/** After a kill nothing on record lies further than this beyond what was kept: 10 s of one fsync. */
+/** After a kill, no recorded instant lies further than this beyond the saved time. Costs 10 s of one fsync. */
 const everyMs = 10_000
 
 const isSystemClock = (clock: Clock): clock is SystemClock => 'continueFrom' in clock
 
-/** Answers what ends the keeping, with a last look. Virtual time begins where it is told to. */
+/** Returns the function that stops saving, after a last save. Virtual time needs none of this. */
 export async function continueTimeLine(
   { clock, log, onError }: Pick<RuntimeContext, 'clock' | 'log' | 'onError'>,
   store: Pick<Store, 'timeLine' | 'keepTimeLine'>,

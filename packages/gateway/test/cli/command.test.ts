@@ -10,7 +10,7 @@ const form: CommandForm = {
   examples: [['sluice show 1', 'Shows 1']],
 }
 
-test('arguments are read by the form of the command', () => {
+test('arguments are parsed by the description of the command', () => {
   const args = readArguments(form, ['a', '--tenant', 'shop', '--json'])
   assert.deepEqual(args?.positionals, ['a'])
   assert.equal(args?.text('tenant'), 'shop')
@@ -34,12 +34,12 @@ const refused: readonly (readonly [args: readonly string[], message: RegExp])[] 
 ]
 
 for (const [args, message] of refused) {
-  test(`bad usage is told with the way out: ${JSON.stringify(args)}`, () => {
+  test(`bad usage is reported with a way to fix it: ${JSON.stringify(args)}`, () => {
     assert.throws(() => readArguments(form, args), { code: 'BAD_USAGE', message })
   })
 }
 
-test('help names what the command takes, with examples', () => {
+test('help lists what the command takes, with examples', () => {
   assert.equal(
     helpOf(form),
     `Shows something.

@@ -55,7 +55,7 @@ function pools(...accounts: readonly (readonly [string, string, string | null])[
   }
 }
 
-test('a letter that waits for accounts says which are out, until when, and that it returns', () => {
+test('a dead letter that waits for accounts names those that are out, until when, and that it is redriven', () => {
   const out = pools(['a', 'healthy', null], ['b', 'open', '2026-11-22T10:01:00.000Z'])
   assert.equal(
     deadLetterText(letter('circuit_open'), out, now),
@@ -67,12 +67,12 @@ test('a letter that waits for accounts says which are out, until when, and that 
   )
 })
 
-test('who may not see the accounts is told whom to ask, and a channel without a pool is named', () => {
+test('a token that may not see the accounts is told to ask an operator, and a channel without a pool is named', () => {
   assert.match(deadLetterText(letter('pool_blocked'), undefined, now), /An operator sees with "sluice pools"/)
   assert.match(deadLetterText(letter('pool_blocked'), { pools: [] }, now), /No pool serves email in this/)
 })
 
-test('hundreds of accounts that are out are counted after the first five', () => {
+test('accounts that are out are counted after the first five', () => {
   const many = Array.from({ length: 500 }, (_, index) => [`a${index}`, 'blocked', null] as const)
   assert.match(
     deadLetterText(letter('shed'), pools(...many), now),
@@ -80,7 +80,7 @@ test('hundreds of accounts that are out are counted after the first five', () =>
   )
 })
 
-test('a letter that stays says how it is sent again, and when it expires', () => {
+test('a dead letter that stays says how it is redriven and when it expires', () => {
   const text = deadLetterText(letter('outcome_unknown', 'reset', '2026-11-22T12:00:00.000Z'), undefined, now)
   assert.match(text, /the provider never said whether it took attempt 6, .* second message \(reset\)\./)
   assert.match(

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { setTimeout as after } from 'node:timers/promises'
 import { runningGateway, sluice } from './session.ts'
 
-test('dead letters are listed, counted, and sent on their way again', async (t) => {
+test('dead letters are listed, counted, and redriven', async (t) => {
   let answer = 500
   const server = createServer((request, response) => {
     request.resume()
@@ -78,7 +78,7 @@ test('dead letters are listed, counted, and sent on their way again', async (t) 
   assert.equal((await run('redrive', '--all', '--json')).out, '{"redriven":0,"left":[]}')
 })
 
-test('what redrive and list do not know is bad usage', async () => {
+test('unknown options of redrive and list are bad usage', async () => {
   for (const args of [
     ['redirve'],
     ['list', 'x'],

@@ -13,7 +13,7 @@ const mail = {
   content: { subject: 'Hello', text: 'Hello' },
 }
 
-test('explain tells the decision rule by rule, which limit decided, and the timeline', async (t) => {
+test('explain shows the decision rule by rule, which limit decided, and the timeline', async (t) => {
   const gateway = await runningGateway(t)
   const ids: string[] = []
   for (const subject of ['one', 'two', 'three']) {
@@ -42,7 +42,7 @@ test('explain tells the decision rule by rule, which limit decided, and the time
   assert.equal(JSON.parse(json.out).notificationId, ids[0])
 })
 
-test('the tenant is named by --tenant, and what belongs to another is not found', async (t) => {
+test('explain takes the tenant from --tenant, and finds no notification of another tenant', async (t) => {
   const gateway = await runningGateway(t)
   const { body } = await gateway.post('/notifications', mail)
   const id = String(body.notificationId)
@@ -51,7 +51,7 @@ test('the tenant is named by --tenant, and what belongs to another is not found'
   assert.match(other.err, /^sluice: NOT_FOUND: /)
 })
 
-test('a gateway that does not answer is told with the way out, and exit code 1', async () => {
+test('a gateway that does not answer is reported with a way to fix it, and exit code 1', async () => {
   for (const args of [['explain', 'x'], ['recipient', 'x'], ['pools'], ['dead-letters']]) {
     const { code, out, err } = await sluice(args, { env: { SLUICE_URL: 'http://127.0.0.1:9' } })
     assert.deepEqual([code, out], [1, ''], args[0])
@@ -62,7 +62,7 @@ test('a gateway that does not answer is told with the way out, and exit code 1',
   }
 })
 
-test('something else that answers is told from a gateway', async (t) => {
+test('an answer of another server is not taken for one of a gateway', async (t) => {
   const server = createServer((_request, response) => response.end('<html>hello</html>'))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   t.after(() => server.close())
@@ -72,19 +72,19 @@ test('something else that answers is told from a gateway', async (t) => {
   assert.match(err, /is no Sluice gateway \(HTTP 200\)/)
 })
 
-test('an address that is none, and a token that no header can carry, are bad usage', async () => {
+test('an invalid address, and a token that no header can carry, are bad usage', async () => {
   assert.equal((await sluice(['pools', '--url', 'localhost:8080'])).code, 2)
   assert.equal((await sluice(['pools', '--url', 'http://127.0.0.1:9', '--token', 'a\nb'])).code, 2)
 })
 
-test('the gateway is found by host and port of the configuration, though the rest of it is wrong', async (t) => {
+test('the gateway is found by host and port of the configuration, even where the rest of it is invalid', async (t) => {
   const gateway = await runningGateway(t)
   const { port } = new URL(gateway.url)
   const env = { SLUICE_HTTP_PORT: port, SLUICE_STATE: 'redis://h' }
   assert.equal((await sluice(['pools'], { env })).code, 0)
 })
 
-test('text of a notification cannot drive the terminal', () => {
+test('the text of a notification cannot drive the terminal', () => {
   const text = explained(
     {
       notificationId: '01',

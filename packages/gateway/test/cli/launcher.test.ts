@@ -12,7 +12,7 @@ const older = olderNode()
 const patience = { timeout: 60_000 }
 const needsOlder = { ...patience, skip: older === undefined ? 'no Node from 20 to 23 is on the PATH' : false }
 
-/** Whether the gateway still answers. */
+/** True while the gateway answers. */
 async function answers(url: string): Promise<boolean> {
   return fetch(`${url}/healthz`).then(
     () => true,
@@ -30,7 +30,7 @@ async function serveOn(t: TestContext, node: string) {
   return { ...started, url }
 }
 
-test('on a Node that can, there is one process and no warning', patience, async (t) => {
+test('a recent enough Node runs one process without warnings', patience, async (t) => {
   const { child, output, url, exit } = await serveOn(t, process.execPath)
   assert.equal(childrenOf(child.pid!)?.length ?? 0, 0)
   assert.ok(await answers(url))
@@ -39,7 +39,7 @@ test('on a Node that can, there is one process and no warning', patience, async 
   assert.equal(output.err, '')
 })
 
-/** Of a process, by Linux alone: how large each half of its young generation may be, and its variable for malloc. */
+/** Reads from Linux the bound of each half of a process's young generation, and its variable for malloc. */
 function boundsOf(pid: number): {
   readonly youngMib: number | undefined
   readonly trimBytes: string | undefined
@@ -51,7 +51,7 @@ function boundsOf(pid: number): {
   return { youngMib: young === undefined ? undefined : Number(young), trimBytes }
 }
 
-test('a gateway is started with what bounds its memory, unless the operator says otherwise', {
+test('a gateway is started with bounds of its memory, unless the operator says otherwise', {
   ...patience,
   skip: existsSync('/proc/self') ? false : 'there is no /proc',
 }, async (t) => {
@@ -72,7 +72,7 @@ test('a gateway is started with what bounds its memory, unless the operator says
 })
 
 test(
-  'on an older Node the bundled one takes over, and signals and exit codes pass through',
+  'an older Node hands over to the bundled one, and signals and exit codes pass through',
   needsOlder,
   async (t) => {
     const { child, output, url, exit } = await serveOn(t, older!)
@@ -88,8 +88,9 @@ test(
   },
 )
 
-test('of warnings only that of SQLite is left out, which some versions of Node give', patience, (t) => {
-  // Node's own way of warning is replaced by one that tells at once, and both warnings come when the launcher is in place.
+test('only the SQLite warning of some versions of Node is hidden', patience, (t) => {
+  // Node's own way of warning is replaced by one that warns at once, and both warnings come when the launcher
+  // is in place.
   const folder = temporaryFolder(t, {
     'warn.mjs': `let emit = (warning) => process.stderr.write(warning + '\\n')
 Object.defineProperty(process, 'emitWarning', {
@@ -115,11 +116,11 @@ Object.defineProperty(process, 'emitWarning', {
 })
 
 test(
-  'under npm, whose shell passes no signal on, the end of the shell is taken for the signal',
+  'under npm, whose shell passes no signal on, the end of the shell counts as the signal',
   patience,
   async (t) => {
     const cwd = temporaryFolder(t)
-    // The command after it keeps the shell from becoming the gateway.
+    // The command after it keeps the shell from replacing itself by the gateway.
     const shell = spawn('sh', ['-c', `"${process.execPath}" "${launcher}" serve --json; true`], {
       cwd,
       env: { PATH: process.env.PATH ?? '', npm_lifecycle_event: 'start', SLUICE_HTTP_PORT: '0' },
@@ -138,13 +139,13 @@ test(
   },
 )
 
-test('when the launcher is killed, the gateway ends with it', needsOlder, async (t) => {
+test('the gateway ends when its launcher is killed', needsOlder, async (t) => {
   const { child, url } = await serveOn(t, older!)
   const [gateway] = childrenOf(child.pid!) ?? []
   t.after(() => {
     if (gateway !== undefined && existsSync(`/proc/${gateway}`)) process.kill(gateway, 'SIGKILL')
   })
-  // Not its streams: a gateway that lived on would hold them open.
+  // Waits for the exit and not for the streams: a gateway that lived on would hold them open.
   const exited = once(child, 'exit')
   child.kill('SIGKILL')
   await exited
@@ -152,8 +153,8 @@ test('when the launcher is killed, the gateway ends with it', needsOlder, async 
   assert.equal(await answers(url), false)
 })
 
-test('without a Node that can, it says what is missing', needsOlder, (t) => {
-  // Away from the packages, the launcher finds no bundled Node; and this PATH has none.
+test('the launcher says what is missing where it finds no suitable Node', needsOlder, (t) => {
+  // Away from the packages the launcher finds no bundled Node, and this PATH has none.
   const folder = temporaryFolder(t)
   mkdirSync(join(folder, 'bin'))
   copyFileSync(launcher, join(folder, 'bin', 'sluice.mjs'))
@@ -168,7 +169,7 @@ test('without a Node that can, it says what is missing', needsOlder, (t) => {
   )
 })
 
-/** The processes that it has started; told by Linux alone. */
+/** Lists the child processes, as Linux reports them. */
 function childrenOf(pid: number): readonly number[] | undefined {
   const file = `/proc/${pid}/task/${pid}/children`
   if (!existsSync(file)) return undefined
@@ -178,7 +179,7 @@ function childrenOf(pid: number): readonly number[] | undefined {
     .map(Number)
 }
 
-test('a long text reaches a reader who takes his time', patience, async () => {
+test('a long text reaches a slow reader completely', patience, async () => {
   const command = `"${process.execPath}" "${launcher}" schema config | (sleep 0.5; cat)`
   const { stdout } = spawnSync('sh', ['-c', command], { encoding: 'utf8', maxBuffer: 16_777_216 })
   assert.ok(stdout.length > 200_000, `${stdout.length} characters`)

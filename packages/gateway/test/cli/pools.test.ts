@@ -11,7 +11,7 @@ test('pools shows each account with its rate and state', async (t) => {
   const { code, out, err } = await sluice(['pools', '--url', gateway.url])
   assert.equal(code, 0, err)
   const lines = out.split('\n')
-  // Besides those of the configuration the gateway serves who is connected.
+  // Besides the pools of the configuration there is the one for WebSocket clients.
   assert.equal(lines.length, 5)
   assert.match(
     lines[0]!,

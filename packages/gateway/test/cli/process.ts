@@ -1,4 +1,4 @@
-/** `sluice` as a process of its own, started through the launcher as a shell would start it. */
+/** Runs `sluice` as a process, through the launcher as a shell would start it. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
@@ -15,7 +15,7 @@ export interface Exit {
 export interface Started {
   readonly child: ChildProcess
   readonly output: { out: string; err: string }
-  /** Resolves with the first line on standard output; rejects when the process ends before it. */
+  /** Resolves with the first line on standard output; rejects when the process exits before it. */
   readonly firstLine: Promise<string>
   readonly exit: Promise<Exit>
 }
@@ -26,7 +26,7 @@ export interface StartOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** Ends with the test, if not before. */
+/** Starts `sluice`; it is ended with the test at the latest. */
 export function start(
   t: Pick<TestContext, 'after'>,
   args: readonly string[],
@@ -59,7 +59,7 @@ export function start(
   return { child, output, firstLine: line.promise, exit }
 }
 
-/** A Node on the PATH that is older than the gateway needs, as shells have it. */
+/** Finds a Node on the PATH that is older than the gateway needs. */
 export function olderNode(): string | undefined {
   for (const folder of (process.env.PATH ?? '').split(delimiter)) {
     const node = join(folder, 'node')

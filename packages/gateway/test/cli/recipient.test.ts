@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runningGateway, sluice } from './session.ts'
 
-test('recipient shows what is stored of a person, their limits and their timeline', async (t) => {
+test('recipient shows the stored data, limits and timeline of a recipient', async (t) => {
   const gateway = await runningGateway(t)
   assert.ok(
     (await gateway.put('/recipients/user-42', { email: 'ada@example.com', timeZone: 'Europe/Rome' })) < 300,
@@ -33,7 +33,7 @@ test('recipient shows what is stored of a person, their limits and their timelin
   assert.ok(limits.some((use: { limit: string }) => use.limit === 'marketing-email'))
 })
 
-test('of a person that nobody knows the limits are unused', async (t) => {
+test('the limits of an unknown recipient are unused', async (t) => {
   const gateway = await runningGateway(t)
   const { code, out } = await sluice(['recipient', 'nobody', '--url', gateway.url])
   assert.equal(code, 0)
@@ -42,7 +42,7 @@ test('of a person that nobody knows the limits are unused', async (t) => {
   assert.match(out, /Nothing was ever sent\./)
 })
 
-test('--limit that is no number is bad usage', async () => {
+test('a --limit that is no number is bad usage', async () => {
   assert.equal((await sluice(['recipient', 'x', '--limit', '0'])).code, 2)
   assert.equal((await sluice(['recipient', 'x', '--limit', '501'])).code, 2)
 })

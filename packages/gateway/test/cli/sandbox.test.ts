@@ -8,7 +8,7 @@ import { temporaryFolder } from '../config/folder.ts'
 
 const bin = join(import.meta.dirname, '../../bin/sluice.js')
 
-it('runs until it is told to end, with the behaviour of its file', async (t) => {
+it('the sandbox runs until a signal, with the behaviour of its file', async (t) => {
   const folder = temporaryFolder(t, {
     'b.yaml': 'accounts:\n  a: { rates: [{ max: 1, windowMs: 60000 }] }\n',
   })

@@ -26,8 +26,10 @@ async function post(url: string, body: unknown): Promise<string> {
   return ((await response.json()) as { notificationId: string }).notificationId
 }
 
-/** A provider that takes its time: it holds every call until it is let go. */
-async function slowProvider(t: TestContext): Promise<{ url: string; called: Promise<void>; letGo(): void }> {
+/** A slow provider: it holds every call until `release()`. */
+async function slowProvider(
+  t: TestContext,
+): Promise<{ url: string; called: Promise<void>; release(): void }> {
   const called = Promise.withResolvers<void>()
   const gate = Promise.withResolvers<void>()
   const server: Server = createServer((request, response) => {
@@ -44,7 +46,7 @@ async function slowProvider(t: TestContext): Promise<{ url: string; called: Prom
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     called: called.promise,
-    letGo: gate.resolve,
+    release: gate.resolve,
   }
 }
 
@@ -75,7 +77,7 @@ async function serveSlow(
   return { started, url, provider, cwd }
 }
 
-test('serve tells in one line where it listens, and SIGTERM ends it with 0', {
+test('serve prints its address in one line, and SIGTERM ends it with 0', {
   timeout: 60_000,
 }, async (t) => {
   const cwd = temporaryFolder(t)
@@ -92,7 +94,7 @@ test('serve tells in one line where it listens, and SIGTERM ends it with 0', {
   assert.deepEqual(output, { out: `${line}\n`, err: '' })
 })
 
-test('with --json the line is JSON, and SIGINT ends it with 0 too', { timeout: 60_000 }, async (t) => {
+test('with --json the address is JSON, and SIGINT ends it with 0 too', { timeout: 60_000 }, async (t) => {
   const { child, firstLine, exit } = start(t, ['serve', '--json'], { cwd: temporaryFolder(t), env: anyPort })
   const { url, store, policy } = JSON.parse(await firstLine)
   assert.ok(url.startsWith('http://127.0.0.1:') && store.endsWith('sluice.db') && policy)
@@ -100,12 +102,12 @@ test('with --json the line is JSON, and SIGINT ends it with 0 too', { timeout: 6
   assert.deepEqual(await exit, { code: 0, signal: null })
 })
 
-test('a stop waits for what is in flight', { timeout: 60_000 }, async (t) => {
+test('a graceful shutdown waits for sends in flight', { timeout: 60_000 }, async (t) => {
   const { started, provider, cwd } = await serveSlow(t)
   started.child.kill('SIGTERM')
   const first = await Promise.race([started.exit.then(() => 'ended'), after(300, 'waits')])
   assert.equal(first, 'waits')
-  provider.letGo()
+  provider.release()
   assert.deepEqual(await started.exit, { code: 0, signal: null })
   assert.equal(started.output.err, '')
   const again = start(t, ['serve'], { cwd, env: anyPort })
@@ -120,7 +122,7 @@ test('a stop waits for what is in flight', { timeout: 60_000 }, async (t) => {
   )
 })
 
-test('a stop ends with 0 within http.drainMs, also where the provider never answers', {
+test('a graceful shutdown ends with 0 within http.drainMs, even where the provider never answers', {
   timeout: 60_000,
 }, async (t) => {
   const { started } = await serveSlow(t, 'http: { drainMs: 3s }')
@@ -135,7 +137,9 @@ test('a stop ends with 0 within http.drainMs, also where the provider never answ
   )
 })
 
-test('a second signal ends at once; the same Ctrl-C twice is one', { timeout: 60_000 }, async (t) => {
+test('a second signal exits at once; duplicates of the same Ctrl-C count as one', {
+  timeout: 60_000,
+}, async (t) => {
   const { started } = await serveSlow(t)
   started.child.kill('SIGINT')
   started.child.kill('SIGINT')
@@ -145,7 +149,7 @@ test('a second signal ends at once; the same Ctrl-C twice is one', { timeout: 60
   assert.match(started.output.err, /stopped at once/)
 })
 
-test('an address that is in use is told with the way out, and exit code 2', {
+test('an address that is in use is reported with a way to fix it, and exit code 2', {
   timeout: 60_000,
 }, async (t) => {
   const taken = createTcpServer()
@@ -163,7 +167,7 @@ test('an address that is in use is told with the way out, and exit code 2', {
   )
 })
 
-test('a configuration that is wrong ends with exit code 2 before anything is opened', {
+test('an invalid configuration ends with exit code 2 before anything is opened', {
   timeout: 60_000,
 }, async (t) => {
   const cwd = temporaryFolder(t, { 'sluice.yaml': 'http: { host: 0.0.0.0 }' })
@@ -173,7 +177,7 @@ test('a configuration that is wrong ends with exit code 2 before anything is ope
   assert.equal(existsSync(join(cwd, 'data')), false)
 })
 
-test('a store in a folder that cannot be made is told at once, with exit code 2', {
+test('a store in a folder that cannot be made is reported at once, with exit code 2', {
   timeout: 60_000,
   skip: process.platform !== 'linux',
 }, async (t) => {

@@ -1,6 +1,6 @@
 /**
- * The command line under test: the same function that the process runs, with streams that can be read, and a real
- * gateway on a free port for the commands that ask one.
+ * The command line under test: the same function that the process runs, with streams that can be read, and a
+ * real gateway on a free port for the commands that query one.
  */
 import type { TestContext } from 'node:test'
 import type { Io } from '../../src/cli/io.ts'
@@ -19,7 +19,7 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
   readonly colours?: boolean
-  /** Somebody sits at the terminal and answers so. */
+  /** Answers prompts as a terminal would. */
   readonly ask?: Io['ask']
 }
 
@@ -47,7 +47,7 @@ export interface Running {
   put(path: string, body: unknown): Promise<number>
 }
 
-/** A gateway with this configuration, which lasts as long as the test. */
+/** Runs a gateway with this configuration until the end of the test. */
 export async function runningGateway(t: Pick<TestContext, 'after'>, yaml = ''): Promise<Running> {
   const cwd = temporaryFolder(t, { 'sluice.yaml': yaml })
   const config = loadConfig({

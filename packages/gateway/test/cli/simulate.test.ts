@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { temporaryFolder } from '../config/folder.ts'
 import { sluice } from './session.ts'
 
-/** Of some milliseconds, so that where the report is told of too late the test says so soon. */
+/** Takes some milliseconds, so that the test fails soon where the report is checked too late. */
 const scenario = `name: few
 seed: 1
 start: 2026-11-21T06:00:00Z
@@ -15,11 +15,11 @@ traffic:
   - { times: 2, over: 30min, to: everyone, channel: push, category: activity, actor: a }
 `
 
-test('a report that cannot be written is told before the simulation begins', async (t) => {
+test('a report that cannot be written is refused before the simulation starts', async (t) => {
   const cwd = temporaryFolder(t, { 'few.yaml': scenario })
   const simulate = (report: string) => sluice(['simulate', 'few.yaml', '--report', report], { cwd })
   const { code, out, err } = await simulate('missing/out.html')
-  // After a simulation its figures would stand here, or the error of the writing without a word about the report.
+  // After a simulation its figures would stand here, or the error of the write without a word about the report.
   assert.deepEqual([code, out], [2, ''])
   assert.match(err, /the report cannot be written to "missing\/out\.html" \(ENOENT\)/)
   assert.ok(!existsSync(join(cwd, 'missing')))

@@ -1,4 +1,4 @@
-/** The bound of the gateway's own heap is not that of its threads, which have smaller ones. */
+/** Threads have smaller young generations than the gateway's own heap; this test shows that they keep them. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
@@ -20,7 +20,7 @@ const fill = \`
 new Worker(fill, { eval: true, resourceLimits: { maxYoungGenerationSizeMb: 12 } }).on('message', (bytes) => console.log(bytes))
 `
 
-test('a thread keeps its own bound of the young generation beside a process that has a larger one', () => {
+test('a thread keeps its own bound of the young generation in a process that has a larger one', () => {
   const args = ['--max-semi-space-size=32', '--input-type=module', '--eval', program]
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
   const mebibytes = Number(stdout) / 2 ** 20

@@ -5,7 +5,7 @@ import { indent, instant, instantFrom, paint, plain, table } from '../../src/cli
 
 const io = { colours: false } as Io
 
-test('columns are as wide as what is in them', () => {
+test('columns are as wide as their widest cell', () => {
   const text = table(
     io,
     [
@@ -33,13 +33,13 @@ test('colours do not move the columns', () => {
   assert.equal(paint(io, 'red', 'a'), 'a')
 })
 
-test('what comes from outside cannot drive the terminal', () => {
+test('text from outside cannot drive the terminal', () => {
   assert.equal(plain('a\u001b[2Jb\nc\u009bd'), 'a [2Jb c d')
   const titled = table(io, [{ title: 't', cell: (row: string) => row }], ['\u001b]0;title\u0007'])
   assert.ok(!titled.includes('\u001b') && !titled.includes('\u0007'))
 })
 
-test('instants are told with how far off they are', () => {
+test('instants are shown with their distance from now', () => {
   const now = Date.parse('2026-11-22T00:00:00.000Z')
   assert.equal(instant('2026-11-22T07:00:00.000Z'), '2026-11-22 07:00:00Z')
   assert.equal(instant('2026-11-22T07:00:00.123Z'), '2026-11-22 07:00:00.123Z')

@@ -26,7 +26,7 @@ async function gateway(t: TestContext): Promise<{ readonly cwd: string; readonly
   return { cwd, url }
 }
 
-test('a token of the command line opens the gateway of the same configuration', async (t) => {
+test('a token of the command line is accepted by the gateway of the same configuration', async (t) => {
   const { cwd, url } = await gateway(t)
   const { out: operator, code } = await sluice(['token', '--scope', 'sluice:admin'], { cwd })
   assert.equal(code, 0)
@@ -51,7 +51,7 @@ test('a token of the command line opens the gateway of the same configuration', 
   assert.match(without.err, /UNAUTHENTICATED: .*\nGive a token by SLUICE_TOKEN or --token/)
 })
 
-test('it ends when it was asked to', async (t) => {
+test('a token of the command line expires as requested', async (t) => {
   const cwd = temporaryFolder(t, files)
   const { out } = await sluice(['token', '--expires', '2min', '--json', '--tenant', 'acme'], { cwd })
   const { token, expiresAt } = JSON.parse(out) as { token: string; expiresAt: string }
@@ -66,7 +66,7 @@ test('it ends when it was asked to', async (t) => {
   }
 })
 
-test('without a secret there is nothing to sign with', async (t) => {
+test('sluice token refuses a configuration without a secret', async (t) => {
   const none = await sluice(['token'], { cwd: temporaryFolder(t) })
   assert.deepEqual(
     [none.code, none.err],
