@@ -1,6 +1,6 @@
 /**
- * The content that stands on record apart from its notifications, at hand for those that are sent next. What was just
- * accepted and what was sent of late is in memory, up to a number of bytes; everything else is read when it is needed.
+ * Caches content that is stored apart from its notifications, for those that are sent next. Content just accepted or
+ * recently sent is in memory, up to a number of bytes; other content is read when needed.
  */
 import { forgetJson, joinedPayload, type Payload, type SharedContent } from '../content.ts'
 import { SluiceError } from '../errors.ts'
@@ -10,23 +10,26 @@ import type { Contents } from '../stages.ts'
 export interface ContentsOptions {
   readonly store: Pick<Store, 'content'>
   /**
-   * Of JSON and for its entry, kept in memory at most; a single one that is larger is kept alone.
+   * Bytes of JSON and entries kept in memory; a single content that is larger is kept alone.
    *
    * @defaultValue 32 MiB
    */
   readonly bytesMax?: number
 }
 
-/** Besides its text: 175 to 200 B were measured. A content of few characters would else count as next to nothing. */
+/**
+ * Memory of an entry besides its text: 175 to 200 B were measured. Short content would otherwise count as next to
+ * nothing.
+ */
 const entryBytes = 200
 
 const sizeOf = ({ bytes }: SharedContent): number => entryBytes + bytes
 
 export function createContents({ store, bytesMax = 2 ** 25 }: ContentsOptions): Contents {
-  /** The one that was used last stands last. */
+  /** Contents by id, in LRU order: the most recently used is last. */
   const kept = new Map<string, SharedContent>()
   let bytes = 0
-  /** Several notifications may wait for the same. */
+  /** Reads in progress, shared by all notifications that wait for the same content. */
   const loading = new Map<string, Promise<SharedContent>>()
 
   function keep(content: SharedContent): void {

@@ -1,8 +1,8 @@
 /**
- * The one way to write. Every change of state in the gateway passes through `commit`: it reaches the store, then
- * the counts, then the listeners (console, callbacks, metrics). The ledger also knows what this process keeps in
- * memory and in which version, so that a notification that was cancelled or decided anew while it stood in a queue
- * is recognised as stale when its turn comes.
+ * The single path for writes. Every change of state passes through `commit`: it reaches the store, then the counts,
+ * then the listeners (console, callbacks, metrics). The ledger also knows which notifications this process keeps in
+ * memory and in which version, so that one that was cancelled or decided anew while it was queued is recognised as
+ * stale when its turn comes.
  */
 
 import { boundFor, boundOf } from '../bounds.ts'
@@ -13,11 +13,14 @@ import type { Change, Clock, Store } from '../ports.ts'
 import type { Happening, Ledger, Live, Room } from '../stages.ts'
 
 export interface TenantBounds {
-  /** Queued, delayed by a tenant or module limit, dead letters, and what jobs still have to accept, at most. */
+  /**
+   * Maximum of queued notifications, those delayed by a tenant or module limit, dead letters, and what jobs still
+   * accept.
+   */
   readonly queueMax: number
-  /** Scheduled, collecting, or delayed by a recipient's limit, at most. */
+  /** Maximum of notifications that are scheduled, in a digest, or delayed by a recipient limit. */
   readonly waitingMax: number
-  /** Content of what waits, as it is stored, at most. */
+  /** Maximum bytes of content that waits, as it is stored. */
   readonly bytesMax: number
 }
 
@@ -25,11 +28,11 @@ export interface LedgerOptions {
   readonly store: Store
   readonly clock: Clock
   readonly boundsFor: (tenant: string) => TenantBounds
-  /** Begins to time a commit; what it returns ends that. */
+  /** Starts timing a commit; the returned function stops it. */
   readonly timeCommit?: () => () => void
 }
 
-/** Of a tenant of whom something waits; there is none of the others. */
+/** Counts what waits of one tenant; a tenant without anything waiting has no entry. */
 interface Account {
   queue: number
   waiting: number
@@ -47,18 +50,18 @@ const noCounts = (): Record<Status, number> =>
 
 const nothing: Readonly<Account> = { queue: 0, waiting: 0, bytes: 0 }
 
-/** How long a client whose tenant's queue is full is asked to stay away. */
+/** Retry-After for a client whose tenant's queue is full, ms. */
 const fullRetryAfterMs = 5_000
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const { store, clock, boundsFor } = options
   const accounts = new Map<string, Account>()
-  /** How many that wait refer to a content that is kept apart. */
+  /** Waiting notifications that refer to a content stored apart, by content id. */
   const references = new Map<string, number>()
   const total = noCounts()
   let pruned = 0
   const held = new Map<string, Entry>()
-  /** How many of each tenant are held; none, no entry. */
+  /** Held notifications by tenant; a tenant with none has no entry. */
   const holders = new Map<string, number>()
   const listeners = new Set<(happening: Happening) => void>()
 
@@ -75,7 +78,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     if (of.queue === 0 && of.waiting === 0 && of.bytes === 0) accounts.delete(tenant)
   }
 
-  /** A content counts as long as anything that waits refers to it, and once. */
+  /** Counts a content once, as long as any waiting notification refers to it. */
   function refer(tenant: string, { id, bytes }: ContentRef, by: number): void {
     const before = references.get(id) ?? 0
     const after = before + by
@@ -96,7 +99,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     occupy(content.tenant, { bytes: content.bytes })
   }
 
-  // Whom a job still has to accept waits in the queue of its tenant.
+  // Recipients that a job has yet to accept count in the queue bound of its tenant.
   for (const job of await store.runningJobs())
     occupy(job.tenant, { queue: pendingOf(job), bytes: pendingBytesOf(job) })
 
@@ -129,7 +132,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       if (listeners.size > 0) publish(notification, notification.timeline)
     }
     for (const move of change.moves ?? []) {
-      // In this order, so that a content to which both refer is not let go between the two.
+      // `after` before `before`, so that a content to which both refer is not released in between.
       count(move.after, 1)
       count(move.before, -1)
       drop(move.after)
@@ -234,13 +237,13 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   }
 }
 
-/** Says which bound the room does not fit into, and what it holds already. */
+/** Describes the bound that has no room left, and its present use. */
 function fullBound(of: Account, room: Room, bounds: TenantBounds): string | undefined {
   const { queue, critical, waiting, bytes = 0 } = room
   const { queueMax, waitingMax, bytesMax } = bounds
   if (waiting > 0 && of.waiting + waiting > waitingMax)
     return `${of.waiting} of at most ${waitingMax} notifications waiting`
-  // What is critical alone has a tenth on top; a queue of fewer than ten has a place on top, too.
+  // Critical notifications have a tenth on top; a queue bound below ten has one place on top, too.
   const queueFull = queue > 0 && of.queue + queue > queueMax
   if (queueFull || (critical > 0 && of.queue + queue + critical > queueMax + Math.ceil(queueMax / 10)))
     return `${of.queue} of at most ${queueMax} notifications queued`

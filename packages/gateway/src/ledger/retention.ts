@@ -1,4 +1,4 @@
-/** Forgets what is over: stored answers and ended notifications that are older than the operator keeps them. */
+/** Deletes stored answers and ended notifications that are older than the operator keeps them. */
 
 import type { Clock } from '../ports.ts'
 import type { Ledger } from '../stages.ts'
@@ -11,20 +11,20 @@ export interface RetentionOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-/** Often enough that each round is short. */
+/** Interval between prunes, ms: often enough that each is short. */
 const everyMs = 10 * 60_000
 
-/** Returns the way to stop. */
+/** Starts the retention timer; returns the function that stops it. */
 export function startRetention(options: RetentionOptions): () => void {
   const { ledger, clock } = options
-  let disarm = clock.at(clock.now() + everyMs, round)
+  let disarm = clock.at(clock.now() + everyMs, prune)
 
-  function round(): void {
+  function prune(): void {
     const now = clock.now()
     ledger
       .prune({ answers: now - options.answersMs, notifications: now - options.notificationsMs })
       .catch((error) => options.onError('forget what is over', error))
-    disarm = clock.at(now + everyMs, round)
+    disarm = clock.at(now + everyMs, prune)
   }
 
   return () => disarm()

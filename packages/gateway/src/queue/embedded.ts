@@ -1,8 +1,8 @@
 /**
- * The queue of one process: references in memory to what is on record. Each channel has a list per tenant and
- * urgency; tenants take turns by deficit round robin (Shreedhar and Varghese, 1996), every message costing one, so
- * that a tenant with a million messages delays the others by no more than its weight. Critical ones stand before
- * all tenants' lists.
+ * Implements the queue of one process: references in memory to notifications on record. Each channel has a FIFO per
+ * tenant and priority. Tenants take turns by deficit round robin (Shreedhar and Varghese, 1996), each message costing
+ * one, so that a tenant with a million messages delays the others by no more than its weight. Critical notifications
+ * are ahead of all tenants' FIFOs.
  */
 import type { Channel, Notification, Priority } from '../model.ts'
 import { channels, priorities } from '../model.ts'
@@ -10,13 +10,13 @@ import type { Clock, Queue } from '../ports.ts'
 
 export interface EmbeddedQueueOptions {
   readonly clock: Pick<Clock, 'now'>
-  /** A tenant's share of the turns. @defaultValue 1 for everyone */
+  /** Weight of a tenant in the round robin. @defaultValue 1 for every tenant */
   readonly weightOf?: (tenant: string) => number
 }
 
 /**
- * First in, first out, with a way back to the front, and since when each stands here. Taking from the front moves an
- * index, not the array.
+ * A FIFO whose items can be returned to the front, with the instant at which each was queued. Taking from the front
+ * moves an index, not the array.
  */
 class Fifo {
   #items: Notification[] = []
@@ -27,7 +27,7 @@ class Fifo {
     return this.#items.length - this.#head
   }
 
-  /** Since when the first stands here: nobody has waited longer. */
+  /** The instant at which the first item was queued: no other has waited longer. */
   get oldest(): number | undefined {
     return this.#since[this.#head]
   }
@@ -37,7 +37,7 @@ class Fifo {
     this.#since.push(now)
   }
 
-  /** What comes back has waited as long as the first. */
+  /** Returns an item to the front. It counts as having waited as long as the first. */
   unshift(item: Notification, now: number): void {
     const since = this.oldest ?? now
     if (this.#head > 0) {
@@ -74,7 +74,7 @@ class TenantQueue {
   readonly tenant: string
   deficit = 0
   size = 0
-  /** Made when they are needed: nearly every tenant uses one. */
+  /** Created on demand: nearly every tenant uses a single priority. */
   readonly #fifos: { [Urgency in Priority]?: Fifo } = {}
 
   constructor(tenant: string) {
@@ -106,11 +106,11 @@ class TenantQueue {
 }
 
 class ChannelQueue {
-  /** Everything that stands here. */
+  /** Notifications in this channel, critical ones included. */
   size = 0
   readonly critical = new Fifo()
   readonly tenants = new Map<string, TenantQueue>()
-  /** Tenants with something to send, the one whose turn it is first. */
+  /** Tenants with something to send; `#turn` is the index of the next. */
   #turns: TenantQueue[] = []
   #turn = 0
   readonly wakers = new Set<(arrived: number) => void>()
@@ -158,7 +158,7 @@ class ChannelQueue {
     return oldest
   }
 
-  /** What has stood here since the instant or longer, least urgent first. */
+  /** Takes notifications queued at this instant or earlier, lowest priority first. */
   takeOverdue(since: number, max: number): Notification[] {
     const taken: Notification[] = []
     const takeFrom = (fifo: Fifo | undefined): number => {
@@ -189,7 +189,7 @@ class ChannelQueue {
       }
       const item = queue.take()
       if (item === undefined) {
-        // A tenant without any leaves the round and forfeits what it had saved.
+        // A tenant with an empty queue leaves the round robin and forfeits its deficit.
         this.#turns.splice(this.#turn, 1)
         this.tenants.delete(queue.tenant)
         continue

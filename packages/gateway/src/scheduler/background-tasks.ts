@@ -1,4 +1,4 @@
-/** What has been set in motion and nobody waits for: its failures are told, and a stop waits for its end. */
+/** Tracks work that no caller awaits: failures are reported to `onError`, and a stop waits until all have ended. */
 export class BackgroundTasks {
   readonly #onError: ((what: string, error: unknown) => void) | undefined
   readonly #running = new Set<Promise<void>>()
@@ -20,12 +20,12 @@ export class BackgroundTasks {
     this.#running.add(tracked)
   }
 
-  /** Resolves when all of those that run now have ended. */
+  /** Resolves when all tasks that run now have ended. */
   async ended(): Promise<void> {
     await Promise.all(this.#running)
   }
 
-  /** Resolves when nothing runs any more. */
+  /** Resolves when no task runs any more. */
   async idle(): Promise<void> {
     while (this.#running.size > 0) await this.ended()
   }

@@ -1,10 +1,10 @@
 /**
- * Closes digests whose window has ended. Those of one instant are closed together, so that their commits are shared. A
- * closing throws only where nothing can be written; then all are tried again.
+ * Closes digests whose window has ended. Digests due at the same instant are closed together, so that they share
+ * commits. Closing throws only when nothing can be written; then all are tried again.
  */
 import type { Digest } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
-import { againMs } from './due-poller.ts'
+import { retryMs } from './due-poller.ts'
 
 export interface DigestTimerOptions {
   readonly store: Pick<Store, 'dueDigests' | 'nextDigestAt'>
@@ -14,7 +14,7 @@ export interface DigestTimerOptions {
 
 /** Digests read at once. */
 const pageMax = 500
-/** Closed at once: enough to share commits, few enough for what they say, a mebibyte or two each. */
+/** Digests closed at once: enough to share commits, few enough for their content, one or two MiB each. */
 const closingMax = 50
 
 export class DigestTimer {
@@ -26,12 +26,12 @@ export class DigestTimer {
     this.#options = options
   }
 
-  /** When the next window ends; `Infinity` while those are closed whose window has ended. */
+  /** The end of the next window; `Infinity` while digests are being closed. */
   get next(): number {
     return this.#isClosing ? Number.POSITIVE_INFINITY : this.#at
   }
 
-  /** The window of a digest ends then. */
+  /** Records that a digest's window ends at this instant. */
   note(closesAt: number): void {
     this.#at = Math.min(this.#at, closesAt)
   }
@@ -39,7 +39,7 @@ export class DigestTimer {
   async closeDue(): Promise<void> {
     const { store, clock, close } = this.#options
     this.#isClosing = true
-    // What is noted from here on may be on record behind what is read.
+    // Digests noted from here on may have been stored behind the read position.
     this.#at = Number.POSITIVE_INFINITY
     try {
       for (;;) {
@@ -50,7 +50,7 @@ export class DigestTimer {
       const next = await store.nextDigestAt()
       this.#at = Math.min(this.#at, next ?? Number.POSITIVE_INFINITY)
     } catch (error) {
-      this.#at = clock.now() + againMs
+      this.#at = clock.now() + retryMs
       throw error
     } finally {
       this.#isClosing = false
@@ -58,7 +58,7 @@ export class DigestTimer {
   }
 }
 
-/** All of them, so many at once; throws the first error when all have ended. */
+/** Closes all digests, at most `closingMax` at once. Throws the first error when all have ended. */
 async function each(digests: readonly Digest[], close: (digest: Digest) => Promise<void>): Promise<void> {
   const left = digests.values()
   const work = async (): Promise<void> => {

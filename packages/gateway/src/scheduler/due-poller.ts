@@ -1,5 +1,5 @@
 /**
- * Reads from the store what comes due next, a lookahead before it is due, as long as memory has room. The store holds
+ * Reads notifications from the store a lookahead before they are due, as long as memory has room. The store holds
  * everything that waits, so nothing is lost by not reading it.
  */
 import type { Notification } from '../model.ts'
@@ -9,18 +9,18 @@ export interface DuePollerOptions {
   readonly store: Pick<Store, 'claimDue' | 'claimedUntil' | 'nextDueAt'>
   readonly clock: Pick<Clock, 'now'>
   readonly lookaheadMs: number
-  /** Whether memory has no room for anybody. */
+  /** Returns true when memory has no room for any tenant. */
   readonly isFull: () => boolean
-  /** Tenants for whom memory has no room: what is due of them waits, and nobody else behind it. */
+  /** Tenants for which memory has no room. Their due notifications stay in the store and do not block other tenants. */
   readonly fullTenants: () => readonly string[]
   readonly keep: (claimed: readonly Notification[]) => void
 }
 
-/** Rows read at once: a page costs some 5 ms of the event loop. */
+/** Rows read at once. A page takes some 5 ms of the event loop. */
 const pageMax = 500
-/** After a failed look at the store, and until memory has room again. */
-export const againMs = 500
-/** The store is looked at this often although nothing is known to be due: another process may have died. */
+/** Delay before reading again after the store failed or while memory is full, ms. */
+export const retryMs = 500
+/** The store is polled this often even if nothing is known to be due: another process may have died. */
 const recheckMs = 60_000
 
 export class DuePoller {
@@ -32,38 +32,38 @@ export class DuePoller {
     this.#options = options
   }
 
-  /** When the store is to be looked at again; `Infinity` while it is. */
+  /** The instant of the next read; `Infinity` while a read is running. */
   get next(): number {
     return this.#isReading ? Number.POSITIVE_INFINITY : this.#at
   }
 
-  /** Something is on record that is due then. */
+  /** Records that a notification due at this instant was stored. */
   note(dueAt: number): void {
     const { clock, lookaheadMs } = this.#options
     this.#at = Math.min(this.#at, Math.max(clock.now(), dueAt - lookaheadMs))
   }
 
-  /** There may be room again for what was not kept: the store is looked at in a while. */
+  /** Schedules a read because memory may have room again for notifications that were put back. */
   noteRoom(): void {
-    this.#at = Math.min(this.#at, this.#options.clock.now() + againMs)
+    this.#at = Math.min(this.#at, this.#options.clock.now() + retryMs)
   }
 
-  /** A full page is followed by another at once, until memory has enough. */
+  /** Reads page after page while pages are full and memory has room. */
   async read(): Promise<void> {
     const { store, clock, lookaheadMs, isFull, fullTenants, keep } = this.#options
     this.#isReading = true
-    // What is noted from here on may be on record behind what is read.
+    // Notifications noted from here on may have been stored behind the read position.
     this.#at = Number.POSITIVE_INFINITY
     try {
       for (;;) {
         if (isFull()) {
-          this.#at = clock.now() + againMs
+          this.#at = clock.now() + retryMs
           return
         }
         const until = clock.now() + lookaheadMs
         const page = await store.claimDue(until, pageMax, fullTenants())
         keep(page)
-        // Where tenants are passed over, a page is short although more may come.
+        // A page may be short although more rows follow, because full tenants are skipped.
         if (page.length < pageMax && store.claimedUntil() >= until) {
           const next = await this.#after(until)
           this.#at = Math.min(this.#at, next)
@@ -71,19 +71,19 @@ export class DuePoller {
         }
       }
     } catch (error) {
-      this.#at = clock.now() + againMs
+      this.#at = clock.now() + retryMs
       throw error
     } finally {
       this.#isReading = false
     }
   }
 
-  /** Half a lookahead before the next is due, and once a minute in any case. */
+  /** Computes the next read: half a lookahead before the next due time, and at least once a minute. */
   async #after(claimed: number): Promise<number> {
     const { store, clock, lookaheadMs } = this.#options
     const next = (await store.nextDueAt()) ?? Number.POSITIVE_INFINITY
-    // It was passed over, and waits for room.
-    if (next <= claimed) return clock.now() + againMs
+    // The row was skipped for a full tenant and waits for room.
+    if (next <= claimed) return clock.now() + retryMs
     const earliest = claimed - lookaheadMs / 2
     return Math.min(Math.max(next - lookaheadMs, earliest), Math.max(earliest, clock.now() + recheckMs))
   }

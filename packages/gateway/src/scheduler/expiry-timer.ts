@@ -1,13 +1,13 @@
 /**
- * What stands in the queue, by its end: whatever keeps it there, it ends in time. Most leave before, and are dropped
- * here when there are many of them.
+ * Expires queued notifications at their `expiresAt`, whatever keeps them in the queue. Most are sent before; their
+ * entries are removed here when many have accumulated.
  */
 
 import { Heap } from '../heap.ts'
 import type { Notification } from '../model.ts'
 import type { Ledger } from '../stages.ts'
 
-/** They are looked through for what has left when there are this many, and then each time they have doubled. */
+/** Entries at which stale ones are removed the first time; after that, each time the number has doubled. */
 const sizeMin = 1_024
 
 export class ExpiryTimer {
@@ -19,7 +19,7 @@ export class ExpiryTimer {
     this.#ledger = ledger
   }
 
-  /** The first end. */
+  /** The earliest expiry. */
   get next(): number | undefined {
     return this.#heap.leastKey
   }
@@ -27,21 +27,21 @@ export class ExpiryTimer {
   watch(notification: Notification): void {
     if (notification.expiresAt === undefined) return
     this.#heap.push(notification.expiresAt, notification)
-    if (this.#heap.size > this.#sizeMax) this.#forgetThoseThatLeft()
+    if (this.#heap.size > this.#sizeMax) this.#removeStale()
   }
 
-  /** Those that must end now; what is with a provider does not. */
+  /** Takes the notifications that must expire now, except any that is with a provider. */
   take(now: number): readonly Notification[] {
-    const over: Notification[] = []
+    const expired: Notification[] = []
     while (this.#heap.leastKey !== undefined && this.#heap.leastKey <= now) {
       const notification = this.#heap.pop()!
       if (!this.#ledger.isCurrent(notification)) continue
-      if (this.#ledger.live(notification.id)?.status !== 'sending') over.push(notification)
+      if (this.#ledger.live(notification.id)?.status !== 'sending') expired.push(notification)
     }
-    return over
+    return expired
   }
 
-  #forgetThoseThatLeft(): void {
+  #removeStale(): void {
     const kept = new Heap<Notification>()
     for (let each = this.#heap.pop(); each !== undefined; each = this.#heap.pop()) {
       if (this.#ledger.isCurrent(each)) kept.push(each.expiresAt!, each)

@@ -1,6 +1,6 @@
 /**
- * Somebody has connected: what waited for that is due now, also where the scheduler keeps it for its end soon to come.
- * What is on its way already comes by itself.
+ * Makes notifications due when their offline recipient connects, including any that the scheduler holds in memory
+ * because it expires soon. Notifications already on their way are left alone.
  */
 
 import { advance, awaitsConnection, type Notification } from '../model.ts'
@@ -15,13 +15,13 @@ export interface ReconnectOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-/** Rows of one recipient that are in memory at once. */
+/** Rows of one recipient held in memory at once. */
 const pageMax = 250
 
-/** Answers what to call when a recipient connects. */
+/** Returns the function to call when a recipient connects. */
 export function createReconnect(options: ReconnectOptions): (tenant: string, recipient: string) => void {
   const { store, ledger, scheduler, clock } = options
-  const looking = new Set<string>()
+  const searching = new Set<string>()
 
   async function release(recorded: Notification): Promise<void> {
     const live = ledger.live(recorded.id)
@@ -50,11 +50,11 @@ export function createReconnect(options: ReconnectOptions): (tenant: string, rec
 
   return (tenant, recipient) => {
     const key = JSON.stringify([tenant, recipient])
-    // Who comes and goes is looked for once at a time.
-    if (looking.has(key)) return
-    looking.add(key)
+    // One search per recipient at a time, for recipients that connect and disconnect repeatedly.
+    if (searching.has(key)) return
+    searching.add(key)
     releaseAll(tenant, recipient)
       .catch((error) => options.onError('look for what waits for a connection', error))
-      .finally(() => looking.delete(key))
+      .finally(() => searching.delete(key))
   }
 }

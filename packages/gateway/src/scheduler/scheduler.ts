@@ -1,8 +1,8 @@
 /**
- * What is to happen later. The store holds everything that waits, in the order in which it is due; the scheduler keeps
- * in memory only what is due within the next seconds (claims.ts), so that a million waiting notifications cost disk and
- * not memory, and a release needs no look at the disk at its instant. What is due goes to the queue, and ends in time
- * if it stays there (expiry-timer.ts); digests close (digest-timer.ts).
+ * Releases notifications when they are due. The store holds everything that waits, in order of due time. Memory holds
+ * only what is due within the next seconds (due-poller.ts), so a million waiting notifications cost disk and not
+ * memory, and a release reads nothing from disk at its instant. Due notifications go to the queue and expire in time
+ * if they stay there (expiry-timer.ts); digests are closed by digest-timer.ts.
  */
 
 import { Heap } from '../heap.ts'
@@ -12,7 +12,7 @@ import type { Clock, Queue, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
 import { BackgroundTasks } from './background-tasks.ts'
 import { DigestTimer } from './digest-timer.ts'
-import { againMs, DuePoller } from './due-poller.ts'
+import { DuePoller, retryMs } from './due-poller.ts'
 import { ExpiryTimer } from './expiry-timer.ts'
 import type { Unserved } from './unserved.ts'
 
@@ -21,17 +21,17 @@ export interface SchedulerOptions {
   readonly ledger: Ledger
   readonly queue: Queue
   readonly clock: Clock
-  /** Decides what is due but undecided, and closes digests. */
+  /** Decides notifications that are due but undecided, and closes digests. */
   readonly gate: () => Pick<Gate, 'resume' | 'closeDigest'>
-  /** What expires gives its places back. */
+  /** Releases the reservations and places that an expired notification holds. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
-  /** Takes what no pool will carry. */
+  /** Makes dead letters of notifications whose channel no pool serves. */
   readonly unserved: Pick<Unserved, 'serves' | 'bury'>
   readonly onError?: (what: string, error: unknown) => void
-  /** How far ahead what is due is kept in memory. @defaultValue 2_000 ms */
+  /** Notifications due within this time are kept in memory. @defaultValue 2_000 ms */
   readonly lookaheadMs?: number
   /**
-   * How many are kept in memory, half of them of one tenant at most; beyond it they stay in the store until there is
+   * Notifications kept in memory, at most half of them from one tenant. The others stay in the store until there is
    * room. @defaultValue 20_000
    */
   readonly heldMax?: number
@@ -40,22 +40,22 @@ export interface SchedulerOptions {
 export interface RunningScheduler extends Scheduler {
   start(): Promise<void>
   stop(): Promise<void>
-  /** How many notifications are kept in memory until they are due. */
+  /** Counts the notifications kept in memory until they are due. */
   size(): number
 }
 
 const heldMaxDefault = 20_000
-/** When memory is full, those are still read of whom it holds fewer: up to twice the bound in all. */
+/** When memory is full, tenants that hold fewer than this are still read, up to twice the bound in all. */
 const crowdedMax = 64
 const lookaheadMsDefault = 2_000
 
 export function createScheduler(options: SchedulerOptions): RunningScheduler {
   const { store, ledger, queue, clock, unserved, heldMax = heldMaxDefault } = options
-  /** What is due soon, by its instant. */
+  /** Notifications that are due soon, ordered by due time. */
   const held = new Heap<Notification>()
-  const ends = new ExpiryTimer(ledger)
+  const expiryTimer = new ExpiryTimer(ledger)
   const tasks = new BackgroundTasks(options.onError)
-  const claims = new DuePoller({
+  const duePoller = new DuePoller({
     store,
     clock,
     lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
@@ -68,8 +68,11 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       for (const each of claimed) if (ledger.live(each.id) === undefined) keep(each)
     },
   })
-  const closings = new DigestTimer({ store, clock, close: (digest) => options.gate().closeDigest(digest) })
-  /** A tenant has half of the room, and when all of it is taken, so much that others still leave in time. */
+  const digestTimer = new DigestTimer({ store, clock, close: (digest) => options.gate().closeDigest(digest) })
+  /**
+   * A tenant gets half of the room. When all of it is taken, the bound shrinks so that other tenants still leave in
+   * time.
+   */
   const tenantMax = (): number =>
     held.size >= heldMax || queue.size() >= heldMax ? Math.min(crowdedMax, heldMax / 2) : heldMax / 2
   const hasRoom = (tenant: string): boolean => (ledger.held().get(tenant) ?? 0) < heldMax / 2
@@ -79,7 +82,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
 
   function arm(): void {
     if (!running) return
-    const next = Math.min(held.leastKey ?? never, ends.next ?? never, claims.next, closings.next)
+    const next = Math.min(held.leastKey ?? never, expiryTimer.next ?? never, duePoller.next, digestTimer.next)
     if (next === armedFor) return
     disarm?.()
     armedFor = next
@@ -90,9 +93,9 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     armedFor = never
     const now = clock.now()
     releaseDue(now)
-    for (const notification of ends.take(now)) tasks.track('expire', expire(notification, now))
-    if (claims.next <= now) tasks.track('claim what is due', claims.read().finally(wake))
-    if (closings.next <= now) tasks.track('close digests', closings.closeDue().finally(arm))
+    for (const notification of expiryTimer.take(now)) tasks.track('expire', expire(notification, now))
+    if (duePoller.next <= now) tasks.track('claim what is due', duePoller.read().finally(wake))
+    if (digestTimer.next <= now) tasks.track('close digests', digestTimer.closeDue().finally(arm))
     arm()
   }
 
@@ -113,7 +116,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
   }
 
   function push(notifications: readonly Notification[]): void {
-    for (const notification of notifications) ends.watch(notification)
+    for (const notification of notifications) expiryTimer.watch(notification)
     if (notifications.every(({ channel }) => unserved.serves(channel))) {
       tasks.track('queue', queue.push(notifications))
       return
@@ -127,14 +130,14 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
 
   async function expire(notification: Notification, now: number): Promise<void> {
     const path = ledger.live(notification.id)?.events ?? []
-    // From here on it is not sent, while its end is on its way to the record.
+    // From here on the notification is not sent, although its expiry is not yet committed.
     ledger.release(notification)
     const move = advance(notification, [...path, { at: now, status: 'expired' }])
     let result: Awaited<ReturnType<Ledger['commit']>>
     try {
       result = await ledger.commit({ moves: [move] })
     } catch (error) {
-      keepUntil(notification, now + againMs)
+      keepUntil(notification, now + retryMs)
       throw error
     }
     if (result.applied) await options.releaseHolds(notification, 'expired')
@@ -146,13 +149,13 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       const recorded = await store.notification(tenant, id)
       if (recorded === undefined || ledger.live(id) !== undefined) return
       const now = clock.now()
-      if (recorded.status === 'scheduled' && recorded.dueAt <= now) keepUntil(recorded, now + againMs)
+      if (recorded.status === 'scheduled' && recorded.dueAt <= now) keepUntil(recorded, now + retryMs)
       else place([recorded])
       arm()
     } catch (error) {
       options.onError?.(`look where ${id} stands`, error)
-      // It is read again as long as the store cannot say; a restart would find it as well.
-      if (running) clock.at(clock.now() + againMs, () => tasks.track('recover', recover({ tenant, id })))
+      // Retried until the store answers; a restart would find the notification as well.
+      if (running) clock.at(clock.now() + retryMs, () => tasks.track('recover', recover({ tenant, id })))
     }
   }
 
@@ -173,7 +176,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       if (status === 'queued' && dueAt <= now && queue.size() < heldMax && hasRoom(tenant)) {
         ledger.hold(notification)
         ready.push(notification)
-      } else if (dueAt > store.claimedUntil()) claims.note(dueAt)
+      } else if (dueAt > store.claimedUntil()) duePoller.note(dueAt)
       else if (hasRoom(tenant)) keep(notification)
       else tooMany.push(notification)
     }
@@ -182,11 +185,11 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     arm()
   }
 
-  /** What there is no room for stays in the store. */
+  /** Returns notifications to the store when memory has no room for them. */
   async function putBack(notifications: readonly Notification[]): Promise<void> {
     try {
       await store.releaseFingerprints(notifications)
-      claims.noteRoom()
+      duePoller.noteRoom()
     } catch (error) {
       for (const notification of notifications) keep(notification)
       throw error
@@ -200,7 +203,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     recover,
     placeFirst(notification) {
       ledger.hold(notification)
-      ends.watch(notification)
+      expiryTimer.watch(notification)
       queue.giveBack([notification])
       arm()
     },
@@ -209,7 +212,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       arm()
     },
     noteDigest(closesAt) {
-      closings.note(closesAt)
+      digestTimer.note(closesAt)
       arm()
     },
     async start() {

@@ -1,7 +1,8 @@
 /**
- * What waits for a channel that the configuration no longer serves becomes a dead letter, whatever its state: it gives
- * its places back, counts in no bound, and returns by itself when a pool serves the channel again (automatic-redrive.ts). The
- * record is gone through at the start, in the background and in slices; what comes to the queue later is caught there.
+ * Makes dead letters of notifications whose channel the configuration no longer serves, whatever their state. They
+ * release what they hold, count in no bound, and are redriven when a pool serves the channel again
+ * (automatic-redrive.ts). The record is scanned at start, in the background and in slices; later ones are caught when
+ * they reach the queue.
  */
 import { unservedDetail } from '../bounds.ts'
 import { concernsAll } from '../errors.ts'
@@ -15,31 +16,31 @@ export interface UnservedOptions {
   /** Channels for which there is a pool. */
   readonly served: ReadonlySet<Channel>
   readonly clock: Clock
-  /** Gives back what it holds in limits and lines. */
+  /** Releases what the notification holds in limits and throttle queues. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
-  /** Told once a channel when the record is gone through, and of what is caught later. */
-  /** Looks after one that was taken out of memory and could not be written. */
+  /** Recovers a notification that was taken out of memory and could not be written. */
   readonly recover: (notification: Notification) => Promise<void>
+  /** Called once per channel when the scan has ended, and for notifications caught later. */
   readonly onBuried: (channel: Channel, count: number) => void
   readonly onError: (what: string, error: unknown) => void
 }
 
 export interface Unserved {
   serves(channel: Channel): boolean
-  /** Makes dead letters of those that have come to the queue. */
+  /** Makes dead letters of notifications that have reached the queue. */
   bury(notifications: readonly Notification[]): Promise<void>
   start(): void
   stop(): Promise<void>
 }
 
-/** Rows of the record that are looked at in one go. */
+/** Rows scanned at once. */
 const scanMax = 500
-/** Commits under way together: the store writes them as one. */
+/** Commits in flight together; the store writes them as one. */
 const buriedAtOnce = 100
-/** After each of these, in which others have the store, and until it is asked again that did not answer: ms. */
+/** Pause after each group, in which other work has the store, and retry delay when the store fails, ms. */
 const restMs = 5
-const againMs = 1_000
-/** A record that moves on again and again is on its way elsewhere. */
+const retryMs = 1_000
+/** Attempts on one notification. A record that keeps changing is being handled elsewhere. */
 const triesMax = 4
 
 export function createUnserved(options: UnservedOptions): Unserved {
@@ -49,14 +50,14 @@ export function createUnserved(options: UnservedOptions): Unserved {
   let working: Promise<void> | undefined
   let wake: (() => void) | undefined
 
-  /** The store is given time: at once it would be asked as often as it can refuse. */
+  /** Recovers the notification after a delay: at once, the store would be called as often as it can refuse. */
   function recoverSoon(notification: Notification): void {
-    clock.at(clock.now() + againMs, () => {
+    clock.at(clock.now() + retryMs, () => {
       if (!stopped) void options.recover(notification)
     })
   }
 
-  /** Whether it is a dead letter now. */
+  /** Makes one dead letter; resolves to false if the notification has ended or is dead already. */
   async function buryOne(found: Notification): Promise<boolean> {
     let recorded: Notification | undefined = found
     for (let tries = 0; tries < triesMax && recorded !== undefined; tries += 1) {
@@ -97,7 +98,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
         const { channel } = some[index]!
         if (end.status === 'rejected') {
           if (concernsAll(end.reason)) throw end.reason
-          // It is looked after by itself, and the others are none the worse for it.
+          // This notification is recovered alone; the others of the group are unaffected.
           onError('make a dead letter of what no pool serves', end.reason)
         } else if (end.value) counts.set(channel, (counts.get(channel) ?? 0) + 1)
       }
@@ -116,11 +117,11 @@ export function createUnserved(options: UnservedOptions): Unserved {
     })
   }
 
-  function tell(counts: ReadonlyMap<Channel, number>): void {
+  function report(counts: ReadonlyMap<Channel, number>): void {
     for (const [channel, count] of counts) onBuried(channel, count)
   }
 
-  async function goThrough(): Promise<void> {
+  async function scanUnserved(): Promise<void> {
     const counts = new Map<Channel, number>()
     for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
       try {
@@ -134,10 +135,10 @@ export function createUnserved(options: UnservedOptions): Unserved {
         cursor = page.nextCursor
       } catch (error) {
         onError('make dead letters of what no pool serves', error)
-        await rest(againMs)
+        await rest(retryMs)
       }
     }
-    tell(counts)
+    report(counts)
   }
 
   return {
@@ -154,11 +155,11 @@ export function createUnserved(options: UnservedOptions): Unserved {
         }
         throw error
       } finally {
-        tell(counts)
+        report(counts)
       }
     },
     start() {
-      if (unserved.length > 0) working = goThrough()
+      if (unserved.length > 0) working = scanUnserved()
     },
     async stop() {
       stopped = true

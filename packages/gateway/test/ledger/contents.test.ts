@@ -1,4 +1,4 @@
-/** Content at hand is bounded in bytes, however small or large each is, and leaves nothing behind that is erased. */
+/** The content cache is bounded in bytes for contents of any size, and keeps nothing that was erased. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createErasure } from '../../src/admission/erasure.ts'
@@ -6,7 +6,7 @@ import type { SharedContent } from '../../src/content.ts'
 import { createContents } from '../../src/ledger/contents.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 
-/** A record of contents that says how often it was asked. */
+/** A store of contents that counts its reads. */
 function recordOf(contents: readonly SharedContent[]) {
   const byId = new Map(contents.map((content) => [content.id, content]))
   let asked = 0
@@ -31,18 +31,18 @@ async function keptOf(contents: readonly SharedContent[], bytesMax: number): Pro
   const record = recordOf(contents)
   const cache = createContents({ store: record, bytesMax })
   for (const content of contents) cache.keep(content)
-  // From the last to the first, so that what is read in again pushes out nothing that is still to be asked for.
+  // From last to first, so that a content that is read again evicts none that is still to be read.
   for (const { tenant, id } of contents.toReversed()) await cache.find(tenant, id)
   return contents.length - record.asked()
 }
 
-test('contents of a few characters take as much memory as their entries do, and not as their text', async () => {
+test('short contents are counted with the memory of their cache entries', async () => {
   const small = Array.from({ length: 10_000 }, (_, n) => contentOf(`small-${n}`, 'hi'))
   const kept = await keptOf(small, 400_000)
   assert.ok(kept > 0 && kept <= 2_000, `${kept} are kept in 400 kB`)
 })
 
-test('what an erasure took from the record is not answered from memory', async () => {
+test('erased content is not served from the cache', async () => {
   const own = contentOf('01-eve', 'the code is 8817263')
   const others = contentOf('01-bob', 'for another tenant', 'other')
   const record = recordOf([own, others])

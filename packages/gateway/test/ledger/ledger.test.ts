@@ -51,7 +51,7 @@ function ledgerOf({ store, timeCommit, ...bounds }: Setup = {}): Promise<Ledger>
 const room = (more: Partial<Room>): Room => ({ queue: 0, critical: 0, waiting: 0, ...more })
 const full = { code: 'QUEUE_FULL' }
 
-test('what waits when the process begins fills the lines in which it waits', async () => {
+test('notifications waiting at process start count in the bounds of their tenant', async () => {
   const store = createMemoryStore()
   const decision = { outcome: 'delay', reason: 'tenant_limit', policyVersion: 'p', rules: [] } as const
   const dead = queued()
@@ -76,7 +76,7 @@ test('what waits when the process begins fills the lines in which it waits', asy
   const ledger = await ledgerOf({ store })
   assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 1, bytes: 0 })
   assert.deepEqual([ledger.counts().queued, ledger.counts().dead], [3, 1])
-  // Also where the operator has lowered the bounds meanwhile: the line that is over closes, and no other.
+  // Also where the operator has lowered the bounds meanwhile: only the bound that is exceeded refuses.
   const lower = await ledgerOf({ store, queueMax: 1 })
   lower.takeRoom('acme', room({ waiting: 1 }))
   assert.throws(() => lower.takeRoom('acme', room({ critical: 1 })), full)
@@ -85,7 +85,7 @@ test('what waits when the process begins fills the lines in which it waits', asy
   assert.throws(() => none.takeRoom('acme', room({ waiting: 1 })), full)
 })
 
-test('each change is counted and told, after it is on record and never otherwise', async () => {
+test('each change is counted and published only after it is committed', async () => {
   let timed = 0
   const timeCommit = () => () => {
     timed += 1
@@ -112,7 +112,7 @@ test('each change is counted and told, after it is on record and never otherwise
   assert.equal(told.length, 2)
 })
 
-test('of what is in memory only the version that was held last is current', async () => {
+test('only the version held last is current', async () => {
   const ledger = await ledgerOf()
   const old = queued()
   ledger.hold(old)
@@ -129,7 +129,7 @@ test('of what is in memory only the version that was held last is current', asyn
   assert.equal(ledger.live(old.id), undefined)
 })
 
-test('each line takes what it says, a full one says which it is, and does not close the other', async () => {
+test('each bound admits up to its maximum, and a full one is named in the error and does not close the other', async () => {
   const ledger = await ledgerOf()
   ledger.takeRoom('acme', room({ queue: 10 }))
   const refusedBy = (wanted: Partial<Room>, text: RegExp) =>
@@ -140,20 +140,20 @@ test('each line takes what it says, a full one says which it is, and does not cl
   refusedBy({ waiting: 1 }, /has 5 of at most 5 notifications waiting/)
   ledger.takeRoom('acme', room({ critical: 1 }))
   refusedBy({ critical: 1 }, /queued/)
-  // With both lines full what needs neither passes.
+  // With both bounds full, a request that needs neither passes.
   ledger.takeRoom('acme', room({}))
   assert.deepEqual(ledger.occupancy('acme'), { queue: 11, waiting: 5, bytes: 0 })
   ledger.takeRoom('other', room({ queue: 10 }))
 })
 
-test('critical ones that are over the bound take nothing from those who wait', async () => {
+test('critical notifications above the queue bound take no room from the waiting bound', async () => {
   const ledger = await ledgerOf()
   ledger.takeRoom('acme', room({ critical: 11 }))
   ledger.takeRoom('acme', room({ waiting: 5 }))
   assert.throws(() => ledger.takeRoom('acme', room({ queue: 1 })), full)
 })
 
-test('room is given back once, in both lines', async () => {
+test('room is given back once, in both bounds', async () => {
   const ledger = await ledgerOf()
   ledger.takeRoom('acme', room({ queue: 1, waiting: 1 }))
   const giveBack = ledger.takeRoom('acme', room({ queue: 2, critical: 1, waiting: 2 }))
@@ -163,7 +163,7 @@ test('room is given back once, in both lines', async () => {
   assert.deepEqual(ledger.occupancy('acme'), { queue: 1, waiting: 1, bytes: 0 })
 })
 
-test('what retention has forgotten is counted no more', async () => {
+test('pruned notifications are not counted any more', async () => {
   const ledger = await ledgerOf()
   const one = queued()
   const two = queued()
@@ -174,7 +174,7 @@ test('what retention has forgotten is counted no more', async () => {
   assert.deepEqual([ledger.counts().queued, ledger.pruned()], [1, 1])
 })
 
-test('content is counted while it waits, that which is shared once, and a tenant of whom nothing waits is forgotten', async () => {
+test('waiting content is counted, shared content once, and a tenant with nothing waiting has no entry', async () => {
   const ledger = await ledgerOf()
   const shared = { id: 'c1', bytes: 400 }
   const content = { ...shared, tenant: 'acme', content: { text: 'said to all' } }

@@ -29,7 +29,7 @@ function notification(tenant: string, priority: Priority = 'normal'): Notificati
 const many = (count: number, tenant: string) => Array.from({ length: count }, () => notification(tenant))
 const tenantsOf = (items: readonly Notification[]) => items.map((item) => item.tenant)
 
-test('tenants take turns, however much one of them has waiting', () => {
+test('tenants take turns by round robin, however many notifications one of them has waiting', () => {
   const queue = createEmbeddedQueue({ clock })
   queue.push(many(1_000, 'loud'))
   queue.push([...many(2, 'quiet'), ...many(2, 'calm')])
@@ -45,21 +45,21 @@ test('tenants take turns, however much one of them has waiting', () => {
   assert.equal(queue.size('email'), 997)
 })
 
-test('turns follow the weights', () => {
+test('a tenant gets turns in proportion to its weight', () => {
   const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => (tenant === 'gold' ? 3 : 1) })
   queue.push([...many(100, 'gold'), ...many(100, 'plain')])
   const taken = tenantsOf(queue.pull('email', 40))
   assert.equal(taken.filter((tenant) => tenant === 'gold').length, 30)
 })
 
-test('a weight below one waits for its turns and still gets its share', () => {
+test('a tenant with a weight below one still gets its share', () => {
   const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => (tenant === 'small' ? 0.25 : 1) })
   queue.push([...many(100, 'small'), ...many(100, 'plain')])
   const taken = tenantsOf(queue.pull('email', 50))
   assert.equal(taken.filter((tenant) => tenant === 'small').length, 10)
 })
 
-test('within a tenant urgency goes first and age second; critical goes before everyone', () => {
+test('a tenant’s queue is ordered by priority, then age; critical notifications precede all tenants', () => {
   const queue = createEmbeddedQueue({ clock })
   const [low, normal, high, critical] = (['low', 'normal', 'high', 'critical'] as const).map((p) =>
     notification('b', p),
@@ -69,7 +69,7 @@ test('within a tenant urgency goes first and age second; critical goes before ev
   assert.deepEqual(taken, ['critical', 'normal', 'high', 'normal', 'low'])
 })
 
-test('what is given back comes first again, in its order', () => {
+test('notifications given back return to the front in their order', () => {
   const queue = createEmbeddedQueue({ clock })
   const items = many(5, 'a')
   queue.push(items)
@@ -78,7 +78,7 @@ test('what is given back comes first again, in its order', () => {
   assert.deepEqual(queue.pull('email', 5), items)
 })
 
-test('a channel has its own queue and wakes who waits for it', () => {
+test('each channel has its own queue and wakes its subscribers', () => {
   const queue = createEmbeddedQueue({ clock })
   let woken = 0
   queue.subscribe('sms', () => (woken += 1))

@@ -1,4 +1,4 @@
-/** A tenant that has more due at once than memory has room for holds up nobody else. */
+/** A tenant with more due at once than memory has room for delays no other tenant. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { compilePolicy } from '../../src/policy/compile.ts'
 import { createSqliteStore } from '../../src/store/sqlite/sqlite.ts'
 import { createHarness, second } from '../harness.ts'
 
-test('what others have scheduled leaves in time while one tenant has 50,000 due at once', async (t) => {
+test('scheduled notifications of other tenants leave in time while one tenant has 50,000 due at once', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-fairness-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'sluice.db')
@@ -52,7 +52,7 @@ test('what others have scheduled leaves in time while one tenant has 50,000 due 
     assert.ok(firedAt! <= epoch + second / 2 + second)
   }
   assert.ok(heldMax <= 10_500, `${heldMax} of one tenant are in memory`)
-  // What was passed over is read when there is room.
+  // Skipped notifications are read when there is room.
   await harness.runFor(8 * second)
   const { ledger } = harness.gateway
   const read = ledger.counts().delivered + (ledger.held().get('loud') ?? 0)

@@ -10,7 +10,7 @@ import { createMemoryStore } from '../../src/store/memory/memory.ts'
 const now = 5_000
 const clock: Clock = { now: () => now, at: () => () => {}, soon: setImmediate }
 
-/** A recipient for whom one notification waits; `see` is done before they connect. */
+/** A recipient for whom one notification waits; `see` is called before the recipient connects. */
 async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it: Notification) => void) {
   const store = createMemoryStore()
   const ledger = await createLedger({
@@ -41,7 +41,7 @@ async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it
   return { ledger, waiting, placed }
 }
 
-test('what waits for somebody is due when they connect', async () => {
+test('a notification for an offline recipient is due when the recipient connects', async () => {
   const { placed } = await arrive(() => {})
   assert.deepEqual(
     placed.map(({ dueAt, timeline }) => [dueAt, timeline.at(-1)!.detail]),
@@ -49,7 +49,7 @@ test('what waits for somebody is due when they connect', async () => {
   )
 })
 
-test('so is what is kept in memory because its end is near', async () => {
+test('a notification held in memory because it expires soon is due when the recipient connects', async () => {
   const { ledger, waiting, placed } = await arrive((ledger, it) => ledger.hold(it))
   assert.deepEqual(
     placed.map(({ dueAt }) => dueAt),
@@ -58,7 +58,7 @@ test('so is what is kept in memory because its end is near', async () => {
   assert.equal(ledger.isCurrent(waiting), false, 'nothing comes of its end')
 })
 
-test('what is on its way already is left alone', async () => {
+test('a notification already on its way is not changed when the recipient connects', async () => {
   const { placed } = await arrive((ledger, it) => {
     ledger.hold(it)
     ledger.mark(it, 'queued')

@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import type { Store } from '../../src/ports.ts'
 import { createHarness, minute, second } from '../harness.ts'
 
-/** A store of which one method rejects while it is told to. */
+/** A store of which one method rejects while the test says so. */
 function troubled(method: keyof Store) {
   const trouble = { on: false }
   const wrap = (store: Store): Store =>
@@ -22,7 +22,7 @@ function troubled(method: keyof Store) {
 }
 
 for (const method of ['admissions', 'recipient', 'commit'] as const) {
-  test(`what comes due while the store fails to answer ${method} leaves when it answers again`, async () => {
+  test(`notifications due while the store fails ${method} leave when it recovers`, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-trouble-'))
     const { trouble, wrap } = troubled(method)
     const harness = await createHarness({

@@ -1,4 +1,4 @@
-/** A channel that no pool serves any more: nothing waits for it in silence, and all of it returns with a pool. */
+/** A channel that no pool serves any more: its notifications become dead letters and return when a pool serves it. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -45,7 +45,7 @@ function occupied(harness: Harness) {
   return { queue, waiting, hasBytes: bytes > 0 }
 }
 
-test('what waits for a channel without a pool becomes a dead letter at the start, whatever its state, and returns', async (t) => {
+test('notifications for a channel without a pool become dead letters at start in any state, and are redriven with the pool', async (t) => {
   const file = databaseIn(t)
   const tenants = { default: { rate: '8/min', modules: 'unlimited', queue: 50, waiting: 50 } }
   let isOpen = false
@@ -93,7 +93,7 @@ test('what waits for a channel without a pool becomes a dead letter at the start
   }
   assert.deepEqual(occupied(second_), { queue: 0, waiting: 1, hasBytes: true })
   await second_.check()
-  // A limit of its tenant is not held by what is dead.
+  // Dead letters hold no place in the limit of their tenant.
   await second_.runFor(2 * hour)
   assert.equal((await second_.notification(named.ending.id)).status, 'expired')
   assert.equal((await second_.notification(named.mail.id)).status, 'delivered')
@@ -120,11 +120,11 @@ test('what waits for a channel without a pool becomes a dead letter at the start
   await fourth.stop()
 })
 
-test('one that cannot be written holds up no other, and all are buried when the store takes them again', async () => {
+test('a dead letter that cannot be written delays no other, and all are written when the store recovers', async () => {
   const list = Array.from({ length: 250 }, (_, index) => letter(`n${index}`))
   for (const [fault, again] of [
     [new TypeError('a mistake'), 1],
-    // Of the hundred that were written together the others are dead letters.
+    // The others of the hundred that were written together are dead letters.
     [new SluiceError('STORE_UNAVAILABLE', 'full'), 151],
   ] as const) {
     const clock = createVirtualClock(start)
