@@ -1,6 +1,6 @@
 /**
- * From drafts to what is on record: decided together, room claimed, one durable commit. What had changed meanwhile makes
- * it decide anew; what goes wrong gives everything back that the verdicts hold.
+ * Admits the drafts of one request: one evaluation, one check for room in the queue, one durable commit. A concurrent
+ * change leads to a retry; a failure gives back everything that the verdicts hold.
  */
 import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
@@ -36,16 +36,16 @@ export interface AcceptanceOptions {
 }
 
 export interface Acceptance {
-  /** Drafts as they would be on record, with what is known of their people; the verdicts are still to come. */
+  /** Turns drafts into candidates: the notifications as they would be stored, their recipients, and no verdict yet. */
   candidatesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Candidate[]>
   admit(request: Admit): Promise<readonly Admitted[]>
-  /** What is on record now goes its way. */
+  /** Hands committed notifications and their digests to the scheduler and the waiting lists. */
   follow(candidates: readonly Candidate[], notifications: readonly Notification[]): void
-  /** Gives back what the verdicts hold: nothing came of them. */
+  /** Gives back everything that the verdicts hold, because they were not committed. */
   giveUp(candidates: readonly Candidate[]): Promise<void>
 }
 
-/** Content above it is read in a turn of the event loop of its own. */
+/** Content larger than this, bytes, is read in an event loop turn of its own. */
 const sliceBytes = 2 ** 18
 
 export function createAcceptance(options: AcceptanceOptions): Acceptance {
@@ -69,7 +69,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     }
   }
 
-  /** Lets others have the event loop. */
+  /** Yields to the event loop. */
   const pause = (): Promise<void> => new Promise((resolve) => clock.soon(resolve))
 
   async function candidatesOf(caller: Caller, drafts: readonly Draft[]): Promise<readonly Candidate[]> {
@@ -82,7 +82,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     const candidates: Candidate[] = []
     let read = 0
     for (const [index, draft] of drafts.entries()) {
-      // The first of a batch reads what all of it say, and others have the event loop before and after.
+      // The first draft of a batch reads the content that all of them share; the event loop is free before and after.
       const isLarge = index === 0 && (draft.shared?.bytes ?? 0) > sliceBytes
       if (isLarge) await pause()
       const { notification, content } = store(notificationOf(caller, draft, now))
@@ -127,7 +127,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     })
   }
 
-  /** Commits what was decided. */
+  /** Commits the verdicts, or reports a concurrent change. */
   async function accept(
     request: Admit,
     candidates: readonly Candidate[],
@@ -161,7 +161,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     return results
   }
 
-  /** Throws where deciding anew would not help: the job has moved on, or the request was answered meanwhile. */
+  /** Throws where a retry would not help: the job has moved on, or the request was answered meanwhile. */
   async function refuseRepeated({ job }: Admit, { answer }: Change, conflicts: readonly string[]) {
     if (job !== undefined && conflicts.includes(job.before.id))
       throw new SluiceError('STORE_UNAVAILABLE', `Job ${job.before.id} has moved on meanwhile.`)
@@ -192,7 +192,7 @@ export function createAcceptance(options: AcceptanceOptions): Acceptance {
     }
   }
 
-  /** Somebody's preferences have changed while this was decided by the former ones: it may be admitted earlier. */
+  /** The recipient's preferences changed during the evaluation: the notification may be admitted earlier. */
   async function hurry(tenant: string, recipient: string): Promise<void> {
     const subject = recipientSubject(tenant, recipient)
     await state.pause([subject])
@@ -213,7 +213,7 @@ function admitted(notification: Notification): Admitted {
   return queuedBehind === undefined ? { ok: true, notification } : { ok: true, notification, queuedBehind }
 }
 
-/** One write for each digest that they join, at the earliest instant that one of them was told. */
+/** Builds one write for each digest that the candidates join, with the earliest closing time among them. */
 export function digestWrites(candidates: readonly Candidate[]): {
   readonly digests?: readonly DigestWrite[]
 } {

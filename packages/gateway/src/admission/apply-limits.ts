@@ -1,7 +1,7 @@
 /**
- * What the limits and forbidden hours say of a case, and what follows: it holds the instant that all of them admit, or
- * it is dropped, collected, sent over another channel, or waits. All undecided cases are asked for at once, and nearly
- * all of them have their verdict from that answer alone, without waiting for anything more.
+ * Applies recipient limits and quiet hours. Each candidate is reserved at the earliest allowed time, dropped, added to
+ * a digest, moved to a fallback channel, or delayed. All undecided candidates share one call to the limiter, and nearly
+ * all of them have their verdict from its answer alone, without another await.
  */
 
 import type { Channel, Notification } from '../model.ts'
@@ -32,9 +32,9 @@ export interface LimitApplicationOptions {
 }
 
 export interface LimitApplication {
-  /** Gives each case its verdict. */
-  applyLimits(candidates: readonly Candidate[], now: number, how: EvaluationMode): Promise<void>
-  /** The verdict on one that holds an instant, where its limits admit it earlier now. */
+  /** Gives each candidate its verdict. */
+  applyLimits(candidates: readonly Candidate[], now: number, mode: EvaluationMode): Promise<void>
+  /** Returns a new verdict where the limits now admit a scheduled notification earlier. */
   advance(each: Candidate, now: number): Promise<Verdict | undefined>
 }
 
@@ -43,13 +43,13 @@ interface CandidateRequest extends ReservationRequest {
   readonly notBefore: number
 }
 
-/** The channel that carries it instead, and the limit that wanted so. */
+/** The fallback channel, and the limit that asked for it. */
 interface Fallback {
   readonly channel: Channel
   readonly limit: string
 }
 
-/** What a verdict follows from. */
+/** A candidate with its request to the limiter and the answer, from which its verdict follows. */
 interface Answer {
   readonly each: Candidate
   readonly reservationRequest: CandidateRequest
@@ -63,27 +63,27 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
 
   const ask = (
     reservationRequests: readonly CandidateRequest[],
-    how: EvaluationMode,
+    mode: EvaluationMode,
   ): Promise<readonly Reservation[]> =>
-    how.dry === true ? limiter.preview(reservationRequests) : limiter.reserve(reservationRequests)
+    mode.dry === true ? limiter.preview(reservationRequests) : limiter.reserve(reservationRequests)
 
   function reservationRequestOf(
     { notification, recipient }: Candidate,
     now: number,
-    how: EvaluationMode,
+    mode: EvaluationMode,
   ): CandidateRequest {
     const { sendAt = 0, expiresAt = Number.POSITIVE_INFINITY, single } = notification
     const notBefore = Math.max(now, sendAt)
     const horizonMs = Math.max(0, Math.min(policy.maxDelayMs, expiresAt - notBefore - 1))
-    const waited = how.waited === true ? { waited: true } : {}
+    const waited = mode.waited === true ? { waited: true } : {}
     const reservationRequest = { notification, recipient, notBefore, horizonMs, ...waited }
-    return how.patient === true || single === true
+    return mode.patient === true || single === true
       ? { ...reservationRequest, patient: true }
       : reservationRequest
   }
 
-  /** Answers a promise only where more has to be asked. */
-  function follow(answer: Answer, now: number, how: EvaluationMode): Promise<void> | undefined {
+  /** Sets the verdict; returns a promise only where another call is needed. */
+  function follow(answer: Answer, now: number, mode: EvaluationMode): Promise<void> | undefined {
     const { each, reservationRequest, reservation, fallback } = answer
     const { notification } = reservationRequest
     if (reservation.held) {
@@ -98,22 +98,25 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
           limit,
           rules: ruleReports(reservation),
         })
-        return how.dry === true || !policy.countsRefused
+        return mode.dry === true || !policy.countsRefused
           ? undefined
           : countRefusal(each, reservationRequest, fallback)
       case 'digest':
-        return digestCollector.collect(each, policy.digest(follows.digest)!, now, how, { limit, reservation })
+        return digestCollector.collect(each, policy.digest(follows.digest)!, now, mode, {
+          limit,
+          reservation,
+        })
       case 'fallback':
         return fallback === undefined && notification.requestedChannel === undefined
-          ? fallBack(each, { channel: follows.channel, limit }, now, how)
-          : wait(answer, now, how)
+          ? fallBack(each, { channel: follows.channel, limit }, now, mode)
+          : wait(answer, now, mode)
       case 'delay':
         each.verdict = concluded(each, tooLate(answer, now), fallback)
         return undefined
     }
   }
 
-  /** A refusal that counts is on record with its instant in `firedAt`, which is that of its suppression. */
+  /** A refusal that counts is stored with the time of its suppression in `firedAt`. */
   async function countRefusal(
     each: Candidate,
     reservationRequest: CandidateRequest,
@@ -136,7 +139,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     })
   }
 
-  /** The hours that gave the instant: those that hold now, or those into which a limit had moved it. */
+  /** Finds the quiet or legal hours that set the time: those in force now, or those into which a limit moved it. */
   function forbiddenHoursOf(
     { notification, recipient, notBefore }: CandidateRequest,
     reservation: Reservation,
@@ -149,17 +152,17 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
       : ended
   }
 
-  /** What the refusing limits want; where only the hours refuse, nothing but waiting is left. */
+  /** Picks the strongest `over` action of the refusing limits; a refusal by quiet hours alone is a delay. */
   function strongestOf({ refusedBy }: Reservation): { readonly limit: string; readonly over: Over } {
     return refusedBy.length === 0 ? { limit: '', over: { kind: 'delay' } } : policy.strongest(refusedBy)
   }
 
-  /** Decided anew under the limits of the other channel, once. */
+  /** Evaluates the candidate under the limits of the fallback channel, once. */
   async function fallBack(
     each: Candidate,
     fallback: Fallback,
     now: number,
-    how: EvaluationMode,
+    mode: EvaluationMode,
   ): Promise<void> {
     const { channel, limit } = fallback
     const { notification: asked, recipient } = each
@@ -172,42 +175,42 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
       each.verdict = concluded(each, refused, fallback)
       return
     }
-    const reservationRequest = reservationRequestOf(moved, now, how)
-    const [reservation] = await ask([reservationRequest], how)
-    await follow({ each: moved, reservationRequest, reservation: reservation!, fallback }, now, how)
+    const reservationRequest = reservationRequestOf(moved, now, mode)
+    const [reservation] = await ask([reservationRequest], mode)
+    await follow({ each: moved, reservationRequest, reservation: reservation!, fallback }, now, mode)
     each.verdict = concluded(each, moved.verdict!, fallback)
   }
 
-  /** A second fallback does not happen: it waits for its limits instead. */
-  async function wait(answer: Answer, now: number, how: EvaluationMode): Promise<void> {
+  /** Delays a candidate that would fall back a second time: it waits for its limits instead. */
+  async function wait(answer: Answer, now: number, mode: EvaluationMode): Promise<void> {
     const reservationRequest = { ...answer.reservationRequest, patient: true }
-    const [reservation] = await ask([reservationRequest], how)
-    await follow({ ...answer, reservationRequest, reservation: reservation! }, now, how)
+    const [reservation] = await ask([reservationRequest], mode)
+    await follow({ ...answer, reservationRequest, reservation: reservation! }, now, mode)
   }
 
-  /** No instant within bounds: beyond its own expiry it waits for that, beyond maxDelay it is suppressed. */
+  /** Handles a time out of bounds: beyond its expiry a notification waits for that, beyond maxDelay it is suppressed. */
   function tooLate({ reservationRequest, reservation }: Answer, now: number): Verdict {
     const { notification, notBefore } = reservationRequest
     const { expiresAt = Number.POSITIVE_INFINITY } = notification
     const rules = ruleReports(reservation)
-    const { at, limit: mode } = reservation
+    const { at, limit: delayedBy } = reservation
     if (at !== Number.POSITIVE_INFINITY && at >= expiresAt && expiresAt - notBefore <= policy.maxDelayMs) {
       const verdict = undecidedVerdict(
         policyVersion,
         expiresAt,
-        mode === undefined
+        delayedBy === undefined
           ? (forbiddenHoursOf(reservationRequest, reservation) ?? 'quiet_hours')
           : 'recipient_limit',
         {
           at,
-          ...(mode === undefined ? {} : { limit: limitName(mode) }),
+          ...(delayedBy === undefined ? {} : { limit: limitName(delayedBy) }),
           rules,
           detail: 'expires before it may leave',
         },
       )
       return { ...verdict, waitlisted: true }
     }
-    const limit = mode ?? reservation.refusedBy[0]
+    const limit = delayedBy ?? reservation.refusedBy[0]
     return suppressed(policyVersion, now, 'over_limit', {
       ...(limit === undefined ? {} : { limit: limitName(limit) }),
       rules,
@@ -216,15 +219,15 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   }
 
   return {
-    async applyLimits(candidates, now, how) {
+    async applyLimits(candidates, now, mode) {
       if (candidates.length === 0) return
-      const reservationRequests = candidates.map((each) => reservationRequestOf(each, now, how))
-      const reservations = await ask(reservationRequests, how)
+      const reservationRequests = candidates.map((each) => reservationRequestOf(each, now, mode))
+      const reservations = await ask(reservationRequests, mode)
       for (const [index, each] of candidates.entries()) {
         const more = follow(
           { each, reservationRequest: reservationRequests[index]!, reservation: reservations[index]! },
           now,
-          how,
+          mode,
         )
         if (more !== undefined) await more
       }
@@ -237,7 +240,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   }
 }
 
-/** What every verdict on a notification that was undecided or moved to another channel writes besides. */
+/** Adds the fields that every verdict on an undecided or a moved notification has to write. */
 function concluded({ notification }: Candidate, verdict: Verdict, fallback: Fallback | undefined): Verdict {
   const decides = notification.undecided === true
   if (!decides && fallback === undefined) return verdict

@@ -1,4 +1,4 @@
-/** Ends what still waits, on record first; what it held is given back after. */
+/** Cancels a notification that still waits: the record first, then its holds are released. */
 import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
 import { advance, isFinal } from '../model.ts'
@@ -48,7 +48,7 @@ export function createCancellation(options: CancellationOptions): Gate['cancel']
     try {
       result = await retryOnConflict(() => cancelOnce(tenant, id))
     } finally {
-      // An attempt before may have taken it out of memory.
+      // An earlier try may have taken the notification out of memory.
       if (result === conflicted) await scheduler.recover({ tenant, id })
     }
     if (result === conflicted) throw new SluiceError('NOT_CANCELLABLE', `Notification ${id} is on its way.`)

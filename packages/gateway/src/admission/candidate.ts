@@ -1,6 +1,6 @@
 /**
- * One notification on its way to a decision, and the pure parts of deciding: what a booking means, which state
- * follows, what is written down. The shell around it (evaluate.ts) asks the limits and the store.
+ * A candidate is a notification on its way to a decision. This file holds the pure parts of deciding: the verdict that
+ * follows from a reservation, and the fields and events that it writes. evaluate.ts asks the limits and the store.
  */
 import type {
   Channel,
@@ -24,10 +24,10 @@ import type { HoursReason } from './quiet-hours.ts'
 type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 export interface Candidate {
-  /** As it would be on record; the verdict is still to come. */
+  /** The notification as it would be stored, without the verdict. */
   readonly notification: Notification
   readonly recipient: Recipient | null
-  /** What is to be on record with it: see content.ts. Those of a batch have one object. */
+  /** Content to be stored with it (content.ts). All candidates of a batch share one object. */
   readonly content?: SharedContent
   verdict?: Verdict | undefined
 }
@@ -38,27 +38,27 @@ export interface Verdict {
   readonly decision: Decision
   readonly detail?: string
   readonly patch?: Patch
-  /** The digest that it joins, which its commit may have to open. */
+  /** The digest that it joins; `opens` where the commit has to open it. */
   readonly digest?: { readonly digest: Digest; readonly opens: boolean }
-  /** It holds an instant in the limits, which is to be given back when nothing comes of it. */
+  /** It holds a reservation in the limits, to be cancelled if the verdict is not committed. */
   readonly booked: boolean
-  /** It holds none, and would leave before its end where a place became free: it goes on the waiting lists. */
+  /** It has no reservation and goes on the waiting lists: a slot that becomes free may come before its expiry. */
   readonly waitlisted?: boolean
-  /** It holds its fingerprint. */
+  /** It holds its fingerprint, to be released if the verdict is not committed. */
   readonly claimed?: boolean
-  /** Its refusal counts in limits, which is to be taken back when nothing comes of it. */
+  /** Its refusal counts in limits, to be uncounted if the verdict is not committed. */
   readonly countsRefusal?: boolean
 }
 
-/** How cases are decided. */
+/** Options of an evaluation. */
 export interface EvaluationMode {
-  /** Books nothing, takes no fingerprint, opens no digest. */
+  /** A dry run: reserves nothing, takes no fingerprint, opens no digest. */
   readonly dry?: boolean
-  /** It was deduplicated when it was accepted. */
+  /** The notification was evaluated before: deduplication was done when it was accepted. */
   readonly again?: boolean
-  /** Limits that would drop, digest or fall back make it wait instead: dead letters, items sent on their own. */
+  /** Limits that would drop, digest or fall back delay it instead: used for dead letters and single digest items. */
   readonly patient?: boolean
-  /** It waited before, and is not held up while others of its subjects move up. */
+  /** The notification waited before, so it is not held up while other notifications of its subjects move up. */
   readonly waited?: boolean
 }
 
@@ -95,14 +95,14 @@ export function suppressed(
   }
 }
 
-/** What a held instant means: it leaves now, or at that instant and for which reason. */
+/** Builds the verdict of a reservation: queued now, or scheduled for the reserved time with the reason of the delay. */
 export function reservedVerdict(input: {
   readonly policyVersion: string
   readonly now: number
   readonly reservation: Reservation
-  /** The forbidden hours that gave the instant, where they did. */
+  /** The quiet or legal hours that set the time; undefined where something else did. */
   readonly forbiddenHours: HoursReason | undefined
-  /** The channel that carries it instead, and the limit that wanted so. */
+  /** The fallback channel, and the limit that asked for it. */
   readonly fallback?: { readonly channel: Channel; readonly limit: string }
 }): Verdict {
   const { now, reservation, fallback } = input
@@ -127,7 +127,7 @@ export function reservedVerdict(input: {
   return { status: at <= now ? 'queued' : 'scheduled', dueAt: at, decision, booked: true }
 }
 
-/** It waits without an instant in the limits: they are asked when it is due. */
+/** Builds the verdict of a notification that waits without a reservation: the limits are asked when it is due. */
 export function undecidedVerdict(
   policyVersion: string,
   dueAt: number,
@@ -156,9 +156,9 @@ export function undecidedVerdict(
   }
 }
 
-/** The notification with its verdict, as a new one that was just accepted. */
+/** Returns the notification with its verdict, as it is stored when it is accepted. */
 export function accepted(notification: Notification, verdict: Verdict): Notification {
-  // One copy, and then field by field: each further `...` walks through all fields, 1 µs a message.
+  // One copy, then field by field: each further spread copies all fields, 1 µs a message.
   const result: Mutable<Notification> = { ...notification }
   if (verdict.patch !== undefined) Object.assign(result, verdict.patch)
   if (verdict.digest !== undefined) result.digestId = verdict.digest.digest.id

@@ -1,4 +1,4 @@
-/** Deduplication: of notifications that say the same to the same recipient within the window only the first is sent. */
+/** Deduplication: only the first of equal notifications to one recipient within the window is sent. */
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Claim, LimitState } from '../ports.ts'
@@ -10,15 +10,15 @@ export interface DuplicatesOptions {
 }
 
 export interface Duplicates {
-  /** Suppresses what was said before; returns those that took their fingerprint, none of them when it is dry. */
+  /** Suppresses duplicates; returns the candidates that took their fingerprint, none in a dry run. */
   find(candidates: readonly Candidate[], now: number, dry: boolean): Promise<readonly Candidate[]>
-  /** When the verdicts are there: those that are suppressed after all are not a first. */
+  /** Runs after the verdicts: a candidate that is suppressed gives its fingerprint back and is no first. */
   confirm(claimed: readonly Candidate[]): Promise<void>
-  /** Gives fingerprints back. */
+  /** Releases the fingerprints of candidates. */
   free(candidates: readonly Candidate[]): Promise<void>
 }
 
-/** What a notification takes so that nobody says the same within the window. */
+/** Builds the fingerprint claim of a notification, which makes equal ones within the window duplicates. */
 export function fingerprintHoldOf(policy: Policy, notification: Notification, windowMs = 0): Claim {
   const { subject } = policy.rulesFor(notification).at(-1)!
   return { subject, fingerprint: notification.fingerprint, id: notification.id, windowMs }
@@ -36,16 +36,16 @@ export function createDuplicates({ policy, state }: DuplicatesOptions): Duplicat
     free,
     async find(candidates, now, dry) {
       if (windowMs === undefined) return []
-      // What waits for a tenant or module limit has a verdict, and takes its fingerprint now all the same.
-      const reservationRequest = candidates.filter(
+      // A notification in a throttle queue has a verdict already, and takes its fingerprint now all the same.
+      const checked = candidates.filter(
         ({ notification, verdict }) =>
           verdict?.status !== 'suppressed' && notification.priority !== 'critical',
       )
-      if (reservationRequest.length === 0) return []
-      const claims = reservationRequest.map((each) => fingerprintHoldOf(policy, each.notification, windowMs))
+      if (checked.length === 0) return []
+      const claims = checked.map((each) => fingerprintHoldOf(policy, each.notification, windowMs))
       const first = await state.claim(dry ? claims.map((claim) => ({ ...claim, dry })) : claims)
       const claimed: Candidate[] = []
-      for (const [index, each] of reservationRequest.entries()) {
+      for (const [index, each] of checked.entries()) {
         if (first[index] !== true) each.verdict = suppressed(policy.version, now, 'duplicate')
         else if (!dry) claimed.push(each)
       }

@@ -1,15 +1,15 @@
-/** What a recipient's own word or a missing address forbids, whatever the limits say. Pure. */
+/** Suppresses notifications that an opt-out or a missing address forbids, before any limit is asked. Pure. */
 import type { Channel } from '../model.ts'
 import { address, optedOut } from '../policy/preferences.ts'
 import { type Candidate, suppressed, type Verdict } from './candidate.ts'
 
 export interface EligibilityOptions {
   readonly policyVersion: string
-  /** Channels on which nobody needs an address. */
+  /** Channels that need no recipient address. */
   readonly selfAddressed: ReadonlySet<Channel>
 }
 
-/** `limit` is the one that chose the channel, where it is not the channel that was asked for. */
+/** Returns the verdict of suppression, if any. `limit` is the one that chose a fallback channel. */
 export type EligibilityCheck = (
   each: Candidate,
   channel: Channel,

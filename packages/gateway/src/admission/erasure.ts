@@ -1,7 +1,7 @@
 /**
- * Erases a recipient: what waits for them is cancelled, and what is on record keeps its place in the counts without saying
- * whose it is or what it said. A call that is with a provider cannot be taken back; the erasure waits for its end. One
- * that a crash cuts off is begun again at the next start, so that nobody stays erased in part.
+ * Erases a recipient: waiting notifications are cancelled, and stored ones keep counting in the limits without recipient
+ * or content. A send attempt in flight cannot be cancelled; the erasure waits for its end. An erasure interrupted by a
+ * crash starts again with the process, so that no recipient stays erased in part.
  */
 
 import { SluiceError } from '../errors.ts'
@@ -13,33 +13,33 @@ export interface ErasureOptions {
   readonly store: Pick<Store, 'beginErasure' | 'erase' | 'erasures'>
   readonly recipients: Pick<RecipientCache, 'forget'>
   readonly contents: Pick<Contents, 'forgetTenant'>
-  /** Ends one that waits; throws NOT_CANCELLABLE for what is with a provider. */
+  /** Cancels a waiting notification; throws NOT_CANCELLABLE where a send attempt is in flight. */
   readonly cancel: (tenant: string, id: string) => Promise<void>
-  /** Batches in the background read again what they have to do. */
+  /** Makes background batches read their remaining work again. */
   readonly rereadJobs: () => Promise<void>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
 
 export interface Erasure {
-  /** Throws STORE_UNAVAILABLE where a call takes long to end: then the erasure goes on by itself. */
+  /** Throws STORE_UNAVAILABLE where a send attempt takes long to end: then the erasure goes on in the background. */
   erase(tenant: string, recipient: string): Promise<void>
-  /** Takes up what an earlier process began. */
+  /** Resumes the erasures that an earlier process began. */
   start(): Promise<void>
   stop(): void
 }
 
-/** Longer than a call to a provider may usually take (15 s). */
-const patienceMs = 20_000
-const lookAgainMs = 50
-/** Until an erasure that could not end is tried again. */
-const againMs = 30_000
+/** How long a request waits for send attempts in flight: longer than a call to a provider usually takes (15 s). */
+const waitMsMax = 20_000
+const pollMs = 50
+/** Retry delay of an erasure that could not end. */
+const retryMs = 30_000
 
 export function createErasure(options: ErasureOptions): Erasure {
   const { store, recipients, contents, cancel, rereadJobs, clock, onError } = options
   let stopped = false
 
-  /** False where it has left. */
+  /** Cancels a notification; false where a send attempt is in flight. */
   async function isCancelled(tenant: string, id: string): Promise<boolean> {
     try {
       await cancel(tenant, id)
@@ -50,7 +50,7 @@ export function createErasure(options: ErasureOptions): Erasure {
     }
   }
 
-  const pause = (): Promise<void> => new Promise((resolve) => clock.at(clock.now() + lookAgainMs, resolve))
+  const pause = (): Promise<void> => new Promise((resolve) => clock.at(clock.now() + pollMs, resolve))
 
   async function eraseNow(tenant: string, recipient: string): Promise<void> {
     await store.beginErasure(tenant, recipient)
@@ -60,28 +60,28 @@ export function createErasure(options: ErasureOptions): Erasure {
     while (!stopped) {
       const result = await store.erase(tenant, recipient)
       if (result.done) {
-        // Only the record knew which were this recipient's; the others are read again when they are needed.
+        // The cache cannot tell which contents were this recipient's; the others are read again when needed.
         contents.forgetTenant(tenant)
         return
       }
       let sending = 0
       for (const id of result.open) if (!(await isCancelled(tenant, id))) sending += 1
-      if (clock.now() - begun >= patienceMs) break
-      // Those that are named are not all; only where none of them could be ended there is something to wait for.
+      if (clock.now() - begun >= waitMsMax) break
+      // The list is one page: the erasure pauses only where no notification on it could be cancelled.
       if (sending === result.open.length) await pause()
     }
     throw new SluiceError(
       'STORE_UNAVAILABLE',
       'A message to this person is with a provider. What is left is erased when that has ended; ask again to know.',
-      { retryAfterMs: againMs },
+      { retryAfterMs: retryMs },
     )
   }
 
-  function goOnLater(tenant: string, recipient: string, error: unknown): void {
+  function retryLater(tenant: string, recipient: string, error: unknown): void {
     if (stopped) return
     onError('erase a person', error)
-    clock.at(clock.now() + againMs, () => {
-      if (!stopped) eraseNow(tenant, recipient).catch((again) => goOnLater(tenant, recipient, again))
+    clock.at(clock.now() + retryMs, () => {
+      if (!stopped) eraseNow(tenant, recipient).catch((next) => retryLater(tenant, recipient, next))
     })
   }
 
@@ -90,13 +90,13 @@ export function createErasure(options: ErasureOptions): Erasure {
       try {
         await eraseNow(tenant, recipient)
       } catch (error) {
-        goOnLater(tenant, recipient, error)
+        retryLater(tenant, recipient, error)
         throw error
       }
     },
     async start() {
       for (const { tenant, recipient } of await store.erasures())
-        eraseNow(tenant, recipient).catch((error) => goOnLater(tenant, recipient, error))
+        eraseNow(tenant, recipient).catch((error) => retryLater(tenant, recipient, error))
     },
     stop() {
       stopped = true

@@ -1,7 +1,7 @@
 /**
- * The decision for a batch: opt-out and address (refusal.ts), duplicate (duplicates.ts), digest (digest-collector.ts), then the
- * limits and forbidden hours (apply-limits.ts), which answer with the earliest instant that all of them admit. Each step
- * asks once for all that are still undecided.
+ * Evaluates a batch of candidates: opt-out and address (eligibility.ts), duplicates (duplicates.ts), digests
+ * (digest-collector.ts), then limits and quiet hours (apply-limits.ts), which find the earliest time that all of them
+ * admit. Each step makes one call for all candidates that have no verdict yet.
  */
 
 import type { Channel, Notification } from '../model.ts'
@@ -30,19 +30,19 @@ export interface EvaluatorOptions {
   readonly state: Pick<LimitState, 'claim' | 'releaseFingerprints'>
   readonly forbiddenHours: ForbiddenHours
   readonly digests: OpenDigests
-  /** Channels on which nobody needs an address. */
+  /** Channels that need no recipient address. */
   readonly selfAddressed: ReadonlySet<Channel>
   readonly clock: Clock
 }
 
 export interface Evaluator {
-  /** Gives every case its verdict. */
-  decide(candidates: readonly Candidate[], how?: EvaluationMode): Promise<void>
-  /** The verdict where the recipient's preferences or addresses alone forbid it, whatever the limits say. */
+  /** Gives every candidate its verdict. */
+  decide(candidates: readonly Candidate[], mode?: EvaluationMode): Promise<void>
+  /** Returns the verdict of suppression where preferences or addresses alone forbid the notification. */
   ineligibility(each: Candidate): Verdict | undefined
-  /** The verdict on one that holds an instant, where its limits admit it earlier now. */
+  /** Returns a new verdict where the limits now admit a scheduled notification earlier. */
   advance(each: Candidate): Promise<Verdict | undefined>
-  /** Gives back what the verdicts hold. */
+  /** Gives back everything that the verdicts hold. */
   takeBack(candidates: readonly Candidate[]): Promise<void>
 }
 
@@ -60,7 +60,7 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
     clock,
   })
 
-  /** It waits for its end, and holds no instant that others could use. */
+  /** Schedules a notification that expires before its `sendAt` for its expiry, without a reservation. */
   function expiresBeforeItMayLeave({ expiresAt, sendAt }: Notification, now: number): Verdict | undefined {
     if (expiresAt === undefined || expiresAt > Math.max(now, sendAt ?? 0)) return undefined
     return undecidedVerdict(policy.version, expiresAt, 'send_at', { detail: 'expires before it may leave' })
@@ -70,23 +70,23 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
     ineligibility: (each) => ineligibility(each, each.notification.channel, clock.now()),
     advance: (each) => reservations.advance(each, clock.now()),
 
-    async decide(candidates, how = {}) {
+    async decide(candidates, mode = {}) {
       const now = clock.now()
       for (const each of candidates) {
         const refused = ineligibility(each, each.notification.channel, now)
         if (refused !== undefined) each.verdict = refused
       }
-      const claimed = how.again === true ? [] : await duplicates.find(candidates, now, how.dry === true)
+      const claimed = mode.again === true ? [] : await duplicates.find(candidates, now, mode.dry === true)
       for (const each of candidates) {
         if (each.verdict !== undefined) continue
-        const spec = how.patient === true ? undefined : digestCollector.specFor(each)
+        const spec = mode.patient === true ? undefined : digestCollector.specFor(each)
         if (spec === undefined) each.verdict = expiresBeforeItMayLeave(each.notification, now)
-        else await digestCollector.collect(each, spec, now, how)
+        else await digestCollector.collect(each, spec, now, mode)
       }
       await reservations.applyLimits(
         candidates.filter((each) => each.verdict === undefined),
         now,
-        how,
+        mode,
       )
       if (claimed.length > 0) await duplicates.confirm(claimed)
     },
@@ -111,7 +111,7 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
   }
 }
 
-/** The move of a notification on record to its verdict. */
+/** Builds the move of a stored notification to its verdict. */
 export function moveTo(
   before: Notification,
   now: number,

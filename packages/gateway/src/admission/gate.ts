@@ -1,8 +1,8 @@
 /**
- * Everything that wants to be sent passes here. What is accepted is decided and on disk before the caller is told
- * (acceptance.ts); what is refused leaves nothing behind, neither on record nor in the limits. The same gate decides
- * again whatever changes its prospects later (redecision.ts): a preference, a platform limit that frees, a digest that
- * closes, a redrive. How it is decided stands in evaluate.ts.
+ * The gate admits every notification. An accepted one is decided and on disk before the caller is answered
+ * (acceptance.ts); a refused one leaves nothing behind, neither in the store nor in the limits. The same gate decides
+ * again (redecision.ts) after a changed preference, a freed tenant limit, a closed digest or a redrive. evaluate.ts
+ * holds the order of the checks.
  */
 
 import type { Channel } from '../model.ts'
@@ -36,9 +36,9 @@ export interface GateOptions {
   readonly throttle: TenantThrottle
   readonly contents: Contents
   readonly releaseHolds: ReleaseHolds
-  /** Whether a pool serves the channel. */
+  /** True where a pool serves the channel. */
   readonly serves: (channel: Channel) => boolean
-  /** Channels on which the accounts themselves say where to. */
+  /** Channels that need no recipient address: the account holds the destination. */
   readonly selfAddressed: ReadonlySet<Channel>
   readonly clock: Clock
   readonly random: Random
@@ -47,7 +47,7 @@ export interface GateOptions {
 
 export interface Admitting extends Gate {
   readonly movingUp: MovingUp
-  /** An item whose digest is not open: see `Redecision`. */
+  /** Decides a digest item anew whose digest is not open: see `Redecision`. */
   readonly adopt: Redecision['adopt']
 }
 

@@ -1,7 +1,7 @@
 /**
- * The forbidden hours of a recipient as intervals. The intervals of one wall-clock rule in one time zone are the same
- * for everybody there, so they are computed once a day and shared; only the spreading over the time after their
- * end is a notification's own.
+ * Quiet and legal hours of a recipient as intervals. The intervals of one wall-clock rule in one time zone are equal for
+ * all recipients there, so they are computed once a day and shared; only the spread after their end depends on the
+ * notification.
  */
 import { type ForbiddenInterval, forbiddenIntervals, isQuiet } from '@sluice/limits'
 import type { Recipient } from '../model.ts'
@@ -12,19 +12,19 @@ import type { Countable } from '../ports.ts'
 export type HoursReason = 'quiet_hours' | 'legal_hours'
 
 export interface ForbiddenHours {
-  /** Undefined where nothing is forbidden. Covers at least `maxDelayMs` from `from`. */
+  /** Returns the forbidden intervals, covering at least `maxDelayMs` from `from`; undefined where there are none. */
   forbidden(
     reservationRequest: Countable & { readonly id: string },
     recipient: Recipient | null,
     from: number,
   ): readonly ForbiddenInterval[] | undefined
-  /** Why an instant is forbidden: the hours that hold longest from there. Undefined where it is not. */
+  /** Returns the reason why a time is forbidden: the hours that last longest. Undefined where it is allowed. */
   reasonAt(
     reservationRequest: Countable,
     recipient: Recipient | null,
     instant: number,
   ): HoursReason | undefined
-  /** Which hours end with this instant, at the place that the spread gives. */
+  /** Returns the hours whose end, with the spread added, is this time. */
   reasonUntil(
     reservationRequest: Countable & { readonly id: string },
     recipient: Recipient | null,
@@ -34,8 +34,8 @@ export interface ForbiddenHours {
 
 const dayMs = 86_400_000
 const rulesCachedMax = 2_000
-/** Of whom nothing is known: nearly everybody, so that they share one. */
-const nobody = {}
+/** Nearly all recipients have no preferences: they share this object. */
+const noPreferences = {}
 
 interface Covered {
   readonly from: number
@@ -43,7 +43,7 @@ interface Covered {
   readonly intervals: readonly { readonly from: number; readonly to: number }[]
 }
 
-/** @param aheadMs how far the wall clock, by which people live, is ahead of the line of the instants */
+/** @param aheadMs how far the wall clock is ahead of the process clock, ms */
 export function createForbiddenHours(policy: Policy, aheadMs: () => number = () => 0): ForbiddenHours {
   const cache = new Map<string, Covered>()
   const spanMs = policy.maxDelayMs + 2 * dayMs
@@ -64,8 +64,8 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
     return covered
   }
 
-  /** Intervals of the wall clock on the line of the process. */
-  function onLine(intervals: Covered['intervals']): Covered['intervals'] {
+  /** Converts wall-clock intervals to the process clock. */
+  function toProcessClock(intervals: Covered['intervals']): Covered['intervals'] {
     const ahead = aheadMs()
     return ahead === 0 ? intervals : intervals.map(({ from, to }) => ({ from: from - ahead, to: to - ahead }))
   }
@@ -74,7 +74,7 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
     const timeZone = reservationRequest.to.timeZone ?? recipient?.timeZone
     const phone = timeZone === undefined ? (reservationRequest.to.phone ?? recipient?.phone) : undefined
     if (timeZone === undefined && phone === undefined && recipient?.quietHours === undefined)
-      return policy.quietFor(reservationRequest, nobody)
+      return policy.quietFor(reservationRequest, noPreferences)
     return policy.quietFor(reservationRequest, {
       ...(timeZone === undefined ? {} : { timeZone }),
       ...(phone === undefined ? {} : { phone }),
@@ -86,10 +86,10 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
     forbidden(reservationRequest, recipient, from) {
       const rules = rulesOf(reservationRequest, recipient)
       if (rules.length === 0) return undefined
-      const intervals = onLine(covering(rules, from + aheadMs()).intervals)
+      const intervals = toProcessClock(covering(rules, from + aheadMs()).intervals)
       if (policy.spreadMs === 0) return intervals
       return intervals.map((interval, index) => {
-        // Never into the next forbidden hours: of a break shorter than the spread all of it is used.
+        // Never into the next forbidden hours: a break shorter than the spread is used as a whole.
         const openMs = (intervals[index + 1]?.from ?? Number.POSITIVE_INFINITY) - interval.to
         const offset = spreadOffset(reservationRequest.id, Math.min(policy.spreadMs, openMs))
         return { ...interval, resumeAt: interval.to + offset }
@@ -112,7 +112,7 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
   return forbiddenHours
 }
 
-/** Of hours that overlap or follow each other, those that hold to the end, by the wall clock, gave it. */
+/** Among hours that overlap or follow each other, the last ones (by the wall clock) are the reason. */
 function lastOf(rules: readonly QuietRule[], end: number): HoursReason | undefined {
   const last = rules.filter(({ spec }) => isQuiet(end - 1, spec))
   return (last.find(({ reason }) => reason === 'quiet_hours') ?? last[0])?.reason

@@ -1,4 +1,4 @@
-/** What is known of people, kept in memory for those who were asked for of late. The store has everyone. */
+/** An LRU cache of recipient preferences, bounded in bytes. The store has all of them. */
 
 import { damagedRowOf } from '../errors.ts'
 import type { Recipient } from '../model.ts'
@@ -17,15 +17,15 @@ export interface RecipientCacheOptions {
 }
 
 export interface RecipientCache extends Recipients {
-  /** What was just written. */
+  /** Caches a recipient that was just written. */
   put(profile: Recipient): void
-  /** The store is asked again. */
+  /** Removes a recipient: the next read goes to the store. */
   forget(tenant: string, recipient: string): void
 }
 
 /**
- * Reads a recipient for work that concerns many: whoever's row is damaged counts as somebody who has told us nothing,
- * so that the others go on. Nothing is sent to them: dispatch asks for itself.
+ * Reads a recipient for work over many of them: a damaged row counts as a recipient without preferences, so that the
+ * other recipients go on. Nothing is sent by this answer: delivery reads the row itself.
  */
 export async function findOrNobody(
   recipients: Pick<Recipients, 'find'>,
@@ -40,7 +40,7 @@ export async function findOrNobody(
   }
 }
 
-/** An entry without its text: 125 B were measured of somebody of whom nothing is known. */
+/** Size of an entry without its text: 125 B were measured for a recipient without preferences. */
 const entryBytes = 140
 /** Objects take more than their text as JSON: 1.5 to 2.7 times were measured, from 500 opt-outs to three. */
 const bytesPerCharacter = 3
@@ -52,7 +52,7 @@ export function createRecipientCache({ store, bytesMax = 2 ** 24 }: RecipientCac
   const known = new Segments<Recipient | null>(bytesMax / 2, sizeOf)
   const keyOf = (tenant: string, recipient: string): string => `${tenant}\n${recipient}`
 
-  // Nearly nobody has told us anything.
+  // Nearly all recipients have no preferences, and the bloom filter says so without a read.
   const cached = (tenant: string, recipient: string): Recipient | null | undefined =>
     store.mayHave('preferences', tenant, recipient) ? known.get(keyOf(tenant, recipient)) : null
 
@@ -62,7 +62,7 @@ export function createRecipientCache({ store, bytesMax = 2 ** 24 }: RecipientCac
       const before = cached(tenant, recipient)
       if (before !== undefined) return before
       const profile = (await store.recipient(tenant, recipient)) ?? null
-      // Somebody may have written this recipient while the store was asked.
+      // The recipient may have been written during the read.
       const meanwhile = cached(tenant, recipient)
       if (meanwhile !== undefined) return meanwhile
       known.set(keyOf(tenant, recipient), profile)

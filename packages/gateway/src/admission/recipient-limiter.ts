@@ -1,7 +1,7 @@
 /**
- * The limits as notifications meet them. A notification's rules may live under several subjects (the recipient; an
- * author or address of its own where a limit says so); nearly always there is one, and then a whole batch is one
- * call. Where there are several, the instant is found that all of them admit, and a refusal leaves nothing behind.
+ * Applies the recipient limits of the policy to notifications. The rules of a notification may live under several
+ * subjects (the recipient; an author or an address where a limit counts by it). Nearly always there is one, and then a
+ * whole batch is one call. Several subjects agree on a time that all of them admit; a refusal leaves nothing behind.
  */
 import type { Limit } from '@sluice/limits'
 import type { Policy } from '../policy/policy.ts'
@@ -14,13 +14,13 @@ export interface RecipientLimiterOptions {
   readonly policy: Policy
   readonly forbiddenHours: ForbiddenHours
   readonly clock: Clock
-  /** Places of these subjects have become free, and others wait there. They are paused: the callee resumes them. */
+  /** Reports subjects with a freed slot and a waiting list. The subjects are paused: the callee resumes them. */
   readonly onFreed: (subjects: readonly Subject[]) => void
 }
 
 /**
- * Each round moves the instant on to a place of another subject, nearly always two or three times. It is as often as
- * they hold places by turns where their limits keep a distance; more than this would be a loop.
+ * Each round moves the time on to a slot of another subject, nearly always two or three times. Limits that keep a
+ * distance need a round for each slot that the subjects hold in alternation; more than this would be a loop.
  */
 const roundsMax = 2_000
 
@@ -35,18 +35,18 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       const request: { -readonly [K in keyof LimitRequest]: LimitRequest[K] } = {
         subject,
         id: notification.id,
-        rules: reservationRequest.patient === true ? patient(rules) : rules,
+        rules: reservationRequest.patient === true ? waitOnly(rules) : rules,
       }
       if (notBefore !== undefined) request.notBefore = notBefore
       if (horizonMs !== undefined) request.horizonMs = horizonMs
       if (forbidden !== undefined) request.forbidden = forbidden
-      // What is critical waits for nobody (contract, Moving up).
+      // A critical notification does not wait for others to move up (contract, Moving up).
       if (reservationRequest.waited === true || notification.priority === 'critical') request.waited = true
       return request
     })
   }
 
-  /** Only the limits that count what they refuse. */
+  /** Builds requests for the limits that count refusals. */
   function refusalsOf({ notification, recipient }: Pick<ReservationRequest, 'notification' | 'recipient'>) {
     return policy.rulesFor(notification, recipient).flatMap(({ subject, rules }) => {
       const counting = rules.filter((rule) => rule.countRefused)
@@ -54,27 +54,27 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     })
   }
 
-  /** One call for all that have one subject; the others one after the other. */
+  /** Makes one call for all requests where each has one subject; else one call after the other. */
   async function ask<Answer>(
     reservationRequests: readonly ReservationRequest[],
     together: (requests: readonly LimitRequest[]) => Promise<readonly Answer[]>,
     alone: (requests: readonly LimitRequest[]) => Promise<Answer>,
   ): Promise<readonly Answer[]> {
     const requests = reservationRequests.map(requestsOf)
-    if (requests.every((of) => of.length === 1)) return together(requests.map((of) => of[0]!))
+    if (requests.every((own) => own.length === 1)) return together(requests.map((own) => own[0]!))
     const answers: Answer[] = []
-    for (const of of requests) answers.push(of.length === 1 ? (await together(of))[0]! : await alone(of))
+    for (const own of requests) answers.push(own.length === 1 ? (await together(own))[0]! : await alone(own))
     return answers
   }
 
-  /** Takes back what was only tried: nobody moves up for it. */
+  /** Cancels tentative reservations: no waiting notification moves up for them. */
   async function cancelAll(requests: readonly LimitRequest[]): Promise<void> {
     await state.resume(await state.cancel(requests))
   }
 
   /**
-   * What all subjects say of the first instant, and from there the instant on which they agree: each in turn moves
-   * all of them to the latest that one gave. Limits that do not wait are judged for the first instant only.
+   * Finds a time that all subjects admit, beginning with the first one that is allowed: each round moves all of them to
+   * the latest answer. Limits that refuse instead of delaying are checked at the first time only.
    */
   async function agree(
     requests: readonly LimitRequest[],
@@ -117,7 +117,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       () => Promise.resolve(),
     )
 
-  /** What leaves later than it was to leaves its place to others. */
+  /** Fires notifications; one that leaves later than its slot frees that slot. */
   async function fireAll(requests: readonly LimitRequest[]): Promise<readonly Firing[]> {
     const answers = await state.fire(requests)
     const freed = answers.flatMap((answer) => answer.freed ?? [])
@@ -130,10 +130,15 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     const freed = answers.flatMap((answer) => answer.freed ?? [])
     const at = Math.max(...answers.map((answer) => answer.at))
     if (answers.every((answer) => answer.fired)) return { fired: true, at }
-    // One subject must wait, so the others' count of it is taken back and booked for later.
+    // One subject must wait, so the count under the other subjects is cancelled and reserved for later.
     freed.push(...(await state.cancel(requests)))
     const reservation = await reserveTogether(
-      requests.map((request) => ({ ...request, notBefore: at, rules: patient(request.rules), waited: true })),
+      requests.map((request) => ({
+        ...request,
+        notBefore: at,
+        rules: waitOnly(request.rules),
+        waited: true,
+      })),
     )
     if (freed.length > 0) onFreed(freed)
     return { fired: false, at: reservation.at }
@@ -192,15 +197,15 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   }
 }
 
-/** A refused notification may be decided anew and then leave: both count. */
+/** The id of a counted refusal. The notification may be decided anew and then leave: both count. */
 export const refusalId = (id: string): string => `refused:${id}`
 
-/** All of them together: the latest instant, held where every one is. */
+/** Merges the reservations of several subjects: the latest time, held where each of them is. */
 function mergeReservations(reservations: readonly Reservation[]): Reservation {
   const at = Math.max(...reservations.map((reservation) => reservation.at))
-  const mode = reservations.find((reservation) => reservation.at === at) ?? reservations[0]!
+  const latest = reservations.find((reservation) => reservation.at === at) ?? reservations[0]!
   return {
-    ...mode,
+    ...latest,
     at,
     firstAt: Math.max(...reservations.map((reservation) => reservation.firstAt)),
     held: reservations.every((reservation) => reservation.held),
@@ -210,22 +215,22 @@ function mergeReservations(reservations: readonly Reservation[]): Reservation {
   }
 }
 
-/** The same from a later instant on, within the same horizon; all of its limits wait. */
+/** Returns the request from a later time on, with the same horizon and limits that only delay. */
 function moved(request: LimitRequest, notBefore: number): LimitRequest {
   const { horizonMs, rules } = request
   const passedMs = notBefore - (request.notBefore ?? notBefore)
   return {
     ...request,
     notBefore,
-    rules: patient(rules),
+    rules: waitOnly(rules),
     ...(horizonMs === undefined ? {} : { horizonMs: Math.max(0, horizonMs - passedMs) }),
   }
 }
 
 const waitOnlyRules = new WeakMap<readonly Limit[], readonly Limit[]>()
 
-/** The same limits, all of which wait. */
-function patient(rules: readonly Limit[]): readonly Limit[] {
+/** Returns the limits with every refusal turned into a delay. */
+function waitOnly(rules: readonly Limit[]): readonly Limit[] {
   let waiting = waitOnlyRules.get(rules)
   if (waiting === undefined) {
     waiting = rules.some((rule) => rule.over === 'refuse')

@@ -1,6 +1,6 @@
 /**
- * What is on record is decided anew when its prospects change: it is due and was undecided, its turn in a line has come,
- * its recipient changed a preference, an operator brings it back from the dead letters. Each ends in one move.
+ * Decides stored notifications anew: one that is due and undecided, one whose turn in the throttle queue has come, one
+ * whose recipient changed a preference, or a dead letter that an operator redrives. Each redecision ends in one move.
  */
 import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
@@ -33,35 +33,35 @@ export interface RedecisionOptions {
 }
 
 export interface Redecision {
-  /** What is due and undecided. What stood in the line before its tenant's limits passes now, or has a later place. */
+  /** Decides due, undecided notifications. Each one in a throttle queue passes now, or is scheduled for its later place. */
   resume(notifications: readonly Notification[]): Promise<void>
-  /** Those whose turn in the line has come before the instant on record. */
+  /** Decides notifications whose turn in the throttle queue has come before their stored `dueAt`. */
   promote(tenant: string, ids: readonly string[]): Promise<void>
-  /** One dead letter, on its way again; false where the record has moved meanwhile. */
+  /** Decides a dead letter anew; false where the record has changed meanwhile. */
   bringBack(dead: Notification): Promise<boolean>
-  /** An item whose digest is not open: it joins another one, or leaves. */
+  /** Decides an item whose digest is not open: it joins another digest, or leaves. */
   adopt(item: Notification): Promise<boolean>
-  /** Brings what is known of its recipient to one that waits, as `saveRecipient` does: the process that saved it was killed. */
+  /** Applies the recipient's preferences to a waiting notification, where the process died within `saveRecipient`. */
   review(waiting: Notification): Promise<void>
-  /** Writes what a recipient wants, and lets what waits for them obey it at once. */
+  /** Writes a recipient's preferences and applies them at once to all of the recipient's waiting notifications. */
   saveRecipient(recipient: Recipient): Promise<void>
 }
 
-/** A raised limit may let thousands pass in one instant. */
-const calledAtOnce = 100
-/** Rows of one recipient that are in memory at once while a changed preference is brought to them. */
+/** Notifications promoted at once: a raised limit may let thousands pass at the same time. */
+const promotedAtOnce = 100
+/** Rows of one recipient that are in memory at once while a changed preference is applied to them. */
 const reviewedAtOnce = 250
-/** Until what was due and could not be decided is tried again; twice as long each time. */
-const againMsMin = 500
-const againMsMax = 60_000
-/** Of so many it is remembered how often they failed; beyond it all of them begin anew. */
+/** Retry delay of a due notification that could not be decided, ms: doubles with each failure. */
+const retryMsMin = 500
+const retryMsMax = 60_000
+/** Notifications whose failures are remembered; beyond this number all counts start at zero again. */
 const failuresMax = 10_000
 
-/** How a notification on record is decided anew. */
-interface Anew extends EvaluationMode {
-  /** It stands in the line until then. */
+/** Options of a redecision. */
+interface RedecisionMode extends EvaluationMode {
+  /** It stays in the throttle queue until then, epoch ms. */
   readonly waitsUntil?: number
-  /** It held an instant in the limits, which is given back first. */
+  /** It held a reservation in the limits, which is cancelled first. */
   readonly holds?: boolean
 }
 
@@ -79,9 +79,9 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     clock,
   } = options
   const { state, forbiddenHours, movingUp } = options
-  /** Those whose turn is being taken: the scheduler and the line may both name them. */
+  /** Notifications whose turn is being taken: the scheduler and the throttle queue may both name them. */
   const turning = new Map<string, Notification>()
-  /** How often in a row those failed that are tried again. */
+  /** Consecutive failures of notifications that are being retried. */
   const failures = new Map<string, number>()
 
   async function resume(notification: Notification): Promise<void> {
@@ -90,7 +90,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       else await takeTurn(notification)
       failures.delete(notification.id)
     } catch (error) {
-      tryAgain(notification)
+      retryLater(notification)
       throw error
     }
   }
@@ -99,7 +99,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const { id } = notification
     const other = turning.get(id)
     if (other !== undefined) {
-      // Whoever takes its turn already does not know this copy, and looks after it where that fails.
+      // The turn that is being taken does not know this copy, and retries it itself after a failure.
       if (other !== notification) ledger.release(notification)
       return
     }
@@ -113,15 +113,15 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   }
 
   /**
-   * Writes the move to a new verdict; false where the record has moved meanwhile. Its digest may have closed: then it
-   * is decided again. Where it throws, the notification is not in memory any more.
+   * Writes the move to a new verdict; false where the record has changed meanwhile. A digest that closed meanwhile leads
+   * to a retry. After an error the notification is not in memory any more.
    */
   async function redecide(
     before: Notification,
-    { holds, ...anew }: Anew,
+    { holds, ...mode }: RedecisionMode,
     patch: Patch = {},
   ): Promise<boolean> {
-    // Who has read it before it moved on is refused by the store, and does not continue the other's path.
+    // An outdated copy is refused by the store, and must not continue the events of the newer one.
     const live = ledger.live(before.id)
     const isSame = live !== undefined && revisionOf(live.notification) === revisionOf(before)
     const path = isSame ? live.events : []
@@ -130,16 +130,16 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       const recipient = await recipients.find(before.tenant, before.to.id)
       await limiter.cancel([{ notification: before, recipient }])
     }
-    const result = await retryOnConflict(() => redecideOnce(before, anew, patch, path))
+    const result = await retryOnConflict(() => redecideOnce(before, mode, patch, path))
     if (result === true) return true
     await scheduler.recover(before)
     return false
   }
 
-  /** False where the notification itself is no longer what it was. */
+  /** Decides and commits once; false where the notification itself has changed. */
   async function redecideOnce(
     before: Notification,
-    { waitsUntil, ...how }: Anew,
+    { waitsUntil, ...mode }: RedecisionMode,
     patch: Patch,
     path: Notification['timeline'],
   ): Promise<boolean | Conflicted> {
@@ -148,7 +148,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     let result: Awaited<ReturnType<Ledger['commit']>> | undefined
     try {
       if (waitsUntil !== undefined) throttle.wait(each, waitsUntil)
-      await evaluator.decide([each], { ...how, again: true })
+      await evaluator.decide([each], { ...mode, again: true })
       const verdict = each.verdict!
       const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
       result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
@@ -163,10 +163,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     }
   }
 
-  /** What could not be decided is due again soon; the more often that was so, the later. */
-  function tryAgain(notification: Notification): void {
+  /** Postpones a notification that could not be decided, with exponential backoff. */
+  function retryLater(notification: Notification): void {
     const live = ledger.live(notification.id)
-    // Somebody else has moved it on, and placed it.
+    // A concurrent change has moved the notification on and scheduled it.
     if (live !== undefined && revisionOf(live.notification) > revisionOf(notification)) return
     const now = clock.now()
     if (notification.status !== 'scheduled' || notification.dueAt > now) {
@@ -177,24 +177,24 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     if (failures.size >= failuresMax) failures.clear()
     failures.set(notification.id, count + 1)
     ledger.hold(notification)
-    scheduler.postpone(notification, now + Math.min(againMsMax, againMsMin * 2 ** Math.min(count, 30)))
+    scheduler.postpone(notification, now + Math.min(retryMsMax, retryMsMin * 2 ** Math.min(count, 30)))
   }
 
-  async function callOne(tenant: string, id: string): Promise<void> {
+  async function promoteOne(tenant: string, id: string): Promise<void> {
     const notification = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
     if (notification !== undefined && throttle.behind(notification) !== undefined) await resume(notification)
   }
 
   /**
-   * A preference has changed: what is not wanted any more ends, and what was to leave in hours that are quiet now is
-   * booked anew for later. What may leave earlier moves up after. Conflicted where it moved on meanwhile: then its place
-   * was given back, and it is booked anew in any case.
+   * Applies a changed preference: a notification that is opted out is suppressed, and one scheduled for hours that are
+   * quiet now is reserved again for later. One that may leave earlier moves up afterwards. Returns `conflicted` after a
+   * concurrent change: then its reservation was cancelled, and it is reserved again in any case.
    */
   async function reviewOnce(recorded: Notification, isReleased: boolean): Promise<true | Conflicted> {
     const recipient = await recipients.find(recorded.tenant, recorded.to.id)
     const live = ledger.live(recorded.id)
     if (live?.status === 'sending') return true
-    // It may have left since its page was read: then its place counts, and is not to be given back.
+    // It may have been sent since its page was read: then its slot counts and must not be cancelled.
     const notification = live?.notification ?? (await store.notification(recorded.tenant, recorded.id))
     if (notification === undefined || !hasNotLeft(notification)) return true
     const refused = evaluator.ineligibility({ notification, recipient }) !== undefined
@@ -204,10 +204,10 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const isForbidden = holds && forbiddenHours.reasonAt(notification, recipient, leavesAt) !== undefined
     if (!refused && !isForbidden && !(isReleased && holds)) return true
     try {
-      const how = { holds: true, ...(refused ? {} : { patient: true, waited: true }) }
-      return (await redecide(notification, how)) ? true : conflicted
+      const mode = { holds: true, ...(refused ? {} : { patient: true, waited: true }) }
+      return (await redecide(notification, mode)) ? true : conflicted
     } catch (error) {
-      tryAgain(notification)
+      retryLater(notification)
       throw error
     }
   }
@@ -224,7 +224,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     })
   }
 
-  /** One that fails keeps none of the others from what is wanted now. */
+  /** Reviews all waiting notifications of a recipient; a failure of one does not keep the others from it. */
   async function reviewAll({ tenant, id }: Recipient): Promise<void> {
     let failed: { readonly error: unknown } | undefined
     for (let cursor: string | null | undefined; cursor !== null; ) {
@@ -244,15 +244,15 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     },
 
     async promote(tenant, ids) {
-      for (let from = 0; from < ids.length; from += calledAtOnce)
-        await all(ids.slice(from, from + calledAtOnce).map((id) => callOne(tenant, id)))
+      for (let from = 0; from < ids.length; from += promotedAtOnce)
+        await all(ids.slice(from, from + promotedAtOnce).map((id) => promoteOne(tenant, id)))
     },
 
     async bringBack(dead) {
       try {
         return await redecide(dead, { holds: true, patient: true }, { attempts: 0 })
       } catch (error) {
-        tryAgain(dead)
+        retryLater(dead)
         throw error
       }
     },
@@ -263,7 +263,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 
     async saveRecipient(recipient) {
       const subject = recipientSubject(recipient.tenant, recipient.id)
-      // No newcomer is to gain by what this changes before those who wait, and nobody moves up in the midst of it.
+      // Waiting notifications gain by the change before new ones, and none of them moves up in the middle of it.
       await state.pause([subject])
       await movingUp.settleAfter(subject, async () => {
         await ledger.commit({ recipients: [recipient] })
@@ -277,7 +277,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
 const hasNotLeft = ({ status }: Notification): boolean =>
   status === 'scheduled' || status === 'digesting' || status === 'queued'
 
-/** Waits for all of them, and throws the first error then: none of them is cut off by another one's trouble. */
+/** Waits for all promises and then throws the first error: a failure does not interrupt the others. */
 async function all(works: readonly Promise<void>[]): Promise<void> {
   for (const end of await Promise.allSettled(works)) if (end.status === 'rejected') throw end.reason
 }

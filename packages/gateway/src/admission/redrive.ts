@@ -1,6 +1,6 @@
 /**
- * Sends dead letters on their way again, as an operator asks. Each is decided anew and ends in one move; a letter that
- * is named and cannot go is told with the reason, and none is moved into a tenant that has no room for it.
+ * Redrives dead letters at an operator's request. Each is decided anew and ends in one move. A letter that was named and
+ * cannot be redriven is reported with the reason, and none is moved into a tenant without room in its queue.
  */
 import { boundFor } from '../bounds.ts'
 import { concernsAll, SluiceError } from '../errors.ts'
@@ -11,16 +11,16 @@ import type { Ledger, RedriveLeft, RedriveRequest, RedriveResult } from '../stag
 export interface RedriveOptions {
   readonly store: Pick<Store, 'notification' | 'deadLetters'>
   readonly ledger: Pick<Ledger, 'takeRoom'>
-  /** Decides one dead letter anew and writes the move; false where the record has moved meanwhile. */
+  /** Decides a dead letter anew and writes the move; false where the record has changed meanwhile. */
   readonly bringBack: (dead: Notification) => Promise<boolean>
-  /** Whether a pool serves the channel: nothing leaves where none does. */
+  /** True where a pool serves the channel: without one nothing is redriven. */
   readonly serves: (channel: Channel) => boolean
   readonly onError: (what: string, error: unknown) => void
 }
 
 const pageMax = 200
 
-/** A filter that names no cause leaves these where they are: to send them again may be to send them twice. */
+/** Causes that a filter has to name: sending these letters again may send them twice. */
 const namedOnly: readonly DeadCause[] = ['outcome_unknown']
 
 export function createRedrive({ store, ledger, bringBack, serves, onError }: RedriveOptions) {
@@ -37,7 +37,7 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
       })
       for (const dead of page.items) {
         const isNamed = missing.delete(dead.id)
-        // It would be dead again at once, and goes by itself when a pool serves its channel.
+        // It would be dead again at once, and is redriven automatically when a pool serves its channel.
         if (!serves(dead.channel)) continue
         try {
           const why = await redriveOne(dead, request.dryRun === true)
@@ -52,12 +52,12 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
       cursor = page.nextCursor
     }
     for (const id of missing) left.push({ notificationId: id, why: await whyNotDead(id, request) })
-    // One that fails holds up nobody, but where nothing else goes it is what there is to say.
+    // A failed letter does not stop the others; its error is the answer only where no letter was redriven.
     if (failure !== undefined && redriven === 0) throw failure
     return { redriven, left: left.slice(0, leftMax) }
   }
 
-  /** Undefined where the letter is on its way again, or would be. */
+  /** Redrives one letter; undefined where it is queued or scheduled again, or would be. */
   async function redriveOne(dead: Notification, isDry: boolean): Promise<RedriveLeft['why'] | undefined> {
     let giveBack: () => void
     try {
@@ -69,12 +69,12 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
     try {
       return isDry || (await bringBack(dead)) ? undefined : 'not_dead'
     } finally {
-      // What was written counts by itself from here on.
+      // A committed notification counts in the ledger by itself.
       giveBack()
     }
   }
 
-  /** Only the tenant that was asked for is searched: another one's letters are answered like those that do not exist. */
+  /** Searches the given tenant only: letters of other tenants are answered like those that do not exist. */
   async function whyNotDead(id: string, { tenant, caller }: RedriveRequest): Promise<RedriveLeft['why']> {
     const of = tenant ?? caller
     const status = of === undefined ? undefined : (await store.notification(of, id))?.status
@@ -82,7 +82,7 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
   }
 }
 
-/** So many letters that were left are listed; a redrive of everything in a full tenant would answer them all. */
+/** Letters left that an answer lists at most; a redrive of everything in a full tenant would list them all. */
 const leftMax = 1_000
 
 function queryOf({ caller: _, dryRun: __, all, ...filter }: RedriveRequest): Omit<DeadLetterQuery, 'limit'> {
@@ -90,7 +90,7 @@ function queryOf({ caller: _, dryRun: __, all, ...filter }: RedriveRequest): Omi
   return isNamed ? filter : { ...filter, causes: deadCauses.filter((cause) => !namedOnly.includes(cause)) }
 }
 
-/** A dead letter counts in its tenant's queue already; on its way it may wait where others wait. */
+/** Room that a redrive needs: a dead letter counts in its tenant's queue already, and may be scheduled. */
 function roomFor(dead: Notification) {
   const isCounted = boundFor(dead) === 'queue'
   return { queue: isCounted ? 0 : 1, critical: 0, waiting: 1 }

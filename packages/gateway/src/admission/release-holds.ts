@@ -1,6 +1,6 @@
 /**
- * What a notification held and nobody needs any more: its instant in the limits, its place behind a tenant or module
- * limit, its fingerprint. Whoever ends one that has not been delivered gives these back here, once that is on record.
+ * Releases the holds of a notification that ended undelivered: its reservation in the limits, its place in the throttle
+ * queue, its fingerprint. Called once the end is on record.
  */
 
 import type { Notification } from '../model.ts'
@@ -18,14 +18,14 @@ export interface ReleaseHoldsOptions {
   readonly throttle: Pick<TenantThrottle, 'giveBack'>
 }
 
-/** `held` as it was on record before it ended as `ended`. Nothing is to be given back by what was delivered. */
+/** Releases the holds of `held`, the record before it ended as `ended`. A delivered notification keeps its holds. */
 export type ReleaseHolds = (held: Notification, ended: Notification['status']) => Promise<void>
 
 export function createReleaseHolds(options: ReleaseHoldsOptions): ReleaseHolds {
   const { limiter, state, recipients, policy, throttle } = options
 
   return async (held, ended) => {
-    // What failed has reached its provider: its call counts, but the same may be said again.
+    // A failed notification reached its provider: its send counts in the limits, but it is no duplicate any more.
     if (ended === 'cancelled' || ended === 'suppressed' || ended === 'expired') {
       await throttle.giveBack([held])
       await limiter.cancel([

@@ -1,6 +1,6 @@
 /**
- * Where the content of new notifications is to be kept (content.ts): that of a batch apart and once for all of it, that
- * of a single one with it, or apart where it is large.
+ * Decides where the content of new notifications is stored (content.ts): content of a batch once in a record of its own,
+ * content of a single notification inside it, or in a record of its own where it is large.
  */
 import {
   bytesOf,
@@ -13,14 +13,14 @@ import type { Notification } from '../model.ts'
 
 export interface Stored {
   readonly notification: Notification
-  /** To be written with it; absent where it carries its content itself, or where that is on record already. */
+  /** Content to be written with it; absent where the notification carries its content, or it is stored already. */
   readonly content?: SharedContent
 }
 
-/** A notification with its content as it was drafted. */
+/** A notification with the content of its draft. */
 export type Unstored = Omit<Notification, 'shared' | 'bytes'> & { readonly shared?: DraftedContent }
 
-/** Answers for the notifications of one request, one after the other. */
+/** Returns a function that splits the notifications of one request, one after the other. */
 export function createContentSplitter(newId: () => string): (unstored: Unstored) => Stored {
   let last:
     | { readonly drafted: DraftedContent; readonly content: SharedContent; readonly ref: ContentRef }
@@ -42,12 +42,12 @@ export function createContentSplitter(newId: () => string): (unstored: Unstored)
   }
 }
 
-/** The same for a notification of its own; large content has the id of the notification. */
+/** Splits a single notification; large content gets the id of the notification. */
 export function storedContent(notification: Notification): Stored {
   const size = sizeOf(notification)
   if (size === undefined) return { notification }
   const { bytes } = size
-  // Nobody has seen it yet, and a copy of all fields is 1 µs a message.
+  // Changed in place, since no other code has the object yet: a copy of all fields costs 1 µs a message.
   if (bytes <= inlineMaxBytes) return { notification: Object.assign(notification, size) }
   const { content, data, ...rest } = notification
   const { id, tenant } = notification

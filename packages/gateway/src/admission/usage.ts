@@ -1,4 +1,4 @@
-/** How much of each limit a recipient has used: the limits they have met lately, and the others at zero. */
+/** Reports how much of each limit a recipient has used: the limits met lately, and the others at zero. */
 
 import { channels, type Priority } from '../model.ts'
 import { limitName } from '../policy/counter.ts'
@@ -13,7 +13,7 @@ export interface UsageOptions {
   readonly clock: Clock
 }
 
-/** Of the newest so many admissions the authors and categories are shown. */
+/** Newest admissions whose authors and categories are shown. */
 const admissionsShown = 200
 
 export function createUsage(options: UsageOptions) {
@@ -36,7 +36,7 @@ export function createUsage(options: UsageOptions) {
     const seen = new Set<string>()
     const rows: LimitUsage[] = []
     const urgent = named.slice(0, 1).map((countable) => ({ ...countable, priority: 'critical' as const }))
-    // A critical one passes its limits, so that they would say of themselves that they are free: others are asked first.
+    // Limits let a critical notification pass and would report free slots: other priorities are previewed first.
     const usual = met.map((countable) => ({ ...countable, priority: usualOf(countable.priority) }))
     for (const countable of [...usual, ...named, ...met, ...urgent]) {
       for (const { subject, rules } of policy.rulesFor(countable)) {
@@ -66,7 +66,7 @@ export function createUsage(options: UsageOptions) {
 
 const usualOf = (priority: Priority): Priority => (priority === 'critical' ? 'normal' : priority)
 
-/** A limit that counts per author or category has a row for each that was met, and one row where none was. */
+/** Keeps a row for each author or category that a limit has counted, and one row where it counted none. */
 function shown(rows: readonly LimitUsage[]): readonly LimitUsage[] {
   const met = new Set(rows.filter(isMet).map(keyOf))
   const unmet = new Set<string>()

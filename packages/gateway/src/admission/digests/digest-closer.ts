@@ -1,8 +1,8 @@
 /**
- * The end of a digest's window. What it writes is planned (digest-plan.ts) from what is on record and committed as one
- * change; where an item joined or went meanwhile, it is planned anew. A closing that fails for a reason of its own is
- * put off, each time for longer, and done by other means: with fewer items, in the end one by one and undecided, so that
- * whatever is wrong with a digest costs nobody else more than a closing now and then.
+ * Closes a digest at the end of its window. digest-plan.ts plans one change from the stored items, which is committed;
+ * an item that joined or left meanwhile leads to a retry. A closing that fails for a reason of its own is postponed with
+ * exponential backoff and simplified: with fewer items, in the end one by one and undecided, so that a faulty digest
+ * costs the other digests no more than a closing now and then.
  */
 import { conflicted, retryOnConflict } from '../../conflict.ts'
 import { SluiceError } from '../../errors.ts'
@@ -27,19 +27,19 @@ export interface DigestCloserOptions {
 }
 
 export interface DigestCloser {
-  /** Throws only where nothing can be written now. */
+  /** Closes or postpones the digest. Throws only where the store or the limits are unavailable. */
   close(digest: Digest): Promise<void>
-  /** Whether its closing has failed before, so that it is put off. */
+  /** True where a closing of the digest has failed before, so that it is postponed. */
   hasFailed(digest: Pick<Digest, 'id'>): boolean
 }
 
-/** Until a closing that failed is tried again: twice as long each time. */
-const againMsMin = 1_000
-const againMsMax = 5 * 60_000
-/** Digests whose failures are remembered; beyond it all of them begin anew. */
+/** Retry delay of a failed closing, ms: doubles with each failure. */
+const retryMsMin = 1_000
+const retryMsMax = 5 * 60_000
+/** Digests whose failures are remembered; beyond this number all counts start at zero again. */
 const failuresMax = 10_000
 
-/** By other means from the third failure on: a digest of a few, from the fifth on no digest. */
+/** Returns the extent of the next try: a digest of few items from the third failure on, no digest from the fifth on. */
 export function extentAfter(failures: number): Extent {
   if (failures < 2) return 'whole'
   return failures < 4 ? 'few' : 'apart'
@@ -47,12 +47,12 @@ export function extentAfter(failures: number): Extent {
 
 export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
   const { planner, ledger, scheduler, digests, evaluator, releaseHolds, clock } = options
-  /** How often the closing of a digest has failed, until it is closed. */
+  /** Failed closings by digest id, removed when the digest is closed. */
   const failures = new Map<string, number>()
 
   async function closeOnce(digest: Digest, extent: Extent): Promise<true | typeof conflicted> {
     const plan = await planner.plan(digest, extent)
-    // It is held up as before.
+    // Nothing has changed: its limits still hold it up.
     if (isEmpty(plan)) return true
     let result: Awaited<ReturnType<Ledger['commit']>>
     try {
@@ -63,7 +63,7 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     }
     if (!result.applied) {
       await evaluator.takeBack(plan.held)
-      // Whoever closed it has done what is to be done.
+      // A digest closed by a concurrent change needs nothing more.
       return (await planner.isOpen(digest)) ? conflicted : true
     }
     for (const content of plan.contents ?? []) options.contents.keep(content)
@@ -86,7 +86,7 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     if (failures.size >= failuresMax) failures.clear()
     failures.set(digest.id, count)
     options.onError?.(`close digest ${digest.id}, failure ${count}`, error)
-    const closesAt = clock.now() + Math.min(againMsMax, againMsMin * 2 ** Math.min(count - 1, 30))
+    const closesAt = clock.now() + Math.min(retryMsMax, retryMsMin * 2 ** Math.min(count - 1, 30))
     await ledger.commit({ digests: [{ kind: 'postpone', digest: { ...digest, closesAt } }] })
     scheduler.noteDigest(closesAt)
   }
@@ -94,14 +94,14 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
   return {
     hasFailed: (digest) => failures.has(digest.id),
     async close(digest) {
-      // Who wants to join waits until it is known whether it stays open.
+      // Items that want to join wait until it is known whether the digest stays open.
       const letJoin = digests.hold(digest)
       try {
         const extent = extentAfter(failures.get(digest.id) ?? 0)
         if ((await retryOnConflict(() => closeOnce(digest, extent))) === conflicted)
           await putOff(digest, new Error('its items changed each time while it was being closed'))
       } catch (error) {
-        // The store or the limits are away: that is no fault of the digest. A damaged row of it does not come back.
+        // An unavailable store or limiter is no fault of the digest. A damaged row of the digest is one.
         if (error instanceof SluiceError && error.retryable && error.row === undefined) throw error
         await putOff(digest, error)
       } finally {

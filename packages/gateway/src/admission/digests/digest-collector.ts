@@ -1,4 +1,4 @@
-/** Into digests: what a digest takes, or what a limit sends there, waits for it to close instead of an instant of its own. */
+/** Puts notifications into digests, by category or because a limit says so: they wait for it to close, without a slot. */
 import type { DigestSpec, Policy } from '../../policy/policy.ts'
 import type { Reservation } from '../../ports.ts'
 import { type Candidate, type EvaluationMode, ruleReports, undecidedVerdict } from '../candidate.ts'
@@ -9,21 +9,21 @@ export interface DigestCollectorOptions {
   readonly digests: OpenDigests
 }
 
-/** The limit that sends it into a digest, and what the limits said. */
+/** The limit that sends a notification into a digest, and the answer of the limits. */
 export interface Sending {
   readonly limit: string
   readonly reservation: Reservation
 }
 
 export interface DigestCollector {
-  /** The digest that collects a case, whatever its limits say. */
+  /** Returns the digest that collects a candidate independent of limits, if any. */
   specFor(each: Candidate): DigestSpec | undefined
-  /** Into the digest; one that may not be sent yet waits for that instant outside, and joins then. */
+  /** Puts a candidate into the digest. One with a later `sendAt` waits for it outside, and joins then. */
   collect(
     each: Candidate,
     spec: DigestSpec,
     now: number,
-    how: EvaluationMode,
+    mode: EvaluationMode,
     sending?: Sending,
   ): Promise<void>
 }
@@ -34,18 +34,18 @@ export function createDigestCollector({ policy, digests }: DigestCollectorOption
   return {
     specFor: ({ notification }) =>
       notification.single === true ? undefined : policy.digestFor(notification),
-    async collect(each, spec, now, how, sending) {
+    async collect(each, spec, now, mode, sending) {
       const { notification } = each
       const sendAt = notification.sendAt ?? now
       if (sendAt > now) {
         each.verdict = undecidedVerdict(policyVersion, sendAt, 'send_at')
         return
       }
-      // Where a digest is held up by others, it closes for this one when a window is over, unless its own limits hold
+      // A digest that is held up by other items closes for this one after one window, unless the limits of this one hold
       // it up for longer.
       const closesBy = Math.max(now + spec.windowMs, sending?.reservation.at ?? 0)
       const found =
-        how.dry === true
+        mode.dry === true
           ? { digest: { closesAt: now + spec.windowMs }, opens: false }
           : await digests.find(notification, spec, now, closesBy)
       each.verdict = {

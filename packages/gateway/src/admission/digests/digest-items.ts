@@ -1,6 +1,6 @@
 /**
- * The items of a digest in memory, whatever was posted: read a page at a time, all of them without what they say but
- * the first, of which a mebibyte is kept. What one of the others says is read again where it is shown.
+ * Reads the items of a digest with bounded memory: a page at a time, with the content of the first items up to 1 MiB.
+ * The content of the other items is read again where it is rendered.
  */
 
 import type { Digest, Notification } from '../../model.ts'
@@ -16,24 +16,24 @@ export interface DigestItemsOptions {
 
 export interface Gathered {
   readonly items: readonly Notification[]
-  /** There are others behind them. */
+  /** True where the digest has further items. */
   readonly more: boolean
 }
 
 export interface DigestItems {
-  /** At most `max` of those that it collects, in the order of acceptance. */
+  /** Reads at most `max` items of the digest, in the order of acceptance. */
   gather(digest: Digest, max: number): Promise<Gathered>
-  /** The first of them with what they say: at most `max`, and a mebibyte, but one at least. */
+  /** Returns the first items with their own content: at least one, at most `max`, and at most 1 MiB. */
   withText(items: readonly Notification[], max: number): Promise<readonly Notification[]>
-  /** The same with the content, too, that is kept apart from them: as a digest renders them. */
+  /** Returns the same with content from records of its own, too, as a digest renders them. */
   shown(items: readonly Notification[], max: number): Promise<readonly Notification[]>
 }
 
-/** Rows read at once: some 5 ms of the event loop. */
+/** Rows read at once, some 5 ms of the event loop. */
 const pageMax = 250
 
 export function createDigestItems({ store, contents, clock }: DigestItemsOptions): DigestItems {
-  /** Those that are kept without what they say. */
+  /** Items that are kept without their content. */
   const bare = new WeakSet<Notification>()
 
   function withoutText({ content, data, ...rest }: Notification): Notification {
@@ -54,7 +54,7 @@ export function createDigestItems({ store, contents, clock }: DigestItemsOptions
     return { ...own, ...(await contents.of(own)) }
   }
 
-  /** As many as fit into a mebibyte; what is too large by itself is not even read. */
+  /** Takes as many items as fit into 1 MiB; an item that is too large by itself is not even read. */
   async function first(
     items: readonly Notification[],
     read: (item: Notification) => Promise<Notification>,
@@ -86,7 +86,7 @@ export function createDigestItems({ store, contents, clock }: DigestItemsOptions
           items.push(bytes <= shownBytesMax || items.length === 0 ? item : withoutText(item))
         }
         cursor = page.nextCursor
-        // Others have their turn between two pages.
+        // Yields to the event loop between two pages.
         if (cursor !== null) await new Promise<void>((resolve) => clock.soon(resolve))
       } while (cursor !== null && items.length < max)
       return { items, more: cursor !== null }

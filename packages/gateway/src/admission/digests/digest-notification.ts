@@ -1,18 +1,18 @@
 /**
- * The one notification that carries the items of a digest. Pure. It counts all of them and shows the first, as many as
- * the policy and a mebibyte allow, so that whatever was posted can be stored, rendered and sent.
+ * Builds the notification that carries the items of a digest. Pure. It counts all items and shows the first ones, as many
+ * as the policy and 1 MiB allow, so that any digest can be stored, rendered and sent.
  */
 import type { Digest, JsonObject, Notification, Priority } from '../../model.ts'
 import { priorities } from '../../model.ts'
 import type { DigestSpec } from '../../policy/policy.ts'
 
-/** Bytes of the items that a digest renders, as JSON; the first is rendered whatever its size. */
+/** Bytes of items that a digest renders, as JSON; the first item is rendered at any size. */
 export const shownBytesMax = 2 ** 20
 
-/** Bytes of an item as a digest renders it, as JSON. */
+/** Returns the bytes of an item as a digest renders it, as JSON. */
 export const shownBytesOf = (item: Notification): number => Buffer.byteLength(JSON.stringify(shownItem(item)))
 
-/** As limits see it: without what it says. */
+/** Builds the notification of a digest as limits see it, without content. */
 export function digestOf(
   digest: Digest,
   spec: DigestSpec,
@@ -42,7 +42,7 @@ export function digestOf(
   }
 }
 
-/** What its template is told: the items that are shown, of so many. */
+/** Builds the template data: the shown items and the total count. */
 export function digestData(shown: readonly Notification[], totalCount: number): JsonObject {
   return { items: shown.map(shownItem), totalCount, hasMore: totalCount > shown.length }
 }

@@ -1,9 +1,9 @@
 /**
- * What the closing of a digest writes. Few items leave one by one, each under the limits; more leave as one notification,
- * which counts once against its channel and category and once for every author in it. Items of an author at the cap stay
- * behind and hold up nobody else; while a limit admits none of them, the digest stays open and goes on collecting. All of
- * it is one change: whatever dies, each item is in exactly one place. It is bounded as well: of thousands of items the
- * rest stays in the digest, whose turn comes again at once.
+ * Plans the change that closes a digest. Few items leave one by one, each under the limits; more leave as one
+ * notification, which counts once against its channel and category and once for every author in it. Items of an author
+ * at the limit stay behind and do not hold up the others; while a limit admits no item, the digest stays open and goes on
+ * collecting. All of it is one change: after a crash each item is in exactly one place. Its size is bounded: a digest of
+ * thousands keeps the rest, and closes again at once.
  */
 
 import type { Digest, Move, Notification, SharedContent } from '../../model.ts'
@@ -29,10 +29,10 @@ export interface DigestPlannerOptions {
   readonly random: Random
 }
 
-/** How much of a digest is closed at once: all that may be, a few of its items, or each of them apart, undecided. */
+/** The extent of a closing: all items that may leave, a few of them, or each of them on its own, undecided. */
 export type Extent = 'whole' | 'few' | 'apart'
 
-/** What a closing writes, and what it holds in the limits until then. */
+/** The writes of a closing, and the candidates that hold reservations until it is committed. */
 export interface Plan {
   readonly contents?: readonly SharedContent[]
   readonly accept: readonly Notification[]
@@ -46,51 +46,51 @@ export interface DigestPlanner {
   isOpen(digest: Digest): Promise<boolean>
 }
 
-/** Items of one closing, a few ms of work each page; the others leave as another notification, under the limits. */
+/** Items of one closing, a few ms of work each page; the other items leave in a further notification, under the limits. */
 const itemsMax: Readonly<Record<Extent, number>> = { whole: 5_000, few: 10, apart: 100 }
-/** Items that leave one by one in one change. */
+/** Maximum of items that leave one by one in one change. */
 const singleMax = 100
-/** Authors asked for in one turn of the event loop, some 5 ms. */
+/** Authors previewed in one event loop turn, some 5 ms. */
 const authorsMax = 100
-/** Digests whose places are known, the others hold them until their instant: 1 kB each. */
+/** Digests whose reservations are remembered, 1 kB each; forgotten reservations are held until their time. */
 const placesMax = 10_000
 const whyBehind = 'its author is at the limit'
 
-/** What is planned for: a digest, its recipient, and what was read of its items. */
+/** The input of a plan: a digest, its recipient, and the items that were read. */
 interface Closing {
   readonly digest: Digest
   readonly recipient: Candidate['recipient']
   readonly now: number
-  /** Those that may be sent. */
+  /** Items that may be sent. */
   readonly items: readonly Notification[]
   readonly gathered: Gathered
-  /** Those that may not, with their ends. */
+  /** Moves of the items that expired or may not be sent. */
   readonly ended: readonly Move[]
 }
 
-/** Items whose authors are at their caps, and when the first of these is free again. */
+/** Items whose authors are at their limits, and the time when the first of these authors has a free slot. */
 interface Behind {
   readonly items: readonly Notification[]
   readonly until: number
   readonly author?: string
 }
 
-/** What a digest that is held up holds in the limits. */
+/** The reservation of a digest that its limits hold up. */
 interface Held {
   readonly notification: Notification
   readonly recipient: Candidate['recipient']
   readonly at: number
 }
 
-const nobody: Behind = { items: [], until: Number.POSITIVE_INFINITY }
+const noneBehind: Behind = { items: [], until: Number.POSITIVE_INFINITY }
 
 export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanner {
   const { store, limiter, recipients, contents, policy, evaluator, clock, random } = options
   const digestItems = createDigestItems({ store, contents, clock })
-  /** The places of digests that are held up, by digest. */
+  /** Reservations of the digests that are held up, by digest id. */
   const places = new Map<string, Held>()
 
-  /** A digest that is held up holds its instant as others do: newcomers stand behind it. Answers when it may leave. */
+  /** Reserves a slot for a digest that is held up, so that new notifications come after it. Returns when it may leave. */
   async function hold({ digest, recipient, now }: Closing, as: Notification, until: number): Promise<number> {
     const notification = { ...as, id: digest.id }
     const terms = { patient: true, waited: true, notBefore: now, horizonMs: policy.maxDelayMs }
@@ -101,7 +101,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     return reservation!.at
   }
 
-  /** Takes its place back while it is planned anew; the answer lets others have it where the digest does not. */
+  /** Cancels the digest's reservation while it is planned; the returned function frees the slot if it was not used. */
   async function lift({ id }: Digest): Promise<() => Promise<void>> {
     const held = places.get(id)
     if (held === undefined) return async () => {}
@@ -130,24 +130,24 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       else if (evaluator.ineligibility({ notification: item, recipient }) !== undefined) refused.push(item)
       else items.push(item)
     }
-    // A decision is written with all that its notification says; those for which that is too much come next time.
+    // A move is written with its notification's content; items for which that is too large are moved next time.
     for (const item of await digestItems.withText(refused, singleMax))
       ended.push(moveTo(item, now, evaluator.ineligibility({ notification: item, recipient })!))
     return { digest, recipient, now, items, gathered, ended }
   }
 
-  /** How many stay in the digest where so many leave. */
+  /** Counts the items that stay in the digest after `taken` have left. */
   const leftOf = ({ gathered, ended }: Closing, taken: number): number =>
     gathered.items.length - ended.length - taken
 
   const isLast = (closing: Closing, taken: number): boolean =>
     !closing.gathered.more && leftOf(closing, taken) === 0
 
-  /** The digest is closed, or goes on with what is left in it. */
+  /** Closes the digest, or postpones it with the items that are left. */
   function rest(closing: Closing, taken: number, behind: Behind): DigestWrite {
     const { digest, gathered } = closing
     if (isLast(closing, taken)) return { kind: 'close', digest, left: 0 }
-    // There is more than a closing takes: its turn comes again at once.
+    // The digest has more items than one closing takes: it closes again at once.
     if (gathered.more || leftOf(closing, taken) > behind.items.length)
       return { kind: 'postpone', digest: { ...digest, closesAt: clock.now() } }
     return postponed(closing, taken, behind.until)
@@ -162,7 +162,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       : { kind: 'postpone', digest, left: leftOf(closing, taken) }
   }
 
-  /** They stay in the digest; each says once why. */
+  /** Notes the reason on items that stay in the digest, once for each. */
   function staying({ items, until }: Behind, now: number): readonly Move[] {
     const event = { at: now, status: 'digesting', reason: 'digest', detail: whyBehind } as const
     const patch = Number.isFinite(until) ? { dueAt: until } : {}
@@ -202,7 +202,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     }
   }
 
-  /** Nobody is asked for anything: each item is decided on its own when it is due, which is now. */
+  /** Takes items out of the digest without asking the limits: each is decided on its own, due now. */
   async function apart(closing: Closing): Promise<Plan> {
     const { items, ended, now } = closing
     const taken = await digestItems.withText(items, singleMax)
@@ -214,7 +214,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     return {
       accept: [],
       moves: [...ended, ...moves],
-      digests: [rest(closing, taken.length, nobody)],
+      digests: [rest(closing, taken.length, noneBehind)],
       held: [],
     }
   }
@@ -238,11 +238,12 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     }
     const whole = carrying(items)
     const reservation = await reserve(whole)
-    if (reservation.held) return send(closing, spec, { notification: whole, items, reservation }, nobody)
+    if (reservation.held) return send(closing, spec, { notification: whole, items, reservation }, noneBehind)
 
     const { authors, earliest, first } = await admissibleAuthors(whole, recipient, now)
-    // A limit of nothing refuses the items too, each with its reason.
-    if (authors.size === 0 && earliest === Number.POSITIVE_INFINITY) return oneByOne(closing, items, nobody)
+    // A limit of zero refuses the items too, each with its reason.
+    if (authors.size === 0 && earliest === Number.POSITIVE_INFINITY)
+      return oneByOne(closing, items, noneBehind)
     if (authors.size === 0)
       return stayOpen(closing, await hold(closing, { ...whole, actors: [first] }, earliest))
     const onWritten = items.filter((item) => authors.has(item.actor ?? ''))
@@ -269,7 +270,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     const { notification, items, reservation } = onWritten
     const { id } = notification
     const shown = await digestItems.shown(items, spec.maxItems)
-    // It leaves now or not yet, so that no hours can have given its instant.
+    // The digest leaves now or not at all, so quiet hours cannot have set its time.
     const verdict = reservedVerdict({
       policyVersion: policy.version,
       now: clock.now(),
@@ -296,7 +297,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     }
   }
 
-  /** The authors of a digest that their limits would admit now, and when the first of the others is. */
+  /** Finds the authors that their limits admit now, and the first of the others with its time. */
   async function admissibleAuthors(digest: Notification, recipient: Candidate['recipient'], now: number) {
     const authors = new Set<string>()
     let earliest = Number.POSITIVE_INFINITY
@@ -324,7 +325,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   return {
     async plan(digest, extent) {
       const spec = policy.digest(digest.name)
-      // A digest that the policy no longer knows lets its items go one by one.
+      // A digest that is no longer in the policy sends its items one by one.
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
       const closing = await closingOf(digest, max)
@@ -332,7 +333,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       try {
         if (extent === 'apart') return await apart(closing)
         if (spec === undefined || closing.items.length < spec.minItems)
-          return await oneByOne(closing, closing.items, nobody)
+          return await oneByOne(closing, closing.items, noneBehind)
         return await together(closing, spec)
       } finally {
         await letGo()

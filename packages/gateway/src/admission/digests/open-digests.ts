@@ -1,12 +1,12 @@
-/** The digests that are collecting, by what they group. The store has them all; those of late are kept in memory. */
+/** A cache of the open digests by recipient, channel, category and name. The store has all of them. */
 import type { Digest, Notification } from '../../model.ts'
 import type { DigestSpec } from '../../policy/policy.ts'
 import type { Random, Store } from '../../ports.ts'
 
 export interface OpenDigests {
   /**
-   * The digest to join, which then closes at `closesBy` or earlier. `opens` where it is not known to be on record: then
-   * everybody opens it in the commit of his items, so that none of them depends on another's commit. Waits while it is
+   * Returns the digest to join, which then closes at `closesBy` or earlier. `opens` is true where the digest is not known
+   * to be stored: then each commit of items opens it, so that none depends on another commit. Waits while the digest is
    * being closed.
    */
   find(
@@ -15,11 +15,11 @@ export interface OpenDigests {
     now: number,
     closesBy: number,
   ): Promise<{ digest: Digest; opens: boolean }>
-  /** It is on record: from here on it is joined. */
+  /** Marks a digest as stored: later items join it. */
   opened(digest: Digest): void
-  /** It is closed, or was never opened: the next item looks in the store again. */
+  /** Removes a digest that is closed or was never opened: the next item reads the store. */
   forget(digest: Digest): void
-  /** Lets nobody join until the returned function is called: it is being closed. */
+  /** Makes joining items wait until the returned function is called, while the digest is being closed. */
   hold(digest: Digest): () => void
 }
 
@@ -29,9 +29,9 @@ const onRecord = (digest: Digest | undefined) => digest && { digest, opens: fals
 
 export function createOpenDigests(options: { readonly store: Store; readonly random: Random }): OpenDigests {
   const known = new Map<string, { readonly digest: Digest; readonly opens: boolean }>()
-  /** Of those that are being closed; it resolves when they are. */
+  /** Digests that are being closed; each promise resolves at the end of the closing. */
   const closing = new Map<string, Promise<void>>()
-  const asked = new Map<string, Promise<Digest | undefined>>()
+  const reads = new Map<string, Promise<Digest | undefined>>()
 
   const keyOf = (digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): string =>
     [digest.tenant, digest.recipient, digest.channel, digest.category, digest.name].join('\n')
@@ -40,12 +40,12 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
     key: string,
     group: Omit<Digest, 'id' | 'openedAt' | 'closesAt'>,
   ): Promise<Digest | undefined> {
-    let reservationRequest = asked.get(key)
-    if (reservationRequest === undefined) {
-      reservationRequest = options.store.openDigest(group).finally(() => asked.delete(key))
-      asked.set(key, reservationRequest)
+    let read = reads.get(key)
+    if (read === undefined) {
+      read = options.store.openDigest(group).finally(() => reads.delete(key))
+      reads.set(key, read)
     }
-    return reservationRequest
+    return read
   }
 
   function forget(digest: Digest): void {
@@ -85,7 +85,7 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
       closing.set(key, promise)
       forget(digest)
       return () => {
-        // Who looked for it just before has seen it as it was.
+        // A concurrent `find` may have cached the digest as it was before.
         forget(digest)
         closing.delete(key)
         resolve()

@@ -1,7 +1,7 @@
 /**
- * Items whose digest is not open: nothing would ever bring them to an end. No closing leaves any behind since it looks at
- * every item; versions before did. They are looked for at the start and now and then, are told, counted, and decided
- * anew: each joins the digest that is open now, or leaves.
+ * Adopts orphans: digest items whose digest is not open, which would never end. Earlier versions left such items behind;
+ * a closing now looks at every item. A scan at the start and every ten minutes reports, counts and decides them anew:
+ * each joins the digest that is open now, or leaves.
  */
 import type { Notification } from '../../model.ts'
 import type { Clock, Page, Store } from '../../ports.ts'
@@ -15,16 +15,16 @@ export interface OrphansOptions {
 }
 
 export interface Orphans {
-  /** Found and not yet brought on their way. */
+  /** Counts orphans that were found and not yet adopted. */
   count(): number
-  /** Looks through all of them; resolves when those that it found are on their way. */
+  /** Starts the scans; resolves when the orphans of the first scan are adopted. */
   start(): Promise<void>
   stop(): Promise<void>
 }
 
 /** Items of one page. */
 const pageMax = 25
-/** A look at a million items in a hundred thousand digests takes the store's thread half a second, in slices of 2 ms. */
+/** Interval of the scans. One over a million items in 100,000 digests takes the store's thread 0.5 s, in slices of 2 ms. */
 const everyMs = 10 * 60_000
 
 export function createOrphans({ store, gate, clock, onError }: OrphansOptions): Orphans {
@@ -46,8 +46,8 @@ export function createOrphans({ store, gate, clock, onError }: OrphansOptions): 
     return adopted
   }
 
-  /** How many it has found; of a digest with more than a page has the rest is found by the next look. */
-  async function look(): Promise<void> {
+  /** Scans for orphans and adopts them; the rest of a digest with more than a page of them is found by the next scan. */
+  async function scan(): Promise<void> {
     let found = 0
     let left = 0
     let cursor: string | null = null
@@ -64,11 +64,11 @@ export function createOrphans({ store, gate, clock, onError }: OrphansOptions): 
         'digests',
         new Error(`${found} items were in no open digest: ${found - left} of them are on their way`),
       )
-    if (found > left && running) await look()
+    if (found > left && running) await scan()
   }
 
   function round(): Promise<void> {
-    working = look()
+    working = scan()
       .catch((error: unknown) => onError('look for items without an open digest', error))
       .finally(() => {
         if (running) disarm = clock.at(clock.now() + everyMs, round)

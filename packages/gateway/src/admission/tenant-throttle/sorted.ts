@@ -1,6 +1,6 @@
-/** Sorted lists of instants, changed in place: nearly everything is put at the end and taken from the front. */
+/** Sorted arrays of timestamps, changed in place: nearly all inserts are at the end, nearly all removals at the front. */
 
-/** How many are ≤ t: the index of the first one > t. */
+/** Counts the entries ≤ t, which is the index of the first one > t. */
 export function countUntil(log: readonly number[], t: number): number {
   let low = 0
   let high = log.length
@@ -19,7 +19,7 @@ export function insert(log: number[], t: number): void {
   else log.splice(index, 0, t)
 }
 
-/** Takes one out. Answers whether there was one. */
+/** Removes one entry; returns false where there is none. */
 export function remove(log: number[], t: number): boolean {
   const index = countUntil(log, t) - 1
   if (index < 0 || log[index] !== t) return false
@@ -28,7 +28,7 @@ export function remove(log: number[], t: number): boolean {
   return true
 }
 
-/** Forgets what is ≤ t once that is worth moving the rest. */
+/** Drops entries ≤ t once there are enough of them to be worth moving the rest. */
 export function forget(log: number[], t: number): void {
   const stale = countUntil(log, t)
   if (stale === log.length) log.length = 0

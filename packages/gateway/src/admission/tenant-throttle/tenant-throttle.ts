@@ -1,7 +1,7 @@
 /**
- * The limits of a tenant and of its modules. They count acceptances: what they do not admit now is accepted all the
- * same, stands in the line of its module (line.ts), and is decided for its recipient only when its turn comes. This is
- * what the stages see of the lines of all tenants (throttle-queues.ts): verdicts, turns, what is left.
+ * The rate limits of a tenant and of its modules. They count acceptances: a notification over the limit is accepted all
+ * the same, waits in the throttle queue of its module (throttle-queue.ts), and is decided for its recipient when its turn
+ * comes. This file is the interface to the queues of all tenants (throttle-queues.ts): verdicts, turns, usage.
  */
 
 import { delayingLimit, type Notification, type RuleReport } from '../../model.ts'
@@ -16,33 +16,33 @@ export interface TenantThrottleOptions extends ThrottleQueuesOptions {
 }
 
 export interface Passed {
-  /** Uncounts these of the cases, or all: nothing was accepted. */
-  takeBack(of?: readonly Candidate[]): Promise<void>
+  /** Uncounts these candidates, or all of them, because they were not accepted. */
+  takeBack(some?: readonly Candidate[]): Promise<void>
 }
 
-/** Whether it has passed, counted at this instant, or stands in the line until then. */
+/** The turn of a notification: passed and counted at this time, or still in the throttle queue until then. */
 export interface Turn {
   readonly passed: boolean
   readonly at: number
 }
 
 export interface TenantThrottle {
-  /** Counts those that may pass now; gives the others the verdict that they wait. All of one tenant. */
+  /** Counts the candidates that may pass now and gives the others the verdict of a delay. All are of one tenant. */
   pass(candidates: readonly Candidate[]): Promise<Passed>
-  /** For what is due and stood in the line. */
+  /** Takes the turn of a due notification in the throttle queue. */
   turn(notification: Notification): Promise<Turn>
-  /** Takes those out that end while they still stand in the line; what has passed stays counted. */
+  /** Removes notifications that end while they are in the throttle queue; passed ones stay counted. */
   giveBack(notifications: readonly Notification[]): Promise<void>
   preview(each: Candidate): Promise<void>
-  /** The verdict on what stands in the line until then. */
+  /** Gives a candidate the verdict that it stays in the throttle queue until then. */
   wait(each: Candidate, at: number): void
-  /** What the limits leave. Empty where there are none. */
+  /** Reports the usage of the limits; empty where there are none. */
   usage(caller: Caller): readonly ThrottleUsage[] | Promise<readonly ThrottleUsage[]>
-  /** Its place now, which may be earlier than the one on record; undefined where it does not stand in a line. */
+  /** Returns the current place, which may be earlier than the stored one; undefined outside the throttle queue. */
   placeOf(notification: Notification): Promise<number | undefined>
-  /** Which of the two makes it wait. */
+  /** Returns the limit that delays it. */
   behind(notification: Notification): 'tenant' | 'module' | undefined
-  /** Rebuilds the lines in which somebody stands. */
+  /** Restores the throttle queues that are not empty. */
   start(): Promise<void>
   stop(): Promise<void>
 }
@@ -59,7 +59,7 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
     rules: readonly RuleReport[],
   ): void {
     const { expiresAt = at } = each.notification
-    // What is of no use by then waits for its end only.
+    // If it would expire before its place, it is scheduled for its expiry instead.
     each.verdict = undecidedVerdict(policyVersion, Math.min(at, expiresAt), `${behind}_limit`, {
       at,
       limit: behind,
@@ -75,7 +75,7 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
     let rules: readonly RuleReport[] | undefined
     for (const each of candidates) {
       const { id, module, expiresAt } = each.notification
-      // What is critical passes, and counts all the same.
+      // A critical notification passes and counts all the same.
       if (isCritical(each)) {
         queue.count(module, now)
         places.set(each, { at: now, waits: false, behind: 'tenant' })
@@ -90,22 +90,22 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
     return places
   }
 
-  /** The way back for those who have passed or joined the line. */
-  function returning(
+  /** Returns the undo for candidates that have passed or joined the queue. */
+  function undoOf(
     queue: ThrottleQueue,
     candidates: readonly Candidate[],
     places: ReadonlyMap<Candidate, Place>,
   ): Passed {
     const left = new Map(places)
     return {
-      async takeBack(of = candidates) {
-        for (const each of of.toReversed()) {
+      async takeBack(some = candidates) {
+        for (const each of some.toReversed()) {
           const place = left.get(each)
           if (place === undefined || !left.delete(each)) continue
           const { id, module, tenant } = each.notification
           if (place.waits) queue.leave(module, id, clock.now())
           else queue.uncount(module, place.at, clock.now())
-          queues.tend(tenant)
+          queues.rearm(tenant)
         }
       },
     }
@@ -115,13 +115,13 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
     async pass(candidates) {
       const tenant = candidates[0]?.notification.tenant
       const queue = tenant === undefined ? undefined : await queues.of(tenant)
-      return queue === undefined ? uncounted : returning(queue, candidates, pass(queue, candidates))
+      return queue === undefined ? uncounted : undoOf(queue, candidates, pass(queue, candidates))
     },
     async turn({ id, tenant, module }) {
       const now = clock.now()
       const turn = (await queues.of(tenant))?.turn(module, id, clock.now())
       if (turn === undefined) return { passed: true, at: now }
-      queues.tend(tenant)
+      queues.rearm(tenant)
       return turn
     },
     async giveBack(notifications) {
@@ -129,7 +129,7 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
         (each) => delayingLimit(each) !== undefined,
       )) {
         const queue = await queues.of(tenant)
-        if (queue?.leave(module, id, clock.now()) === true) queues.tend(tenant)
+        if (queue?.leave(module, id, clock.now()) === true) queues.rearm(tenant)
       }
     },
     async preview(each) {

@@ -1,62 +1,62 @@
 /**
- * The line before the limits of one tenant and its modules: pure, without a clock. Whoever comes is given the earliest
- * instant that the rolling windows of the tenant and of its module admit beside everybody who came before, and never
- * one before its own module's last: first in, first out. What passes now is counted; what must wait stands in the line
- * of its module with that instant as its place.
+ * The throttle queue of one tenant and its modules: pure, without a clock. A new entry gets the earliest time that the
+ * rolling windows of the tenant and of its module admit beside all earlier entries, and never a time before the last one
+ * of its own module: first in, first out. An entry that passes now is counted; one that has to wait joins the queue of
+ * its module, with that time as its place.
  *
- * A module's line is two lists: who waits, in the order of arrival, and the places, in the order of time. The k-th who
- * waits has the k-th place. So when somebody leaves, those behind move up a place each and the last place is free;
- * `settle` then looks whether a place further back can be had earlier. Nobody is ever moved to a later place.
+ * A module's queue is two lists: the waiting entries in order of arrival, and the places in order of time. The k-th entry
+ * has the k-th place. When an entry leaves, the entries behind it move up one place each and the last place is free;
+ * `moveUp` then tries to move later places forward. No entry is ever moved to a later place.
  *
- * Sizes: a waiting one costs its place in three lists of numbers and its id; no window is looked through again for it.
- * A new place is found from the last one of its module, and from the first instant that is free for the tenant, which
- * is remembered: that looks at about as many instants as the widest limit counts, however long the line is.
+ * Cost: a waiting entry takes a number in three lists and its id; no window is searched again for it. The search for a
+ * new place starts at the last place of its module and at the first time that is free for the tenant, which is
+ * remembered: it visits about as many times as the widest limit counts, however long the queue is.
  */
 import type { Window } from '@sluice/limits'
 import { countUntil, forget, insert, remove } from './sorted.ts'
 import { freeUnder, useOf, type WindowUse } from './windows.ts'
 
 export interface ThrottleLimits {
-  /** All modules of the tenant together; none: unlimited. */
+  /** Windows over all modules of the tenant together; empty means unlimited. */
   readonly tenant: readonly Window[]
-  /** Each module of it. */
+  /** Windows of each module. */
   readonly module: readonly Window[]
   /** Every window is kept this much longer, ms. */
   readonly marginMs: number
 }
 
-/** What a newcomer gets. */
+/** The place of a new entry. */
 export interface Place {
   readonly at: number
-  /** It stands in the line until then; else it has passed. */
+  /** True where the entry waits in the queue until then; false where it has passed. */
   readonly waits: boolean
-  /** Which of the two makes it wait. */
+  /** The limit that makes it wait. */
   readonly behind: 'tenant' | 'module'
 }
 
-/** Somebody who stood in the line before a restart, in the order of arrival. */
+/** An entry that was in the queue before a restart. */
 export interface RestoredEntry {
   readonly id: string
   readonly module: string
-  /** The place that was promised. */
+  /** The stored place, epoch ms. */
   readonly at: number
-  /** When it comes up by itself: at its place, or at its end where that is earlier. */
+  /** The time when the scheduler polls it: its place, or its expiry where that is earlier. */
   readonly dueAt: number
 }
 
-/** What has passed, or passes unasked. */
+/** An entry that has passed, or passes without being delayed. */
 export interface Counted {
   readonly module: string
   readonly at: number
 }
 
 interface ModuleQueue {
-  /** What has passed and what is to come, sorted. */
+  /** Times of passed and waiting entries, sorted. */
   readonly log: number[]
   readonly ids: string[]
   /** Sorted; as many as `ids`. */
   readonly places: number[]
-  /** When each comes up by itself: what the record says. */
+  /** The stored due time of each entry. */
   readonly dues: number[]
 }
 
@@ -66,12 +66,12 @@ const noModule: ModuleQueue = { log: [], ids: [], places: [], dues: [] }
 export class ThrottleQueue {
   readonly #rules: ThrottleLimits
   readonly #keptMs: number
-  /** All modules: what has passed and what is to come. */
+  /** Times of passed and waiting entries of all modules, sorted. */
   readonly #log: number[] = []
   readonly #modules = new Map<string, ModuleQueue>()
-  /** Those in whose line somebody stands. */
+  /** Modules with a queue that is not empty. */
   readonly #waiting = new Map<string, ModuleQueue>()
-  /** No instant from `since` up to `until` is free for the tenant. */
+  /** No time from `since` up to `until` is free for the tenant. */
   #full = { since: never, until: -never }
   #newest = -never
   #size = 0
@@ -83,92 +83,92 @@ export class ThrottleQueue {
     this.#keptMs = Math.max(0, ...windows) + rules.marginMs
   }
 
-  /** How many wait. */
+  /** The number of waiting entries. */
   get size(): number {
     return this.#size
   }
 
-  /** Whether forgetting all of it loses nothing. */
+  /** True where nothing waits and nothing counts any more, so that the queue can be dropped. */
   isIdle(now: number): boolean {
     return this.#size === 0 && this.#newest + this.#keptMs <= now
   }
 
-  /** Counts one without asking: what is critical, and what had passed before a restart. */
+  /** Counts an entry without asking the limits: a critical one, or one that passed before a restart. */
   count(module: string, at: number): void {
     this.#put(this.#module(module), at)
   }
 
-  /** Nothing has come of what had passed at that instant. */
+  /** Uncounts an entry that passed at that time and was not accepted. */
   uncount(module: string, at: number, now: number): void {
-    const of = this.#modules.get(module)
-    if (of !== undefined && this.#take(of, at)) this.moveUp(now, at)
+    const queue = this.#modules.get(module)
+    if (queue !== undefined && this.#take(queue, at)) this.moveUp(now, at)
   }
 
-  /** Passes now, or stands in the line. */
+  /** Counts a new entry that passes now, or puts it into the queue. */
   join(module: string, id: string, now: number, expiresAt = never): Place {
     this.#forget(now)
-    const of = this.#module(module)
-    forget(of.log, now - this.#keptMs)
-    const place = this.#placeOf(of, now)
-    this.#put(of, place.at)
-    if (place.waits) this.#stand(module, of, { id, at: place.at, dueAt: Math.min(place.at, expiresAt) })
+    const queue = this.#module(module)
+    forget(queue.log, now - this.#keptMs)
+    const place = this.#placeOf(queue, now)
+    this.#put(queue, place.at)
+    if (place.waits) this.#stand(module, queue, { id, at: place.at, dueAt: Math.min(place.at, expiresAt) })
     return place
   }
 
-  /** What `join` would say. */
+  /** Returns the place that `join` would give. */
   peek(module: string, now: number): Place {
     return this.#placeOf(this.#modules.get(module) ?? noModule, now)
   }
 
-  /** Where one stands now; undefined where it does not stand in the line. */
+  /** Returns the current place of an entry; undefined where it is not in the queue. */
   placeOf(module: string, id: string): number | undefined {
-    const of = this.#waiting.get(module)
-    const index = of?.ids.indexOf(id) ?? -1
-    return index < 0 ? undefined : of!.places[index]
+    const queue = this.#waiting.get(module)
+    const index = queue?.ids.indexOf(id) ?? -1
+    return index < 0 ? undefined : queue!.places[index]
   }
 
-  /** Takes one out whose place has come; answers that instant. Undefined where it does not stand in the line. */
+  /** Removes an entry whose place has come, and returns that time. Undefined where it is not in the queue. */
   turn(
     module: string,
     id: string,
     now: number,
   ): { readonly passed: boolean; readonly at: number } | undefined {
-    const of = this.#waiting.get(module)
-    const index = of?.ids.indexOf(id) ?? -1
-    if (of === undefined || index < 0) return undefined
-    const at = of.places[index]!
+    const queue = this.#waiting.get(module)
+    const index = queue?.ids.indexOf(id) ?? -1
+    if (queue === undefined || index < 0) return undefined
+    const at = queue.places[index]!
     if (at > now) {
-      of.dues[index] = at
+      queue.dues[index] = at
       return { passed: false, at }
     }
-    of.places.splice(index, 1)
-    this.#leave(module, of, index)
+    queue.places.splice(index, 1)
+    this.#leave(module, queue, index)
     return { passed: true, at }
   }
 
-  /** Somebody leaves the line before the turn came: those behind move up. */
+  /** Removes an entry before its turn: the entries behind it move up. */
   leave(module: string, id: string, now: number): boolean {
-    const of = this.#waiting.get(module)
-    const index = of?.ids.lastIndexOf(id) ?? -1
-    if (of === undefined || index < 0) return false
-    const freed = of.places.pop()!
-    this.#take(of, freed)
-    this.#leave(module, of, index)
+    const queue = this.#waiting.get(module)
+    const index = queue?.ids.lastIndexOf(id) ?? -1
+    if (queue === undefined || index < 0) return false
+    const freed = queue.places.pop()!
+    this.#take(queue, freed)
+    this.#leave(module, queue, index)
     this.moveUp(now, freed)
     return true
   }
 
   /**
-   * Places those who stood in the line before a restart; what had passed is counted before. In the order of arrival
-   * they get what they had, unless what is critical came in between or others moved up: then somebody could come
-   * later than was promised, and those who were promised the earliest go first, as if nothing critical had come.
+   * Restores the entries that were in the queue before a restart, after passed ones are counted. In order of arrival
+   * they get their stored places, unless critical entries came in between or others moved up. If that would make an entry
+   * later than its stored place, entries go in order of stored places, as if no critical entry had come.
    */
   restore(restored: readonly RestoredEntry[], urgent: readonly Counted[], now: number): void {
     for (const { id, module, dueAt } of restored) {
-      const of = this.#module(module)
-      of.ids.push(id)
-      of.dues.push(dueAt)
-      this.#waiting.set(module, of)
+      const queue = this.#module(module)
+      queue.ids.push(id)
+      queue.dues.push(dueAt)
+      this.#waiting.set(module, queue)
     }
     this.#size = restored.length
     const countUrgent = (): void => {
@@ -189,8 +189,8 @@ export class ThrottleQueue {
     }
   }
 
-  /** The earliest place of somebody who comes up by itself only later. */
-  nextEarly(): number | undefined {
+  /** Returns the earliest place of an entry whose stored due time is later. */
+  nextPromotionAt(): number | undefined {
     let next = never
     for (const { places, dues } of this.#waiting.values()) {
       if (places[0]! < dues[0]!) next = Math.min(next, places[0]!)
@@ -198,82 +198,82 @@ export class ThrottleQueue {
     return next === never ? undefined : next
   }
 
-  /** Whose place has come, and who would come up by itself only later. They are named once. */
-  callEarly(now: number): readonly string[] {
-    const called: string[] = []
+  /** Returns entries whose place has come before their stored due time, each once. */
+  takePromoted(now: number): readonly string[] {
+    const promoted: string[] = []
     for (const { ids, places, dues } of this.#waiting.values()) {
       for (let index = 0; index < ids.length && places[index]! <= now; index += 1) {
         if (places[index]! >= dues[index]!) continue
         dues[index] = places[index]!
-        called.push(ids[index]!)
+        promoted.push(ids[index]!)
       }
     }
-    return called
+    return promoted
   }
 
   use(module: string, now: number): readonly WindowUse[] {
     const { tenant, module: own, marginMs } = this.#rules
-    const of = this.#modules.get(module) ?? noModule
-    const ownFrom = Math.max(now, of.places.at(-1) ?? now)
+    const queue = this.#modules.get(module) ?? noModule
+    const ownFrom = Math.max(now, queue.places.at(-1) ?? now)
     return [
       ...useOf('tenant', { windows: tenant, marginMs, log: this.#log, now, from: this.#freeForTenant(now) }),
-      ...useOf('module', { windows: own, marginMs, log: of.log, now, from: ownFrom }),
+      ...useOf('module', { windows: own, marginMs, log: queue.log, now, from: ownFrom }),
     ]
   }
 
   /**
-   * Gives the places further back to whoever can have them earlier, now that `freed` is free: among those who gain,
-   * to the first that came. What a module gives up by that is free in its turn.
+   * Moves later places forward, now that `freed` is free. Among the modules that gain, the first entry by arrival wins;
+   * the place that its module gives up is free in its turn.
    */
   moveUp(now: number, freed: number): void {
     let from = freed
     for (;;) {
-      // Only windows that the freed instant stood in can have opened.
+      // Only windows that contain the freed time can have opened.
       const opened = Math.max(now, from - this.#keptMs)
-      let gaining: { readonly of: ModuleQueue; readonly at: number; readonly first: string } | undefined
-      for (const of of this.#waiting.values()) {
-        if (of.places.at(-1)! <= opened) continue
-        const at = this.#withoutLast(of, opened)
-        if (at >= of.places.at(-1)!) continue
-        const first = of.ids[countUntil(of.places, at)]!
-        if (gaining === undefined || first < gaining.first) gaining = { of, at, first }
+      let gaining: { readonly queue: ModuleQueue; readonly at: number; readonly first: string } | undefined
+      for (const queue of this.#waiting.values()) {
+        if (queue.places.at(-1)! <= opened) continue
+        const at = this.#withoutLast(queue, opened)
+        if (at >= queue.places.at(-1)!) continue
+        const first = queue.ids[countUntil(queue.places, at)]!
+        if (gaining === undefined || first < gaining.first) gaining = { queue, at, first }
       }
       if (gaining === undefined) return
-      const { of, at } = gaining
-      const last = of.places.pop()!
-      this.#take(of, last)
-      insert(of.places, at)
-      this.#put(of, at)
+      const { queue, at } = gaining
+      const last = queue.places.pop()!
+      this.#take(queue, last)
+      insert(queue.places, at)
+      this.#put(queue, at)
       from = Math.min(from, last)
     }
   }
 
-  /** Where the last of a module could stand were its place not its own. */
-  #withoutLast(of: ModuleQueue, from: number): number {
-    const last = of.places.at(-1)!
+  /** Returns the earliest time for a module's last entry if its current place were free. */
+  #withoutLast(queue: ModuleQueue, from: number): number {
+    const last = queue.places.at(-1)!
     const { since, until } = this.#full
-    this.#take(of, last)
-    const at = this.#earliest(of, from)
-    this.#put(of, last)
+    this.#take(queue, last)
+    const at = this.#earliest(queue, from)
+    this.#put(queue, last)
     this.#full = { since, until }
     return at
   }
 
-  #placeOf(of: ModuleQueue, now: number): Place {
-    const last = of.places.at(-1)
+  #placeOf(queue: ModuleQueue, now: number): Place {
+    const last = queue.places.at(-1)
     const from = Math.max(now, last ?? now)
-    const at = this.#earliest(of, from)
+    const at = this.#earliest(queue, from)
     const waits = at > now || last !== undefined
     const behind =
-      waits && (this.#freeForTenant(now) >= at || this.#freeForModule(of, from) < at) ? 'tenant' : 'module'
+      waits && (this.#freeForTenant(now) >= at || this.#freeForModule(queue, from) < at) ? 'tenant' : 'module'
     return { at, waits, behind }
   }
 
-  #earliest(of: ModuleQueue, from: number): number {
+  #earliest(queue: ModuleQueue, from: number): number {
     let t = from
     for (;;) {
       const tried = t
-      t = this.#freeForTenant(this.#freeForModule(of, t))
+      t = this.#freeForTenant(this.#freeForModule(queue, t))
       if (t === tried || t === never) return t
     }
   }
@@ -292,22 +292,22 @@ export class ThrottleQueue {
     return t
   }
 
-  /** The gap that newcomers meet is the one to remember: the earliest. */
+  /** Remembers the earliest full span, which is the one that new entries meet. */
   #remember(from: number, until: number): void {
     if (this.#full.until === -never || from < this.#full.since) this.#full = { since: from, until }
   }
 
-  /** Gives everybody who waits a place; answers how much later they come than was promised, all together. */
+  /** Gives every waiting entry a place; returns the total delay against the stored places, ms. */
   #placeAll(order: readonly RestoredEntry[], now: number): number {
     const promises = new Map<ModuleQueue, number[]>()
     for (const { module, at: promised } of order) {
-      const of = this.#module(module)
-      const { at } = this.#placeOf(of, now)
-      this.#put(of, at)
-      of.places.push(at)
-      const own = promises.get(of) ?? []
+      const queue = this.#module(module)
+      const { at } = this.#placeOf(queue, now)
+      this.#put(queue, at)
+      queue.places.push(at)
+      const own = promises.get(queue) ?? []
       own.push(promised)
-      promises.set(of, own)
+      promises.set(queue, own)
     }
     let lateMs = 0
     for (const [{ places }, promised] of promises) {
@@ -316,59 +316,59 @@ export class ThrottleQueue {
     return lateMs
   }
 
-  /** Takes all places back, and what had been counted besides. */
+  /** Removes all places, and the counted entries given. */
   #clear(counted: readonly Counted[]): void {
-    for (const of of this.#waiting.values()) for (const at of of.places.splice(0)) this.#take(of, at)
+    for (const queue of this.#waiting.values()) for (const at of queue.places.splice(0)) this.#take(queue, at)
     for (const { module, at } of counted) this.#take(this.#module(module), at)
   }
 
   #module(name: string): ModuleQueue {
-    let of = this.#modules.get(name)
-    if (of === undefined) {
-      of = { log: [], ids: [], places: [], dues: [] }
-      this.#modules.set(name, of)
+    let queue = this.#modules.get(name)
+    if (queue === undefined) {
+      queue = { log: [], ids: [], places: [], dues: [] }
+      this.#modules.set(name, queue)
     }
-    return of
+    return queue
   }
 
-  #put(of: ModuleQueue, at: number): void {
-    insert(of.log, at)
+  #put(queue: ModuleQueue, at: number): void {
+    insert(queue.log, at)
     if (this.#rules.tenant.length > 0) insert(this.#log, at)
     this.#newest = Math.max(this.#newest, at)
   }
 
-  /** Answers whether it was there. */
-  #take(of: ModuleQueue, at: number): boolean {
-    if (!remove(of.log, at)) return false
+  /** Removes a time from the logs; returns false where it was not there. */
+  #take(queue: ModuleQueue, at: number): boolean {
+    if (!remove(queue.log, at)) return false
     remove(this.#log, at)
     this.#full = { since: never, until: -never }
     return true
   }
 
-  #stand(module: string, of: ModuleQueue, { id, at, dueAt }: Omit<RestoredEntry, 'module'>): void {
-    of.ids.push(id)
-    insert(of.places, at)
-    of.dues.push(dueAt)
-    this.#waiting.set(module, of)
+  #stand(module: string, queue: ModuleQueue, { id, at, dueAt }: Omit<RestoredEntry, 'module'>): void {
+    queue.ids.push(id)
+    insert(queue.places, at)
+    queue.dues.push(dueAt)
+    this.#waiting.set(module, queue)
     this.#size += 1
   }
 
-  #leave(module: string, of: ModuleQueue, index: number): void {
-    of.ids.splice(index, 1)
-    of.dues.splice(index, 1)
+  #leave(module: string, queue: ModuleQueue, index: number): void {
+    queue.ids.splice(index, 1)
+    queue.dues.splice(index, 1)
     this.#size -= 1
-    if (of.ids.length === 0) this.#waiting.delete(module)
+    if (queue.ids.length === 0) this.#waiting.delete(module)
   }
 
   #forget(now: number): void {
     const { since, until } = this.#full
-    // What lies behind is no newcomer's any more.
+    // A full span in the past concerns no new entry.
     if (until < now && since < now) this.#full = { since: never, until: -never }
     forget(this.#log, now - this.#keptMs)
     if (this.#modules.size <= this.#modulesMax) return
-    for (const [name, of] of this.#modules) {
-      forget(of.log, now - this.#keptMs)
-      if (of.log.length === 0) this.#modules.delete(name)
+    for (const [name, queue] of this.#modules) {
+      forget(queue.log, now - this.#keptMs)
+      if (queue.log.length === 0) this.#modules.delete(name)
     }
     this.#modulesMax = Math.max(1_000, 2 * this.#modules.size)
   }

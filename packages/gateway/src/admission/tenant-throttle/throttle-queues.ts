@@ -1,16 +1,16 @@
 /**
- * The lines of all tenants (line.ts), as far as they are in memory: each is read from the record when it is first
- * needed, those in which somebody stands at the start; whoever moves up in one is called at the instant; and of whom
- * nothing is counted any more is forgotten.
+ * Holds the throttle queues of all tenants (throttle-queue.ts) in memory. A queue is restored from the store when it is
+ * first needed, one that is not empty at the start. Entries that move up are promoted at their new time, and the queue of
+ * a tenant with nothing counted is dropped.
  */
 import type { Window } from '@sluice/limits'
 import type { Clock, Store } from '../../ports.ts'
 import { type Counted, type RestoredEntry, ThrottleQueue } from './throttle-queue.ts'
 
 export interface ThrottleRates {
-  /** All modules of a tenant together; none: unlimited. */
+  /** Windows over all modules of a tenant together; empty means unlimited. */
   readonly tenant: readonly Window[]
-  /** Each module of it. */
+  /** Windows of each module. */
   readonly module: readonly Window[]
 }
 
@@ -20,18 +20,18 @@ export interface ThrottleQueuesOptions {
   readonly ratesOf: (tenant: string) => ThrottleRates
   /** Every window is kept this much longer, ms. */
   readonly marginMs: number
-  /** Brings those to their decision whose turn has come before the instant on record. */
+  /** Decides notifications whose turn has come before their stored `dueAt`. */
   readonly promote: (tenant: string, ids: readonly string[]) => Promise<void>
   readonly onError?: (what: string, error: unknown) => void
 }
 
 export interface ThrottleQueues {
-  /** Undefined where there are no limits and nobody waits since there were some. At once where nothing has to be read. */
+  /** Returns the queue of a tenant, without a promise where it is in memory; undefined without limits and entries. */
   of(tenant: string): ThrottleQueue | undefined | Promise<ThrottleQueue | undefined>
   isLimited(tenant: string): boolean
-  /** To be told whenever somebody may have moved up. */
-  tend(tenant: string): void
-  /** Reads the lines in which somebody stands. */
+  /** Rearms the promotion timer; to be called after each change of the queue. */
+  rearm(tenant: string): void
+  /** Restores the queues that are not empty. */
   start(): Promise<void>
   stop(): Promise<void>
 }
@@ -42,11 +42,11 @@ interface Entry {
   disarm: (() => void) | undefined
 }
 
-/** Rows of the record read at once. */
+/** Rows read at once. */
 const pageMax = 1_000
-/** Of one tenant's acceptances within the widest window so many are counted after a restart: 100 MB while they are read. */
+/** Maximum of one tenant's acceptances that are counted after a restart: 100 MB while they are read. */
 const admissionsMax = 100_000
-/** Above so many tenants those are forgotten of whom nothing is counted any more. */
+/** Number of tenants above which queues with nothing counted are dropped. */
 const tenantsMax = 10_000
 
 export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQueues {
@@ -55,12 +55,12 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
   const loading = new Map<string, Promise<ThrottleQueue>>()
   const working = new Set<Promise<void>>()
   let sweepAt = tenantsMax
-  let begun: Promise<void> | undefined
+  let restoring: Promise<void> | undefined
   let ready = false
   let stopped = false
 
-  /** The lines in which somebody stands, of all tenants. */
-  async function begin(): Promise<void> {
+  /** Restores all queues that are not empty. */
+  async function restoreAll(): Promise<void> {
     const byTenant = new Map<string, RestoredEntry[]>()
     let after: string | undefined
     do {
@@ -84,7 +84,7 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
     const admissions = await store.admissions({ tenant, since, limit: admissionsMax })
     const urgent: Counted[] = []
     for (const { module, priority, actors, countedAt: at } of admissions) {
-      // The items of a digest were counted when they were accepted.
+      // Items of a digest were counted when they were accepted.
       if (at === undefined || at < since || actors !== undefined) continue
       if (priority === 'critical') urgent.push({ module, at })
       else queue.count(module, at)
@@ -92,7 +92,7 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
     queue.restore(restored, urgent, clock.now())
     if (entries.size >= sweepAt) sweep()
     entries.set(tenant, { queue, armedFor: undefined, disarm: undefined })
-    tend(tenant)
+    rearm(tenant)
     return queue
   }
 
@@ -120,45 +120,45 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
   }
 
   function start(): Promise<void> {
-    begun ??= begin().catch((error: unknown) => {
-      begun = undefined
+    restoring ??= restoreAll().catch((error: unknown) => {
+      restoring = undefined
       throw error
     })
-    return begun
+    return restoring
   }
 
-  function tend(tenant: string): void {
+  function rearm(tenant: string): void {
     const entry = entries.get(tenant)
     if (entry === undefined) return
-    const next = stopped ? undefined : entry.queue.nextEarly()
+    const next = stopped ? undefined : entry.queue.nextPromotionAt()
     if (next === entry.armedFor) return
     entry.disarm?.()
     entry.armedFor = next
-    entry.disarm = next === undefined ? undefined : clock.at(next, () => call(tenant, entry))
+    entry.disarm = next === undefined ? undefined : clock.at(next, () => promoteDue(tenant, entry))
   }
 
-  function call(tenant: string, entry: Entry): void {
+  function promoteDue(tenant: string, entry: Entry): void {
     entry.armedFor = undefined
     entry.disarm = undefined
-    const ids = entry.queue.callEarly(clock.now())
+    const ids = entry.queue.takePromoted(clock.now())
     if (ids.length > 0) {
       const work = options
         .promote(tenant, ids)
-        .catch((error: unknown) => options.onError?.('call up who stands in a line', error))
+        .catch((error: unknown) => options.onError?.('promote notifications in a throttle queue', error))
         .finally(() => working.delete(work))
       working.add(work)
     }
-    tend(tenant)
+    rearm(tenant)
   }
 
   return {
     of,
     isLimited,
-    tend,
+    rearm,
     start,
     async stop() {
       stopped = true
-      for (const tenant of entries.keys()) tend(tenant)
+      for (const tenant of entries.keys()) rearm(tenant)
       while (working.size > 0) await Promise.all(working)
     },
   }

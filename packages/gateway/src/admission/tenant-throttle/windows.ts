@@ -1,23 +1,23 @@
-/** Several rolling windows over one sorted list of instants: when they admit the next, and how each of them stands. Pure. */
+/** Several rolling windows over one sorted list of times: the next free time, and the usage of each window. Pure. */
 import { freeAt, type Window } from '@sluice/limits'
 import { countUntil } from './sorted.ts'
 
-/** One window as it stands. Instants are epoch milliseconds. */
+/** The usage of one window. Times are epoch milliseconds. */
 export interface WindowUse {
   readonly of: 'tenant' | 'module'
   readonly window: string
   readonly windowMs: number
   readonly max: number
-  /** What is in the window ending now, without what waits. */
+  /** Entries in the window that ends now, without waiting ones. */
   readonly used: number
   readonly remaining: number
-  /** When the oldest entry leaves it; now where it is empty. */
+  /** The time when the oldest entry leaves the window; now where it is empty. */
   readonly resetAt: number
-  /** When the next place is free, behind everybody who waits. */
+  /** The time when the next place is free, after all waiting entries. */
   readonly freesAt: number
 }
 
-/** The earliest instant ≥ from that all the windows admit; each is kept `marginMs` longer than it is written. */
+/** Returns the earliest time ≥ from that all windows admit; each window is extended by `marginMs`. */
 export function freeUnder(
   windows: readonly Window[],
   marginMs: number,
@@ -25,16 +25,16 @@ export function freeUnder(
   from: number,
 ): number {
   let t = from
-  for (let settled = 0, index = 0; settled < windows.length && t < Number.POSITIVE_INFINITY; index += 1) {
+  for (let agreed = 0, index = 0; agreed < windows.length && t < Number.POSITIVE_INFINITY; index += 1) {
     const { max, windowMs } = windows[index % windows.length]!
     const next = freeAt(log, max, windowMs + marginMs, 1, t)
-    settled = next === t ? settled + 1 : 1
+    agreed = next === t ? agreed + 1 : 1
     t = next
   }
   return t
 }
 
-/** `from` is an instant before which nothing is free. */
+/** Reports the usage of windows; nothing is free before `from`. */
 export function useOf(
   of: WindowUse['of'],
   given: {
