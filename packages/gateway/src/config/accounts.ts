@@ -1,18 +1,18 @@
 /**
- * One account of a pool: its address, its secrets read from where they are kept, its rate, and what its provider
- * alone understands. Only fields in whose form nothing is wrong come here; what is wrong with their meaning is told.
+ * Reads one account of a pool: its address, its secrets from files or text, its rate, and the options of its
+ * provider. Only fields whose form is valid come here; mistakes in their meaning are noted.
  */
 import type { Channel } from '../model.ts'
 import type { AccountDocument, AccountPlace, ProviderDefinition } from '../providers/provider-config.ts'
 import type { AccountConfig } from './config.ts'
 import { type Rate, readDuration, readRate } from './quantity.ts'
 
-/** Beyond this a margin is no jitter on the way. */
+/** A margin above this is no network jitter. */
 export const marginMaxMs = 1_000
 
 const unlimited: Rate = { text: 'unlimited', windows: [] }
 
-/** What real providers commonly allow an account (design: product, 3). */
+/** The rates that real providers commonly allow an account. */
 const usualRates: Readonly<Partial<Record<Channel, Rate>>> = {
   email: readRate('100/s, 50000/h'),
   sms: readRate('10/s'),

@@ -1,6 +1,6 @@
 /**
- * Where a running gateway is found: by what its configuration says of host and port. The rest of the file is not
- * looked at, so that a mistake in it does not keep an operator from asking the gateway that still runs.
+ * Finds a running gateway by the host and port of its configuration. The rest of the file is not read, so that
+ * a mistake in it does not keep an operator from querying the gateway that still runs.
  */
 import { isIP } from 'node:net'
 import { type LoadOptions, Source } from './source.ts'
@@ -24,7 +24,7 @@ export function gatewayUrl(options: LoadOptions): string {
   return `http://${host.includes(':') && !host.startsWith('[') ? `[${host}]` : host}:${port}`
 }
 
-/** What listens on every address is asked at the one of this machine. */
+/** Replaces an address that listens everywhere by the loopback address. */
 function reachable(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1'
   return host === '::' || host === '[::]' ? '::1' : host

@@ -1,4 +1,4 @@
-/** Who is told of accounts that fail: an address of the operator's own, and the secret that signs what it is told. */
+/** Reads `alerts`: the operator's webhook for failing accounts, and the secret that signs its requests. */
 import { type Static, Type } from '@sinclair/typebox'
 import { webhookSecret } from '../providers/webhook/config.ts'
 import type { AlertsConfig } from './config.ts'

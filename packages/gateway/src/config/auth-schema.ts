@@ -1,14 +1,14 @@
-/** The form of `auth`: whose tokens are taken, by which keys they are known, and what their claims are called. */
+/** The schema of `auth`: the trusted issuers, the keys that verify tokens, and the names of their claims. */
 import { type Static, Type } from '@sinclair/typebox'
 import { text } from './schema-terms.ts'
 
 const closed = { additionalProperties: false } as const
 
-/** What tokens may be signed with. `none`, and whatever else there is, never. */
+/** The algorithms with which tokens may be signed. `none` and all others are refused. */
 export const jwtAlgorithms = ['HS256', 'RS256', 'ES256', 'EdDSA'] as const
 export type JwtAlgorithm = (typeof jwtAlgorithms)[number]
 
-/** Of a secret for HS256 (RFC 7518, section 3.2). */
+/** The least bytes of a secret for HS256 (RFC 7518, section 3.2). */
 export const jwtSecretBytesMin = 32
 
 const jwtSchema = Type.Object(

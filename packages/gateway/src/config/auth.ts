@@ -1,6 +1,7 @@
 /**
- * `auth` as it holds: which keys, and that they, the algorithms, the issuer and the audience fit together. A token is
- * only as good as the weakest of these, so each is either written down or follows from the keys; none is left open.
+ * Reads `auth`, and checks that the keys, the algorithms, the issuer and the audience fit together. A token is
+ * only as good as the weakest of these, so each is either configured or follows from the keys; none is left
+ * open.
  */
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { isLoopback } from './address.ts'
@@ -12,10 +13,10 @@ type JwtDocument = NonNullable<AuthDocument['jwt']>
 
 const place = (...steps: readonly string[]) => ['auth', 'jwt', ...steps]
 
-/** NIST SP 800-131A; shorter ones are refused by every verifier. */
+/** The least bits of an RSA key by NIST SP 800-131A; verifiers refuse shorter ones. */
 const rsaBitsMin = 2_048
 
-/** Undefined without keys, and where something is wrong, which is then noted. */
+/** Reads `auth`. Undefined without keys, and where a mistake was noted. */
 export function readAuth(written: AuthDocument | undefined, source: Source): AuthConfig | undefined {
   if (written === undefined) return undefined
   if (written.jwt === undefined) return source.fault(place(), 'is missing; expected keys for tokens')
@@ -95,7 +96,7 @@ function publicKeyOf(pem: string): KeyObject | undefined {
   }
 }
 
-/** What a public key verifies. */
+/** Finds the algorithm that a public key verifies. */
 function algorithmOf(key: KeyObject): JwtAlgorithm | undefined {
   const { modulusLength = 0, namedCurve } = key.asymmetricKeyDetails ?? {}
   if (key.asymmetricKeyType === 'rsa') return modulusLength >= rsaBitsMin ? 'RS256' : undefined
@@ -103,7 +104,10 @@ function algorithmOf(key: KeyObject): JwtAlgorithm | undefined {
   return key.asymmetricKeyType === 'ed25519' ? 'EdDSA' : undefined
 }
 
-/** Whoever stands between the gateway and its issuer could send keys of his own. */
+/**
+ * Reads the address of the keys. It must be https: over plain HTTP somebody on the network could send other
+ * keys.
+ */
 function readAddress(text: string, source: Source): JwtKeys | undefined {
   const url = URL.parse(text)
   const trusted = url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))

@@ -1,7 +1,7 @@
 /**
- * Holds a value against a schema and says of each field that does not fit what was expected there and what stands
- * there instead. The schema's `expects` gives the words; a key that nobody knows is answered with the one that was
- * probably meant. Pure.
+ * Checks a value against a schema and says of each invalid field which value was expected and which one stands
+ * there. The schema's `expects` gives the words; an unknown key is answered with the key that was probably
+ * meant. Pure.
  */
 import { KindGuard, type TObject, type TSchema, type TUnion } from '@sinclair/typebox'
 import { Errors, type ValueError, ValueErrorType } from '@sinclair/typebox/errors'
@@ -14,7 +14,7 @@ export interface Misfit {
   readonly message: string
 }
 
-/** Settings that are known and not carried by this version: by their place, `*` for any name. */
+/** Settings that are known but not supported by this version: by their path, `*` for any name. */
 export type NotCarried = ReadonlyMap<string, string>
 
 export function misfits(schema: TSchema, value: unknown, notCarried: NotCarried, path: Path = []): Misfit[] {
@@ -58,13 +58,16 @@ function unknownKey(path: Path, schema: TObject, notCarried: NotCarried): string
   return `is not known here${didYouMean(key, known) || `; known are ${known.join(', ')}`}`
 }
 
-/** `pools.email.breaker` → `pools.*.breaker`: what an operator names himself does not count. */
+/** Replaces names that the operator chooses: `pools.email.breaker` → `pools.*.breaker`. */
 function placeholder(path: Path, step: string | number, index: number): string {
   const named = typeof step === 'number' || (index === 1 && (path[0] === 'pools' || path[0] === 'tenants'))
   return named ? '*' : step
 }
 
-/** Which member of a union the writer had in mind: a list for a list, and for an object what its discriminator says. */
+/**
+ * Chooses the member of a union that was meant: a list for a list, and for an object the one of its
+ * discriminator.
+ */
 function memberFor(union: TUnion, value: unknown): TSchema | 'unknown' | undefined {
   if (Array.isArray(value))
     return union.anyOf.find((member) => KindGuard.IsArray(member) && isStructured(member.items))
@@ -108,7 +111,7 @@ function expectationOf(schema: TSchema): string {
   return 'something else'
 }
 
-/** Why the reader behind a format refused, where it says more than the pattern. */
+/** The reason of the format's reader, where it says more than the pattern. */
 function reason(error: ValueError): string {
   const candidates: readonly TSchema[] = KindGuard.IsUnion(error.schema) ? error.schema.anyOf : [error.schema]
   const value: unknown = error.value
@@ -141,7 +144,7 @@ function isScalar(value: unknown): boolean {
   return typeof value !== 'object' || value === null
 }
 
-/** The steps of a JSON Pointer; a step is an index only where the value has a list. */
+/** Splits a JSON Pointer into steps; a step is an index only where the value has a list. */
 function stepsOf(pointer: string, root: unknown): Path {
   let value = root
   return pointer
@@ -158,7 +161,7 @@ function stepsOf(pointer: string, root: unknown): Path {
     })
 }
 
-/** `pools.email.accounts[0].rate`. */
+/** Formats a path: `pools.email.accounts[0].rate`. */
 export function pathText(path: Path): string {
   return path.reduce<string>(
     (text, step) => (typeof step === 'number' ? `${text}[${step}]` : text === '' ? step : `${text}.${step}`),

@@ -1,7 +1,7 @@
 /**
- * What the gateway is told, once and at start: the configuration after every default is filled in. Durations are
- * milliseconds, rates are windows, paths are absolute, secrets are read; nothing in here still has to be parsed.
- * The keys of the file that it comes from are in schema.ts, and loadConfig makes the one out of the other.
+ * The configuration after every default is filled in; read once, at start. Durations are milliseconds, rates
+ * are windows, paths are absolute, secrets are read; nothing in here still has to be parsed. The keys of the
+ * file are in schema.ts, and loadConfig turns them into this.
  */
 import type { KeyObject } from 'node:crypto'
 import type { Channel } from '../model.ts'
@@ -12,25 +12,25 @@ import type { JwtAlgorithm } from './auth-schema.ts'
 import type { Rate } from './quantity.ts'
 
 export interface Config {
-  /** The file it was read from; absent where there was none. */
+  /** The file it was read from; absent without one. */
   readonly file: string | undefined
   readonly http: HttpConfig
-  /** Absent: no keys, and everybody on this machine is let in. */
+  /** Authentication. Absent: no keys, and every client of this machine is trusted. */
   readonly auth: AuthConfig | undefined
   readonly store: StoreConfig
   readonly state: { readonly kind: 'memory' }
   readonly queue: { readonly kind: 'embedded' }
   readonly deliveryLog: { readonly kind: 'store' }
   readonly policy: PolicyConfig
-  /** The operator's folder of templates, which come before the built-in ones. */
+  /** The operator's folder of templates, which override the built-in ones. */
   readonly templates: string | undefined
   readonly tenants: TenantsConfig
   readonly webSocket: WebSocketConfig
-  /** One for each channel that is served, in the order of model.ts. */
+  /** One pool for each served channel, in the order of model.ts. */
   readonly pools: readonly PoolConfig[]
   readonly limits: LimitsConfig
   readonly network: NetworkConfig
-  /** Who is told of accounts that fail; absent: the log alone. */
+  /** The webhook for alerts of failing accounts; absent: alerts go to the log alone. */
   readonly alerts: AlertsConfig | undefined
   readonly unsubscribe: UnsubscribeConfig
   readonly retention: RetentionConfig
@@ -42,29 +42,33 @@ export interface HttpConfig {
   readonly host: string
   /** 0 takes any free port. @defaultValue 8080 */
   readonly port: number
-  /** Where the world reaches this gateway over https, without a slash at its end; needed for one-click unsubscribing. */
+  /**
+   * The public https address of this gateway, without a slash at its end; needed for one-click unsubscribing.
+   */
   readonly publicUrl: string | undefined
-  /** How long a stop may take: what is in flight settles, then the process ends. @defaultValue 30_000 ms */
+  /**
+   * Deadline of a graceful shutdown: sends in flight settle, then the process exits. @defaultValue 30_000 ms
+   */
   readonly drainMs: number
   /** How long `/readyz` answers 503 on SIGTERM before the listener closes. @defaultValue 0 ms */
   readonly drainDelayMs: number
-  /** The answer for what was queued behind a tenant or module limit. @defaultValue 429 */
+  /** The status of a request that was queued because of a tenant or module limit. @defaultValue 429 */
   readonly overLimitStatus: 429 | 202
-  /** By when a whole request must have arrived. @defaultValue 10_000 ms */
+  /** Deadline for the arrival of a whole request. @defaultValue 10_000 ms */
   readonly requestTimeoutMs: number
-  /** Open at once; above it new ones are dropped. @defaultValue 10_000 */
+  /** Open connections at most; further ones are dropped. @defaultValue 10_000 */
   readonly connectionsMax: number
   /** @defaultValue 1_048_576 bytes */
   readonly bodyMaxBytes: number
-  /** Of a batch. @defaultValue 8_388_608 bytes */
+  /** Bytes of the body of a batch at most. @defaultValue 8_388_608 bytes */
   readonly batchBodyMaxBytes: number
-  /** Of `data`, as JSON. @defaultValue 65_536 bytes */
+  /** Bytes of `data` at most, as JSON. @defaultValue 65_536 bytes */
   readonly dataMaxBytes: number
 }
 
 export interface AuthConfig {
   readonly jwt: JwtConfig
-  /** What claims are called; `a.b` is also the `b` inside of `a`. */
+  /** The names of the claims; `a.b` is also the `b` inside of `a`. */
   readonly claims: { readonly tenant: string; readonly module: string; readonly scope: string }
 }
 
@@ -72,17 +76,20 @@ export interface JwtConfig {
   readonly keys: JwtKeys
   readonly issuer: string
   readonly audience: string
-  /** At least one, each of which goes with the keys. @defaultValue those that the keys are for */
+  /**
+   * The accepted algorithms, at least one, each of which fits the keys. @defaultValue those that the keys are
+   * for
+   */
   readonly algorithms: readonly JwtAlgorithm[]
 }
 
-/** Used for nothing but its algorithm. */
+/** A public key, and the one algorithm for which it is used. */
 export interface PublicKey {
   readonly algorithm: JwtAlgorithm
   readonly key: KeyObject
 }
 
-/** Several where keys are changing. */
+/** Several keys while keys are rotated. */
 export type JwtKeys =
   | { readonly kind: 'secrets'; readonly secrets: readonly string[] }
   | { readonly kind: 'public'; readonly file: string; readonly keys: readonly PublicKey[] }
@@ -95,67 +102,79 @@ export interface StoreConfig {
 }
 
 export interface PolicyConfig {
-  /** The file it was read from. */
+  /** The file that the policy was read from. */
   readonly file: string
-  /** Whether that is the policy that ships with the product. */
+  /** True for the policy that ships with the product. */
   readonly builtIn: boolean
   readonly compiled: Policy
 }
 
 export interface TenantConfig {
-  /** For all modules of the tenant together. @defaultValue 100/min */
+  /** The rate limit of all modules of the tenant together. @defaultValue 100/min */
   readonly rate: Rate
-  /** For each module. @defaultValue 50/min */
+  /** The rate limit of each module. @defaultValue 50/min */
   readonly modules: Rate
-  /** Places for what is queued, waits for a platform limit, or is dead for want of capacity. @defaultValue 10_000 */
+  /**
+   * Notifications at most that are queued, wait for a tenant or module limit, or are dead letters for want of
+   * capacity. @defaultValue 10_000
+   */
   readonly queueMax: number
-  /** Places for what is scheduled, in quiet hours, collecting or waits for a recipient limit. @defaultValue 1_000_000 */
+  /**
+   * Notifications at most that are scheduled, in quiet hours, in an open digest, or wait for a recipient limit.
+   * @defaultValue 1_000_000
+   */
   readonly waitingMax: number
-  /** Lists, timelines and searches that its callers ask for; above it 429. @defaultValue 100/s */
+  /** The rate limit of lists, timelines and searches; above it 429. @defaultValue 100/s */
   readonly reads: Rate
-  /** Requests that change something and send nothing; above it 429. @defaultValue 1000/s */
+  /** The rate limit of requests that change something and send nothing; above it 429. @defaultValue 1000/s */
   readonly writes: Rate
-  /** The content of what waits, as it is stored: that of a batch once. @defaultValue 1_073_741_824 bytes */
+  /**
+   * Bytes of the stored content of waiting notifications at most; the content of a batch counts once.
+   * @defaultValue 1_073_741_824 bytes
+   */
   readonly bytesMax: number
-  /** Its share of the sending, against the others'. @defaultValue 1 */
+  /** The tenant's share of sending, against the others'. @defaultValue 1 */
   readonly weight: number
-  /** What it publishes over its WebSockets. @defaultValue 200/s */
+  /** The rate limit of messages that the tenant publishes over its WebSockets. @defaultValue 200/s */
   readonly webSocketRate: Rate
-  /** Its WebSockets. @defaultValue 1_000 */
+  /** The tenant's open WebSockets at most. @defaultValue 1_000 */
   readonly webSocketsMax: number
 }
 
 export interface TenantsConfig {
-  /** For every tenant without an entry of its own. */
+  /** The limits of every tenant without an entry of its own. */
   readonly default: TenantConfig
-  /** Complete: what an entry leaves out was taken from the default. */
+  /** Complete entries: fields that an entry leaves out were taken from the default. */
   readonly byId: ReadonlyMap<string, TenantConfig>
 }
 
 export interface WebSocketConfig {
-  /** Of one frame or message of a client. @defaultValue 65_536 bytes */
+  /** Bytes of one frame or message of a client at most. @defaultValue 65_536 bytes */
   readonly messageMaxBytes: number
-  /** Of one connection. @defaultValue 50 */
+  /** Subscriptions of one connection at most. @defaultValue 50 */
   readonly subscriptionsMax: number
-  /** That one connection may send; what is above is read later. @defaultValue 1_000 */
+  /** Frames per second that one connection may send; more are read later. @defaultValue 1_000 */
   readonly framesPerSecond: number
-  /** Published messages of one tenant that wait for its rate. @defaultValue 1_000 */
+  /** Published messages of one tenant at most that wait for its rate. @defaultValue 1_000 */
   readonly waitingMax: number
-  /** What may wait for a client that does not read. @defaultValue 1_048_576 bytes */
+  /** Bytes at most that wait for a client that does not read. @defaultValue 1_048_576 bytes */
   readonly unreadMaxBytes: number
-  /** Between two signs of life; a peer that answers none is cut off at the next. @defaultValue 30_000 ms */
+  /** Interval of heartbeats; a client that answers none is disconnected at the next. @defaultValue 30_000 ms */
   readonly heartbeatMs: number
-  /** Of all tenants together. @defaultValue 8_000 */
+  /** Connections of all tenants together at most. @defaultValue 8_000 */
   readonly connectionsMax: number
   readonly absent: AbsentConfig
 }
 
-/** What becomes of a notification of the channel `websocket` for somebody who is not connected. */
+/** The rule for notifications of the channel `websocket` to an offline recipient. */
 export interface AbsentConfig {
   /** @defaultValue wait */
   readonly default: AbsentRule
   readonly byCategory: ReadonlyMap<string, AbsentRule>
-  /** How long it waits at most for the recipient to connect; then it ends as expired. @defaultValue 86_400_000 ms */
+  /**
+   * A notification waits at most this long for the recipient to connect; then it ends as expired. @defaultValue
+   * 86_400_000 ms
+   */
   readonly waitMaxMs: number
 }
 
@@ -168,39 +187,49 @@ export interface PoolConfig {
   readonly provider: ProviderName
   /** At least one. */
   readonly accounts: readonly AccountConfig[]
-  /** How long one call to the provider may take. @defaultValue 15_000 ms */
+  /** Timeout of one call to the provider. @defaultValue 15_000 ms */
   readonly timeoutMs: number
   readonly retry: RetryConfig
   readonly breaker: BreakerConfig
-  /** Whether a pool admits less while accounts are out. @defaultValue true */
+  /** Load shedding: the pool admits less while accounts are out. @defaultValue true */
   readonly shedding: boolean
-  /** How long what cannot leave then waits until it is a dead letter. @defaultValue 5_000 ms */
+  /**
+   * While shedding, a notification that cannot be sent waits this long until it is a dead letter. @defaultValue
+   * 5_000 ms
+   */
   readonly shedAfterMs: number
-  /** The share of each account's places kept for `critical` while there are any. @defaultValue 0.1 */
+  /**
+   * The share of each account's concurrency that is kept for `critical` while critical notifications wait.
+   * @defaultValue 0.1
+   */
   readonly criticalShare: number
-  /** Fewer calls at once while an account is slow; absent: always as many as configured. */
+  /**
+   * Adaptive concurrency: fewer parallel calls while an account is slow; absent: always as many as configured.
+   */
   readonly adaptive: AdaptiveConfig | undefined
 }
 
 export interface BreakerConfig {
-  /** The share of failed calls that opens it. @defaultValue 0.5 */
+  /** The share of failed calls that opens the breaker. @defaultValue 0.5 */
   readonly failures: number
-  /** Calls within the window before their share counts. @defaultValue 10 */
+  /** The least calls within the window before their share counts. @defaultValue 10 */
   readonly of: number
   /** @defaultValue 10_000 ms */
   readonly withinMs: number
-  /** Failed calls one after the other that open it, however long they took. @defaultValue 10 */
+  /** Consecutive failed calls that open the breaker, over any time. @defaultValue 10 */
   readonly inARow: number
-  /** How long it stays open the first time; doubles with each failed probe. @defaultValue 5_000 ms */
+  /**
+   * The breaker stays open this long at first; the time doubles with each failed probe. @defaultValue 5_000 ms
+   */
   readonly coolDownMs: number
   /** @defaultValue 60_000 ms */
   readonly coolDownMaxMs: number
 }
 
 export interface AdaptiveConfig {
-  /** Calls at once, never fewer. @defaultValue 1 */
+  /** The least parallel calls. @defaultValue 1 */
   readonly min: number
-  /** How many times the usual 99th percentile is too slow. @defaultValue 2 */
+  /** A call is slow above this multiple of the usual 99th percentile. @defaultValue 2 */
   readonly slowdown: number
 }
 
@@ -210,75 +239,90 @@ export interface AlertsConfig {
 }
 
 export interface AccountConfig {
-  /** Its id, url, secret, and in `options` what its provider alone understands. */
+  /** The account's id, url and secret; `options` holds what only its provider understands. */
   readonly account: Account
   readonly rate: Rate
-  /** Calls under way at most. */
+  /** Parallel calls at most. */
   readonly concurrencyMax: number
-  /** Each window of its rate is kept this much longer. @defaultValue that of `limits` */
+  /** Each window of its rate is extended by this. @defaultValue that of `limits` */
   readonly marginMs?: number
 }
 
 export interface RetryConfig {
-  /** The bound of the first wait; it doubles with each attempt. @defaultValue 1_000 ms */
+  /** The bound of the first retry delay; it doubles with each attempt. @defaultValue 1_000 ms */
   readonly baseMs: number
   /** @defaultValue 300_000 ms */
   readonly capMs: number
-  /** Calls to a provider before a notification becomes a dead letter, where neither of the two below holds. @defaultValue 6 */
+  /**
+   * Calls to a provider at most before a notification becomes a dead letter, where neither greylisting nor
+   * outage applies. @defaultValue 6
+   */
   readonly attemptsMax: number
-  /** How many repetitions a pool may make, as a share of its first calls. @defaultValue 0.2 */
+  /** The retry budget: retries that a pool may make, as a share of its first calls. @defaultValue 0.2 */
   readonly budget: number
-  /** Where the recipient's server asks to come back in minutes. @defaultValue 300_000, 14_400_000, 345_600_000 ms */
+  /**
+   * Retries where the recipient's server asks to come back in minutes. @defaultValue 300_000, 14_400_000,
+   * 345_600_000 ms
+   */
   readonly greylisting: PatienceConfig
-  /** Where what is called is away. @defaultValue 1_000, 900_000, 259_200_000 ms */
+  /** Retries where the called host is unreachable. @defaultValue 1_000, 900_000, 259_200_000 ms */
   readonly outage: PatienceConfig
 }
 
 export interface PatienceConfig {
-  /** The least first wait; it doubles with each attempt. */
+  /** The least first retry delay; it doubles with each attempt. */
   readonly baseMs: number
   readonly capMs: number
-  /** How long after the first call the last one may be. */
+  /** The last attempt is made at most this long after the first one. */
   readonly forMs: number
-  /** Calls at most, where the pool names a number. @defaultValue as many as there is time for */
+  /** Attempts at most, where the pool configures a number. @defaultValue as many as there is time for */
   readonly attemptsMax?: number
 }
 
 export interface LimitsConfig {
-  /** Each window of a recipient or account is kept this much longer, because departures bunch on the way. @defaultValue 20 ms */
+  /**
+   * Each window of a recipient or account is extended by this, because sends bunch on the way. @defaultValue 20
+   * ms
+   */
   readonly marginMs: number
 }
 
 export interface NetworkConfig {
-  /** Whether addresses in requests may lead into private networks. @defaultValue false */
+  /** True where addresses in requests may lead into private networks. @defaultValue false */
   readonly allowPrivate: boolean
-  /** Through which providers are called over HTTP. Absent: straight. */
+  /** The proxies through which providers are called over HTTP. Absent: no proxy. */
   readonly proxy?: ProxyConfig
-  /** Authorities that are trusted besides the machine's. */
+  /** Certificate authorities that are trusted besides the machine's. */
   readonly ca?: { readonly file: string; readonly pem: readonly string[] }
 }
 
 export interface ProxyConfig {
-  /** For addresses that begin with http and https; either may be absent. */
+  /** Proxies for addresses that begin with http and https; either may be absent. */
   readonly http?: string
   readonly https?: string
-  /** Hosts that are called without it. */
+  /** Hosts that are called without the proxy. */
   readonly bypass: readonly string[]
-  /** Whether the file says so, not the environment. */
+  /** True where the proxy is configured in the file and not by the environment. */
   readonly isWritten: boolean
 }
 
 export interface UnsubscribeConfig {
-  /** Signs the links. Absent: the key in `keyFile` does, which is made when it is first needed. */
+  /** Signs the unsubscribe links. Absent: the key in `keyFile` signs, which is made when it is first needed. */
   readonly secret: string | undefined
-  /** Beside the database; absent with a store in memory, where a key lasts as long as the process. */
+  /**
+   * The file stands beside the database; absent with a store in memory, where a key lasts as long as the
+   * process.
+   */
   readonly keyFile: string | undefined
 }
 
 export interface RetentionConfig {
-  /** How long the answer to an Idempotency-Key is kept. @defaultValue 86_400_000 ms */
+  /** The answer to an Idempotency-Key is kept this long. @defaultValue 86_400_000 ms */
   readonly answersMs: number
-  /** How long ended notifications are kept; not shorter than any window they count in. @defaultValue 2_678_400_000 ms */
+  /**
+   * Ended notifications are kept this long; not shorter than any window they count in. @defaultValue
+   * 2_678_400_000 ms
+   */
   readonly notificationsMs: number
 }
 

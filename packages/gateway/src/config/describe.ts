@@ -1,6 +1,6 @@
 /**
- * A configuration as people may see it: every value that is in force, in the form of sluice.yaml, with what is secret
- * left out. What it gives can be written to a file and loaded again, but for the secrets. Pure.
+ * Describes a configuration: every value in force, in the form of sluice.yaml, with secrets left out. The
+ * result can be written to a file and loaded again, except for the secrets. Pure.
  */
 import { formatDuration } from '@sluice/limits'
 import { Document, isMap, isScalar, isSeq, visit } from 'yaml'
@@ -95,7 +95,7 @@ export function describeConfig(config: Config): JsonObject {
   }
 }
 
-/** The same as text: YAML in which what is innermost stands on one line. */
+/** Formats the description as YAML, with the innermost values on one line. */
 export function configText(config: Config): string {
   const document = new Document(describeConfig(config))
   visit(document, {
@@ -149,7 +149,7 @@ function rateOf(rate: Rate): JsonValue {
   return rate.windows.length > 1 ? rate.windows.map((window) => window.text) : rate.text
 }
 
-/** A list where there is an order of fallback. */
+/** Lists the pools of each channel; a list gives an order of fallback. */
 function poolsOf(pools: readonly PoolConfig[]): JsonObject {
   const byChannel = Map.groupBy(pools, (pool) => pool.channel)
   return Object.fromEntries(
@@ -171,7 +171,7 @@ function poolOf(pool: PoolConfig): JsonObject {
     retry: {
       base: formatDuration(pool.retry.baseMs),
       cap: formatDuration(pool.retry.capMs),
-      // Written, it bounds every kind of failure.
+      // A configured number bounds every kind of failure.
       ...(pool.retry.outage.attemptsMax === undefined ? {} : { attempts: pool.retry.attemptsMax }),
       budget: pool.retry.budget,
       greylisting: describePatience(pool.retry.greylisting),
@@ -216,7 +216,7 @@ function accountOf({ account, rate, concurrencyMax, marginMs }: AccountConfig): 
 
 type WindowOption = { readonly max: number; readonly windowMs: number }
 
-/** Host and port tell which it is; user, password, path and query may be what lets one in. */
+/** Shows host and port only; user, password, path and query may hold a secret. */
 export function shownUrl(text: string): string {
   const url = new URL(text)
   const user = url.username === '' && url.password === '' ? '' : `${masked}@`

@@ -1,7 +1,6 @@
 /**
- * Environment variables that override the file. A variable is one more way to write a field: its text is put where
- * the field stands, and is then checked with all the others. What is empty counts as not set, as container files
- * write it.
+ * Environment variables that override the file. The text of a variable is put where its field stands, and is
+ * then checked with all others. An empty variable counts as not set, as container files write it.
  */
 import { didYouMean, suggest } from './suggestion.ts'
 import type { Path } from './yaml-file.ts'
@@ -10,7 +9,10 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 interface Variable {
   readonly path: Path
-  /** What is put into the document; the text itself where it is none of the known forms, so that the check refuses it. */
+  /**
+   * The value that is put into the document; the text itself where it has none of the known forms, so that the
+   * check refuses it.
+   */
   readonly read: (text: string) => unknown
 }
 
@@ -49,7 +51,7 @@ const variables = {
   NOTIFY_RABBITMQ_MAX_QUEUE_LENGTH: { path: ['tenants', 'default', 'queue'], read: asCount },
 } as const satisfies Record<string, Variable>
 
-/** Read elsewhere: by the command line and the tests. */
+/** Variables that the command line and the tests read themselves. */
 const otherVariables = ['SLUICE_CONFIG', 'SLUICE_URL', 'SLUICE_TOKEN', 'SLUICE_TOKEN_FILE', 'SLUICE_SEED']
 
 export const notCarriedYet = 'is not carried by this version yet'
@@ -81,7 +83,10 @@ export function readEnvironment(env: Environment): Overrides {
   return { overrides, faults }
 }
 
-/** Two letters beside a known name. Others pass: Kubernetes sets SLUICE_SERVICE_HOST, SLUICE_PORT and more by itself. */
+/**
+ * At most two letters differ from a known name. Others pass: Kubernetes sets SLUICE_SERVICE_HOST, SLUICE_PORT
+ * and more by itself.
+ */
 function isMisspelt(name: string, known: readonly string[]): boolean {
   return suggest(name, known, 2) !== undefined
 }

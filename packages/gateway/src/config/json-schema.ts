@@ -1,6 +1,6 @@
 /**
- * The schemas as editors take them: JSON Schema (draft 7, which most of them know), without the keywords that only the
- * check at start understands. The files in schema/ are what this gives.
+ * Exports the schemas for editors: JSON Schema (draft 7, which most of them know), without the keywords that
+ * only the check at start understands. The files in schema/ are this output.
  */
 import type { TSchema } from '@sinclair/typebox'
 import { policySchema } from './policy-schema.ts'
@@ -11,7 +11,9 @@ const published = { config: configSchema, policy: policySchema } as const satisf
 export type SchemaName = keyof typeof published
 export const schemaNames = Object.keys(published) as readonly SchemaName[]
 
-/** Keywords of the check at start, and `define`: what carries it is written once and referred to by that name. */
+/**
+ * Keywords of the check at start, and `define`: a schema with it is written once and referred to by that name.
+ */
 const ownKeywords = new Set(['expects', 'secret', 'discriminator', 'define'])
 
 type Json = Readonly<Record<string, unknown>>

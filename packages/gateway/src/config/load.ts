@@ -1,7 +1,7 @@
 /**
- * loadConfig: the file, the variables and the defaults become one Config, or one error that names everything that is
- * wrong. First the form is checked as a whole (schema.ts), then what the fields mean together. Nothing is written,
- * nothing is opened: `sluice check` and `sluice serve` see the same.
+ * loadConfig turns the file, the variables and the defaults into one Config, or into one error that names every
+ * mistake. The form is checked as a whole first (schema.ts), then the meaning of the fields together. Nothing
+ * is written or opened: `sluice check` and `sluice serve` see the same.
  */
 import { statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -44,9 +44,9 @@ const notCarried = new Map<string, string>([
 export function loadConfig(options: LoadOptions): Config {
   const source = new Source(options)
   for (const { path, message } of misfits(configSchema, source.value, notCarried)) source.fault(path, message)
-  // Where there is no object at all, there is nothing that could be looked at.
+  // Without an object there are no fields to read.
   if (!source.isClean([])) source.problems.throwIfAny('INVALID_CONFIG')
-  // What did not fit has been noted; every reader below looks only at parts in which nothing is wrong.
+  // Invalid fields have been noted; every reader below looks only at valid parts.
   const document = source.value as ConfigDocument
   const part = <Key extends keyof ConfigDocument>(key: Key): ConfigDocument[Key] | undefined =>
     source.isClean([key]) ? document[key] : undefined
@@ -111,7 +111,7 @@ function durationOr(missingMs: number, value: string | number | undefined): numb
   return value === undefined ? missingMs : readDuration(value)
 }
 
-/** An engine that is named and not carried; by its scheme it is told from a mistake. */
+/** Refuses an engine that this version does not support; its scheme distinguishes it from a mistake. */
 function refuseLater(
   written: string | undefined,
   key: string,
@@ -227,7 +227,7 @@ function readRetention(written: NonNullable<ConfigDocument['retention']>, source
   return { answersMs, notificationsMs: durationOr(31 * dayMs, written.notifications) }
 }
 
-/** The policy's own mistakes are told with those of the configuration, each with its file. */
+/** Reads the policy; its mistakes are reported with those of the configuration, each with its file. */
 function readPolicy(named: string | undefined, source: Source, cwd: string): PolicyConfig | undefined {
   const file = named === undefined ? undefined : source.resolve(['policy'], named)
   if (file !== undefined) {
@@ -244,7 +244,10 @@ function readPolicy(named: string | undefined, source: Source, cwd: string): Pol
   }
 }
 
-/** What is forgotten cannot be counted after a restart. */
+/**
+ * Checks that notifications are kept as long as the longest window: a forgotten one cannot be counted after a
+ * restart.
+ */
 function checkRetention(
   retention: RetentionConfig,
   policy: PolicyConfig,

@@ -1,6 +1,6 @@
 /**
- * How the gateway reaches the world: whether addresses in requests may be private, through which proxy providers are
- * called over HTTP, and whose certificates are trusted besides those that the machine trusts.
+ * Reads `network`: private addresses in requests, the proxy for providers over HTTP, and certificate
+ * authorities beside those of the machine.
  */
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -68,7 +68,7 @@ function readProxy(network: Static<typeof networkSchema>, source: Source): Proxy
   return { http: url, https: url, bypass: network.noProxy ?? usualNoProxy, isWritten: true }
 }
 
-/** As Node.js itself reads them where it is told to: https://nodejs.org/api/cli.html#node_use_env_proxy1 */
+/** Reads the proxy from the same variables as Node.js: https://nodejs.org/api/cli.html#node_use_env_proxy1 */
 function proxyOf(env: Readonly<Record<string, string | undefined>>): ProxyConfig | undefined {
   if (env.NODE_USE_ENV_PROXY !== '1') return undefined
   const http = env.http_proxy ?? env.HTTP_PROXY

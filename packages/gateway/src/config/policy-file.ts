@@ -1,6 +1,6 @@
 /**
- * The policy from its file: parsed with its lines, compiled by policy/compile.ts, and where that refuses, told by
- * line. Without a file of the operator's the policy that ships with the product holds.
+ * Loads the policy from its file: parsed with its lines, compiled by policy/compile.ts, and with mistakes
+ * reported by line. Without a file of the operator the built-in policy applies.
  */
 import { fileURLToPath } from 'node:url'
 import { SluiceError } from '../errors.ts'
@@ -17,7 +17,7 @@ export const builtInPolicyFile = fileURLToPath(new URL('../../policy/default.yam
 export interface PolicyFileOptions {
   /** Absolute. @defaultValue the built-in policy */
   readonly file?: string
-  /** What messages name the file relative to. */
+  /** The folder to which messages show the file as relative. */
   readonly cwd: string
 }
 
@@ -53,7 +53,10 @@ export function loadPolicy(options: PolicyFileOptions): PolicyConfig {
   }
 }
 
-/** `limits[3].over` → limits, 3, over. A key that holds a dot is not found again, and gives the line above it. */
+/**
+ * Splits `limits[3].over` into limits, 3, over. A key that holds a dot is not found again, and gives the line
+ * above it.
+ */
 function stepsOf(path: string): Path {
   return [...path.matchAll(/\[(\d+)\]|([^.[\]]+)/g)].map(([, index, key]) =>
     index === undefined ? key! : Number(index),

@@ -1,6 +1,6 @@
 /**
- * The form of a policy file as a JSON Schema, for editors (schema/policy.json). What a policy means, and what is wrong
- * with one, is for policy/compile.ts to say; the two are held together by a test.
+ * The form of a policy file as a JSON Schema, for editors (schema/policy.json). policy/compile.ts checks the
+ * meaning of a policy; a test keeps the two in agreement.
  */
 import { Type } from '@sinclair/typebox'
 import { channels, priorities } from '../model.ts'

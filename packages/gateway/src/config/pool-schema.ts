@@ -1,6 +1,7 @@
 /**
- * The form of `pools`: a channel is served by a provider, and the provider through accounts. What an account may say
- * depends on the provider (providers/), so there is one schema for each, and `provider` tells which one holds.
+ * The schema of `pools`: a channel is served by a provider, and the provider through accounts. The fields of an
+ * account depend on the provider (providers/), so there is one schema for each, and `provider` is the
+ * discriminator.
  */
 import { type Static, type TObject, Type } from '@sinclair/typebox'
 import { type ProviderName, providers } from '../providers/configs.ts'
@@ -9,7 +10,7 @@ import { count, duration, flag, share } from './schema-terms.ts'
 
 const closed = { additionalProperties: false } as const
 
-/** How patiently one kind of failure is repeated. */
+/** The schema of retries for one kind of failure. */
 function patience(description: string) {
   return Type.Object(
     {
@@ -21,7 +22,7 @@ function patience(description: string) {
   )
 }
 
-/** What every pool may say, whoever its provider is. */
+/** The fields of every pool, whichever its provider. */
 const poolTerms = {
   timeout: Type.Optional(duration('How long one call may take. Default 15s.')),
   retry: Type.Optional(

@@ -1,7 +1,7 @@
 /**
- * From the `pools` of the file to pools that can be opened: every channel that is served, its provider, and its
- * accounts with their rates. Without any `pools` the sandbox serves every channel; with some, only what they name,
- * and `websocket`, which needs nobody else.
+ * Reads `pools` into pools that can be opened: every served channel, its provider, and its accounts with their
+ * rates. Without any `pools` the sandbox serves every channel; otherwise only the named channels are served,
+ * and `websocket`, which needs no external service.
  */
 import { type Channel, channels, type JsonObject } from '../model.ts'
 import { providers } from '../providers/configs.ts'
@@ -44,7 +44,7 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
     const written = document[channel]
     const path = ['pools', channel]
     if (written === undefined) {
-      // The gateway's own door: there is no service that would have to be named first.
+      // The gateway serves it itself: there is no service to configure first.
       if (channel === 'websocket') pools.push(readPool(channel, { provider: 'websocket' }, path, source))
       continue
     }
@@ -53,7 +53,8 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
       : [[written as PoolDocument, path]]
     const ofChannel: PoolConfig[] = []
     for (const [pool, at] of places) {
-      // What is wrong with its form has been told; the rest is still looked at, so that all is told at once.
+      // Mistakes in its form have been noted; the rest is still checked, so that all mistakes are reported at
+      // once.
       if (typeof pool === 'object' && pool !== null && Object.hasOwn(providers, pool.provider))
         ofChannel.push(readPool(channel, pool, at, source))
     }
@@ -64,7 +65,7 @@ export function readPools(document: PoolsDocument | undefined, source: Source): 
   return pools
 }
 
-/** The record and the timeline know an account by channel, provider and id. */
+/** Checks names: the store and the timeline know an account by channel, provider and id. */
 function checkNames(pools: readonly PoolConfig[], path: Path, source: Source): void {
   const seen = new Map<string, number>()
   for (const [index, { provider, accounts }] of pools.entries()) {
@@ -81,7 +82,10 @@ function checkNames(pools: readonly PoolConfig[], path: Path, source: Source): v
   }
 }
 
-/** The sandbox is one for all channels and knows its accounts by id, so one id cannot behave in two ways. */
+/**
+ * Checks sandbox ids: the sandbox is one for all channels and knows its accounts by id, so one id cannot behave
+ * in two ways.
+ */
 function checkSandboxIds(pools: readonly PoolConfig[], source: Source): void {
   const behaviours = new Map<string, string>()
   for (const { channel, provider, accounts } of pools) {
@@ -100,7 +104,7 @@ function checkSandboxIds(pools: readonly PoolConfig[], source: Source): void {
   }
 }
 
-/** Channels on which every account says itself where it calls: no recipient needs an address there. */
+/** Finds channels on which every account has a fixed address: no recipient needs one there. */
 export function selfAddressed(pools: readonly PoolConfig[]): ReadonlySet<Channel> {
   const callsItsOwn = ({ channel, provider, accounts }: PoolConfig): boolean =>
     providers[provider].addressedBy === channel && accounts.every(({ account }) => account.url !== undefined)
@@ -110,14 +114,14 @@ export function selfAddressed(pools: readonly PoolConfig[]): ReadonlySet<Channel
   )
 }
 
-/** Channels on which some provider takes nothing without a subject: nobody knows which of them will carry it. */
+/** Finds channels on which some provider requires a subject: any of them may send the notification. */
 export function needsSubject(pools: readonly PoolConfig[]): ReadonlySet<Channel> {
   return new Set(
     pools.filter(({ provider }) => providers[provider].needsSubject).map(({ channel }) => channel),
   )
 }
 
-/** How each account of the sandbox behaves, by id, in the words of its adapter. */
+/** Collects the behaviour of each sandbox account by id, in the words of its adapter. */
 export function sandboxBehaviours(pools: readonly PoolConfig[]): Readonly<Record<string, JsonObject>> {
   const accounts = pools.filter(({ provider }) => provider === 'sandbox').flatMap((pool) => pool.accounts)
   return Object.fromEntries(accounts.map(({ account }) => [account.id, account.options]))

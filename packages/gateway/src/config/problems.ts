@@ -1,15 +1,15 @@
 /**
- * Everything that is wrong with the files and variables of a configuration, told at once. A problem names the file,
- * the line, the field, and what was expected there; a problem of a variable names the variable.
+ * Collects every mistake in the files and variables of a configuration and reports them at once. A problem
+ * names the file, the line, the field, and the expected value; a problem of a variable names the variable.
  */
 import { type FieldError, SluiceError } from '../errors.ts'
 
 export interface Problem extends FieldError {
-  /** As it is shown: relative to the working folder where that is shorter. Absent for a variable. */
+  /** The file as shown: relative to the working folder where that is shorter. Absent for a variable. */
   readonly file?: string
 }
 
-/** More are not listed: the file is something else than a configuration. */
+/** Problems that are listed at most; a file with more is something else than a configuration. */
 const problemsMax = 100
 
 export class Problems {
@@ -19,7 +19,7 @@ export class Problems {
     return this.#found
   }
 
-  /** Of two problems of one field the first is told: the second nearly always follows from it. */
+  /** Keeps the first of two problems of one field: the second nearly always follows from it. */
   add(problem: Problem): void {
     if (this.#found.length >= problemsMax) return
     const known = this.#found.some((other) => other.path === problem.path && other.file === problem.file)
@@ -35,7 +35,7 @@ export class Problems {
   }
 }
 
-/** `sluice.yaml:12: pools.email.accounts[0].rate: expected …`. */
+/** Formats a problem: `sluice.yaml:12: pools.email.accounts[0].rate: expected …`. */
 export function problemText(problem: Problem): string {
   const where =
     problem.file === undefined

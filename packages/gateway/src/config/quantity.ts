@@ -1,23 +1,23 @@
 /**
- * Scalars as people write them in a configuration: durations, rates, sizes. Each reader takes the text of the file
- * and answers the number that the gateway works with, or throws the reason why there is none.
+ * Reads scalars of a configuration: durations, rates, sizes. Each reader takes the text of the file and returns
+ * the number that the gateway works with, or throws the reason of the refusal.
  */
 import { parseDuration, parseWindows, type Window } from '@sluice/limits'
 import { checkKept } from '../policy/rates.ts'
 
-/** One window or several, all of which hold. */
+/** A rate of one or several windows, all of which apply. */
 export interface Rate {
-  /** As people read it: `100/s, 50000/h`, or `unlimited`. */
+  /** The rate as text: `100/s, 50000/h`, or `unlimited`. */
   readonly text: string
-  /** None means unlimited. */
+  /** No windows mean unlimited. */
   readonly windows: readonly Window[]
 }
 
-/** An account or tenant that may never send is a mistake; who wants that takes it out of the configuration. */
+/** An account or tenant that may never send is a mistake: it should be removed from the configuration. */
 const neverReason = 'a rate of 0 would let nothing through, ever'
 
 /**
- * `100/s`, `100/s, 50000/h`, a list of such texts, or `unlimited`.
+ * Reads a rate: `100/s`, `100/s, 50000/h`, a list of such texts, or `unlimited`.
  *
  * @throws Error with the reason
  */
@@ -31,7 +31,7 @@ export function readRate(value: string | readonly string[]): Rate {
 }
 
 /**
- * `300ms`, `3s`, `4h`, or a whole number of milliseconds.
+ * Reads a duration: `300ms`, `3s`, `4h`, or a whole number of milliseconds.
  *
  * @throws Error with the reason
  */
@@ -40,7 +40,7 @@ export function readDuration(value: string | number): number {
 }
 
 /**
- * `5%`, or a number from 0 to 1.
+ * Reads a share: `5%`, or a number from 0 to 1.
  *
  * @throws Error with the reason
  */
@@ -54,7 +54,7 @@ const bytesOf = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, KB: 1e3, MB: 1
 const sizePattern = /^(\d{1,12})\s*(B|KiB|MiB|GiB|KB|MB|GB)$/
 
 /**
- * `1MiB`, `64KiB`, or a whole number of bytes.
+ * Reads a size: `1MiB`, `64KiB`, or a whole number of bytes.
  *
  * @throws Error with the reason
  */
@@ -69,7 +69,7 @@ export function readSize(value: string | number): number {
   throw new Error('a size is a whole number with one of B KiB MiB GiB KB MB GB')
 }
 
-/** A size in its largest whole unit: `1_048_576` reads `1MiB`. */
+/** Formats a size in its largest whole unit: `1_048_576` becomes `1MiB`. */
 export function sizeText(bytes: number): string {
   const unit = (['GiB', 'MiB', 'KiB'] as const).find((name) => bytes % bytesOf[name] === 0) ?? 'B'
   return `${bytes / bytesOf[unit]}${unit}`

@@ -1,11 +1,11 @@
 /**
- * The kinds of fields that the configuration is made of. Each carries `expects`, the words with which a wrong value
- * is refused, and where a pattern is not the whole truth a format, behind which stands the reader of quantity.ts.
+ * The kinds of fields in the configuration. Each carries `expects`, the words with which a wrong value is
+ * refused, and where a pattern does not suffice a format, which a reader of quantity.ts checks.
  */
 import { FormatRegistry, type SchemaOptions, type StringOptions, Type } from '@sinclair/typebox'
 import { readDuration, readRate, readShare, readSize } from './quantity.ts'
 
-/** What reads the texts of a format; it throws the reason why one is refused. */
+/** The readers of the formats; each throws the reason why a text is refused. */
 export const formats: ReadonlyMap<string, (text: string) => unknown> = new Map<
   string,
   (text: string) => unknown
@@ -44,7 +44,10 @@ const rateText = Type.String({
   pattern: `^(unlimited|${window}(,${window})*)$`,
 })
 
-/** Nobody means a line break or a NUL in a name, path or address; some protocols take it for the end of one. */
+/**
+ * Control characters are refused: no name, path or address needs a line break or a NUL, and some protocols take
+ * it for the end of one.
+ */
 const plain = '^[^\\u0000-\\u001f\\u007f]+$'
 
 export function text(expects: string, options: StringOptions = {}) {

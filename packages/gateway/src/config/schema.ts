@@ -1,6 +1,6 @@
 /**
- * The form of sluice.yaml. One schema is the check at start, the type of what was read, and the JSON Schema that
- * editors use (schema/sluice.json). `expects` says in words what a field must be; every refusal quotes it.
+ * The schema of sluice.yaml. It is at once the check at start, the type of the document, and the JSON Schema
+ * that editors use (schema/sluice.json). `expects` says in words what a field must be; every refusal quotes it.
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { type Channel, channels } from '../model.ts'
@@ -11,7 +11,7 @@ import { networkSchema } from './network.ts'
 import { poolsSchema } from './pool-schema.ts'
 import { count, duration, rate, size, text } from './schema-terms.ts'
 
-/** Of a key for HMAC-SHA256, characters. */
+/** The least characters of a key for HMAC-SHA256. */
 export const secretMin = 16
 
 const closed = { additionalProperties: false } as const
@@ -229,5 +229,5 @@ export const configSchema = Type.Object(
   { ...closed, $id: 'urn:sluice:schema:configuration', title: 'Configuration of Sluice (sluice.yaml)' },
 )
 
-/** The file as it was written, when it fits. */
+/** The document of the file, when it fits the schema. */
 export type ConfigDocument = Static<typeof configSchema>

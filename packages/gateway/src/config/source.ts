@@ -1,6 +1,6 @@
 /**
- * Where the settings come from: the file with its lines, the variables that override it, and the folder that relative
- * paths mean. Whoever makes something of a field asks here, and tells here what is wrong with it.
+ * The source of the settings: the file with its lines, the variables that override it, and the folder of
+ * relative paths. Readers of fields ask it for values and report their problems to it.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, isAbsolute, relative, resolve } from 'node:path'
@@ -10,16 +10,19 @@ import { Problems } from './problems.ts'
 import { type Path, parseYaml, type YamlFile } from './yaml-file.ts'
 
 export interface LoadOptions {
-  /** Of the file. @defaultValue SLUICE_CONFIG, else sluice.yaml in the working folder where there is one */
+  /**
+   * The path of the file. @defaultValue SLUICE_CONFIG, else sluice.yaml in the working folder where there is
+   * one
+   */
   readonly path?: string
   readonly env: Environment
-  /** The working folder: what paths of the command line and of variables are relative to. */
+  /** The working folder, to which paths of the command line and of variables are relative. */
   readonly cwd: string
 }
 
 const usualFile = 'sluice.yaml'
 
-/** The file that holds, absolute; undefined where there is none. */
+/** Finds the file in force, as an absolute path; undefined without one. */
 export function fileOf(options: LoadOptions): string | undefined {
   const named = options.path ?? (options.env.SLUICE_CONFIG || undefined)
   if (named !== undefined) return resolve(options.cwd, named)
@@ -28,12 +31,12 @@ export function fileOf(options: LoadOptions): string | undefined {
 }
 
 const noFile: YamlFile = { value: undefined, faults: [], lineOf: () => undefined }
-/** A key or password; what is larger is not one. */
+/** Bytes of a key or password at most. */
 const secretBytesMax = 65_536
 
 export class Source {
   readonly problems = new Problems()
-  /** The document of the file with the variables put in. */
+  /** The document of the file after the variables were put in. */
   readonly value: unknown
   readonly file: string | undefined
   readonly cwd: string
@@ -58,12 +61,12 @@ export class Source {
     this.value = overrides.reduce(withOverride, withoutNulls(this.#yaml.value) ?? {})
   }
 
-  /** Whether the file could be read at all, so that its fields can be looked at. */
+  /** True where the file could be read at all, so that its fields can be checked. */
   get readable(): boolean {
     return this.#yaml.faults.length === 0
   }
 
-  /** Notes what is wrong with a field, by its line or by the variable that set it. */
+  /** Notes a problem of a field, by its line or by the variable that set it. */
   fault(path: Path, message: string): undefined {
     const variable = this.#variableOf(path)
     if (variable !== undefined) this.problems.add({ path: variable, message })
@@ -77,7 +80,10 @@ export class Source {
     return undefined
   }
 
-  /** Whether nothing is wrong with a field, with what is in it, or with what it is in; of `[]`, with the file as such. */
+  /**
+   * True where a field, its content and the fields around it have no problem; for `[]`, where the file as such
+   * has none.
+   */
   isClean(path: Path): boolean {
     const field = pathText(path)
     return !this.problems.found.some((problem) => {
@@ -86,19 +92,21 @@ export class Source {
     })
   }
 
-  /** The fields of an object with which nothing is wrong. */
+  /** Returns the valid fields of an object. */
   sound<Fields extends object>(path: Path, value: Fields | undefined): Fields {
     const fields = isFields(value) ? Object.entries(value) : []
     return Object.fromEntries(fields.filter(([key]) => this.isClean([...path, key]))) as Fields
   }
 
-  /** Relative to the file that names it; a variable, and a default, to the working folder. */
+  /**
+   * Resolves a path: relative to the file that names it; for a variable or a default, to the working folder.
+   */
   resolve(path: Path, named: string): string {
     const inFile = this.file !== undefined && this.#variableOf(path) === undefined
     return resolve(inFile ? dirname(this.file) : this.cwd, named)
   }
 
-  /** A text that may stand in a file of its own; `path` is that of the field without `File`. */
+  /** Reads a secret that may stand in a file of its own; `path` is that of the field without `File`. */
   secret(path: Path, text: string | undefined, file: string | undefined): string | undefined {
     if (file === undefined) return text
     const filePath = [...path.slice(0, -1), `${String(path.at(-1))}File`]
@@ -114,7 +122,7 @@ export class Source {
     }
   }
 
-  /** A problem of a variable is one of the field that it sets. */
+  /** Assigns a problem of a variable to the field that it sets. */
   #fieldOf(problemPath: string): string {
     const override = this.#overrides.find(({ variable }) => variable === problemPath)
     return override === undefined ? problemPath : pathText(override.path)
@@ -147,7 +155,7 @@ export function readTextFile(
   }
 }
 
-/** Relative to the working folder where that is shorter. */
+/** Shows a file relative to the working folder where that is shorter. */
 export function shownFile(file: string, cwd: string): string {
   const near = relative(cwd, file)
   return near === '' || near.startsWith('..') || isAbsolute(near) ? file : near
@@ -169,7 +177,10 @@ export function reasonOf(error: unknown): string {
   return reasons[code] ?? (code === '' ? 'unknown reason' : code)
 }
 
-/** `pools.email` lies within `pools`, and `accounts[0]` within `accounts`; each lies within itself. */
+/**
+ * True where one path lies within another: `pools.email` within `pools`, `accounts[0]` within `accounts`, and
+ * each within itself.
+ */
 function isWithin(path: string, of: string): boolean {
   return path === of || path.startsWith(`${of}.`) || path.startsWith(`${of}[`)
 }
@@ -180,7 +191,7 @@ function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** A key with nothing behind it is one that is missing. */
+/** Removes keys with an empty value: they count as missing. */
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls)
   if (!isFields(value)) return value
@@ -191,7 +202,10 @@ function withoutNulls(value: unknown): unknown {
   )
 }
 
-/** Where something else than an object stands in the way, the check refuses that. */
+/**
+ * Puts the value of a variable into the document. Where something else than an object is in the way, the check
+ * refuses that.
+ */
 function withOverride(value: unknown, override: Override): unknown {
   const put = (at: unknown, path: Path): unknown => {
     const [step, ...rest] = path

@@ -1,6 +1,8 @@
-/** The word that somebody probably meant: the nearest of those that exist, if any is near. Pure. */
+/** Suggests the known word that was probably meant: the nearest one, if any is near. Pure. */
 
-/** How many letters must be put in, left out, changed or swapped with their neighbour to make one word the other. */
+/**
+ * Counts the letters to insert, delete, change or swap with their neighbour to turn one word into the other.
+ */
 export function distance(a: string, b: string): number {
   let before: number[] = []
   let previous = Array.from({ length: b.length + 1 }, (_, index) => index)
@@ -19,10 +21,13 @@ export function distance(a: string, b: string): number {
   return previous[b.length]!
 }
 
-/** Longer than any word that is ever suggested; what is longer still is not compared. */
+/** Letters of a word that is compared at most: more than any word that is ever suggested. */
 const wordMax = 64
 
-/** The nearest of the known words, at most `reach` letters away: by default a third of them. Case does not count. */
+/**
+ * Finds the nearest of the known words, at most `reach` letters away: by default a third of them. Case does not
+ * count.
+ */
 export function suggest(
   word: string,
   known: Iterable<string>,

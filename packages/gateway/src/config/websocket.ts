@@ -1,6 +1,6 @@
 /**
- * The section `websocket`: what holds for every connection, and what becomes of notifications for people who are not
- * connected. Only fields in whose form nothing is wrong come here; what is wrong with their meaning is told.
+ * Reads the section `websocket`: the limits of every connection, and the rule for notifications to offline
+ * recipients. Only fields whose form is valid come here; mistakes in their meaning are noted.
  */
 import type { Channel } from '../model.ts'
 import type { AbsentConfig, AbsentRule, PoolConfig, WebSocketConfig } from './config.ts'
@@ -42,7 +42,7 @@ function readAbsentRule(rule: string): AbsentRule {
   return kind === 'fallback' ? { kind, channel: channel! } : { kind }
 }
 
-/** What is to leave over another channel needs one that is served. */
+/** Checks that the fallback channel of offline recipients is served. */
 export function checkAbsent(
   { default: usual, byCategory }: AbsentConfig,
   pools: readonly PoolConfig[],

@@ -1,7 +1,7 @@
 /**
- * A YAML file as a plain value, with the line of every field. YAML can do more than a configuration should: whatever
- * would be read otherwise than it looks (duplicate keys, keys that are no texts, unknown tags, .inf, .nan, a second
- * document) and whatever would cost more than it says (alias bombs, bottomless nesting) is refused.
+ * Reads a YAML file as a plain value, with the line of every field. YAML can do more than a configuration
+ * should. Input that would be read otherwise than it looks (duplicate keys, keys that are no texts, unknown
+ * tags, .inf, .nan, a second document) or costs more than it says (alias bombs, bottomless nesting) is refused.
  */
 import {
   type Document,
@@ -27,14 +27,14 @@ export interface YamlFile {
   /** Undefined where the file is empty, or where `faults` has something. */
   readonly value: unknown
   readonly faults: readonly YamlFault[]
-  /** The line on which the field stands, or where it is missing the line of what it should be in. From 1. */
+  /** The line of the field, or of the object in which it is missing; counted from 1. */
   lineOf(path: Path): number | undefined
 }
 
 const charactersMax = 4_194_304
-/** A configuration is five deep; the recursion of the parser ends at some thousands. */
+/** Nesting levels at most: a configuration has five, and the parser's recursion ends at some thousands. */
 const depthMax = 64
-/** What aliases may unfold to. */
+/** Values that aliases may expand to at most. */
 const aliasesMax = 1_000
 
 const unsafeKeys = new Set(['__proto__', 'constructor', 'prototype'])
@@ -59,7 +59,7 @@ export function parseYaml(text: string): YamlFile {
       message: sentence(error.message),
       line: lineAt(error.pos[0]),
     }))
-    // One mistake of the syntax brings others after it: those of the first line with any are told.
+    // A syntax error causes others after it: only those of the first such line are reported.
     return {
       value: undefined,
       faults: faults.filter(({ line }) => line === faults[0]!.line),
@@ -86,7 +86,7 @@ function sentence(message: string): string {
   return `is not valid YAML: ${message.trim().replace(/\s+/g, ' ')}`
 }
 
-/** Finds what the parser takes and a configuration must not hold. */
+/** Finds YAML that the parser accepts and a configuration must not hold. */
 function walk(document: Document.Parsed, lineAt: (offset: number) => number): YamlFault[] {
   const faults: YamlFault[] = []
   const lineOfNode = (node: unknown): { line?: number } => {

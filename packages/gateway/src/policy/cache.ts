@@ -1,19 +1,20 @@
 /**
- * A bounded memory of what was made for a key. Two generations: what is asked for moves to the young one; when that
- * is full, it becomes the old one and the former old one is forgotten. So it keeps what is in use, at the price of
- * one or two look-ups, without a list to maintain.
+ * A bounded cache of two generations. A value that is used moves to the young generation; when that is full, it
+ * becomes the old one and the former old one is dropped. So values in use stay, at the price of one or two
+ * look-ups, without a list to maintain.
  */
 export class Segments<V> {
   readonly #sizeMax: number
   readonly #sizeOf: (value: V, key: string) => number
   #young = new Map<string, V>()
   #old = new Map<string, V>()
-  /** Of the young generation. */
+  /** The size of the young generation. */
   #size = 0
 
   /**
-   * @param sizeMax - of each generation; at most twice as much is kept, and one entry that is larger by itself
-   * @param sizeOf - of an entry; left out, entries are counted
+   * @param sizeMax - the bound of each generation; at most twice as much is kept, and one entry that is larger
+   * by itself
+   * @param sizeOf - the size of an entry; without it, entries are counted
    */
   constructor(sizeMax: number, sizeOf: (value: V, key: string) => number = () => 1) {
     this.#sizeMax = sizeMax

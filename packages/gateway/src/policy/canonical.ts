@@ -1,7 +1,7 @@
 /**
- * Canonical JSON: one text for one meaning, whatever the order of the keys and the white space were. Two requests
- * are the same when their canonical texts are; what compares or hashes them needs to know nothing else.
- * The form is RFC 8785 (JCS), but for a lone surrogate, which is escaped here where the RFC gives up.
+ * Canonical JSON: one text for one meaning, whatever the order of the keys and the white space were. Two
+ * requests are equal when their canonical texts are; code that compares or hashes them needs nothing else. The
+ * form is RFC 8785 (JCS), but for a lone surrogate, which is escaped here where the RFC gives up.
  */
 import type { JsonValue } from '../model.ts'
 
@@ -13,10 +13,11 @@ export type Canonicable =
   | { readonly [key: string]: Canonicable }
 
 /**
- * The canonical text of a value: keys sorted by UTF-16 code units at every level, no white space. `undefined` is
- * `null` as an element and as the whole, as in JSON.stringify. Every own key counts, `__proto__` too.
+ * Returns the canonical text of a value: keys sorted by UTF-16 code units at every level, no white space.
+ * `undefined` is `null` as an element and as the whole, as in JSON.stringify. Every own key counts, `__proto__`
+ * too.
  *
- * It descends by calling itself: the depth is the caller's to bound (32 levels at the door).
+ * It recurses: the caller bounds the depth (32 levels in the HTTP server).
  */
 export function canonical(value: Canonicable): string {
   switch (typeof value) {
@@ -58,7 +59,9 @@ function canonicalObject(object: { readonly [key: string]: Canonicable }): strin
   return `${text}}`
 }
 
-/** By insertion where there are few: `sort` makes 0.4 KB of garbage for two keys, 5 % of all that a message makes. */
+/**
+ * Insertion sort for few keys: `sort` makes 0.4 KB of garbage for two keys, 5 % of all that a message makes.
+ */
 function inOrder(keys: string[]): string[] {
   if (keys.length > 16) return keys.sort()
   for (let end = 1; end < keys.length; end += 1) {
@@ -73,7 +76,10 @@ function inOrder(keys: string[]): string[] {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what JSON escapes
 const escaped = /[\u0000-\u001f"\\\ud800-\udfff]/
 
-/** Most texts need no escape, and looking for one costs a third of what JSON.stringify does for a short text. */
+/**
+ * Checks for escapes first: most texts need none, and the check costs a third of JSON.stringify for a short
+ * text.
+ */
 function quoted(text: string): string {
   return escaped.test(text) ? JSON.stringify(text) : `"${text}"`
 }

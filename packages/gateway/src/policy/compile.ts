@@ -1,6 +1,6 @@
 /**
- * From a policy's document to a policy that can be asked. Everything is checked and worked out here, once; what is
- * wrong is told all together, each mistake at its path, and nothing else is ever thrown.
+ * Compiles a policy's document into a policy. Everything is checked and computed here, once; all mistakes are
+ * reported together, each with its path, and nothing else is ever thrown.
  */
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
@@ -78,7 +78,7 @@ function longestWindowMs({ limits, critical }: PolicyDocument): number {
   return longest
 }
 
-// ---- what follows
+// ---- outcomes
 
 const strength = { drop: 0, digest: 1, fallback: 2, delay: 3 } as const satisfies Record<Over['kind'], number>
 
@@ -94,14 +94,14 @@ function createStrongest({ limits, critical }: PolicyDocument): Policy['stronges
       const by = best === undefined ? -1 : strength[found.over.kind] - strength[best.over.kind]
       if (by < 0 || (by === 0 && found.index < best!.index)) best = found
     }
-    // nothing refuses, or a limit that is not of this policy: then it waits
+    // no limit refuses, or a limit of an older policy does: then it is delayed
     return best === undefined
       ? { limit: names[0] ?? '', over: { kind: 'delay' } }
       : { limit: best.limit, over: best.over }
   }
 }
 
-// ---- what goes together
+// ---- consistency of the sections
 
 function checkNames({ limits, digests, critical }: PolicyDocument, faults: Faults): void {
   const taken = new Map<string, string>(critical === undefined ? [] : [[criticalName, 'critical']])
@@ -124,7 +124,7 @@ function checkNames({ limits, digests, critical }: PolicyDocument, faults: Fault
 
 function checkOvers({ limits, digests }: PolicyDocument, faults: Faults): void {
   const names = digests.map((entry) => entry.name)
-  // a digest that is wrong itself has no name here, and its mistake is told already
+  // an invalid digest has no name here, and its mistake is noted already
   const complete = !faults.found.some((fault) => fault.path.startsWith('digests'))
   for (const { over, selector, path } of limits) {
     if (over.kind === 'digest' && complete && !names.includes(over.digest)) {
@@ -144,9 +144,9 @@ function checkOvers({ limits, digests }: PolicyDocument, faults: Faults): void {
   }
 }
 
-// ---- what limits select by
+// ---- selectors of limits
 
-/** Rows beyond this are left out: they serve an overview. */
+/** Rows at most; further ones are left out, since they serve an overview. */
 const combinationsMax = 1_000
 
 function combinations(limits: readonly LimitEntry[]): Policy['selectors'] {

@@ -1,7 +1,7 @@
 /**
- * A limit of the policy as it counts: the limiter's limit over one stream, or over one stream for each set of
- * values (an author, a channel) where `per` names more than whose count it is. Counters are made once for a policy;
- * their limits are the same objects for the same values, so that the limiter knows them again.
+ * The counter of a policy's limit: the limiter's limit over one stream, or over one stream for each set of
+ * values (an author, a channel) where `per` names more than the subject. Counters are made once for a policy;
+ * the same values always give the same limit object, so that the limiter recognises it.
  */
 import { formatDuration, type Limit, limit, onStream } from '@sluice/limits'
 import { Segments } from './cache.ts'
@@ -11,38 +11,38 @@ import type { Over } from './policy.ts'
 import type { ValueField } from './selector.ts'
 import { selectorText, type Values, valuesText } from './selector.ts'
 
-/** The name and stream of the limit for critical notifications. No selector's text reads so. */
+/** The name and stream of the limit for critical notifications. No selector has this text. */
 export const criticalName = 'critical'
 
-/** Limits that are remembered by their values, in each of two generations: a few hundred bytes each. */
+/** Limits that are cached by their values, in each of two generations: a few hundred bytes each. */
 export const valuesMax = 2_000
 
 /** The limiter takes streams of up to 512 characters. */
 const streamLengthMax = 512
 
-/** Stands between a limit's name and an author where one call counts for several. No name of a policy holds it. */
+/** Separates a limit's name from an author where one call counts for several. No name of a policy holds it. */
 const authorMark = '\u001f'
 
 const noFields: readonly ValueField[] = []
 
 export interface Counter {
   readonly limit: Limit
-  /** What distinguishes its streams within the subject, in canonical order. */
+  /** The fields that distinguish its streams within the subject, in canonical order. */
   readonly fields: readonly ValueField[]
   readonly byValues: Segments<Limit>
 }
 
-/** What follows when it refuses; `count`: it never refuses, and counts all the same. */
+/** The outcome when it refuses; `count`: it never refuses, but counts all the same. */
 export type CounterOver = Over['kind'] | 'count'
 
-/** The counter of a limit; undefined where it bounds nothing, `max: unlimited`. */
+/** Creates the counter of a limit; undefined where it bounds nothing, `max: unlimited`. */
 export function createCounter(entry: LimitEntry, over: CounterOver): Counter | undefined {
-  // what is not per recipient has a subject for each value set, and one stream in it
+  // a limit that is not per recipient has a subject for each value set, and one stream in it
   const fields = isPerRecipient(entry) ? valueFields(entry) : noFields
   return counter(entry.name, flush(selectorText(entry.selector), streamLengthMax), entry, over, fields)
 }
 
-/** The counter of the limit that only critical notifications meet, per recipient. */
+/** Creates the counter of the limit on critical notifications, per recipient. */
 export function createCriticalCounter(bounds: Bounds): Counter | undefined {
   return counter(criticalName, criticalName, bounds, bounds.over.kind, noFields)
 }
@@ -57,7 +57,8 @@ function counter(
   if (windows.length === 0 && minGapMs === undefined) return undefined
   const texts = windows.map((window) => window.text)
   const minGap = minGapMs === undefined ? {} : { minGap: formatDuration(minGapMs) }
-  // what drops, digests or falls back does not wait: the limiter refuses, and the strongest of the refusing decides
+  // a limit that drops, digests or falls back does not wait: the limiter refuses, and the strongest of the
+  // refusing limits decides
   const limiterOver = over === 'delay' || over === 'count' ? over : 'refuse'
   return {
     limit: limit(name, texts, { stream, over: limiterOver, countRefused, ...minGap }),
@@ -70,14 +71,14 @@ export function isPerRecipient(entry: LimitEntry): boolean {
   return entry.per.includes('recipient')
 }
 
-/** What it counts by, beside the recipient and the tenant. */
+/** The fields that it counts by, beside the recipient and the tenant. */
 export function valueFields(entry: LimitEntry): readonly ValueField[] {
   return entry.per.filter((field) => field !== 'recipient' && field !== 'tenant')
 }
 
 /**
- * The limit over the stream of these values. The limiter wants different names within a call: where one limit
- * counts for several authors, `author` marks those after the first.
+ * Returns the limit over the stream of these values. The limiter needs different names within a call: where one
+ * limit counts for several authors, `author` marks those after the first.
  */
 export function limitFor(counter: Counter, values: Values, author?: string): Limit {
   if (counter.fields.length === 0) return counter.limit
@@ -90,7 +91,7 @@ export function limitFor(counter: Counter, values: Values, author?: string): Lim
   return author === undefined ? made : Object.freeze({ ...made, name: `${made.name}${authorMark}${author}` })
 }
 
-/** The policy's name of a limit that may be marked with an author. */
+/** Returns the policy's name of a limit that may be marked with an author. */
 export function limitName(name: string): string {
   const mark = name.indexOf(authorMark)
   return mark < 0 ? name : name.slice(0, mark)

@@ -1,7 +1,8 @@
 /**
- * Which limits count a notification, and under whose key. All of a recipient's streams live under the recipient's subject;
- * a limit that is not per recipient has a subject of its own for each value set. Notifications of one kind get the
- * same array of the same limits again and again, which is what lets the limiter compile it once.
+ * Finds the limits that count a notification, and their subjects. All streams of a recipient live under the
+ * recipient's subject; a limit that is not per recipient has a subject of its own for each value set.
+ * Notifications of one kind get the same array of the same limits again and again, so that the limiter compiles
+ * it once.
  */
 import type { Limit } from '@sluice/limits'
 import type { RecipientFields } from '../model.ts'
@@ -26,7 +27,7 @@ import { recipientSubject, valuesSubject } from './subject.ts'
 
 export interface CountingOptions {
   readonly limits: readonly LimitEntry[]
-  /** Absent: critical notifications are bounded by nothing. */
+  /** Absent: critical notifications have no limit. */
   readonly critical: Bounds | undefined
 }
 
@@ -37,9 +38,9 @@ type Person = RecipientFields | null | undefined
 /** The counters that share a subject. */
 interface Group {
   readonly counters: readonly Counter[]
-  /** All values that its limits depend on, in canonical order. */
+  /** All fields that its limits depend on, in canonical order. */
   readonly fields: readonly ValueField[]
-  /** The limits where they depend on no value. */
+  /** The limits, where they depend on no value. */
   readonly fixed: readonly Limit[] | undefined
   readonly byValues: Segments<readonly Limit[]>
 }
@@ -60,10 +61,12 @@ interface Counted {
   readonly counter: Counter
 }
 
-/** Keeps critical notifications a kind of their own: all limits count them, and only their own refuses. */
+/**
+ * Makes critical notifications a kind of their own: all limits count them, and only the critical limit refuses.
+ */
 const criticalOnly: Selector = { kind: 'fields', fields: { priority: ['critical'] } }
 
-/** Makes `rulesFor` of a policy. */
+/** Creates `rulesFor` of a policy. */
 export function createCounting({ limits, critical }: CountingOptions): Counting {
   const usual = countersOf(limits, (entry) => entry.over.kind)
   let urgent: readonly Counted[] | undefined
@@ -90,7 +93,9 @@ export function createCounting({ limits, critical }: CountingOptions): Counting 
   }
 }
 
-/** The limits that count a notification; `otherwise` where none that names a category or channel does. */
+/**
+ * Finds the limits that count a notification; `otherwise` where no limit that names a category or channel does.
+ */
 function matching(limits: readonly LimitEntry[], of: Selectable): readonly LimitEntry[] {
   const named = limits.some(({ selector }) => namesCategoryOrChannel(selector) && suits(selector, of))
   return limits.filter(({ selector }) => (selector.kind === 'otherwise' ? !named : suits(selector, of)))
@@ -106,7 +111,7 @@ function countersOf(
   })
 }
 
-/** Sorts what counts a kind by subject; limits with the same fields share theirs. */
+/** Groups the counters of a kind by subject; limits with the same fields share theirs. */
 function kindWith(counted: readonly Counted[], safety?: Counter): Kind {
   const personal = counted.filter(({ entry }) => isPerRecipient(entry)).map(({ counter }) => counter)
   const others = Map.groupBy(
@@ -128,7 +133,7 @@ function groupOf(counters: readonly Counter[]): Group {
   return { counters, fields, fixed, byValues: new Segments(valuesMax) }
 }
 
-/** The limits of a recipient whose streams depend on values of the notification: on its authors, for one. */
+/** The limits of a recipient whose streams depend on values of the notification, such as its authors. */
 function rulesByValues(group: Group, of: Countable, recipient: Person): readonly Limit[] {
   const authors = group.fields.includes('actor') ? authorsOf(of) : ['']
   const values = valuesOf(group.fields, of, authors[0]!, recipient)
@@ -142,7 +147,7 @@ function rulesByValues(group: Group, of: Countable, recipient: Person): readonly
   return rules
 }
 
-/** What is per author counts a digest once for each author in it; the other limits count it once. */
+/** Counts a digest once for each of its authors in limits per author; other limits count it once. */
 function rulesByAuthor(group: Group, values: Values, authors: readonly string[]): readonly Limit[] {
   return group.counters.flatMap((counter) =>
     counter.fields.includes('actor')
@@ -178,7 +183,10 @@ function valuesOf(fields: readonly ValueField[], of: Countable, author: string, 
   return values
 }
 
-/** Mail addresses count without regard to case: nobody has two that differ in it alone. */
+/**
+ * Normalises the address for limits per address: mail addresses count without regard to case, since no two
+ * mailboxes differ in it alone.
+ */
 function addressOf(of: Countable, recipient: Person): string {
   const found = address(of.to, recipient, of.channel) ?? ''
   return of.channel === 'email' ? found.toLowerCase() : found

@@ -1,9 +1,9 @@
-/** The templates that the digests of a policy are told with: they must exist. Pure. */
+/** Checks that the templates of a policy's digests exist. Pure. */
 import type { FieldError } from '../errors.ts'
 import { show } from './faults.ts'
 import type { Policy } from './policy.ts'
 
-/** Digests without a template: what they collect would never be told to anybody. */
+/** Finds digests without a template: the items that they collect could never be sent. */
 export function missingTemplates(
   { digests }: Pick<Policy, 'digests'>,
   has: (template: string) => boolean,

@@ -1,7 +1,7 @@
 /**
- * The policy's document, read: from anything that a YAML file or a request may hold to typed sections, with
- * everything wrong noted at its path. A section that is missing is off. The form is described in the default policy
- * (packages/gateway/policy/default.yaml) and in docs/guides/policies.md.
+ * Reads the policy's document: from anything that a YAML file or a request may hold to typed sections, with
+ * every mistake noted at its path. A section that is missing is off. The form is described in the default
+ * policy (packages/gateway/policy/default.yaml) and in docs/guides/policies.md.
  */
 import { allowedToQuiet, isTimeZone, parseWallTime, type Window } from '@sluice/limits'
 import type { Channel, Priority, QuietWindow } from '../model.ts'
@@ -13,29 +13,29 @@ import { attempt, dayMs, readDuration, readWindows, windowMsMax } from './rates.
 import type { PerField, Selector, SelectorField } from './selector.ts'
 import { perFields, selectorFields } from './selector.ts'
 
-/** Beyond these a policy is a mistake, and reading it would cost more than it says. */
+/** Bounds of a policy: more is a mistake, and reading it would cost more than it says. */
 const limitsMax = 1_000
 const digestsMax = 1_000
 const legalMax = 1_000
 
 const delayMsMax = 366 * dayMs
 
-/** What a limit allows, and what happens beyond it. */
+/** The windows of a limit, and the outcome beyond them. */
 export interface Bounds {
   /** Empty: unlimited. */
   readonly windows: readonly Window[]
   readonly minGapMs: number | undefined
-  /** What it drops counts too. */
+  /** True where dropped notifications count too. */
   readonly countRefused: boolean
   readonly over: Over
 }
 
 export interface LimitEntry extends Bounds {
-  /** Where it stands in the document: `limits[3]`. */
+  /** Its path in the document: `limits[3]`. */
   readonly path: string
   readonly name: string
   readonly selector: Selector
-  /** In canonical order, without repetitions. */
+  /** In canonical order, without duplicates. */
   readonly per: readonly PerField[]
 }
 
@@ -50,10 +50,10 @@ export interface DigestEntry {
 }
 
 export interface LegalEntry {
-  /** Absent: every one. */
+  /** Absent: every channel. */
   readonly channel: readonly string[] | undefined
   readonly category: readonly string[] | undefined
-  /** The hours outside those that are allowed. */
+  /** The quiet hours: those outside the allowed ones. */
   readonly quiet: QuietWindow
 }
 
@@ -75,7 +75,7 @@ export interface PolicyDocument {
   readonly maxDelayMs: number
 }
 
-/** Reads all of it. Where `faults` has found something, the result lacks what was wrong, and is not to be used. */
+/** Reads all sections. Where `faults` has an entry, the result is incomplete and must not be used. */
 export function readDocument(value: unknown, faults: Faults): PolicyDocument {
   const known = [
     'version',
@@ -139,7 +139,7 @@ function readLimit(value: unknown, path: string, faults: Faults): LimitEntry | u
   const bounds = readBounds(fields, path, faults)
   if (name === undefined || selector === undefined || per === undefined || bounds === undefined)
     return undefined
-  // everything is within its tenant: beside another field it says nothing
+  // every limit is within its tenant: beside another field `tenant` changes nothing
   const counted = per.length > 1 ? per.filter((field) => field !== 'tenant') : per
   return { path, name, selector, per: counted as readonly PerField[], ...bounds }
 }

@@ -1,10 +1,10 @@
 /**
- * Reading a document that may hold anything. A reader looks at one value and answers it typed, or notes what was
- * expected there and answers undefined: the reading goes on, so that all mistakes are told at once.
+ * Readers of a document that may hold anything. A reader returns one value typed, or notes the expected value
+ * and returns undefined: reading goes on, so that all mistakes are reported at once.
  */
 import type { FieldError } from '../errors.ts'
 
-/** More mistakes than this are not listed: the document is something else than a policy. */
+/** Mistakes that are listed at most; a document with more is something else than a policy. */
 const faultsMax = 100
 
 export class Faults {
@@ -14,7 +14,9 @@ export class Faults {
     return this.#found
   }
 
-  /** Notes what was expected at a path such as `limits[3].over`; answers undefined, the value that is not there. */
+  /**
+   * Notes the expected value at a path such as `limits[3].over`; returns undefined, the value that is missing.
+   */
   add(path: string, message: string): undefined {
     if (this.#found.length < faultsMax) this.#found.push({ path, message })
     return undefined
@@ -23,7 +25,7 @@ export class Faults {
 
 export type Fields = Readonly<Record<string, unknown>>
 
-/** An object of known fields. Each other key is a fault, also `__proto__`. */
+/** Reads an object of known fields. Each other key is a fault, also `__proto__`. */
 export function readFields(
   value: unknown,
   path: string,
@@ -39,7 +41,7 @@ export function readFields(
     if (!known.includes(key)) {
       faults.add(join(path, key), `is not known here; known are ${known.join(', ')}`)
     } else if (entry !== null && entry !== undefined) {
-      // a key with nothing behind it, as YAML allows, is one that is missing
+      // a key without a value, as YAML allows, counts as missing
       fields[key] = entry
     }
   }
@@ -58,7 +60,10 @@ export function readList(
   return value
 }
 
-/** One text, or a list of them: sorted, without repetitions. `check` says what is wrong with one, if anything. */
+/**
+ * Reads one text, or a list of them: sorted, without duplicates. `check` returns what is wrong with one, if
+ * anything.
+ */
 export function readTexts(
   value: unknown,
   path: string,
@@ -90,7 +95,7 @@ export function readCount(value: unknown, path: string, max: number, faults: Fau
   return faults.add(path, `expected a whole number from 1 to ${max}; this is ${show(value)}`)
 }
 
-/** One of a closed set of words. */
+/** Checks for one of a closed set of words. */
 export function oneOf(words: readonly string[]): (text: string) => string | undefined {
   return (text) => (words.includes(text) ? undefined : `${show(text)} is none of ${words.join(', ')}`)
 }
@@ -110,7 +115,7 @@ export function join(path: string, key: string): string {
   return path === '' ? key : `${path}.${key}`
 }
 
-/** A value in a message: texts quoted and cut, what is composed by its kind. */
+/** Formats a value for a message: texts quoted and cut, objects and lists by their kind. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)
   if (value === null || value === undefined) return 'missing'

@@ -1,14 +1,14 @@
 /**
- * FNV-1a, the shortest hash that is the same in every process, version and language: each byte is mixed in by an
- * exclusive or and a multiplication. It names and spreads things; it does not protect anything, since whoever
- * chooses the text can choose the hash too. Source: https://datatracker.ietf.org/doc/draft-eastlake-fnv/
+ * FNV-1a, the shortest hash that is the same in every process, version and language: each byte is mixed in by
+ * an exclusive or and a multiplication. It names and spreads things; it protects nothing, since the author of a
+ * text can choose its hash too. Source: https://datatracker.ietf.org/doc/draft-eastlake-fnv/
  */
 
 const utf8 = new TextEncoder()
 
 /**
- * The 64-bit FNV-1a of the UTF-8 bytes of a text, as 16 hexadecimal digits. Computed in four limbs of 16 bits,
- * least first: a product of two limbs and its carry stay far below 2^53, where numbers are exact.
+ * Returns the 64-bit FNV-1a of the UTF-8 bytes of a text, as 16 hexadecimal digits. Computed in four limbs of
+ * 16 bits, least first: a product of two limbs and its carry stay far below 2^53, where numbers are exact.
  */
 export function fnv64(text: string): string {
   // the offset basis cbf29ce484222325
@@ -29,8 +29,8 @@ export function fnv64(text: string): string {
 }
 
 /**
- * A uniform 32-bit number for a text: FNV-1a over its UTF-16 code units, then the finaliser of MurmurHash3. Without
- * that last step the last character would hardly reach the high bits, and ids that were made one after the other
+ * Returns a uniform 32-bit number for a text: FNV-1a over its UTF-16 code units, then the finaliser of
+ * MurmurHash3. Without that last step the last character would hardly reach the high bits, and consecutive ids
  * would stand together.
  */
 export function uniform32(text: string): number {
@@ -44,8 +44,8 @@ export function uniform32(text: string): number {
 }
 
 /**
- * A text that fits: one that is too long keeps its beginning and ends in its length and two hashes of it. `#` marks
- * those, so what is folded must not hold one where it comes from outside.
+ * Shortens a text that is too long: it keeps its beginning and ends in its length and two hashes of it. `#`
+ * marks a shortened text, so texts from outside must not hold one.
  */
 export function flush(text: string, lengthMax: number): string {
   if (text.length <= lengthMax) return text

@@ -1,7 +1,7 @@
 /**
- * From a notification to what was worked out for its like. To a set of selectors two notifications are alike when
- * they agree in every value that some selector names: all categories that nobody names are one. So the number of
- * kinds is bounded by the policy and not by what clients send, and a kind is one number.
+ * Caches results by the kind of a notification. To a set of selectors two notifications are alike when they
+ * agree in every value that some selector names: all categories that no selector names are one. So the number
+ * of kinds is bounded by the policy and not by what clients send, and a kind is one number.
  */
 import type { Selectable, Selector, SelectorField } from './selector.ts'
 import { selectorFields } from './selector.ts'
@@ -9,7 +9,7 @@ import { selectorFields } from './selector.ts'
 /** Different values of one field that the selectors may name; with five fields a kind stays an exact number. */
 export const namedMax = 1_000
 
-/** Kinds that are remembered. All of them are worked out again after that: cheap, and no policy in use comes near. */
+/** Kinds that are cached. All of them are computed again after that: cheap, and no policy in use comes near. */
 const kindsMax = 10_000
 
 /** The values that selectors name, each with its number from 1; 0 is every other value. */
@@ -34,7 +34,7 @@ export function namedValues(
   return named
 }
 
-/** Remembers what `workOut` answers for each kind; it must depend on nothing but what the selectors name. */
+/** Caches the result of `workOut` for each kind; it must depend only on the values that the selectors name. */
 export function createLookup<T>(
   selectors: readonly Selector[],
   workOut: (of: Selectable) => T,

@@ -1,15 +1,15 @@
 /**
- * The time zones in which somebody with a phone number may be, by the number's country calling code. Every zone of
- * every country that shares the code is meant; of zones that keep the same time from 2026 on, one stands for all.
+ * The possible time zones of a phone number, by its country calling code. Every zone of every country that
+ * shares the code is meant; of zones that keep the same time from 2026 on, one stands for all.
  *
- * Sources: zone1970.tab of the IANA time zone database, 2025b (public domain); the calling codes of ITU-T E.164 and
- * the area codes of the North American Numbering Plan (+1). Three area codes stand beside +1: Guam, the Northern
- * Marianas and American Samoa have a day of their own, and with them hardly an hour would be left for all others.
- * Numbers of no country (+800, +870, …) are not here. Pure.
+ * Sources: zone1970.tab of the IANA time zone database, 2025b (public domain); the calling codes of ITU-T E.164
+ * and the area codes of the North American Numbering Plan (+1). Three area codes stand beside +1: Guam, the
+ * Northern Marianas and American Samoa have a day of their own, and with them hardly an hour would be left for
+ * all others. Numbers of no country (+800, +870, …) are not here. Pure.
  */
 import { isTimeZone } from '@sluice/limits'
 
-/** Codes and their zones; a line that is indented goes on with the one before. */
+/** Codes and their zones; an indented line continues the one before. */
 const table = `
 1684 Pacific/Pago_Pago
 1671,1670 Pacific/Guam
@@ -174,20 +174,24 @@ const zonesByCode = new Map(
       return codes.split(',').map((code) => [code, zones] as const)
     }),
 )
-/** Codes that have been asked for: whether a zone is known costs a tenth of a millisecond. */
+/** Cache by code: checking that a zone is known costs a tenth of a millisecond. */
 const knownByCode = new Map<string, readonly string[]>()
 
-/** Of a number in E.164, such as +4930123456; `undefined` where its code belongs to no country. */
+/**
+ * Returns the zones of a number in E.164, such as +4930123456; `undefined` where its code belongs to no
+ * country.
+ */
 export function zonesOfPhone(phone: string): readonly string[] | undefined {
   if (!phone.startsWith('+')) return undefined
-  // No code is the beginning of another one, but for +1 and the area codes beside it: the longest counts.
+  // The longest code counts: no code is the beginning of another one, but for +1 and the area codes beside it.
   for (let digits = digitsMax; digits > 0; digits -= 1) {
     const code = phone.slice(1, 1 + digits)
     const zones = zonesByCode.get(code)
     if (zones === undefined) continue
     let known = knownByCode.get(code)
     if (known === undefined) {
-      // A machine's database may be older than the table: a zone that was split off is kept by the one it left.
+      // A machine's database may be older than the table: a new zone is then represented by the one it was
+      // split from.
       known = zones.filter((zone) => isTimeZone(zone))
       knownByCode.set(code, known)
     }

@@ -1,6 +1,6 @@
 /**
- * What a compiled policy can be asked. It is made once from the policy's document (compile.ts) and is pure:
- * the same notification always gets the same limits, digest and quiet hours.
+ * A compiled policy. It is made once from the policy's document (compile.ts) and is pure: the same notification
+ * always gets the same limits, digest and quiet hours.
  */
 import type { Limit, QuietSpec } from '@sluice/limits'
 import type { Channel, JsonObject, Priority, Recipient, RecipientFields } from '../model.ts'
@@ -8,7 +8,7 @@ import type { Countable, Subject } from '../ports.ts'
 
 export type { Countable }
 
-/** What happens to a notification that a limit does not admit. */
+/** The outcome for a notification that a limit does not admit. */
 export type Over =
   | { readonly kind: 'delay' }
   | { readonly kind: 'drop' }
@@ -23,7 +23,7 @@ export interface DigestSpec {
   readonly template: string
 }
 
-/** The limits of one notification that share a subject, and so are asked in one call. */
+/** The limits of one notification that share a subject, and so are checked in one call. */
 export interface SubjectRules {
   readonly subject: Subject
   readonly rules: readonly Limit[]
@@ -37,31 +37,35 @@ export interface QuietRule {
 export interface Policy {
   /** Changes when, and only when, the meaning of the document changes. */
   readonly version: string
-  /** The document with its defaults written out. */
+  /** The document with its defaults filled in. */
   readonly document: JsonObject
   readonly maxDelayMs: number
   /** Absent: duplicates pass. */
   readonly deduplicationWindowMs: number | undefined
-  /** What waits for the end of quiet hours leaves over this long after it. */
+  /** Notifications that wait for the end of quiet hours are spread over this long after it. */
   readonly spreadMs: number
-  /** The longest window of any limit: what older admissions cannot matter for. */
+  /** The longest window of any limit: older admissions cannot matter. */
   readonly longestWindowMs: number
-  /** Whether a limit counts what it refuses. */
+  /** True where a limit counts what it refuses. */
   readonly countsRefused: boolean
-  /** What the limits select by, a row for each combination that one of them names: to list limits nobody has met yet. */
+  /**
+   * The selectors of the limits, a row for each combination that one of them names: to list limits that no
+   * notification has met yet.
+   */
   readonly selectors: readonly {
     readonly channel?: Channel
     readonly category?: string
     readonly template?: string
   }[]
   /**
-   * Every limit that counts it, by subject; the recipient's subject comes last, and is always there. The recipient's
-   * stored addresses matter to limits per address, where the notification brings none.
+   * Returns every limit that counts the notification, by subject; the recipient's subject comes last, and is
+   * always there. The recipient's stored addresses matter to limits per address, where the notification brings
+   * none.
    */
   rulesFor(notification: Countable, recipient?: RecipientFields | null): readonly SubjectRules[]
-  /** What follows when these limits refuse: drop before digest before fallback before delay. */
+  /** Returns the outcome when these limits refuse: drop before digest before fallback before delay. */
   strongest(limits: readonly string[]): { readonly limit: string; readonly over: Over }
-  /** The digest that collects this notification whatever the limits say. Never for critical ones. */
+  /** Returns the digest that collects this notification whatever the limits allow. Never for critical ones. */
   digestFor(
     notification: Pick<Countable, 'channel' | 'category' | 'template' | 'module' | 'priority'>,
   ): DigestSpec | undefined
@@ -69,8 +73,8 @@ export interface Policy {
   /** In the order of the document. */
   readonly digests: readonly DigestSpec[]
   /**
-   * The forbidden hours of this recipient on this channel, in their time zone; legal ones in every zone of their phone's
-   * country code where that is all that is known. Empty for critical ones.
+   * Returns the quiet hours of this recipient on this channel, in their time zone; legal ones in every zone of
+   * their phone's country code where nothing better is known. Empty for critical notifications.
    */
   quietFor(
     notification: { readonly channel: Channel; readonly category: string; readonly priority: Priority },

@@ -1,14 +1,14 @@
 /**
- * What a recipient has said about being notified, apart from quiet hours: where they can be reached, and what they do
- * not want. The request's word about an address goes before the stored one, and holds for that request only.
+ * Applies a recipient's preferences apart from quiet hours: addresses and opt-outs. An address in the request
+ * comes before the stored one, and applies to that request only.
  */
 import type { Channel, Priority, Recipient, RecipientFields } from '../model.ts'
 import { addressField } from '../model.ts'
 
 /**
- * Whether an opt-out stops this notification. An entry without a category holds for all categories, one without a
- * channel for all channels. A critical one yields only to an entry that names exactly its category and channel:
- * who leaves all mail behind still wants the code to sign in.
+ * True where an opt-out stops this notification. An entry without a category applies to all categories, one
+ * without a channel to all channels. A critical notification yields only to an entry that names exactly its
+ * category and channel: a recipient who opts out of all mail still needs the code to sign in.
  */
 export function optedOut(
   recipient: Pick<Recipient, 'optOuts'> | null | undefined,
@@ -27,8 +27,8 @@ export function optedOut(
 }
 
 /**
- * Where a notification goes on a channel: the address in the request, else the stored one; undefined where there
- * is neither. On `websocket` that is the id.
+ * Returns the address on a channel: the one in the request, else the stored one; undefined where there is
+ * neither. On `websocket` that is the id.
  */
 export function address(
   to: RecipientFields,
@@ -41,7 +41,7 @@ export function address(
 
 type StoredField = Exclude<keyof RecipientFields, 'id'>
 
-/** As a record, so that a new field of a recipient cannot be forgotten here. */
+/** A record, so that a new field of a recipient cannot be forgotten here. */
 const fields = Object.keys({
   email: true,
   phone: true,
@@ -53,7 +53,7 @@ const fields = Object.keys({
   locale: true,
 } satisfies Record<StoredField, true>) as readonly StoredField[]
 
-/** Everything known for one notification: the fields of the request, and the stored ones where it is silent. */
+/** Merges a recipient's fields: those of the request, and the stored ones where it has none. */
 export function mergeFields(
   to: RecipientFields,
   recipient: RecipientFields | null | undefined,

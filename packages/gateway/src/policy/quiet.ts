@@ -1,7 +1,7 @@
 /**
- * The hours in which a recipient is not to be disturbed on a channel: one window of their own or of the policy, and
- * every legal one that applies. Each is a wall-clock window in the recipient's time zone, and all of them forbid. Where
- * only a phone number tells where the recipient may be, legal hours hold in every zone of its country code.
+ * Computes the quiet hours of a recipient on a channel: one window of their own or of the policy, and every
+ * legal one that applies. Each is a wall-clock window in the recipient's time zone, and all of them apply.
+ * Where only a phone number gives the zone, legal hours hold in every zone of its country code.
  */
 import { isTimeZone } from '@sluice/limits'
 import type { Channel, Priority, QuietWindow, Recipient } from '../model.ts'
@@ -11,7 +11,10 @@ import type { QuietRule } from './policy.ts'
 
 const never: readonly QuietRule[] = Object.freeze([])
 
-/** Makes `quietFor` of a policy. Without a section a recipient's own hours still hold, read as UTC where the zone is unknown. */
+/**
+ * Creates `quietFor` of a policy. Without a section a recipient's own hours still apply, read as UTC where the
+ * zone is unknown.
+ */
 export function createQuietHours(section: QuietEntry | undefined) {
   const byDefault = section?.byDefault
   const legal = section?.legal ?? []
@@ -22,7 +25,10 @@ export function createQuietHours(section: QuietEntry | undefined) {
     return given !== undefined && isTimeZone(given) ? given : unknownTimeZone
   }
 
-  /** The recipient's word for the channel goes before their word for all, and that before the policy's. */
+  /**
+   * The recipient's hours for the channel come before their hours for all channels, and those before the
+   * policy's.
+   */
   function windowFor(channel: Channel, quietHours: Recipient['quietHours']): QuietWindow | undefined {
     const own = quietHours?.[channel] ?? quietHours?.default
     if (own !== undefined) return own
@@ -35,7 +41,8 @@ export function createQuietHours(section: QuietEntry | undefined) {
   ): readonly QuietRule[] => {
     const { channel, category, priority } = notification
     if (priority === 'critical') return never
-    // An excepted category passes the recipient's own hours too: what must wake people up is the policy's to say.
+    // An excepted category passes the recipient's own hours too: only the policy decides what may wake a
+    // recipient.
     const window = except.has(category) ? undefined : windowFor(channel, recipient.quietHours)
     const laws = legal.filter((law) => covers(law.channel, channel) && covers(law.category, category))
     const isQuiet = window !== undefined && window.from !== window.to
@@ -50,7 +57,7 @@ export function createQuietHours(section: QuietEntry | undefined) {
   }
 }
 
-/** Only where the number is what is called, and nothing better is known. */
+/** The zones of the phone number, only where it is the address that is used and nothing better is known. */
 function zonesByPhone(
   channel: Channel,
   { timeZone, phone }: Pick<Recipient, 'timeZone' | 'phone'>,

@@ -1,6 +1,6 @@
 /**
- * Windows and durations as a policy writes them, read with the limits' own parsers, so that a policy and the
- * library understand the same. What is wrong is noted at its path instead of thrown.
+ * Reads windows and durations of a policy with the limiter's own parsers, so that a policy and the library
+ * understand the same. A mistake is noted at its path instead of thrown.
  */
 import { formatDuration, parseDuration, parseWindow, parseWindows, type Window } from '@sluice/limits'
 import type { Faults } from './faults.ts'
@@ -8,7 +8,7 @@ import { readList, show } from './faults.ts'
 
 export const dayMs = 86_400_000
 
-/** What the limits are filled from is kept for 31 days on record: no window can look further back. */
+/** Limits are restored from notifications that are kept for 31 days: no window can look further back. */
 export const windowMsMax = 31 * dayMs
 
 /** The library takes longer windows than the gateway keeps. @throws Error with the reason */
@@ -18,10 +18,10 @@ export function checkKept({ text, windowMs }: Window): void {
   throw new Error(`'${text}' lasts ${windowMs} ms: ${reason}`)
 }
 
-/** Windows of one limit: each is asked for every notification that it counts. */
+/** Windows of one limit at most: each is checked for every notification that it counts. */
 const windowsMax = 20
 
-/** A duration of at least a millisecond and at most `msMax`; answers ms. */
+/** Reads a duration of at least a millisecond and at most `msMax`; returns ms. */
 export function readDuration(
   value: unknown,
   path: string,
@@ -37,7 +37,7 @@ export function readDuration(
   return faults.add(path, `${show(value)} is not within 1ms and ${formatDuration(msMax)}`)
 }
 
-/** Windows: `2/day`, `2/day, 5/week`, or a list of them; `unlimited` is no window at all. */
+/** Reads windows: `2/day`, `2/day, 5/week`, or a list of them; `unlimited` gives none. */
 export function readWindows(value: unknown, path: string, faults: Faults): readonly Window[] | undefined {
   if (value === 'unlimited') return []
   const isText = typeof value === 'string'
@@ -64,7 +64,7 @@ function readWindow(value: unknown, path: string, faults: Faults): Window | unde
   return faults.add(path, `expected a window such as 2/day or 100/30min; this is ${show(value)}`)
 }
 
-/** What a parser answers; what it throws becomes a fault. */
+/** Returns the result of a parser; an error becomes a fault. */
 export function attempt<T>(parse: () => T, path: string, faults: Faults): T | undefined {
   try {
     return parse()

@@ -1,7 +1,7 @@
 /**
- * What a limit or a digest is for, and by what it counts. A selector is a set of allowed values for each field it
- * names; a stream is the selector's text with the values of the counting fields behind it. These texts are keys:
- * two different selectors or value sets never share one.
+ * Selectors and streams of limits and digests. A selector is a set of allowed values for each field it names; a
+ * stream is the selector's text with the values of the counting fields behind it. These texts are keys: two
+ * different selectors or value sets never share one.
  */
 import type { Notification } from '../model.ts'
 import type { Countable } from '../ports.ts'
@@ -23,19 +23,24 @@ export const perFields = [
 ] as const
 export type PerField = (typeof perFields)[number]
 
-/** What distinguishes the counts of a limit beyond the recipient: everything is within its tenant anyway. */
+/**
+ * The fields that distinguish the counts of a limit beyond the recipient: every limit is within its tenant
+ * anyway.
+ */
 export type ValueField = Exclude<PerField, 'recipient' | 'tenant'>
 
 export type Selector =
   | { readonly kind: 'any' }
-  /** Where no limit that names a category or channel matches. */
+  /** Matches where no limit that names a category or channel does. */
   | { readonly kind: 'otherwise' }
-  /** Sorted, without repetitions; a field that is absent allows every value. */
+  /** Sorted, without duplicates; an absent field allows every value. */
   | { readonly kind: 'fields'; readonly fields: Readonly<Partial<Record<SelectorField, readonly string[]>>> }
 
 export type Selectable = Pick<Notification, SelectorField & keyof Notification>
 
-/** Whether the values suit the selector. `otherwise` depends on the other limits, and suits nothing here. */
+/**
+ * True where the values match the selector. `otherwise` depends on the other limits, and matches nothing here.
+ */
 export function suits(selector: Selector, of: Selectable): boolean {
   if (selector.kind !== 'fields') return selector.kind === 'any'
   for (const field of selectorFields) {
@@ -65,22 +70,28 @@ export function selectorText(selector: Selector): string {
 
 export type Values = Readonly<Partial<Record<ValueField, string>>>
 
-/** `actor=author-7,channel=email`: the fields in their canonical order; a value that is missing is empty. */
+/** Formats `actor=author-7,channel=email`: the fields in their canonical order; a missing value is empty. */
 export function valuesText(fields: readonly ValueField[], values: Values): string {
   return fields.map((field) => `${field}=${escapeValue(values[field] ?? '')}`).join(',')
 }
 
-/** What separates in our texts, what a cluster reads in keys, and halves of characters, which UTF-8 cannot hold. */
+/**
+ * Separators of our texts, characters that a Redis Cluster reads in keys, and lone surrogates, which UTF-8
+ * cannot hold.
+ */
 const reserved = /[%/|,=+#{}]|\p{Surrogate}/u
 const everyReserved = /[%/|,=+#{}]|\p{Surrogate}/gu
 
-/** Writes what is reserved as `%2F` and the like, so that no value can pretend to be several. */
+/** Escapes reserved characters as `%2F` and the like, so that no value can pretend to be several. */
 export function escapeValue(value: string): string {
   if (!reserved.test(value)) return value
   return value.replace(everyReserved, (char) => `%${char.charCodeAt(0).toString(16).toUpperCase()}`)
 }
 
-/** The authors that a notification counts for, each once; one that has none counts under the empty author. */
+/**
+ * Returns the authors that a notification counts for, each once; one without authors counts under the empty
+ * author.
+ */
 export function authorsOf(countable: Pick<Countable, 'actor' | 'actors'>): readonly string[] {
   const { actor = '', actors } = countable
   return actors === undefined || actors.length === 0 ? [actor] : [...new Set(actors)]

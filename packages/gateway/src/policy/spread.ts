@@ -1,11 +1,12 @@
 /**
- * Where in the minutes after the end of quiet hours a waiting notification leaves. A place on a line, given by the
- * id alone: the same after a restart and in every process, so that a notification that is decided anew keeps it.
+ * Spreads the notifications that wait for the end of quiet hours over the minutes after it. The offset depends
+ * on the id alone: it is the same after a restart and in every process, so a notification that is decided anew
+ * keeps it.
  */
 import { uniform32 } from './hash.ts'
 
 /**
- * The stable offset of a notification, in ms, within [0, spreadMs).
+ * Returns the stable offset of a notification, in ms, within [0, spreadMs).
  *
  * @param spreadMs - up to 2^32 ms, 49 days; 0 or less gives 0
  */

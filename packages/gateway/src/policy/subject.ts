@@ -1,6 +1,6 @@
 /**
- * The keys under which things are counted: one for a recipient, one for each value set of a limit that is not per
- * recipient. A recipient's key holds one slash and the others two, so none is ever taken for another.
+ * The keys of counts: one for a recipient, one for each value set of a limit that is not per recipient. A
+ * recipient's key holds one slash and the others two, so none is ever taken for another.
  */
 import type { Subject } from '../ports.ts'
 import { flush } from './hash.ts'
@@ -9,7 +9,7 @@ import { escapeValue } from './selector.ts'
 /** The limiter takes keys of up to 1,024 characters; an address for push may have 4,096. */
 const keyLengthMax = 1_024
 
-/** Everything about a recipient within a tenant: all limits of theirs are asked and counted as one. */
+/** The subject of a recipient within a tenant: all limits of a recipient are checked and counted as one. */
 export function recipientSubject(tenant: string, recipient: string): Subject {
   return {
     key: flush(`${escapeValue(tenant)}/${escapeValue(recipient)}`, keyLengthMax),
@@ -18,7 +18,7 @@ export function recipientSubject(tenant: string, recipient: string): Subject {
   }
 }
 
-/** @param values - as `valuesText` writes them; empty for what counts the tenant as a whole */
+/** @param values - as `valuesText` writes them; empty for a limit on the whole tenant */
 export function valuesSubject(tenant: string, values: string): Subject {
   return { key: flush(`${escapeValue(tenant)}//${values}`, keyLengthMax), tenant }
 }

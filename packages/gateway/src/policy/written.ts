@@ -1,7 +1,7 @@
 /**
- * A policy written out: every default said, every list in order, every duration in its plainest unit. Two documents
- * that mean the same are written the same, so the policy's version is the hash of this. It is itself a valid
- * document, and means what it was made from.
+ * Writes out a policy: every default explicit, every list in order, every duration in its plainest unit. Two
+ * documents with the same meaning are written the same, so the policy's version is the hash of this text. It is
+ * itself a valid document with the same meaning.
  */
 import { formatDuration, formatWindow } from '@sluice/limits'
 import type { JsonObject, JsonValue } from '../model.ts'
@@ -48,7 +48,7 @@ function writeBounds({ windows, minGapMs, over, countRefused }: Bounds): JsonObj
   }
 }
 
-/** A list of one is written as the value. */
+/** Writes a list of one as the value. */
 function writeSelector(selector: Selector): JsonValue {
   if (selector.kind !== 'fields') return selector.kind
   return Object.fromEntries(
