@@ -1,13 +1,13 @@
-/** The edge of the store by which limiter state is rebuilt; the store answers it with `admissions` and `inThrottleQueue`. */
+/** The store's port for rebuilding limiter state; the store answers it with `admissions` and `inThrottleQueue`. */
 import type { Notification } from './model.ts'
 
-/** What limits select and count by. */
+/** The fields that limits select and count by. */
 export type Countable = Pick<
   Notification,
   'tenant' | 'module' | 'to' | 'channel' | 'category' | 'priority' | 'template' | 'actor' | 'actors'
 >
 
-/** What limiter state is rebuilt from: a notification that was sent, may have been sent, or holds an instant. */
+/** A notification from which limiter state is rebuilt: it was sent, may have been sent, or holds an instant. */
 export type Admission = Pick<
   Notification,
   | 'id'
@@ -30,20 +30,25 @@ export type Admission = Pick<
   | 'expiresAt'
   | 'digestId'
 > & {
-  /** When it counted for the limits of its tenant and module, where it did: see `countedAt` in model.ts. */
+  /**
+   * The instant at which it counted for the limits of its tenant and module, if it did: see `countedAt` in model.ts.
+   */
   readonly countedAt?: number
-  /** The place in the line before these limits that it was promised, while it stands there. */
+  /** The slot in the throttle queue that it was promised, while it stands there. */
   readonly promisedAt?: number
-  /** The policy under which it was decided last. */
+  /** The policy version under which it was last decided. */
   readonly policyVersion: string
 }
 
 export interface AdmissionQuery {
   readonly tenant: string
-  /** Absent: of the whole tenant, but for those that stand in a line (`inThrottleQueue`). */
+  /** Absent: all recipients of the tenant, except notifications in a throttle queue (`inThrottleQueue`). */
   readonly recipient?: string
-  /** Those created, sent or due at this instant or later; of a tenant those created or let through its limits since. */
+  /**
+   * Selects notifications created, sent or due at this instant or later; for a tenant, those created or admitted
+   * through its limits since.
+   */
   readonly since: number
-  /** The newest so many. */
+  /** The maximum number of notifications, newest first. */
   readonly limit: number
 }

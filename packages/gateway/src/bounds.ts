@@ -1,7 +1,7 @@
-/** In which of a tenant's two bounds (architecture, invariant 7) a notification counts while it waits. Pure. */
+/** Selects which of a tenant's two bounds (architecture, invariant 7) a waiting notification counts against. Pure. */
 import type { Notification, Reason, Status } from './model.ts'
 
-/** Of the event that makes a dead letter of what waits for a channel that no pool serves. */
+/** Detail of the event that makes a notification a dead letter because no pool serves its channel. */
 export const unservedDetail = 'no pool serves its channel'
 
 /** Whether it is a dead letter because no pool serves its channel: then it counts in no bound. */
@@ -9,13 +9,13 @@ export function isUnserved({ status, timeline }: Pick<Notification, 'status' | '
   return status === 'dead' && timeline.at(-1)?.detail === unservedDetail
 }
 
-/** The bound in which a notification counts as it is now. */
+/** The bound in which a notification counts in its current state. */
 export function boundFor(notification: Notification): 'queue' | 'waiting' | undefined {
   if (isUnserved(notification)) return undefined
   return boundOf(notification.status, notification.decision.reason)
 }
 
-/** Which of a tenant's two bounds (architecture, invariant 7) a notification counts against while it waits. */
+/** The tenant's bound (architecture, invariant 7) in which a notification of this status and reason counts. */
 export function boundOf(status: Status, reason: Reason | undefined): 'queue' | 'waiting' | undefined {
   switch (status) {
     case 'queued':

@@ -1,8 +1,11 @@
-/** How content and data count in a fingerprint, computed where they are read: on the event loop, or beside it. */
+/** Fingerprint parts of content and data, computed where they are parsed: on the event loop, or in a worker. */
 import { hash } from 'node:crypto'
 import { type Canonicable, canonical } from './policy/canonical.ts'
 
-/** Above it a value stands in the text by its hash, so that a batch of megabytes is read once and not once a recipient. */
+/**
+ * The size in characters above which a value enters the text as its hash, so that a batch of megabytes is read once
+ * and not once a recipient.
+ */
 const plainMax = 1_024
 
 // One-shot hashing measured 1.1 µs for 500 bytes, createHash 2.6 µs (Node 24).

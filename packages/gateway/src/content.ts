@@ -1,10 +1,10 @@
 /**
- * The text and the data that a notification carries, and where they are kept: little of it with the notification, that
- * of a batch and everything large on record once, apart from the notifications that refer to it. So what waits, what is
- * listed and what is queued costs neither the memory nor the disk of its content once for each recipient.
+ * The text and data of notifications, and the place where they are kept: small payloads with the notification, shared
+ * and large payloads on record once, apart from the notifications that refer to them. So waiting, listed and queued
+ * notifications cost neither the memory nor the disk of their content once for each recipient.
  */
 
-/** Text of a message, as the application wrote it or a template rendered it. */
+/** The text of a message, as the application wrote it or a template rendered it. */
 export type Content = {
   readonly subject?: string
   readonly text?: string
@@ -27,10 +27,10 @@ export interface Payload {
   readonly data?: JsonObject
 }
 
-/** Names a payload that stands on record apart. */
+/** A reference to a payload that is stored apart. */
 export interface ContentRef {
   readonly id: string
-  /** Its size as JSON. */
+  /** The payload's size as JSON. */
   readonly bytes: number
 }
 
@@ -39,13 +39,13 @@ export interface SharedContent extends ContentRef, Payload {
   readonly tenant: string
 }
 
-/** The same on its way to the record: without an id as long as it is not there. */
+/** A shared payload on its way to the record: it has no id until it is stored. */
 export type DraftedContent = Payload & Pick<ContentRef, 'bytes'> & Partial<Pick<ContentRef, 'id'>>
 
-/** A payload of a single notification above this size is kept apart too, so that queues and lists stay small. */
+/** The size above which a single notification's payload is stored apart too, so that queues and lists stay small. */
 export const inlineMaxBytes = 4_096
 
-/** The size as JSON. */
+/** The payload's size as JSON. */
 export function bytesOf({ content, data }: Payload): number {
   const sizeOf = (value: Content | JsonObject | undefined): number =>
     value === undefined ? 0 : (encodings.get(value)?.bytes ?? Buffer.byteLength(JSON.stringify(value)))
@@ -53,21 +53,21 @@ export function bytesOf({ content, data }: Payload): number {
 }
 
 /**
- * What was computed of a large content or data where its request was parsed, in another thread, so that nobody who has
- * the event loop has to read all of it again.
+ * Values computed from large content or data when its request was parsed, in another thread, so that the event loop
+ * does not have to read all of it again.
  */
 export interface Encoding {
-  /** Its size as JSON. */
+  /** The value's size as JSON. */
   readonly bytes: number
-  /** Its JSON in UTF-8. */
+  /** The value's JSON in UTF-8. */
   readonly json?: Uint8Array
-  /** Its part in a fingerprint. */
+  /** The value's part in a fingerprint. */
   readonly canonical?: string
   /** The object itself is empty and stands for `json`: only `dataOf` may look into it. */
   readonly isStandIn?: true
 }
 
-/** As long as the object lives. */
+/** Encodings by object, as long as the object lives. */
 const encodings = new WeakMap<object, Encoding>()
 
 export const encodingOf = (value: Content | JsonObject): Encoding | undefined => encodings.get(value)
@@ -76,11 +76,11 @@ export function keepEncoding(value: object, encoding: Encoding): void {
   encodings.set(value, encoding)
 }
 
-/** Its JSON: where that is at hand, in UTF-8. */
+/** The value's JSON: in UTF-8 where that is cached, else as a text. */
 export const jsonOf = (value: Content | JsonObject): string | Uint8Array =>
   encodings.get(value)?.json ?? JSON.stringify(value)
 
-/** Its JSON is written and stands in nobody's memory any more; the rest stays known. */
+/** Drops the cached JSON once it is written; the rest stays known. */
 export function forgetJson({ content, data }: Payload): void {
   for (const value of [content, data]) {
     const encoding = value === undefined ? undefined : encodings.get(value)
@@ -101,7 +101,7 @@ export function dataOf(data: JsonObject): JsonObject {
   return read
 }
 
-/** The whole payload: a notification's own data goes over the shared data. */
+/** Joins a payload: a notification's own data overrides the shared data. */
 export function joinedPayload(own: Payload, shared: Payload | undefined): Payload {
   if (shared === undefined) return own
   const content = own.content ?? shared.content

@@ -1,11 +1,11 @@
 /**
- * The port towards the limiter's state, which is a cache of facts in the store: who holds which instant in which
- * subject. `reserve`, `fire` and `cancel` are those of @sluice/limits; `pause`, `waiting` and `advance` let those who
- * wait move up before any newcomer. Instants are epoch milliseconds, durations milliseconds.
+ * The port towards the limiter's state, which is a cache of facts in the store: the instants that notifications hold
+ * in each subject. `reserve`, `fire` and `cancel` are those of @sluice/limits; `pause`, `waiting` and `advance` let
+ * waiting notifications move up before any newcomer. Instants are epoch milliseconds, durations milliseconds.
  */
 import type { ForbiddenInterval, Limit, Decision as LimitDecision } from '@sluice/limits'
 
-/** Whose count: the recipient, or another key that a limit names in `per`. */
+/** The key of a count: the recipient, or another key that a limit names in `per`. */
 export interface Subject {
   readonly key: string
   readonly tenant: string
@@ -19,76 +19,79 @@ export interface LimitRequest {
   readonly notBefore?: number
   readonly forbidden?: readonly ForbiddenInterval[]
   readonly horizonMs?: number
-  /** It waited before: a pause does not hold it up. */
+  /** Whether it waited before: a pause does not hold it up. */
   readonly waited?: boolean
 }
 
-/** Deduplication: one notification with this fingerprint within the window. */
-export interface Claim {
+/** A deduplication request: one notification with this fingerprint is allowed within the window. */
+export interface FingerprintHold {
   readonly subject: Subject
   readonly fingerprint: string
   readonly id: string
   readonly windowMs: number
-  /** Only asks, and takes nothing. */
+  /** Checks only, and holds nothing. */
   readonly dry?: boolean
 }
 
-/** What the limits said; see `reserve` in @sluice/limits. */
+/** The decision of the limits; see `reserve` in @sluice/limits. */
 export type Reservation = LimitDecision
 
-/** One reservation that has become earlier in all of its subjects. */
+/** A reservation that has become earlier in all of its subjects. */
 export interface Advance {
   /** The earlier instant. */
   readonly at: number
-  /** What the limits of each subject said of the first instant that was asked for. */
+  /** The decision of each subject's limits for the first instant that was requested. */
   readonly reservations: readonly Reservation[]
-  /** Subjects in which the later place is free now and others wait; each is paused once more. */
+  /** Subjects in which the later slot is free now and other notifications wait; each is paused once more. */
   readonly freed: readonly Subject[]
 }
 
 export interface Firing {
   readonly fired: boolean
   readonly at: number
-  /** The subject, where the place that it left is free and others wait there: paused, as by `cancel`. */
+  /** The subject, where the released slot is free and other notifications wait there: paused, as by `cancel`. */
   readonly freed?: Subject
 }
 
 export interface LimitState {
-  /** Resolves when none of the subjects is paused, but for what has waited before. */
+  /** Reserves slots. Resolves when none of the subjects is paused, except for requests that have waited before. */
   reserve(requests: readonly LimitRequest[]): Promise<readonly Reservation[]>
-  /** The same answers; books nothing. */
+  /** Returns the same decisions as `reserve` and reserves nothing. */
   preview(requests: readonly LimitRequest[]): Promise<readonly Reservation[]>
-  /** At the moment of handing over: counted as sent now, or booked anew at the instant answered. */
+  /**
+   * Counts the notifications as sent now at the moment of handing over, or reserves anew at the instant in the
+   * result.
+   */
   fire(requests: readonly LimitRequest[]): Promise<readonly Firing[]>
-  /** Counts them as sent now, unasked: they left later than they were fired. */
+  /** Counts the notifications as sent now without checking limits: they left later than they were fired. */
   force(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
   /**
-   * Gives places back. Where others wait for an instant that is still to come, the subject is paused, so that no
-   * newcomer takes the place before them: answers those subjects, each of which `resume` is to be called for.
+   * Releases slots. Where other notifications wait for an instant that is still to come, the subject is paused, so
+   * that no newcomer takes the slot before them. Returns these subjects; `resume` must be called for each of them.
    */
   cancel(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<readonly Subject[]>
-  /** Holds newcomers up in `reserve` and `preview` until `resume` was called as often. */
+  /** Holds up newcomers in `reserve` and `preview` until `resume` was called as often. */
   pause(subjects: readonly Subject[]): Promise<void>
   resume(subjects: readonly Subject[]): Promise<void>
   /**
-   * Puts ids on the waiting lists of their subjects, which hold no instant and wait for one all the same: for these,
-   * too, a subject is paused when a place becomes free. `cancel`, a reservation that is held and `delist` take them off.
+   * Adds ids to the waiting lists of their subjects. They hold no instant but wait for one: for them, too, a subject
+   * is paused when a slot becomes free. `cancel`, a held reservation and `delist` remove them.
    */
   enlist(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
   delist(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<void>
   /**
-   * Those who hold an instant of the subject that is still to come, and those on its waiting list, by id: in the order
-   * of acceptance.
+   * Returns the ids that hold a future instant of the subject and the ids on its waiting list, in the order of
+   * acceptance.
    */
   waiting(subject: Subject): Promise<readonly string[]>
   /**
-   * Books anew what one id holds in all of these subjects, if all of them admit it earlier than now held; else it
-   * stays as it is. Never later, and never for an id that holds nothing any more.
+   * Reserves anew the slots that one id holds in all of these subjects, if all of them admit it earlier; otherwise
+   * the reservation stays. Never later, and never for an id that holds nothing any more.
    */
   advance(requests: readonly LimitRequest[]): Promise<Advance | undefined>
-  /** Whether this is the first with its fingerprint within the window, which is then taken under the id. */
-  claim(requests: readonly Claim[]): Promise<readonly boolean[]>
-  /** Frees a fingerprint that the id had taken: what was cancelled or failed is not a first. */
-  releaseFingerprints(requests: readonly Omit<Claim, 'windowMs' | 'dry'>[]): Promise<void>
+  /** Holds each fingerprint under its id for the window; false where another notification holds it already. */
+  holdFingerprints(requests: readonly FingerprintHold[]): Promise<readonly boolean[]>
+  /** Releases fingerprints that the ids hold: a cancelled or failed notification does not block a duplicate. */
+  releaseFingerprints(requests: readonly Omit<FingerprintHold, 'windowMs' | 'dry'>[]): Promise<void>
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * The words of Sluice: what a notification is, which states it goes through, what a decision says.
- * Everything here is data and pure functions over it; the rest of the gateway moves these values about.
+ * The domain model of Sluice: notifications, their states, decisions, digests and jobs. Everything here is data and
+ * pure functions over it; the rest of the gateway moves these values about.
  */
 
 import type { Content, ContentRef, DraftedContent, JsonObject } from './content.ts'
@@ -14,7 +14,7 @@ export type Channel = (typeof channels)[number]
 export const priorities = ['critical', 'high', 'normal', 'low'] as const
 export type Priority = (typeof priorities)[number]
 
-/** The field of a recipient that holds the address for a channel; `websocket` is addressed by the id itself. */
+/** Maps a channel to the recipient's field that holds its address; `websocket` is addressed by the id itself. */
 export const addressField = {
   email: 'email',
   sms: 'phone',
@@ -40,8 +40,8 @@ export type Status =
   | 'dead'
 
 /**
- * The legal changes of state. A state with no successor is final; `dead` is not final: it leaves by redrive,
- * by cancellation or by its own expiry.
+ * The legal state transitions. A state with no successor is final; `dead` is not final: it leaves by redrive, by
+ * cancellation or by its own expiry.
  */
 export const transitions = {
   accepted: ['scheduled', 'digesting', 'queued', 'suppressed', 'expired'],
@@ -64,7 +64,7 @@ export function isFinal(status: Status): boolean {
   return transitions[status].length === 0
 }
 
-/** Whether a timeline may go on from `from` through the given states, one after the other. */
+/** Whether the given states may follow `from`, one after the other. */
 export function isLegalPath(from: Status, path: readonly Status[]): boolean {
   let at = from
   for (const next of path) {
@@ -102,29 +102,29 @@ export const deadCauses = [
 export type DeadCause = (typeof deadCauses)[number]
 export type Reason = SuppressionReason | DelayReason | DeadCause
 
-/** One rule of a decision: a window of a limit as it stood before this notification was counted. */
+/** One rule of a decision: a limit's window as it stood before this notification was counted. */
 export interface RuleReport {
   readonly limit: string
   /** The window as the policy writes it: `2/day`; a minimum distance reads `1/300ms`. */
   readonly window: string
-  /** What was in the window ending now, without reservations. */
+  /** The number of entries in the window ending now, without reservations. */
   readonly used: number
   readonly max: number
   readonly remaining: number
-  /** When the next place is free, epoch ms; `null` where it never is. */
+  /** The instant at which the next slot is free, epoch ms; `null` where it never is. */
   readonly freesAt: number | null
   readonly admits: boolean
 }
 
 export type Outcome = 'send' | 'delay' | 'digest' | 'fallback' | 'suppress'
 
-/** What was decided for one notification, with every rule that was asked. Instants are epoch ms. */
+/** The decision for one notification, with every rule that was evaluated. Instants are epoch ms. */
 export interface Decision {
   readonly outcome: Outcome
   readonly reason?: Reason
-  /** The limit that gave the final instant or the refusal. */
+  /** The limit that determined the final instant or the refusal. */
   readonly limit?: string
-  /** When it leaves, or when its digest closes; absent for what is suppressed. */
+  /** The instant at which it leaves, or at which its digest closes; absent for a suppressed notification. */
   readonly at?: number
   readonly policyVersion: string
   readonly rules: readonly RuleReport[]
@@ -163,17 +163,17 @@ export interface OptOut {
   readonly channel?: Channel
 }
 
-/** What is known of a recipient: addresses and preferences. */
+/** A recipient's stored addresses and preferences. */
 export interface Recipient extends RecipientFields {
   readonly tenant: string
   readonly quietHours?: Readonly<Partial<Record<Channel | 'default', QuietWindow>>>
   readonly optOuts?: readonly OptOut[]
 }
 
-/** A notification as a client asks for it, checked and with its defaults, before any decision. */
+/** A notification as a client requests it, validated and with defaults, before any decision. */
 export interface Draft {
   readonly to: RecipientFields
-  /** The job that it is of. */
+  /** The job to which it belongs. */
   readonly job?: string
   readonly channel: Channel
   readonly category: string
@@ -181,7 +181,10 @@ export interface Draft {
   readonly template?: string
   readonly data?: JsonObject
   readonly content?: Content
-  /** What a batch says to all of its recipients; `data` is then the recipient's own and goes over it. */
+  /**
+   * Content that a batch shares among all of its recipients; `data` is then the recipient's own and overrides the
+   * shared data.
+   */
   readonly shared?: DraftedContent
   readonly actor?: string
   readonly sendAt?: number
@@ -193,82 +196,88 @@ export interface Notification {
   readonly id: string
   readonly tenant: string
   readonly module: string
-  /** The recipient as the request gave it: the id, and addresses that hold for this notification only. */
+  /** The recipient as the request gave it: the id, and addresses that apply to this notification only. */
   readonly to: RecipientFields
-  /** The batch in the background that it is of. */
+  /** The background batch job to which it belongs. */
   readonly job?: string
   readonly channel: Channel
-  /** The channel that was asked for, where a limit made another one carry it. */
+  /** The requested channel, where a limit moved it to a fallback channel. */
   readonly requestedChannel?: Channel
   readonly category: string
   readonly priority: Priority
   readonly template?: string
-  /** What it carries itself; with `shared` only what goes over that. */
+  /** The data that it carries itself; with `shared` only the overriding part. */
   readonly data?: JsonObject
   readonly content?: Content
-  /** The size of these two as JSON. Absent where it carries neither, and in records of before sizes were kept. */
+  /**
+   * The size of content and data as JSON. Absent where it carries neither, and in records from before sizes were
+   * kept.
+   */
   readonly bytes?: number
-  /** Its content where that is kept apart: see content.ts. */
+  /** A reference to its content where that is kept apart: see content.ts. */
   readonly shared?: ContentRef
   readonly actor?: string
-  /** A digest counts once for every author in it. */
+  /** The actors of its items: a digest counts once for every actor in it. */
   readonly actors?: readonly string[]
-  /** The earliest instant that the application asked for, epoch ms. */
+  /** The earliest instant that the application requested, epoch ms. */
   readonly sendAt?: number
   readonly expiresAt?: number
   readonly createdAt: number
   /** Stable hash of recipient, channel, template, content and data. */
   readonly fingerprint: string
   readonly status: Status
-  /** When it is due: the booked instant, the close of its digest, the next trial of a dead letter. Epoch ms. */
+  /**
+   * The instant at which it is due, epoch ms: the reserved instant, the close of its digest, or the next retry of a
+   * dead letter.
+   */
   readonly dueAt: number
   readonly decision: Decision
   /** The digest that collects it, or into which it was merged. */
   readonly digestId?: string
-  /** It left a digest to be sent on its own, and never enters one again. */
+  /** Whether it left a digest to be sent on its own; it never enters one again. */
   readonly single?: boolean
   /**
-   * Its limits are still to be asked when it is due: it waits behind a tenant or module limit, for the sendAt before
-   * its digest, or for its own expiry. It holds no instant.
+   * Whether its limits are evaluated only when it is due: it waits behind a tenant or module limit, for the sendAt
+   * before its digest, or for its own expiry. It holds no instant.
    */
   readonly undecided?: boolean
-  /** Calls to a provider so far. */
+  /** The number of calls to a provider so far. */
   readonly attempts: number
   /**
-   * When its turn came in the line before its tenant's and module's limits, where it counts for them. Absent for what
-   * never stood there, which counts at its acceptance. Epoch ms.
+   * The instant at which it left the throttle queue and counted for its tenant's and module's limits. Absent for a
+   * notification that was never queued there, which counts at its acceptance. Epoch ms.
    */
   readonly turnedAt?: number
-  /** When it was last handed to a provider, epoch ms. */
+  /** The instant at which it was last handed to a provider, epoch ms. */
   readonly firedAt?: number
   /**
-   * When it may have been sent without our knowing: calls that were never answered, and crashes that found it
-   * unsettled after its booked instant. Each counts. Epoch ms, in order.
+   * Instants at which it may have been sent without confirmation: calls that were never answered, and crashes that
+   * found it unsettled after its reserved instant. Each counts. Epoch ms, ascending.
    */
   readonly suspects?: readonly number[]
   readonly timeline: readonly TimelineEvent[]
-  /** How many events in the middle of a long timeline are not kept. */
+  /** The number of events in the middle of a long timeline that are not kept. */
   readonly omitted?: number
 }
 
-/** Items that wait to leave as one notification. The id becomes that of the notification with the last of them. */
+/** Items that wait to leave as one notification. The digest's id becomes the id of the merged notification. */
 export interface Digest {
   readonly id: string
   readonly tenant: string
   readonly recipient: string
   readonly channel: Channel
   readonly category: string
-  /** The policy's name for it. */
+  /** The digest's name in the policy. */
   readonly name: string
   readonly openedAt: number
-  /** When its window ends, or when it is tried again after a limit did not admit it. Epoch ms. */
+  /** The instant at which its window ends, or at which it is retried after a limit did not admit it. Epoch ms. */
   readonly closesAt: number
 }
 
 export const jobStatuses = ['running', 'done', 'cancelled'] as const
 export type JobStatus = (typeof jobStatuses)[number]
 
-/** A recipient of a batch of whom nothing was accepted, and why: a code of the table of errors. */
+/** A recipient of a batch for whom nothing was accepted, with an error code as the reason. */
 export interface Refusal {
   readonly recipient: string
   readonly code: string
@@ -276,8 +285,8 @@ export interface Refusal {
 }
 
 /**
- * A batch that is accepted in the background. It is done when of each recipient a notification is decided and
- * accepted, or is refused; what becomes of the notifications then is their own matter.
+ * A batch that is accepted in the background. It is done when each recipient's notification is decided and accepted,
+ * or refused; the notifications' later outcomes do not matter to it.
  */
 export interface Job {
   readonly id: string
@@ -285,27 +294,27 @@ export interface Job {
   readonly module: string
   readonly createdAt: number
   readonly status: JobStatus
-  /** Recipients, those that are refused among them. */
+  /** The number of recipients, refused ones included. */
   readonly total: number
-  /** How many of them are accepted or refused. */
+  /** The number of recipients that are accepted or refused. */
   readonly taken: number
   readonly refused: readonly Refusal[]
-  /** What it says to all; on record as long as the job or a notification refers to it. */
+  /** The content that it shares among all recipients; on record as long as the job or a notification refers to it. */
   readonly shared?: ContentRef
-  /** The size of what it still has to do, without what is shared. Absent in records of before sizes were kept. */
+  /** The size of its remaining work, without shared content. Absent in records from before sizes were kept. */
   readonly bytes?: number
 }
 
-/** Recipients of a job that are still to be accepted; they hold places in the tenant's queue. */
+/** The number of a job's recipients that are still to be accepted; they hold room in the tenant's queue. */
 export function pendingOf({ status, total, taken }: Job): number {
   return status === 'running' ? total - taken : 0
 }
 
-/** The size of what is still to be done of a job. */
+/** The size of a job's remaining work. */
 export const pendingBytesOf = (job: Job): number =>
   Math.ceil(((job.bytes ?? 0) * pendingOf(job)) / Math.max(1, job.total))
 
-/** What a move may change besides the state. */
+/** The fields that a move may change besides the state. */
 export type Patch = Partial<
   Pick<
     Notification,
@@ -323,14 +332,17 @@ export type Patch = Partial<
   >
 >
 
-/** A change of state; `events` is the path. What keeps decision and channel may lack `content` and `data`: they stay. */
+/**
+ * A state transition; `events` is the path. A move that keeps decision and channel may lack `content` and `data`:
+ * they stay.
+ */
 export interface Move {
   readonly before: Notification
   readonly after: Notification
   readonly events: readonly TimelineEvent[]
 }
 
-/** Carries a notification along the events; throws where the table of transitions does not allow the path. */
+/** Moves a notification along the events; throws where the transition table does not allow the path. */
 export function advance(before: Notification, events: readonly TimelineEvent[], patch?: Patch): Move {
   let { status } = before
   let isLegal = events.length > 0
@@ -350,12 +362,12 @@ export function advance(before: Notification, events: readonly TimelineEvent[], 
 
 const mayFollow = (from: Status, to: Status): boolean => isLegalPath(from, [to])
 
-/** Which version of a notification it is: how many events there have been. Every move adds at least one. */
+/** The version of a notification: the number of events so far. Every move adds at least one. */
 export function revisionOf({ timeline, omitted = 0 }: Pick<Notification, 'timeline' | 'omitted'>): number {
   return timeline.length + omitted
 }
 
-/** Of the event that says that its recipient was not connected when it would have left. */
+/** Detail of the event that records that the recipient was offline at the time of sending. */
 export const awayDetail = 'not connected'
 
 /** Whether it waits for its recipient to connect. */
@@ -363,7 +375,7 @@ export function awaitsConnection({ status, channel, timeline }: Notification): b
   return status === 'scheduled' && channel === 'websocket' && timeline.at(-1)?.detail === awayDetail
 }
 
-/** The limit of tenant or module behind which it stands in the line. */
+/** The tenant or module limit in whose throttle queue it stands. */
 export function delayingLimit({
   status,
   decision,
@@ -373,7 +385,10 @@ export function delayingLimit({
   return decision.reason === 'module_limit' ? 'module' : undefined
 }
 
-/** When it counted for its tenant's and module's limits; undefined while it stands in the line, and if it ended there. */
+/**
+ * The instant at which it counted for its tenant's and module's limits; undefined while it stands in the throttle
+ * queue, and if it ended there.
+ */
 export function countedAt({
   turnedAt,
   createdAt,

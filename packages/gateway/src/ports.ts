@@ -1,7 +1,7 @@
 /**
- * The edges of the gateway as interfaces: time, chance, the store, the limiter's state, the queue, the providers.
- * Stages know these, and the doors between them (stages.ts), and nothing behind them; the composition joins the two.
- * Every port is asynchronous and takes many at once, so that an engine across a network needs one round trip.
+ * The ports of the gateway as interfaces: clock, randomness, store, limiter state, queue, providers. Stages know
+ * these ports and the interfaces between stages (stages.ts), and nothing behind them; the composition joins the two.
+ * Every port is asynchronous and takes many items at once, so that an engine across a network needs one round trip.
  * Instants are epoch milliseconds, durations milliseconds.
  */
 
@@ -29,7 +29,15 @@ import type { AccountRecord } from './provider-ports.ts'
 export type { Admission, AdmissionQuery, Countable } from './admission-ports.ts'
 export type { ErasureResult, StoredRecipient } from './erasure-ports.ts'
 
-export type { Advance, Claim, Firing, LimitRequest, LimitState, Reservation, Subject } from './limit-ports.ts'
+export type {
+  Advance,
+  FingerprintHold,
+  Firing,
+  LimitRequest,
+  LimitState,
+  Reservation,
+  Subject,
+} from './limit-ports.ts'
 export type {
   Account,
   AccountRecord,
@@ -45,26 +53,28 @@ export type {
 
 export interface Clock {
   /**
-   * The instant on the line of this process: like epoch milliseconds, but it never steps. All that is stored or
-   * measured is on this line.
+   * The current instant on this process's own time line: like epoch milliseconds, but it never steps. Everything that
+   * is stored or measured uses this time line.
    */
   now(): number
   /**
-   * By how many ms the wall clock is ahead of the line: what people read is an instant of the line and this, what they
-   * write is that less this. Absent: it never steps, as in virtual time.
+   * The lead of the wall clock over the time line, in ms. An instant shown to users is the time line plus this value;
+   * one that users give is converted back by subtracting it. Absent: the wall clock never steps, as in virtual time.
    */
   aheadMs?(): number
-  /** Calls back once `now()` has reached the instant; the returned function calls it off. */
+  /** Calls back once `now()` has reached the instant; the returned function cancels the timer. */
   at(instant: number, callback: () => void): () => void
-  /** Calls back after what has already arrived is handled: the moment at which a group commit is written. */
+  /**
+   * Calls back after the events that have already arrived are handled: the moment at which a group commit is written.
+   */
   soon(callback: () => void): void
 }
 
-/** How the line of a process stood when it was last kept. */
+/** The last saved offset between the time line of a process and the wall clock. */
 export interface TimeLine {
-  /** An instant that it had reached. */
+  /** An instant that the time line had reached. */
   readonly at: number
-  /** By how much the wall clock was ahead. */
+  /** The lead of the wall clock over the time line, ms. */
   readonly aheadMs: number
 }
 
@@ -75,62 +85,65 @@ export interface Random {
   id(now: number): string
 }
 
-// ---- who asks
+// ---- tokens of callers
 
-/** What a token says of its bearer, beyond doubt. */
+/** The verified claims of a bearer token. */
 export type Claims = Readonly<Record<string, unknown>>
 
-/** Knows tokens by their keys. */
+/** Verifies bearer tokens by their signing keys. */
 export interface Tokens {
   /**
-   * The claims of a token whose signature, issuer, audience and times hold; `exp` is among them. Throws
-   * UNAUTHENTICATED, or KEYS_UNAVAILABLE where the keys cannot be had now.
+   * Returns the claims of a token whose signature, issuer, audience and times are valid; `exp` is among them. Throws
+   * UNAUTHENTICATED, or KEYS_UNAVAILABLE where the keys cannot be fetched now.
    */
   verify(token: string): Promise<Claims>
   close(): void
 }
 
-// ---- the store, which is the truth
+// ---- the store, the source of truth
 
 export type DigestWrite =
   /**
-   * Every change that adds an item says so: it holds only while this digest is open, and from here on the digest
-   * closes at the instant given, which the item was told, or earlier.
+   * Joins an open digest. Every change that adds an item contains this write: it applies only while the digest is
+   * open, and from then on the digest closes at the given instant, which the item was told, or earlier.
    */
   | { readonly kind: 'join'; readonly digest: Digest }
   /**
-   * The same of a digest that may be on record already, as others open it in the same moment. Refused where another one
-   * collects for its group, or where it has been closed.
+   * Opens a digest that concurrent changes may have opened already. Refused where another digest collects for its
+   * group, or where this one has been closed.
    */
   | { readonly kind: 'open'; readonly digest: Digest }
   /**
-   * Both hold only while the digest collects `left` items when all else of the change is written: an item that joined
-   * since its items were read is neither left behind in a closed digest nor made to wait for the others' instant.
-   * A postponement without it holds whatever the digest collects.
+   * Postpones a digest. This write and the next apply only while the digest collects `left` items after the rest of
+   * the change is written: an item that joined after its items were read is neither left behind in a closed digest
+   * nor delayed until the others' instant. A postponement without `left` applies whatever the digest collects.
    */
   | { readonly kind: 'postpone'; readonly digest: Digest; readonly left?: number }
   | { readonly kind: 'close'; readonly digest: Digest; readonly left: 0 }
 
-/** What a job still has to do: the message, and those who are to get it. Each one's own data goes over the common one, and may be a stand-in: `dataOf` of content.ts reads it. */
+/**
+ * The remaining work of a job: its message and the recipients that are still to be accepted. Each recipient's own
+ * data overrides the common data, and may be a stand-in that only `dataOf` of content.ts reads.
+ */
 export interface JobWork {
   readonly message: Omit<Draft, 'to' | 'job' | 'shared'>
   readonly recipients: readonly (RecipientFields & { readonly data?: JsonObject })[]
 }
 
 export type JobWrite =
-  /** What there is to do is kept as long as it runs. */
+  /** Opens a job. Its work is kept as long as it runs. */
   | { readonly kind: 'open'; readonly job: Job; readonly work: JobWork }
-  /** Holds only while the job is in the status and at the recipient of `before`. */
+  /** Moves a job on; applies only while the job has the status and the position of `before`. */
   | { readonly kind: 'move'; readonly before: Job; readonly after: Job }
 
-/** What a client that repeats a request with the same Idempotency-Key is answered. */
+/** The stored response to a request, returned when a client repeats it with the same Idempotency-Key. */
 export interface StoredAnswer {
   readonly tenant: string
   readonly module: string
   readonly method: string
   readonly path: string
   readonly key: string
-  /** SHA-256 of the body. */
+  /** SHA-256 of the request's body. */
   readonly requestHash: string
   readonly status: number
   readonly body: string
@@ -139,9 +152,9 @@ export interface StoredAnswer {
 
 export type AnswerKey = Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path' | 'key'>
 
-/** Written as a whole or not at all. */
+/** Writes that are applied together or not at all. */
 export interface Change {
-  /** New, and kept for as long as something refers to it. */
+  /** New contents; each is kept as long as a notification or job refers to it. */
   readonly contents?: readonly SharedContent[]
   readonly accept?: readonly Notification[]
   readonly moves?: readonly Move[]
@@ -154,7 +167,7 @@ export interface Change {
 
 export type CommitResult =
   | { readonly applied: true }
-  /** Nothing was written: these notifications, digests, jobs or keys were no longer as the change believed. */
+  /** Nothing was written: these notifications, digests, jobs or keys had changed since the change was computed. */
   | { readonly applied: false; readonly conflicts: readonly string[] }
 
 export interface ListQuery {
@@ -164,7 +177,7 @@ export interface ListQuery {
   readonly category?: string
   readonly channel?: Channel
   readonly job?: string
-  /** Bounds of createdAt: from inclusive, to exclusive. */
+  /** Bounds of `createdAt`: from inclusive, to exclusive. */
   readonly from?: number
   readonly to?: number
   readonly cursor?: string
@@ -180,7 +193,7 @@ export interface DeadLetterQuery {
   readonly tenant?: string
   readonly channel?: Channel
   readonly cause?: DeadCause
-  /** Any of these. */
+  /** Selects dead letters with any of these causes. */
   readonly causes?: readonly DeadCause[]
   readonly priority?: Priority
   readonly ids?: readonly string[]
@@ -188,67 +201,67 @@ export interface DeadLetterQuery {
   readonly limit: number
 }
 
-/** A walk through the record in the order of acceptance. */
+/** A scan of the record in the order of acceptance. */
 export interface ScanQuery {
   readonly statuses: readonly Status[]
-  /** Any of these. @defaultValue all */
+  /** Selects notifications of any of these channels. @defaultValue all */
   readonly channels?: readonly Channel[]
-  /** Only what was decided under another policy than the one of this version. */
+  /** Selects notifications that were decided under another policy version than this one. */
   readonly notPolicy?: string
   readonly cursor?: string
-  /** Rows that are looked at: a page may hold fewer, even none. */
+  /** The number of rows that a page examines: it may return fewer, even none. */
   readonly limit: number
 }
 
 export interface Tally {
   readonly tenant: string
   readonly status: Status
-  /** Of the scheduled: those that wait for a tenant or module limit. */
+  /** For the scheduled status: whether this row counts those that wait for a tenant or module limit. */
   readonly throttled: boolean
-  /** Of the dead: those whose channel no pool serves, which count in no bound. @defaultValue false */
+  /** For dead letters: those whose channel no pool serves, which count in no bound. @defaultValue false */
   readonly unserved?: true
   readonly count: number
-  /** The content that they carry themselves; 0 of those that have ended. */
+  /** Bytes of content that the notifications carry themselves; 0 for final statuses. */
   readonly bytes: number
 }
 
-/** A content that is kept apart, and how many that have not ended refer to it. */
+/** A shared content and the number of unfinished notifications that refer to it. */
 export interface WaitingContent extends ContentRef {
   readonly tenant: string
   readonly waiting: number
 }
 
 export interface Pruned {
-  /** How many answers, notifications and jobs. */
+  /** The number of stored answers, notifications and jobs that were removed. */
   readonly rows: number
-  /** The notifications among them, by tenant and state. */
+  /** The removed notifications by tenant and status. */
   readonly tallies: readonly Tally[]
 }
 
-/** How the names begin under which the rows of erased people stay. */
+/** Prefix of the pseudonyms under which the rows of erased recipients stay. */
 export const pseudonymPrefix = 'erased:'
 
 export interface Store extends Erasing {
-  /** Whether the process before ended without `close`: what follows from its last commits may not have been done. */
+  /** Whether the previous process ended without `close`: the effects of its last commits may be missing. */
   readonly crashed: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
   commit(change: Change): Promise<CommitResult>
   notification(tenant: string, id: string): Promise<Notification | undefined>
-  /** Newest first. */
+  /** Lists notifications, newest first. */
   list(query: ListQuery): Promise<Page<Notification>>
-  /** Over all tenants where the query names none. Oldest first. */
+  /** Lists dead letters, oldest first, over all tenants where the query names none. */
   deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>
-  /** Of all tenants, oldest first; the end is where `nextCursor` is null. */
+  /** Scans notifications of all tenants, oldest first; `nextCursor` is null at the end. */
   scan(query: ScanQuery): Promise<Page<Notification>>
   recipient(tenant: string, id: string): Promise<StoredRecipient | undefined>
   /**
-   * Whether there may be any preferences of a recipient, or any notifications, on record or on their way there: known at
-   * once, so that nobody waits for a question about those who are new. `false` is certain.
+   * Whether a recipient may have preferences or notifications, on record or on their way there. Answered
+   * synchronously, so that a new recipient costs no query. `false` is certain.
    */
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean
   /**
-   * A page of what has not left of a recipient: scheduled, digesting, queued, in the order of acceptance. It has at most
-   * `limit` rows, and fewer where they are large, so that a page costs some milliseconds.
+   * Reads a page of a recipient's notifications that have not left: scheduled, digesting, queued, in the order of
+   * acceptance. It has at most `limit` rows, and fewer where they are large, so that a page costs some milliseconds.
    */
   waiting(
     tenant: string,
@@ -257,112 +270,122 @@ export interface Store extends Erasing {
     limit: number,
   ): Promise<Page<Notification>>
   admissions(query: AdmissionQuery): Promise<readonly Admission[]>
-  /** Of all tenants what stands in the line before a tenant or module limit, in the order of acceptance. */
+  /**
+   * Reads the notifications of all tenants that stand in a throttle queue before a tenant or module limit, in the
+   * order of acceptance.
+   */
   inThrottleQueue(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>
   /**
-   * What is scheduled, queued or dead and due by `until`, earliest first, at most `limit`, and is not already held
-   * by a live process: from here on this process holds it, until a move changes its dueAt or ends it. Those of the
-   * tenants in `without` are passed over and come later, by turns of the tenants, when these are not in it any more.
-   * A page may be short, even empty, before `claimedUntil` has reached `until`.
+   * Claims notifications that are scheduled, queued or dead and due by `until`, earliest first, at most `limit`,
+   * unless a live process already holds them. This process holds them until a move changes their dueAt or ends them.
+   * Notifications of the tenants in `without` are passed over and come later, round robin over the tenants, once
+   * these tenants are no longer excluded. A page may be short, even empty, before `claimedUntil` has reached `until`.
    */
   claimDue(until: number, limit: number, without?: Iterable<string>): Promise<readonly Notification[]>
   /**
-   * Up to where claims have gone. What is written with a dueAt up to here counts as claimed by its writer, who
-   * keeps it in memory or gives it back with `releaseFingerprints`.
+   * The instant up to which notifications have been claimed. A notification written with a dueAt up to this instant
+   * counts as claimed by its writer, which keeps it in memory or returns it with `releaseDue`.
    */
   claimedUntil(): number
-  /** Puts back what was claimed and cannot be kept in memory. */
-  releaseFingerprints(notifications: readonly Notification[]): Promise<void>
+  /** Returns claimed notifications that cannot be kept in memory; `claimDue` gives them out again. */
+  releaseDue(notifications: readonly Notification[]): Promise<void>
   openDigest(
     digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>,
   ): Promise<Digest | undefined>
-  /** An open digest by its id. */
+  /** Finds an open digest by its id. */
   digest(id: string): Promise<Digest | undefined>
-  /** Open digests that close by `until`, earliest first. Asking again returns them again until they are closed or postponed. */
+  /**
+   * Open digests that close by `until`, earliest first. Every call returns them again until they are closed or
+   * postponed.
+   */
   dueDigests(until: number, limit: number): Promise<readonly Digest[]>
   /**
-   * The items that a digest collects, in the order of their acceptance: at most `limit` behind the cursor, and fewer
-   * where they are large, so that a page costs some milliseconds.
+   * Reads the items that a digest collects, in the order of their acceptance: at most `limit` after the cursor, and
+   * fewer where they are large, so that a page costs some milliseconds.
    */
   digestItems(digest: Pick<Digest, 'id'>, cursor: string | null, limit: number): Promise<Page<Notification>>
   /**
-   * Items whose digest is not open, which nothing would ever bring to an end: none since `left` is checked, some from
-   * before. A page may be empty and go on; of one digest it has at most `limit`, the rest is found when they are gone.
+   * Reads items whose digest is not open, which nothing would ever bring to an end: none are written since `left` is
+   * checked, older files may have some. A page may be empty and still have a next one; it has at most `limit` items
+   * of one digest, the rest is found when they are gone.
    */
   orphans(cursor: string | null, limit: number): Promise<Page<Notification>>
-  /** The earliest instant at which anything unclaimed is due. */
+  /** The earliest instant at which an unclaimed notification is due. */
   nextDueAt(): Promise<number | undefined>
   /** The earliest instant at which an open digest closes. */
   nextDigestAt(): Promise<number | undefined>
   answer(key: AnswerKey): Promise<StoredAnswer | undefined>
   job(tenant: string, id: string): Promise<Job | undefined>
-  /** Absent when it no longer runs. */
+  /** Reads the remaining work of a job; absent when the job no longer runs. */
   jobWork(job: Pick<Job, 'tenant' | 'id'>): Promise<JobWork | undefined>
-  /** Of all tenants, oldest first. */
+  /** Running jobs of all tenants, oldest first. */
   runningJobs(): Promise<readonly Job[]>
   /** The notifications of a job, as they are on record. */
   jobMembers(job: Pick<Job, 'tenant' | 'id'>): Promise<readonly Pick<Notification, 'id' | 'status'>[]>
-  /** What was written of accounts, and not taken back by a record without anything to be known. */
+  /** Account records that were written and not removed by an empty record. */
   accounts(): Promise<readonly AccountRecord[]>
-  /** How many notifications are in each state: kept up with every commit. */
+  /** The number of notifications by status, kept up to date with every commit. */
   tallies(): Promise<readonly Tally[]>
-  /** A content that is kept apart; absent where nothing on record refers to it any more. */
+  /** Reads a shared content; absent where nothing on record refers to it any more. */
   content(tenant: string, id: string): Promise<SharedContent | undefined>
-  /** The contents to which something refers that has not ended. */
+  /** Shared contents to which unfinished notifications refer. */
   waitingContents(): Promise<readonly WaitingContent[]>
-  /** What was kept last, by this process or the one before. */
+  /** The time line that was saved last, by this process or the previous one. */
   timeLine(): Promise<TimeLine | undefined>
   keepTimeLine(line: TimeLine): Promise<void>
-  /** Whether it can be read and written now; throws what is wrong. */
+  /** Checks that the store can be read and written now; throws the fault. */
   ping(): Promise<void>
   /**
-   * Drops stored answers and final notifications older than the given instants, and jobs as old as these that have
-   * ended and of which no notification is left.
+   * Removes stored answers and final notifications older than the given instants, and ended jobs as old as these
+   * notifications that have no notification left.
    */
   prune(before: { readonly answers: number; readonly notifications: number }): Promise<Pruned>
-  /** Ends cleanly: what is unsettled at the next opening has not been sent. */
+  /** Closes the store cleanly: a notification that is unsettled at the next opening has not been sent. */
   close(): Promise<void>
 }
 
-// ---- the queue of what is ready to leave
+// ---- the send queue
 
 export interface Queue {
-  /** Resolves when the queue holds them. They are on record before they come here. */
+  /** Adds notifications that are already on record; resolves when the queue holds them. */
   push(notifications: readonly Notification[]): Promise<void>
-  /** Puts back what was pulled and could not leave: it stands before the others of its urgency. */
+  /** Returns pulled notifications that could not leave, to the front of their priority. */
   giveBack(notifications: readonly Notification[]): void
-  /** Takes up to `max` for a channel, fair among tenants, urgent first. Empty when there are none. */
+  /** Takes up to `max` for a channel, fair among tenants, highest priority first. Empty when there are none. */
   pull(channel: Channel, max: number): readonly Notification[]
-  /** Calls `wake` whenever something for the channel arrives, and says how many. */
+  /** Calls `wake` with the number of notifications whenever some arrive for the channel. */
   subscribe(channel: Channel, wake: (arrived: number) => void): void
   size(channel?: Channel): number
-  /** How many critical ones are among them. */
+  /** The number of queued notifications with critical priority. */
   critical(channel: Channel): number
-  /** Since when the one that has waited longest stands here. */
+  /** The instant since which the oldest queued notification waits. */
   oldest(channel: Channel): number | undefined
-  /** Takes out what has stood here since the instant or longer, least urgent first. */
+  /** Removes notifications that have been queued since the instant or longer, lowest priority first. */
   takeOverdue(channel: Channel, since: number, max: number): readonly Notification[]
   close(): Promise<void>
 }
 
-// ---- who is connected
+// ---- WebSocket connections
 
-/** `written`: a socket took it. `absent`: nobody is connected (any more). `unread`: nobody had taken it in time. */
+/**
+ * Result of a WebSocket delivery. `written`: a socket took it. `absent`: the recipient has no connection (any more).
+ * `unread`: no connection took it in time.
+ */
 export type Delivery = 'written' | 'absent' | 'unread'
 
-/** The open WebSocket connections, as whoever has something for a recipient sees them. */
+/** The open WebSocket connections, as providers of the channel see them. */
 export interface Hub {
   isConnected(tenant: string, recipient: string): boolean
   /** Sends to every connection of the recipient; resolves with the first socket that took it, or at the signal. */
   deliver(tenant: string, recipient: string, data: JsonObject, signal: AbortSignal): Promise<Delivery>
-  /** Calls back when somebody is there who was not. */
+  /** Calls back when a recipient connects who had no connection before. */
   onConnect(listener: (tenant: string, recipient: string) => void): () => void
 }
 
 export interface Templates {
   has(name: string): boolean
-  /** Whether it has a subject for this channel. */
+  /** Whether the template has a subject for this channel. */
   hasSubject(name: string, channel: Channel): boolean
-  /** Throws INVALID_REQUEST where the template cannot be rendered for this channel and data. */
+  /** Renders a template. Throws INVALID_REQUEST where it cannot be rendered for this channel and data. */
   render(name: string, channel: Channel, locals: JsonObject): Content
 }

@@ -1,18 +1,18 @@
 /**
- * The edge towards providers as interfaces: accounts, what they are asked to carry, what they answer, what is to be
- * known of them after a restart, and who is told when one fails. Everybody has them from ports.ts.
+ * The ports towards providers as interfaces: accounts, messages, send results, account state that survives a restart,
+ * and alerts. Other modules import them from ports.ts.
  */
 import type { Channel, Content, JsonObject, Priority, RecipientFields } from './model.ts'
 
 export interface Account {
   readonly id: string
   readonly url?: string
-  /** Never logged, never answered. */
+  /** Never logged, never returned in a response. */
   readonly secret?: string
   readonly options: JsonObject
 }
 
-/** What a provider is asked to carry: rendered, addressed, and ready. */
+/** A message for a provider: rendered, addressed, and ready to send. */
 export interface Message {
   readonly id: string
   readonly tenant: string
@@ -23,35 +23,44 @@ export interface Message {
   readonly data?: JsonObject
   readonly attempt: number
   readonly priority?: Priority
-  /** From this instant on it is of no use, epoch ms: services that keep it for a device that is away drop it then. */
+  /**
+   * The instant from which the message is useless, epoch ms: services that keep it for an offline device drop it
+   * then.
+   */
   readonly expiresAt?: number
-  /** Where one click ends such mail, where the gateway has a public address (RFC 8058). */
+  /** A one-click unsubscribe address (RFC 8058), where the gateway has a public address. */
   readonly unsubscribeUrl?: string
 }
 
 /**
- * How patiently a failed call is repeated. `greylisting`: the recipient's server asks to come back in minutes.
- * `outage`: the service behind is away, and may be for hours. Absent: the pool's ordinary backoff.
+ * Backoff profile of a failed send. `greylisting`: the recipient's server asks to retry in minutes. `outage`: the
+ * service behind the provider is down, possibly for hours. Absent: the pool's ordinary backoff.
  */
 export type RetryKind = 'greylisting' | 'outage'
 
 export type SendResult =
   | { readonly outcome: 'delivered'; readonly providerMessageId?: string; readonly detail?: string }
-  /** The account is over its rate. `retryAfter` as the provider wrote it: seconds or an HTTP date. */
+  /** The account is over its rate limit. `retryAfter` as the provider wrote it: seconds or an HTTP date. */
   | {
       readonly outcome: 'rate_limited'
       readonly retryAfter?: string
       readonly detail: string
-      /** The recipient's own endpoint (as `endpointOf` names it) that said so: it alone is blocked, the account is untouched. */
+      /**
+       * The recipient's own endpoint (as `endpointOf` names it) that answered with the rate limit: it alone is
+       * blocked, the account is untouched.
+       */
       readonly endpoint?: string
     }
-  /** The notification's own fault; says nothing about the account. */
+  /** The send failed because of the notification itself; the result says nothing about the account. */
   | {
       readonly outcome: 'rejected'
-      /** Nobody is reached at this address any more. Not where the account's configuration may be the reason. */
+      /** The address reaches no recipient any more. Not set where the account's configuration may be the reason. */
       readonly invalidAddress: boolean
       readonly detail: string
-      /** Since when, epoch ms, where the service says it: an address that was given later is a new one. */
+      /**
+       * The instant since which the address is invalid, epoch ms, where the service says it: an address that was
+       * stored later is a new one.
+       */
       readonly invalidSince?: number
     }
   /** The account's fault (5xx, time-out before an answer, no connection); nothing was delivered, unless `unheard`. */
@@ -68,7 +77,7 @@ export type SendResult =
       readonly pair?: boolean
       /** Where the ordinary backoff would give up too early. */
       readonly retry?: RetryKind
-      /** When the service said to come back: seconds or an HTTP date, as it wrote it. */
+      /** The service's Retry-After: seconds or an HTTP date, as it wrote it. */
       readonly retryAfter?: string
     }
   /** It may or may not have been delivered. */
@@ -81,52 +90,53 @@ export type SendResult =
 
 export interface Provider {
   readonly name: string
-  /** Whether the provider drops a repetition with the same notification id. */
+  /** Whether the provider deduplicates retries by the notification id. */
   readonly idempotent: boolean
   readonly channels: readonly Channel[]
   /**
-   * The recipient's own endpoint that a call of this account would reach, as an origin, or an address without its query
-   * where what answers there is not the host's matter. Absent: the account calls its own service.
+   * Names the recipient's own endpoint that a send from this account would reach, as an origin, or as an address
+   * without its query where one host serves several independent endpoints. Absent: the account calls its own service.
    */
   endpointOf?(to: RecipientFields, account: Account): string | undefined
-  /** Whether `send` calls `leaving`. @defaultValue false: a call leaves as it is made */
+  /** Whether `send` calls `onWritten`. @defaultValue false: a send counts as written when it is called */
   readonly tellsWritten?: boolean
   /**
-   * Never rejects for what a provider may do; `signal` aborts at the deadline. `leaving` is called just before the
-   * last bytes are written, where the adapter knows that moment: before it the provider cannot have counted the call.
+   * Sends a message. Never rejects for a provider's fault; `signal` aborts at the deadline. `onWritten` is called
+   * just before the last bytes are written, where the adapter knows that moment: before it the provider cannot have
+   * counted the call.
    */
   send(message: Message, account: Account, signal: AbortSignal, onWritten?: () => void): Promise<SendResult>
-  /** So many calls at once at most from now on: connections may follow. */
+  /** Limits the concurrent sends of an account from now on; connections may be opened or closed to match. */
   resize?(account: Account, concurrency: number): void
-  /** Opens what a first message would wait for. */
+  /** Opens connections in advance, so that a first message does not wait for them. */
   warm?(account: Account): Promise<void>
   close(): Promise<void>
 }
 
-/** Calls of an account that windows of its rate may still count. */
+/** Recent calls of an account that windows of its rate limit may still count. */
 export interface UseRecord {
-  /** So many calls, the last of which counts at this instant (epoch ms). In the order of the instants. */
+  /** Calls grouped by the instant (epoch ms) at which the last of each group counts, in the order of the instants. */
   readonly calls: readonly (readonly [at: number, count: number])[]
-  /** So many besides may have been made, or be under way, unseen by this record. */
+  /** The number of further calls that may have been made, or be in flight, and are not in this record. */
   readonly ahead: number
-  /** For so long a call counts. */
+  /** The time for which a call counts, ms. */
   readonly windowMs: number
 }
 
-/** What is to be known of a provider's account after a restart; without any of it there is nothing to be known. */
+/** The state of a provider's account that survives a restart; a record without any of it removes the row. */
 export interface AccountRecord {
   readonly channel: Channel
   readonly provider: string
   readonly account: string
-  /** A 429 said so. */
+  /** The end of a block that a 429 caused. */
   readonly blockedUntil?: number
-  /** Its breaker is not closed. */
+  /** The state of a breaker that is not closed. */
   readonly breaker?: { readonly openUntil: number; readonly coolDownMs: number }
-  /** How its long windows stand. */
+  /** The usage of the account's long windows. */
   readonly use?: UseRecord
 }
 
-/** Something that a recipient may have to look at. */
+/** An event that an operator may have to look at. */
 export interface Alert {
   readonly id: string
   readonly type: 'account.opened' | 'account.closed'
@@ -134,12 +144,12 @@ export interface Alert {
   readonly channel: Channel
   readonly provider: string
   readonly account: string
-  /** Until when an open one is left alone. */
+  /** The end of the time for which an open alert is not repeated. */
   readonly until?: number
 }
 
 export interface Alerts {
-  /** Never rejects; what cannot be told in time is dropped and logged. */
+  /** Sends an alert. Never rejects; an alert that cannot be delivered in time is dropped and logged. */
   send(alert: Alert): void
   close(): Promise<void>
 }

@@ -1,6 +1,6 @@
 /**
- * The doors between the stages, as interfaces: what intake hands to admission, what schedule and dispatch ask of it,
- * and the ledger through which all of them write. No stage knows another's inside; gateway.ts joins them.
+ * The interfaces between the stages: intake hands drafts to admission, scheduling and dispatch call admission and
+ * each other, and all of them write through the ledger. No stage knows another's inside; gateway.ts joins them.
  */
 import type {
   Channel,
@@ -34,57 +34,63 @@ export interface Caller {
 }
 
 export type Admitted =
-  /** `queuedBehind` names the platform limit that makes it wait; a client is told 429. */
+  /** `queuedBehind` names the tenant or module limit that delays it; the client gets 429. */
   | { readonly ok: true; readonly notification: Notification; readonly queuedBehind?: 'tenant' | 'module' }
-  /** This one was refused and nothing of it was kept. */
+  /** This draft was refused and nothing of it was kept. */
   | { readonly ok: false; readonly error: Error }
 
 export interface Admit {
   readonly caller: Caller
   readonly drafts: readonly Draft[]
-  /** Builds what a repetition is answered; stored in the commit that accepts. */
+  /** Builds the stored answer for retries of the request; it is written in the commit that accepts. */
   readonly answer?: (results: readonly Admitted[]) => StoredAnswer
-  /** The job that the drafts are of moves on in the same commit. They have held their places in the queue since it was opened. */
+  /**
+   * The job to which the drafts belong moves on in the same commit. The drafts have held room in the queue since the
+   * job was opened.
+   */
   readonly job?: { readonly before: Job; readonly after: Job }
 }
 
 export interface Gate {
   /**
-   * Decides, counts, and resolves when everything accepted is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE (also
-   * where the job is no longer as believed), STATE_UNAVAILABLE.
+   * Evaluates and counts the drafts, and resolves when everything accepted is on disk. Throws QUEUE_FULL,
+   * STORE_UNAVAILABLE (also where the job changed concurrently), STATE_UNAVAILABLE.
    */
   admit(request: Admit): Promise<readonly Admitted[]>
-  /** What `admit` would decide now; consumes nothing. */
+  /** Returns the decision that `admit` would make now; consumes nothing. */
   preview(caller: Caller, draft: Draft): Promise<{ readonly draft: Draft; readonly decision: Decision }>
-  /** Ends what still waits and gives its places back. Throws NOT_FOUND, NOT_CANCELLABLE. */
+  /** Cancels a waiting notification and releases its slots. Throws NOT_FOUND, NOT_CANCELLABLE. */
   cancel(tenant: string, id: string): Promise<void>
-  /** Stores a recipient and decides anew what waits for them. */
+  /** Stores a recipient and re-evaluates the recipient's waiting notifications. */
   saveRecipient(recipient: Recipient): Promise<void>
-  /** Its place now in the line of its tenant, which moves up; undefined where it stands in none. */
+  /**
+   * The notification's current slot in its tenant's throttle queue, which moves up; undefined where it stands in
+   * none.
+   */
   placeOf(notification: Notification): Promise<number | undefined>
-  /** Each limit's use for a recipient. */
+  /** The usage of each limit for a recipient. */
   usage(tenant: string, recipient: string): Promise<readonly LimitUsage[]>
-  /** Decides what was accepted undecided and is now due. */
+  /** Evaluates notifications that were accepted undecided and are now due. */
   resume(notifications: readonly Notification[]): Promise<void>
-  /** The same for those whose turn in the line of a tenant has come before the instant on record. */
+  /** Evaluates queued notifications whose turn in a tenant's throttle queue has come before the instant on record. */
   promote(tenant: string, ids: readonly string[]): Promise<void>
-  /** Ends the collecting of a digest: sends it, its items one by one, or leaves it open until a limit admits it. */
+  /** Closes a digest: sends it, sends its items one by one, or leaves it open until a limit admits it. */
   closeDigest(digest: Digest): Promise<void>
-  /** Sends dead letters on their way again. */
+  /** Redrives dead letters. */
   redrive(request: RedriveRequest): Promise<RedriveResult>
 }
 
-/** The dead letters that an operator wants on their way again: those that fit all of it. */
+/** A filter for the dead letters that an operator wants to redrive; a letter must match all of it. */
 export interface RedriveRequest extends Omit<DeadLetterQuery, 'limit' | 'cursor' | 'priority' | 'causes'> {
-  /** Everything that fits, calls of unknown outcome too. A filter by channel or tenant alone leaves these out. */
+  /** Redrives every match, calls of unknown outcome included. A filter by channel or tenant alone leaves these out. */
   readonly all?: boolean
-  /** Only counts. */
+  /** Counts the matches and redrives nothing. */
   readonly dryRun?: boolean
-  /** The tenant of who asks: ids that are no dead letters are looked up there, where the filter names no tenant. */
+  /** The caller's tenant: ids that are no dead letters are looked up there, where the filter names no tenant. */
   readonly caller?: string
 }
 
-/** A letter that was left where it is. */
+/** A dead letter that was not redriven. */
 export interface RedriveLeft {
   readonly notificationId: string
   readonly why: 'not_dead' | 'expired' | 'cancelled' | 'queue_full'
@@ -95,23 +101,29 @@ export interface RedriveResult {
   readonly left: readonly RedriveLeft[]
 }
 
-/** A batch for the background: its message, who is to get it, and who is refused already. */
+/** A batch for the background: its message, its recipients, and the recipients that are already refused. */
 export interface OpenJob {
   readonly caller: Caller
   readonly work: JobWork
   readonly refused: readonly Refusal[]
-  /** How large the request was. */
+  /** The size of the request in bytes. */
   readonly bytes?: number
-  /** Builds what a repetition is answered; stored in the commit that opens the job. */
+  /** Builds the stored answer for retries of the request; it is written in the commit that opens the job. */
   readonly answer?: (job: Job) => StoredAnswer
 }
 
 export interface Jobs {
-  /** Resolves when the job is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE, and IDEMPOTENCY_IN_PROGRESS where its answer is. */
+  /**
+   * Resolves when the job is on disk. Throws QUEUE_FULL, STORE_UNAVAILABLE, and IDEMPOTENCY_IN_PROGRESS where its
+   * stored answer exists already.
+   */
   open(request: OpenJob): Promise<Job>
-  /** Accepts nothing more of it and cancels what still waits. Throws NOT_CANCELLABLE where all of it has left or ended. */
+  /**
+   * Cancels a job: accepts no more recipients and cancels its waiting notifications. Throws NOT_CANCELLABLE where all
+   * of them have left or ended.
+   */
   cancel(job: Job): Promise<void>
-  /** How many are not done yet. */
+  /** The number of running jobs. */
   running(): number
 }
 
@@ -121,9 +133,9 @@ export interface ThrottleUsage {
   readonly window: string
   readonly windowMs: number
   readonly max: number
-  /** Without what is queued for later. */
+  /** The remaining capacity, without notifications that are queued for later. */
   readonly remaining: number
-  /** When the oldest entry leaves the window; now where it is empty. */
+  /** The instant at which the oldest entry leaves the window; now where it is empty. */
   readonly resetAt: number
 }
 
@@ -137,27 +149,30 @@ export interface LimitUsage {
   readonly freesAt: number | null
 }
 
-/** What is known of people, cached; changed only through `Gate.saveRecipient`. */
+/** The cache of recipients; changed only through `Gate.saveRecipient`. */
 export interface Recipients {
-  /** Answers at once what is cached; `null` for somebody unknown. */
+  /** Answers synchronously from the cache; `null` for an unknown recipient. */
   cached(tenant: string, recipient: string): Recipient | null | undefined
   find(tenant: string, recipient: string): Promise<Recipient | null>
 }
 
-/** The content that is kept apart from its notifications (content.ts). */
+/** Shared contents that are kept apart from their notifications (content.ts). */
 export interface Contents {
-  /** The whole content of a notification: at once where it is at hand. NOT_FOUND where it is gone from the record. */
+  /**
+   * The whole content of a notification, synchronously where it is cached. Throws NOT_FOUND where it is gone from the
+   * record.
+   */
   of(notification: Notification): Payload | Promise<Payload>
   find(tenant: string, id: string): SharedContent | Promise<SharedContent>
-  /** Keeps at hand what was just written. */
+  /** Caches content that was just written. */
   keep(content: SharedContent): void
-  /** It is on record no more. */
+  /** Drops content that is no longer on record. */
   forget(id: string): void
-  /** Some of its contents are on record no more. */
+  /** Drops all cached contents of a tenant, some of which are no longer on record. */
   forgetTenant(tenant: string): void
 }
 
-/** What a booking is asked for. */
+/** A request to reserve a slot for one notification. */
 export interface ReservationRequest {
   readonly notification: Countable & Pick<Notification, 'id'>
   readonly recipient: Recipient | null
@@ -165,112 +180,121 @@ export interface ReservationRequest {
   readonly horizonMs?: number
   /** All limits wait, also those that would drop, digest or fall back. @defaultValue false */
   readonly patient?: boolean
-  /** It waited before, and is not held up while others of its subjects move up. @defaultValue false */
+  /** It waited before, and is not held up while other notifications of its subjects move up. @defaultValue false */
   readonly waited?: boolean
 }
 
 /**
- * The limits of the policy as notifications meet them: a notification's rules, subjects and forbidden hours are
- * found here, and all of its subjects are asked as one.
+ * Applies the policy's limits to notifications: it finds a notification's rules, subjects and quiet hours, and
+ * evaluates all of its subjects together.
  */
 export interface RecipientLimiter {
   reserve(reservationRequests: readonly ReservationRequest[]): Promise<readonly Reservation[]>
   preview(reservationRequests: readonly ReservationRequest[]): Promise<readonly Reservation[]>
-  /** At the moment of handing over: counted as sent now, or booked anew at `at`. */
+  /** Counts the notification as sent at the moment of handing over, or reserves anew at `at`. */
   fire(
     reservationRequests: readonly ReservationRequest[],
   ): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
-  /** Counts as sent now what was fired before: it has left only now. */
+  /** Counts a notification that was fired before as sent now, because it left only now. */
   left(reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>): Promise<void>
-  /** Counts a refused notification where limits count what they refuse; false where none does. */
+  /** Counts a refused notification where limits count refusals; false where none does. */
   countRefusal(reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>): Promise<boolean>
-  /** Takes that back: the refusal was not written. */
+  /** Undoes `countRefusal`, because the refusal was not written. */
   forgetRefusal(reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>): Promise<void>
-  /** Gives the places back, and lets those who wait for them move up. */
+  /** Releases the slots, and lets the notifications that wait for them move up. */
   cancel(
     reservationRequests: readonly Pick<ReservationRequest, 'notification' | 'recipient'>[],
   ): Promise<void>
-  /** They hold no instant, and are tried again when a place of theirs becomes free. */
+  /**
+   * Adds a notification to the waiting lists: it holds no instant, and is evaluated again when a slot of its subjects
+   * becomes free.
+   */
   enlist(
     reservationRequests: readonly Pick<ReservationRequest, 'notification' | 'recipient'>[],
   ): Promise<void>
   /**
-   * Takes a place back for the time in which another one is looked for: newcomers wait. The answer is called with
-   * whether that place is free now, and lets those who wait move up where it is.
+   * Releases a slot while another one is searched for, and holds up newcomers meanwhile. The returned function is
+   * called with whether that slot is free now, and lets waiting notifications move up if it is.
    */
   lift(
     reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>,
   ): Promise<(isFree: boolean) => Promise<void>>
-  /** Books one that holds an instant anew where its limits admit it earlier; undefined where it stays. */
+  /** Reserves a held notification anew where its limits admit it earlier; undefined where it stays. */
   advance(reservationRequest: ReservationRequest): Promise<Reservation | undefined>
 }
 
-/** One call to a provider, and all that its settlement depends on. */
+/** One call to a provider, with everything that its settlement depends on. */
 export interface Attempted {
   readonly notification: Notification
-  /** What memory knows beyond the record: it stood in the queue, it was handed over. */
+  /** Events known in memory beyond the record: it was queued, it was handed over. */
   readonly events: readonly TimelineEvent[]
   readonly result: SendResult
   readonly provider: string
   readonly account: string
-  /** When it was handed to the provider. */
+  /** The instant at which it was handed to the provider. */
   readonly firedAt: number
   readonly now: number
-  /** What becomes of it where it was not delivered and is not refused for good. */
+  /** The retry plan for a call that neither delivered nor was refused for good. */
   readonly retry: Retry
-  /** Whether the provider recognises a repetition, so that an unknown outcome may be tried again. */
+  /** Whether the provider deduplicates retries, so that an unknown outcome may be retried. */
   readonly idempotent: boolean
 }
 
 export type Retry =
-  /** By another account, as soon as one is free. */
+  /** Retry over another account, as soon as one is free. */
   | { readonly kind: 'elsewhere' }
   | { readonly kind: 'later'; readonly at: number }
-  /** Its attempts are used up. */
+  /** No retry: the attempts are used up. */
   | { readonly kind: 'never' }
-  /** The pool has repeated as much as it may; it returns when there is room. */
+  /** No retry now: the pool's retry budget is spent; the notification returns when there is room. */
   | { readonly kind: 'no_budget' }
 
-/** What is to happen later. */
+/** Schedules work for later instants. */
 export interface Scheduler {
-  /** Takes care of what has just been written: to the queue when due, in memory when due soon, else it is the store's. */
+  /**
+   * Places notifications that were just written: into the queue when due, in memory when due soon; otherwise they
+   * stay in the store.
+   */
   place(notifications: readonly Notification[]): void
-  /** What left the queue and could not go, and is on record again: it stands before the others of its urgency. */
+  /**
+   * Places a notification that left the queue, could not be sent and is on record again, at the front of its
+   * priority.
+   */
   placeFirst(notification: Notification): void
-  /** Brings what is held in memory to the queue again at an instant that is near; the record stays as it is. */
+  /** Returns a notification held in memory to the queue at a near instant; the record stays as it is. */
   postpone(notification: Notification, at: number): void
-  /** A digest closes at this instant. */
+  /** Schedules the close of a digest. */
   noteDigest(closesAt: number): void
   /**
-   * To be called when a change was refused whose notification had been taken out of memory: somebody else has moved it
-   * on, and takes care of it. Where nobody does, the record says where it stands, and it is placed there, half a second
-   * later where it is due. Never throws.
+   * Recovers a notification that was taken out of memory and whose change was refused. A concurrent writer usually
+   * moved it on and takes care of it; otherwise it is placed as the record says, half a second later where it is due.
+   * Never throws.
    */
   recover(notification: Pick<Notification, 'tenant' | 'id'>): Promise<void>
 }
 
-/** The one way to write: commits, keeps the counts and the live versions, and tells the listeners. */
+/** The one way to write: commits, keeps the counts and the live versions, and informs the listeners. */
 export interface Ledger {
   commit(change: Change): Promise<CommitResult>
-  /** This process now keeps the notification in memory, on its way out. */
+  /** Marks a notification as held in this process's memory, on its way out. */
   hold(notification: Notification): void
   release(notification: Notification): void
-  /** Whether it is held, and this is still its current version: a cancelled or re-decided one is not. */
+  /** Whether it is held, and this is still its current version: a cancelled or re-evaluated one is not. */
   isCurrent(notification: Notification): boolean
-  /** Notes, without a commit, that a held one stands in the queue or is with a provider. False when it is not current. */
+  /** Records, without a commit, that a held notification is queued or sending. False when it is not current. */
   mark(notification: Notification, status: 'queued' | 'sending'): boolean
-  /** What is known in memory beyond the record: the live state, and the events on the way to it. */
+  /** The live state of a notification: events and status known in memory beyond the record. */
   live(id: string): Live | undefined
-  /** How many of each tenant this process holds, those of whom it holds any. */
+  /** The number of held notifications by tenant, for tenants that have any. */
   held(): ReadonlyMap<string, number>
   subscribe(listener: (happening: Happening) => void): () => void
-  /** How many are in each state, on record. */
+  /** The number of notifications on record by status. */
   counts(): Readonly<Record<Status, number>>
-  /** Drops what is over, as `Store.prune` does, and counts it no more. Returns how many rows. */
+  /** Prunes as `Store.prune` does, and updates the counts. Returns the number of rows. */
   prune(before: Parameters<Store['prune']>[0]): Promise<number>
-  /** How many notifications were dropped since the process began. */
+  /** The number of notifications pruned since the process began. */
   pruned(): number
-  /** Takes places within the bounds of a tenant or throws QUEUE_FULL; the returned function gives them back. */
+  /** Takes room within the bounds of a tenant or throws QUEUE_FULL; the returned function gives it back. */
   takeRoom(tenant: string, room: Room): () => void
   occupancy(tenant: string): { readonly queue: number; readonly waiting: number; readonly bytes: number }
 }
@@ -278,20 +302,22 @@ export interface Ledger {
 export interface Live {
   readonly notification: Notification
   readonly status: Status
-  /** Not yet on record; written with the next move. */
+  /** Events that are not yet on record; written with the next move. */
   readonly events: readonly TimelineEvent[]
 }
 
-/** Places within the bounds of architecture's invariant 7; `critical` may use a tenth of the queue on top, at least one. */
+/**
+ * Room within the bounds of architecture's invariant 7; `critical` may use a tenth of the queue on top, at least one.
+ */
 export interface Room {
   readonly queue: number
   readonly critical: number
   readonly waiting: number
-  /** Of content, as it is stored. @defaultValue 0 */
+  /** Bytes of content, as it is stored. @defaultValue 0 */
   readonly bytes?: number
 }
 
-/** A change of state that is on record. */
+/** A state transition that is on record. */
 export interface Happening {
   readonly notification: Notification
   readonly events: readonly TimelineEvent[]
@@ -304,20 +330,20 @@ export interface PoolReport {
   readonly accounts: readonly AccountReport[]
 }
 
-/** For the metrics of a pool: since the start of this process. */
+/** Counters of a pool for the metrics, since the start of this process. */
 export interface PoolCounts {
   readonly channel: Channel
   readonly provider: string
-  /** Of its accounts: blocked by a 429, breaker opened or closed, calls at once changed. */
+  /** Changes of its accounts: blocked by a 429, breaker opened or closed, concurrency changed. */
   readonly changes: Readonly<Record<'blocked' | 'opened' | 'closed' | 'resized', number>>
-  /** How many repetitions the pool may make now. */
+  /** The number of retries that the pool may make now. */
   readonly retryBudget: number
 }
 
-/** Why an account is out: a 429 blocked it, or its breaker is not closed. */
+/** The reason for an account's absence from its pool: a 429 blocked it, or its breaker is not closed. */
 export type OutBecause = 'rate_limited' | 'breaker'
 
-/** Blocked by a 429, or out by its breaker: open, or half open while one probe is under way. */
+/** Account status. `blocked`: by a 429. `open`: by its breaker. `half_open`: one probe is in flight. */
 export type AccountStatus = 'healthy' | 'blocked' | 'open' | 'half_open'
 
 export interface AccountReport {
@@ -326,14 +352,17 @@ export interface AccountReport {
   /** Calls in the narrowest window ending now. */
   readonly used: number
   readonly status: AccountStatus
-  /** Until when a 429 has blocked it; `null` where none has. */
+  /** The end of a block by a 429; `null` where there is none. */
   readonly blockedUntil: number | null
-  /** Until when it is out, whatever the reason; `null` while it is in. Not before now, also while a probe is under way. */
+  /**
+   * The instant until which the account is out, whatever the reason; `null` while it is in. Not before now, also
+   * while a probe is in flight.
+   */
   readonly outUntil: number | null
   /** The reason that keeps it out longest; `null` while it is in. */
   readonly outBecause: OutBecause | null
-  /** Calls per second that the provider was last seen to allow. */
+  /** The rate that the provider was last seen to allow, calls per second. */
   readonly learnedRate: number | null
-  /** Calls under way at most. */
+  /** The maximum number of concurrent calls. */
   readonly concurrency: number
 }

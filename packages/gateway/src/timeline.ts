@@ -1,12 +1,12 @@
 /**
- * How long a timeline may become. Most have a handful of events; one whose provider answers 429 for a day would have
- * thousands, rewritten with each of them. Its beginning and its end tell the story: what lies between is left out, so
- * that the rest is still a path that a notification may go, and the event behind the gap says how much it was. Pure.
+ * Shortens long timelines. Most have a handful of events; one whose provider answers 429 for a day would have
+ * thousands, rewritten with each of them. The beginning and the end are kept and the middle is left out, so that the
+ * rest is still a legal path, and the event behind the gap says how many were omitted. Pure.
  */
 
-/** Events that are kept at most. */
+/** The maximum number of events that are kept. */
 export const timelineMax = 64
-/** Of these the first ones. */
+/** The number of kept events from the beginning. */
 const firstMax = 16
 
 /** The part of an event that shortening reads: declared here because the model imports this file. */
@@ -17,7 +17,7 @@ interface Event<Status> {
 
 export interface Timeline<E> {
   readonly timeline: readonly E[]
-  /** How many events were left out. */
+  /** The number of events that were left out. */
   readonly omitted?: number
 }
 

@@ -1,12 +1,12 @@
 /** Deduplication: only the first of equal notifications to one recipient within the window is sent. */
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Claim, LimitState } from '../ports.ts'
+import type { FingerprintHold, LimitState } from '../ports.ts'
 import { type Candidate, suppressed } from './candidate.ts'
 
 export interface DuplicatesOptions {
   readonly policy: Policy
-  readonly state: Pick<LimitState, 'claim' | 'releaseFingerprints'>
+  readonly state: Pick<LimitState, 'holdFingerprints' | 'releaseFingerprints'>
 }
 
 export interface Duplicates {
@@ -18,8 +18,8 @@ export interface Duplicates {
   free(candidates: readonly Candidate[]): Promise<void>
 }
 
-/** Builds the fingerprint claim of a notification, which makes equal ones within the window duplicates. */
-export function fingerprintHoldOf(policy: Policy, notification: Notification, windowMs = 0): Claim {
+/** Builds the fingerprint hold of a notification, which makes equal ones within the window duplicates. */
+export function fingerprintHoldOf(policy: Policy, notification: Notification, windowMs = 0): FingerprintHold {
   const { subject } = policy.rulesFor(notification).at(-1)!
   return { subject, fingerprint: notification.fingerprint, id: notification.id, windowMs }
 }
@@ -42,8 +42,8 @@ export function createDuplicates({ policy, state }: DuplicatesOptions): Duplicat
           verdict?.status !== 'suppressed' && notification.priority !== 'critical',
       )
       if (checked.length === 0) return []
-      const claims = checked.map((each) => fingerprintHoldOf(policy, each.notification, windowMs))
-      const first = await state.claim(dry ? claims.map((claim) => ({ ...claim, dry })) : claims)
+      const holds = checked.map((each) => fingerprintHoldOf(policy, each.notification, windowMs))
+      const first = await state.holdFingerprints(dry ? holds.map((hold) => ({ ...hold, dry })) : holds)
       const claimed: Candidate[] = []
       for (const [index, each] of checked.entries()) {
         if (first[index] !== true) each.verdict = suppressed(policy.version, now, 'duplicate')

@@ -27,7 +27,7 @@ import type { ForbiddenHours } from './quiet-hours.ts'
 export interface EvaluatorOptions {
   readonly policy: Policy
   readonly limiter: RecipientLimiter
-  readonly state: Pick<LimitState, 'claim' | 'releaseFingerprints'>
+  readonly state: Pick<LimitState, 'holdFingerprints' | 'releaseFingerprints'>
   readonly forbiddenHours: ForbiddenHours
   readonly digests: OpenDigests
   /** Channels that need no recipient address. */

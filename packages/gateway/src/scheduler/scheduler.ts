@@ -188,7 +188,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
   /** Returns notifications to the store when memory has no room for them. */
   async function putBack(notifications: readonly Notification[]): Promise<void> {
     try {
-      await store.releaseFingerprints(notifications)
+      await store.releaseDue(notifications)
       duePoller.noteRoom()
     } catch (error) {
       for (const notification of notifications) keep(notification)

@@ -309,7 +309,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       await each(requests, () => undefined)
       return advance(requests)
     },
-    claim: (claims) =>
+    holdFingerprints: (claims) =>
       each(claims, ({ subject, fingerprint, id, windowMs, dry }) => {
         const of = known(subject.key)!
         of.claims ??= new Map()

@@ -86,7 +86,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     const [a, b, c, d] = list as [Notification, Notification, Notification, Notification]
     await must(store, { accept: list })
     await store.claimDue(epoch + 10, 10)
-    await store.releaseFingerprints([d, c, a, b])
+    await store.releaseDue([d, c, a, b])
     assert.equal(await store.nextDueAt(), epoch + 1)
     await must(store, {
       moves: [advance(b, [{ at: epoch, status: 'cancelled' }])],
@@ -124,7 +124,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     await store.claimDue(epoch + 10, 5)
     const mine = at(epoch + 10)
     await must(store, { accept: [mine] })
-    await store.releaseFingerprints([mine])
+    await store.releaseDue([mine])
     assert.deepEqual(await store.claimDue(epoch + 10, 5), [mine])
   })
 
@@ -183,7 +183,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
       [4, 4],
     )
     await claim(8, ['other'])
-    await store.releaseFingerprints([page[0]!, mine])
+    await store.releaseDue([page[0]!, mine])
     for (let last = page; last.length > 0; ) last = await claim(8, [])
     const expected = [
       ...loud.filter((_, index) => index < 50 || index > 52),
@@ -240,8 +240,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
         await must(store, { moves: [advance(some, [{ at: until, status: 'cancelled' }])] })
         rows.delete(some.id)
         kept.delete(some.id)
-      } else if (what === 6 && some !== undefined && kept.delete(some.id))
-        await store.releaseFingerprints([some])
+      } else if (what === 6 && some !== undefined && kept.delete(some.id)) await store.releaseDue([some])
       else if (what === 7) until += below(3)
       else await claim(['t0', 't1', 't2', 't3'].filter(() => below(2) === 0))
     }

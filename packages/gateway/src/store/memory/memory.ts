@@ -275,7 +275,7 @@ class MemoryStore implements Store {
     return this.#claims.claimedUntil
   }
 
-  async releaseFingerprints(notifications: readonly Notification[]): Promise<void> {
+  async releaseDue(notifications: readonly Notification[]): Promise<void> {
     for (const notification of notifications) this.#claims.push(notification)
   }
 

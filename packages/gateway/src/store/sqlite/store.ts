@@ -208,9 +208,9 @@ export function createSqliteStore({
     claimDue: async (until, limit, without = []) =>
       notifications(await ask('claimDue', until, limit, [...without])),
     claimedUntil: link.claimedUntil,
-    releaseFingerprints: (given) =>
+    releaseDue: (given) =>
       ask(
-        'releaseFingerprints',
+        'releaseDue',
         given.map(({ id }) => id),
       ),
     openDigest: ({ tenant, recipient, channel, category, name }) =>

@@ -33,7 +33,7 @@ it('forgets that a row was put back when it moves on, even when it comes back to
   })
   await store.commit({ accept: [notification] })
   await store.claimDue(epoch + 10, 10)
-  await store.releaseFingerprints([notification])
+  await store.releaseDue([notification])
   const away = advance(notification, [{ at: epoch, status: 'scheduled' }], {
     dueAt: epoch + 99,
   })

@@ -31,7 +31,7 @@ export interface DueIndex {
   /** Inside a transaction, before anything is put: folds about `count` rows. */
   flush(count: number): void
   /** The transaction is on disk, or is undone. */
-  settle(committed: boolean): void
+  finish(committed: boolean): void
   /** Places after `after` and due by `until`, earliest first. */
   range(after: Place, until: number, limit: number): readonly Place[]
   /** The first after `after`. */
@@ -161,7 +161,7 @@ export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOption
       finished = true
     },
 
-    settle(committed) {
+    finish(committed) {
       const segment = foldedNow.length > 0 ? segmentOf(oldest) : undefined
       for (const at of foldedNow) {
         if (committed) segment!.dueAt[at] = Number.NaN

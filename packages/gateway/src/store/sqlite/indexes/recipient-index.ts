@@ -10,7 +10,7 @@ import { recipientHash } from './hash.ts'
 import type { WriteBehindIndex } from './write-behind-index.ts'
 import { createWriteBehindIndex } from './write-behind-index.ts'
 
-export interface RecipientIndex extends Pick<WriteBehindIndex, 'flush' | 'settle' | 'notedHashes'> {
+export interface RecipientIndex extends Pick<WriteBehindIndex, 'flush' | 'finish' | 'notedHashes'> {
   hash(tenant: string, recipient: string): number
   nextSeq(): number
   add(tenant: string, recipient: string, seq: number): void
@@ -54,7 +54,7 @@ export function createRecipientIndex(db: DatabaseSync, key: HashKey): RecipientI
       }
     },
     flush: index.flush,
-    settle: index.settle,
+    finish: index.finish,
     nextSeq: () => next++,
     add: (tenant, recipient, seq) => index.add(hash(tenant, recipient), seq),
     remove: (tenant, recipient, seq) => index.remove(hash(tenant, recipient), seq),

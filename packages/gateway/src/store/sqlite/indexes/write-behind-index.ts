@@ -36,7 +36,7 @@ export interface WriteBehindIndex {
   /** Inside a transaction: folds up to `count` rows. */
   flush(count: number): void
   /** The transaction is on disk, or is undone. */
-  settle(committed: boolean): void
+  finish(committed: boolean): void
   /** Whether a row that need not be noted is in the table. */
   has(hash: number, seq: number): boolean
   /** Inside a transaction: forgets a row. What is noted of it in memory is never folded. */
@@ -101,7 +101,7 @@ export function createWriteBehindIndex({
         }
       }
     },
-    settle(committed) {
+    finish(committed) {
       if (!committed) folding = folded
       else {
         for (const seq of removing) removed.add(seq)

@@ -11,7 +11,7 @@ import { hashOf } from '../indexes/hash.ts'
 import type { WriteBehindIndex } from '../indexes/write-behind-index.ts'
 import { createWriteBehindIndex } from '../indexes/write-behind-index.ts'
 
-export interface Answers extends Pick<WriteBehindIndex, 'flush' | 'settle'> {
+export interface Answers extends Pick<WriteBehindIndex, 'flush' | 'finish'> {
   /** False where the key is taken. */
   write(answer: ShortAnswer): boolean
   find(key: AnswerKey): StoredAnswer | undefined
@@ -67,7 +67,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
 
   return {
     flush: index.flush,
-    settle: index.settle,
+    finish: index.finish,
     unreadable,
     write(answer) {
       const hashed = hash(answer)

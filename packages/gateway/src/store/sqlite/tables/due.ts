@@ -12,8 +12,8 @@ import type { DueIndex } from '../indexes/due-index.ts'
 
 export interface Due {
   /** Without those of these tenants, for whom there is no room. */
-  claim(until: number, limit: number, without: readonly string[]): readonly Row[]
-  releaseFingerprints(ids: readonly string[]): void
+  claimDue(until: number, limit: number, without: readonly string[]): readonly Row[]
+  releaseDue(ids: readonly string[]): void
   /** The earliest dueAt that is not claimed. */
   earliest(): number | undefined
   /** At opening after a crash: what was booked by `now` and is unsettled may have been sent. */
@@ -103,7 +103,7 @@ export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex)
   }
 
   return {
-    claim(until, limit, without) {
+    claimDue(until, limit, without) {
       const full = new Set(without)
       // What has moved on since it was put back is not there any more.
       const rows = claims
@@ -115,7 +115,7 @@ export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex)
       return rows
     },
 
-    releaseFingerprints(ids) {
+    releaseDue(ids) {
       for (const id of ids) {
         const found = place.get(id) as OwnedPlace | undefined
         if (found === undefined || claims.isAhead(found)) continue

@@ -182,11 +182,11 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     dueDigests: digests.due,
     nextDigestAt: digests.earliest,
     nextDueAt: due.earliest,
-    releaseFingerprints: due.releaseFingerprints,
+    releaseDue: due.releaseDue,
     tallies: tallies.read,
     waitingContents: contents.waiting,
     counters: writer.counters,
-    claimDue: due.claim,
+    claimDue: due.claimDue,
     timeLine: timeLine.read,
     keepTimeLine: (line: TimeLine) => {
       writer.transaction(() => timeLine.write(line))

@@ -45,7 +45,7 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
   function send(changeLog: ChangeLog, group: readonly Waiting[]): void {
     write(changeLog).then(
       (results) => {
-        for (const [index, waiter] of group.entries()) settle(waiter, results[index]!)
+        for (const [index, waiter] of group.entries()) resolveWaiter(waiter, results[index]!)
       },
       (error: unknown) => {
         for (const { reject } of group) reject(error)
@@ -53,7 +53,7 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
     )
   }
 
-  function settle({ resolve, reject }: Waiting, result: Result): void {
+  function resolveWaiter({ resolve, reject }: Waiting, result: Result): void {
     if (result === null) resolve(applied)
     else if ('fault' in result) reject(raise(result.fault))
     else resolve({ applied: false, conflicts: result })

@@ -121,7 +121,7 @@ export function createWriter(parts: WriterParts): Writer {
     } finally {
       tallies.forget()
       contents.forget()
-      for (const index of [register, answers, due]) index.settle(committed)
+      for (const index of [register, answers, due]) index.finish(committed)
       // SQLite has rolled back by itself after some errors (full disk, I/O).
       if (!committed && db.isTransaction) db.exec('ROLLBACK')
     }

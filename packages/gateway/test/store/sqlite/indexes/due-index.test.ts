@@ -54,7 +54,7 @@ it('gives what is due and nothing else, whatever is folded, moved, undone or ope
     }
     const committed = next() < 0.8
     db.exec(committed ? 'COMMIT' : 'ROLLBACK')
-    index.settle(committed)
+    index.finish(committed)
     if (committed) truth = draft
     if (next() < 0.05) index = open()
 

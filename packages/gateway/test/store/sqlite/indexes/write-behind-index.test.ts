@@ -43,7 +43,7 @@ it('finds every row at every moment, whatever is folded, undone or opened anew',
     index.flush(Math.floor(next() * 12))
     const committed = next() < 0.8
     db.exec(committed ? 'COMMIT' : 'ROLLBACK')
-    index.settle(committed)
+    index.finish(committed)
     // What was undone may still be found: its rows are not there, and whoever asks looks at the rows.
     if (committed) {
       for (const [hash, at] of added) truth.set(hash, [...(truth.get(hash) ?? []), at])
@@ -72,7 +72,7 @@ it('keeps up when three rows are folded for two that are noted', () => {
     index.add(seq * 7919, seq)
     index.add(seq * 104_729, seq + 1)
     index.flush(3)
-    index.settle(true)
+    index.finish(true)
     const folded = Number(db.prepare('SELECT count(*) AS n FROM rows').get()?.n)
     assert.ok(seq + 1 - folded <= 128 + 2, `${seq + 1 - folded} rows are in memory only`)
   }
