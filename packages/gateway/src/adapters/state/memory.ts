@@ -273,12 +273,17 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       })
     },
     async cancel(requests) {
-      await each(requests, ({ subject, id }) => {
+      const paused = new Map<string, Subject>()
+      await each(requests, (request) => {
+        const { subject, id } = request
         limits.cancel(subject.key, id)
         note(subject, id, undefined)
         delist(subject, id)
+        // The pause begins in the step that frees the place: an await between the two lets a newcomer take it.
+        if (paused.has(subject.key)) return
+        for (const busy of pauseBusy([request])) paused.set(busy.key, busy)
       })
-      return pauseBusy(requests)
+      return [...paused.values()]
     },
     async enlist(requests) {
       await each(requests, ({ subject, id }) => {
