@@ -1,18 +1,21 @@
-/** Every provider that calls somebody. Each brings a client of its own, so only what is asked for is loaded. */
+/**
+ * The adapter of every provider that makes calls. Each adapter brings its own client, so only the providers of the
+ * configured pools are loaded.
+ */
 import type { Clock, Hub, Provider } from '../ports.ts'
 import type { Egress } from './transport/egress.ts'
 import { redact } from './transport/redact.ts'
 
 export interface ProviderContext {
-  /** The wall clock: providers read what is dated by it. */
+  /** Wall clock: providers compare it with dates in answers and tokens. */
   readonly clock: Pick<Clock, 'now'>
-  /** Whether an address that came with a request may lead into a private network. */
+  /** True when an address that came with a request may lead into a private network. */
   readonly allowPrivate: boolean
-  /** From a call to its result, ms: the longest that a pool of it allows. */
+  /** Longest time from a call to its result that a pool of this provider allows, ms. */
   readonly deadlineMs: number
-  /** Who is connected. */
+  /** The gateway's own WebSocket connections. */
   readonly hub: Hub
-  /** How calls over HTTP leave this machine. */
+  /** Proxy and certificate authorities for calls over HTTP. */
   readonly egress?: Egress | undefined
 }
 

@@ -1,4 +1,7 @@
-/** Every provider that a pool may name. A new one is a file beside this, a line here, and its adapter. */
+/**
+ * The configuration of every provider that a pool may name. A new provider adds its folder and a line here and in
+ * adapters.ts.
+ */
 import { apns } from './apns/config.ts'
 import { fcm } from './fcm/config.ts'
 import type { ProviderDefinition } from './provider-config.ts'

@@ -1,6 +1,6 @@
 /**
- * JSON Web Tokens as the other side of a call sees them: read, and held against a key where it is known. Written
- * without the library that makes them, so that the two must agree.
+ * Reads and verifies JSON Web Tokens for the emulators. It does not use the library that the adapters sign with, so
+ * the two implementations check each other.
  */
 import { type KeyObject, verify } from 'node:crypto'
 
@@ -10,7 +10,7 @@ export interface Jwt {
   isSignedBy(key: KeyObject): boolean
 }
 
-/** Undefined where it is none. */
+/** Decodes a token without verifying it; undefined where the text is not a token. */
 export function readJwt(text: string): Jwt | undefined {
   const [head, body, signature, ...rest] = text.split('.')
   if (head === undefined || body === undefined || signature === undefined || rest.length > 0) return undefined
@@ -23,7 +23,7 @@ export function readJwt(text: string): Jwt | undefined {
     isSignedBy(key) {
       const signed = Buffer.from(`${head}.${body}`)
       const proof = Buffer.from(signature, 'base64url')
-      // ES256 writes its two numbers side by side; for RS256 the option means nothing.
+      // ES256 writes its two numbers side by side; RS256 ignores the option.
       return verify('sha256', signed, { key, dsaEncoding: 'ieee-p1363' }, proof)
     },
   }

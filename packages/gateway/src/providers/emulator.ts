@@ -1,6 +1,7 @@
 /**
- * How one provider's calls look: which requests are its own, what they say, and how each fate is told. A shape knows
- * nothing of rates or chances; the server asks it to read a request, and later to word the answer.
+ * The interface of an emulator: it recognises the requests of one provider, reads them, and words each outcome as the
+ * real service would. It knows nothing of rates or chances; the sandbox server decides those and asks the emulator to
+ * read a request and later to word the answer.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Fate } from '../sandbox/behaviour.ts'
@@ -8,7 +9,7 @@ import type { SandboxMessage } from '../sandbox/record.ts'
 
 export interface SandboxRequest {
   readonly method: string
-  /** Without the query. */
+  /** The path without its query. */
   readonly path: string
   readonly query: URLSearchParams
   readonly headers: IncomingHttpHeaders
@@ -16,14 +17,14 @@ export interface SandboxRequest {
   readonly http2: boolean
   /** The address at which the client called, such as `http://127.0.0.1:9100`. */
   readonly origin: string
-  /** When it arrived, epoch ms. */
+  /** Arrival of the request, epoch ms. */
   readonly now: number
 }
 
-/** A call as the provider understands it. */
+/** A send request as the provider understands it. */
 export interface Asked {
   readonly asked: true
-  /** Whom the credentials name. */
+  /** The account that the credentials name. */
   readonly account: string
   readonly message: SandboxMessage
 }
@@ -35,23 +36,26 @@ export interface EmulatorAnswer {
   readonly body?: string
 }
 
-/** Fates that are told in words; a reset or a hang is none. */
+/** Outcomes that are answered in words; a reset and a hang have no answer. */
 export type Told = Exclude<Fate, 'reset' | 'reset_after_accept' | 'hang' | 'hang_after_accept'>
 
 export interface Telling {
   readonly fate: Told
   readonly asked: Asked
-  /** To the letter; '' leaves it out. */
+  /** The `Retry-After` to the letter; '' leaves it out. */
   readonly retryAfter: string
-  /** Which call of the server this is: for ids that differ. */
+  /** Number of the call at this server, for distinct ids. */
   readonly number: number
-  /** Epoch ms. */
+  /** Time of the answer, epoch ms. */
   readonly now: number
 }
 
 export interface Emulator {
   readonly name: string
-  /** Undefined: not for this provider. An answer: refused before it counts, or something beside sending, as a token. */
+  /**
+   * Reads a request. Undefined: it belongs to another provider. An answer: it is refused before it counts, or it is
+   * another request than sending, such as one for a token.
+   */
   read(request: SandboxRequest): Asked | EmulatorAnswer | undefined
   tell(telling: Telling): EmulatorAnswer
 }
@@ -64,12 +68,12 @@ export function json(
   return { status, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(value) }
 }
 
-/** The header as it is answered; nothing for ''. */
+/** The `Retry-After` header; no header for ''. */
 export function retryAfterHeader(retryAfter: string): Readonly<Record<string, string>> {
   return retryAfter === '' ? {} : { 'retry-after': retryAfter }
 }
 
-/** The body as a JSON object of whatever form; undefined where it is none. */
+/** Parses the body as a JSON object of any form; undefined where it is not one. */
 export function jsonBody<Form extends object>({
   body,
 }: Pick<SandboxRequest, 'body'>): Partial<Form> | undefined {

@@ -1,4 +1,4 @@
-/** Every shape that the server speaks; a request goes to the first that knows it. */
+/** Every emulator of the sandbox server. A request goes to the first emulator that recognises it. */
 import { apns } from './apns/emulator.ts'
 import type { Emulator } from './emulator.ts'
 import { fcm } from './fcm/emulator.ts'

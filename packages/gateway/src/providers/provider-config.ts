@@ -1,6 +1,7 @@
 /**
- * What the configuration knows of a provider: which channels it can carry, what an account of it may say, and how
- * that becomes the options which its adapter alone understands. One file a provider, joined in table.ts.
+ * The interface between the configuration and a provider: which channels it can carry, which fields an account may
+ * have, and how those become the options that its adapter understands. Each provider's `config.ts` implements it;
+ * configs.ts lists them.
  */
 import { type Static, type TObject, type TProperties, Type } from '@sinclair/typebox'
 import type { Rate } from '../config/quantity.ts'
@@ -15,7 +16,7 @@ export interface AccountPlace {
   readonly source: Source
 }
 
-/** What every account may say, whoever its provider is. */
+/** Fields that every account may have, whatever its provider. */
 export const accountTerms = {
   id: text('a name of letters, digits, dots and dashes', {
     pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
@@ -30,7 +31,7 @@ export const accountTerms = {
   ),
 }
 
-/** Where it calls, and a secret, each in the file or in one of its own. */
+/** The fields for an account's address and its secret; each stands in the configuration or in a file of its own. */
 export const callTerms = {
   url: Type.Optional(text('a URL', { secret: true })),
   urlFile: Type.Optional(text('the path of a file that holds the URL')),
@@ -38,7 +39,10 @@ export const callTerms = {
   secretFile: Type.Optional(text('the path of a file that holds the secret')),
 }
 
-/** With a name or without. Before the @ only ASCII: all else needs SMTPUTF8 at every server on the way. */
+/**
+ * A sender's address, with a name or without. Before the @ only ASCII: all else needs SMTPUTF8 at every server on the
+ * way.
+ */
 export const senderPattern = '^(?:[^\\u0000-\\u001f\\u007f@]*[ <])?[!-;=?A-~]+@[^\\u0000-\\u001f\\u007f@]+$'
 export const senderExpects = 'an address such as Shop <shop@example.com>, ASCII before the @'
 
@@ -46,42 +50,42 @@ export const senderTerm = Type.Optional(
   text(senderExpects, { description: 'The sender.', pattern: senderPattern }),
 )
 
-/** Of push services, which keep a message for a device that is away. */
+/** The field of push services, which keep a message for a device that is offline. */
 export const ttlTerm = Type.Optional(
   duration('How long the service keeps a message that names no end of its own. Default 28d.'),
 )
 
-/** An account as the file has it; what else it says is its provider's. */
+/** An account as the file has it; the other fields belong to its provider. */
 export type AccountDocument = Static<TObject<typeof accountTerms>> &
   Partial<Static<TObject<typeof callTerms>>>
 
 interface Definition<Terms extends TProperties> {
   readonly channels: readonly Channel[]
-  /** Calls under way at once, where the account does not say. */
+  /** Calls under way at once, where the account does not name a number. */
   readonly concurrencyMax: number
-  /** Of the account's URL; empty where there is none. */
+  /** Protocols that the account's URL may have; empty where it has no URL. */
   readonly schemes: readonly string[]
-  /** Where an account calls that names no URL. @defaultValue it has to name one */
+  /** Address that an account without a URL calls. @defaultValue the account has to name one */
   readonly url?: string
-  /** Whether the address follows from what else an account says. @defaultValue false */
+  /** True when the address follows from the account's other fields. @defaultValue false */
   readonly urlOptional?: boolean
-  /** Fields of an account without which it cannot work; a file may hold them (`secretFile`). */
+  /** Fields without which an account cannot work; a file may hold them (`secretFile`). */
   readonly requires?: readonly string[]
-  /** What the provider allows an account that names no rate, as it documents it. @defaultValue by channel */
+  /** Documented rate of the provider, for an account that names no rate. @defaultValue by channel */
   readonly rate?: Rate
-  /** Whether a pool may leave its accounts out: there is then one, named after the provider. */
+  /** True when a pool may leave its accounts out: it then has one account, named after the provider. */
   readonly accountsOptional?: boolean
   /** The channel on which an account without a URL finds its address with the recipient. */
   readonly addressedBy?: Channel
-  /** Whether it takes nothing without a subject. @defaultValue false */
+  /** True when the provider requires a subject. @defaultValue false */
   readonly needsSubject?: boolean
-  /** What an account may say besides `accountTerms`. */
+  /** Fields of an account besides `accountTerms`. */
   readonly terms: Terms
-  /** A secret that was read from a file is held against this. */
+  /** Pattern that a secret from a file must match. */
   readonly secretPattern?: { readonly pattern: string; readonly expects: string }
-  /** What its adapter alone understands. Only fields in whose form nothing is wrong are there. */
+  /** Makes the options that the adapter alone understands. Only fields of valid form are passed. */
   options(account: Static<TObject<Terms>> & AccountDocument, place: AccountPlace): JsonObject
-  /** Calls under way at most, where more than a number decides it. */
+  /** Most calls under way, where more than a number decides it. */
   concurrency?(account: Static<TObject<Terms>> & AccountDocument): number
 }
 
@@ -91,7 +95,7 @@ export interface ProviderDefinition extends Omit<Definition<TProperties>, 'optio
   concurrency(account: AccountDocument): number
 }
 
-/** Sees to it that `options` is given what the terms say. */
+/** Types the `account` of `options` by the fields of `terms`. */
 export function defineProvider<Terms extends TProperties>(definition: Definition<Terms>): ProviderDefinition {
   type Account = Static<TObject<Terms>> & AccountDocument
   const { concurrencyMax } = definition

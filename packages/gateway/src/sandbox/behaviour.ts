@@ -1,16 +1,16 @@
 /**
- * What a provider can do to a call, as data: how long it takes, how much it allows, how often it breaks. Pure: time,
- * chance and counts come in as arguments, so the same seed gives the same run.
+ * The behaviour of a fake provider as data: its latency, its rates, its mishaps. Pure: time, chance and counts come
+ * in as arguments, so the same seed gives the same run.
  */
-/** At most `max` calls in any rolling `windowMs`. */
+/** A rate: at most `max` calls in any rolling `windowMs`. */
 export interface SandboxRate {
   readonly max: number
   readonly windowMs: number
 }
 
 /**
- * What may happen to a call besides its delivery. With `…_after_accept` the message reaches its recipient although the
- * caller never hears so: the case that no caller can tell from the other.
+ * A fate of a call besides its delivery. With `…_after_accept` the message reaches its recipient although the caller
+ * never gets the answer, the case that no caller can tell from a loss.
  */
 export const mishaps = [
   'fail',
@@ -28,7 +28,7 @@ export type Fate = (typeof fates)[number]
 
 export interface SandboxBehaviour {
   /**
-   * How long an answer takes: ms, or a log-normal spread by its median and 99th percentile.
+   * Latency of an answer: ms, or a log-normal spread by its median and 99th percentile.
    * @defaultValue 0: answered at once, without a timer
    */
   readonly latency?: number | { readonly p50Ms: number; readonly p99Ms: number }
@@ -36,18 +36,18 @@ export interface SandboxBehaviour {
   readonly rates?: readonly SandboxRate[]
   /** `Retry-After` to the letter; '' leaves it out. @defaultValue the whole seconds until a place frees */
   readonly retryAfter?: string
-  /** How likely each mishap is, in [0, 1]; together at most 1. @defaultValue none */
+  /** Probability of each mishap, in [0, 1]; together at most 1. @defaultValue none */
   readonly odds?: Readonly<Partial<Record<Mishap, number>>>
-  /** Answers slower by `factor` while more than `above` arrive, and says nothing: APNs throttles like this. */
+  /** Answers slower by `factor` while more than `above` calls arrive, without a refusal: APNs throttles like this. */
   readonly slowDown?: { readonly above: SandboxRate; readonly factor: number }
 }
 
-/** A behaviour for a while: what it names replaces the account's own. Times are ms since the sandbox was made. */
+/** A behaviour for a period: its fields replace the account's own. Times are ms since the sandbox was made. */
 export interface SandboxPhase {
   readonly fromMs: number
-  /** Exclusive. */
+  /** End of the period, exclusive. */
   readonly toMs: number
-  /** @defaultValue every account */
+  /** Accounts of the phase. @defaultValue every account */
   readonly accounts?: readonly string[]
   readonly behaviour: SandboxBehaviour
 }
@@ -66,7 +66,7 @@ export function mishapOf(odds: SandboxBehaviour['odds'], chance: number): Mishap
 /** The standard normal's 99th percentile: the spread of the logarithm is ln(p99/p50) over it. */
 const z99 = 2.326_347_874
 
-/** The time that an answer takes, ms. The two chances are uniform in [0, 1) (Box–Muller). */
+/** Draws the latency of an answer, ms. The two chances are uniform in [0, 1) (Box–Muller). */
 export function latencyOf(latency: SandboxBehaviour['latency'], chance: number, other: number): number {
   if (latency === undefined) return 0
   if (typeof latency === 'number') return latency
@@ -74,7 +74,7 @@ export function latencyOf(latency: SandboxBehaviour['latency'], chance: number, 
   return latency.p50Ms * Math.exp((Math.log(latency.p99Ms / latency.p50Ms) / z99) * normal)
 }
 
-/** Throws a TypeError that names the field which makes no sense. */
+/** Throws a TypeError that names the invalid field. */
 export function checkBehaviour(behaviour: SandboxBehaviour, where: string): SandboxBehaviour {
   const { latency, rates = [], odds = {}, slowDown } = behaviour
   const refuse = (field: string, expected: string): never => {

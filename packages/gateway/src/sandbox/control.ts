@@ -1,6 +1,6 @@
 /**
- * The sandbox's own routes, under `/_sandbox`: what arrived, how full the windows were, and how accounts behave from
- * now on. A test or a recipient scripts the other side here while the gateway runs.
+ * The control routes of the sandbox, under `/_sandbox`: the calls that arrived, the fullest rolling windows, and
+ * changes of the accounts' behaviour. A test or a developer scripts the fake provider here while the gateway runs.
  */
 import { parseDuration } from '@sluice/limits'
 import { type EmulatorAnswer, json, jsonBody, type SandboxRequest } from '../providers/emulator.ts'
@@ -18,7 +18,7 @@ export interface ControlOptions {
 
 const place = '/_sandbox'
 
-/** Undefined where the request is for a provider. */
+/** Answers a control request; undefined where the request is for a provider. */
 export function createControl({ side, seen }: ControlOptions) {
   const routes: Readonly<Record<string, (request: SandboxRequest) => EmulatorAnswer>> = {
     'GET /': () =>

@@ -1,7 +1,7 @@
 /**
- * Credentials that prove nothing to anybody but the sandbox: the private keys that RFC 7517 (appendix A.2) and RFC 8291
- * (section 5) publish as examples. A call that is signed with one, or encrypted for one, is really checked; of others
- * the sandbox knows no key and looks at their form alone.
+ * Credentials that prove nothing outside of the sandbox: the private keys that RFC 7517 (appendix A.2) and RFC 8291
+ * (section 5) publish as examples. A call that is signed with one, or encrypted for one, is really verified; for
+ * other keys the sandbox checks the form alone.
  */
 import { createECDH, createPrivateKey, createPublicKey } from 'node:crypto'
 
@@ -33,7 +33,7 @@ const rs256 = createPrivateKey({
 
 const pemOf = (key: typeof es256): string => String(key.export({ type: 'pkcs8', format: 'pem' }))
 
-/** An account at APNs whose tokens are checked. */
+/** An account at APNs whose tokens are verified. */
 export const apnsExample = {
   keyId: 'RFC7517ES2',
   teamId: 'SANDBOXABC',
@@ -41,11 +41,11 @@ export const apnsExample = {
   publicKey: createPublicKey(es256),
 } as const
 
-/** A service account at Google whose assertions are checked. */
+/** A service account at Google whose assertions are verified. */
 export const fcmExample = {
   keyId: 'rfc7517',
   publicKey: createPublicKey(rs256),
-  /** The file as Google would make it, for the sandbox at this address. */
+  /** The file of the service account as Google would make it, for the sandbox at this address. */
   serviceAccount: (origin: string, project = 'sandbox') => ({
     type: 'service_account',
     project_id: project,
@@ -56,14 +56,14 @@ export const fcmExample = {
   }),
 } as const
 
-/** The browser of RFC 8291: what is encrypted for it is read. */
+/** The browser of RFC 8291: messages encrypted for it are decrypted. */
 const browser = createECDH('prime256v1')
 browser.setPrivateKey(Buffer.from('q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94', 'base64url'))
 const browserAuth = 'BTBZMqHH6r4Tts7J_aSIgg'
 export const webPushExample = {
   browser,
   auth: browserAuth,
-  /** As a browser gives it, with a push service at this address. */
+  /** The subscription as a browser gives it, with a push service at this address. */
   subscription: (origin: string, name = 'rfc8291') => ({
     endpoint: `${origin}/push/${name}`,
     keys: { p256dh: browser.getPublicKey('base64url'), auth: browserAuth },

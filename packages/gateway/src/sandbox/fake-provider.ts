@@ -1,7 +1,7 @@
 /**
- * The other side of a call: accounts with hard rates, true rolling counts, blocks, latency and mishaps. It decides
- * what becomes of a call and keeps the record; how the caller is told is up to the door it came through, which is
- * the adapter in this process or the server (server.ts). Its clock and its chances come from outside.
+ * The provider's side of a call: accounts with hard rates, exact rolling counts, blocks, latency and mishaps. It
+ * decides the outcome of each call and records it; the adapter in this process or the server (server.ts) tells the
+ * caller. Its clock and its chances come from outside.
  */
 import type { Clock, Random } from '../ports.ts'
 import {
@@ -26,21 +26,21 @@ import {
 
 export interface FakeProviderOptions<M extends SandboxMessage> {
   readonly clock: Pick<Clock, 'now'>
-  /** Where its chances come from. @defaultValue a generator of its own, started by `seed` */
+  /** Source of its chances. @defaultValue a generator of its own, started by `seed` */
   readonly random?: Pick<Random, 'next'>
-  /** @defaultValue 1 */
+  /** Start of the generator. @defaultValue 1 */
   readonly seed?: number
-  /** Of every account that has none of its own. @defaultValue delivers everything at once */
+  /** Behaviour of every account that has none of its own. @defaultValue delivers everything at once */
   readonly behaviour?: SandboxBehaviour
-  /** By account id. */
+  /** Behaviours by account id. */
   readonly accounts?: Readonly<Record<string, SandboxBehaviour>>
-  /** What changes with time; of several that hold, the last one wins. */
+  /** Behaviours for a period; of several at the same time, the last one wins. */
   readonly phases?: readonly SandboxPhase[]
   /** Decides about single calls; undefined leaves a call to the behaviour. */
   readonly script?: (call: ScriptedCall<M>) => Fate | undefined
   /** Calls kept for `calls` and `received`. @defaultValue 10_000 */
   readonly keep?: number
-  /** Whether it drops a repetition of an id that had arrived among the last `keep` calls. @defaultValue false */
+  /** True when it drops a repetition of an id that had arrived among the last `keep` calls. @defaultValue false */
   readonly idempotent?: boolean
 }
 
@@ -48,42 +48,42 @@ export interface ScriptedCall<M extends SandboxMessage> {
   readonly message: M
   readonly account: string
   readonly now: number
-  /** Which call of this account it is, from 1. */
+  /** Number of this call of its account, from 1. */
   readonly number: number
 }
 
-/** What becomes of a call. */
+/** The outcome of a call. */
 export interface Judgement {
   readonly fate: Fate
   /** `Retry-After` to the letter; '' where there is none. */
   readonly retryAfter: string
-  /** Until the answer, ms. */
+  /** Time until the answer, ms. */
   readonly delayMs: number
 }
 
 export interface FakeProvider<M extends SandboxMessage> {
-  /** Counts a call that arrives now, and decides about it. */
+  /** Counts a call that arrives now, and decides its outcome. */
   receive(message: M, account: string): Judgement
   /** The last calls, oldest first. */
   calls(filter?: SandboxFilter): readonly SandboxCall<M>[]
-  /** Those of them that reached their recipient. */
+  /** The last calls that reached their recipient. */
   received(filter?: SandboxFilter): readonly SandboxCall<M>[]
-  /** Since the beginning, of one account or of all. */
+  /** Counters since the beginning, of one account or of all. */
   counters(account?: string): SandboxCounters
-  /** Those that have been called. */
+  /** Accounts that have been called. */
   accounts(): readonly string[]
-  /** From now on; without an account, of all that have no behaviour of their own. */
+  /** Changes the behaviour from now on; without an account, of all that have no behaviour of their own. */
   behave(behaviour: SandboxBehaviour, account?: string): void
-  /** Forgets the calls and counts, not the behaviour nor what the rates have counted. */
+  /** Forgets the calls and counters, but neither the behaviour nor the counts of the rates. */
   clear(): void
 }
 
 /** One account as the provider sees it. */
 interface Side {
   readonly id: string
-  /** What it does outside of phases. */
+  /** Behaviour outside of phases. */
   base: SandboxBehaviour
-  /** Every rate that may hold at some time: each counts all along, so that a change of phase forgets nothing. */
+  /** Every rate that may apply at some time: each counts all along, so that a change of phase forgets nothing. */
   readonly counts: Map<SandboxRate, RollingCount>
   blockedUntil: number
   counters: Tally
@@ -158,7 +158,7 @@ export function createFakeProvider<M extends SandboxMessage>(
     return behaviour.odds === undefined ? 'deliver' : (mishapOf(behaviour.odds, random.next()) ?? 'deliver')
   }
 
-  /** `Retry-After` as it will be answered; '' for none. The account stays blocked for as long as it says. */
+  /** Computes `Retry-After` as it will be answered; '' for none. The account stays blocked for as long as it says. */
   function block(side: Side, behaviour: SandboxBehaviour, now: number): string {
     const freeAt = Math.max(
       side.blockedUntil,

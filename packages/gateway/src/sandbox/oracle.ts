@@ -1,14 +1,14 @@
-/** How many calls lay in the fullest rolling window, counted literally: the figure that proves a limit kept or broken. */
+/** Counts the calls in the fullest rolling window, literally: the figure that proves a limit kept or broken. */
 export interface FullestWindow {
   readonly account: string
   readonly calls: number
   /** Calls in the fullest window. */
   readonly most: number
-  /** When that window began, epoch ms; null where there was no call. */
+  /** Start of that window, epoch ms; null where there was no call. */
   readonly from: number | null
 }
 
-/** `instants` in any order; the window is half open, so two calls exactly `windowMs` apart are not in one. */
+/** `instants` may be in any order; the window is half open, so two calls exactly `windowMs` apart are not in one. */
 export function fullestWindow(account: string, instants: readonly number[], windowMs: number): FullestWindow {
   const sorted = [...instants].sort((a, b) => a - b)
   let most = 0

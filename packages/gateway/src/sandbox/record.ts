@@ -1,20 +1,20 @@
 /**
- * What the sandbox saw: counters for ever, and the last calls in a ring. It counts the rolling windows of an account
- * with code of its own, so that it can bear witness against the limits which it is there to check.
+ * The sandbox's record of calls: counters since the start, and the last calls in a ring. It counts the rolling
+ * windows of an account with code of its own, so that it can verify the limits of the gateway independently.
  */
 import type { Message } from '../ports.ts'
 import type { Fate, SandboxRate } from './behaviour.ts'
 
-/** What a call says of its message; over a network no more may be known than an id and an address. */
+/** The message of a call; over a network no more may be known than an id and an address. */
 export type SandboxMessage = Pick<Message, 'id' | 'tenant' | 'channel' | 'to'>
 
 export interface SandboxCall<M extends SandboxMessage = SandboxMessage> {
-  /** When it arrived, epoch ms. */
+  /** Arrival, epoch ms. */
   readonly at: number
   readonly account: string
   readonly message: M
   readonly fate: Fate
-  /** Whether the recipient got it, whatever the caller was told. */
+  /** True when the recipient got the message, whatever the caller was told. */
   readonly arrived: boolean
 }
 
@@ -23,22 +23,22 @@ export interface SandboxCounters {
   /** Messages that reached their recipient. */
   readonly arrived: number
   readonly fates: Readonly<Record<Fate, number>>
-  /** Calls while a `Retry-After` that was already answered had not passed. */
+  /** Calls during a `Retry-After` that was already answered. */
   readonly whileBlocked: number
 }
 
-/** A request as it came, for tests of what exactly was sent. */
+/** A request as it came, for tests of its exact bytes. */
 export interface SeenRequest {
   readonly at: number
   readonly shape: string
   readonly method: string
   readonly path: string
   readonly headers: Readonly<Record<string, unknown>>
-  /** What is encrypted (Web Push) stands here in base64. */
+  /** The body as text; an encrypted body (Web Push) stands here in base64. */
   readonly body: string
 }
 
-/** Which calls are asked for; what is absent does not matter. */
+/** Filter of calls; absent fields match all. */
 export interface SandboxFilter {
   readonly recipient?: string
   readonly tenant?: string
@@ -48,7 +48,7 @@ export interface SandboxFilter {
   readonly fate?: Fate
 }
 
-/** Whether a message with this fate reaches its recipient. */
+/** True when a message with this fate reaches its recipient. */
 export function arrives(fate: Fate): boolean {
   return fate === 'deliver' || fate === 'reset_after_accept' || fate === 'hang_after_accept'
 }
@@ -59,7 +59,7 @@ export class RollingCount {
   readonly #instants: Float64Array
   #next = 0
   #size = 0
-  /** The instant just before those kept. */
+  /** The last instant that is no longer kept. */
   #before = Number.NEGATIVE_INFINITY
 
   constructor(rate: SandboxRate) {
@@ -67,14 +67,14 @@ export class RollingCount {
     this.#instants = new Float64Array(rate.max)
   }
 
-  /** When the next one fits, epoch ms; `Infinity` where none ever does. */
+  /** When the next call fits, epoch ms; `Infinity` where none ever does. */
   freeAt(): number {
     if (this.#rate.max === 0) return Number.POSITIVE_INFINITY
     if (this.#size < this.#rate.max) return Number.NEGATIVE_INFINITY
     return this.#instants[this.#next]! + this.#rate.windowMs
   }
 
-  /** Whether more than `max` lie in the window that ends now, the newest of them included. */
+  /** True when more than `max` calls lie in the window that ends now, the newest of them included. */
   isOver(now: number): boolean {
     return this.#rate.max === 0 || this.#before + this.#rate.windowMs > now
   }

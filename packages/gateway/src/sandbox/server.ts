@@ -1,7 +1,7 @@
 /**
- * The sandbox as a server: one port that speaks HTTP/1.1 and HTTP/2 in the shapes of the providers (shapes/), and one
- * that speaks SMTP. What becomes of a call is decided by the same provider side as in the process (fake-provider.ts);
- * here it is told over a real socket: words, delays, resets, and silence.
+ * The sandbox as a server: one port that speaks HTTP/1.1 and HTTP/2 by the emulators of the providers
+ * (providers/<name>/emulator.ts), and one that speaks SMTP. The fake provider (fake-provider.ts) decides the outcome of
+ * each call, as it does in the process; the server tells it over a real socket: words, delays, resets, and silence.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import {
@@ -18,24 +18,24 @@ import { createFakeProvider, type FakeProvider, type FakeProviderOptions } from 
 import type { SandboxMessage, SeenRequest } from './record.ts'
 
 export interface SandboxServerOptions extends Partial<FakeProviderOptions<SandboxMessage>> {
-  /** @defaultValue 127.0.0.1 */
+  /** Address to listen on. @defaultValue 127.0.0.1 */
   readonly host?: string
-  /** Of HTTP. @defaultValue 0: any free port */
+  /** Port of HTTP. @defaultValue 0: any free port */
   readonly port?: number
-  /** @defaultValue 0: any free port */
+  /** Port of SMTP. @defaultValue 0: any free port */
   readonly smtpPort?: number
 }
 
 export interface SandboxServer extends Omit<FakeProvider<SandboxMessage>, 'receive'> {
-  /** Such as `http://127.0.0.1:9100`. */
+  /** Address of HTTP, such as `http://127.0.0.1:9100`. */
   readonly url: string
-  /** Such as `smtp://127.0.0.1:2525`. */
+  /** Address of SMTP, such as `smtp://127.0.0.1:2525`. */
   readonly smtpUrl: string
   /** HTTP/2 sessions and HTTP/1.1 connections that are open. */
   connections(): number
   /** The last requests, oldest first. */
   requests(): readonly SeenRequest[]
-  /** Ends every open connection, as a server does that is restarted. */
+  /** Closes every open connection, as a restarted server does. */
   hangUp(): void
   close(): Promise<void>
 }
@@ -43,7 +43,7 @@ export interface SandboxServer extends Omit<FakeProvider<SandboxMessage>, 'recei
 const seenMax = 1_000
 const bodyBytesMax = 8_388_608
 
-/** Arrivals with fractions of a millisecond, so that windows can be counted to the letter. */
+/** Arrivals with fractions of a millisecond, so that windows are counted exactly. */
 const machineClock = { now: (): number => performance.timeOrigin + performance.now() }
 
 type Request = IncomingMessage | Http2ServerRequest
@@ -103,7 +103,7 @@ export async function createSandboxServer(options: SandboxServerOptions = {}): P
   const http1: Server = createServer({ keepAliveTimeout: 75_000 }, handle)
   const http2 = createHttp2Server(handle)
   http2.on('sessionError', () => {})
-  /** Below an HTTP/2 session: through the session its socket cannot be reset. */
+  /** The socket below an HTTP/2 session: it cannot be reset through the session. */
   const below = new WeakMap<object, Socket>()
   let arriving: Socket | undefined
   http2.on('session', (session) => {
@@ -161,7 +161,7 @@ function listen(
   })
 }
 
-/** Undefined where the body is larger than any provider takes. */
+/** Reads the body; undefined where it is larger than any provider accepts. */
 async function readRequest(
   request: Request,
   origin: string,

@@ -25,22 +25,23 @@ import { createApnsTokens } from './apns-token.ts'
 
 export interface ApnsOptions extends HttpProviderOptions {
   readonly clock: Pick<Clock, 'now'>
-  /** Of the connections, for tests. */
+  /** Options of the HTTP/2 connections; set by tests. */
   readonly connections?: Partial<Omit<Http2CallerOptions, 'origin' | 'deadlineMs'>>
 }
 
 const usualUrl = 'https://api.push.apple.com'
-/** Of an alert; Apple's are shorter, and their length may change. */
+/** Longest device token that is tried, characters. Apple's tokens are shorter, and their length may change. */
 const deviceToken = /^(?:[0-9a-fA-F]{2}){16,100}$/
 const payloadBytesMax = 4_096
 const collapseBytesMax = 64
 
 /**
- * The device, or its token, is of no use any more. Not BadDeviceToken and DeviceTokenNotForTopic: a good token is told
- * the same by the server of the other environment, and by an account with another app's topic.
+ * Reasons that say that the device, or its token, is of no use any more. BadDeviceToken and DeviceTokenNotForTopic
+ * are left out: the server of the other environment, and an account with another app's topic, answer the same for a
+ * good token.
  */
 const deadDevice: ReadonlySet<string> = new Set(['ExpiredToken', 'MissingDeviceToken', 'Unregistered'])
-/** What every message of the account would meet: its topic, its key, its place. */
+/** Reasons that every message of the account would meet: its topic, its key or its environment is wrong. */
 const accountFaults: ReadonlySet<string> = new Set([
   'BadTopic',
   'MissingTopic',
@@ -92,7 +93,7 @@ export function createApnsProvider({ clock, connections, ...options }: ApnsOptio
         'apns-push-type': 'alert',
         'apns-priority': message.priority === 'low' ? '5' : '10',
         'apns-expiration': String(Math.floor(expiryOf(message, account.options.ttlMs, clock.now()) / 1_000)),
-        // A repetition takes the place of the first on the screen, where both arrive.
+        // A retry that arrives besides the first attempt takes its place on the screen.
         ...(Buffer.byteLength(message.id) <= collapseBytesMax ? { 'apns-collapse-id': message.id } : {}),
       },
       body: payload.json,
@@ -139,7 +140,7 @@ function reasonOf(answer: HttpAnswer): string {
   return jsonOf<{ reason: string }>(answer).reason ?? ''
 }
 
-/** When Apple last found the token to be of no use, epoch ms. */
+/** Reads the instant at which Apple last found the token to be of no use, epoch ms. */
 function sinceOf(answer: HttpAnswer): { readonly invalidSince?: number } {
   const { timestamp } = jsonOf<{ timestamp: number }>(answer)
   return typeof timestamp === 'number' && timestamp > 0 ? { invalidSince: timestamp } : {}
@@ -152,7 +153,7 @@ function isTokenRefused(answer: HttpAnswer): boolean {
 function judge(answer: HttpAnswer): SendResult {
   const { status, headers } = answer
   if (status === 200) {
-    // Only Apple's development servers say by what name their console knows it.
+    // Only Apple's development servers tell the id under which their console lists the notification.
     const id = headers['apns-unique-id'] ?? headers['apns-id']
     return { outcome: 'delivered', ...(typeof id === 'string' ? { providerMessageId: id } : {}) }
   }

@@ -1,7 +1,7 @@
 /**
- * The tokens that prove to APNs who sends: a JWT signed with the team's key (ES256). Apple refuses one that is older
- * than an hour, and a team that makes them more often than every twenty minutes; so each is used for fifty, and one
- * that is refused has a successor only when it is old enough. Accounts with the same key share one. Source:
+ * Provider tokens of APNs: a JWT signed with the team's key (ES256). Apple refuses a token older than one hour, and a
+ * team that makes tokens more often than every twenty minutes. So each token is used for fifty minutes, and a refused
+ * token gets a successor only when it is old enough. Accounts with the same key share one token. Source:
  * https://developer.apple.com/documentation/usernotifications/establishing-a-token-based-connection-to-apns
  */
 import { importPKCS8, SignJWT } from 'jose'
@@ -12,9 +12,9 @@ const useMs = 50 * 60_000
 const youngMs = 20 * 60_000
 
 export interface ApnsTokens {
-  /** Rejects where the key is none. */
+  /** Answers the current token; rejects where the key is invalid. */
   of(account: Account): Promise<string>
-  /** A token was refused: whether there is another one to be had, now. */
+  /** Reports that a token was refused. True when another token is available now. */
   refused(account: Account, token: string): boolean
 }
 

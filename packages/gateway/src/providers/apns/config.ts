@@ -1,4 +1,4 @@
-/** What an account at APNs may say: a key of the team, and the app that it sends to. */
+/** Configuration of an account at APNs: a key of the team, and the app that it sends to. */
 import { Type } from '@sinclair/typebox'
 import { readDuration } from '../../config/quantity.ts'
 import { text } from '../../config/schema-terms.ts'

@@ -1,6 +1,6 @@
 /**
- * APNs: `POST /3/device/<token>` over HTTP/2. The key's id in the bearer token names the account; the token's age is
- * checked, and its signature where the key is the sandbox's own (example-keys.ts).
+ * Emulates APNs: `POST /3/device/<token>` over HTTP/2. The key id in the bearer token names the account; the token's
+ * age is checked, and its signature where the key is the sandbox's own (example-keys.ts).
  */
 import { apnsExample } from '../../sandbox/example-keys.ts'
 import { readJwt } from '../emulated-jwt.ts'
@@ -17,7 +17,7 @@ const refusal = (status: number, reason: string, extra: object = {}): EmulatorAn
   json(status, { reason, ...extra })
 
 const required = ['apns-topic', 'apns-push-type'] as const
-/** Older is expired, Apple's hour. */
+/** Age above which a token is expired, Apple's hour, s. */
 const ageMaxS = 3_600
 
 export const apns: Emulator = {
@@ -58,7 +58,7 @@ export const apns: Emulator = {
       case 'reject':
         return refusal(400, 'BadCollapseId')
       case 'reject_address':
-        // Some devices were never known, others are no longer.
+        // Some devices were never registered, others are no longer registered.
         return asked.message.to.pushToken?.endsWith('0') === true
           ? refusal(400, 'BadDeviceToken')
           : refusal(410, 'Unregistered', { timestamp: Math.floor(now) })

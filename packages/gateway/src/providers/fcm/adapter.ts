@@ -33,7 +33,7 @@ interface Refusal {
   }
 }
 
-/** One of FcmError, google.rpc.BadRequest and google.rpc.QuotaFailure. */
+/** One detail of an error: FcmError, google.rpc.BadRequest or google.rpc.QuotaFailure. */
 interface Detail {
   readonly errorCode?: string
   readonly fieldViolations?: readonly { readonly field?: string }[]
@@ -44,9 +44,9 @@ const usualUrl = 'https://fcm.googleapis.com'
 const usualTokenUri = 'https://oauth2.googleapis.com/token'
 const scope = 'https://www.googleapis.com/auth/firebase.messaging'
 const payloadBytesMax = 4_096
-/** FCM keeps nothing longer: 28 days. */
+/** Longest time that FCM keeps a message, s: 28 days. */
 const ttlSecondsMax = 2_419_200
-/** A registration token's letters; it goes into a body, so this only spares a call. */
+/** Characters of a registration token. The token goes into a body, so this check only saves a call. */
 const registrationToken = /^[A-Za-z0-9_:=.-]{1,4096}$/
 
 export function createFcmProvider({ clock, ...options }: FcmOptions): Provider {
@@ -140,7 +140,10 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-/** What counts towards FCM's 4,096 bytes. Data is text by key there, and many keys are reserved: so it is one text. */
+/**
+ * Measures the bytes that count towards FCM's 4,096. Data is text by key there and many keys are reserved, so the
+ * data is sent as one text.
+ */
 function payloadOf(message: Message, data: Message['data']): unknown {
   return {
     notification: shownOf(message),
@@ -148,7 +151,10 @@ function payloadOf(message: Message, data: Message['data']): unknown {
   }
 }
 
-/** Urgency and end, in the words of each platform. A repetition takes the place of the first on the screen. */
+/**
+ * Writes priority and expiry in the words of each platform. A retry takes the place of the first attempt on the
+ * screen.
+ */
 function platforms(message: Message, account: Account, now: number): object {
   const low = message.priority === 'low'
   const expiry = expiryOf(message, account.options.ttlMs, now)
@@ -161,14 +167,14 @@ function platforms(message: Message, account: Account, now: number): object {
         'apns-expiration': String(Math.floor(expiry / 1_000)),
         'apns-collapse-id': message.id.slice(0, 64),
       },
-      // Without it an alert arrives silently, which only one of low priority is to do.
+      // Without a sound an alert arrives silently, and only one of low priority is meant to.
       ...(low ? {} : { payload: { aps: { sound: 'default' } } }),
     },
     webpush: { headers: { TTL: String(ttl), Urgency: low ? 'low' : 'high' } },
   }
 }
 
-/** FCM's own code where it names one, else Google's. */
+/** Reads FCM's own error code where it names one, else Google's. */
 function codeOf(answer: HttpAnswer): string {
   const { error } = jsonOf<Refusal>(answer)
   return detailsOf(answer).find(({ errorCode }) => errorCode !== undefined)?.errorCode ?? error?.status ?? ''
@@ -187,19 +193,20 @@ function judge(answer: HttpAnswer): SendResult {
   }
   switch (codeOf(answer)) {
     case 'UNREGISTERED':
-    // What is asked for is the token: FCM does not always add that it is unregistered. A page in HTML names no code.
+    // The only requested resource is the token: FCM does not always add that it is unregistered. An HTML page names
+    // no code.
     case 'NOT_FOUND':
       return rejected(answer, true)
-    // A good token of another project: the account here may be the wrong one.
+    // This is a good token of another project: the account here may be the wrong one.
     case 'SENDER_ID_MISMATCH':
       return rejected(answer)
     case 'INVALID_ARGUMENT':
       return rejected(answer, isAboutToken(answer))
   }
   if (status === 429) return isAboutDevice(answer) ? recipientBusy(answer) : rateLimited(answer)
-  // Google asks for the pause to be kept; without one it is a failure like any other.
+  // Google asks senders to keep the pause; without one the answer is an ordinary failure.
   if (status === 503 && headers['retry-after'] !== undefined) return rateLimited(answer)
-  // A key that is withdrawn, a project that there is not, a project without credentials for Apple or the web.
+  // A withdrawn key, a project that does not exist, or a project without credentials for Apple or the web.
   if (status === 401 || status === 403 || status === 404 || status >= 500) return failed(answer)
   return rejected(answer)
 }

@@ -1,4 +1,4 @@
-/** What an account at Firebase Cloud Messaging may say: the file of a service account says nearly all. */
+/** Configuration of an account at Firebase Cloud Messaging: the file of a service account holds nearly everything. */
 import { Type } from '@sinclair/typebox'
 import { readDuration, readRate } from '../../config/quantity.ts'
 import { text } from '../../config/schema-terms.ts'
@@ -12,7 +12,8 @@ export const fcm = defineProvider({
   schemes: ['https:', 'http:'],
   url: 'https://fcm.googleapis.com',
   requires: ['secret'],
-  // https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas: a project's, in any minute
+  // The limit holds for a project in any minute:
+  // https://firebase.google.com/docs/cloud-messaging/throttling-and-quotas
   rate: readRate('600000/min'),
   secretPattern: { pattern: json, expects: 'JSON of a service account' },
   terms: {

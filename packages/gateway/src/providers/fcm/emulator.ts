@@ -1,7 +1,7 @@
 /**
- * Firebase Cloud Messaging: `POST /v1/projects/<project>/messages:send` under an access token, and `POST /token`,
- * where Google gives one for a signed assertion. The project names the account. The assertion's signature is checked
- * where the key is the sandbox's own (example-keys.ts).
+ * Emulates Firebase Cloud Messaging: `POST /v1/projects/<project>/messages:send` under an access token, and `POST
+ * /token`, where Google exchanges a signed assertion for one. The project names the account. The assertion's
+ * signature is checked where the key is the sandbox's own (example-keys.ts).
  */
 import { fcmExample } from '../../sandbox/example-keys.ts'
 import { readJwt } from '../emulated-jwt.ts'
@@ -77,7 +77,7 @@ export const fcm: Emulator = {
   },
 }
 
-/** What a token says of itself: nothing has to be kept, and a restart forgets none. */
+/** The token carries its own claims, so the emulator stores nothing and a restart invalidates none. */
 const tokenFor = (project: string, until: number): string =>
   `sandbox.${Buffer.from(JSON.stringify({ project, until })).toString('base64url')}`
 

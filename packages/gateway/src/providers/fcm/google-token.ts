@@ -1,7 +1,8 @@
 /**
- * Access tokens of a Google service account: an assertion signed with its key (RS256) is given for a token that holds
- * an hour. A token is renewed while the old one still holds, once at a time, so that hardly a call ever waits for one.
- * Source: https://developers.google.com/identity/protocols/oauth2/service-account#authorizingrequests
+ * Access tokens of a Google service account: an assertion signed with its key (RS256) is exchanged for a token that
+ * holds an hour. A token is renewed in the background while the old one still holds, one renewal at a time, so hardly
+ * a call waits for one. Source:
+ * https://developers.google.com/identity/protocols/oauth2/service-account#authorizingrequests
  */
 import { importPKCS8, SignJWT } from 'jose'
 import type { Clock } from '../../ports.ts'
@@ -9,7 +10,7 @@ import type { Egress } from '../transport/egress.ts'
 import { createHttpCaller, detailOf, failureOf } from '../transport/http-call.ts'
 import { jsonOf } from '../transport/http-provider.ts'
 
-/** The file that Google makes for a service account; other fields do not matter. */
+/** The fields that are read of the file that Google makes for a service account; the others do not matter. */
 export interface ServiceAccount {
   readonly project_id: string
   readonly client_email: string
@@ -26,9 +27,9 @@ export interface GoogleTokensOptions {
 }
 
 export interface GoogleTokens {
-  /** At once where there is one; rejects where none is to be had. */
+  /** Answers the token, at once where there is a valid one; rejects where Google gives none. */
   of(account: ServiceAccount): string | Promise<string>
-  /** A token was refused: whether another one is worth asking for. */
+  /** Reports that a token was refused. True when asking for another one makes sense. */
   refused(account: ServiceAccount, token: string): boolean
   close(): void
 }
@@ -36,14 +37,14 @@ export interface GoogleTokens {
 interface Holder {
   held: { readonly token: string; readonly since: number; readonly until: number } | undefined
   pending: Promise<string> | undefined
-  /** Not before this instant is a renewal that failed tried again. */
+  /** A failed renewal is not tried again before this instant. */
   nextAt: number
 }
 
-/** So long before its end a token is renewed, and so long after a failure that is tried again. */
+/** How long before its end a token is renewed, and how long after a failure the renewal is tried again. */
 const earlyMs = 5 * 60_000
 const pauseMs = 5_000
-/** A token that is refused so soon would have no better successor. */
+/** Age below which a refused token is not replaced: its successor would be no better. */
 const youngMs = 60_000
 
 export function createGoogleTokens({ clock, scope, deadlineMs, egress }: GoogleTokensOptions): GoogleTokens {

@@ -1,7 +1,7 @@
 /**
- * A provider that carries nothing and can do everything a provider may do: be slow, refuse, break, hang, throttle in
- * silence. It lives in this process on the gateway's own clock, so it runs in virtual time, and its chances come
- * from a seed. It is the default of every channel, and the witness of the simulator and the tests.
+ * A provider that carries nothing and can imitate any provider: be slow, refuse, break, hang, throttle silently. It
+ * runs in this process on the gateway's own clock, so it works in virtual time, and its chances come from a seed. It
+ * is the default of every channel, and the oracle of the simulator and the tests.
  */
 import { channels } from '../../model.ts'
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
@@ -70,7 +70,7 @@ export function createSandbox(options: SandboxOptions): Sandbox {
   }
 }
 
-/** What the caller is told; `undefined` where nothing is ever said. */
+/** The result that the caller gets; `undefined` where the call is never answered. */
 function answerTo(fate: Fate, retryAfter: string): SendResult | undefined {
   switch (fate) {
     case 'deliver':

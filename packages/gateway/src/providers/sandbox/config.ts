@@ -1,11 +1,11 @@
-/** What an account of the sandbox in this process may say: how long it takes, what it allows, how it breaks. */
+/** Configuration of an account of the in-process sandbox: its latency, its rates, and how often it fails. */
 import { Type } from '@sinclair/typebox'
 import { readDuration, readRate, readShare } from '../../config/quantity.ts'
 import { duration, rate, share, text } from '../../config/schema-terms.ts'
 import { channels } from '../../model.ts'
 import { defineProvider } from '../provider-config.ts'
 
-/** What the sandbox can make of a call, in the words of its adapter. */
+/** Mishaps of the sandbox, in the words of its adapter. */
 const mishaps = ['fail', 'reject', 'reset', 'reset_after_accept', 'hang', 'hang_after_accept'] as const
 const oddsOfMishap = Type.Optional(share('How likely it is.'))
 

@@ -26,7 +26,7 @@ interface Refusal {
 const usualUrl = 'https://api.sendgrid.com'
 
 export interface SendgridOptions extends HttpProviderOptions {
-  /** Tells when a quota that is used up is tried again. @defaultValue the machine's */
+  /** Decides when a used-up quota is tried again. @defaultValue the machine's clock */
   readonly clock?: Pick<Clock, 'now'>
 }
 
@@ -105,19 +105,19 @@ function judge(answer: HttpAnswer): SendResult {
   }
   if (status === 429)
     return rateLimited(answer, headers['retry-after'] ?? resetOf(headers['x-ratelimit-reset']))
-  // “Maximum credits exceeded”: the plan's mails of the day are used up. It is said with 401.
+  // “Maximum credits exceeded”: the plan's mails of the day are used up. SendGrid answers 401 for it.
   if (status === 401 && isSendingQuota(answer.text)) return rateLimited(answer)
-  // A key that is wrong, a sender that is not verified, an account that is suspended: none is the message's fault.
+  // A wrong key, an unverified sender or a suspended account is not the message's fault.
   if (status === 401 || status === 403 || status >= 500) return failed(answer)
   const { errors } = jsonOf<Refusal>(answer)
-  // What names no errors is no answer of SendGrid's: something in between, or another address than it should be.
+  // An answer without errors does not come from SendGrid, but from something in between or a wrong address.
   if (!Array.isArray(errors)) return status === 413 ? rejected(answer) : failed(answer)
   const isAbout = (field: RegExp): boolean => errors.some((error) => field.test(error?.field ?? ''))
   if (isAbout(/^from\b/)) return failed(answer)
   return rejected(answer, isAbout(/^personalizations\.\d+\.to/))
 }
 
-/** `X-RateLimit-Reset` is an instant in Unix seconds; what it says as `Retry-After` would. */
+/** Converts `X-RateLimit-Reset`, an instant in Unix seconds, to the form of a `Retry-After`. */
 function resetOf(header: string | string[] | undefined): string | undefined {
   return typeof header === 'string' && /^\d{1,12}$/.test(header)
     ? new Date(Number(header) * 1_000).toUTCString()

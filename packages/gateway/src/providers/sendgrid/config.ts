@@ -1,4 +1,4 @@
-/** What an account at SendGrid may say. */
+/** Configuration of an account at SendGrid. */
 import { Type } from '@sinclair/typebox'
 import { text } from '../../config/schema-terms.ts'
 import { callTerms, defineProvider, senderTerm } from '../provider-config.ts'
@@ -9,7 +9,8 @@ export const sendgrid = defineProvider({
   schemes: ['https:', 'http:'],
   url: 'https://api.sendgrid.com',
   requires: ['secret', 'from'],
-  // https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send: minLength 1, required.
+  // SendGrid requires a subject of at least 1 character:
+  // https://www.twilio.com/docs/sendgrid/api-reference/mail-send/mail-send
   needsSubject: true,
   terms: {
     ...callTerms,

@@ -1,4 +1,4 @@
-/** SendGrid's `POST /v3/mail/send`; the bearer token names the account. */
+/** Emulates SendGrid's `POST /v3/mail/send`; the bearer token names the account. */
 import { bearerOf, type Emulator, json, jsonBody } from '../emulator.ts'
 
 interface Mail {
@@ -44,7 +44,7 @@ export const sendgrid: Emulator = {
       case 'deliver':
         return { status: 202, headers: { 'x-message-id': `sandbox-${number}` } }
       case 'rate_limit':
-        // The real one names the instant of the reset and no Retry-After.
+        // SendGrid answers the instant of the reset and no Retry-After.
         return json(
           429,
           { errors: [{ message: 'too many requests', field: null, help: null }] },

@@ -28,10 +28,14 @@ export interface SesOptions extends HttpProviderOptions {
   readonly clock: Pick<Clock, 'now'>
 }
 
-/** Without `Exception`, which some of AWS's servers leave out. Above the sending rate, or above the quota of the day. */
+/**
+ * Kinds that mean above the sending rate, or above the quota of the day. Written without `Exception`, which some of
+ * AWS's servers leave out.
+ */
 const tooFast: ReadonlySet<string> = new Set(['TooManyRequests', 'LimitExceeded', 'Throttling'])
 /**
- * A sender that is not verified, an account that may not send, and a key that is not good concern every mail.
+ * Kinds that every mail of the account would meet: an unverified sender, an account that may not send, an invalid
+ * key.
  * https://docs.aws.amazon.com/ses/latest/APIReference-V2/CommonErrors.html
  */
 const accountFaults: ReadonlySet<string> = new Set([
@@ -142,7 +146,7 @@ function judge(answer: HttpAnswer, account: Account): SendResult {
   const kind = kindOf(answer)
   if (status === 429 || tooFast.has(kind)) return rateLimited(answer)
   if (status === 401 || status === 403 || status >= 500 || accountFaults.has(kind)) return failed(answer)
-  // What names no kind is no answer of SES's: something in between, or another address than it should be.
+  // An answer that names no kind does not come from SES, but from something in between or a wrong address.
   if (kind === '' && status !== 413) return failed(answer)
   const identities = unverifiedIdentities(text)
   if (identities !== undefined)
@@ -150,7 +154,10 @@ function judge(answer: HttpAnswer, account: Account): SendResult {
   return rejected(answer, /address(?:es)? .*(?:invalid|illegal|blacklisted)|Illegal address/i.test(text))
 }
 
-/** `MessageRejected:http://…` in the header: what stands behind the colon is a namespace. Else in the body. */
+/**
+ * Reads the kind of an error from the header, where `MessageRejected:http://…` has a namespace behind the colon, else
+ * from the body.
+ */
 function kindOf(answer: HttpAnswer): string {
   const { __type: type, code } = jsonOf<{ __type: string; code: string }>(answer)
   const said = String(answer.headers['x-amzn-errortype'] ?? type ?? code ?? '')

@@ -1,4 +1,4 @@
-/** What an account at Amazon SES may say. */
+/** Configuration of an account at Amazon SES. */
 import { Type } from '@sinclair/typebox'
 import { text } from '../../config/schema-terms.ts'
 import { callTerms, defineProvider, senderTerm } from '../provider-config.ts'

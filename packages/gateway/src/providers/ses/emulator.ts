@@ -1,6 +1,7 @@
 /**
- * Amazon SES's `POST /v2/email/outbound-emails`; the access key names the account. One secret is known here, the one
- * that AWS publishes for its examples (AKIDEXAMPLE): its signatures are computed anew and have to be right. Source:
+ * Emulates Amazon SES's `POST /v2/email/outbound-emails`; the access key names the account. The emulator knows one
+ * secret, the one that AWS publishes for its examples (AKIDEXAMPLE): signatures under it are computed again and have
+ * to match. Source:
  * https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
  */
 import { createHash, createHmac } from 'node:crypto'
@@ -50,7 +51,7 @@ export const ses: Emulator = {
       case 'deliver':
         return json(200, { MessageId: `sandbox-${number}` })
       case 'rate_limit':
-        // SES names no time.
+        // SES sends no Retry-After.
         return refusal(429, 'TooManyRequestsException', 'Maximum sending rate exceeded.')
       case 'fail':
         return refusal(503, 'ServiceUnavailable', 'Service unavailable')
@@ -64,7 +65,7 @@ export const ses: Emulator = {
   },
 }
 
-/** The signature that the request should carry, by the steps of AWS's page. */
+/** Computes the signature that the request should carry, by the steps of AWS's page. */
 function signatureOf(request: SandboxRequest, [, , day, region, names]: RegExpExecArray): string {
   const { method, path, headers, body } = request
   const hash = (text: string | Buffer): string => createHash('sha256').update(text).digest('hex')

@@ -1,7 +1,7 @@
 /**
- * Messages into Slack: with a bot token by chat.postMessage to the recipient's channel, or without one into the one
- * channel of an incoming webhook, whose address is the account's. Slack answers 200 to most refusals and says in the
- * body what was wrong. Sources: https://docs.slack.dev/reference/methods/chat.postMessage,
+ * Messages into Slack: with a bot token by chat.postMessage to the recipient's channel, or by an incoming webhook
+ * into its one channel, where the webhook's address is the account's. Slack answers 200 to most refusals and names
+ * the error in the body. Sources: https://docs.slack.dev/reference/methods/chat.postMessage,
  * https://docs.slack.dev/apis/web-api/rate-limits,
  * https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */
@@ -27,7 +27,7 @@ const usualUrl = 'https://slack.com'
 const textMax = 40_000
 const slackChannel = /^[#@]?[A-Za-z0-9._-]{1,100}$/
 
-/** The channel of the recipient. Of a webhook it is the account's own, and so is the fault. */
+/** Errors of the recipient's channel. A webhook's channel is the account's own, and so is the fault. */
 const deadChannels: ReadonlySet<string> = new Set([
   'channel_not_found',
   'is_archived',
@@ -37,7 +37,7 @@ const deadChannels: ReadonlySet<string> = new Set([
   'not_in_channel',
   'cannot_dm_bot',
 ])
-/** What any account would be told of this message. All else that Slack says is of the account or of Slack. */
+/** Errors of the message that any account would get. All other errors belong to the account or to Slack. */
 const messageFaults: ReadonlySet<string> = new Set([
   'no_text',
   'msg_too_long',
@@ -63,9 +63,12 @@ const messageFaults: ReadonlySet<string> = new Set([
   'invalid_json',
   'json_not_object',
 ])
-/** A rule of the channel about who may post: another account may, and this one may elsewhere. */
+/** Errors of a channel's rule about posting: another account may post there, and this account may post elsewhere. */
 const restricted = /^restricted_action/
-/** “It's possible some aspect of the operation succeeded before the error was raised.” */
+/**
+ * Errors after which the message may have been posted: “It's possible some aspect of the operation succeeded before
+ * the error was raised.”
+ */
 const outcomeUnknown: ReadonlySet<string> = new Set(['fatal_error', 'internal_error'])
 const tooFast: ReadonlySet<string> = new Set(['rate_limited', 'ratelimited', 'message_limit_exceeded'])
 
@@ -113,14 +116,15 @@ function judge(answer: HttpAnswer, account: Account): SendResult {
     if (status === 200) return { outcome: 'delivered', detail: said.slice(0, 20) }
     if (said === 'fatal_error') return unknown(answer)
     if (status >= 500) return failed(answer)
-    // A webhook's address is the account: whatever is gone (no_service, no_team, channel_is_archived), it is gone.
+    // A webhook's address is the account: where something is gone (no_service, no_team, channel_is_archived), the
+    // account is gone.
     return messageFaults.has(said) || status === 413 ? rejected(answer) : failed(answer)
   }
   const { ok, ts, error = '' } = jsonOf<{ ok: boolean; ts: string; error: string }>(answer)
   if (ok === true) return { outcome: 'delivered', ...(ts === undefined ? {} : { providerMessageId: ts }) }
   if (error === 'fatal_error') return unknown(answer)
   if (status >= 500) return failed(answer)
-  // An answer that is no JSON comes from something in between, or was cut.
+  // An answer without JSON comes from something in between, or was cut.
   if (error === '') return status === 200 ? unknown(answer) : failed(answer)
   return judgeWord(answer, error)
 }

@@ -1,4 +1,4 @@
-/** What an account at Slack may say: a bot token, or the address of an incoming webhook. */
+/** Configuration of an account at Slack: a bot token, or the address of an incoming webhook. */
 import { Type } from '@sinclair/typebox'
 import { text } from '../../config/schema-terms.ts'
 import { callTerms, defineProvider } from '../provider-config.ts'

@@ -1,6 +1,6 @@
 /**
- * Slack's `POST /api/chat.postMessage`, where the bearer token names the account, and its incoming webhooks
- * `POST /services/<team>/<app>/<key>`, where the key does.
+ * Emulates Slack's `POST /api/chat.postMessage`, where the bearer token names the account, and its incoming webhooks
+ * `POST /services/<team>/<app>/<key>`, where the key names it.
  */
 import {
   bearerOf,
@@ -56,7 +56,7 @@ export const slackWebhook: Emulator = {
     if (fate === 'deliver') return { status: 200, body: 'ok' }
     if (fate === 'rate_limit')
       return { status: 429, headers: retryAfterHeader(retryAfter), body: 'rate_limited' }
-    // There is no recipient's address here that could be wrong: the only one is the account's.
+    // A webhook has no recipient's address that could be wrong: its only address is the account's.
     const status = { fail: 500, reject: 400, reject_address: 400, suspend: 404 }[fate]
     const body = {
       fail: 'rollup_error',

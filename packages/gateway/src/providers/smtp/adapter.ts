@@ -1,6 +1,6 @@
 /**
- * Mail over SMTP: one recipient a mail, over connections that stay open, so that a mail reaches the server two round
- * trips after it is handed over and always equally fast: the limits are counted at the server's socket.
+ * Mail over SMTP: one recipient a mail, over connections that stay open. A mail reaches the server two round trips
+ * after it is handed over, always equally fast, because the limits are counted at the server's socket.
  */
 import { createPrivateKey } from 'node:crypto'
 import DKIM from 'nodemailer/lib/dkim'
@@ -17,19 +17,19 @@ import type { Envelope } from './smtp-transaction.ts'
 export type { DkimOptions, TlsMode } from './smtp-account.ts'
 
 export interface SmtpOptions extends SmtpDefaults {
-  /** Gives the header Date. @defaultValue the machine's */
+  /** Gives the header Date. @defaultValue the machine's clock */
   readonly clock?: Pick<Clock, 'now'>
-  /** To connect, greet, secure and log in, ms. @defaultValue 5_000 */
+  /** Time to connect, greet, secure and log in, ms. @defaultValue 5_000 */
   readonly connectMs?: number
-  /** From `send` to its result, ms. @defaultValue 10_000 */
+  /** Time from `send` to its result, ms. @defaultValue 10_000 */
   readonly deadlineMs?: number
-  /** Without traffic until a connection is given up, ms. @defaultValue 600_000 */
+  /** Time without traffic after which a connection is closed, ms. @defaultValue 600_000 */
   readonly idleMs?: number
-  /** Mails of an account waiting for a connection; above it they fail at once. @defaultValue 10_000 */
+  /** Most mails of an account that wait for a connection; above it they fail at once. @defaultValue 10_000 */
   readonly waitingMax?: number
 }
 
-/** What DKIM covers: nodemailer's list lacks List-Unsubscribe-Post, which RFC 8058 wants signed. */
+/** Headers that DKIM covers: nodemailer's list lacks List-Unsubscribe-Post, which RFC 8058 wants signed. */
 const signedHeaders = [
   'From',
   'To',
@@ -71,7 +71,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
 
   return {
     name: 'smtp',
-    // A server takes a second mail with the same Message-ID; at most the reader's program hides one of them.
+    // A server accepts a second mail with the same Message-ID; at most the reader's program hides one of them.
     idempotent: false,
     tellsWritten: true,
     channels: ['email'],
@@ -88,7 +88,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
         return { outcome: 'failed', detail: (error as Error).message }
       }
     },
-    /** Throws INVALID_CONFIG where the account cannot work; a server that is away is no error. */
+    /** Throws INVALID_CONFIG where the account cannot work; an unreachable server is not an error. */
     async warm(account) {
       const { pool, sign } = postOf(account)
       await sign?.(trial).catch((error: Error) => {
@@ -102,7 +102,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
   }
 }
 
-/** The mail of a message, or why there is none: nothing in it may end a header or name a second recipient. */
+/** Composes the mail of a message, or tells why it cannot: no value may end a header or name a second recipient. */
 function write(message: Message, { from }: SmtpAccount, date: number): Envelope | SendResult {
   const to = parseMailbox(message.to.email ?? '')
   if ('fault' in to) return { outcome: 'rejected', invalidAddress: true, detail: to.fault }
@@ -131,10 +131,13 @@ function write(message: Message, { from }: SmtpAccount, date: number): Envelope 
   return { from: from.address, to: to.address, international: to.international, mail }
 }
 
-/** A mail that is signed and never sent. */
+/** A sample mail that is signed to check the key and never sent. */
 const trial = 'From: a@example.com\r\nSubject: trial\r\n\r\ntrial\r\n'
 
-/** What it makes rejects rather than answer a mail without a signature, as nodemailer does with a key it cannot use. */
+/**
+ * Creates the DKIM signer. It rejects where nodemailer would answer a mail without a signature, as it does for a key
+ * that it cannot use.
+ */
 function signer({ dkim }: SmtpAccount): Post['sign'] {
   if (dkim === undefined) return undefined
   const signing = new DKIM({ ...dkim, headerFieldNames: signedHeaders })
@@ -149,7 +152,10 @@ function signer({ dkim }: SmtpAccount): Post['sign'] {
   }
 }
 
-/** nodemailer writes rsa-sha256 into the signature whatever the key is: an EC key would sign, and nobody could check it. */
+/**
+ * Refuses keys other than RSA: nodemailer writes rsa-sha256 into the signature whatever the key is, so an EC key
+ * would sign and no receiver could verify it.
+ */
 function isRsa(pem: string): boolean {
   try {
     return createPrivateKey(pem).asymmetricKeyType === 'rsa'

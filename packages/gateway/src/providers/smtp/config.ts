@@ -1,4 +1,4 @@
-/** What an account at a mail server may say. */
+/** Configuration of an account at a mail server. */
 import { createPrivateKey, createSign } from 'node:crypto'
 import { Type } from '@sinclair/typebox'
 import { count, text } from '../../config/schema-terms.ts'
@@ -7,7 +7,9 @@ import { defineProvider, senderExpects, senderPattern, senderTerm } from '../pro
 const tlsModes = ['auto', 'required', 'unverified', 'off'] as const
 const concurrencyMax = 16
 
-/** A mail that waits for a connection leaves later than it was counted, so there is one for each call. */
+/**
+ * One connection for each concurrent call: a mail that waits for a connection would leave later than it was counted.
+ */
 function connectionsOf({
   connections,
   concurrency,
@@ -18,7 +20,9 @@ function connectionsOf({
   return connections ?? Math.min(concurrency ?? concurrencyMax, 1_000)
 }
 
-/** What keeps a key from signing mails (RFC 6376, rsa-sha256; RFC 8301: at least 1024 bits); it signs one to see. */
+/**
+ * Tells why a key cannot sign mails (RFC 6376, rsa-sha256; RFC 8301: at least 1024 bits); it signs a sample to check.
+ */
 function signingFault(pem: string): string | undefined {
   try {
     const key = createPrivateKey(pem)
@@ -33,7 +37,7 @@ function signingFault(pem: string): string | undefined {
   }
 }
 
-/** The sender in the query of an account's URL, where it stands there. */
+/** Reads the sender from the query of an account's URL. */
 function senderIn(url: string | undefined): string | undefined {
   return URL.parse(url ?? '')?.searchParams.get('from') ?? undefined
 }

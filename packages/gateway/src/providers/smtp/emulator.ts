@@ -1,7 +1,7 @@
 /**
  * The sandbox's mail server (RFC 5321, with PIPELINING, 8BITMIME, SMTPUTF8 and AUTH PLAIN): takes one mail after
- * another and lets the provider side decide about each when its last byte has come. The user name of AUTH is the
- * account; who does not log in is the account `smtp`. Bytes are handled as Latin-1: one letter a byte.
+ * another, and the fake provider decides about each when its last byte has arrived. The user name of AUTH is the
+ * account; a client without a login is the account `smtp`. Bytes are handled as Latin-1: one letter a byte.
  */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import type { FakeProvider } from '../../sandbox/fake-provider.ts'
@@ -58,7 +58,7 @@ function converse(socket: Socket, side: FakeProvider<SandboxMessage>): void {
     else if (!working) void work()
   })
 
-  /** Commands are obeyed in order; a mail that waits for its answer holds up what was pipelined behind it. */
+  /** Runs commands in order; a mail that waits for its answer holds up the commands that were pipelined behind it. */
   async function work(): Promise<void> {
     working = true
     for (;;) {
@@ -75,7 +75,7 @@ function converse(socket: Socket, side: FakeProvider<SandboxMessage>): void {
     working = false
   }
 
-  /** The reply to a command. */
+  /** Answers a command with its reply. */
   function obey(line: string): string {
     const [verb = '', ...rest] = line.split(' ')
     switch (verb.toUpperCase()) {

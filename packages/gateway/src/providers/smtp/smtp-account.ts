@@ -1,7 +1,6 @@
 /**
- * What an SMTP account is told, checked once: where the server is, how to log in, who the sender is, whether mails are
- * signed. The url says most of it; `options` of the account stand above the url's query, and both above the
- * provider's own options.
+ * The settings of an SMTP account, checked once: the server, the login, the sender, the DKIM key. The url holds most
+ * of them; `options` of the account take precedence over the url's query, and both over the provider's own options.
  */
 import { readFileSync } from 'node:fs'
 import { SluiceError } from '../../errors.ts'
@@ -19,7 +18,7 @@ export type TlsMode = (typeof tlsModes)[number]
 export interface DkimOptions {
   readonly domainName: string
   readonly keySelector: string
-  /** PEM. */
+  /** Private key in PEM. */
   readonly privateKey?: string
   /** Path of the PEM, read at start. */
   readonly privateKeyFile?: string
@@ -28,7 +27,7 @@ export interface DkimOptions {
 export interface SmtpDefaults {
   /** Display name and address of the sender. @defaultValue Sluice <notifications@localhost> */
   readonly from?: string
-  /** Kept open to the server, and so the mails under way at once. @defaultValue 8 */
+  /** Connections kept open to the server, and so the most mails under way at once. @defaultValue 8 */
   readonly connections?: number
   /** Signs every mail (RFC 6376). @defaultValue none */
   readonly dkim?: DkimOptions

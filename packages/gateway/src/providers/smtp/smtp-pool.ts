@@ -1,8 +1,8 @@
 /**
- * The connections of one account, and the mails that wait for them. A mail takes the connection that was used last and is
- * free; when none is, it waits in turn while another is opened, and goes with whichever is ready first. One that was
- * used lately is opened again when the server ends it; one that nobody needed is not, so without mail there are no
- * logins.
+ * The connections of one account, and the mails that wait for them. A mail takes the free connection that was used
+ * last; when none is free, it waits in order while another is opened, and goes with whichever is ready first. A
+ * connection that was used lately is opened again when the server closes it; an unused one is not, so without mail
+ * there are no logins.
  */
 import type { SendResult } from '../../ports.ts'
 import type { SmtpAccount } from './smtp-account.ts'
@@ -10,9 +10,9 @@ import { Session, type SessionTimes } from './smtp-session.ts'
 import type { Envelope } from './smtp-transaction.ts'
 
 export interface PoolOptions extends SessionTimes {
-  /** From `send` to its result, ms. */
+  /** Time from `send` to its result, ms. */
   readonly deadlineMs: number
-  /** Mails waiting for a connection; above it they fail at once. */
+  /** Most mails that wait for a connection; above it they fail at once. */
   readonly waitingMax: number
 }
 
@@ -21,16 +21,16 @@ interface Job {
   readonly onWritten: (() => void) | undefined
   readonly resolve: (result: SendResult) => void
   session: Session | undefined
-  /** Its time is up: it gets no further connection. */
+  /** True when its time is up: the mail gets no further connection. */
   over: boolean
   done: boolean
 }
 
-/** How long a start waits for connections, ms: a server that is away must not keep the gateway from starting. */
+/** How long a start waits for connections, ms: an unreachable server must not keep the gateway from starting. */
 const warmMs = 1_500
-/** A connection that carried a mail so lately is opened again when it is lost, ms. */
+/** A lost connection is opened again when it carried a mail within this time, ms. */
 const lateMs = 30_000
-/** First and longest wait before a connection is opened again after one was lost or refused, ms. */
+/** First and longest delay before a connection is opened again after one was lost or refused, ms. */
 const reopenMs = 500
 const reopenMsMax = 60_000
 
@@ -44,7 +44,7 @@ export class SmtpPool {
   /** Connections that were used lately and lost; at most as many as the account may have. */
   #lost = 0
   #failures = 0
-  /** On the clock of `performance.now()`, ms. */
+  /** Time on the clock of `performance.now()`, ms. */
   #restUntil = 0
   #reopening: NodeJS.Timeout | undefined
   #closed = false
@@ -54,7 +54,7 @@ export class SmtpPool {
     this.#options = options
   }
 
-  /** Resolves when every connection is open or could not be, or after a while. */
+  /** Resolves when every connection is open or has failed, or after a while. */
   async warm(): Promise<void> {
     const missing = this.#account.connections - this.#sessions.size
     const opening = Array.from({ length: missing }, () => this.#open())
@@ -110,8 +110,8 @@ export class SmtpPool {
       const session = this.#idle.pop()!
       if (session.alive) void this.#carry(session, this.#waiting.shift()!)
     }
-    // One connection for each that waits, counting those that are on their way. A server that has just refused one
-    // is not asked for more while others are open.
+    // One connection is opened for each waiting mail, those that are being opened included. A server that has just
+    // refused one is not asked for more while others are open.
     while (this.#waiting.length > this.#opening && this.#mayOpen()) void this.#open()
   }
 
@@ -126,8 +126,8 @@ export class SmtpPool {
     const { result, stale } = await session.carry(job.envelope, job.onWritten)
     if (session.alive) this.#idle.push(session)
     if (stale && used && result.outcome === 'failed' && !job.over && !job.done) {
-      // A kept connection had ended unnoticed. The server has seen no mail, so another connection may carry it; a
-      // new one at the latest tells whether the server is there at all.
+      // The kept connection had ended unnoticed. The server has seen no mail, so another connection may carry it; a
+      // new one at the latest shows whether the server is reachable at all.
       job.session = undefined
       this.#waiting.unshift(job)
     } else {
@@ -152,7 +152,7 @@ export class SmtpPool {
     this.#failures += 1
     this.#restUntil = performance.now() + this.#waitMs()
     this.#forget(session)
-    // With no other connection to wait for, those that wait share the fate of this one.
+    // With no other connection to wait for, all waiting mails get the error of this one.
     if (this.#sessions.size === 0 && trouble !== undefined)
       for (const job of this.#waiting.splice(0)) job.resolve(trouble)
   }
@@ -166,7 +166,10 @@ export class SmtpPool {
     this.#refill()
   }
 
-  /** Opens again what was lost, one after the other: a server that is down is asked once, and a mail asks it next. */
+  /**
+   * Opens lost connections again one after the other: a server that is down gets one attempt at a time, and the next
+   * mail makes another.
+   */
   #refill(): void {
     if (this.#closed || this.#reopening !== undefined || this.#lost === 0) return
     this.#reopening = setTimeout(() => {

@@ -1,14 +1,15 @@
 /**
- * What a mail server's reply means, and above all who is to blame: the recipient, the message, or the account (its
- * sender, its login, its relay, its host). The codes are RFC 5321's, the enhanced ones RFC 3463's; the words are what
- * large receivers and relays write. Pure; the table of docs/reference/providers.md is this file in words.
+ * Classifies a mail server's reply, and above all decides whose fault it is: the recipient's, the message's, or the
+ * account's (its sender, its login, its relay, its host). The codes are RFC 5321's, the enhanced ones RFC 3463's; the
+ * words are those that large receivers and relays write. Pure; the table of docs/reference/providers.md is this file
+ * in words.
  */
 import type { SendResult } from '../../ports.ts'
 
-/** The command that was answered. */
+/** The command that the reply answers. */
 export type Stage = 'connect' | 'auth' | 'mail' | 'recipient' | 'data'
 
-/** Whom a reply may name. */
+/** Sender and recipient that a reply may name. */
 export interface Parties {
   readonly from: string
   readonly to: string
@@ -16,13 +17,13 @@ export interface Parties {
 
 const detailMax = 200
 
-/** Too fast, and nothing else: greylisting and full mailboxes also say “try again later”. */
+/** Words of a rate limit only: greylisting and full mailboxes also say “try again later”. */
 const throttling =
   /rate.?limit|throttl|too (?:many|fast)|slow(?:ing)? down|(?:sending|hourly|daily|message|rate) (?:quota|limit)|(?:limit|quota) (?:was |is |has been )?(?:reached|exceeded)|exceeded? .{0,40}(?:limit|rate|quota)/i
-/** What an account may send in an hour or a day is used up. Some servers say so with 5xx, Gmail as 5.4.5. */
+/** Words of a used-up quota of an hour or a day. Some servers answer it with 5xx, Gmail as 5.4.5. */
 const sendingQuota =
   /\b(?:daily|hourly|per.(?:day|hour))\b.{0,40}\b(?:quota|limits?)\b|\b(?:quota|limits?)\b.{0,40}\b(?:per.(?:day|hour))\b|\b(?:sending|submission|outgoing|outbound) (?:quota|limits?)\b|maximum credits exceeded/i
-/** This connection has carried what it may; another one may go on. Exim, Yahoo, MailerSend, Mimecast. */
+/** Words that end this connection alone: another one may go on. Exim, Yahoo, MailerSend, Mimecast. */
 const connectionSpent =
   /too many (?:messages?|e?mails?|transactions|deliveries)\b.{0,30}\b(?:connection|session)|\b(?:messages?|e?mails?|transactions) per (?:smtp )?(?:connection|session)/i
 /** Policies that refuse a mail, not an address. */
@@ -30,12 +31,12 @@ const policy = /spam|blocked|black.?list|block.?list|denied|polic|relay|reputati
 const seconds = /(?:retry|try again|wait)\D{0,20}?(\d{1,5})\s*s(?:ec(?:ond)?s?)?\b/i
 
 const greylisted = /gr[ea]y.?list/i
-/** More than one mailbox can take at the moment, also where Gmail says it with 5.2.1. */
+/** A mailbox that gets more than it can take at the moment, also where Gmail answers it with 5.2.1. */
 const mailboxBusy = /receiving (?:e?mails?|messages?) (?:at a rate|too (?:quickly|fast))/i
 /** A quota of the recipient’s, in servers that give no enhanced code. */
 const mailboxQuota = /mail.?box|inbox|over.?quota|storage|\bdisk\b/i
 
-/** Words and codes (RFC 3463, RFC 7372, Exchange Online) that speak of the sender, the login, the relay, the host. */
+/** Words and codes (RFC 3463, RFC 7372, Exchange Online) that blame the sender, the login, the relay or the host. */
 const ofSender =
   /\bsender (?:address |domain |identity |id )?(?:was |is |has been )?(?:rejected|refused|denied|blocked|invalid|unknown|not|verif)|\bfrom address (?:is |was )?(?:rejected|not)|not owned by user|send.?as.?denied|\bto send (?:as|on behalf)\b/i
 const ofLogin =
@@ -45,10 +46,13 @@ const ofRelay =
 const ofHost =
   /\b(?:client|sending) (?:host|address|ip)\b|\byour (?:ip|host|server|network)\b|\b(?:helo|ehlo)\b/i
 const ofDomain = /\b(?:spf|dkim|dmarc)\b/i
-/** At the recipient stage nothing of the mail is known yet: what is on a list then is the host or the sender. */
+/**
+ * Blocklists at the recipient stage: the server has seen nothing of the mail yet, so the listed party is the host or
+ * the sender.
+ */
 const ofList = /block(?:ed using|.?list)|black.?list|\b(?:rbl|dnsbl|spamhaus)\b/i
 const accountCodes = /^[45]\.(?:1\.[78]|2\.252|7\.(?:3|8|9|11|13|2[0-7]|5[047]|60|64|708))$/
-/** Names a recipient’s own rule about who may write: no fault of the sender’s. */
+/** Words of a recipient’s own rule about its senders: not the sender’s fault. */
 const ofRecipientsRule = /RESOLVER\.RST|\b(?:for|to) (?:this|the) (?:recipient|group|list|mailbox)\b/i
 
 /** A reply that is not 2xx. */
@@ -66,19 +70,19 @@ export function judgeReply(code: number, text: string, stage: Stage, parties?: P
   return { outcome: 'rejected', invalidAddress, detail }
 }
 
-/** The reply closes a chapter, not the account: the mail may go at once, over another connection. */
+/** True when the reply ends only this connection: the mail may go at once, over another one. */
 export function isConnectionSpent(code: number, text: string): boolean {
   return code >= 400 && code < 500 && connectionSpent.test(oneLine(text))
 }
 
-/** Whether it is a quota of hours or a day, which frees by itself while nobody asks. */
+/** True for a quota of hours or a day, which frees by itself while no mail is sent. */
 export function isSendingQuota(text: string, enhanced = ''): boolean {
   return enhanced === '5.4.5' || sendingQuota.test(oneLine(text))
 }
 
 /**
- * Amazon SES names who is not verified. Where it is not the sender it is the recipient, whom an account outside of
- * SES's sandbox could reach: it says nothing about this one.
+ * Reads who is not verified from a reply of Amazon SES. Where it is not the sender it is the recipient, whom an
+ * account outside of SES's sandbox could reach: the recipient is not at fault.
  * https://docs.aws.amazon.com/ses/latest/dg/troubleshoot-error-messages.html
  */
 export function judgeUnverified(
@@ -95,7 +99,7 @@ export function judgeUnverified(
     : { outcome: 'failed', detail, recipientFault: true }
 }
 
-/** The identities that “Email address is not verified” names, in lower case; undefined where it is not said. */
+/** Lists the identities that “Email address is not verified” names, in lower case; undefined in any other reply. */
 export function unverifiedIdentities(text: string): readonly string[] | undefined {
   if (!/email address(?:es)? (?:is|are) not verified/i.test(text)) return undefined
   const named = /failed the check in region [\w-]+:\s*([^"}\r\n]+)/i.exec(text)?.[1] ?? ''
@@ -117,13 +121,13 @@ function judgeTemporary(
     const retryAfter = seconds.exec(text)?.[1]
     return { outcome: 'rate_limited', ...(retryAfter === undefined ? {} : { retryAfter }), detail }
   }
-  // The recipient's server, or the relay for it, asks to come back: it says nothing about other recipients.
+  // The recipient's server, or the relay for it, asks for a later retry: it says nothing about other recipients.
   if (stage === 'recipient' && code >= 450 && code <= 452) return putOff(text, detail)
   const isOutage = code === 421 || stage === 'connect' || stage === 'auth' || enhanced.startsWith('4.3.')
   return { outcome: 'failed', detail, ...(isOutage ? { retry: 'outage' } : {}) }
 }
 
-/** Come back in minutes, for this recipient alone (RFC 5321, 4.5.4.1; RFC 6647 for greylisting). */
+/** A retry in minutes, for this recipient alone (RFC 5321, 4.5.4.1; RFC 6647 for greylisting). */
 function putOff(text: string, detail: string): SendResult {
   const [, count, unit] =
     /(?:retry|try again|wait|come back|listed)\D{0,20}?\b(\d{1,5})\s*(s|m)(?:ec(?:ond)?|in(?:ute)?)?s?\b/i.exec(
@@ -140,7 +144,7 @@ function putOff(text: string, detail: string): SendResult {
   }
 }
 
-/** X.1 and X.2 speak of the recipient's mailbox: a full one is no reason to stop calling the server. */
+/** X.1 and X.2 concern the recipient's mailbox: a full one is no reason to stop calling the server. */
 function isOfMailboxForNow(code: number, enhanced: string, text: string, stage: Stage): boolean {
   if (stage === 'connect' || stage === 'auth') return false
   if (mailboxBusy.test(text)) return true
@@ -172,7 +176,7 @@ function isOfAccount(
   }
   if (stage === 'connect' || stage === 'auth') return true
   if (code === 530 || code === 534 || code === 535 || code === 538) return true
-  // A sender that is refused is the operator's fault, unless it is this mail that is too large.
+  // A refused sender is the operator's fault, unless this mail is too large.
   if (stage === 'mail') return code !== 552 && enhanced !== '5.3.4'
   if (ofRecipientsRule.test(said)) return false
   if (accountCodes.test(enhanced)) return true
@@ -181,7 +185,10 @@ function isOfAccount(
   return ofRelay.test(said) || ofList.test(said) || namesSender(enhanced, text, parties)
 }
 
-/** `550 5.1.0 <shop@example.com>: …` to RCPT, as servers say that look at the sender late (smtpd_delay_reject). */
+/**
+ * Recognises `550 5.1.0 <shop@example.com>: …` to RCPT, the reply of servers that check the sender late
+ * (smtpd_delay_reject).
+ */
 function namesSender(enhanced: string, text: string, parties: Parties | undefined): boolean {
   if (parties === undefined || (enhanced !== '' && !enhanced.startsWith('5.1.'))) return false
   const said = text.toLowerCase()
@@ -194,12 +201,12 @@ function isInvalidAddress(code: number, enhanced: string, text: string): boolean
   return (code === 501 || code === 550 || code === 551 || code === 553) && !policy.test(text)
 }
 
-/** Without the addresses that a reply quotes: a name such as relay@… says nothing. */
+/** Removes the addresses that a reply quotes: a name such as relay@… says nothing. */
 function words(text: string): string {
   return oneLine(text.slice(0, 2_000).replace(/<[^>]*>|\S+@\S+/g, ' '), 2_000)
 }
 
-/** The server's name for a mail that it took: Postfix, Exim, Sendmail, Gmail, SES; else undefined. */
+/** Finds the server's id of a mail that it took: Postfix, Exim, Sendmail, Gmail, SES; else undefined. */
 export function messageIdOf(reply: string): string | undefined {
   const match =
     /queued as ([\w.-]+)/i.exec(reply) ??

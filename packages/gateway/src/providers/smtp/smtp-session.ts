@@ -1,7 +1,7 @@
 /**
- * One connection to a mail server, from its greeting to its end: it carries one mail at a time and knows of each how
- * far it had come. nodemailer connects, secures and logs in; the mails themselves are spoken here, because nodemailer
- * takes a turn of the event loop for each reply: under load (turns of 3 ms) a mail needed ten of them, and now three.
+ * One connection to a mail server, from its greeting to its end: it carries one mail at a time and knows how far each
+ * has come. nodemailer connects, secures and logs in. The mails themselves are sent here, because nodemailer takes a
+ * turn of the event loop for each reply: under load (turns of 3 ms) a mail needed ten turns, and now three.
  */
 import type { Socket } from 'node:net'
 import SMTPConnection from 'nodemailer/lib/smtp-connection'
@@ -17,14 +17,14 @@ import {
 } from './smtp-transaction.ts'
 
 export interface SessionTimes {
-  /** To connect, greet, secure and log in, ms. */
+  /** Time to connect, greet, secure and log in, ms. */
   readonly connectMs: number
-  /** Without traffic until the connection is given up, ms. */
+  /** Time without traffic after which the connection is closed, ms. */
   readonly idleMs: number
 }
 
 /**
- * How a mail went; `stale` where the connection ended before the server had been given the mail, or would carry no
+ * Result of a mail; `stale` where the connection ended before the server had been given the mail, or would carry no
  * more mails.
  */
 export interface Carried {
@@ -32,7 +32,7 @@ export interface Carried {
   readonly stale: boolean
 }
 
-/** nodemailer's errors. */
+/** Errors of nodemailer. */
 interface SmtpError extends Error {
   readonly responseCode?: number
   readonly response?: string
@@ -46,11 +46,11 @@ interface Order {
   readonly resolve: (carried: Carried) => void
 }
 
-/** Of one reply, bytes: more is no mail server. */
+/** Most bytes of one reply: with more the other side is not a mail server. */
 const replyMax = 65_536
 
 export class Session {
-  /** Resolves with `undefined` when it can carry mails, else with what went wrong. */
+  /** Resolves with `undefined` when the connection can carry mails, else with the error. */
   readonly opened: Promise<SendResult | undefined>
   readonly #connection: SMTPConnection
   #socket: Socket | undefined
@@ -100,17 +100,17 @@ export class Session {
     return this.#alive
   }
 
-  /** Mails so far, whatever became of them. */
+  /** Mails so far, whatever their result. */
   get carried(): number {
     return this.#carried
   }
 
-  /** When it was last given one, on the clock of `performance.now()`, ms. */
+  /** When the connection last got a mail, on the clock of `performance.now()`, ms. */
   get carriedAt(): number {
     return this.#carriedAt
   }
 
-  /** One at a time. Never rejects. `leaving` is called just before the mail itself is written. */
+  /** Sends a mail; one at a time. Never rejects. `leaving` is called just before the mail itself is written. */
   carry(envelope: Envelope, onWritten?: () => void): Promise<Carried> {
     if (envelope.international && !this.#extensions.utf8) {
       const detail = 'the server does not take addresses beyond ASCII (SMTPUTF8)'
@@ -125,7 +125,7 @@ export class Session {
     })
   }
 
-  /** Ends it at once; a mail that is under way is settled as far as it had come. */
+  /** Closes the connection at once; a mail under way is settled by how far it had come. */
   destroy(why: string): void {
     if (!this.#alive) return
     this.#alive = false
@@ -143,14 +143,14 @@ export class Session {
     })
   }
 
-  /** Says good-bye; nothing may be under way. */
+  /** Ends the session with QUIT; no mail may be under way. */
   quit(): void {
     this.#alive = false
     this.#socket?.end('QUIT\r\n')
     this.#connection.close()
   }
 
-  /** From here on replies are read here; nodemailer still watches the socket's end, its errors and its idleness. */
+  /** Reads replies here from now on; nodemailer still watches the socket's end, its errors and its idleness. */
   #takeOver(): void {
     const socket = this.#connection._socket
     if (!socket) {
@@ -168,7 +168,7 @@ export class Session {
   #read(chunk: Buffer): void {
     this.#unread += chunk.toString('latin1')
     for (let reply = this.#nextReply(); reply !== undefined; reply = this.#nextReply()) {
-      // Nobody asked: the server says that it is about to leave.
+      // An unrequested reply: the server announces that it is about to close.
       if (this.#order === undefined) this.destroy(oneLine(reply.text))
       else this.#hear(this.#order, reply)
       if (!this.#alive) return
@@ -187,7 +187,7 @@ export class Session {
     resolve({ result, stale: elsewhere || (close && !transaction.given) })
   }
 
-  /** A reply may have several lines; the last one has no dash after its code. */
+  /** Takes one whole reply. It may have several lines; the last one has no dash after its code. */
   #nextReply(): Reply | undefined {
     for (let from = 0; ; ) {
       const end = this.#unread.indexOf('\n', from)
@@ -198,13 +198,13 @@ export class Session {
       const text = Buffer.from(this.#unread.slice(0, end), 'latin1').toString('utf8').trimEnd()
       this.#unread = this.#unread.slice(from)
       const code = Number(text.slice(0, 3))
-      // What is no reply at all is answered like a server that lost its way: the connection is given up.
+      // Bytes that are not a reply are handled like a broken server: the connection is closed.
       return { code: code >= 200 && code < 600 ? code : 421, text }
     }
   }
 }
 
-/** Errors of a server that cannot be reached; a certificate that is not trusted is none of them. */
+/** Errors of a server that cannot be reached; an untrusted certificate is not one of them. */
 const away: ReadonlySet<string> = new Set([
   'ECONNECTION',
   'ECONNREFUSED',

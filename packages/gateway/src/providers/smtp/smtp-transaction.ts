@@ -1,5 +1,5 @@
 /**
- * One mail on an open connection, as a conversation: which lines to say, what each reply means, when it is over.
+ * One mail on an open connection, as a conversation: which lines to write, what each reply means, when it is over.
  * With PIPELINING (RFC 2920) the envelope leaves in one segment, so that the mail itself follows one round trip
  * later. Pure: bytes are moved by the session.
  */
@@ -9,13 +9,13 @@ import { isConnectionSpent, judgeReply, messageIdOf, oneLine, type Stage } from 
 export interface Envelope {
   readonly from: string
   readonly to: string
-  /** The recipient's name cannot be written in ASCII. */
+  /** True when the recipient's name cannot be written in ASCII. */
   readonly international: boolean
   /** The mail with CRLF line ends, dots not doubled. */
   readonly mail: string
 }
 
-/** What the server said that it can do. */
+/** Extensions that the server announced. */
 export interface Extensions {
   readonly pipelining: boolean
   readonly size: boolean
@@ -24,18 +24,18 @@ export interface Extensions {
 
 export interface Reply {
   readonly code: number
-  /** All of its lines. */
+  /** All lines of the reply. */
   readonly text: string
 }
 
-/** What follows a reply. Nothing at all: the next reply is awaited. */
+/** The next step after a reply. An empty step waits for the next reply. */
 export interface Turn {
   readonly say?: string
   /** The outcome is known; the connection is free again unless `close`. */
   readonly result?: SendResult
   /** The connection must not carry another mail. */
   readonly close?: boolean
-  /** It was this connection alone that would not take the mail: another one may carry it at once. */
+  /** Only this connection refused the mail: another one may carry it at once. */
   readonly elsewhere?: boolean
 }
 
@@ -66,12 +66,12 @@ export class Transaction {
     ]
   }
 
-  /** Whether the server was given the mail itself: before that, nothing can have been delivered. */
+  /** True when the server was given the mail itself: before that, nothing can have been delivered. */
   get given(): boolean {
     return this.#given
   }
 
-  /** What to say first. */
+  /** The first lines to write. */
   open(): string {
     return this.#pipelined ? this.#lines.join('') : this.#lines[0]
   }
@@ -79,7 +79,7 @@ export class Transaction {
   hear(reply: Reply): Turn {
     if (isConnectionSpent(reply.code, reply.text))
       return { result: this.#refused ?? this.#judge(reply), close: true, elsewhere: true }
-    // The server ends the connection with this, whatever it was asked (RFC 5321, 4.2.1).
+    // A 421 announces that the server closes the connection, whatever the command was (RFC 5321, 4.2.1).
     if (reply.code === 421) return { result: this.#refused ?? this.#judge(reply), close: true }
     switch (this.#awaited) {
       case 'mail':
@@ -111,7 +111,7 @@ export class Transaction {
       return this.#reset()
     }
     if (this.#refused !== undefined) {
-      // A server that takes DATA for nobody: the empty mail goes to no one, and ends it.
+      // The server accepts DATA without any recipient: the empty mail goes to no one, and ends the transaction.
       this.#awaited = 'nothing'
       return { say: '.\r\n' }
     }
@@ -121,7 +121,7 @@ export class Transaction {
     return { say: `${mail.replace(/^\./gm, '..')}${mail.endsWith('\r\n') ? '' : '\r\n'}.\r\n` }
   }
 
-  /** A refused envelope leaves a transaction open; without this, the next one is answered “503 nested”. */
+  /** Resets the transaction that a refused envelope leaves open; without it, the next one is answered “503 nested”. */
   #reset(): Turn {
     this.#awaited = 'reset'
     return { say: 'RSET\r\n' }

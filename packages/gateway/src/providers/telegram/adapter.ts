@@ -28,14 +28,14 @@ interface TelegramAnswer {
 const usualUrl = 'https://api.telegram.org'
 const textMax = 4_096
 const botToken = /^\d{1,20}:[A-Za-z0-9_-]{20,100}$/
-/** A number, or the public name of a channel. */
+/** A numeric id, or the public name of a channel. */
 const chatId = /^(?:-?\d{1,20}|@[A-Za-z0-9_]{4,64})$/
-/** What Telegram says of chats that can no longer be written to, besides 403. */
+/** Descriptions of chats that can no longer be written to, besides 403. */
 const deadChat =
   /chat not found|user is deactivated|group chat was upgraded|PEER_ID_INVALID|chat_id is empty/i
 
 export interface TelegramOptions extends HttpProviderOptions {
-  /** Tells how fast a chat is written to. @defaultValue the machine's */
+  /** Measures the rate of messages to each chat. @defaultValue the machine's clock */
   readonly clock?: Pick<Clock, 'now'>
 }
 
@@ -92,10 +92,10 @@ function judge(answer: HttpAnswer): SendResult {
     const seconds = parameters?.retry_after
     return rateLimited(answer, seconds === undefined ? answer.headers['retry-after'] : String(seconds))
   }
-  // What does not say `ok: false` is no answer of Telegram's, but of something in between, or one that was cut.
+  // An answer without `ok: false` does not come from Telegram, but from something in between, or it was cut.
   if (ok !== false) return status === 200 ? unknown(answer) : failed(answer)
-  // 401 and 404 are what a token that is wrong or withdrawn is answered.
+  // Telegram answers 401 and 404 to a token that is wrong or withdrawn.
   if (status === 401 || status === 404 || status >= 500) return failed(answer)
-  // 403: the recipient has blocked the bot, or it was thrown out of the group.
+  // 403: the recipient has blocked the bot, or the bot was removed from the group.
   return rejected(answer, status === 403 || deadChat.test(description))
 }

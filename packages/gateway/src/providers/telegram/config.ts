@@ -1,4 +1,4 @@
-/** What a bot of Telegram may say. Its limit: about 30 messages a second over all chats (Bots FAQ). */
+/** Configuration of a Telegram bot. Its limit: about 30 messages a second over all chats (Bots FAQ). */
 import { Type } from '@sinclair/typebox'
 import { readRate } from '../../config/quantity.ts'
 import { text } from '../../config/schema-terms.ts'
@@ -12,7 +12,7 @@ export const telegram = defineProvider({
   schemes: ['https:', 'http:'],
   url: 'https://api.telegram.org',
   requires: ['secret'],
-  // https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+  // Source of the rate: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
   rate: readRate('30/s'),
   secretPattern: { pattern: botToken, expects: 'bot token such as 123456:ABC-DEF…' },
   terms: {

@@ -1,4 +1,4 @@
-/** Telegram's `POST /bot<token>/sendMessage`; the number before the token's colon names the account. */
+/** Emulates Telegram's `POST /bot<token>/sendMessage`; the number before the token's colon names the account. */
 import { type Emulator, json, jsonBody } from '../emulator.ts'
 
 const refusal = (status: number, description: string, parameters?: object) =>

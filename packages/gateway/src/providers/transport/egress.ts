@@ -1,6 +1,6 @@
 /**
- * How calls over HTTP leave this machine: straight or through a proxy (in the words of Node's own agents), and whose
- * certificates they trust. HTTP/2 needs a tunnel of its own, because Node's client for it knows no proxies.
+ * Outgoing HTTP connections: direct or through a proxy (in the words of Node's own agents), and the certificate
+ * authorities that they trust. HTTP/2 needs a tunnel of its own, because Node's client for it supports no proxies.
  */
 import type { RequestOptions } from 'node:http'
 import https from 'node:https'
@@ -9,13 +9,13 @@ import { type ConnectionOptions, connect as connectTls, getCACertificates } from
 import { http } from '../../node-http.ts'
 
 export interface Egress {
-  /** The proxies for addresses that begin with http and https, and the hosts that are called without. */
+  /** Proxies for http and https addresses, and the hosts that are called directly. */
   readonly proxy?: { readonly http?: string; readonly https?: string; readonly bypass: readonly string[] }
   /** Certificates in PEM that are trusted besides the machine's. */
   readonly authorities?: readonly string[]
 }
 
-/** For Node's agents. */
+/** The options for Node's agents. */
 export function proxyEnvOf({ proxy }: Egress): Readonly<Record<string, string>> | undefined {
   if (proxy === undefined) return undefined
   return {
@@ -25,12 +25,12 @@ export function proxyEnvOf({ proxy }: Egress): Readonly<Record<string, string>> 
   }
 }
 
-/** Those of the machine and one's own: naming any takes the place of all. */
+/** The machine's authorities and the configured ones: naming any in `ca` would replace all. */
 export function trustOf({ authorities }: Egress): { readonly ca?: string[] } {
   return authorities === undefined ? {} : { ca: [...getCACertificates('default'), ...authorities] }
 }
 
-/** The proxy for an address; `undefined` where it is called straight. */
+/** Finds the proxy for an address; `undefined` where it is called directly. */
 export function proxyFor({ proxy }: Egress, { protocol, hostname }: URL): URL | undefined {
   const url = protocol === 'http:' ? proxy?.http : proxy?.https
   if (proxy === undefined || url === undefined || proxy.bypass.some((name) => covers(name, hostname)))
@@ -38,14 +38,17 @@ export function proxyFor({ proxy }: Egress, { protocol, hostname }: URL): URL | 
   return new URL(url)
 }
 
-/** `example.com`, `.example.com` and `*.example.com` for all below it, `*` for all. */
+/** Matches a host: `example.com`, `.example.com` and `*.example.com` for all below it, `*` for all. */
 function covers(name: string, hostname: string): boolean {
   if (name === '*') return true
   const suffix = name.replace(/^\*(?=\.)/, '')
   return suffix.startsWith('.') ? hostname.endsWith(suffix) : hostname.replace(/^\[|\]$/g, '') === name
 }
 
-/** A connection through a proxy for HTTP/2, with TLS inside where the address is https. Rejects where there is none. */
+/**
+ * Opens a connection through a proxy for HTTP/2, with TLS inside where the address is https. Rejects where the proxy
+ * gives none.
+ */
 export async function openTunnel(
   proxy: URL,
   to: URL,
@@ -86,7 +89,7 @@ function askForTunnel(
         ? https.request(address, { ...options, ...(tls.ca === undefined ? {} : { ca: tls.ca }) })
         : http.request(address, options)
     request.on('connect', ({ statusCode }, socket, head) => {
-      // Without TLS the server may speak first.
+      // Without TLS the server may send first.
       if (head.length > 0) socket.unshift(head)
       if (statusCode === 200) return resolve(socket)
       socket.destroy()

@@ -1,8 +1,8 @@
 /**
- * A resolver for connections to addresses that came with a request. It judges what a name resolves to at the moment
- * of connecting, so a name that changes its mind after it was checked (DNS rebinding) gains nothing. A name with one
- * address inside a private network is refused as a whole, and in the same words as a name that does not exist: whoever
- * gave the address must not learn which names the operator's own network knows.
+ * A DNS resolver for connections to addresses that came with a request. It checks a name's addresses at the moment of
+ * connecting, so a name that changes after an earlier check (DNS rebinding) gains nothing. A name with one private
+ * address is refused as a whole, and in the same words as a name that does not exist: the sender of the address must
+ * not learn which names the operator's own network knows.
  */
 import { lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
@@ -15,16 +15,19 @@ export class PrivateAddressError extends Error {
   }
 }
 
-/** Of a name without addresses (https://nodejs.org/api/dns.html#error-codes). A resolver that fails says something else. */
+/**
+ * Error codes of a name without addresses (https://nodejs.org/api/dns.html#error-codes). A resolver that fails
+ * answers another code.
+ */
 const unknownName: ReadonlySet<string | undefined> = new Set(['ENOTFOUND', 'ENODATA', 'ENONAME'])
 
-/** Throws PrivateAddressError for an address written out, which is connected to without any look-up. */
+/** Throws PrivateAddressError for a literal private address, which is connected to without any look-up. */
 export function refusePrivateLiteral(hostname: string): void {
   const host = hostname.replace(/^\[|\]$/g, '')
   if (isIP(host) !== 0 && !isPublicAddress(host)) throw new PrivateAddressError(host)
 }
 
-/** For `net.connect` and `http.request`; `resolve` is the system's own unless a test brings another. */
+/** A lookup for `net.connect` and `http.request`; `resolve` is the system's own unless a test brings another. */
 export function createGuardedLookup(resolve: typeof lookup = lookup): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, { ...options, all: true }, (error, addresses) => {

@@ -1,7 +1,7 @@
 /**
- * One HTTP call to a provider, over connections that are kept, with a deadline. It never rejects: either an answer
- * came, with its status and the bounded beginning of its body, or none did, and then what matters is whether the
- * request had left completely, because what left may have been carried out.
+ * One HTTP call to a provider over kept connections, with a deadline. It never rejects: it ends with an answer (its
+ * status and the bounded beginning of its body), or with none. Without an answer the question is whether the request
+ * had left completely, because then it may have been carried out.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import https from 'node:https'
@@ -11,17 +11,17 @@ import type { SendResult } from '../../ports.ts'
 import { type Egress, proxyEnvOf, trustOf } from './egress.ts'
 
 export interface HttpCallerOptions {
-  /** From the call to the end of the answer, ms; the caller's signal may end it earlier. */
+  /** Time from the call to the end of the answer, ms; the caller's signal may end it earlier. */
   readonly deadlineMs: number
-  /** Bytes of an answer that are read; with more the connection is given up. @defaultValue 65_536 */
+  /** Bytes that are read of an answer; with more the connection is closed. @defaultValue 65_536 */
   readonly answerBytesMax?: number
   /** Idle connections to one host. */
   readonly idleMax: number
-  /** Until an idle connection is closed, ms. */
+  /** Time after which an idle connection is closed, ms. */
   readonly idleMs: number
-  /** How host names become addresses. @defaultValue the machine's resolver */
+  /** Resolves host names. @defaultValue the machine's resolver */
   readonly lookup?: LookupFunction
-  /** @defaultValue straight, trusting whom the machine trusts */
+  /** Proxy and authorities. @defaultValue direct, trusting the machine's authorities */
   readonly egress?: Egress | undefined
 }
 
@@ -34,7 +34,7 @@ export interface HttpCall {
   readonly signal: AbortSignal
   /** Called just before the request is written. */
   readonly onWritten?: (() => void) | undefined
-  /** Whether a success needs nothing but its status: then its body is not waited for. @defaultValue false */
+  /** True when a success needs only its status: then its body is not waited for. @defaultValue false */
   readonly statusSuffices?: boolean
 }
 
@@ -49,9 +49,9 @@ export interface HttpAnswer {
 export interface NoAnswer {
   readonly answered: false
   readonly error: Error | undefined
-  /** The deadline passed. */
+  /** True when the deadline passed. */
   readonly late: boolean
-  /** The whole request had been written. */
+  /** True when the whole request had been written. */
   readonly sent: boolean
 }
 
@@ -68,7 +68,7 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
     scheduling: 'lifo',
     maxFreeSockets: options.idleMax,
     timeout: options.idleMs,
-    // Through a proxy it would judge the proxy's address.
+    // Through a proxy the guard would judge the proxy's address.
     ...(lookup === undefined || proxyEnv !== undefined ? {} : { lookup }),
     ...(proxyEnv === undefined ? {} : { proxyEnv }),
   } as const
@@ -97,7 +97,8 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
         const timer = setTimeout(giveUp, deadlineMs)
         signal.addEventListener('abort', giveUp, { once: true })
         const unanswered = (error?: Error): void => {
-          // Once there is a status, it is what counts: `read` resolves at the end of the answer, however that comes.
+          // Once there is a status, it decides the result: `read` resolves at the end of the answer, however that
+          // comes.
           if (!heard) resolve({ answered: false, error, late, sent: request.writableFinished })
         }
         if (onWritten !== undefined) request.on('socket', (socket) => onceOpen(socket, isSecure, onWritten))
@@ -121,7 +122,10 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
   }
 }
 
-/** What the resolver has against a host that a proxy will be asked for, and will resolve again by itself. */
+/**
+ * Checks a host by the resolver before a proxy is asked for it; the proxy resolves it again by itself. Answers the
+ * error, if any.
+ */
 function refusalOf(lookup: LookupFunction, { hostname }: URL): Promise<Error | null> {
   const host = hostname.replace(/^\[|\]$/g, '')
   if (isIP(host) !== 0) return Promise.resolve(null)
@@ -129,8 +133,8 @@ function refusalOf(lookup: LookupFunction, { hostname }: URL): Promise<Error | n
 }
 
 /**
- * Calls back just before the request is written: to a new connection when it is open, to a kept one in the next tick,
- * because Node corks the connection until then, and others' requests may stand between.
+ * Calls back just before the request is written: for a new connection when it is open, for a kept one in the next
+ * tick, because Node corks the connection until then, and other requests may be written before.
  */
 function onceOpen(socket: Socket, isSecure: boolean, then: () => void): void {
   if (socket.connecting) socket.once(isSecure ? 'secureConnect' : 'connect', then)
@@ -159,10 +163,10 @@ function read(
   response.on('close', answer)
 }
 
-/** Of an answer, in a timeline. */
+/** Characters of an answer in a timeline. */
 const detailMax = 200
 
-/** An answer in a few printable words. */
+/** Shortens an answer to a few printable words. */
 export function detailOf({ status, text }: Pick<HttpAnswer, 'status' | 'text'>): string {
   const said = text
     .slice(0, 2 * detailMax)
@@ -172,7 +176,10 @@ export function detailOf({ status, text }: Pick<HttpAnswer, 'status' | 'text'>):
   return said === '' ? String(status) : `${status} ${said}`
 }
 
-/** What no answer means: the account's failure, and the recipient may have got the message where all of it had left. */
+/**
+ * The result of a call without an answer: the account's failure, and possibly delivered where all of the request had
+ * left.
+ */
 export function failureOf({ error, late, sent }: NoAnswer): Extract<SendResult, { outcome: 'failed' }> {
   const what = late
     ? 'no answer in time'

@@ -1,7 +1,7 @@
 /**
- * What all providers with an HTTP API have in common: a message becomes one request, its answer a result, and the
- * rest (deadlines, connections that are kept, answers that never come) is the same for all. A provider's own file
- * says how its requests look and what its answers mean.
+ * Base of all providers with an HTTP API: a message becomes one request, and its answer a result. Deadlines, kept
+ * connections and answers that never come are handled here; a provider's own file composes its requests and reads its
+ * answers.
  */
 import { SluiceError } from '../../errors.ts'
 import type { Channel } from '../../model.ts'
@@ -18,9 +18,9 @@ import {
 } from './http-call.ts'
 
 export interface HttpProviderOptions {
-  /** From the call to the end of the answer, ms. @defaultValue 10_000 */
+  /** Time from the call to the end of the answer, ms. @defaultValue 10_000 */
   readonly deadlineMs?: number
-  /** @defaultValue straight, trusting whom the machine trusts */
+  /** Proxy and authorities. @defaultValue direct, trusting the machine's authorities */
   readonly egress?: Egress | undefined
 }
 
@@ -28,13 +28,19 @@ export interface Composed {
   readonly url: URL
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | Uint8Array
-  /** The recipient's own endpoint (an origin) that is called: what it is asked too much, and its failures, are its own. */
+  /**
+   * The recipient's own endpoint (an origin) that is called: its rate limits and its failures are its own, not the
+   * account's.
+   */
   readonly endpoint?: string
-  /** Nobody knows who answers there: a refusal of the credentials says nothing about the account either. */
+  /**
+   * True when the endpoint is not a known service: even its refusal of the credentials says nothing about the
+   * account.
+   */
   readonly stranger?: boolean
 }
 
-/** What carries the calls. */
+/** Makes the calls: over HTTP/1.1 or HTTP/2. */
 export interface Transport {
   call(call: HttpCall, account: Account): Promise<HttpAnswer | NoAnswer>
   close(): void
@@ -43,19 +49,19 @@ export interface Transport {
 export interface HttpProviderDefinition {
   readonly name: string
   readonly channels: readonly Channel[]
-  /** Whether the provider drops a repetition with the same notification id. */
+  /** True when the provider drops a repetition with the same notification id. */
   readonly idempotent: boolean
-  /** The request, or why there is none. What it throws is the account's failure. */
+  /** Composes the request, or tells why there is none. An exception counts as the account's failure. */
   compose(message: Message, account: Account): Composed | SendResult | Promise<Composed | SendResult>
   judge(answer: HttpAnswer, account: Account): SendResult
   /**
-   * Whether a refusal was for a credential that had run out and has a successor: then the call is composed and made
-   * once more.
+   * True when a refusal was for an expired credential that has a successor: then the call is composed and made once
+   * more.
    */
   again?(answer: HttpAnswer, account: Account, composed: Composed): boolean
-  /** Throws what keeps the account from ever working. */
+  /** Throws an error that keeps the account from ever working. */
   check?(account: Account): void | Promise<void>
-  /** @defaultValue HTTP/1.1 over connections that are kept */
+  /** Creates the client. @defaultValue HTTP/1.1 over kept connections */
   readonly transport?: Transport
 }
 
@@ -79,7 +85,7 @@ export function createHttpProvider(
     if ('outcome' in composed) return composed
     const answer = await transport.call({ ...composed, ...way }, account)
     if (!answer.answered) {
-      // What left and was never answered may have been carried out.
+      // A request that left and was never answered may have been carried out.
       const failure = failureOf(answer)
       if (answer.error instanceof PrivateAddressError)
         return { outcome: 'rejected', invalidAddress: true, detail: answer.error.message }
@@ -123,7 +129,7 @@ export function createHttpProvider(
   }
 }
 
-/** What a call still needs (a token) must not hold it up beyond its end. */
+/** Bounds the wait for a token that the call needs by the call's own deadline. */
 async function heeding<T>(signal: AbortSignal, value: T | Promise<T>): Promise<T> {
   if (!(value instanceof Promise)) return value
   return new Promise((resolve, reject) => {
@@ -134,7 +140,10 @@ async function heeding<T>(signal: AbortSignal, value: T | Promise<T>): Promise<T
   })
 }
 
-/** A refusal of the credentials is the account's; all else that goes wrong at an endpoint is the endpoint's. */
+/**
+ * Decides whose fault a result is: refused credentials are the account's; any other failure at an endpoint is the
+ * endpoint's.
+ */
 function blamedOn(composed: Composed, { status }: HttpAnswer, result: SendResult): SendResult {
   if (result.outcome !== 'failed' && result.outcome !== 'rate_limited') return result
   const isRefusal = result.outcome === 'failed' && (status === 401 || status === 403)
@@ -145,7 +154,10 @@ function endpointIn({ endpoint }: Composed): { readonly endpoint?: string } {
   return endpoint === undefined ? {} : { endpoint }
 }
 
-/** Some servers repeat what they were asked; a token that was made for the call is known here alone. */
+/**
+ * Masks the credential in a detail: some servers repeat the request, and a token that was made for the call is known
+ * here alone.
+ */
 function withoutCredential(answer: HttpAnswer, { headers }: Composed): HttpAnswer {
   const credentials = headers.authorization?.split(/[ ,]+/).slice(1) ?? []
   const repeated = credentials
@@ -155,14 +167,14 @@ function withoutCredential(answer: HttpAnswer, { headers }: Composed): HttpAnswe
   return { ...answer, text: repeated.reduce((text, each) => text.replaceAll(each, '(secret)'), answer.text) }
 }
 
-/** An address below the account's: what its url has for a path is kept, as a gateway in front of the service needs it. */
+/** Makes an address below the account's: the path of its url is kept, as a gateway in front of the service needs it. */
 export function urlBelow(base: string, path: string): URL {
   const url = new URL(base)
   url.pathname = url.pathname.replace(/\/$/, '') + path
   return url
 }
 
-/** The body as a JSON object of whatever form; empty where it is none. */
+/** Parses the body as a JSON object of any form; empty where it is not one. */
 export function jsonOf<Form extends object>({ text }: HttpAnswer): Partial<Form> {
   try {
     const value: unknown = JSON.parse(text)
@@ -184,7 +196,7 @@ export function rejected(answer: HttpAnswer, invalidAddress = false): SendResult
   return { outcome: 'rejected', invalidAddress, detail: detailOf(answer) }
 }
 
-/** The account's failure. A service that is in trouble may be so for hours. */
+/** The account's failure. An outage of the service may last for hours. */
 export function failed(answer: HttpAnswer): SendResult {
   return {
     outcome: 'failed',
@@ -193,12 +205,12 @@ export function failed(answer: HttpAnswer): SendResult {
   }
 }
 
-/** Too much for one recipient at the moment; says nothing about the account. */
+/** Too many messages for one recipient at the moment; says nothing about the account. */
 export function recipientBusy(answer: HttpAnswer): SendResult {
   return { outcome: 'failed', detail: detailOf(answer), recipientFault: true }
 }
 
-/** This account cannot carry it to this recipient, which says nothing about either of them: another account may. */
+/** This account cannot deliver to this recipient, which says nothing about either of them: another account may. */
 export function pairFailed(answer: HttpAnswer): SendResult {
   return { outcome: 'failed', detail: detailOf(answer), pair: true }
 }
@@ -208,7 +220,7 @@ export function unknown(answer: HttpAnswer): SendResult {
   return { outcome: 'unknown', detail: detailOf(answer) }
 }
 
-/** An option of an account that has been checked to be a text. */
+/** Reads an option of an account that was checked to be a text. */
 export function textOption(account: Account, name: string): string | undefined {
   const value = account.options[name]
   return typeof value === 'string' ? value : undefined

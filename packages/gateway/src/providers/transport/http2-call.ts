@@ -1,8 +1,8 @@
 /**
- * Calls to one origin over HTTP/2. Calls share sessions, as many on each as it takes, and a session more is opened
- * when those that are open are full; how many there may be follows the number of calls that are to be under way
- * (`resize`). A call that the server has certainly not looked at is made again by itself; one that had left and was
- * not answered may have been carried out.
+ * Calls to one origin over HTTP/2. Calls share sessions, as many on each as it accepts, and another session is opened
+ * when the open ones are full; the number of sessions follows the allowed concurrency (`resize`). A call that the
+ * server has certainly not processed is retried automatically; one that had left and was not answered may have been
+ * carried out.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import http2, { type ClientHttp2Stream, type SecureClientSessionOptions } from 'node:http2'
@@ -12,32 +12,32 @@ import { Http2Session } from './http2-session.ts'
 
 export interface Http2CallerOptions {
   readonly origin: string
-  /** From the call to the end of the answer, ms; the caller's signal may end it earlier. */
+  /** Time from the call to the end of the answer, ms; the caller's signal may end it earlier. */
   readonly deadlineMs: number
-  /** Bytes of an answer that are read. @defaultValue 65_536 */
+  /** Bytes that are read of an answer. @defaultValue 65_536 */
   readonly answerBytesMax?: number
   /** Calls on one session before another is opened; the server may allow fewer. @defaultValue 100 */
   readonly streamsMax?: number
   /** Sessions at once, until `resize` says otherwise. @defaultValue 10 */
   readonly sessionsMax?: number
-  /** Calls that wait for a place on a session; one more fails. @defaultValue 10_000 */
+  /** Most calls that wait for a place on a session; one more fails. @defaultValue 10_000 */
   readonly waitingMax?: number
-  /** @defaultValue 5_000 */
+  /** Time until a session is usable, ms. @defaultValue 5_000 */
   readonly connectMs?: number
-  /** @defaultValue 60_000 */
+  /** Time between two pings, ms. @defaultValue 60_000 */
   readonly pingMs?: number
-  /** @defaultValue 2_000 */
+  /** Time until a ping is answered, ms. @defaultValue 2_000 */
   readonly pongMs?: number
-  /** For servers whose certificate nobody knows. @defaultValue the machine's authorities */
+  /** Authorities for servers with a private certificate. @defaultValue the machine's authorities */
   readonly tls?: SecureClientSessionOptions
-  /** @defaultValue straight, trusting whom the machine trusts */
+  /** Proxy and authorities. @defaultValue direct, trusting the machine's authorities */
   readonly egress?: Egress | undefined
 }
 
 export interface Http2Caller extends HttpCaller {
-  /** So many calls at once from now on: surplus sessions end when what is on them has ended. */
+  /** Sets the number of concurrent calls: surplus sessions close when the calls on them have ended. */
   resize(concurrency: number): void
-  /** Connects ahead. */
+  /** Opens a session ahead of the first call. */
   open(): void
   /** Sessions that are connecting or take calls. */
   sessions(): number
@@ -49,11 +49,11 @@ interface Exchange {
   stream: ClientHttp2Stream | undefined
   session: Http2Session | undefined
   late: boolean
-  /** How often it has been made. */
+  /** Number of attempts so far. */
   attempts: number
 }
 
-/** A call that no server looks at is not made for ever. */
+/** Most attempts of a call that no server processes. */
 const attemptsMax = 3
 const { NGHTTP2_CANCEL } = http2.constants
 
@@ -68,7 +68,7 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
     pongMs: options.pongMs ?? 2_000,
   }
   const sessions = new Set<Http2Session>()
-  /** First come, first served. */
+  /** Waiting calls, first come, first served. */
   const waiting = new Set<Exchange>()
   let sessionsMax = options.sessionsMax ?? 10
   let closed = false
@@ -89,7 +89,7 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
 
   function changed(session: Http2Session): void {
     const gone = session.state === 'ended' && sessions.delete(session)
-    // Who waits for a server that cannot be reached learns it now; the next call tries again.
+    // Calls that wait for an unreachable server fail now; the next call tries to connect again.
     if (gone && !session.served && serving().length === 0) failWaiting(session.error)
     if (!closed) serve()
   }
@@ -101,7 +101,7 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
     }
   }
 
-  /** Gives those that wait to the sessions with the most room, and opens one more where there is none. */
+  /** Gives waiting calls to the sessions with the most room, and opens another session where there is none. */
   function serve(): void {
     for (const exchange of waiting) {
       const session = roomiest()
@@ -229,7 +229,7 @@ export function createHttp2Caller(options: Http2CallerOptions): Http2Caller {
   }
 }
 
-/** Reads an answer to its end; without a status there was none. */
+/** Reads an answer to its end; without a status there was no answer. */
 function read(
   stream: ClientHttp2Stream,
   bytesMax: number,

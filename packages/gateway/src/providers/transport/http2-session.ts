@@ -1,7 +1,7 @@
 /**
- * One connection over HTTP/2, with many calls on it at once. It is usable once the server's SETTINGS have come, which
- * say how many; it is left alone while it is doubted (a call on it was late) until a ping is answered; and after a
- * GOAWAY it knows which of its calls the server never looked at, and which may therefore be made again.
+ * One HTTP/2 connection with many concurrent calls. It is usable once the server's SETTINGS have come, which limit
+ * the calls. After a late call it gets no others until a ping is answered. After a GOAWAY it knows which of its calls
+ * the server never processed, and which may therefore be retried.
  */
 import http2, {
   type ClientHttp2Session,
@@ -14,27 +14,27 @@ import { openTunnel } from './egress.ts'
 
 export interface Http2SessionOptions {
   readonly origin: string
-  /** Until the server's SETTINGS have come, ms. */
+  /** Time until the server's SETTINGS have come, ms. */
   readonly connectMs: number
-  /** Between two pings, ms. */
+  /** Time between two pings, ms. */
   readonly pingMs: number
-  /** Until a ping is answered, ms; without an answer the connection is given up. */
+  /** Time until a ping is answered, ms; without an answer the connection is closed. */
   readonly pongMs: number
   readonly tls?: SecureClientSessionOptions
-  /** Through which the connection is made. @defaultValue straight */
+  /** Opens the socket of the connection. @defaultValue direct */
   readonly proxy?: URL
-  /** There is more or less room than before, or it has ended: look again. */
+  /** Called when there is more or less room than before, or the session has ended. */
   readonly onChange: () => void
 }
 
 export type SessionState = 'connecting' | 'ready' | 'ending' | 'ended'
 
 const { NGHTTP2_REFUSED_STREAM } = http2.constants
-/** Of what a server says when it ends a connection. */
+/** Characters of a server's reason for closing a connection. */
 const farewellMax = 100
 
 export class Http2Session {
-  /** Absent until a proxy has given a way. */
+  /** Absent until a proxy has opened a tunnel. */
   #session: ClientHttp2Session | undefined
   readonly #connecting = new AbortController()
   readonly #options: Http2SessionOptions
@@ -44,7 +44,7 @@ export class Http2Session {
   #doubted = false
   #served = false
   #error: Error | undefined
-  /** Of the last call that the server has looked at, after a GOAWAY. */
+  /** Stream id of the last call that the server has processed, after a GOAWAY. */
   #lastStreamId = Number.POSITIVE_INFINITY
 
   constructor(options: Http2SessionOptions) {
@@ -91,27 +91,27 @@ export class Http2Session {
     return this.#state
   }
 
-  /** Whether it has ever been usable. */
+  /** True once the session has been usable. */
   get served(): boolean {
     return this.#served
   }
 
-  /** Calls on it. */
+  /** Calls on the session. */
   get streams(): number {
     return this.#streams
   }
 
-  /** Whether it may take calls soon: it is connecting, or a ping is on its way. */
+  /** True when the session may take calls soon: it is connecting, or a ping is on its way. */
   get coming(): boolean {
     return this.#state === 'connecting' || (this.#state === 'ready' && this.#doubted)
   }
 
-  /** Why it has ended. */
+  /** The error that ended the session. */
   get error(): Error | undefined {
     return this.#error
   }
 
-  /** How many more calls it takes now, where no session is to carry more than `streamsMax`. */
+  /** How many more calls the session takes now, where none is to carry more than `streamsMax`. */
   room(streamsMax: number): number {
     const session = this.#session
     if (session === undefined || this.#state !== 'ready' || this.#doubted || session.closed) return 0
@@ -130,21 +130,21 @@ export class Http2Session {
     return stream
   }
 
-  /** Whether the server has certainly not looked at the call (RFC 9113, 8.7): it may be made again. */
+  /** True when the server has certainly not processed the call (RFC 9113, 8.7): it may be retried. */
   isUntouched(stream: ClientHttp2Stream): boolean {
     return (
       stream.id === undefined || stream.rstCode === NGHTTP2_REFUSED_STREAM || stream.id > this.#lastStreamId
     )
   }
 
-  /** A call on it had no answer in time: it takes no other until it has shown that it lives. */
+  /** Reports a call without an answer in time: the session takes no other until a ping is answered. */
   doubt(): void {
     if (this.#state !== 'ready' || this.#doubted) return
     this.#doubted = true
     this.#ping()
   }
 
-  /** Takes no more calls, and ends when those on it have. */
+  /** Takes no more calls, and closes when the calls on it have ended. */
   retire(): void {
     this.#end('ending')
     if (this.#session === undefined) this.destroy()

@@ -1,31 +1,33 @@
 /**
- * Addresses as SMTP may see them: one mailbox, nothing that could end a header line or begin a second recipient.
- * nodemailer would follow a CRLF in an address into another recipient, so nothing reaches it that has not passed
- * here. Pure.
+ * Mail addresses as SMTP may see them: one mailbox, nothing that could end a header line or begin a second recipient.
+ * nodemailer would follow a CRLF in an address into another recipient, so every address passes here first. Pure.
  */
 import { domainToASCII } from 'node:url'
 import addressparser from 'nodemailer/lib/addressparser'
 
-/** Bytes: RFC 5321, 4.5.3.1. */
+/** Longest address, bytes: RFC 5321, 4.5.3.1. */
 const localBytesMax = 64
 const addressBytesMax = 254
 
-/** Controls, and the two separators that only Unicode knows as line ends. */
+/** Control characters, and the two separators that only Unicode knows as line ends. */
 const controls = /[\p{Cc}\u2028\u2029]/u
-/** What an unquoted local part may not hold, in ASCII (RFC 5322, atext and dots). Quoted ones are not carried. */
+/**
+ * Characters that an unquoted local part may not hold, in ASCII (RFC 5322, atext and dots). Quoted ones are not
+ * supported.
+ */
 const localSyntax =
   /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10ffff}-]+)*$/u
 const domainSyntax = /^(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
 
 export interface Mailbox {
-  /** With its domain in ASCII. */
+  /** The address with its domain in ASCII. */
   readonly address: string
   readonly domain: string
-  /** It cannot be written without SMTPUTF8. */
+  /** True when the address cannot be written without SMTPUTF8. */
   readonly international: boolean
 }
 
-/** What a mail server can be given, or why it cannot. */
+/** Makes the address that a mail server can be given, or tells why it cannot. */
 export function parseMailbox(text: string): Mailbox | { readonly fault: string } {
   if (controls.test(text)) return { fault: 'the address holds a control character' }
   const at = text.lastIndexOf('@')
@@ -41,19 +43,19 @@ export function parseMailbox(text: string): Mailbox | { readonly fault: string }
   return { address, domain, international: /[^\x20-\x7e]/.test(local) }
 }
 
-/** Whether a value can stand in a header without ending it. */
+/** True when a value can stand in a header without ending it. */
 export function isHeaderSafe(value: string): boolean {
   return !controls.test(value)
 }
 
 export interface Sender {
-  /** '' where there is only an address. */
+  /** The display name; '' where there is only an address. */
   readonly name: string
   readonly address: string
   readonly domain: string
 }
 
-/** `Shop <shop@example.com>`, or the address alone; or what is wrong with it. */
+/** Parses `Shop <shop@example.com>`, or the address alone; else tells the error. */
 export function parseSender(text: string): Sender | { readonly fault: string } {
   if (!isHeaderSafe(text)) return { fault: 'it holds a control character' }
   const found = addressparser(text)

@@ -1,7 +1,7 @@
 /**
- * A notification as a mail (RFC 5322, MIME): what it says depends on the message alone, so a repetition is the same
- * mail with the same Message-ID. Written here and not by nodemailer's composer, which takes 110 µs and several turns
- * of the event loop for what is 10 µs of text; its encoders of words and quoted-printable are used. Pure.
+ * A notification as a mail (RFC 5322, MIME). The mail depends on the message alone, so a repetition is the same mail
+ * with the same Message-ID. Written here and not by nodemailer's composer, which takes 110 µs and several turns of
+ * the event loop for 10 µs of text; its encoders of words and quoted-printable are used. Pure.
  */
 import { encodeWord, encodeWords, foldLines } from 'nodemailer/lib/mime-funcs'
 import { encode as encodeQuoted, wrap } from 'nodemailer/lib/qp'
@@ -13,7 +13,7 @@ export interface Mail {
   readonly from: { readonly name: string; readonly address: string; readonly domain: string }
   readonly to: string
   readonly content: Content
-  /** Epoch ms. */
+  /** Date of the mail, epoch ms. */
   readonly date: number
   readonly unsubscribeUrl?: string
 }
@@ -23,12 +23,12 @@ const lineMax = 76
 /** Letters of an encoded word's text: with its frame it stays below the 75 of RFC 2047. */
 const wordMax = 52
 
-/** Octets of any line. */
+/** Most octets of any line. */
 const octetsMax = 998
-/** So long a word has no place beside a header's name. */
+/** Length from which a word has no place beside a header's name. */
 const unfoldable = /\S{60}/
 
-/** The whole mail with CRLF line ends, dots not yet doubled. No value may hold a control character. */
+/** Composes the whole mail with CRLF line ends, dots not yet doubled. No value may hold a control character. */
 export function composeMail(mail: Mail): string {
   const { from, content } = mail
   const lines = [
@@ -38,7 +38,7 @@ export function composeMail(mail: Mail): string {
     `Date: ${new Date(mail.date).toUTCString().replace('GMT', '+0000')}`,
     `Message-ID: <${mail.id}@${from.domain}>`,
     `X-Notification-Id: ${mail.id}`,
-    // No out-of-office answers to a machine (RFC 3834).
+    // Prevents out-of-office answers (RFC 3834).
     'Auto-Submitted: auto-generated',
   ]
   if (mail.unsubscribeUrl !== undefined) {
@@ -75,7 +75,7 @@ function part(kind: 'plain' | 'html', text: string): string {
   return `Content-Type: text/${kind}; charset=utf-8\r\nContent-Transfer-Encoding: ${encoding}\r\n\r\n${encoded}`
 }
 
-/** As it is where every server may be trusted with it, else the shorter one of quoted-printable and base64. */
+/** Encodes a text: unchanged where every server accepts it, else the shorter one of quoted-printable and base64. */
 function encodeBody(text: string): { encoding: string; encoded: string } {
   if (/^[\t\r\n\x20-\x7e]*$/.test(text) && !/[^\r\n]{77}/.test(text))
     return { encoding: '7bit', encoded: text }
@@ -93,14 +93,14 @@ function header(name: string, value: string): string {
   return foldLines(`${name}: ${value}`, lineMax)
 }
 
-/** Words of text. What no space could fold is encoded, so that it can be. */
+/** Encodes words of text. A word too long to be folded at spaces is encoded, so that it can be folded. */
 function unstructured(text: string): string {
   return unfoldable.test(text) ? encodeWord(text, 'Q', wordMax) : encodeWords(text, 'Q', wordMax, true)
 }
 
 /**
- * An address in brackets, whole on a line where one may be so long (RFC 5322, 2.1.1: 998 octets). A longer one is
- * folded: readers ignore white space within the brackets (RFC 2369, 2).
+ * Writes an address in brackets, whole on a line up to 998 octets (RFC 5322, 2.1.1). A longer one is folded: readers
+ * ignore white space within the brackets (RFC 2369, 2).
  */
 function bracketed(url: string): string {
   const whole = `<${url}>`

@@ -1,10 +1,11 @@
 /**
- * Which IP addresses a request from outside may lead to: those that the whole internet can reach. What is not known
- * to be public is refused. Addresses that carry an IPv4 address inside (mapped, NAT64, 6to4) are judged by that one.
- * Source: the special-purpose registries of IANA for IPv4 and IPv6 (RFC 6890 and its updates). Pure.
+ * Decides which IP addresses a request from outside may lead to: those that the whole internet can reach. An address
+ * that is not known to be public is refused. Addresses that carry an IPv4 address inside (mapped, NAT64, 6to4) are
+ * judged by that one. Source: the special-purpose registries of IANA for IPv4 and IPv6 (RFC 6890 and its updates).
+ * Pure.
  */
 
-/** First address and prefix length; everything in it is refused. */
+/** First address and prefix length of each refused block. */
 const reservedV4: readonly (readonly [address: number, bits: number])[] = [
   ['0.0.0.0', 8], // this network
   ['10.0.0.0', 8], // private (RFC 1918)
@@ -23,14 +24,14 @@ const reservedV4: readonly (readonly [address: number, bits: number])[] = [
   ['240.0.0.0', 4], // reserved, and broadcast
 ].map(([text, bits]) => [parseV4(text as string)!, bits as number])
 
-/** Inside 2000::/3, the only block of IPv6 that is given out; all else is refused anyway. */
+/** Refused blocks inside 2000::/3, the only block of IPv6 that is allocated; all else is refused anyway. */
 const reservedV6: readonly (readonly [prefix: bigint, bits: number])[] = [
   ['2001::', 23], // protocol assignments, Teredo, ORCHID
   ['2001:db8::', 32], // documentation
   ['3fff::', 20], // documentation
 ].map(([text, bits]) => [parseV6(text as string)!, bits as number])
 
-/** Whether the whole internet can reach it. False for whatever is no IP address. */
+/** True when the whole internet can reach the address. False for a text that is not an IP address. */
 export function isPublicAddress(address: string): boolean {
   const v4 = parseV4(address)
   if (v4 !== undefined) return isPublicV4(v4)
@@ -51,7 +52,7 @@ function isPublicV6(address: bigint): boolean {
   return !reservedV6.some(([first, bits]) => address >> BigInt(128 - bits) === first >> BigInt(128 - bits))
 }
 
-/** Four decimal numbers, and nothing else: 127.1, 0x7f.1 and 0177.0.0.1 are no addresses here. */
+/** Parses four decimal numbers, and nothing else: 127.1, 0x7f.1 and 0177.0.0.1 are not addresses here. */
 function parseV4(text: string): number | undefined {
   const match = /^(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/.exec(text)
   if (match === null) return undefined
@@ -63,7 +64,9 @@ function parseV4(text: string): number | undefined {
   return address
 }
 
-/** RFC 4291, with one `::` and an IPv4 tail; a zone (`%eth0`) makes it no public address, so it is not parsed. */
+/**
+ * Parses RFC 4291, with one `::` and an IPv4 tail; a zone (`%eth0`) makes it no public address, so it is not parsed.
+ */
 function parseV6(text: string): bigint | undefined {
   let groups = text
   const tail = /^(.*:)(\d+\.\d+\.\d+\.\d+)$/.exec(text)

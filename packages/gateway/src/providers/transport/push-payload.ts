@@ -1,6 +1,6 @@
 /**
- * What every push service is given of a notification: what is shown, and what the app needs to act on a tap. Services
- * take about 4 KB, of which the texts go first: data that does not fit stays behind, and the app asks for it by the
+ * The payload for every push service: the texts to show, and the data that the app needs to act on a tap. Services
+ * accept about 4 KB, and the texts come first: data that does not fit is left out, and the app fetches it by the
  * notification's id.
  */
 import { createHash } from 'node:crypto'
@@ -24,7 +24,7 @@ export type Fitted =
   | { readonly fits: true; readonly json: string }
   | { readonly fits: false; readonly bytes: number }
 
-/** The payload as JSON within `bytesMax`, with the notification's data where there is room for it. */
+/** Composes the payload as JSON within `bytesMax`, with the notification's data where there is room for it. */
 export function fit(
   data: JsonObject | undefined,
   bytesMax: number,
@@ -37,10 +37,10 @@ export function fit(
   return bytes <= bytesMax ? { fits: true, json: bare } : { fits: false, bytes }
 }
 
-/** How long a service keeps it for a device that is away, where nothing says otherwise: FCM's longest, 28 days. */
+/** How long a service keeps a message for an offline device by default, s: FCM's longest, 28 days. */
 export const usualTtlMs = 28 * 86_400_000
 
-/** The instant at which it is of no more use, epoch ms. */
+/** The instant at which the message expires, epoch ms. */
 export function expiryOf({ expiresAt }: Message, ttlMs: unknown, now: number): number {
   return Math.min(
     expiresAt ?? Number.POSITIVE_INFINITY,
@@ -48,10 +48,12 @@ export function expiryOf({ expiresAt }: Message, ttlMs: unknown, now: number): n
   )
 }
 
-/** RFC 9562, 6.6. */
+/** The URL namespace of RFC 9562, 6.6. */
 const urlNamespace = Buffer.from('6ba7b8119dad11d180b400c04fd430c8', 'hex')
 
-/** A UUID (version 5) that anybody can derive from a notification's id: of `urn:sluice:<id>` in the URL namespace. */
+/**
+ * A UUID (version 5) that any client can derive from a notification's id: of `urn:sluice:<id>` in the URL namespace.
+ */
 export function uuidOf(id: string): string {
   const bytes = createHash('sha1').update(urlNamespace).update(`urn:sluice:${id}`).digest().subarray(0, 16)
   bytes[6] = (bytes[6]! & 0x0f) | 0x50

@@ -1,11 +1,11 @@
 /**
- * How long an account is left alone whose quota of a day is used up. No service says when it frees (it rolls over 24
- * hours), so it is learnt: twice as long after each refusal, from the beginning once a message has gone through.
- * Nothing outlives a restart but the block itself, which the dispatcher keeps.
+ * Backoff for an account whose daily quota is used up. No service says when the quota frees (it rolls over 24 hours),
+ * so the pause doubles after each refusal and starts again once a message has gone through. After a restart only the
+ * block itself is kept, by the account's record.
  */
 import type { SendResult } from '../../ports.ts'
 
-/** First and longest time between two trials, ms: a day without room costs some thirty calls, and not 17,000. */
+/** First and longest pause between two trials, ms: a day without quota costs some thirty calls, and not 17,000. */
 const firstMs = 60_000
 const longestMs = 3_600_000
 
@@ -13,17 +13,17 @@ type RateLimited = Extract<SendResult, { readonly outcome: 'rate_limited' }>
 
 interface Block {
   waitMs: number
-  /** Epoch ms. */
+  /** Start of the call, epoch ms. */
   until: number
 }
 
 export class QuotaBackoff {
-  /** By account id: as many as are configured. */
+  /** Backoff state by account id: as many as are configured. */
   readonly #blocks = new Map<string, Block>()
 
   /**
-   * What a call came to, with how long to wait where it says that the quota is used up. Calls of one moment count
-   * once, and one that was under way when the quota ended says nothing when it is delivered.
+   * Completes a call's result with the pause to keep, where the quota is used up. Calls that ran at the same time
+   * count once, and a call that was under way when the quota ended does not reset the backoff when it is delivered.
    */
   heard(account: string, result: SendResult, isQuota: boolean, now: number): SendResult {
     if (result.outcome === 'delivered') this.#delivered(account, now)

@@ -1,12 +1,12 @@
 /**
- * A provider whose details tell no secret of its accounts. What a server says when it refuses goes into timelines,
- * events and dead letters, and servers repeat what they were asked: "Cannot POST /services/T01/B02/key".
+ * Wraps a provider so that its details contain no secret of its accounts. A server's refusal goes into timelines,
+ * events and dead letters, and servers repeat the request: "Cannot POST /services/T01/B02/key".
  */
 import type { JsonValue } from '../../model.ts'
 import type { Account, Provider } from '../../ports.ts'
 
 const masked = '(secret)'
-/** What is shorter cannot be told from ordinary words. */
+/** Shortest secret that is masked, characters: a shorter one cannot be told from ordinary words. */
 const passwordMin = 4
 const pathMin = 6
 const valueMin = 8
@@ -33,7 +33,7 @@ function withoutSecrets(text: string, secrets: readonly string[]): string {
   return secrets.reduce((left, secret) => left.replaceAll(secret, masked), text)
 }
 
-/** The longest first, because one may be within another. */
+/** The longest secret first, because one may be within another. */
 function findSecrets({ url, secret, options }: Account): readonly string[] {
   const words = [secret, secret?.replace(/^whsec_/, ''), ...secretOptions(options)]
   const found = words.filter((word): word is string => word !== undefined && word.length >= passwordMin)
@@ -52,7 +52,7 @@ function findSecrets({ url, secret, options }: Account): readonly string[] {
   return [...new Set(found)].sort((a, b) => b.length - a.length)
 }
 
-/** By their names: what else an account says, such as its sender, may well be repeated. */
+/** Names of options that hold secrets; other options, such as the sender, may well be repeated. */
 function secretOptions(options: JsonValue | undefined): readonly string[] {
   if (typeof options !== 'object' || options === null) return []
   return Object.entries(options).flatMap(([name, value]) => {

@@ -19,29 +19,35 @@ import {
 } from '../transport/http-provider.ts'
 
 const usualUrl = 'https://api.twilio.com'
-/** Of a body, characters: https://www.twilio.com/docs/api/errors/21617 */
+/** Longest body, characters: https://www.twilio.com/docs/api/errors/21617 */
 const bodyMax = 1_600
 const e164 = /^\+[1-9]\d{6,14}$/
 
-/** Seconds: https://www.twilio.com/docs/api/errors/21624. Without it Twilio keeps a message for the longest. */
+/**
+ * Validity in seconds: https://www.twilio.com/docs/api/errors/21624. Without it Twilio keeps a message for the
+ * longest time.
+ */
 const validityMax = 36_000
 
 /**
- * Numbers that nobody can be reached at: not valid (21211, 21217), no mobile (21614), a landline (21635), a short code
- * (21265), unsubscribed by STOP (21610).
+ * Codes of numbers that cannot be reached: not valid (21211, 21217), no mobile (21614), a landline (21635), a short
+ * code (21265), unsubscribed by STOP (21610).
  */
 const deadNumbers: ReadonlySet<number> = new Set([21211, 21217, 21265, 21610, 21614, 21635])
-/** The account is asked too much, or has too much in its queue: 20429, 14107, 21611 (queue of a number is full). */
+/**
+ * Codes of an account above its rate, or with too much in its queue: 20429, 14107, 21611 (queue of a number is full).
+ */
 const tooFast: ReadonlySet<number> = new Set([20429, 14107, 21611])
 /**
- * The account is not allowed in (20003, 20005, 20008, 20404, 30002, 90010) or may only try (21608); its sender is none
- * (21212, 21267, 21603, 21660, 21661) or its messaging service is not good (21701–21705); its callback is none (21609).
+ * Codes of an account that is not allowed in (20003, 20005, 20008, 20404, 30002, 90010) or is a trial (21608), whose
+ * sender is invalid (21212, 21267, 21603, 21660, 21661), whose messaging service is unusable (21701–21705), or whose
+ * callback is invalid (21609).
  */
 const accountFaults: ReadonlySet<number> = new Set([
   20003, 20005, 20008, 20404, 21212, 21267, 21603, 21608, 21609, 21660, 21661, 21701, 21702, 21703, 21704,
   21705, 30002, 90010,
 ])
-/** What every account would be told of this message: nothing to say (21602, 21619), no number (21604), too long. */
+/** Codes that every account would get for this message: an empty text (21602, 21619), no number (21604), too long. */
 const messageFaults: ReadonlySet<number> = new Set([21602, 21604, 21605, 21617, 21618, 21619, 21620, 21623])
 
 export interface TwilioOptions extends HttpProviderOptions {
@@ -101,14 +107,14 @@ function compose(message: Message, account: Account, now: number): Composed | Se
     headers: {
       authorization: `Basic ${Buffer.from(`${textOption(account, 'key') ?? sid}:${account.secret}`).toString('base64')}`,
       'content-type': 'application/x-www-form-urlencoded',
-      // Twilio shows unknown headers nowhere; a sandbox and a proxy can tell by it which notification this was.
+      // Twilio ignores unknown headers; a sandbox or a proxy can read from it which notification this was.
       'x-notification-id': message.id,
     },
     body: form.toString(),
   }
 }
 
-/** How long Twilio may keep it in its queue. */
+/** How long Twilio may keep the message in its queue, s. */
 function validityOf({ expiresAt }: Message, now: number): { readonly ValidityPeriod?: string } {
   if (expiresAt === undefined) return {}
   const seconds = Math.max(1, Math.floor((expiresAt - now) / 1_000))
@@ -116,10 +122,10 @@ function validityOf({ expiresAt }: Message, now: number): { readonly ValidityPer
 }
 
 /**
- * What neither the account, the number nor the message is known to be at fault for concerns how the three go together:
- * the region (21408), the sender for that country or route (21606, 21612, 21659), and codes that are new, since Twilio
- * divides old ones now and then (https://www.twilio.com/en-us/changelog, 2024). None of these ends a message that another
- * account may carry, and none speaks against the account.
+ * Any other code concerns the combination of account, number and message: the region (21408), the sender for that
+ * country or route (21606, 21612, 21659), and codes that are new, since Twilio divides old ones now and then
+ * (https://www.twilio.com/en-us/changelog, 2024). None of these ends a message that another account may carry, and
+ * none counts against the account.
  */
 function judge(answer: HttpAnswer): SendResult {
   const { status } = answer

@@ -1,4 +1,4 @@
-/** What an account at Twilio may say. */
+/** Configuration of an account at Twilio. */
 import { Type } from '@sinclair/typebox'
 import { text } from '../../config/schema-terms.ts'
 import { callTerms, defineProvider } from '../provider-config.ts'

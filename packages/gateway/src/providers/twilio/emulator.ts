@@ -1,6 +1,6 @@
 /**
- * Twilio's `POST /2010-04-01/Accounts/{sid}/Messages.json`; the account's sid names the account. Twilio's own numbers for
- * trying out what it refuses are refused here as well: https://www.twilio.com/docs/iam/test-credentials
+ * Emulates Twilio's `POST /2010-04-01/Accounts/{sid}/Messages.json`; the account's sid names the account. Twilio's
+ * own test numbers are refused here as well: https://www.twilio.com/docs/iam/test-credentials
  */
 import { type Emulator, json, retryAfterHeader } from '../emulator.ts'
 

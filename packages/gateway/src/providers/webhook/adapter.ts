@@ -1,8 +1,8 @@
 /**
- * POSTs a notification as JSON to an address, signed, over connections that are kept. The account's own url is the
- * operator's and is trusted; an account without one calls the recipient's `webhookUrl`, which came with a request
- * and must lead to the public internet. An answer is judged by its status alone. What goes wrong there is that endpoint's
- * matter, and no account's: of the hook where it answered or took the call, of its origin where nobody was reached.
+ * POSTs a notification as signed JSON to an address, over kept connections. The account's own url is the operator's
+ * and is trusted; an account without one calls the recipient's `webhookUrl`, which came with a request and must lead
+ * to the public internet. The result depends on the answer's status alone. A failure there is that endpoint's fault,
+ * and no account's: the hook's where it answered or took the call, its origin's where no connection was made.
  */
 import { SluiceError } from '../../errors.ts'
 import { channels } from '../../model.ts'
@@ -23,21 +23,21 @@ import {
 import { parseSecret, sign } from './signature.ts'
 
 export interface WebhookOptions {
-  /** Whether a recipient's `webhookUrl` may lead into a private network. @defaultValue false */
+  /** Allows a recipient's `webhookUrl` to lead into a private network. @defaultValue false */
   readonly allowPrivate?: boolean
-  /** Gives `webhook-timestamp`. @defaultValue the machine's */
+  /** Gives `webhook-timestamp`. @defaultValue the machine's clock */
   readonly clock?: Pick<Clock, 'now'>
-  /** From the call to the end of the answer, ms. @defaultValue 10_000 */
+  /** Time from the call to the end of the answer, ms. @defaultValue 10_000 */
   readonly deadlineMs?: number
-  /** Bytes of an answer that are read; with more the connection is given up. @defaultValue 65_536 */
+  /** Bytes that are read of an answer; with more the connection is closed. @defaultValue 65_536 */
   readonly answerBytesMax?: number
-  /** @defaultValue straight, trusting whom the machine trusts */
+  /** Proxy and authorities. @defaultValue direct, trusting the machine's authorities */
   readonly egress?: Egress | undefined
 }
 
 /**
- * Idle connections: how many to one host, and for how long, ms. A server that names no time of its own
- * (`Keep-Alive: timeout=…`) usually waits 60 s or more; addresses from requests may be thousands, each called rarely.
+ * Idle connections: how many to one host, and for how long, ms. A server that names no time of its own (`Keep-Alive:
+ * timeout=…`) usually waits 60 s or more; addresses from requests may be thousands, each called rarely.
  */
 const idleToOwn = { idleMax: 1024, idleMs: 55_000 } as const
 const idleToOthers = { idleMax: 4, idleMs: 5_000 } as const
@@ -47,7 +47,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
   const terms = { deadlineMs, answerBytesMax, egress }
   const clock = options.clock ?? { now: () => Date.now() }
   const lookup = createGuardedLookup()
-  // Connections that were opened for the operator's own address are never used for one from a request.
+  // Connections to the operator's own address are never used for one from a request.
   const trusted = createHttpCaller({ ...terms, ...idleToOwn })
   const guarded = createHttpCaller({ ...terms, ...idleToOthers, ...(allowPrivate ? {} : { lookup }) })
   const keys = new Map<string, Buffer>()
@@ -95,7 +95,8 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
 
   return {
     name: 'webhook',
-    // A consumer that keeps to Standard Webhooks drops a repeated webhook-id; nobody can know that this one does.
+    // A consumer that follows Standard Webhooks drops a repeated webhook-id; the gateway cannot know that this one
+    // does.
     idempotent: false,
     tellsWritten: true,
     channels,
@@ -115,7 +116,10 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
         return { outcome: 'failed', detail: (error as Error).message }
       }
     },
-    /** Opens nothing: an address may be anyone's. Throws INVALID_CONFIG where the account cannot work. */
+    /**
+     * Checks the account; opens no connection, because an address may be anyone's. Throws INVALID_CONFIG where the
+     * account cannot work.
+     */
     async warm(account) {
       keyOf(account)
       try {
@@ -132,7 +136,7 @@ export function createWebhookProvider(options: WebhookOptions = {}): Provider {
   }
 }
 
-/** What is sent, in the contract's words. `recipient` is the id, as everywhere in Sluice's answers. */
+/** Composes the body, in the contract's words. `recipient` is the id, as everywhere in Sluice's answers. */
 function bodyOf(message: Message, account: Account): Record<string, unknown> {
   return {
     notificationId: message.id,
@@ -162,12 +166,12 @@ function refusal(error: Error): SendResult {
   return { outcome: 'rejected', invalidAddress: true, detail: error.message }
 }
 
-/** A hook, without its query: it may hold a secret, or differ with each call. */
+/** Names a hook without its query, which may hold a secret or differ with each call. */
 function nameOf({ protocol, origin, pathname }: URL): string | undefined {
   return protocol === 'http:' || protocol === 'https:' ? origin + pathname : undefined
 }
 
-/** Request Timeout, Locked, Too Early: the same request may be taken later (RFC 9110, 15.5.9; RFC 4918; RFC 8470). */
+/** Request Timeout, Locked, Too Early: the same request may succeed later (RFC 9110, 15.5.9; RFC 4918; RFC 8470). */
 const notNow: ReadonlySet<number> = new Set([408, 423, 425])
 
 /** @param endpoint the recipient's, where it is not the account's own */
@@ -179,7 +183,7 @@ function judge(answer: HttpAnswer, endpoint: string | undefined): SendResult {
   const later = { detail, ...(asked === undefined ? {} : { retryAfter: asked }) }
   if (status === 429) return { outcome: 'rate_limited', ...later, ...at(endpoint) }
   if (status >= 500) return { outcome: 'failed', ...later, retry: 'outage', ...at(endpoint) }
-  // It speaks of this request, and neither of the account nor of all that go there.
+  // The answer concerns this request alone, and neither the account nor all that go there.
   if (notNow.has(status)) return { outcome: 'failed', ...later, retry: 'outage', recipientFault: true }
   return { outcome: 'rejected', invalidAddress: status === 410, detail }
 }

@@ -1,4 +1,4 @@
-/** What an account that is an address to POST to may say. */
+/** Configuration of an account that is an address to POST to. */
 import { Type } from '@sinclair/typebox'
 import { text } from '../../config/schema-terms.ts'
 import { channels } from '../../model.ts'

@@ -1,6 +1,7 @@
 /**
- * A receiver of Sluice's own webhooks: `POST /hook/<account>`. Anything is taken that says which notification it is
- * (Standard Webhooks' `webhook-id`); signatures are the receiver's business and are not checked.
+ * Emulates a receiver of Sluice's own webhooks: `POST /hook/<account>`. It accepts any request that names its
+ * notification (Standard Webhooks' `webhook-id`); verifying signatures is the receiver's business and is not done
+ * here.
  */
 import type { Channel } from '../../model.ts'
 import { type Emulator, json, jsonBody, retryAfterHeader, type Told } from '../emulator.ts'

@@ -1,6 +1,6 @@
 /**
- * Signatures as Standard Webhooks writes them (github.com/standard-webhooks/standard-webhooks, spec 1.0): HMAC-SHA256
- * over `id.timestamp.body` under a secret `whsec_<base64>`. Pure but for the hash itself.
+ * Signatures by Standard Webhooks (github.com/standard-webhooks/standard-webhooks, spec 1.0): HMAC-SHA256 over
+ * `id.timestamp.body` under a secret `whsec_<base64>`. Pure but for the hash itself.
  */
 import { createHmac } from 'node:crypto'
 import { SluiceError } from '../../errors.ts'

@@ -1,8 +1,8 @@
 /**
  * Messages to browsers over their push services (RFC 8030), encrypted for the browser (RFC 8291). The recipient's
- * `pushToken` is the browser's subscription, so the address that is called came with a request: it must be public. A push
- * service that fails or is asked too much is left alone by itself; that it refuses the credentials counts for the account
- * where the host is a push service that is known.
+ * `pushToken` is the browser's subscription, so the called address came with a request: it must be public. A push
+ * service that fails or is rate limited is blocked by itself; refused credentials count for the account where the
+ * host is a known push service.
  */
 import type { Account, Clock, Message, Provider, SendResult } from '../../ports.ts'
 import {
@@ -25,7 +25,7 @@ import { createVapid } from './vapid.ts'
 
 export interface WebPushOptions extends HttpProviderOptions {
   readonly clock: Pick<Clock, 'now'>
-  /** Whether an endpoint may lead into a private network, without TLS. @defaultValue false */
+  /** Allows an endpoint to lead into a private network, without TLS. @defaultValue false */
   readonly allowPrivate?: boolean
 }
 
@@ -34,12 +34,12 @@ interface Subscription {
   readonly keys: SubscriptionKeys
 }
 
-/** Services are few, hosts in requests may be many. */
+/** Most hosts with state: services are few, hosts in requests may be many. */
 const idle = { idleMax: 64, idleMs: 15_000 } as const
 const urgencies = { critical: 'high', high: 'high', normal: 'normal', low: 'low' } as const
-/** RFC 8030, 5.4. */
+/** Form of a topic (RFC 8030, 5.4). */
 const topic = /^[A-Za-z0-9_-]{1,32}$/
-/** What services say of a subscription that was made for another key. */
+/** Words of services for a subscription that was made for another key. */
 const otherKey = /do not correspond to the credentials|VapidPkHashMismatch/i
 
 export function createWebPushProvider(options: WebPushOptions): Provider {
@@ -73,7 +73,7 @@ export function createWebPushProvider(options: WebPushOptions): Provider {
         'content-encoding': 'aes128gcm',
         ttl: String(Math.max(0, Math.floor(ttlMs / 1_000))),
         urgency: urgencies[message.priority ?? 'normal'],
-        // While the first waits at the service, a repetition takes its place.
+        // While the first attempt waits at the service, a retry replaces it.
         ...(topic.test(message.id) ? { topic: message.id } : {}),
       },
       body,
@@ -110,7 +110,7 @@ export function createWebPushProvider(options: WebPushOptions): Provider {
   }
 }
 
-/** Or what is wrong with it. */
+/** Parses a subscription, or tells the error. */
 function parseSubscription(text: string | undefined, allowPrivate: boolean): Subscription | string {
   const expected = 'a subscription is expected: {endpoint, keys: {p256dh, auth}}'
   let value: { endpoint?: unknown; keys?: { p256dh?: unknown; auth?: unknown } } | null

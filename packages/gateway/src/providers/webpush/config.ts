@@ -1,4 +1,4 @@
-/** What an account of Web Push may say: a key of one's own, for there is nobody to have an account with. */
+/** Configuration of an account of Web Push: a key pair of its own, for no service keeps an account. */
 import { Type } from '@sinclair/typebox'
 import { readDuration, readRate } from '../../config/quantity.ts'
 import { text } from '../../config/schema-terms.ts'
@@ -6,7 +6,7 @@ import { defineProvider, ttlTerm } from '../provider-config.ts'
 
 const key = '^[A-Za-z0-9_-]{43}$'
 
-/** Of Chrome and Edge, Firefox, Safari, and Edge of old. */
+/** Hosts of Chrome and Edge, Firefox, Safari, and older Edge. */
 const usualServices = [
   'fcm.googleapis.com',
   '*.push.services.mozilla.com',
@@ -19,7 +19,7 @@ export const webpush = defineProvider({
   concurrencyMax: 128,
   schemes: [],
   requires: ['secret', 'subject'],
-  // No service publishes one; what the channel has where an account names none.
+  // No service publishes a rate; an account that names none gets the channel's.
   rate: readRate('500/s'),
   secretPattern: { pattern: key, expects: 'private key of VAPID: 32 bytes in base64url' },
   terms: {

@@ -1,7 +1,7 @@
 /**
- * A push service (RFC 8030): `POST /push/<subscription>`. The key of VAPID names the account, and its token is always
- * checked. Subscriptions whose name begins with `rfc8291` belong to the browser of that RFC (example-keys.ts): what is
- * sent to them is decrypted, with code that shares nothing with what encrypts.
+ * Emulates a push service (RFC 8030): `POST /push/<subscription>`. The key of VAPID names the account, and its token
+ * is always verified. Subscriptions whose name begins with `rfc8291` belong to the browser of that RFC
+ * (example-keys.ts): messages to them are decrypted, by code that shares nothing with the encryption.
  */
 import { createDecipheriv, createHmac, createPublicKey } from 'node:crypto'
 import { webPushExample } from '../../sandbox/example-keys.ts'
@@ -54,7 +54,7 @@ export const webpush: Emulator = {
   },
 }
 
-/** The public key, where the token is signed with it, for this service, and holds no longer than a day. */
+/** Reads the public key, where the token is signed with it, for this service, and expires within a day. */
 function accountOf({ headers, origin, now }: SandboxRequest): string | undefined {
   const [, token = '', key = ''] = /^vapid t=([^,\s]+), ?k=([\w-]+)$/.exec(headers.authorization ?? '') ?? []
   const jwt = readJwt(token)
@@ -80,7 +80,7 @@ function idIn(body: Buffer): string | undefined {
   }
 }
 
-/** What was encrypted for the browser of RFC 8291. Throws where it was not, or was changed. */
+/** Decrypts a message for the browser of RFC 8291. Throws where it was encrypted for another one, or was changed. */
 export function decrypt(body: Buffer): Buffer {
   const { browser, auth } = webPushExample
   const salt = body.subarray(0, 16)

@@ -1,30 +1,30 @@
 /**
- * Encrypts a payload for one browser, so that the push service between can read nothing of it (RFC 8291): a key is
- * agreed with the browser's public key and its secret, and one record of aes128gcm (RFC 8188) is made with it.
+ * Encrypts a payload for one browser, so that the push service between cannot read it (RFC 8291): a key is agreed
+ * from the browser's public key and its secret, and encrypts one record of aes128gcm (RFC 8188).
  */
 import { createCipheriv, createECDH, type ECDH, hkdfSync, randomBytes } from 'node:crypto'
 
 export interface SubscriptionKeys {
   /** The browser's public key: an uncompressed point of P-256, 65 bytes. */
   readonly p256dh: Buffer
-  /** Its secret, 16 bytes. */
+  /** The browser's secret, 16 bytes. */
   readonly auth: Buffer
 }
 
-/** Drawn anew for each message; given by tests alone. */
+/** Random values, drawn anew for each message; set by tests alone. */
 export interface Drawn {
   readonly pair: ECDH
   readonly salt: Buffer
 }
 
-/** Bytes of a record, which is what services take at least (RFC 8030, 7.2): header, text, delimiter and tag. */
+/** Bytes of a record, the size that services accept at least (RFC 8030, 7.2): header, text, delimiter and tag. */
 const recordBytes = 4_096
 const headerBytes = 16 + 4 + 1 + 65
-/** Of what is encrypted. */
+/** Most bytes of the plaintext. */
 export const plainBytesMax = recordBytes - headerBytes - 1 - 16
 const lastRecord = Buffer.from([2])
 
-/** Throws where `p256dh` is no point of the curve. */
+/** Throws where `p256dh` is not a point of the curve. */
 export function encrypt(plain: Buffer, { p256dh, auth }: SubscriptionKeys, drawn: Drawn = draw()): Buffer {
   const { pair, salt } = drawn
   const own = pair.getPublicKey()

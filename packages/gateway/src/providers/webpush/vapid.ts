@@ -1,6 +1,6 @@
 /**
- * How a push service knows who sends (RFC 8292): a token signed with the account's key for the service's origin, and
- * the public key beside it. One token serves an origin for half a day.
+ * VAPID, the sender's identification at a push service (RFC 8292): a token signed with the account's key for the
+ * service's origin, and the public key beside it. One token serves an origin for half a day.
  */
 import { createECDH } from 'node:crypto'
 import { type CryptoKey, importJWK, SignJWT } from 'jose'
@@ -8,19 +8,19 @@ import type { Account, Clock } from '../../ports.ts'
 import { textOption } from '../transport/http-provider.ts'
 
 export interface Vapid {
-  /** The header `authorization`; at once where there is a token. Rejects where the key is none. */
+  /** Answers the header `authorization`, at once where there is a token. Rejects where the key is invalid. */
   headerFor(account: Account, origin: string): string | Promise<string>
 }
 
-/** A service may refuse more than 24 h. */
+/** Life of a token; a service may refuse more than 24 h. */
 const holdsMs = 12 * 3_600_000
 const useMs = 6 * 3_600_000
-/** Origins come with requests; the one that was made first is forgotten. */
+/** Most origins with a token. Origins come with requests; the oldest token is forgotten first. */
 const originsMax = 1_000
 
 interface Pair {
   readonly key: Promise<CryptoKey>
-  /** In base64url. */
+  /** Public key in base64url. */
   readonly publicKey: string
 }
 

@@ -1,7 +1,7 @@
 /**
- * Carries notifications over the gateway's own WebSockets, to whoever is subscribed to `recipient:<id>`. Delivered
- * means that at least one open socket took it; before that it is known whether anybody is there at all (offline-recipient.ts),
- * so that what fails here had somebody who was gone a moment later.
+ * Delivers notifications over the gateway's own WebSockets, to the subscribers of `recipient:<id>`. Delivered means
+ * that at least one open socket took it. Offline recipients are held back earlier (offline-recipient.ts), so a
+ * failure here concerns a recipient whose connection closed a moment later.
  */
 import type { JsonObject } from '../../model.ts'
 import type { Hub, Message, Provider, SendResult } from '../../ports.ts'
@@ -11,7 +11,7 @@ const notConnected: SendResult = { outcome: 'failed', detail: 'not connected', r
 export function createWebSocketProvider({ hub }: { readonly hub: Hub }): Provider {
   return {
     name: 'websocket',
-    // A client knows a repetition by its notificationId; nobody can know that this one looks.
+    // A client recognises a repetition by its notificationId; the gateway cannot know that this one checks.
     idempotent: false,
     channels: ['websocket'],
     async send(message, _account, signal) {
@@ -35,8 +35,8 @@ export function createWebSocketProvider({ hub }: { readonly hub: Hub }): Provide
 }
 
 /**
- * The sandbox carries nothing, but who is connected hears what it takes over this channel: else nothing of what is
- * tried out without any `pools` would ever be seen.
+ * Makes the sandbox publish its deliveries on this channel to connected clients: else a gateway without any `pools`
+ * would show them nothing.
  */
 export function heardByTheConnected(sandbox: Provider, hub: Hub): Provider {
   return {
@@ -50,7 +50,7 @@ export function heardByTheConnected(sandbox: Provider, hub: Hub): Provider {
   }
 }
 
-/** What a client finds in `data`. */
+/** The content that a client finds in `data`. */
 function dataOf({ id, category, content, data }: Message): JsonObject {
   return { notificationId: id, category, content, data: data ?? {} }
 }

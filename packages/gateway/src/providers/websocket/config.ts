@@ -1,4 +1,7 @@
-/** What an account of the gateway's own WebSockets may say: nothing of its own, there is nobody to sign in to. */
+/**
+ * Configuration of an account of the gateway's own WebSockets: it has no fields of its own, because nothing is signed
+ * in to.
+ */
 import { defineProvider } from '../provider-config.ts'
 
 export const websocket = defineProvider({
