@@ -13,7 +13,7 @@ const codeOf = (work: Promise<unknown>): Promise<string> =>
     (error: unknown) => (error instanceof SluiceError ? error.code : String(error)),
   )
 
-test('a full queue takes nothing of a batch, a tenth more of what is critical, and all of other tenants', async () => {
+test('a full queue refuses a whole batch, takes a tenth more of critical notifications, and does not affect other tenants', async () => {
   const { provider } = createScripted((number) => (number === 1 ? throttled('60') : delivered))
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
@@ -42,7 +42,7 @@ test('a full queue takes nothing of a batch, a tenth more of what is critical, a
   await harness.stop()
 })
 
-test('a queue of four has one place on top for what is critical', async () => {
+test('a queue of four has one additional place for critical notifications', async () => {
   const { provider } = createScripted((number) => (number === 1 ? throttled('60') : delivered))
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
@@ -61,7 +61,7 @@ test('a queue of four has one place on top for what is critical', async () => {
   await harness.stop()
 })
 
-test('what was refused because the queue is full consumed nothing of the limits', async () => {
+test('a notification refused with QUEUE_FULL consumes nothing of the limits', async () => {
   const { provider } = createScripted((number) => (number === 1 ? throttled('60') : delivered))
   const harness = await createHarness({
     policy: {
@@ -92,7 +92,7 @@ const bytes = (max: string) => ({
   tenants: { default: { rate: 'unlimited', modules: 'unlimited', bytes: max } },
 })
 const large = (kib: number) => ({ subject: 'Large', text: 'x'.repeat(kib * 1_024) })
-/** As the route for batches makes it: what is said to all is one object. */
+/** Builds drafts as the batch route does: all of them share one content object. */
 function batchOf(count: number, kib: number, sendAt: number) {
   const content = large(kib)
   const shared = { content, bytes: JSON.stringify(content).length }
@@ -103,7 +103,7 @@ function batchOf(count: number, kib: number, sendAt: number) {
   }))
 }
 
-test('a tenant with too much content waiting takes no more of it, also critical above a tenth, until some has left', async () => {
+test('a tenant over its bytes of waiting content gets QUEUE_FULL, above a tenth more also for critical, until some has left', async () => {
   const harness = await createHarness({ policy: wide, config: bytes('1MiB') })
   const sendAt = harness.start + hour
   await harness.post({ content: large(600), sendAt })
@@ -121,7 +121,7 @@ test('a tenant with too much content waiting takes no more of it, also critical 
   await harness.stop()
 })
 
-test('the content of a batch counts once, and is let go with the last recipient', async () => {
+test('the content of a batch counts once and is released with the last recipient', async () => {
   const harness = await createHarness({ policy: wide, config: bytes('1MiB') })
   const sendAt = harness.start + hour
   const first = await harness.postMany(batchOf(100, 600, sendAt))
@@ -135,7 +135,7 @@ test('the content of a batch counts once, and is let go with the last recipient'
   await harness.stop()
 })
 
-test('the content that waits is known again after a restart', async (t) => {
+test('bytes of waiting content are restored after a restart', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-bytes-'))
   t.after(() => rmSync(folder, { recursive: true }))
   const options = { policy: wide, config: bytes('1MiB'), file: join(folder, 'store.db') }
@@ -159,7 +159,7 @@ test('the content that waits is known again after a restart', async (t) => {
   await second.stop()
 })
 
-test('what stands in a queue or a batch that waits keeps no content in memory', async () => {
+test('queued notifications and waiting batches keep no content in memory', async () => {
   const harness = await createHarness({ policy: wide })
   const [one] = await harness.postMany(batchOf(2, 600, harness.start + hour))
   const other = await harness.post({ content: large(64), sendAt: harness.start + hour })

@@ -28,7 +28,7 @@ const policy = {
   critical: { max: ['4/h'], over: 'drop' },
 }
 
-test('critical passes hours, limits, digests and duplicates at once, up to its own limit', async () => {
+test('a critical notification bypasses quiet hours, limits, digests and deduplication, up to its own limit', async () => {
   const harness = await createHarness({
     start,
     policy,
@@ -61,7 +61,7 @@ test('critical passes hours, limits, digests and duplicates at once, up to its o
   await harness.stop()
 })
 
-test('critical yields to an opt-out of exactly its category and channel only', async () => {
+test('a critical notification is suppressed only by an opt-out of exactly its category and channel', async () => {
   const harness = await createHarness({ start, policy })
   const critical = { category: 'security', priority: 'critical' } as const
   const optOut = (optOuts: readonly object[]) =>
@@ -76,7 +76,7 @@ test('critical yields to an opt-out of exactly its category and channel only', a
   await harness.stop()
 })
 
-test('critical still waits for its sendAt, and is first when it leaves', async () => {
+test('a critical notification waits for its sendAt and then leaves first', async () => {
   const harness = await createHarness({
     start,
     policy: { version: 1, limits: [] },
@@ -93,7 +93,7 @@ test('critical still waits for its sendAt, and is first when it leaves', async (
   await harness.stop()
 })
 
-test('critical passes the limits of tenant and module and counts in them, after a restart too', async () => {
+test('a critical notification passes tenant and module limits and counts in them, also after a restart', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-critical-'))
   const options = {
     file: join(folder, 'sluice.db'),

@@ -14,7 +14,7 @@ const policy = (more: object = {}) => ({
   ...more,
 })
 
-test('the same is said once within the window, which a duplicate does not prolong', async () => {
+test('a duplicate within the window is suppressed and does not prolong the window', async () => {
   const harness = await createHarness({ policy: policy() })
   await harness.post({ content })
   await harness.runFor(hour - 1)
@@ -27,7 +27,7 @@ test('the same is said once within the window, which a duplicate does not prolon
   await harness.stop()
 })
 
-test('the order of keys is not a difference; nested data, channel and recipient are', async () => {
+test('the fingerprint ignores key order, and depends on nested data, channel and recipient', async () => {
   const harness = await createHarness({ policy: policy() })
   const say = async (data: Draft['data'], more: object = {}) =>
     (await harness.post({ template: 'new-comment', data: data!, ...more })).decision.reason
@@ -40,7 +40,7 @@ test('the order of keys is not a difference; nested data, channel and recipient 
   await harness.stop()
 })
 
-test('the same id under another tenant is another person', async () => {
+test('the same id under another tenant is another recipient', async () => {
   const harness = await createHarness({ policy: policy() })
   await harness.post({ content })
   assert.equal((await harness.post({ content }, { tenant: 'other', module: 'm' })).status, 'queued')
@@ -51,7 +51,7 @@ test('the same id under another tenant is another person', async () => {
   await harness.stop()
 })
 
-test('what was cancelled or suppressed is not a first', async () => {
+test('a cancelled or suppressed notification does not make later ones duplicates', async () => {
   const harness = await createHarness({
     policy: policy({ limits: [{ name: 'one', for: 'any', max: ['1/min'], over: 'drop' }] }),
   })
@@ -66,7 +66,7 @@ test('what was cancelled or suppressed is not a first', async () => {
   await harness.stop()
 })
 
-test('a critical one passes, and what follows it is not its duplicate, after a restart neither', async () => {
+test('a critical notification is never a duplicate and makes none, also after a restart', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-dedup-'))
   const options = { file: join(folder, 'sluice.db'), policy: policy() }
   const harness = await createHarness(options)
@@ -81,7 +81,7 @@ test('a critical one passes, and what follows it is not its duplicate, after a r
   rmSync(folder, { recursive: true })
 })
 
-test('duplicates are known after a restart also where every window of the limits is shorter', async () => {
+test('duplicates are known after a restart also where every limit window is shorter', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-dedup-'))
   const options = {
     file: join(folder, 'sluice.db'),
@@ -97,7 +97,7 @@ test('duplicates are known after a restart also where every window of the limits
   rmSync(folder, { recursive: true })
 })
 
-test('what waits for a tenant limit is a first too, and its duplicates do not wait in its line', async () => {
+test('a notification in the throttle queue makes later ones duplicates, which do not wait in the queue', async () => {
   const harness = await createHarness({
     policy: policy(),
     config: { tenants: { default: { rate: '2/min', modules: 'unlimited' } } },
@@ -119,7 +119,7 @@ test('what waits for a tenant limit is a first too, and its duplicates do not wa
   await harness.stop()
 })
 
-test('a dry run takes no fingerprint, not even while it runs', async () => {
+test('a dry run never takes a fingerprint, not even while it runs', async () => {
   const harness = await createHarness({ policy: policy() })
   await harness.post()
   const { gate } = harness.gateway

@@ -1,4 +1,4 @@
-/** A recipient who is erased leaves nothing that says who it was, and gains nothing by coming back. */
+/** An erased recipient leaves no personal data behind, and limits and opt-outs hold when the same id returns. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,7 +19,7 @@ const policy = {
 const secret = 'the code is 8817263'
 const content = { subject: 'For Eve', text: secret }
 
-/** All bytes of the data, the key apart. */
+/** Reads all bytes of the data directory except the key. */
 function bytesOf(place: string): string {
   return readdirSync(place)
     .filter((name) => !name.endsWith('.key'))
@@ -35,7 +35,7 @@ const harnessOver = (file: string, wrap?: (store: Store) => Store, start?: numbe
     ...(start === undefined ? {} : { start }),
   })
 
-test('addresses, preferences and content are gone from the files, what waits is cancelled, others stay', async () => {
+test('an erasure removes addresses, preferences and content from the files, cancels waiting notifications, and keeps other recipients', async () => {
   const place = mkdtempSync(join(folder, 'gone-'))
   const h = await harnessOver(join(place, 'sluice.db'))
   const { gateway } = h
@@ -62,7 +62,7 @@ test('addresses, preferences and content are gone from the files, what waits is 
   await h.stop()
 })
 
-test('limits and opt-outs hold when the person comes back, also after a restart', async () => {
+test('limits and opt-outs hold when an erased recipient returns, also after a restart', async () => {
   const place = mkdtempSync(join(folder, 'back-'))
   const file = join(place, 'sluice.db')
   const h = await harnessOver(file)
@@ -89,7 +89,7 @@ test('limits and opt-outs hold when the person comes back, also after a restart'
   await again.stop()
 })
 
-test('an erasure that is cut off anywhere is done at the next start', async () => {
+test('an erasure interrupted by a crash at any step is completed at the next start', async () => {
   const steps = 8
   let cuts = 0
   for (let cut = 0; cut < steps; cut += 1) {
@@ -97,7 +97,7 @@ test('an erasure that is cut off anywhere is done at the next start', async () =
     const file = join(place, 'sluice.db')
     let left = Number.POSITIVE_INFINITY
     let begun = false
-    /** Ends as a kill would: from one step on nothing is written any more. */
+    /** Simulates a kill: no write succeeds from one step on. */
     const mortal = (store: Store): Store =>
       new Proxy(store, {
         get(target, name: keyof Store) {
@@ -129,7 +129,7 @@ test('an erasure that is cut off anywhere is done at the next start', async () =
     const again = await harnessOver(file, undefined, now + 60_000)
     await again.runFor(60_000)
     const { items } = await again.gateway.store.list({ tenant: 'default', recipient: 'eve', limit: 10 })
-    // Before the first step is on record nothing was asked for; after it nothing is left.
+    // Before the first step is stored there is no erasure; after it no personal data is left.
     assert.equal(items.length, begun ? 0 : 4, `cut after ${cut} steps`)
     assert.equal(bytesOf(place).includes(secret), !begun, `cut after ${cut} steps`)
     if (!isDone) cuts += 1
@@ -139,7 +139,7 @@ test('an erasure that is cut off anywhere is done at the next start', async () =
   assert.ok(cuts > 2 && cuts < steps, `${cuts} of ${steps} were cut off`)
 })
 
-test('what is with a provider is waited for, and erased when it has ended', async () => {
+test('an erasure waits for a send attempt in flight and completes when that has ended', async () => {
   const place = mkdtempSync(join(folder, 'sending-'))
   const h = await createHarness({
     policy,
@@ -162,7 +162,7 @@ test('what is with a provider is waited for, and erased when it has ended', asyn
   await h.stop()
 })
 
-test('what a batch had to do, and what retention has dropped, is not left in free pages of the file', async () => {
+test('an erasure leaves no content of batches or of pruned rows in free pages of the file', async () => {
   const place = mkdtempSync(join(folder, 'free-'))
   const h = await harnessOver(join(place, 'sluice.db'))
   const work = workFor(300)
@@ -173,7 +173,7 @@ test('what a batch had to do, and what retention has dropped, is not left in fre
   await open(h, { ...work, recipients })
   await h.runFor(hour)
   assert.equal(h.gateway.jobs.running(), 0)
-  // Long enough for pages of its own.
+  // Long enough to fill pages of its own.
   await h.post({ recipient: 'eve', content: { subject: 'Long', text: `${secret}${'.'.repeat(50_000)}` } })
   await h.runFor(hour)
   await h.done(h.gateway.erase('default', 'r180'))
@@ -184,7 +184,7 @@ test('what a batch had to do, and what retention has dropped, is not left in fre
   await h.stop()
 })
 
-test('an erasure is not done while somebody who reads keeps the log from being emptied', async () => {
+test('an erasure is not complete while an open read transaction keeps the WAL from being truncated', async () => {
   const place = mkdtempSync(join(folder, 'read-'))
   const file = join(place, 'sluice.db')
   const h = await harnessOver(file)

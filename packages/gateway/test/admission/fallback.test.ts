@@ -24,7 +24,7 @@ for (const [weaker, stronger, status] of [
   ['fallback:push', 'digest:news', 'digesting'],
   ['digest:news', 'drop', 'suppressed'],
 ] as const) {
-  test(`where several limits refuse, ${stronger} wins over ${weaker}`, async () => {
+  test(`of several refusing limits ${stronger} wins over ${weaker}`, async () => {
     const limits = [limit('weaker', 'email', weaker), limit('stronger', 'email', stronger)]
     const harness = await createHarness({ policy: { version: 1, limits, digests } })
     await harness.post()
@@ -37,7 +37,7 @@ for (const [weaker, stronger, status] of [
   })
 }
 
-test('the other channel decides anew: its limits, its digest, its address', async () => {
+test('a fallback is evaluated anew with the limits, digest and address of its channel', async () => {
   const harness = await createHarness({
     policy: {
       version: 1,

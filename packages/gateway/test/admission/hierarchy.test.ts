@@ -10,7 +10,7 @@ const policy = (over: string) => ({
   ],
 })
 
-test('a category of 3 in a whole of 10: of ten attempts 3 are sent and 7 refused, which consume nothing elsewhere', async () => {
+test('a category limit of 3 within a limit of 10 sends 3 of ten and refuses 7, which consume nothing of the other limit', async () => {
   const harness = await createHarness({ policy: policy('drop') })
   const statuses: string[] = []
   for (let attempt = 0; attempt < 10; attempt += 1) statuses.push((await harness.post()).status)
@@ -29,7 +29,7 @@ test('a category of 3 in a whole of 10: of ten attempts 3 are sent and 7 refused
   await harness.stop()
 })
 
-test('the same limits with a delay send everything, at most 3 in any minute', async () => {
+test('the same limits with a delay send all notifications, at most 3 in any minute', async () => {
   const harness = await createHarness({ policy: policy('delay') })
   for (let attempt = 0; attempt < 10; attempt += 1) await harness.post()
   await harness.runFor(181 * second)

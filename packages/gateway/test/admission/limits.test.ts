@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { createHarness, day, hour, minute, second } from '../harness.ts'
 
-test('several windows hold at once, and a delayed one leaves at the earliest instant that all admit', async () => {
+test('several windows hold at once, and a delayed notification leaves at the earliest time that all of them admit', async () => {
   const harness = await createHarness({
     policy: {
       version: 1,
@@ -20,7 +20,7 @@ test('several windows hold at once, and a delayed one leaves at the earliest ins
   await harness.stop()
 })
 
-test('over a limit that falls back, the other channel carries it under its own limits, once', async () => {
+test('a notification over a fallback limit is sent over the other channel under its limits, once', async () => {
   const harness = await createHarness({
     policy: {
       version: 1,
@@ -49,7 +49,7 @@ test('over a limit that falls back, the other channel carries it under its own l
   await harness.stop()
 })
 
-test('a maximum of nothing refuses everything', async () => {
+test('a limit of zero refuses everything', async () => {
   const harness = await createHarness({
     policy: {
       version: 1,
@@ -63,7 +63,7 @@ test('a maximum of nothing refuses everything', async () => {
   await harness.stop()
 })
 
-test('a delay beyond maxDelay is a recorded suppression, one beyond its own expiry ends as expired', async () => {
+test('a delay beyond maxDelay is suppressed, one beyond the expiry ends as expired', async () => {
   const harness = await createHarness({
     policy: {
       version: 1,
@@ -88,7 +88,7 @@ test('a delay beyond maxDelay is a recorded suppression, one beyond its own expi
   await harness.stop()
 })
 
-test('cancelling gives the place back', async () => {
+test('cancelling a notification frees its slot', async () => {
   const harness = await createHarness({
     policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }] },
   })
@@ -101,7 +101,7 @@ test('cancelling gives the place back', async () => {
   await harness.stop()
 })
 
-test('after a restart the limits, the bookings, the duplicates and the digests are as they were', async () => {
+test('limits, reservations, fingerprints and digests are restored after a restart', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-restart-'))
   const options = {
     file: join(folder, 'sluice.db'),
@@ -151,7 +151,7 @@ test('after a restart the limits, the bookings, the duplicates and the digests a
   rmSync(folder, { recursive: true })
 })
 
-test('an opt-out holds at once, also for what waits', async () => {
+test('an opt-out holds at once, also for waiting notifications', async () => {
   const harness = await createHarness({
     policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/h'], over: 'delay' }] },
   })
@@ -168,7 +168,7 @@ test('an opt-out holds at once, also for what waits', async () => {
   await harness.stop()
 })
 
-test('quiet hours in the recipient’s time zone hold a message until their end and spread what waited', async () => {
+test('quiet hours in the recipient’s time zone delay notifications until their end and spread them after it', async () => {
   const harness = await createHarness({
     start: Date.UTC(2026, 10, 21, 22),
     policy: {
@@ -199,7 +199,7 @@ test('quiet hours in the recipient’s time zone hold a message until their end 
   await harness.stop()
 })
 
-test('platform limits queue what is over them, and it leaves in order at the promised instants', async () => {
+test('notifications over a tenant limit leave in order at the promised times', async () => {
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
     config: { tenants: { default: { rate: '5/min', modules: 'unlimited' } } },
@@ -224,7 +224,7 @@ test('platform limits queue what is over them, and it leaves in order at the pro
   await harness.stop()
 })
 
-test('what expires before its sendAt is accepted and ends as expired, and holds no place', async () => {
+test('a notification that expires before its sendAt is accepted, holds no slot and ends as expired', async () => {
   const harness = await createHarness({
     policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/day'], over: 'delay' }] },
   })

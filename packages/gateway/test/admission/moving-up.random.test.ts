@@ -1,9 +1,9 @@
 /**
- * Storms of arrivals, cancellations, ends in the queue, preferences, wider and narrower policies, restarts and kills,
- * against an oracle that knows nothing of how it works: from what is on record it counts every literal window and tries
- * every instant at which something could become free. Nobody who waits could leave earlier, nobody who waits for their
- * expiry could leave before it, no newcomer has overtaken one of its kind, and nobody was moved to a later instant but
- * by hours that became quiet or limits that became narrower.
+ * Tests moving up under random arrivals, cancellations, expiries, preference changes, wider and narrower policies,
+ * restarts and kills, against an independent oracle: from the store it counts every window and tries every time at which
+ * a slot could become free. No waiting notification could leave earlier, none that waits for its expiry could leave
+ * before it, no new one has overtaken an older one of its kind, and none was moved to a later time but by hours that
+ * became quiet or limits that became narrower.
  */
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -17,18 +17,18 @@ import { createHarness, day, type Harness, hour, minute, second, seeded, testSee
 
 const runs = Number(process.env.SLUICE_RUNS ?? 2)
 const steps = 90
-/** Each window is kept this much longer than it is written. */
+/** Every window is extended by this margin, ms. */
 const marginMs = 20
 const gapMs = 5 * minute
 
 interface ForbiddenHours {
   readonly from: number
   readonly to: number
-  /** Ahead of UTC. */
+  /** Offset from UTC. */
   readonly zoneHours: number
 }
 
-/** How many an hour, in four hours, and of what is rare in two hours over all recipients. */
+/** The limits: per hour, per four hours, and per two hours over all recipients for the rare category. */
 interface Widths {
   readonly hourly: number
   readonly fourHourly: number
@@ -50,12 +50,12 @@ const policyOf = ({ hourly, fourHourly, rare }: Widths) => ({
 
 const isWaiting = ({ status, undecided }: Notification): boolean =>
   status === 'scheduled' && undecided !== true
-/** It waits for its expiry, because its limits would let it leave only after that. */
+/** True for a notification that waits for its expiry, because its limits would admit it only later. */
 const isDoomed = ({ status, undecided, dueAt, expiresAt }: Notification): boolean =>
   status === 'scheduled' && undecided === true && dueAt === expiresAt
 const instantOf = (row: Notification): number => row.firedAt ?? row.dueAt
 
-/** What counts of it: a kill may have left open whether it was sent before. */
+/** Returns the times that count in the limits: after a kill it may be unknown whether it was sent before. */
 const instantsOf = (row: Notification): number[] => [...(row.suspects ?? []), instantOf(row)]
 
 function isQuiet(instant: number, { from, to, zoneHours }: ForbiddenHours): boolean {
@@ -75,20 +75,20 @@ interface Run {
   harness: Harness
   widths: Widths
   readonly forbiddenHours: Map<string, ForbiddenHours>
-  /** When they last changed. */
+  /** The time of their last change. */
   readonly changedAt: Map<string, number>
   readonly ids: string[]
-  /** When limits last became narrower: what was promised before may be moved to later instants. */
+  /** The last time limits became narrower: earlier promises may be moved to later times. */
   narrowedAt: number
-  /** How late what had an instant may have left because nothing left for a while: those behind are as late. */
+  /** Lateness of scheduled notifications while no sends were possible; later ones may be as late, ms. */
   lateMs: number
-  /** The instants that were promised last. */
+  /** The last promised times. */
   promised: Map<string, number>
 }
 
 const pool = { provider: 'sandbox', accounts: [{ id: 'a' }], shedAfter: '1d', adaptive: false }
 
-/** Nobody is to leave in the next minutes, so that nobody is late where nothing leaves. */
+/** True where no notification is due in the next minutes, so that a pause of sends delays none. */
 async function isCalm(run: Run): Promise<boolean> {
   const soon = run.harness.clock.now() + 10 * minute
   return (await recordOf(run)).every(({ status, dueAt }) => status !== 'scheduled' || dueAt > soon)
@@ -98,7 +98,7 @@ async function recordOf({ harness, ids }: Run): Promise<Notification[]> {
   return Promise.all(ids.map((id) => harness.notification(id)))
 }
 
-/** `mayBeLater` is whose hours have changed. */
+/** Checks the store; `mayBeLater` names recipients whose quiet hours have changed. */
 async function check(run: Run, mayBeLater: string | undefined): Promise<void> {
   await run.harness.runFor(second)
   const rows = await recordOf(run)
@@ -133,7 +133,7 @@ async function check(run: Run, mayBeLater: string | undefined): Promise<void> {
   run.promised = new Map(rows.filter(isWaiting).map((row) => [row.id, row.dueAt]))
   const plain = counted.filter(({ sendAt, expiresAt }) => sendAt === undefined && expiresAt === undefined)
   for (const alike of Map.groupBy(plain, ({ to, category }) => `${to.id} ${category}`).values()) {
-    // Hours that became quiet may have put one behind another; who came after that is a newcomer to all.
+    // New quiet hours may have changed the order; a notification accepted later is new to all of them.
     const changedAt = run.changedAt.get(alike[0]!.to.id) ?? 0
     for (const [index, row] of alike.entries())
       for (const other of alike.slice(0, index))
@@ -144,7 +144,7 @@ async function check(run: Run, mayBeLater: string | undefined): Promise<void> {
           `${row.id} has overtaken ${other.id}`,
         )
   }
-  // Of what was promised under wider limits, or stands behind what left late, only what has left since holds them.
+  // Promises under wider limits, or behind late sends, may exceed the windows: only sends since then are checked.
   const isExact = run.narrowedAt === 0 && run.lateMs === 0
   const held = isExact ? counted : counted.filter(({ status }) => status === 'delivered')
   const densestOf = (of: readonly Notification[], windowMs: number): number =>
@@ -157,7 +157,7 @@ async function check(run: Run, mayBeLater: string | undefined): Promise<void> {
   assert.ok(densestOf(rareOnes, 2 * hour) <= rare)
 }
 
-/** The most in any window that ends with one of these instants since then. */
+/** Returns the maximum in any window that ends at one of these times since then. */
 function densestSince(instants: readonly number[], windowMs: number, since: number): number {
   const counts = instants
     .filter((at) => at > since)
@@ -165,14 +165,14 @@ function densestSince(instants: readonly number[], windowMs: number, since: numb
   return Math.max(0, ...counts)
 }
 
-test(`those who wait have every place that is free before newcomers, in ${runs} storms (seed ${testSeed})`, async () => {
+test(`waiting notifications get every free slot before new ones, in ${runs} random runs (seed ${testSeed})`, async () => {
   for (let number = 0; number < runs; number += 1) {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-moving-up-'))
     const draw = seeded(testSeed * 1_000 + number)
     const below = (count: number): number => Math.floor(draw() * count)
     let file = join(folder, 'sluice.db')
     const widths = { hourly: 2, fourHourly: 4, rare: 1 }
-    // The next call is answered with so many seconds to wait, and nothing leaves before.
+    // The provider answers the next call with a Retry-After of that many seconds, and nothing is sent before.
     let blockSeconds: number | undefined
     const open = (opened: string, of: Widths, more: object = {}): Promise<Harness> =>
       createHarness({
@@ -223,7 +223,7 @@ test(`those who wait have every place that is free before newcomers, in ${runs} 
         const victim = waiting[below(Math.min(3, waiting.length))]
         if (victim === undefined) continue
         const cancelled = gate.cancel('default', victim.id)
-        // A newcomer in the middle of it.
+        // A new notification in the middle of it.
         if (below(2) === 0) await post()
         await run.harness.done(cancelled).catch((error: unknown) => {
           if (!(error instanceof SluiceError)) throw error
@@ -247,7 +247,7 @@ test(`those who wait have every place that is free before newcomers, in ${runs} 
       } else if (what === 16) {
         const rows = await recordOf(run)
         const victim = rows.find(isWaiting)
-        // What was with a provider may have been sent: a kill leaves that open, which is not tried here.
+        // A kill leaves sends in flight with an unknown outcome, which is not tested here.
         if (victim !== undefined && rows.every((row) => row.status !== 'queued') && below(2) === 0) {
           void gate.cancel('default', victim.id).catch(() => {})
           for (let turn = below(8); turn > 0; turn -= 1) await run.harness.clock.settle()
@@ -267,11 +267,11 @@ test(`those who wait have every place that is free before newcomers, in ${runs} 
           narrowed += 1
         }
         run.harness = await open(file, run.widths, {
-          // What is late by the time that a gateway was down may put off others: `fire` sees to that.
+          // Sends late by the downtime of a gateway may delay others: `fire` handles that.
           start: now,
           seed: testSeed + step,
         })
-        // Who is new may come before anybody was met in the background.
+        // A new notification may arrive before the limiter recovery in the background has begun.
         if (below(2) === 0) await post()
         await run.harness.runFor(second)
       } else if (what === 17 && (await isCalm(run))) {

@@ -1,6 +1,6 @@
 /**
- * When a place becomes free earlier than somebody who waits was promised, the earliest accepted has it, at once and
- * before any newcomer; `dueAt`, which clients read as `sendAt`, says so.
+ * A slot that becomes free earlier than a waiting notification was promised goes to the earliest accepted one, at once
+ * and before any new one; `dueAt`, which clients read as `sendAt`, shows it.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -20,17 +20,17 @@ function databaseIn(t: TestContext): string {
   return join(folder, 'sluice.db')
 }
 
-/** After how many ms from the start each is to leave. */
+/** Returns the due time of each, ms after the start. */
 async function instants(harness: Harness, of: readonly { readonly id: string }[]): Promise<number[]> {
   return Promise.all(of.map(async ({ id }) => (await harness.notification(id)).dueAt - harness.start))
 }
 
-test('those behind a cancelled one have its place and each the next, before a newcomer and within a second', async () => {
+test('notifications behind a cancelled one move up one slot each within a second, before a new one', async () => {
   const harness = await createHarness({ policy: hourly })
   await harness.post()
   const line = [await harness.post(), await harness.post(), await harness.post()] as const
   assert.deepEqual(await instants(harness, line), [step, 2 * step, 3 * step])
-  // Not awaited, so that the newcomer is there while they move.
+  // Not awaited, so that the new notification arrives while they move.
   const cancelled = harness.gateway.gate.cancel('default', line[0].id)
   const newcomer = await harness.post()
   await harness.done(cancelled)
@@ -55,8 +55,8 @@ test('those behind a cancelled one have its place and each the next, before a ne
 
 const stubborn = { provider: 'sandbox', accounts: [{ id: 'a' }], shedAfter: '1d' }
 
-test('the place of one that expires goes to those who wait', async () => {
-  // Nothing leaves after the first, so that what is next to leave ends in the queue.
+test('the slot of an expired notification goes to waiting ones', async () => {
+  // Nothing is sent after the first, so that the next one expires in the queue.
   let calls = 0
   const { provider } = createScripted(() => (calls++ === 0 ? throttled('86400') : delivered))
   const harness = await createHarness({
@@ -75,7 +75,7 @@ test('the place of one that expires goes to those who wait', async () => {
   await harness.stop()
 })
 
-test('what an opt-out ends makes room for the others at once', async () => {
+test('an opt-out frees the slots of suppressed notifications at once', async () => {
   const harness = await createHarness({ policy: hourly })
   await harness.post()
   const rare = await harness.post({ category: 'rare' })
@@ -103,7 +103,7 @@ const nightly = {
   },
 }
 
-test('who is disturbed at more hours than before gets what waits for them in order, before newcomers', async () => {
+test('a recipient with shorter quiet hours gets waiting notifications earlier, in order and before new ones', async () => {
   const harness = await createHarness({ policy: nightly })
   const line = [await harness.post(), await harness.post()] as const
   assert.deepEqual(await instants(harness, line), [6 * hour, 6 * hour + step])
@@ -117,7 +117,7 @@ test('who is disturbed at more hours than before gets what waits for them in ord
   await harness.stop()
 })
 
-test('who moves to another time zone waits for the hours there, earlier or later', async () => {
+test('a new time zone moves waiting notifications to its hours, earlier or later', async () => {
   const harness = await createHarness({ policy: nightly })
   const waiting = await harness.post()
   const move = (timeZone: string) =>
@@ -132,7 +132,7 @@ test('who moves to another time zone waits for the hours there, earlier or later
   await harness.stop()
 })
 
-test('a place in a limit over all recipients of a tenant goes to whoever of them waits longest', async () => {
+test('a free slot of a limit over all recipients goes to the longest waiting of them', async () => {
   const harness = await createHarness({
     policy: {
       version: 1,
@@ -149,7 +149,7 @@ test('a place in a limit over all recipients of a tenant goes to whoever of them
   await harness.stop()
 })
 
-test('a wider policy at a restart moves up those who wait, before newcomers and within a second', async (t) => {
+test('a wider policy at a restart moves up waiting notifications within a second, before new ones', async (t) => {
   const file = databaseIn(t)
   const first = await createHarness({ file, policy: hourly })
   const all = []
@@ -169,7 +169,7 @@ test('a wider policy at a restart moves up those who wait, before newcomers and 
   await again.stop()
 })
 
-test('what would expire before its place is rescued where one becomes free in time, before a newcomer', async () => {
+test('a notification that would expire before its slot gets one that becomes free in time, before a new one', async () => {
   const harness = await createHarness({ policy: hourly })
   await harness.post()
   const line = [await harness.post(), await harness.post()] as const
@@ -191,7 +191,7 @@ test('what would expire before its place is rescued where one becomes free in ti
   await harness.stop()
 })
 
-test('so it is after a restart, and by a policy that became wider', async (t) => {
+test('a notification that would expire before its slot gets a freed one also after a restart, and by a wider policy', async (t) => {
   const file = databaseIn(t)
   const first = await createHarness({ file, policy: hourly })
   await first.post()
@@ -215,7 +215,7 @@ test('so it is after a restart, and by a policy that became wider', async (t) =>
   await third.stop()
 })
 
-test('a wider limit over all recipients moves up those who wait for it at a restart', async (t) => {
+test('a wider limit over all recipients moves up waiting notifications at a restart', async (t) => {
   const file = databaseIn(t)
   const over = (max: string) => ({
     version: 1,
@@ -248,7 +248,7 @@ async function digestOf(harness: Harness): Promise<number> {
   return open.closesAt - harness.start
 }
 
-test('a digest that its limit holds up closes when a place becomes free, before a newcomer', async () => {
+test('a digest over its limit closes when a slot becomes free, before a new notification', async () => {
   const harness = await createHarness({ policy: collecting })
   const items = [await harness.post(comment(0)), await harness.post(comment(1))]
   const line = [await harness.post({ sendAt: harness.start + 9 * minute }), await harness.post()] as const
@@ -277,7 +277,7 @@ test('a digest that its limit holds up closes when a place becomes free, before 
   await harness.stop()
 })
 
-test('a digest that is held up closes at once under a policy that became wider, before a newcomer', async (t) => {
+test('a digest over its limit closes at once under a wider policy, before a new notification', async (t) => {
   const file = databaseIn(t)
   const first = await createHarness({ file, policy: collecting })
   await first.post()
@@ -294,7 +294,7 @@ test('a digest that is held up closes at once under a policy that became wider, 
   await again.stop()
 })
 
-test('what leaves later than it was to, for hours of its own, gives its place to those who wait', async () => {
+test('a notification delayed by its own quiet hours gives its slot to waiting ones', async () => {
   const harness = await createHarness({
     policy: {
       ...hourly,
@@ -313,7 +313,7 @@ test('what leaves later than it was to, for hours of its own, gives its place to
       },
     },
   })
-  // The account is busy until the hours of the second begin.
+  // The account is busy until the quiet hours of the second begin.
   await harness.post({ recipient: 'bob' })
   for (let index = 0; index < 3; index += 1) await harness.post({ recipient: `b${index}` })
   const late = await harness.post()
@@ -326,7 +326,7 @@ test('what leaves later than it was to, for hours of its own, gives its place to
   await harness.stop()
 })
 
-/** Two gateways over one record: the first is killed at the commit that `act` brings on, as soon as it is on disk. */
+/** Runs two gateways over one store: the first is killed at the commit that `act` causes, as soon as it is on disk. */
 async function killedAfter(
   t: TestContext,
   policy: object,
@@ -353,7 +353,7 @@ async function killedAfter(
   return { again, ids, sinceStart: async (id: string) => (await again.notification(id)).dueAt - first.start }
 }
 
-test('a place that was given back just before a kill goes to the first who waits, before a newcomer', async (t) => {
+test('a slot freed just before a kill goes to the first waiting notification, before a new one', async (t) => {
   const { again, ids, sinceStart } = await killedAfter(
     t,
     hourly,
@@ -373,7 +373,7 @@ test('a place that was given back just before a kill goes to the first who waits
   await again.stop()
 })
 
-test('what a person asked for just before a kill holds for what waits, also of whom nothing new comes', async (t) => {
+test('preferences saved just before a kill hold for waiting notifications, also of recipients without new ones', async (t) => {
   const { again, ids, sinceStart } = await killedAfter(
     t,
     nightly,

@@ -10,7 +10,7 @@ const night = { default: { from: '22:00', to: '08:00', channels: ['push', 'sms']
 const at = (text: string): number => Date.parse(text)
 const rome = (id: string) => ({ id, pushToken: 't', phone: '+390612345678', timeZone: 'Europe/Rome' })
 
-/** When something that is posted at an instant in Rome is due there, with these quiet hours. */
+/** Returns the local due time of a notification posted at a local time in Rome, under these quiet hours. */
 async function dueAt(start: string, from: string, to: string): Promise<string> {
   const harness = await createHarness({
     start: at(start),
@@ -24,21 +24,21 @@ async function dueAt(start: string, from: string, to: string): Promise<string> {
   return new Date(posted.dueAt).toISOString()
 }
 
-test('quiet hours begin at their first minute and end at their last, in the night before and after', async () => {
+test('quiet hours over midnight hold from their first minute to their last', async () => {
   assert.equal(await dueAt('2026-11-21T20:59:59.999Z', '22:00', '08:00'), '2026-11-21T20:59:59.999Z')
   assert.equal(await dueAt('2026-11-21T21:00:00Z', '22:00', '08:00'), '2026-11-22T07:00:00.000Z')
   assert.equal(await dueAt('2026-11-22T06:59:59.999Z', '22:00', '08:00'), '2026-11-22T07:00:00.000Z')
   assert.equal(await dueAt('2026-11-22T07:00:00Z', '22:00', '08:00'), '2026-11-22T07:00:00.000Z')
 })
 
-test('an end that daylight saving leaps over is the leap; an hour that it repeats is quiet twice', async () => {
+test('quiet hours that end in a skipped hour end at the daylight saving change; a repeated hour is quiet twice', async () => {
   // 2026-03-29, 02:00 becomes 03:00 in Rome; 2026-10-25, 03:00 becomes 02:00.
   assert.equal(await dueAt('2026-03-29T00:30:00Z', '22:00', '02:30'), '2026-03-29T01:00:00.000Z')
   assert.equal(await dueAt('2026-10-25T00:10:00Z', '02:00', '02:30'), '2026-10-25T00:30:00.000Z')
   assert.equal(await dueAt('2026-10-25T01:10:00Z', '02:00', '02:30'), '2026-10-25T01:30:00.000Z')
 })
 
-test('a person’s own hours for a channel go before the policy’s, and an excepted category before both', async () => {
+test('a recipient’s quiet hours for a channel override the policy’s, and an exempt category overrides both', async () => {
   const harness = await createHarness({ start: at('2026-11-21T21:30:00Z'), policy: policy(night) })
   await harness.done(
     harness.gateway.gate.saveRecipient({
@@ -60,7 +60,7 @@ test('a person’s own hours for a channel go before the policy’s, and an exce
   await harness.stop()
 })
 
-test('of quiet and legal hours the strictest wins, and is the reason', async () => {
+test('the stricter of quiet and legal hours wins and is the reason', async () => {
   const harness = await createHarness({
     start: at('2026-11-21T20:30:00Z'),
     policy: policy({ ...night, legal: [{ channel: 'sms', category: 'marketing', allowed: '09:00-21:00' }] }),
@@ -79,7 +79,7 @@ test('of quiet and legal hours the strictest wins, and is the reason', async () 
   await harness.stop()
 })
 
-test('where both hold at once, the reason is the one that holds longer, whichever that is', async () => {
+test('the reason of overlapping quiet and legal hours is the one that lasts longer', async () => {
   const both = async (quiet: object, allowed: string, expiresAt?: string) => {
     const harness = await createHarness({
       start: at('2026-11-21T22:30:00Z'),
@@ -101,13 +101,13 @@ test('where both hold at once, the reason is the one that holds longer, whicheve
   assert.equal(await both({ from: '22:00', to: '08:00' }, '09:00-21:00'), 'legal_hours')
   assert.equal(await both({ from: '22:00', to: '10:00' }, '09:00-21:00'), 'quiet_hours')
   assert.equal(await both({ from: '21:00', to: '09:00' }, '09:00-21:00'), 'quiet_hours')
-  // From the end of the one to the end of the other without a break.
+  // Quiet hours follow legal hours without a break.
   assert.equal(await both({ from: '22:00', to: '02:00' }, '09:00-02:00'), 'legal_hours')
   const expiring = await both({ from: '22:00', to: '02:00' }, '09:00-21:00', '2026-11-22T05:00:00Z')
   assert.equal(expiring, 'legal_hours', 'they keep it until its end')
 })
 
-test('where a limit moves it into quiet hours, their end gives the instant, and they are the reason', async () => {
+test('a notification that a limit moves into quiet hours leaves at their end, with quiet hours as the reason', async () => {
   const harness = await createHarness({
     start: at('2026-11-21T20:30:00Z'),
     policy: policy(
@@ -127,7 +127,7 @@ test('where a limit moves it into quiet hours, their end gives the instant, and 
   await harness.stop()
 })
 
-test('what drops or falls back is judged for the first instant outside the forbidden hours, not for now', async () => {
+test('a limit that drops or falls back is checked at the first time outside quiet hours', async () => {
   const harness = await createHarness({
     start: at('2026-11-21T20:30:00Z'),
     policy: policy(night, {
@@ -144,7 +144,7 @@ test('what drops or falls back is judged for the first instant outside the forbi
   await harness.stop()
 })
 
-test('where the break between quiet hours is shorter than the spread, everybody is spread over the break', async () => {
+test('notifications are spread over the whole break where it is shorter than the spread', async () => {
   const harness = await createHarness({
     start: at('2026-11-21T12:00:00Z'),
     policy: policy({
@@ -166,7 +166,7 @@ test('where the break between quiet hours is shorter than the spread, everybody 
   await harness.stop()
 })
 
-test('a digest that closes in quiet hours goes on collecting and leaves once after their end', async () => {
+test('a digest that closes in quiet hours goes on collecting and leaves once, after their end', async () => {
   const harness = await createHarness({
     start: at('2026-11-21T21:30:00Z'),
     policy: policy(
@@ -200,7 +200,7 @@ test('a digest that closes in quiet hours goes on collecting and leaves once aft
   await harness.stop()
 })
 
-test('a new time zone or new quiet hours decide anew what waits', async () => {
+test('a new time zone or new quiet hours reschedule waiting notifications', async () => {
   const harness = await createHarness({ start: at('2026-11-21T23:00:00Z'), policy: policy(night) })
   const posted = await harness.post(push)
   assert.equal(posted.decision.reason, 'quiet_hours')
@@ -215,7 +215,7 @@ test('a new time zone or new quiet hours decide anew what waits', async () => {
   await harness.stop()
 })
 
-test('a text to a number without a time zone leaves when it is legal in every zone of its country code', async () => {
+test('an SMS to a number without a time zone leaves when it is legal in every zone of its country code', async () => {
   // 08:30 in New York is 03:30 in Honolulu, where 08:00 comes at 18:00 UTC.
   const start = at('2026-11-23T13:30:00Z')
   const legal = [{ channel: 'sms', category: 'marketing', allowed: '08:00-21:00' }]
@@ -228,19 +228,19 @@ test('a text to a number without a time zone leaves when it is legal in every zo
   assert.equal(await due({ id: 'a', phone: '+12125550123' }), '23T18:00 legal_hours')
   assert.equal(await due({ id: 'b', phone: '+12125550123', timeZone: 'America/New_York' }), '23T13:30')
   assert.equal(await due({ id: 'c', phone: '+390612345678' }), '23T13:30')
-  // A number that is stored counts like one that the request brings.
+  // A stored number counts like one in the request.
   await harness.done(
     harness.gateway.gate.saveRecipient({ tenant: 'default', id: 'd', phone: '+14165550123' }),
   )
   assert.equal(await due({ id: 'd' }), '23T18:00 legal_hours')
-  // 21:30 in St. John's, and 15:00 in Honolulu: until Honolulu's next morning.
+  // 21:30 in St. John's is 15:00 in Honolulu: it waits until the next morning in Honolulu.
   await harness.runUntil(at('2026-11-24T01:00:00Z'))
   assert.equal(await due({ id: 'e', phone: '+12125550123' }), '24T18:00 legal_hours')
   await harness.check()
   await harness.stop()
 })
 
-test('the hours of people are those of the wall clock, also when it has stepped since the start', () => {
+test('quiet hours follow the wall clock, also when it was stepped after the start', () => {
   const reservationRequest = {
     id: 'n',
     ...push,

@@ -1,6 +1,6 @@
 /**
- * Everything at once: posts, cancellations, preferences, redrives and restarts in an order that a seed gives, against
- * a provider that breaks, refuses and throttles. Whatever happens, the books agree and everything ends.
+ * Random posts, cancellations, preference changes, redrives and restarts in an order given by a seed, against a provider
+ * that fails, rejects and throttles. All counts agree and every notification ends.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -43,7 +43,7 @@ const policy = {
   quietHours: { default: { from: '22:00', to: '23:00', channels: ['sms', 'email'] }, spread: '2min' },
 }
 
-test('whatever is posted, cancelled, redriven and restarted ends in one state, in time and within the limits', async (t) => {
+test('every notification ends in one state, in time and within the limits, under random posts, cancellations, redrives and restarts', async (t) => {
   t.diagnostic(`seed ${testSeed}`)
   const chance = seeded(testSeed + 41)
   const below = (n: number): number => Math.floor(chance() * n)

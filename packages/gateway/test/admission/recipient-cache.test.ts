@@ -1,4 +1,4 @@
-/** What is kept of people is bounded in bytes: a record may have a few characters or a hundred thousand. */
+/** The recipient cache is bounded in bytes: a record may have a few characters or a hundred thousand. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createRecipientCache } from '../../src/admission/recipient-cache.ts'
@@ -12,7 +12,7 @@ function largePerson(n: number): Recipient {
   return { tenant: 'acme', id: `user-${n}`, optOuts }
 }
 
-test('records at the bound of the schema do not fill the memory', () => {
+test('the cache stays within its bytes with records at the maximum of the schema', () => {
   const recipients = createRecipientCache({ store })
   const count = 3_000
   for (let n = 0; n < count; n += 1) recipients.put(largePerson(n))
@@ -21,13 +21,13 @@ test('records at the bound of the schema do not fill the memory', () => {
   assert.ok(kept.length > 0 && bytes < 16 * 2 ** 20, `${kept.length} people of ${bytes} bytes are kept`)
 })
 
-test('twenty thousand of whom nothing is known are remembered', async () => {
+test('the cache holds 20,000 recipients without preferences', async () => {
   const recipients = createRecipientCache({ store })
   for (let n = 0; n < 20_000; n += 1) await recipients.find('acme', `user-${n}`)
   for (let n = 0; n < 20_000; n += 1) assert.equal(recipients.cached('acme', `user-${n}`), null)
 })
 
-test('what was written and what was forgotten counts from then on', async () => {
+test('the cache returns written recipients and reads forgotten ones again', async () => {
   const recipients = createRecipientCache({ store, bytesMax: 2_000 })
   const recipient: Recipient = { tenant: 'acme', id: 'eve', locale: 'it' }
   recipients.put(recipient)

@@ -11,7 +11,7 @@ import { createHarness, hour, minute, second } from '../harness.ts'
 
 const unknown = { outcome: 'unknown', detail: 'reset after the request was written' } as const
 
-/** A letter that was refused six times, and one that may have arrived. */
+/** Creates a dead letter that was rejected six times, and one with an unknown outcome. */
 async function withDeadLetters() {
   let isUp = false
   const { provider, calls } = createScripted((number) => {
@@ -39,7 +39,7 @@ async function withDeadLetters() {
   }
 }
 
-test('a filter by channel leaves letters that may have arrived, and naming the cause, the id or all takes them', async () => {
+test('a redrive by channel leaves dead letters of unknown outcome, which only their cause, id or all includes', async () => {
   for (const [request, redriven] of [
     [{ channel: 'email' }, 1],
     [{ cause: 'outcome_unknown' }, 1],
@@ -58,7 +58,7 @@ test('a filter by channel leaves letters that may have arrived, and naming the c
   await harness.stop()
 })
 
-test('a dry run counts and moves nothing', async () => {
+test('a dry run of a redrive counts letters and moves none', async () => {
   const { harness, exhausted, redrive, called } = await withDeadLetters()
   assert.deepEqual(await redrive({ all: true, dryRun: true }), { redriven: 2, left: [] })
   await harness.runFor(second)
@@ -67,7 +67,7 @@ test('a dry run counts and moves nothing', async () => {
   await harness.stop()
 })
 
-test('an id that is no dead letter is named with the reason', async () => {
+test('a redrive reports each id that is no dead letter, with the reason', async () => {
   const { harness, exhausted, perhaps, redrive, recover } = await withDeadLetters()
   recover()
   const expired = await harness.post({
@@ -92,7 +92,7 @@ test('an id that is no dead letter is named with the reason', async () => {
   await harness.stop()
 })
 
-test('a letter for which its tenant has no room stays, and says so', async () => {
+test('a dead letter of a tenant with a full queue stays dead and is reported', async () => {
   const { provider } = createScripted(() => broken)
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
@@ -108,7 +108,7 @@ test('a letter for which its tenant has no room stays, and says so', async () =>
   await harness.stop()
 })
 
-test('a letter whose channel no pool serves stays as it is and is not counted, also in a dry run', async (t) => {
+test('a dead letter of a channel without a pool stays dead and is not counted, also in a dry run', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-redrive-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'sluice.db')
@@ -151,7 +151,7 @@ test('a letter whose channel no pool serves stays as it is and is not counted, a
   await back.stop()
 })
 
-test('one letter that cannot be decided keeps no other one from its way, and is told where nothing else goes', async (t) => {
+test('a dead letter that cannot be decided does not stop others, and its error is the answer where none is redriven', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-redrive-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'sluice.db')
@@ -179,7 +179,7 @@ test('one letter that cannot be decided keeps no other one from its way, and is 
   await harness.stop()
 })
 
-test('a redrive leaves alone what has returned by itself since it was read, and is with the provider', async () => {
+test('a redrive leaves alone a letter that was redriven automatically meanwhile and is being sent', async () => {
   const read = Promise.withResolvers<void>()
   const sending = Promise.withResolvers<void>()
   const redriven = Promise.withResolvers<void>()
@@ -194,7 +194,7 @@ test('a redrive leaves alone what has returned by itself since it was read, and 
       return result
     },
   }
-  // The operator's page is read before the letter returns, and answered when that is being sent.
+  // The operator's page is read before the automatic redrive, and answered while the letter is being sent.
   const late = (store: Store): Store =>
     new Proxy(store, {
       get(of, name) {

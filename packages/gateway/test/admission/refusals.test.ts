@@ -1,4 +1,4 @@
-/** Limits that count what they refuse: somebody who goes on trying stays out, over restarts too. */
+/** Limits with `countRefused`: refused attempts count too, also after a restart. */
 import assert from 'node:assert/strict'
 import { rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -15,13 +15,13 @@ const policyOf = (countRefused: boolean) => ({
 })
 
 for (const countRefused of [false, true]) {
-  test(`refused attempts ${countRefused ? 'count where the limit says so' : 'do not count otherwise'}`, async () => {
+  test(`refused attempts ${countRefused ? 'count with countRefused' : 'do not count without countRefused'}`, async () => {
     const harness = await createHarness({ policy: policyOf(countRefused) })
     const post = async () => (await harness.post({ category: 'security' })).status
     assert.deepEqual([await post(), await post()], ['queued', 'queued'])
     await harness.runFor(50 * minute)
     assert.deepEqual([await post(), await post()], ['suppressed', 'suppressed'])
-    // The two that left are over; the two that were refused ten minutes later are not.
+    // The two that were sent have left the window; the two that were refused ten minutes later have not.
     await harness.runFor(15 * minute)
     assert.equal(await post(), countRefused ? 'suppressed' : 'queued')
     const usage = await harness.done(harness.gateway.gate.usage('default', 'ada'))
@@ -32,7 +32,7 @@ for (const countRefused of [false, true]) {
   })
 }
 
-test('what was refused counts after a restart, and a dry run counts nothing', async () => {
+test('refused attempts count after a restart, and a dry run counts nothing', async () => {
   const file = join(tmpdir(), `refusals-${process.pid}.db`)
   const first = await createHarness({ policy: policyOf(true), file })
   const draft = { category: 'security' }

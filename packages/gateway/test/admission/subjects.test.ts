@@ -11,7 +11,7 @@ const tenantAnd = (mine: object, more: object = {}) => ({
   ...more,
 })
 
-test('what waits for a limit of the whole tenant says so, with every rule that was asked', async () => {
+test('a notification delayed by a limit of the whole tenant reports that limit and every rule that was checked', async () => {
   const harness = await createHarness({ policy: tenantAnd({ max: ['9/h'], over: 'delay' }) })
   await harness.post({ recipient: 'bob' })
   const { decision } = await harness.post()
@@ -34,7 +34,7 @@ test('what waits for a limit of the whole tenant says so, with every rule that w
   await harness.stop()
 })
 
-test('limits under several subjects agree on the earliest instant of all, in a dry run too', async () => {
+test('limits under several subjects agree on the earliest time that all of them admit, also in a dry run', async () => {
   const harness = await createHarness({ policy: tenantAnd({ max: ['1/90min'], over: 'delay' }) })
   await harness.post()
   await harness.post({ recipient: 'bob' })
@@ -44,7 +44,7 @@ test('limits under several subjects agree on the earliest instant of all, in a d
   const draft = { to, channel: 'email', category: 'product', priority: 'normal', content } as const
   const dry = await harness.done(harness.gateway.gate.preview(caller, draft))
   const { decision } = await harness.post({ content })
-  // Bob has the place of the second hour, so the end of ada's 90 minutes is too near to it.
+  // Bob holds the slot of the second hour, so the end of ada's 90 minutes is too near to it.
   assert.equal(decision.at, harness.start + 2 * hour + 40)
   assert.deepEqual(dry.decision.at, decision.at)
   assert.equal(dry.decision.limit, decision.limit)
@@ -54,7 +54,7 @@ test('limits under several subjects agree on the earliest instant of all, in a d
   await harness.stop()
 })
 
-test('subjects that hold places by turns agree behind the last of them, however many these are', async () => {
+test('subjects that hold slots in alternation agree on a time after the last slot, for any number of slots', async () => {
   const apart = { for: 'any', max: ['1000/h'], minGap: '900ms', over: 'delay' }
   const harness = await createHarness({
     policy: {
@@ -78,7 +78,7 @@ test('subjects that hold places by turns agree behind the last of them, however 
   await harness.stop()
 })
 
-test('a limit that drops is judged for the first instant, whichever subject it is under', async () => {
+test('a limit that drops is checked at the first allowed time, under any subject', async () => {
   const harness = await createHarness({ policy: tenantAnd({ max: ['1/30min'], over: 'drop' }) })
   await harness.post()
   const { decision } = await harness.post()
@@ -89,7 +89,7 @@ test('a limit that drops is judged for the first instant, whichever subject it i
   await harness.stop()
 })
 
-test('maxDelay is the bound of the whole delay, however many subjects add to it', async () => {
+test('maxDelay bounds the whole delay over all subjects', async () => {
   const harness = await createHarness({
     policy: tenantAnd({ max: ['1/90min'], over: 'delay' }, { maxDelay: '100min' }),
   })

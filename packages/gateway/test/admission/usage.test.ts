@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createHarness, hour, minute, second } from '../harness.ts'
 
-test('critical ones have a wide limit of their own, and count in the others, which say when they free', async () => {
+test('usage of critical notifications has a wide limit of its own and counts in the others, which report when they free', async () => {
   const harness = await createHarness({
     policy: {
       version: 1,
@@ -32,7 +32,7 @@ test('critical ones have a wide limit of their own, and count in the others, whi
   await harness.stop()
 })
 
-test('a limit per author has a row for each author that was met; somebody unknown has zeros', async () => {
+test('usage of a limit per author has a row for each counted author, and zeros for an unknown recipient', async () => {
   const harness = await createHarness({
     policy: {
       version: 1,

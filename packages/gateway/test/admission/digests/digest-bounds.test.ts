@@ -1,4 +1,4 @@
-/** Digests whose items are too large, too many, or cannot be closed: each comes to its end, and nobody else pays for it. */
+/** Digests with too large or too many items, or with failing closings, end and do not delay other digests. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { extentAfter } from '../../../src/admission/digests/digest-closer.ts'
@@ -19,7 +19,7 @@ const item = (recipient: string, text: string, index = 0) => ({
 const dataOf = (sent: Sent | undefined) =>
   sent?.message.data as { items: readonly JsonObject[]; totalCount: number; hasMore: boolean }
 
-test('a digest of items that are too large together shows a mebibyte of them and counts the others', async () => {
+test('a digest shows items up to 1 MiB and counts all of them', async () => {
   const harness = await createHarness({ policy })
   const large = 'x'.repeat(1_300_000)
   const medium = 'y'.repeat(100_000)
@@ -40,7 +40,7 @@ test('a digest of items that are too large together shows a mebibyte of them and
   await harness.stop()
 })
 
-test('a digest of thousands is read in pages and closed with what five thousand fit, the rest after it', async () => {
+test('a digest of thousands of items is read in pages and closed with 5,000 items at a time', async () => {
   const pages: number[] = []
   let largest = 0
   const wrap = (store: Store): Store => ({
@@ -70,7 +70,7 @@ test('a digest of thousands is read in pages and closed with what five thousand 
   await harness.stop()
 })
 
-/** A store that cannot write a digest of so many items for ada, for a reason that has nothing to do with the store. */
+/** Wraps a store: it cannot write a digest of that many items for ada, with an error that is not of the store. */
 function unable(itemsMax: number) {
   const failedAt: number[] = []
   let now = (): number => 0
@@ -102,13 +102,13 @@ async function withUnable(itemsMax: number) {
   assert.deepEqual(
     harness.sent().map(({ recipient }) => recipient),
     ['bob'],
-    'the others leave in time',
+    'other notifications leave in time',
   )
   await harness.runFor(hour)
   return { harness, failedAt }
 }
 
-test('a closing that fails is put off, and done with fewer items', async () => {
+test('a failed closing is postponed and retried with fewer items', async () => {
   const { harness, failedAt } = await withUnable(20)
   assert.deepEqual(failedAt, [0, 1_000])
   const totals = harness.sent({ recipient: 'ada' }).map((sent) => dataOf(sent).totalCount)
@@ -118,7 +118,7 @@ test('a closing that fails is put off, and done with fewer items', async () => {
   await harness.stop()
 })
 
-test('where that fails too its items leave one by one', async () => {
+test('items leave one by one where a closing with fewer items fails too', async () => {
   const { harness, failedAt } = await withUnable(0)
   assert.deepEqual(failedAt, [0, 1_000, 3_000, 7_000])
   const sent = harness.sent({ recipient: 'ada' })
@@ -129,7 +129,7 @@ test('where that fails too its items leave one by one', async () => {
   await harness.stop()
 })
 
-test('a digest that cannot even be read is tried less and less often, and the others close', async () => {
+test('an unreadable digest is retried with exponential backoff while other digests close', async () => {
   let tries = 0
   let broken = true
   const wrap = (store: Store): Store => ({
@@ -157,7 +157,7 @@ test('a digest that cannot even be read is tried less and less often, and the ot
   await harness.stop()
 })
 
-test('what is due and cannot be decided is tried less and less often, and delays nobody', async () => {
+test('a due notification that cannot be decided is retried with exponential backoff and delays no other', async () => {
   let tries = 0
   let broken = true
   const wrap = (store: Store): Store => ({
@@ -185,6 +185,6 @@ test('what is due and cannot be decided is tried less and less often, and delays
   await harness.stop()
 })
 
-test('by other means is from the third failure on, and apart from the fifth', () => {
+test('a closing uses few items from the third failure on, and single items from the fifth on', () => {
   assert.deepEqual([0, 1, 2, 3, 4, 9].map(extentAfter), ['whole', 'whole', 'few', 'few', 'apart', 'apart'])
 })

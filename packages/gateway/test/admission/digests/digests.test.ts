@@ -25,7 +25,7 @@ const item = (index: number, more: object = {}) => ({
   ...more,
 })
 
-test('the window opens with the first item and closes with one notification that tells how many there are', async () => {
+test('the digest window opens with the first item and closes with one notification that has the total count', async () => {
   const harness = await createHarness({ policy: policy() })
   const ids: string[] = []
   for (let index = 0; index < 6; index += 1) {
@@ -60,7 +60,7 @@ test('the window opens with the first item and closes with one notification that
   await harness.stop()
 })
 
-test('below minItems each item leaves on its own, and never enters a digest again', async () => {
+test('items of a digest below minItems leave one by one and never enter a digest again', async () => {
   const harness = await createHarness({
     policy: policy({ limits: [{ name: 'gap', for: 'any', max: ['1/10min'], over: 'digest:news' }] }),
   })
@@ -80,7 +80,7 @@ test('below minItems each item leaves on its own, and never enters a digest agai
   await harness.stop()
 })
 
-test('while a limit does not admit it the digest stays open and goes on collecting', async () => {
+test('a digest over its limit stays open and goes on collecting', async () => {
   const harness = await createHarness({
     policy: policy({ limits: [{ name: 'all', for: 'any', max: ['1/2h'], over: 'delay' }] }),
   })
@@ -99,7 +99,7 @@ test('while a limit does not admit it the digest stays open and goes on collecti
   await harness.stop()
 })
 
-test('items of an author at the cap stay behind, the rest leaves', async () => {
+test('items of an author at the limit stay in the digest, the others leave', async () => {
   const harness = await createHarness({
     policy: policy({
       limits: [
@@ -126,7 +126,7 @@ test('items of an author at the cap stay behind, the rest leaves', async () => {
   await harness.stop()
 })
 
-test('what waits for its sendAt joins the digest then, and not before', async () => {
+test('a notification with a sendAt joins the digest at that time and not before', async () => {
   const harness = await createHarness({ policy: policy() })
   const sendAt = harness.start + 3 * hour
   const waiting = await harness.post(item(0, { sendAt }))
@@ -140,7 +140,7 @@ test('what waits for its sendAt joins the digest then, and not before', async ()
   await harness.stop()
 })
 
-test('a digesting item can be cancelled, and is then in no digest', async () => {
+test('a digesting item can be cancelled and is then in no digest', async () => {
   const harness = await createHarness({ policy: policy() })
   const items = []
   for (let index = 0; index < 4; index += 1) items.push(await harness.post(item(index)))
@@ -157,7 +157,7 @@ const authors = policy({
   digests: [{ ...digest, for: { template: 'nothing' }, minItems: 2 }],
 })
 
-test('an author at the cap holds up nobody else: for the others the window begins with the first of them', async () => {
+test('an author at the limit does not delay other authors: their window begins with their first item', async () => {
   const harness = await createHarness({ policy: authors })
   for (const actor of ['bob', 'eve']) await harness.post({ actor, content: { subject: actor, text: actor } })
   await harness.runFor(6 * hour)
@@ -177,7 +177,7 @@ test('an author at the cap holds up nobody else: for the others the window begin
   await harness.stop()
 })
 
-test('an item that may be sent after a window does not wait for the authors at their caps', async () => {
+test('an item that its limits admit does not wait for authors at their limits', async () => {
   const harness = await createHarness({
     policy: policy({
       limits: [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['1/day'], over: 'delay' }],
@@ -209,7 +209,7 @@ test('an item that may be sent after a window does not wait for the authors at t
   await harness.stop()
 })
 
-test('one item of another author leaves on its own, and the author at the cap stays behind', async () => {
+test('a single item of another author leaves on its own while the author at the limit stays in the digest', async () => {
   const harness = await createHarness({
     policy: policy({
       limits: [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['1/day'], over: 'delay' }],
@@ -232,7 +232,7 @@ test('one item of another author leaves on its own, and the author at the cap st
   await harness.stop()
 })
 
-test('an item that reaches the record while its digest is being closed is sent with it', async (t) => {
+test('an item that is committed while its digest is being closed is sent with it', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-digest-'))
   t.after(() => rmSync(folder, { recursive: true }))
   let opened: Digest | undefined
@@ -245,7 +245,7 @@ test('an item that reaches the record while its digest is being closed is sent w
     },
     async digestItems(of, cursor, limit) {
       const page = await store.digestItems(of, cursor, limit)
-      // It was decided before the closing began, and its commit is written behind this look.
+      // The item was decided before the closing began, and its commit is written after this read.
       if (!joined) {
         joined = true
         const late = { ...page.items[0]!, id: 'late', fingerprint: 'late' }
@@ -263,7 +263,7 @@ test('an item that reaches the record while its digest is being closed is sent w
   await harness.stop()
 })
 
-test('batches that begin the digests of the same recipients in one moment are all accepted', async () => {
+test('concurrent batches that open digests of the same recipients are all accepted', async () => {
   let refused = 0
   const counting = (store: Store): Store =>
     new Proxy(store, {

@@ -16,7 +16,7 @@ const policy = {
 }
 const item = (recipient: string, index: number) => ({ recipient, template: 'new-comment', data: { index } })
 
-/** A file in which thirty items are left behind by their digest, as earlier versions left them, and three are not. */
+/** Creates a data directory with thirty orphans, as earlier versions left them, and three items in open digests. */
 async function fileWithOrphans(t: TestContext) {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-orphans-'))
   t.after(() => rmSync(folder, { recursive: true }))
@@ -32,7 +32,7 @@ async function fileWithOrphans(t: TestContext) {
   return { file, ids, at: harness.start }
 }
 
-test('items that an earlier version left behind are on their way after a start, and end', async (t) => {
+test('orphans that an earlier version left behind are adopted after a start, and end', async (t) => {
   const { file, ids, at } = await fileWithOrphans(t)
   const harness = await createHarness({ policy, file, start: at + day })
   await harness.runFor(second)
@@ -54,7 +54,7 @@ test('items that an earlier version left behind are on their way after a start, 
   await harness.stop()
 })
 
-test('what cannot be brought on its way is counted, told, and tried again', async () => {
+test('an orphan that cannot be adopted is counted, reported and retried', async () => {
   const clock = createVirtualClock(0)
   const told: string[] = []
   let orphans = [1, 2, 3].map(() => someNotification({ status: 'digesting', digestId: 'gone' }))

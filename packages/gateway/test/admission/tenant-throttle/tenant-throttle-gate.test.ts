@@ -1,6 +1,6 @@
 /**
- * The line before the limits of tenants and modules, through the whole gateway in virtual time: whatever comes, goes,
- * expires and restarts, what arrived is held against every literal window and against what was promised.
+ * Tests the throttle queues of tenants and modules through the whole gateway in virtual time. Under arrivals,
+ * cancellations, expiries and restarts every delivery is checked against each window and against the promised time.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -38,7 +38,7 @@ const recipients = (count: number, from = 0) =>
     to: { id: `r${from + index}`, email: 'r@example.com' },
   }))
 
-test('500 at once against 100 a minute: exactly 100 in a rolling minute, and all gone when that was computed', async () => {
+test('a burst of 500 against 100/min sends exactly 100 in any rolling minute, and all at the computed times', async () => {
   const harness = await createHarness({ policy, config: tenants('100/min') })
   for (let batch = 0; batch < 5; batch += 1) await harness.postMany(recipients(100, 100 * batch))
   const lastAt = harness.start + 4 * (minute + 20)
@@ -57,7 +57,7 @@ test('500 at once against 100 a minute: exactly 100 in a rolling minute, and all
   await harness.stop()
 })
 
-test('a module over its limit holds nobody of another module up, and theirs keep their order', async () => {
+test('a module over its limit does not delay other modules, and order within modules is kept', async () => {
   const harness = await createHarness({ policy, config: tenants('10/min', '2/min') })
   const of = (module: string) => ({ tenant: 'default', module })
   await harness.postMany(recipients(20), of('noisy'))
@@ -73,7 +73,7 @@ test('a module over its limit holds nobody of another module up, and theirs keep
   await harness.stop()
 })
 
-test('when somebody leaves the line those behind move up, and leave before the instant on record', async () => {
+test('notifications behind a cancelled one in the throttle queue move up and leave before their stored dueAt', async () => {
   const harness = await createHarness({ policy, config: tenants('1/min') })
   await harness.post()
   const line = [await harness.post(), await harness.post(), await harness.post()] as const
@@ -94,7 +94,7 @@ test('when somebody leaves the line those behind move up, and leave before the i
   await harness.stop()
 })
 
-test('the dry run says what happens, the line included, and takes no place', async () => {
+test('a dry run predicts the place in the throttle queue and takes none', async () => {
   const harness = await createHarness({ policy, config: tenants('2/min', '1/min') })
   const caller = { tenant: 'default', module: 'a' }
   const draft = {
@@ -119,7 +119,7 @@ test('the dry run says what happens, the line included, and takes no place', asy
   await harness.stop()
 })
 
-test('what passes counts once: quiet hours, a send time and digests never count it again', async () => {
+test('a notification counts once in the tenant limit: quiet hours, sendAt and digests do not count it again', async () => {
   const harness = await createHarness({ policy, config: tenants('1/min') })
   await harness.post({ sendAt: harness.start + hour })
   const waits = await harness.post({ sendAt: harness.start + 2 * hour })
@@ -134,7 +134,7 @@ test('what passes counts once: quiet hours, a send time and digests never count 
   await harness.stop()
 })
 
-test('a full line refuses with QUEUE_FULL, takes no place and counts nothing; other tenants go on', async () => {
+test('a full throttle queue refuses with QUEUE_FULL and counts nothing; other tenants go on', async () => {
   const harness = await createHarness({ policy, config: tenants('2/min', 'unlimited', { queue: 5 }) })
   await harness.postMany(recipients(2))
   await harness.runFor(second)
@@ -151,7 +151,7 @@ test('a full line refuses with QUEUE_FULL, takes no place and counts nothing; ot
   await harness.stop()
 })
 
-test('after a restart the line goes on where it was: what had passed counts, and the order holds', async (t) => {
+test('the throttle queue continues after a restart: passed notifications count and order is kept', async (t) => {
   const options = { file: databaseIn(t), policy, config: tenants('2/min') }
   let harness = await createHarness(options)
   const posted = await harness.postMany(recipients(12))
@@ -181,7 +181,7 @@ for (const [rate, went] of [
   ['1/min', 10],
   ['unlimited', 0],
 ] as const)
-  test(`a limit of 2/min that is ${rate} after a restart holds for what waits already`, async (t) => {
+  test(`a tenant limit of 2/min that is ${rate} after a restart holds for notifications already waiting`, async (t) => {
     const file = databaseIn(t)
     const before = await createHarness({ file, policy, config: tenants('2/min') })
     const posted = await before.postMany(recipients(12))
@@ -233,7 +233,7 @@ async function storm({ harness, draw, posted }: Storm): Promise<void> {
   } else await harness.runFor(below(20_000))
 }
 
-test(`whatever comes, goes and restarts: no window is over, none is late, order is kept (seed ${testSeed})`, async (t) => {
+test(`the throttle exceeds no window, is never late and keeps order under random arrivals, cancellations and restarts (seed ${testSeed})`, async (t) => {
   let turns = 0
   for (let run = 0; run < runs; run += 1) {
     const draw = seeded(testSeed * 100 + run)
@@ -249,7 +249,7 @@ test(`whatever comes, goes and restarts: no window is over, none is late, order 
       await state.harness.check()
       await state.harness.stop()
       state.restarts.push(now)
-      // Other chance: the same would give the same ids again.
+      // Another seed: the same one would repeat ids.
       state.harness = await createHarness({ ...options, start: now, seed: testSeed + 1_000 * (step + 1) })
     }
     await state.harness.runFor(12 * hour)
@@ -277,7 +277,7 @@ async function judge(
     if (at === undefined) continue
     if (priority === 'critical') assert.equal(at, createdAt, 'what is critical leaves at once')
     else usual.push({ module, at })
-    // A restart knows what was promised and not who had moved up since: then nobody is sure to have the same place.
+    // A restart knows the stored places and no later moves: places may differ then.
     const moved = restarts.some((restart) => restart >= createdAt && restart < at)
     assert.ok(
       moved || at <= dueAt,

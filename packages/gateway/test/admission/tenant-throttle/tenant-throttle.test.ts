@@ -8,7 +8,7 @@ import { createHarness, hour, minute, second } from '../../harness.ts'
 const policy = { version: 1, limits: [] }
 const tenants = (rate: string, modules = 'unlimited') => ({ tenants: { default: { rate, modules } } })
 
-test('cancelling what waits for a tenant limit frees its place in the line, after a restart too', async () => {
+test('cancelling a notification in the throttle queue frees its place, also after a restart', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-platform-'))
   const options = { file: join(folder, 'sluice.db'), policy, config: tenants('1/min') }
   const harness = await createHarness(options)
@@ -27,7 +27,7 @@ test('cancelling what waits for a tenant limit frees its place in the line, afte
   rmSync(folder, { recursive: true })
 })
 
-test('cancelling what had passed the tenant limit does not: acceptances are counted', async () => {
+test('cancelling a notification that passed the tenant limit frees no place: acceptances are counted', async () => {
   const harness = await createHarness({ policy, config: tenants('1/min') })
   const { id } = await harness.post({ sendAt: harness.start + hour })
   await harness.done(harness.gateway.gate.cancel('default', id))
@@ -35,7 +35,7 @@ test('cancelling what had passed the tenant limit does not: acceptances are coun
   await harness.stop()
 })
 
-test('what would pass the tenant limit only after its end expires at its end, and frees its place', async () => {
+test('a notification that expires before its place in the throttle queue expires in time and frees the place', async () => {
   const harness = await createHarness({ policy, config: tenants('1/h') })
   await harness.post()
   const expiresAt = harness.start + minute
@@ -50,7 +50,7 @@ test('what would pass the tenant limit only after its end expires at its end, an
   await harness.stop()
 })
 
-test('a module is limited inside its tenant: its refusal takes nothing from the others', async () => {
+test('a module over its limit takes nothing from the tenant limit of other modules', async () => {
   const harness = await createHarness({ policy, config: tenants('5/min', '2/min') })
   const from = (module: string) => harness.post({}, { tenant: 'default', module })
   const reasons: (string | undefined)[] = []
@@ -76,7 +76,7 @@ test('a module is limited inside its tenant: its refusal takes nothing from the 
   await harness.stop()
 })
 
-test('after a restart a long line is as long as it was', async () => {
+test('a long throttle queue keeps its length over a restart', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-platform-'))
   const options = { file: join(folder, 'sluice.db'), policy, config: tenants('100/min') }
   const harness = await createHarness(options)
@@ -95,7 +95,7 @@ test('after a restart a long line is as long as it was', async () => {
   rmSync(folder, { recursive: true })
 })
 
-test('an opt-out ends what waits for a tenant limit, and its place is free', async () => {
+test('an opt-out ends a notification in the throttle queue and frees its place', async () => {
   const harness = await createHarness({ policy, config: tenants('1/min') })
   await harness.post({ recipient: 'bob' })
   const waiting = await harness.post()

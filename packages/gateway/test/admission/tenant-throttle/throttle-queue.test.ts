@@ -1,6 +1,6 @@
 /**
- * The line alone, against an oracle that knows nothing of how it works: a list of who came and when, searched
- * millisecond by millisecond. Times are small so that every instant can be tried.
+ * Tests the throttle queue against an independent oracle: a list of arrivals, searched millisecond by millisecond.
+ * Times are small so that each millisecond can be tried.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -17,7 +17,7 @@ interface One {
   readonly came: number
   readonly promised: number
   readonly critical: boolean
-  /** Where it stands in the line now. */
+  /** The current place in the queue. */
   at: number
 }
 
@@ -31,7 +31,7 @@ function randomRules(draw: () => number): ThrottleLimits {
   return { tenant: draw() < 0.15 ? [] : some(5), module: draw() < 0.15 ? [] : some(3), marginMs: margin }
 }
 
-/** Whether nobody who is not critical would stand in a window that is over by this one. */
+/** True where an entry at `t` would put no window over its maximum. */
 function admits(rules: ThrottleLimits, module: string, others: readonly One[], t: number): boolean {
   const full = (windows: readonly Window[], of: readonly One[]): boolean =>
     windows.some(({ max, windowMs }) => {
@@ -82,14 +82,14 @@ function arrive(run: Run): void {
   else assert.equal(place.at, run.now)
 }
 
-/** Those behind it in its module move up a place; what is free then goes to whoever can have it earlier. */
+/** Removes an entry: entries behind it in its module move up, and the free place goes to an entry that gains by it. */
 function depart(run: Run, gone: One): void {
   assert.equal(run.queue.leave(gone.module, gone.id, run.now), true)
   run.everybody = run.everybody.filter((one) => one !== gone)
   run.waiting = run.waiting.filter((one) => one !== gone)
   readPlaces(run)
   for (const one of run.waiting) {
-    // Were its module's last place its own, it could not have an earlier one.
+    // The last entry of the module could not have an earlier place even if its own were free.
     const last = run.waiting.filter((other) => other.module === one.module).at(-1)!
     const others = run.everybody.filter((other) => other !== last)
     assert.ok(
@@ -99,7 +99,7 @@ function depart(run: Run, gone: One): void {
   }
 }
 
-/** The line tells only what is asked for: the places are read from those who ask for their turn. */
+/** Reads the places by asking for the turn of each entry. */
 function readPlaces(run: Run): void {
   for (const one of run.waiting) {
     const turn = run.queue.turn(one.module, one.id, Number.NEGATIVE_INFINITY)
@@ -162,7 +162,7 @@ function check({ rules, everybody }: Run): void {
   for (const one of usual) assert.ok(one.at <= one.promised, 'nobody is later than was promised')
 }
 
-test(`everybody gets the first instant that the windows admit, in ${runs} random lines (seed ${testSeed})`, () => {
+test(`every entry gets the first time that the windows admit, in ${runs} random queues (seed ${testSeed})`, () => {
   let turns = 0
   for (let number = 0; number < runs; number += 1) {
     const draw = seeded(testSeed * 10_000 + number)
