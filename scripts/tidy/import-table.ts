@@ -111,7 +111,11 @@ const gateway: readonly ImportRow[] = [
     node: 'any',
     impure: true,
   },
-  { module: 'adapters/', ...adapter, values: [...adapter.values, 'providers/webhook/signature.ts'] },
+  {
+    module: 'adapters/',
+    ...adapter,
+    values: [...adapter.values, 'providers/slack/escape.ts', 'providers/webhook/signature.ts'],
+  },
   { module: 'queue/', ...adapter },
   { module: 'store/', ...adapter },
   // A provider is one folder: its adapter, what the configuration knows of it, and what the sandbox plays of it.

@@ -1,15 +1,15 @@
 /**
- * Tells whoever is on call by a signed POST (Standard Webhooks). An alert is tried a few times and then dropped and
- * logged: it says that something is wrong now, and `GET /pools` says so as well. When hundreds of accounts break at once
- * a few calls are made at a time and the rest wait in a bounded list, in which what is old is dropped.
+ * Delivers alerts to the operator by a signed POST (Standard Webhooks). An alert is tried a few times and then
+ * dropped and logged: it describes the present, and `GET /pools` shows the same. When hundreds of accounts break at
+ * once, a few calls run at a time and the rest wait in a bounded queue, from which old alerts are dropped.
  */
 import type { Alert, Alerts, Clock } from '../ports.ts'
 import { parseSecret, sign } from '../providers/webhook/signature.ts'
 
 export interface AlertWebhookOptions {
-  /** Of the operator, and trusted. */
+  /** Address of the operator's receiver; it is trusted. */
   readonly url: string
-  /** `whsec_` and a key in base64. */
+  /** Signing key: `whsec_` and a key in base64. */
   readonly secret: string | undefined
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
@@ -18,13 +18,13 @@ export interface AlertWebhookOptions {
 const attemptsMax = 4
 const deadlineMs = 5_000
 const waitMs = 1_000
-/** How long a stop waits for those that are under way. */
+/** How long a stop waits for calls under way, ms. */
 const graceMs = 500
 /** Calls at once. */
 const lanesMax = 8
-/** Alerts that wait: above it one is dropped, and logged as every other. */
+/** Most alerts that wait: above it an alert is dropped, and logged like every other. */
 const waitingMax = 1_000
-/** What waited longer while nobody answered is dropped: whoever hears it then is misled. */
+/** Age at which a waiting alert is dropped: delivered later it would mislead the operator. */
 const staleMs = 60_000
 
 export function createAlertWebhook({ url, secret, clock, onError }: AlertWebhookOptions): Alerts {
@@ -93,7 +93,7 @@ export function createAlertWebhook({ url, secret, clock, onError }: AlertWebhook
       lanes.add(lane)
     },
     async close() {
-      // What is on its way gets an answer; what waits for its next attempt is given up with the process.
+      // A call under way still gets its answer; an alert that waits for its next attempt is dropped with the process.
       const timer = Promise.withResolvers<void>()
       const grace = setTimeout(timer.resolve, graceMs)
       await Promise.race([Promise.all(lanes), timer.promise])

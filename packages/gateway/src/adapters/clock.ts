@@ -1,31 +1,31 @@
 /**
- * Time as the process has it: a line that begins at the wall clock and from there on follows the monotonic clock. It
- * never steps, so what is measured on it (windows, leases, waits, deadlines) is a duration, whatever becomes of the
- * wall clock. By how much that is ahead is known besides, for what people read and write (decision record 0017).
+ * The clock of the process: it starts at the wall clock and from there on follows the monotonic clock. It never
+ * steps, so measurements on it (windows, leases, waits, deadlines) are true durations, whatever the wall clock does.
+ * The offset of the wall clock is known besides, for times that are shown and read (decision record 0017).
  */
 import type { Clock, TimeLine } from '../ports.ts'
 
 export interface SystemClock extends Clock {
   aheadMs(): number
-  /** Goes on where the line of the process before ended. To be called before anything is measured. */
+  /** Continues from where the previous process stopped. To be called before anything is measured. */
   continueFrom(line: TimeLine): void
-  /** How the line stands: for the next process. */
+  /** The present position of the clock, for the next process. */
   line(): TimeLine
-  /** Tells each step of the wall clock, by so many ms, within a second. */
+  /** Reports each step of the wall clock, in ms, within a second. */
   onStep(listener: (byMs: number) => void): () => void
 }
 
 export interface SystemClockOptions {
-  /** @defaultValue Date.now */
+  /** Wall clock. @defaultValue Date.now */
   readonly wall?: () => number
-  /** @defaultValue performance.now */
+  /** Monotonic clock. @defaultValue performance.now */
   readonly monotonic?: () => number
 }
 
-/** A wall clock that is off by less has not stepped: clocks that are slewed and roundings of both stay far below. */
+/** Smallest offset that counts as a step of the wall clock, ms: slewed clocks and rounding both stay far below. */
 const stepMs = 250
 const lookMs = 1_000
-/** Longer timers are armed again on the way: setTimeout knows 24 days at most. */
+/** Longer timers are set again on the way: setTimeout supports 24 days at most. */
 const timerMsMax = 3_600_000
 
 export function createSystemClock({
@@ -88,8 +88,8 @@ export function createSystemClock({
 }
 
 /**
- * Where the line goes on when the wall clock reads this: it has kept its distance since, as far as anybody knows. A
- * wall clock that was set back meanwhile would lead into the past; then the line goes on where it was last seen.
+ * Finds where the clock continues when the wall clock reads this: at the recorded offset, as far as that is known. A
+ * wall clock that was set back meanwhile would lead into the past; then the clock continues where it was last seen.
  */
 export function lineAt(wallNow: number, { at, aheadMs }: TimeLine): number {
   return Math.max(wallNow - aheadMs, at)

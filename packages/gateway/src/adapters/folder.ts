@@ -1,12 +1,16 @@
 /**
- * A folder that is there when it is needed, made level by level. Node's own recursive `mkdir` tries forever where a
- * file system answers that a folder does not exist which it will not make, as `/proc` does.
- * What it and the files in it hold is their owner's alone.
+ * Creates folders level by level. Node's own recursive `mkdir` retries forever on a file system that answers ENOENT
+ * for a folder that it refuses to create, as `/proc` does. The folder and its files are readable by their owner
+ * alone.
  */
 import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** @throws the system's error where it is no folder and cannot become one. */
+/**
+ * Creates the folder where it is missing.
+ *
+ * @throws the system's error where it is no folder and cannot become one
+ */
 export function makeFolder(path: string): void {
   if (isFolder(path)) return
   makeFolder(dirname(path))
@@ -23,11 +27,11 @@ function isFolder(path: string): boolean {
 }
 
 /**
- * Makes an empty file where there is none. Nobody but its owner may read or write it: also where it was there before,
- * and as far as the file system knows owners. What is there is not opened: whoever closes a file gives up the locks
- * that its process has on it (POSIX, fcntl).
+ * Creates an empty file where there is none. Only its owner may read or write it, also where it existed before, as
+ * far as the file system supports owners. An existing file is not opened: closing a file releases the locks that its
+ * process has on it (POSIX, fcntl).
  *
- * @throws the system's error where it cannot be made
+ * @throws the system's error where the file cannot be created
  */
 export function makePrivateFile(path: string): void {
   try {
@@ -38,14 +42,14 @@ export function makePrivateFile(path: string): void {
   }
 }
 
-/** The same for a file that may be there. */
+/** Restricts a file that may exist to its owner. */
 export function makePrivate(path: string): void {
   const mode = statSync(path, { throwIfNoEntry: false })?.mode
   if (mode === undefined || (mode & 0o077) === 0) return
   try {
     chmodSync(path, mode & 0o700)
   } catch (error) {
-    // Of a file of another owner's, or on a file system without owners: who mounted it has decided.
+    // The file of another owner, or on a file system without owners, keeps the rights that were chosen at mounting.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
   }
 }

@@ -1,4 +1,4 @@
-/** A secret that is made when it is first needed and stays in a file of its owner's. */
+/** A secret key that is created when it is first needed and stays in a file that only its owner can read. */
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -8,7 +8,8 @@ import { makeFolder, makePrivate } from './folder.ts'
 const keyBytes = 32
 
 /**
- * The key in the file, which gets one where there is none; without a file, a key that lasts as long as the process.
+ * Reads the key from the file, which is created where it is missing; without a file, the key lasts as long as the
+ * process.
  *
  * @throws SluiceError `INVALID_CONFIG` where the file can neither be read nor written.
  */
@@ -29,7 +30,7 @@ export function keptKey(file: string | undefined): Buffer {
   }
 }
 
-/** Whether there was none; the first process that writes decides. */
+/** Writes the key unless the file has one already; true when it was written. The first process that writes decides. */
 function write(file: string, key: string): boolean {
   try {
     writeFileSync(file, key, { flag: 'wx', mode: 0o600 })

@@ -1,4 +1,4 @@
-/** Chance as the operating system gives it; identifiers are ULIDs, monotonic within the process. */
+/** Randomness of the operating system; identifiers are ULIDs, monotonic within the process. */
 import { randomInt } from 'node:crypto'
 import { monotonicFactory } from 'ulid'
 import type { Random } from '../ports.ts'

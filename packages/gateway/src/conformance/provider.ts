@@ -1,23 +1,23 @@
 /**
- * What every provider must do, as one suite over the port: `exerciseProvider` runs it against a provider and a server
- * on the other side which can be told how to behave. It asks only what the port promises: each outcome for its
- * cause, nothing thrown, nothing sent twice, and a connection that survives whatever one message met.
+ * The conformance suite of the provider port: `exerciseProvider` runs it against a provider and a server on the other
+ * side whose behaviour can be set. It asks only what the port promises: each outcome for its cause, nothing thrown,
+ * nothing sent twice, and a connection that survives whatever one message met.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Channel } from '../model.ts'
 import type { Account, Message, Provider, SendResult } from '../ports.ts'
 
-/** How the other side answers from now on. */
+/** The answer that the server gives from now on. */
 export type OtherSide =
   | 'accept'
-  /** Over the rate; to be tried again after 7 seconds. */
+  /** Above the rate; the server asks for a retry after 7 seconds. */
   | 'rate_limit'
-  /** For good, for what the message says. */
+  /** Refused for good, because of the message. */
   | 'refuse'
-  /** For good, because nobody has this address. */
+  /** Refused for good, because the address does not exist. */
   | 'refuse_address'
-  /** The server's own fault. */
+  /** The server's own error. */
   | 'break'
   | 'hang'
   /** The connection is cut before the message was taken. */
@@ -29,34 +29,35 @@ export interface ProviderRig {
   readonly provider: Provider
   readonly account: Account
   behave(side: OtherSide): void
-  /** Ends every connection that is open but idle; absent where there are none. */
+  /** Closes every connection that is open but idle; absent where there are none. */
   hangUp?(): void
   /** Ids of the notifications that were taken, in the order of their arrival, repetitions included. */
   arrived(): readonly string[]
-  /** Ends the other side; from then on nobody listens there. */
+  /** Stops the server; from then on connections are refused. */
   closeServer(): Promise<void>
 }
 
 export interface ProviderCapabilities {
   readonly channel: Channel
-  /** How long the rig's provider waits for an answer at most, ms. */
+  /** The longest time that the rig's provider waits for an answer, ms. */
   readonly deadlineMs: number
-  /** It can tell that a message may have been delivered. Else such a case is a failure. */
+  /** True when the provider can tell that a message may have been delivered. Else such a case is a failure. */
   readonly tellsUnknown: boolean
   /**
-   * It can tell a connection that was cut before the message was taken from one that was cut after.
+   * True when the provider can tell a connection that was cut before the message was taken from one that was cut
+   * after.
    * @defaultValue true
    */
   readonly tellsWhenCut?: boolean
-  /** It passes on how long the other side wants to be left alone. */
+  /** True when the provider passes on the server's Retry-After. */
   readonly tellsRetryAfter: boolean
-  /** It knows a missing or impossible address without asking. */
+  /** True when the provider knows a missing or impossible address without a call. */
   readonly checksAddress: boolean
-  /** It calls addresses of recipients, so that one may be wrong. @defaultValue true */
+  /** True when the provider calls addresses of recipients, so that one may be wrong. @defaultValue true */
   readonly tellsAddress?: boolean
-  /** It calls `leaving` when the last bytes go. */
+  /** True when the provider calls `leaving` when the last bytes go. */
   readonly tellsWritten: boolean
-  /** It talks to a server that can be away. */
+  /** True when the provider talks to a server that can be unreachable. */
   readonly remote: boolean
 }
 
@@ -124,11 +125,11 @@ function is(result: SendResult, outcome: SendResult['outcome']): void {
   assert.equal(result.outcome, outcome, JSON.stringify(result))
 }
 
-/** Ends idle connections, and lets the news of it arrive: how a provider meets them before that is its own matter. */
+/** Closes idle connections and lets the close arrive: a provider that meets them earlier has tests of its own. */
 async function hangUp(rig: ProviderRig): Promise<void> {
   rig.hangUp?.()
   await new Promise((resolve) => setTimeout(resolve, 20))
-  // After a stall the timer comes first: sockets are looked at between it and this.
+  // After a stall the timer comes first: sockets are polled between it and this.
   for (let turn = 0; turn < 3; turn += 1) await new Promise((resolve) => setImmediate(resolve))
 }
 
@@ -224,7 +225,7 @@ function outcomes(test: Test, capabilities: ProviderCapabilities): void {
     if (!capabilities.tellsRetryAfter || retryAfter === undefined || /^\d+$/.test(retryAfter)) {
       assert.equal(retryAfter, capabilities.tellsRetryAfter ? '7' : undefined)
     } else {
-      // Some name the instant; whole seconds are all that it can be told by.
+      // Some services name the instant in whole seconds, so the result is precise to a second only.
       const waitMs = Date.parse(retryAfter) - Date.now()
       assert.ok(waitMs > 4_000 && waitMs < 9_500, retryAfter)
     }

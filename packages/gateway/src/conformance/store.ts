@@ -1,7 +1,6 @@
 /**
- * What every store must do, as one suite over the port: `exerciseStore` runs it against whatever `open` gives. It
- * asks nothing of how a store works, only what it promises; faults of an engine (kills, full disks) are tested with
- * the engine.
+ * The conformance suite of the store port: `exerciseStore` runs it against any store that `open` gives. It asks only
+ * what the port promises, not how a store works; faults of an engine (kills, full disks) are tested with the engine.
  */
 import { describe, it } from 'node:test'
 import type { Clock, Store } from '../ports.ts'
@@ -23,7 +22,7 @@ export type OpenStore = (options: { readonly clock: Clock; readonly place: strin
 /** Registers the suite `name` with node:test. */
 export function exerciseStore(name: string, open: OpenStore, capabilities: StoreCapabilities): void {
   let places = 0
-  /** One store, opened for the test and closed after it. */
+  /** Opens one store for the test and closes it after. */
   function test(title: string, body: (store: Store, context: Context) => Promise<void>): void {
     it(title, async () => {
       places += 1

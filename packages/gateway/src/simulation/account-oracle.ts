@@ -1,6 +1,6 @@
 /**
- * What became of the accounts of a scenario: how many were refused, what was delivered while some did not work, and what
- * left as a dead letter and came back. Refusals are counted by the provider's side, the rest by the record.
+ * Counts the results of a scenario's accounts: refusals, deliveries while some accounts failed, dead letters and
+ * automatic redrives. Refusals are counted by the fake provider, the rest by the record.
  */
 
 import type { Clock } from '../ports.ts'
@@ -9,23 +9,23 @@ import type { Scenario } from './scenario.ts'
 
 export interface AccountFigures {
   readonly count: number
-  /** Of these, those that were answered 429 at least once. */
+  /** Accounts that were answered 429 at least once. */
   readonly refused: number
   /** Calls that were answered 429. */
   readonly refusals: number
-  /** Delivered before the first phase, during all of them, and after the last; null where that took no time. */
+  /** Deliveries before the first phase, during all phases, and after the last; null where that took no time. */
   readonly deliveredPerSecond: {
     readonly before: number | null
     readonly during: number | null
     readonly after: number | null
   }
-  /** How often a notification became a dead letter, by cause. */
+  /** Dead letters by cause. */
   readonly deadLetters: Readonly<Record<string, number>>
-  /** How often one came back by itself. */
+  /** Automatic redrives. */
   readonly returned: number
 }
 
-/** The provider's side, as far as it is asked. */
+/** The part of the fake provider that is read. */
 interface FakeProvider {
   accounts(): readonly string[]
   counters(account?: string): { readonly fates: { readonly rate_limit: number } }

@@ -1,4 +1,4 @@
-/** Chance from a seed: the same number gives the same run (mulberry32; 32 bits of state are plenty for traffic). */
+/** Seeded randomness: the same number gives the same run (mulberry32; 32 bits of state are plenty for traffic). */
 export function seededChance(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -1,18 +1,18 @@
 /**
- * Virtual time. Nothing happens by itself: `run` carries the gateway from one thing that is due to the next, and
- * the clock jumps over what lies between. After each step everything that was set in motion comes to rest before
- * the clock moves on, so a day takes as long as its work.
+ * Virtual time. Nothing happens by itself: `run` carries the gateway from one due timer to the next, and the clock
+ * jumps over the time between. After each step all pending work comes to rest before the clock moves on, so a day
+ * takes as long as its work.
  */
 
 import { Heap } from '../heap.ts'
 import type { Clock } from '../ports.ts'
 
 export interface VirtualClock extends Clock {
-  /** Runs everything that is due up to the instant, which it then is. */
+  /** Runs everything that is due up to the instant, and sets the clock to it. */
   runUntil(instant: number): Promise<void>
-  /** Lets what was set in motion come to rest, without moving on. */
+  /** Lets pending work come to rest, without moving the clock. */
   settle(): Promise<void>
-  /** The instant of the next thing that is due. */
+  /** The instant of the next due timer. */
   next(): number | undefined
 }
 
@@ -25,7 +25,7 @@ export function createVirtualClock(start: number): VirtualClock {
   const timers = new Heap<Timer>()
   let soon: (() => void)[] = []
 
-  /** One turn of the real event loop: every promise that can go on has gone on when it ends. */
+  /** Waits one turn of the real event loop: when it ends, every promise that could continue has continued. */
   const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
   async function settle(): Promise<void> {

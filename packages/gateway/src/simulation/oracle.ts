@@ -1,6 +1,6 @@
 /**
- * The provider of a simulation: it delivers everything at once and notes what arrived, when and for whom. All figures
- * are counted from these arrivals, never from the limiter's books.
+ * The provider of a simulation: it delivers everything at once and records each arrival with its time and recipient.
+ * All figures are counted from these arrivals, never from the limiter's state.
  */
 
 import type { Notification } from '../model.ts'
@@ -17,20 +17,23 @@ export interface Figures {
   readonly perRecipientPerDayMax: number
   /** The most messages of one author to one recipient in any rolling day, digests with their items counted once. */
   readonly perAuthorPerDayMax: number
-  /** From acceptance to arrival, alone or in a digest, ms. */
+  /** Delay from acceptance to arrival, alone or in a digest, ms. */
   readonly delayMs: { readonly p50: number; readonly p90: number; readonly p99: number }
   /** Messages that arrived in each hour since the start; in a shorter scenario, in each minute or second. */
   readonly perSlice: readonly number[]
   readonly slice: 'hour' | 'minute' | 'second'
-  /** How many people got how many messages in all. */
+  /** Number of recipients by the number of messages that they got in all. */
   readonly people: readonly { readonly messages: number; readonly people: number }[]
 }
 
 export interface Oracle {
   readonly provider: Provider
-  /** A provider in its place was called: the last call before somebody has it is the one that arrived. */
+  /**
+   * Notes a call of the provider that takes this one's place: the last call before the delivery is the one that
+   * arrived.
+   */
   hear(message: Pick<Message, 'id'>): undefined
-  /** To be subscribed to the ledger: it tells who wrote what arrived, and what was merged. */
+  /** A listener for the ledger: it reports the author of each arrival, and the merged items. */
   observe(happening: Happening): void
   figures(): Figures
 }
@@ -135,7 +138,7 @@ function note(lists: Map<string, number[]>, key: string, value: number): void {
   else list.push(value)
 }
 
-/** The most in any literal half-open rolling day, over all lists. */
+/** Finds the most arrivals in any literal half-open rolling day, over all lists. */
 function mostInADay(lists: ReadonlyMap<string, readonly number[]>): number {
   let most = 0
   for (const unsorted of lists.values()) {

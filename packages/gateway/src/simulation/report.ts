@@ -1,6 +1,6 @@
 /**
- * The comparison as one HTML file that needs nothing else: a table, messages over time of each run as a picture, and
- * how many people got how many. Everything that comes from a scenario or policy is escaped.
+ * The comparison as one self-contained HTML file: a table, a chart of messages over time of each run, and the
+ * distribution of messages over recipients. Everything that comes from a scenario or policy is escaped.
  */
 import type { AccountFigures } from './account-oracle.ts'
 import type { RunResult } from './run.ts'
@@ -101,10 +101,10 @@ function peopleTable(runs: readonly RunResult[]): string {
   return `<table><tr><th>messages</th>${runs.map((run) => `<th>${escaped(run.policy)}</th>`).join('')}</tr>${rows.join('\n')}</table>`
 }
 
-/** What a row is called, and what a run has there. */
+/** A row's label, and its value for a run. */
 export type FigureRow = readonly [string, (run: RunResult) => string]
 
-/** What the comparison shows, on a terminal and in the page alike; the delays come after it. */
+/** The rows of the comparison, on a terminal and in the page alike; the delays come after them. */
 export function figureRows(runs: readonly RunResult[]): readonly FigureRow[] {
   return [
     ['accepted', (run) => number(run.accepted)],
@@ -145,7 +145,7 @@ function countsText(counts: Readonly<Record<string, number>>): string {
 
 const number = (value: number): string => value.toLocaleString('en')
 
-/** A duration for people: `0 ms`, `1.02 s`, `4.0 h`. */
+/** Formats a duration: `0 ms`, `1.02 s`, `4.0 h`. */
 export function span(ms: number): string {
   if (ms < 1_000) return `${ms} ms`
   if (ms < 60_000) return `${(ms / 1_000).toFixed(2)} s`

@@ -1,6 +1,7 @@
 /**
- * One run of a scenario: the whole gateway on a virtual clock, with a store in memory, chance from the seed, and the
- * witness as its only provider, or the sandbox with the accounts of the scenario. The same scenario, policy and seed give the same run.
+ * Runs a scenario: the whole gateway on a virtual clock, with a store in memory, chance from the seed, and the oracle
+ * as its only provider, or the sandbox with the accounts of the scenario. The same scenario, policy and seed give the
+ * same run.
  */
 import type { Config, PolicyConfig } from '../config/config.ts'
 import { loadConfig } from '../config/load.ts'
@@ -18,21 +19,21 @@ import type { Scenario, Traffic } from './scenario.ts'
 export interface RunOptions {
   readonly scenario: Scenario
   readonly policy: PolicyConfig
-  /** What the run is called in the comparison. */
+  /** Name of the run in the comparison. */
   readonly name: string
   readonly seed: number
-  /** Whether pools shed nothing. */
+  /** True when pools shed nothing. */
   readonly unprotected?: boolean
-  /** The share of the scenario that has passed, from 0 to 1. */
+  /** Reports the share of the scenario that has passed, from 0 to 1. */
   readonly onProgress?: (share: number) => void
 }
 
 export interface RunResult extends Figures {
   readonly policy: string
   readonly accepted: number
-  /** What still waits when the scenario ends. */
+  /** Notifications that still wait when the scenario ends. */
   readonly waiting: number
-  /** Where the scenario has pools. */
+  /** Figures of the accounts, where the scenario has pools. */
   readonly accounts?: AccountFigures
 }
 
@@ -43,7 +44,7 @@ interface Post {
 }
 
 const caller: Caller = { tenant: 'default', module: 'default' }
-/** Drafts of one call: as a batch from an application. */
+/** Drafts of one call, like a batch from an application. */
 const batchMax = 500
 
 export async function runScenario(options: RunOptions): Promise<RunResult> {
@@ -64,7 +65,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   gateway.ledger.subscribe(oracle.observe)
   gateway.ledger.subscribe(accounts.observe)
   await gateway.startStages()
-  // Traffic has chances of its own, so that every policy meets the same.
+  // Traffic has a generator of its own, so that every policy meets the same traffic.
   const draw = seededChance(options.seed ^ 0x5eed)
   const people = peopleOf(scenario)
   let accepted = 0
@@ -94,7 +95,7 @@ export async function runScenario(options: RunOptions): Promise<RunResult> {
   return { policy: options.name, accepted, waiting, ...figures, ...carried }
 }
 
-/** What a message says has no part in when it may leave, and rendering took a quarter of the time. */
+/** Renders nothing: a message's text has no part in when it may leave, and rendering took a quarter of the time. */
 const wordless: Templates = { has: () => true, hasSubject: () => true, render: () => ({ text: '' }) }
 
 /** The gateway answers when its commit is written, which is when virtual time comes to rest. */
@@ -148,7 +149,7 @@ function peopleOf({ recipients }: Scenario): readonly RecipientFields[] {
   })
 }
 
-/** Every post of the scenario, in the order of time. */
+/** Yields every post of the scenario, in the order of time. */
 function postsOf(scenario: Scenario, draw: () => number): readonly Post[] {
   return scenario.traffic
     .flatMap((traffic) =>

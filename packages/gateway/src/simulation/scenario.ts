@@ -1,6 +1,7 @@
 /**
- * A scenario: who there is, what applications send them in which stretch of time, and, where it says so, through which
- * accounts, and what those do meanwhile. Read from YAML and checked as a configuration is: every mistake with its file, line and field.
+ * A scenario: its recipients, the traffic of its applications in each period, and optionally the accounts that carry
+ * it and their failures. Read from YAML and checked like a configuration: every mistake with its file, line and
+ * field.
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { misfits } from '../config/check.ts'
@@ -89,7 +90,7 @@ export interface Traffic {
   readonly priority: Priority
   readonly actor: string | undefined
   readonly text: string
-  /** At even distances instead of at instants of chance. */
+  /** Sends at even intervals instead of at random instants. */
   readonly evenly: boolean
 }
 
@@ -101,12 +102,16 @@ export interface Scenario {
   readonly durationMs: number
   readonly recipients: { readonly count: number; readonly timeZones: readonly string[] }
   readonly traffic: readonly Traffic[]
-  /** The accounts of the sandbox that carry it; absent: one provider that bears everything. */
+  /** The sandbox accounts that carry it; absent: one provider without limits. */
   readonly pools: readonly PoolConfig[] | undefined
   readonly phases: readonly SandboxPhase[]
 }
 
-/** @throws SluiceError `INVALID_SCENARIO`, with every mistake by line */
+/**
+ * Reads and checks a scenario.
+ *
+ * @throws SluiceError `INVALID_SCENARIO`, with every mistake by line
+ */
 export function loadScenario(file: string, cwd: string): Scenario {
   const source = new Source({ path: file, env: {}, cwd })
   const { problems } = source

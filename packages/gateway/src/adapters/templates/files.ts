@@ -1,6 +1,6 @@
 /**
- * Templates as they lie on disk: `<folder>/<template>/<channel>.<part>.liquid`, and `<part>.liquid` for every channel
- * that has no part of its own. Files of a folder itself whose names begin with `_` are partials that its templates
+ * Template files on disk: `<folder>/<template>/<channel>.<part>.liquid`, and `<part>.liquid` for every channel
+ * without a part of its own. Files whose names begin with `_`, in the folder itself, are partials that its templates
  * may render. Everything is read once, at start; nothing is read while rendering.
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { SluiceError } from '../../errors.ts'
 import { type Channel, channels } from '../../model.ts'
 
-/** The parts of a content that a channel carries. */
+/** The parts of a message that a channel carries. */
 export const partsOf = {
   email: ['subject', 'text', 'html'],
   sms: ['text'],
@@ -25,7 +25,7 @@ export type Part = (typeof parts)[number]
 export interface PartFile {
   readonly path: string
   readonly source: string
-  /** Absent: for every channel that has no part of its own. */
+  /** Absent: the part is for every channel that has none of its own. */
   readonly channel?: Channel
   readonly part: Part
 }
@@ -37,14 +37,14 @@ export interface TemplateFiles {
 
 export interface TemplateFolder {
   readonly templates: readonly TemplateFiles[]
-  /** By file name: `_item.text.liquid`. */
+  /** Partials by file name: `_item.text.liquid`. */
   readonly partials: Readonly<Record<string, string>>
 }
 
 const partFile = new RegExp(`^(?:(${channels.join('|')})\\.)?(${parts.join('|')})\\.liquid$`)
 const templateName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 
-/** Throws INVALID_CONFIG where the folder cannot be read or a file in it is none of a template. */
+/** Throws INVALID_CONFIG where the folder cannot be read or one of its files is not a template. */
 export function readTemplates(folder: string): TemplateFolder {
   const templates: TemplateFiles[] = []
   const partials: Record<string, string> = Object.create(null)
@@ -98,7 +98,7 @@ function read(path: string): string {
   }
 }
 
-/** One wrong file of the templates: which, where in it, and why. */
+/** Makes the error for one invalid template file: its name, the place in it, and the reason. */
 export function refused(path: string, message: string, cause?: unknown, line?: number): SluiceError {
   const where = line === undefined ? path : `${path}:${line}`
   return new SluiceError('INVALID_CONFIG', `the template ${where} ${message}`, {

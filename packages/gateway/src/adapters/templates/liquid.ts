@@ -1,31 +1,31 @@
 /**
- * Liquid templates, parsed once at start. A template is a folder with one file for each part of a message; what a
- * channel lacks is taken from the parts without a channel. Values in HTML are escaped unless a template says `raw`,
- * subjects and titles are one line, and a missing variable is empty text.
+ * Liquid templates, parsed once at start. A template is a folder with one file for each part of a message; a part
+ * that a channel lacks is taken from the parts without a channel. Values in HTML are escaped unless a template says
+ * `raw`, subjects and titles are one line, and a missing variable is empty text.
  */
 import { fileURLToPath } from 'node:url'
 import { Liquid, type Template } from 'liquidjs'
 import { SluiceError } from '../../errors.ts'
 import type { Channel, Content, JsonObject } from '../../model.ts'
 import type { Templates } from '../../ports.ts'
+import { escapeSlack } from '../../providers/slack/escape.ts'
 import { type Part, type PartFile, partsOf, readTemplates, refused } from './files.ts'
-import { escapeSlack } from './slack-text.ts'
 import { summary } from './summary.ts'
 
-/** The folder of those that ship with the product; it lies beside `src` and `dist` alike. */
+/** The folder of the built-in templates; it lies beside `src` and `dist` alike. */
 export const builtInTemplates = fileURLToPath(new URL('../../../templates', import.meta.url))
 
 export interface TemplatesOptions {
-  /** In the order of their precedence: a template that an earlier folder has is that folder's alone. */
+  /** Folders in the order of their precedence: a template that an earlier folder has is that folder's alone. */
   readonly folders: readonly string[]
   /**
-   * How long one part may take to render, ms of the wall clock. Generous, because a busy machine must not fail a
-   * message: what a template may allocate is what bounds it. @defaultValue 10_000
+   * Time limit of rendering one part, ms of the wall clock. Generous, because a busy machine must not fail a message:
+   * the allocation limit is the actual bound. @defaultValue 10_000
    */
   readonly renderMsMax?: number
-  /** What one part may allocate: characters and elements, as liquidjs counts them. @defaultValue 20_000_000 */
+  /** Allocation limit of one part: characters and elements, as liquidjs counts them. @defaultValue 20_000_000 */
   readonly memoryMax?: number
-  /** Characters of one rendered part. @defaultValue 2_000_000 */
+  /** Most characters of one rendered part. @defaultValue 2_000_000 */
   readonly outputMax?: number
 }
 
@@ -114,11 +114,11 @@ function createEngines(
   partials: Readonly<Record<string, string>>,
   limits: { renderLimit: number; memoryLimit: number },
 ) {
-  // A new object for each engine: liquidjs writes its cache into the one it is given, and a partial that was parsed
-  // without escaping must never be found by the engine that escapes.
+  // Each engine gets an object of its own: liquidjs writes its cache into it, and a partial that was parsed without
+  // escaping must never be found by the engine that escapes.
   const settings = () => ({
     ...limits,
-    // Names are looked up in this map and nowhere else: no template reaches a file.
+    // Names are looked up in this map and nowhere else: no template can read a file.
     templates: { ...partials },
     extname: '.liquid',
     cache: true,
@@ -153,7 +153,10 @@ function parse(engine: Liquid, source: string, path: string): Template[] {
   }
 }
 
-/** Line breaks of any kind (also those that only Unicode knows) and other controls end neither a header nor a title. */
+/**
+ * Replaces line breaks of any kind (also those that only Unicode knows) and other controls, so that no value ends a
+ * header or a title.
+ */
 function oneLine(text: string): string {
   return text.replace(/[\p{Cc}\u2028\u2029\s]+/gu, ' ').trim()
 }

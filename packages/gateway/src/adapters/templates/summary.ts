@@ -1,19 +1,22 @@
 /**
- * The filter `summary`: what there is to say of a value, on one bounded line. The product cannot know which of an
- * application's data matters, so its own templates show all of it. Pure. In JavaScript and not in Liquid, where the
- * same line took 500 µs for an item instead of one: a digest has up to a hundred.
+ * The filter `summary`: describes any value on one bounded line. The product cannot know which of an application's
+ * data matters, so its own templates show all of it. Pure. In JavaScript and not in Liquid, where the same line took
+ * 500 µs for an item instead of one: a digest has up to a hundred.
  */
 import type { JsonValue } from '../../model.ts'
 
-/** Characters of one value, values of one object, characters of a whole line. */
+/** Bounds: characters of one value, values of one object, characters of a whole line. */
 const valueMax = 300
 const valuesMax = 20
 const lineMax = 4_000
 
-/** Keys whose values speak for themselves. */
+/** Keys whose values need no label. */
 const spoken = new Set(['post', 'comment', 'text', 'title', 'message', 'subject', 'name'])
 
-/** An element of a digest (with `actor`, `data`, `content`), an application's data, or a single value of it. */
+/**
+ * Summarises an element of a digest (with `actor`, `data`, `content`), an application's data, or a single value of
+ * it.
+ */
 export function summary(value: unknown): string {
   const line = isObject(value) ? summaryOfObject(value) : summaryOfValue(value)
   return line.length > lineMax ? `${line.slice(0, lineMax - 1)}…` : line
@@ -24,7 +27,7 @@ function summaryOfObject(value: Readonly<Record<string, unknown>>): string {
   return headline(value) ?? pairs(value)
 }
 
-/** `actor: what was said`; what was said is the content, else all of the data, else the template's name. */
+/** Writes `actor: text`; the text is the content, else all of the data, else the template's name. */
 function summaryOfItem({ actor, content, data, template }: Readonly<Record<string, unknown>>): string {
   const words = isObject(content)
     ? [content.subject ?? content.title, content.text].map(summaryOfValue).filter((part) => part !== '')
@@ -59,7 +62,7 @@ function summaryOfValue(value: unknown): string {
   return clipped(typeof value === 'object' ? JSON.stringify(value as JsonValue) : String(value))
 }
 
-/** One line: line ends of any kind and other controls become a space. */
+/** Makes one line: line ends of any kind and other controls become a space. */
 function clipped(text: string): string {
   const line = text
     .slice(0, valueMax * 2)

@@ -1,7 +1,7 @@
 /**
- * Tokens (JWT, RFC 7519) by jose. Algorithms, issuer, audience and the claim `exp` are always checked, each key is
- * used for the one algorithm that it is for, and the time is that of the clock port. Which check a token failed is
- * said in fixed words; nothing of the token itself is repeated.
+ * Verifies tokens (JWT, RFC 7519) by jose. Algorithms, issuer, audience and the claim `exp` are always checked, each
+ * key is used for its one algorithm only, and the time is the clock port's. An error names the failed check in fixed
+ * words and repeats nothing of the token itself.
  */
 import type { KeyObject } from 'node:crypto'
 import {
@@ -28,7 +28,7 @@ export interface PublicKey {
 }
 
 export interface TokensOptions {
-  /** Several where they are changing; each is tried. */
+  /** Keys; several while they are rotated. Each is tried. */
   readonly keys: TokenKeys
   readonly issuer: string
   readonly audience: string
@@ -38,8 +38,8 @@ export interface TokensOptions {
 }
 
 /**
- * By how much the issuer's clock may be ahead, s. It is for tokens that have just been made; one that has ended has
- * ended, because a WebSocket is closed at that instant too.
+ * How far the issuer's clock may be ahead, s. It applies to tokens that have just been made; an expired token is
+ * refused at once, because a WebSocket is closed at that instant too.
  */
 const clockToleranceS = 5
 
@@ -72,7 +72,7 @@ export function createTokens(options: TokensOptions): Tokens {
     return payload
   }
 
-  /** The first key that made the signature decides. */
+  /** Returns the payload by the first key that made the signature. */
   async function verifyByAny(token: string): Promise<JWTPayload> {
     let last: unknown = new errors.JWSSignatureVerificationFailed()
     for (const key of await candidates(token)) {
@@ -117,7 +117,10 @@ function headerOf(token: string): JWSHeaderParameters {
   }
 }
 
-/** Not this key's signature; or, as jose says with a TypeError, a published key that is too weak to be used. */
+/**
+ * True when the signature is not this key's; or, where jose throws a TypeError, when a published key is too weak to
+ * be used.
+ */
 function isOfKey(error: unknown): boolean {
   return error instanceof errors.JWSSignatureVerificationFailed || error instanceof TypeError
 }

@@ -1,28 +1,28 @@
 /**
- * The keys that an issuer publishes (JWK Set, RFC 7517), kept at hand. They are fetched again in the background when
- * they are old, and at once for a key that is not known, but not more often than the cool-down allows, whatever
- * arrives. While the issuer does not answer, what was fetched before goes on being used.
+ * Caches the keys that an issuer publishes (JWK Set, RFC 7517). They are fetched again in the background when they
+ * are old, and at once for an unknown key id, but not more often than the cool-down allows, whatever tokens arrive.
+ * While the issuer does not answer, the last fetched keys stay in use.
  */
 import { type CryptoKey, createLocalJWKSet, errors, type JSONWebKeySet, type JWSHeaderParameters } from 'jose'
 import { SluiceError } from '../../errors.ts'
 import type { Clock } from '../../ports.ts'
 
 export interface KeySetOptions {
-  /** https, or http on this machine. */
+  /** Address of the key set: https, or http on this machine. */
   readonly url: string
   readonly clock: Clock
-  /** How long one answer may take. @defaultValue 5_000 ms */
+  /** Time limit of one fetch. @defaultValue 5_000 ms */
   readonly timeoutMs?: number
   /** The least time between two fetches. @defaultValue 30_000 ms */
   readonly coolDownMs?: number
-  /** From this age on the keys are fetched again. @defaultValue 600_000 ms */
+  /** Age at which the keys are fetched again. @defaultValue 600_000 ms */
   readonly freshMs?: number
-  /** Told why a fetch gave nothing. */
+  /** Called with the reason of a failed fetch. */
   readonly onError?: (error: unknown) => void
 }
 
 export interface KeySet {
-  /** Those that may have signed a token, by its header. Throws KEYS_UNAVAILABLE, or an error of jose. */
+  /** Finds the keys that may have signed a token, by its header. Throws KEYS_UNAVAILABLE, or an error of jose. */
   keysFor(header: JWSHeaderParameters): Promise<readonly CryptoKey[]>
   close(): void
 }
@@ -37,7 +37,7 @@ export function createKeySet(options: KeySetOptions): KeySet {
   let find: Find | undefined
   let fetchedAt = Number.NEGATIVE_INFINITY
   let askedAt = Number.NEGATIVE_INFINITY
-  /** Why the last fetch gave nothing; undefined when it gave keys. */
+  /** Reason of the last failed fetch; undefined when it gave keys. */
   let trouble: unknown
   let inFlight: Promise<void> | undefined
 
@@ -82,7 +82,7 @@ export function createKeySet(options: KeySetOptions): KeySet {
         try {
           return await candidates(find, header)
         } catch (again) {
-          // It may be one of those that could not be fetched.
+          // The key may be one of those that could not be fetched.
           if (again instanceof errors.JWKSNoMatchingKey && trouble !== undefined) throw unavailable()
           throw again
         }
@@ -92,7 +92,7 @@ export function createKeySet(options: KeySetOptions): KeySet {
   }
 }
 
-/** Several where a token does not name its key. */
+/** Returns several keys where a token does not name its key. */
 async function candidates(find: Find, header: JWSHeaderParameters): Promise<readonly CryptoKey[]> {
   try {
     return [await find(header)]

@@ -1,4 +1,4 @@
-/** What a store promises of a commit: whole or not at all, on record when it resolves, and no business of its neighbours. */
+/** Commits of a store: atomic, durable when they resolve, and isolated from commits beside them. */
 import assert from 'node:assert/strict'
 import { unservedDetail } from '../../bounds.ts'
 import type { Notification, Recipient } from '../../model.ts'
@@ -73,7 +73,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       ])
       await must(store, { moves: [move] })
       assert.deepEqual(await store.notification('acme', notification.id), move.after)
-      // What another writer believed before this one.
+      // The state that another writer believed before this one.
       assert.deepEqual(await store.commit({ moves: [move] }), conflict(notification.id))
       notification = move.after
     }

@@ -1,4 +1,4 @@
-/** What a store promises of content that is kept apart: once, for as long as anything refers to it, and counted. */
+/** Shared contents in a store: kept once, for as long as a notification refers to them, and counted. */
 import assert from 'node:assert/strict'
 import type { Notification, SharedContent } from '../../model.ts'
 import { advance } from '../../model.ts'

@@ -1,4 +1,4 @@
-/** What a store promises of digests: one open for each group, and no item lost between two changes. */
+/** Digests in a store: one is open for each group, and no item is lost between two changes. */
 import assert from 'node:assert/strict'
 import type { Digest, Notification } from '../../model.ts'
 import { advance } from '../../model.ts'
@@ -252,7 +252,7 @@ export function digests(test: Test): void {
     const collected = someNotification({ status: 'digesting', digestId: open.id })
     await must(store, { digests: [{ kind: 'open', digest: open }], accept: [collected] })
     assert.deepEqual(await orphansOf(store), [])
-    // As a version left it that did not look.
+    // A row that a version wrote which did not check.
     const orphans = [1, 2, 3].map(() => someNotification({ status: 'digesting', digestId: gone.id }))
     await must(store, { accept: orphans })
     assert.deepEqual(ids(await orphansOf(store)), ids(orphans))

@@ -1,4 +1,4 @@
-/** What a store promises of what is due: given once, lost never, whatever moves meanwhile. */
+/** The due cursor of a store: it gives each due notification once and loses none, whatever moves meanwhile. */
 import assert from 'node:assert/strict'
 import type { Notification, Status } from '../../model.ts'
 import { advance } from '../../model.ts'
@@ -170,7 +170,8 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     }
     assert.deepEqual(ids(given), ids(quiet))
     assert.ok((await store.nextDueAt())! <= epoch + 1)
-    // What is written behind the claims is its writer's, also where its tenant lags; what moves on is not given.
+    // A row written behind the cursor stays with its writer, also where its tenant lags; a row that moves on is not
+    // given.
     const mine = of('loud', 2)
     await must(store, { accept: [mine] })
     const gone = advance(loud[50]!, [{ at: epoch, status: 'cancelled' }])
@@ -199,7 +200,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
   test('gives each that is due once, or leaves it to its writer, whoever has room meanwhile', async (store) => {
     const draw = seeded(7)
     const below = (count: number): number => Math.floor(draw() * count)
-    /** What is on record and due, and what this process keeps of it. */
+    /** The due rows on record, and those that this process keeps. */
     const rows = new Map<string, Notification>()
     const kept = new Set<string>()
     let until = epoch
@@ -233,7 +234,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
         const move = advance(some, [{ at: until, status: 'scheduled' }], { dueAt: until - 3 + below(12) })
         if (move.after.dueAt === some.dueAt && !kept.has(some.id)) continue
         await must(store, { moves: [move] })
-        // One that keeps its instant stays with whoever has it.
+        // A row that keeps its instant stays with its holder.
         if (move.after.dueAt === some.dueAt) rows.set(some.id, move.after)
         else note(move.after)
       } else if (what === 5 && some !== undefined) {

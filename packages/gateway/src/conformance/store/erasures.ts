@@ -1,4 +1,4 @@
-/** What erasing a recipient takes out of a store, and what stays of it for limits and opt-outs. */
+/** Erasure of a recipient in a store: the rows that it removes, and the facts that stay for limits and opt-outs. */
 import assert from 'node:assert/strict'
 import { advance } from '../../model.ts'
 import { pseudonymPrefix, type StoredAnswer } from '../../ports.ts'
@@ -76,7 +76,7 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     await known(store)
     if (capabilities.durable) {
       const again = await context.reopen()
-      // Who is new is known once all are read.
+      // After a restart the store can tell new recipients only once it has read all known ones.
       for (let turns = 0; turns < 50; turns += 1) await new Promise((resolve) => setTimeout(resolve, 1))
       await known(again)
       await must(again, { recipients: [{ tenant: 'acme', id: 'eve', email: 'new@example.com' }] })

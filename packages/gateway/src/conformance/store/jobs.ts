@@ -1,4 +1,4 @@
-/** What a store promises of batches in the background: each step is taken once, together with what it accepts. */
+/** Background batches in a store: each step is taken once, together with the notifications that it accepts. */
 import assert from 'node:assert/strict'
 import type { Job, Refusal } from '../../model.ts'
 import { advance } from '../../model.ts'

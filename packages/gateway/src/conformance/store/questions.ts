@@ -1,4 +1,4 @@
-/** What a store answers: lists, dead letters, facts for the limits, counts, and what is left after pruning. */
+/** Queries of a store: lists, dead letters, facts for the limits, counts, and the rows that remain after pruning. */
 import assert from 'node:assert/strict'
 import type { Notification } from '../../model.ts'
 import { advance } from '../../model.ts'
@@ -24,7 +24,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
       })
       seen.push(...page.items)
       cursor = page.nextCursor
-      // What is accepted meanwhile stands before the first page and disturbs no later one.
+      // A notification accepted meanwhile comes before the first page and disturbs no later one.
       await must(store, {
         accept: [someNotification({ createdAt: epoch + 100 })],
       })
@@ -175,7 +175,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
       assert.ok(page.items.length <= 3)
       found.push(...page.items)
       cursor = page.nextCursor
-      // What ends meanwhile shifts no page.
+      // A notification that ends meanwhile shifts no page.
       if (found.length === 3)
         await must(store, { moves: [advance(waiting[1]!, [{ at: epoch, status: 'cancelled' }])] })
     }

@@ -1,9 +1,12 @@
-/** What the suite of every store, and the tests and benchmarks of stores, write: small, whole, and told apart by its id. */
+/**
+ * Sample notifications for the suite of every store, and for tests and benchmarks of stores: small, complete, and
+ * distinguished by their ids.
+ */
 import type { Digest, Job, Notification, TimelineEvent } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Clock } from '../../ports.ts'
 
-/** A clock that stands still until it is told, and calls `soon` at the end of the present turn. */
+/** A clock that a test sets, and that calls `soon` at the end of the present turn. */
 export function stillClock(start: number): Clock & { set(now: number): void } {
   let now = start
   return {
@@ -21,7 +24,7 @@ export function stillClock(start: number): Clock & { set(now: number): void } {
 export const epoch = Date.UTC(2026, 10, 21, 12)
 
 let made = 0
-/** A notification as admission makes it: accepted and waiting in `status`. Ids sort by the order of making. */
+/** A notification as admission makes it: accepted and waiting in `status`. Ids sort by creation. */
 export function someNotification(patch: Partial<Notification> = {}): Notification {
   made += 1
   const id = patch.id ?? `01TEST${String(made).padStart(20, '0')}`
@@ -58,7 +61,7 @@ export function someNotification(patch: Partial<Notification> = {}): Notificatio
   }
 }
 
-/** One that a module's limit lets through only later. */
+/** A notification that a module's limit delays. */
 export function inThrottleQueue(patch: Partial<Notification> = {}): Notification {
   const { createdAt = epoch } = patch
   const at = epoch + 5

@@ -1,11 +1,11 @@
-/** What the parts of the store's suite share: how a test gets its store, and how it asks for what must be. */
+/** Shared parts of the store's suite: opening a store for a test, and assertions. */
 import assert from 'node:assert/strict'
 import { statuses } from '../../model.ts'
 import type { Change, CommitResult, Store } from '../../ports.ts'
 import type { stillClock } from './sample.ts'
 
 export interface StoreCapabilities {
-  /** What is written outlives `close`, and the same place can be opened again. */
+  /** True when rows outlive `close`, and the same place can be opened again. */
   readonly durable: boolean
 }
 

@@ -6,7 +6,6 @@
  * https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks
  */
 
-import { escapeSlack } from '../../adapters/templates/slack-text.ts'
 import type { Account, Message, Provider, SendResult } from '../../ports.ts'
 import type { HttpAnswer } from '../transport/http-call.ts'
 import {
@@ -21,6 +20,7 @@ import {
   unknown,
   urlBelow,
 } from '../transport/http-provider.ts'
+import { escapeSlack } from './escape.ts'
 
 const usualUrl = 'https://slack.com'
 /** Longer texts are cut by Slack: https://docs.slack.dev/reference/methods/chat.postMessage */
