@@ -1,7 +1,7 @@
 /**
- * The answers to requests that bring notifications, as JSON. Their form is constant and they are most of what is
- * answered, so they are written by hand: 1 µs with three rules, where objects for JSON.stringify take 3 µs. The fields
- * and their order are those of `acceptedAnswer`; a test holds the two together.
+ * Writes the answers to requests that bring notifications, as JSON text. Their form is constant and they are
+ * most of all answers, so they are assembled by hand: 1 µs with three rules, where objects for JSON.stringify
+ * take 3 µs. The fields and their order are those of `acceptedAnswer`; a test holds the two together.
  */
 import type { Decision, Notification, RuleReport } from '../model.ts'
 import { isoOrNull } from './answer.ts'
@@ -9,7 +9,7 @@ import { isoOrNull } from './answer.ts'
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what JSON escapes
 const escaped = /[\u0000-\u001f"\\\ud800-\udfff]/
 
-/** Looking for what needs an escape costs less than JSON.stringify for a short text. */
+/** Quotes a text. The check for escapes costs less than JSON.stringify for a short text. */
 function quoted(text: string): string {
   return escaped.test(text) ? JSON.stringify(text) : `"${text}"`
 }
@@ -34,13 +34,13 @@ function decisionText({ outcome, reason, limit, at, policyVersion, rules }: Deci
   return `${text}]}`
 }
 
-/** `null` where it does not wait. */
+/** The instant until which it waits; `null` where it does not wait. */
 function waitsUntil({ status, decision, dueAt }: Notification): string {
   const waits = status === 'scheduled' || status === 'digesting'
   return waits ? quotedInstant(decision.at ?? dueAt) : 'null'
 }
 
-/** Of a request for one notification. */
+/** Writes the answer to a request for one notification. */
 export function acceptedText(notification: Notification): string {
   const { id, status, decision } = notification
   const until = waitsUntil(notification)
@@ -48,7 +48,7 @@ export function acceptedText(notification: Notification): string {
   return `{"notificationId":"${id}","status":"${status}",${sendAt}"decision":${decisionText(decision)}}`
 }
 
-/** Of one recipient of a batch: results have one form, whether they wait or not. */
+/** Writes the result of one recipient of a batch: results have one form, whether they wait or not. */
 export function resultText(recipient: string, notification: Notification): string {
   const { id, status, decision } = notification
   return `{"recipient":${quoted(recipient)},"notificationId":"${id}","status":"${status}","decision":${decisionText(decision)},"sendAt":${waitsUntil(notification)}}`

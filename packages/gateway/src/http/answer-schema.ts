@@ -1,4 +1,4 @@
-/** What answers look like, for the published document; the tests hold every answer against it. */
+/** Schemas of the answers, for the published document; the tests check every answer against them. */
 import { Type } from '@sinclair/typebox'
 import type { Status } from '../model.ts'
 import { channels, jobStatuses, priorities, statuses } from '../model.ts'
@@ -146,7 +146,7 @@ export const poolsSchema = Type.Object(
             id: Type.String(),
             rate: Type.String(),
             used: Type.Integer(),
-            // `held` is a status of the contract that this version does not give.
+            // `held` is a status of the contract that this version never answers.
             status: oneOf(['healthy', 'blocked', 'open', 'half_open', 'held']),
             blockedUntil: momentOrNull,
             outUntil: momentOrNull,

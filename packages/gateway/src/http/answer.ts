@@ -1,6 +1,6 @@
 /**
- * What clients read: instants as ISO 8601 in UTC with milliseconds. What is absent is left out, but for the fields that
- * every notification has: `template`, `sendAt` and `expiresAt` are null where there is nothing to say.
+ * Formats what clients read: instants as ISO 8601 in UTC with milliseconds. Absent fields are left out, but for
+ * those of every notification: `template`, `sendAt` and `expiresAt` are null where they have no value.
  */
 
 import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
@@ -11,7 +11,7 @@ import { type Identity, operatorScope } from './identity.ts'
 let last = { instant: 0, text: new Date(0).toISOString() }
 let lastButOne = last
 
-/** One answer names the same two instants again and again, and writing one takes 0.5 µs. */
+/** Caches the last instants: one answer names the same two again and again, and formatting one takes 0.5 µs. */
 export function iso(instant: number): string {
   if (instant === last.instant) return last.text
   const known = lastButOne
@@ -20,7 +20,10 @@ export function iso(instant: number): string {
   return last.text
 }
 
-/** `null` stays: never, or nothing of the kind. Instants beyond what a date can hold mean never too. */
+/**
+ * Formats an instant; `null` stays, and instants beyond what a Date can hold become `null` too: both mean
+ * never.
+ */
 export const isoOrNull = (instant: number | null): string | null =>
   instant === null || !(Math.abs(instant) <= 8.64e15) ? null : iso(instant)
 const isoOrAbsent = (instant: number | undefined): string | undefined =>
@@ -32,7 +35,7 @@ export function decisionAnswer({ outcome, reason, limit, at, policyVersion, rule
   return { outcome, reason, limit, at: isoOrAbsent(at), policyVersion, rules: rules.map(ruleAnswer) }
 }
 
-/** The answer to the request that brought it. `sendAt` says that it waits, and until when. */
+/** The answer to the request that brought a notification. `sendAt` is the instant until which it waits. */
 export function acceptedAnswer(notification: Notification) {
   const { id, status, decision, dueAt } = notification
   const waits = status === 'scheduled' || status === 'digesting'
@@ -44,13 +47,13 @@ export function acceptedAnswer(notification: Notification) {
   }
 }
 
-/** The same of one recipient of a batch: results have one form, whether they wait or not. */
+/** The result of one recipient of a batch: results have one form, whether they wait or not. */
 export function acceptedResult(recipient: string, notification: Notification) {
   const { sendAt = null, ...accepted } = acceptedAnswer(notification)
   return { recipient, ...accepted, sendAt }
 }
 
-/** What memory knows beyond the record stands above it: in the queue, with a provider. */
+/** Adds the state in memory to the recorded one: queued, or with a provider. */
 export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Notification {
   if (isFinal(recorded.status)) return recorded
   const live = ledger.live(recorded.id)
@@ -58,11 +61,11 @@ export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Not
   return { ...recorded, status: live.status, timeline: [...recorded.timeline, ...live.events] }
 }
 
-/** Whether a caller may know of jobs that another module of its tenant sent: operators may. */
+/** True where a caller may see a job: one of its own module, or any for operators. */
 export const knowsJobOf = ({ module, scopes }: Identity, of: Pick<Job, 'module'>): boolean =>
   module === of.module || scopes.has(operatorScope)
 
-/** As the caller may see it: that there is a job of another module is not its business. */
+/** The notification as the caller may see it; a job of another module is left out. */
 export function notificationAnswer(notification: Notification, caller: Identity) {
   const { id, to, decision, sendAt: _asked, dueAt, createdAt, expiresAt, timeline, status } = notification
   const { tenant, module, job, channel, requestedChannel, category, template, priority, actor, digestId } =
@@ -89,7 +92,10 @@ export function notificationAnswer(notification: Notification, caller: Identity)
   }
 }
 
-/** What waits leaves when it is due (a retry too); of the rest the decision says when it was to leave. */
+/**
+ * The instant of the next send: a waiting notification (a retry too) leaves when it is due; for the others the
+ * decision gives it.
+ */
 function leavesAt(status: Status, dueAt: number, decision: Decision): number | undefined {
   return status === 'scheduled' || status === 'digesting' ? dueAt : decision.at
 }
@@ -102,7 +108,10 @@ export function recipientAnswer({ tenant: _, ...fields }: Recipient) {
   return fields
 }
 
-/** States that none of its notifications is in are left out, and so are those whom it has not come to yet. */
+/**
+ * The answer for a job. States without any of its notifications are left out, and so are recipients that it has
+ * not come to yet.
+ */
 export function jobAnswer({ id, status, total, refused }: Job, members: readonly Status[]) {
   const counts = statuses.map((each) => [each, members.filter((member) => member === each).length] as const)
   return {

@@ -1,6 +1,6 @@
 /**
- * Fastify as the gateway needs it: nothing stripped, nothing coerced, every size and time bounded, and one form of
- * refusal also for what is refused before there is a request.
+ * Configures Fastify for the gateway: nothing stripped, nothing coerced, every size and time bounded, and one
+ * form of refusal, also for input that is no request yet.
  */
 import type { RequestListener, Server } from 'node:http'
 import type { Socket } from 'node:net'
@@ -20,25 +20,25 @@ import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from '
 import { refuseEncoded, refuseRepeated } from './single-headers.ts'
 import { isWebSocketUpgrade } from './websocket/request.ts'
 
-/** How often connections are held against their deadlines. */
+/** Interval at which connections are checked against their deadlines. */
 const deadlineCheckMs = 1_000
-/** Of a connection between two requests. */
+/** Timeout of an idle connection between two requests. */
 const keepAliveMs = 72_000
 
 export interface AppOptions {
   readonly bodyMaxBytes: number
-  /** By when a whole request must have arrived, ms. */
+  /** Deadline for the arrival of a whole request, ms. */
   readonly requestTimeoutMs: number
-  /** Open at once; above it new ones are dropped. */
+  /** Open connections at most; further ones are dropped. */
   readonly connectionsMax: number
   /**
-   * How long a connection may stand still while it is answered: then its client does not read. Longer than the pause
-   * between two signs of life of a stream.
+   * A connection may stand still this long while it is answered: its client does not read then. Longer than the
+   * heartbeat interval of a stream.
    *
    * @defaultValue 60_000 ms
    */
   readonly standstillMs?: number
-  /** @defaultValue everybody is one party */
+  /** @defaultValue all requests share one fairness key */
   readonly fairnessKeyOf?: FairRequestSchedulerOptions['fairnessKeyOf']
 }
 
@@ -46,10 +46,11 @@ export function createApp(config: AppOptions): FastifyInstance {
   const app = Fastify({
     logger: false,
     bodyLimit: config.bodyMaxBytes,
-    // Its bound on opening and closing is 10 s; ours on closing is `drainMs`, and what it cuts may take longer.
+    // Fastify's bound on opening and closing is 10 s; ours on closing is `drainMs`, and closing connections may
+    // take longer.
     pluginTimeout: 0,
     serverFactory: (handle) => createHttp(config, handle as RequestListener),
-    // While it closes, what has arrived is still answered.
+    // While the server closes, requests that have arrived are still answered.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 4_096 },
@@ -59,12 +60,13 @@ export function createApp(config: AppOptions): FastifyInstance {
     },
   })
   app.server.maxConnections = config.connectionsMax
-  // Who has nothing to say makes room for who comes next.
+  // An idle connection makes room for a new one.
   app.server.on('drop', () => app.server.closeIdleConnections())
   app.decorateRequest('caller')
   app.decorateRequest('received', null)
   app.addHook('onRequest', (request, reply, done) => {
-    // While it closes, Fastify lets every answer end its connection; what has arrived behind it is to be answered too.
+    // While Fastify closes, it lets every answer end its connection; requests that have arrived behind it are
+    // to be answered too.
     if (reply.raw.hasHeader('connection') && isFollowed(request.raw.socket))
       reply.raw.removeHeader('connection')
     if (request.headers.host === undefined && request.raw.httpVersionMinor === 1) {
@@ -109,19 +111,19 @@ export function createApp(config: AppOptions): FastifyInstance {
   return app
 }
 
-/** Node's server: its deadlines, and in front of the routes who may go on when. */
+/** Creates Node's server: its deadlines, and the fair request scheduler in front of the routes. */
 function createHttp(config: AppOptions, handle: RequestListener): Server {
   const { requestTimeoutMs, standstillMs = 60_000, fairnessKeyOf = () => 'everybody' } = config
   const server = http.createServer(
     {
       requestTimeout: requestTimeoutMs,
-      // Headers have no longer than the whole request, or a client could stay by never ending them.
+      // Headers get the deadline of the whole request, or a client could stay by never ending them.
       headersTimeout: requestTimeoutMs,
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: deadlineCheckMs,
-      // The host is asked for above, in words.
+      // A missing Host is refused above, with a problem that says so.
       requireHostHeader: false,
-      // Who asks for another protocol elsewhere, or for one that nobody speaks, is answered in HTTP.
+      // A request for another protocol, or for WebSocket at another path, is answered in HTTP.
       shouldUpgradeCallback: isWebSocketUpgrade,
     },
     createPipelines({ handle: createFairRequestScheduler({ handle, fairnessKeyOf }) }),
@@ -129,14 +131,16 @@ function createHttp(config: AppOptions, handle: RequestListener): Server {
   return server.setTimeout(standstillMs)
 }
 
-/** JSON is UTF-8 (RFC 8259); who says otherwise means something else than what we would read. */
+/** True for UTF-8: JSON is UTF-8 (RFC 8259), and another charset would be read wrongly. */
 function isUtf8Type(type: string | undefined): boolean {
   if (type === undefined || type === 'application/json') return true
   const charset = /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(type)?.[1]?.toLowerCase()
   return charset === undefined || charset === 'utf-8' || charset === 'utf8'
 }
 
-/** What is no HTTP, or came too slowly: there is no request yet, so the answer is written by hand. */
+/**
+ * Refuses input that is no HTTP, or came too slowly: there is no request yet, so the answer is written by hand.
+ */
 function refuseClient(error: Error & { code?: string }, socket: Socket, requestTimeoutMs: number): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()

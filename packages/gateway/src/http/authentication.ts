@@ -1,7 +1,7 @@
 /**
- * Who asks, by a bearer token (RFC 6750): the token is verified behind a port, and here its claims become an
- * identity. What was verified is remembered for a while, under the token's hash: verifying costs as much as the rest
- * of a request (measured: 25 µs of CPU for HS256, 95 µs for ES256, against 0.5 µs for the hash).
+ * Authenticates by a bearer token (RFC 6750): the token is verified behind a port, and here its claims become
+ * an identity. A verified token is cached for a while, under its hash: verifying costs as much as the rest of a
+ * request (measured: 25 µs of CPU for HS256, 95 µs for ES256, against 0.5 µs for the hash).
  */
 import { hash } from 'node:crypto'
 import { SluiceError } from '../errors.ts'
@@ -11,12 +11,12 @@ import { aheadOf } from './wall-time.ts'
 
 export interface AuthenticationOptions {
   readonly tokens: Pick<Tokens, 'verify'>
-  /** What claims are called; `a.b` is also the `b` inside of `a`. */
+  /** The names of the claims; `a.b` is also the `b` inside of `a`. */
   readonly claims: { readonly tenant: string; readonly module: string; readonly scope: string }
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
-  /** How long a token is not verified again; a key that is withdrawn works that long. @defaultValue 60_000 ms */
+  /** A token is not verified again for this long; a withdrawn key works that long. @defaultValue 60_000 ms */
   readonly rememberedMs?: number
-  /** How many tokens are remembered; the one not seen for longest goes first. @defaultValue 10_000 */
+  /** Tokens that are cached at most; the least recently used is removed first. @defaultValue 10_000 */
   readonly rememberedMax?: number
 }
 
@@ -25,12 +25,12 @@ interface Remembered {
   readonly until: number
 }
 
-/** What a Date can hold; a token may say that it ends later. */
+/** The last instant of a Date; a token may expire later. */
 const lastInstantMs = 8.64e15
 
 export function createAuthenticate(options: AuthenticationOptions): Authenticate {
   const { tokens, claims: names, clock, rememberedMs = 60_000, rememberedMax = 10_000 } = options
-  /** In the order in which they were last seen. */
+  /** In order of last use. */
   const remembered = new Map<string, Remembered>()
 
   async function verify(token: string, key: string): Promise<Identity> {
@@ -41,7 +41,7 @@ export function createAuthenticate(options: AuthenticationOptions): Authenticate
     return identity
   }
 
-  /** Of tokens that were verified; others name whom they like. */
+  /** The tenant of a verified token only; others may name any tenant. */
   function tenantOf({ headers }: WithHeaders): string | undefined {
     const token = tokenIn(headers.authorization)
     return token === undefined ? undefined : remembered.get(keyOf(token))?.identity.tenant
@@ -76,7 +76,7 @@ function tokenOf(header: string | undefined): string {
   return token
 }
 
-/** Its end is given by the wall clock, and kept on the line of the process. */
+/** Makes an identity of claims. A token's expiry is wall time, and is kept in the process's own time. */
 function identityOf(claims: Claims, names: AuthenticationOptions['claims'], aheadMs: number): Identity {
   const { sub, exp } = claims
   return {
@@ -88,7 +88,7 @@ function identityOf(claims: Claims, names: AuthenticationOptions['claims'], ahea
   }
 }
 
-/** A claim of that whole name, else what lies inside of others, step by step. */
+/** Finds a claim of that whole name, else inside of others, step by step. */
 function fingerprintHoldOf(claims: Claims, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name]
   let value: unknown = claims
@@ -106,7 +106,7 @@ function nameOf(claims: Claims, name: string): string {
   throw invalid(`The claim ${name} of the token is not a text of 1 to ${nameMax} printable characters.`)
 }
 
-/** Words in a text (RFC 8693), or a list of texts. */
+/** Reads scopes: words in a text (RFC 8693), or a list of texts. */
 function readScopes(value: unknown): ReadonlySet<string> {
   const words = typeof value === 'string' ? value.split(' ') : Array.isArray(value) ? value : []
   return new Set(words.filter((word) => typeof word === 'string' && word !== ''))

@@ -1,7 +1,7 @@
 /**
- * From a body that fits its schema to a `Draft`: defaults filled in, instants as numbers, and everything checked
- * that more than one field or the installation has a say in. Pure; what is known of the recipient is asked for after,
- * and only where the request brings no address of its own (`missingAddress`).
+ * Turns a body that fits its schema into a `Draft`: defaults filled in, instants as numbers, and every check
+ * that concerns several fields or the installation. Pure; the recipient is read later, and only where the
+ * request brings no address of its own (`missingAddress`).
  */
 
 import { bytesOf, dataOf } from '../content.ts'
@@ -16,21 +16,21 @@ import type { BatchBody, BatchRecipient, NotificationBody } from './schema.ts'
 import { parseInstant } from './syntax.ts'
 import { invalidRequest } from './validation.ts'
 
-/** What this installation can send. */
+/** The channels and providers of this installation. */
 export interface Offer {
   readonly templates: Pick<Templates, 'has' | 'hasSubject'>
   /** The channels that a pool serves. */
   readonly channels: ReadonlySet<Channel>
-  /** Those on which the accounts themselves say where to. */
+  /** Channels on which the accounts have a fixed address. */
   readonly selfAddressed: ReadonlySet<Channel>
-  /** Those with a provider that takes nothing without a subject. */
+  /** Channels with a provider that requires a subject. */
   readonly needsSubject: ReadonlySet<Channel>
   readonly dataMaxBytes: number
 }
 
 export type Message = Omit<NotificationBody, 'recipient'> & Partial<Pick<BatchBody, 'recipients'>>
 
-/** What a content must at least have, so that something arrives. */
+/** The least fields of a content, so that something arrives. */
 const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof Content)[] }[]> = {
   email: [{ anyOf: ['text', 'html'] }],
   sms: [{ anyOf: ['text'] }],
@@ -41,12 +41,12 @@ const contentNeeds: Record<Channel, readonly { readonly anyOf: readonly (keyof C
   websocket: [],
 }
 
-/** A notification without its recipient: what all recipients of a batch have in common. */
+/** A notification without its recipient: the fields that all recipients of a batch share. */
 export type Common = Omit<Draft, 'to' | 'job'>
 
 /**
  * Throws INVALID_REQUEST with every fault.
- * @param aheadMs how far the wall clock, by which clients write instants, is ahead of the line of `now`
+ * @param aheadMs how far the wall clock, by which clients write instants, is ahead of the time of `now`
  */
 export function readMessage(body: Message, now: number, offer: Offer, aheadMs = 0): Common {
   const { channel, template, content } = body
@@ -57,7 +57,8 @@ export function readMessage(body: Message, now: number, offer: Offer, aheadMs = 
       message: `is not served here; there is ${[...offer.channels].join(', ')}`,
     })
   }
-  // Beside a template, content is what is said, and the template what digests and limits select by.
+  // Beside a template, content is the text that is sent, and the template serves as selector of digests and
+  // limits.
   if (content !== undefined) checkContent(channel, content, offer, faults)
   else if (template === undefined)
     faults.push({ path: '/content', message: 'is required where there is no template' })
@@ -109,17 +110,17 @@ function checkContent(
   }
 }
 
-/** The message with its data itself, where a stand-in has come with it; to be called when that is not too long. */
+/** Loads the message's data where a stand-in represents it; to be called once its length is checked. */
 export function withData(message: Common): Common {
   return message.data === undefined ? message : Object.assign(message, { data: dataOf(message.data) })
 }
 
-/** An id alone stands for an object with that id. */
+/** An id alone is short for an object with that id. */
 export function readRecipient(recipient: RecipientFields | string): RecipientFields {
   return typeof recipient === 'string' ? { id: recipient } : recipient
 }
 
-/** The recipient of a batch and what it is sent: its own data over what is common. */
+/** Reads the recipient of a batch and its message: its own data over the common data. */
 export function readBatchRecipient(entry: BatchRecipient | string, common: Common): Draft {
   if (typeof entry === 'string') return { to: { id: entry }, ...common }
   const { data: own, ...to } = entry
@@ -127,8 +128,8 @@ export function readBatchRecipient(entry: BatchRecipient | string, common: Commo
 }
 
 /**
- * Throws INVALID_REQUEST for data that is too deep, PAYLOAD_TOO_LARGE for data that is too long. `bodyBytes` bounds
- * from above what the data can be: JSON grows at most sixfold when it is read and written again (1e20).
+ * Throws INVALID_REQUEST for data that is too deep, PAYLOAD_TOO_LARGE for data that is too long. `bodyBytes`
+ * bounds the data from above: JSON grows at most sixfold when it is read and written again (1e20).
  */
 export function checkData(
   data: JsonObject | undefined,
@@ -151,8 +152,8 @@ export function checkData(
 }
 
 /**
- * The same for the data of one recipient, which goes over what is common to all. Their sizes are added up first, and
- * only where that is too much the two are put together and measured. Answers the bytes that it has read.
+ * Checks the data of one recipient, which is merged over the common data. Their sizes are added up first, and
+ * only where the sum is too much the two are merged and measured. Returns the bytes that it has read.
  */
 export function checkOwnData(
   own: JsonObject,
@@ -172,12 +173,12 @@ export function checkOwnData(
   return ownBytes
 }
 
-/** Whether the request or the account says where to; else the recipient must be known. */
+/** True where the request or the account gives an address; otherwise the recipient must be stored. */
 export function hasAddress(draft: Draft, { selfAddressed }: Pick<Offer, 'selfAddressed'>): boolean {
   return selfAddressed.has(draft.channel) || draft.to[addressField[draft.channel]] !== undefined
 }
 
-/** The fault of a notification that nobody knows an address for. */
+/** The fault of a notification without any address. */
 export function missingAddress(
   draft: Draft,
   recipient: Recipient | null,

@@ -1,7 +1,7 @@
 /**
- * Idempotency-Key: a request that is repeated gets the answer of the first. Have three doors in mind: one for what
- * this process is working on right now, one for what is on record, and behind them the commit itself, which refuses
- * a key that another process has just written.
+ * Idempotency-Key: a repeated request gets the answer of the first. A repetition is found in three places:
+ * among the requests that this process handles now, on record, and in the commit itself, which refuses a key
+ * that another process has just written.
  */
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
@@ -12,21 +12,21 @@ import { invalidRequest } from './validation.ts'
 
 const keyMax = 255
 
-/** An answer that is ready to be sent, and to be kept for a repetition. */
+/** An answer that is ready to be sent, and to be stored for a repetition. */
 export interface Answer {
   readonly status: number
   readonly body: string
-  /** It was given before. */
+  /** True for an answer from the record. */
   readonly replayed?: boolean
 }
 
-/** Makes of an answer what the commit keeps. */
+/** Turns an answer into the form that the commit stores. */
 export type Keep = (answer: Answer) => StoredAnswer
 
 export interface Idempotency {
   /**
-   * Runs the work once for a key. Throws IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_PROGRESS, and INVALID_REQUEST for a
-   * key that is none. Work that accepts something passes `keep` of its answer to the commit that accepts.
+   * Runs the work once for a key. Throws IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_PROGRESS, and INVALID_REQUEST for
+   * an invalid key. Work that accepts a notification passes `keep` of its answer to the commit that accepts it.
    */
   once(request: FastifyRequest, work: (keep: Keep | undefined) => Promise<Answer>): Promise<Answer>
 }
@@ -38,7 +38,7 @@ export interface IdempotencyOptions {
 
 export function createIdempotency(options: IdempotencyOptions): Idempotency {
   const { store, clock } = options
-  /** Hash of the body of what is in progress, by key. */
+  /** The hash of the body of each request in progress, by key. */
   const inProgress = new Map<string, string>()
 
   async function recorded(key: AnswerKey, requestHash: string): Promise<Answer | undefined> {
@@ -59,7 +59,7 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
       return await work(({ status, body }) => ({ ...key, requestHash, status, body, createdAt: clock.now() }))
     } catch (error) {
       if (!(error instanceof SluiceError) || error.code !== 'IDEMPOTENCY_IN_PROGRESS') throw error
-      // Another process accepted the same meanwhile: its answer is the answer.
+      // Another process accepted the same request meanwhile: its answer is returned.
       const answer = await recorded(key, requestHash)
       if (answer === undefined) throw error
       return answer
@@ -103,7 +103,10 @@ function answerKey(request: FastifyRequest, key: string): AnswerKey {
   return { tenant, module, method: request.method, path: request.routeOptions.url ?? request.url, key }
 }
 
-/** The key of a request, also where nothing would be kept under it: an empty one is a mistake everywhere. */
+/**
+ * Reads the key of a request, also where no answer would be stored under it: an empty key is a mistake
+ * everywhere.
+ */
 export function readKey(value: string | string[]): string {
   if (typeof value === 'string' && value.length <= keyMax && /^[\x20-\x7e]+$/.test(value)) return value
   throw invalidRequest([

@@ -1,6 +1,6 @@
 /**
- * Who asks. One function answers that for every request and for every WebSocket upgrade; as long as no keys are
- * configured it is `loopbackIdentity`.
+ * The identity of a caller. One function gives it for every request and for every WebSocket upgrade; as long as
+ * no keys are configured that is `loopbackIdentity`.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import { SluiceError } from '../errors.ts'
@@ -8,32 +8,35 @@ import type { Caller } from '../stages.ts'
 import { isPrintable } from './syntax.ts'
 import { invalidRequest } from './validation.ts'
 
-/** Opens the operators' routes. */
+/** The scope of the operators' routes. */
 export const operatorScope = 'sluice:admin'
-/** Lets a WebSocket client publish. */
+/** The scope with which a WebSocket client may publish. */
 export const publishScope = 'sluice:publish'
 
 export interface Identity extends Caller {
   readonly scopes: ReadonlySet<string>
   /** The `sub` of the token; absent where it has none, and without keys. */
   readonly subject?: string
-  /** When the token ends, epoch ms; absent without keys: what has no token does not expire. */
+  /** The expiry of the token, epoch ms; absent without keys, where there is no token. */
   readonly expiresAtMs?: number
-  /** Named a tenant without having to, and so asks as that tenant alone, also where its scopes would show it more. */
+  /**
+   * The caller named a tenant without having to: it acts as that tenant alone, even where its scopes would show
+   * it more.
+   */
   readonly asTenant?: boolean
 }
 
-/** All that is looked at. A FastifyRequest and an IncomingMessage both are one. */
+/** The part that is read. A FastifyRequest and an IncomingMessage both have it. */
 export type WithHeaders = Pick<IncomingMessage, 'headers'>
 
-/** Throws UNAUTHENTICATED where nobody known asks. */
+/** Throws UNAUTHENTICATED for an unknown caller. */
 export interface Authenticate {
   (request: WithHeaders): Identity | Promise<Identity>
-  /** The tenant, where it can be told at once and for certain. @defaultValue it never can */
+  /** The tenant, where it is known at once and for certain. @defaultValue never known */
   readonly tenantOf?: (request: WithHeaders) => string | undefined
 }
 
-/** Of a tenant or a module. */
+/** The longest name of a tenant or module, characters. */
 export const nameMax = 256
 
 export function isName(value: unknown): value is string {
@@ -44,9 +47,10 @@ const scopes: ReadonlySet<string> = new Set([operatorScope, publishScope])
 const byDefault: Identity = { tenant: 'default', module: 'default', scopes }
 
 /**
- * Without keys, on the loopback interface: everybody has every scope, as tenant and module `default` unless the
- * headers X-Tenant-Id and X-Module-Id name others. A page from elsewhere, open in a browser of this machine, is not
- * everybody: it is told by its Origin, or by a Host name that its owner points at this machine (DNS rebinding).
+ * The identity without keys, on the loopback interface: every caller has every scope, as tenant and module
+ * `default` unless the headers X-Tenant-Id and X-Module-Id name others. A web page from elsewhere, open in a
+ * browser of this machine, is refused: by its Origin, or by a Host name that its owner points at this machine
+ * (DNS rebinding).
  */
 export function loopbackIdentity({ headers }: WithHeaders): Identity {
   refuseForeignPages(headers)
@@ -60,16 +64,19 @@ export function loopbackIdentity({ headers }: WithHeaders): Identity {
   }
 }
 
-/** Whoever is on this machine may name any tenant. */
+/** Every caller of this machine may name any tenant. */
 loopbackIdentity.tenantOf = ({ headers }: WithHeaders): string => {
   const { 'x-tenant-id': tenant } = headers
   return typeof tenant === 'string' ? tenant : byDefault.tenant
 }
 
-/** What browsers keep to this machine, with any port. No other name is taken for it, also none without a dot. */
+/**
+ * Host names that browsers resolve to this machine, with any port. No other name is accepted, not even one
+ * without a dot.
+ */
 const loopbackHost = /^(?:(?:[a-z0-9-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?$/i
 /**
- * Without keys every route asks for this, those that are open to all too: their answers are no page's business either.
+ * Every route checks the host without keys, public ones too: no web page may read their answers either.
  *
  * @throws SluiceError FORBIDDEN
  */

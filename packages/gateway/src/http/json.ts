@@ -1,17 +1,17 @@
 /**
- * Bytes into JSON, and nothing harmful in it: no invalid UTF-8, no NUL and no half of a character in any text or
- * key, no key that would reach a prototype. A scan of the raw text finds whether there can be any of it at all;
- * only then is the tree searched for the place.
+ * Parses bytes into JSON and refuses harmful input: invalid UTF-8, a NUL or a lone surrogate in any text or
+ * key, and keys that would reach a prototype. A scan of the raw text finds whether any can occur; only then is
+ * the tree searched for the place.
  */
 import { isUtf8 } from 'node:buffer'
 import { type FieldError, SluiceError } from '../errors.ts'
 import { pointer } from './validation.ts'
 
-/** Escapes that can hide one of them: \u0000, halves of characters, and letters that no serialiser escapes. */
+/** Escapes that can hide such input: \u0000, lone surrogates, and letters that no serialiser escapes. */
 const suspicious = /\\u(?:0000|[dD][89a-fA-F]|00[567])|__proto__|"constructor"/
 
 const faultsMax = 20
-/** Of objects and lists in each other, in `data`. */
+/** Levels of nested objects and lists in `data` at most. */
 export const dataLevelsMax = 32
 
 /** Throws INVALID_JSON, or INVALID_REQUEST where the JSON is valid but holds what no request may. */
@@ -31,7 +31,7 @@ export function parseJson(bytes: Buffer, what: 'body' | 'message' = 'body'): unk
   return value
 }
 
-/** Says where it is broken as far as V8 tells, without repeating what the client wrote. */
+/** Explains a syntax error as far as V8 tells, without repeating the client's text. */
 function reasonOf(error: unknown, what: string): string {
   const message = error instanceof Error ? error.message : ''
   if (message.startsWith('Unexpected end')) return `The ${what} is not valid JSON: it ends too early.`
@@ -49,7 +49,7 @@ interface Place {
 
 function refuseHarmful(root: unknown): void {
   const errors: FieldError[] = []
-  // By hand instead of recursion: a megabyte of brackets is deeper than the stack.
+  // An explicit stack instead of recursion: a megabyte of brackets is deeper than the call stack.
   const waiting: Place[] = [{ value: root, key: '', parent: undefined }]
   for (let place = waiting.pop(); place !== undefined && errors.length < faultsMax; place = waiting.pop()) {
     const { value } = place
@@ -91,7 +91,7 @@ function pathOf(place: Place): string {
   return keys.length === 0 ? '' : `/${keys.reverse().join('/')}`
 }
 
-/** Whether objects and arrays stand in each other more than `max` times; the value itself is the first level. */
+/** True where objects and arrays are nested more than `max` times; the value itself is the first level. */
 export function isDeeperThan(value: unknown, max: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   if (max === 0) return true

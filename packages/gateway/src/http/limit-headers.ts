@@ -1,6 +1,6 @@
 /**
- * What the limits of a tenant and its module leave, as headers: `X-RateLimit-*` with seconds since the epoch, and the
- * IETF draft's fields, whose form is the library's, in seconds from now. Pure.
+ * Rate limit headers of a tenant and its module: `X-RateLimit-*` with seconds since the epoch, and the fields
+ * of the IETF draft, in the library's form, in seconds from now. Pure.
  */
 import { type Quota, rateLimitField, rateLimitPolicyField, tightest } from '@sluice/limits'
 import type { ThrottleUsage } from '../stages.ts'
@@ -28,5 +28,5 @@ export function limitHeaders(usage: readonly ThrottleUsage[], now: number, ahead
   return headers
 }
 
-/** `tenant-100/min`: several windows of one limit are told apart. */
+/** Names a quota `tenant-100/min`: the window distinguishes several windows of one limit. */
 const quotaOf = ({ of, window, ...rest }: ThrottleUsage): Quota => ({ ...rest, name: `${of}-${window}` })

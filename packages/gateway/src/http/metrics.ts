@@ -1,6 +1,7 @@
 /**
- * What is counted, in Prometheus' form. Counting is adding to a number; labels and text are made when somebody
- * asks. The labels are channels, states, reasons and providers, never tenants or recipients: their number is known.
+ * Metrics in Prometheus' format. Counting is adding to a number; labels and text are made when they are
+ * scraped. The labels are channels, states, reasons and providers, never tenants or recipients: their number is
+ * bounded.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { Channel, Status, TimelineEvent } from '../model.ts'
@@ -15,7 +16,7 @@ export interface MetricsOptions {
   readonly jobs: Pick<Jobs, 'running'>
   readonly pools: () => readonly PoolReport[]
   readonly webSocket?: { readonly hub: Pick<WebSocketHub, 'report'> }
-  /** Items of digests that nothing would bring to an end. */
+  /** Items of digests that no open digest will ever close. */
   readonly orphans?: { count(): number }
   /** Rows of the store that could not be read, each counted once. */
   readonly damagedRows?: () => number
@@ -24,15 +25,15 @@ export interface MetricsOptions {
 
 export interface Metrics {
   readonly contentType: string
-  /** A request that accepted something took so long, ms. */
+  /** Records how long a request took that accepted a notification, ms. */
   onAccepted(tookMs: number): void
-  /** A durable commit begins; what this returns ends it. */
+  /** Starts to time a durable commit; the returned function ends it. */
   timeCommit(): () => void
   text(): Promise<string>
   close(): void
 }
 
-/** A timer of so many ms is set again and again; it is later by as long as the event loop was held up. */
+/** Interval of a timer, ms, whose lateness measures the delay of the event loop. */
 const loopProbeMs = 20
 
 const latencyBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -239,7 +240,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
 const labelled = (names: readonly string[], values: readonly string[]): Record<string, string> =>
   Object.fromEntries(names.map((name, index) => [name, values[index]!]))
 
-/** What a call to a provider came to; undefined for what is no end of a call. */
+/** The outcome of a call to a provider; undefined for an event that ends no call. */
 function callOutcome({ status, reason, attempt }: TimelineEvent): string | undefined {
   if (attempt === undefined) return undefined
   switch (status) {
@@ -256,7 +257,7 @@ function callOutcome({ status, reason, attempt }: TimelineEvent): string | undef
   }
 }
 
-/** Counts by one word or two of a channel. */
+/** Counters by channel and one or two labels. */
 class Tally {
   readonly #counts = new Map<Channel, Map<string, Map<string, number>>>()
 

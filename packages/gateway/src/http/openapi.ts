@@ -1,4 +1,4 @@
-/** The published description of the HTTP interface (OpenAPI 3.1), made of the table of routes. */
+/** Generates the description of the HTTP interface (OpenAPI 3.1) from the table of routes. */
 import type { TSchema } from '@sinclair/typebox'
 import { type ErrorCode, errors } from '../errors.ts'
 import { problemSchema } from './answer-schema.ts'
@@ -10,7 +10,7 @@ type JsonRecord = { [key: string]: Json }
 
 export const version = '0.1.0'
 
-/** What can go wrong with any request, and with any that has a body. */
+/** Error codes of every request, and of every request with a body. */
 const always: readonly ErrorCode[] = ['INVALID_REQUEST', 'INTERNAL']
 const withBody: readonly ErrorCode[] = [
   'INVALID_JSON',
@@ -21,7 +21,7 @@ const withBody: readonly ErrorCode[] = [
 const withCaller: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN', 'KEYS_UNAVAILABLE']
 
 export interface DocumentOptions {
-  /** Whether callers need a token. */
+  /** True where callers need a token. */
   readonly withKeys: boolean
 }
 
@@ -78,7 +78,7 @@ function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRe
   }
 }
 
-/** Without keys a token may be sent and is not looked at. */
+/** The security requirement of a route. Without keys a token may be sent and is not read. */
 function security({ access }: Route, withKeys: boolean): JsonRecord[] {
   const bearer = { bearer: access === 'operator' ? [operatorScope] : [] }
   return withKeys ? [bearer] : [{}, bearer]
@@ -119,7 +119,7 @@ function response(answer: RouteAnswer, schemas: JsonRecord): JsonRecord {
   }
 }
 
-/** Of what is not described here: another document, a page, metrics. */
+/** The schema of other types: a document, a page, metrics. */
 const plainSchema = (type: string): JsonRecord => ({
   type: type === 'application/json' ? 'object' : 'string',
 })
@@ -129,7 +129,7 @@ function link({ id, ...route }: NonNullable<RouteAnswer['links']>[number]): [str
   return [operationId, { operationId, parameters: { id: `$response.body#${id}` } }]
 }
 
-/** One response for each status, which names the codes that it can carry. */
+/** Lists one response for each error status, with the codes that it can carry. */
 function problems(route: Route): JsonRecord {
   const codes = new Set<ErrorCode>([
     ...always,
@@ -152,7 +152,9 @@ function problems(route: Route): JsonRecord {
   return found
 }
 
-/** A schema as JSON; one with a name of its own stands among the components, and here a reference to it. */
+/**
+ * Converts a schema to JSON; one with a name of its own stands among the components and is referred to here.
+ */
 function reference(schema: TSchema, schemas: JsonRecord): Json {
   const { $id } = schema
   if ($id === undefined) return inner(schema, schemas)

@@ -1,17 +1,17 @@
 /**
- * One request of a connection at a time. Answers leave in the order of the requests anyway (RFC 9112, section 9.3.2);
- * so what a client sends behind its first waits here, and as long as something waits the connection is not read. What
- * Node had read at once, up to 64 KiB, is parsed already; all that comes after it stays with the kernel, and then with
- * the client.
+ * Handles one request of a connection at a time. Answers leave in the order of the requests anyway (RFC 9112,
+ * section 9.3.2), so pipelined requests wait here, and as long as one waits the connection is not read:
+ * backpressure. Bytes that Node had read at once, up to 64 KiB, are parsed already; all later ones stay with
+ * the kernel, and then with the client.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 
 export interface PipelinesOptions {
   readonly handle: RequestListener
-  /** Requests of one connection that wait behind the one under way. @defaultValue 256 */
+  /** Pipelined requests of one connection that wait at most. @defaultValue 256 */
   readonly waitingMax?: number
-  /** The same on all connections together. @defaultValue 20_000 */
+  /** Pipelined requests of all connections that wait at most. @defaultValue 20_000 */
   readonly waitingMaxOfAll?: number
 }
 
@@ -24,18 +24,18 @@ interface Bounds {
   readonly handle: RequestListener
   readonly waitingMax: number
   readonly waitingMaxOfAll: number
-  /** On all connections. */
+  /** Requests that wait on all connections. */
   waiting: number
 }
 
 const pipelines = new WeakMap<Socket, Pipeline>()
 
-/** Whether something waits behind the request that is under way: then its answer must not end the connection. */
+/** True where another request waits behind the current one: its answer must not end the connection. */
 export const isFollowed = (socket: Socket): boolean => pipelines.get(socket)?.isFollowed ?? false
 
 /**
- * Whether a connection whose time for a request is over is excused: it was not read on because something waits on it.
- * Then it has as long again from when it is read on, and `late` is called if that is not enough either.
+ * True where a connection may exceed its deadline for a request: it was not read because a request waits on it.
+ * It then has as long again from when reading resumes, and `late` is called if that is not enough either.
  */
 export const isExcused = (socket: Socket, againMs: number, late: () => void): boolean =>
   pipelines.get(socket)?.excuse(againMs, late) ?? false
@@ -75,7 +75,7 @@ class Pipeline {
 
   excuse(againMs: number, late: () => void): boolean {
     if (!this.isFollowed) return false
-    // What is late is the body of the last one, or the one behind it.
+    // The late part is the body of the last request, or the next request.
     const due = this.#latest!.complete ? this.#taken + 1 : this.#taken
     let wasRead = false
     const look = (): void => {
@@ -102,7 +102,7 @@ class Pipeline {
     this.#bounds.handle(request, response)
   }
 
-  /** Also where the connection is gone. */
+  /** Also called where the connection is closed. */
   readonly #onAnswered = (): void => {
     this.#isBusy = false
     const waiting = this.#waiting
@@ -114,7 +114,7 @@ class Pipeline {
     }
     const { request, response } = waiting.shift()!
     this.#bounds.waiting -= 1
-    // Read on while the last one is worked on, so that there is no pause after it.
+    // Reading resumes while the last request is handled, so that there is no pause after it.
     if (waiting.length === 0 && !this.#isEnding) this.#socket.resume()
     this.#start(request, response)
   }
@@ -127,7 +127,7 @@ class Pipeline {
     const bounds = this.#bounds
     bounds.waiting += 1
     if (this.#waiting.length < bounds.waitingMax && bounds.waiting < bounds.waitingMaxOfAll) return
-    // What comes after it is never looked at, and a client can tell: it is not answered (RFC 9112, section 9.6).
+    // Later requests are never handled, and a client can tell: they are not answered (RFC 9112, section 9.6).
     this.#isEnding = true
     response.setHeader('connection', 'close')
   }

@@ -1,4 +1,4 @@
-/** Errors as clients see them: RFC 9457, one form for everything that can go wrong on the way in. */
+/** Problem details for clients: RFC 9457, one form for every error of a request. */
 import type { Duplex } from 'node:stream'
 import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply } from 'fastify'
@@ -8,14 +8,14 @@ import { http } from '../node-http.ts'
 export const jsonType = 'application/json; charset=utf-8'
 export const problemType = 'application/problem+json; charset=utf-8'
 
-/** Asked of clients where an error that passes does not say how long it takes. */
+/** The Retry-After of a transient error that gives none, ms. */
 const retryAfterMsDefault = 1_000
 
-/** What a problem says beyond its error. */
+/** Members of a problem besides those of its error. */
 export interface ProblemMembers {
   readonly notificationId?: string
   readonly sendAt?: string
-  /** Of a probe: what does not work now. */
+  /** The failing parts, in the answer of a probe. */
   readonly degraded?: readonly string[]
 }
 
@@ -51,7 +51,7 @@ export function sendProblem(
   return reply.send(problemBody(error, members))
 }
 
-/** Whether an answer carries `Retry-After`: what was queued (RATE_LIMIT_EXCEEDED) has its own. */
+/** True where an answer carries `Retry-After`: a queued request (RATE_LIMIT_EXCEEDED) has its own. */
 function saysWhen({ status, code }: SluiceError): boolean {
   return status === 503 || code === 'IDEMPOTENCY_IN_PROGRESS' || code === 'REQUEST_LIMIT_EXCEEDED'
 }
@@ -61,7 +61,10 @@ export function challengeOf({ status, challenge }: SluiceError): string | undefi
   return challenge ?? (status === 401 ? 'Bearer' : undefined)
 }
 
-/** The same where there is no reply to send it with: what is no HTTP, came too late, or asked for another protocol. */
+/**
+ * Sends a problem where there is no reply object: for input that is no HTTP, came too late, or asked for
+ * another protocol.
+ */
 export function refuseSocket(socket: Duplex, error: SluiceError): void {
   if (!socket.writable) {
     socket.destroy()
@@ -81,11 +84,11 @@ export function refuseSocket(socket: Duplex, error: SluiceError): void {
     'connection: close',
   ]
   socket.on('error', () => {})
-  // Half-closed is not gone: a client that goes on sending would keep it.
+  // Destroyed after the answer: a client that keeps on sending would hold a half-closed connection open.
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
 }
 
-/** Fastify's own refusals in the words of the contract; what nobody foresaw is INTERNAL. */
+/** Maps Fastify's own errors to those of the contract; an unknown error is INTERNAL. */
 export function asSluiceError(error: unknown): SluiceError {
   if (error instanceof SluiceError) return error
   const { code, statusCode } = (typeof error === 'object' && error !== null ? error : {}) as {

@@ -1,6 +1,6 @@
 /**
- * Changes to a recipient, one after the other: who reads, changes and writes must not lose what somebody else wrote
- * in between. Within this process each waits for the one before it of the same recipient.
+ * Serialises changes to a recipient, so that two concurrent read-modify-writes lose nothing. Within this
+ * process each waits for the one before it of the same recipient.
  */
 
 import type { Recipient } from '../model.ts'
@@ -8,13 +8,16 @@ import type { Store } from '../ports.ts'
 import type { Gate } from '../stages.ts'
 
 export interface RecipientEditor {
-  /** Stores what `change` makes of the recipient (undefined: unknown so far) and answers it. Throws what `change` throws. */
+  /**
+   * Stores the result of `change` and returns it; the recipient before is undefined where unknown. Throws the
+   * errors of `change`.
+   */
   edit(tenant: string, id: string, change: ChangeRecipient): Promise<Recipient>
-  /** Does something else with a recipient while nobody edits them. */
+  /** Runs other work on a recipient while no edit of them runs. */
   alone(tenant: string, id: string, work: () => Promise<void>): Promise<void>
 }
 
-/** `wasErased`: then nothing is known before but the opt-outs. */
+/** `wasErased`: nothing is known before except the opt-outs. */
 export type ChangeRecipient = (before: Recipient | undefined, wasErased: boolean) => Recipient
 
 export interface RecipientEditorOptions {

@@ -1,7 +1,7 @@
 /**
- * Rates of requests that send nothing. What brings notifications is limited and queued in admission; lists and
- * searches, and changes of what is stored, are refused above their tenant's rate before anything is done. A read by
- * id is not limited.
+ * Rate limits of requests that send nothing. Requests that bring notifications are limited and queued in
+ * admission; lists, searches, and changes of stored data are refused above their tenant's rate before any work
+ * is done. A read by id is not limited.
  */
 import { createLimits, type Limit, limit, memoryStore, type Window } from '@sluice/limits'
 import { SluiceError } from '../errors.ts'
@@ -14,7 +14,7 @@ export type RequestRates = Readonly<Record<RequestKind, readonly Window[]>>
 export interface RequestLimitsOptions {
   /** No windows: unlimited. */
   readonly ratesOf: (tenant: string) => RequestRates
-  /** Milliseconds of a clock that nobody sets. @defaultValue since the process began */
+  /** Milliseconds of a monotonic clock. @defaultValue since the process began */
   readonly now?: () => number
 }
 
@@ -22,7 +22,7 @@ export interface RequestLimits {
   /**
    * Counts one request.
    *
-   * @throws SluiceError REQUEST_LIMIT_EXCEEDED, and then it is not counted
+   * @throws SluiceError REQUEST_LIMIT_EXCEEDED for a refused request, which is not counted
    */
   take(kind: RequestKind, tenant: string): void
 }
@@ -36,7 +36,7 @@ export function createRequestLimits({
   ratesOf,
   now = () => Math.floor(performance.now()),
 }: RequestLimitsOptions): RequestLimits {
-  // A tenant is forgotten when its windows are empty: it takes no longer than the longest of them.
+  // A tenant is forgotten when its windows are empty, after the longest of them at most.
   const { sync } = createLimits({ store: memoryStore({ now, retentionMs: 0 }) })
   const rules = new WeakMap<readonly Window[], readonly Limit[]>()
 

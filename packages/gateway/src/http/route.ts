@@ -1,6 +1,6 @@
 /**
- * A route as data: where it is, who may ask, what goes in and out. server.ts makes Fastify routes of the table,
- * openapi.ts the published document, so that neither can say anything else than the other.
+ * A route as data: its path, access, input and output. server.ts makes Fastify routes of the table and
+ * openapi.ts the published document, so that the two always agree.
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -10,9 +10,9 @@ import type { RequestKind } from './request-limits.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Set for every route that is not open to everybody. */
+    /** Set for every route that is not public. */
     caller: Identity
-    /** The body as it came; null where there was none. */
+    /** The body as received; null without one. */
     received: ReceivedBody | null
   }
   interface FastifyContextConfig {
@@ -22,7 +22,7 @@ declare module 'fastify' {
 
 export interface ReceivedBody {
   readonly length: number
-  /** SHA-256, of one that was sent under an Idempotency-Key. */
+  /** The SHA-256 of a body that was sent with an Idempotency-Key. */
   hash(): string
 }
 
@@ -30,32 +30,35 @@ export const basePath = '/api/v1'
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** In Fastify's form: `/api/v1/notifications/:id`. */
+  /** The path in Fastify's form: `/api/v1/notifications/:id`. */
   readonly path: string
   readonly summary: string
-  /** `open`: everybody; `caller`: who is known; `operator`: with the scope of operators. */
+  /** `open`: public; `caller`: authenticated; `operator`: with the scope of operators. */
   readonly access: 'open' | 'caller' | 'operator'
-  /** The rate of its tenant in which a request counts. @defaultValue none */
+  /** The rate limit of the tenant against which a request counts. @defaultValue none */
   readonly counts?: RequestKind
   readonly params?: TSchema
   readonly query?: TSchema
   readonly body?: TSchema
-  /** A request without any body means an empty object. */
+  /** A request without a body counts as an empty object. */
   readonly bodyOptional?: boolean
-  /** Takes bodies of any type and does not read them. */
+  /** Accepts a body of any type and ignores it. */
   readonly bodyIgnored?: boolean
-  /** A large one is parsed in another thread, and its content and data come as they are to be kept (body-parts.ts). */
+  /**
+   * A large body is parsed in another thread, and its content and data come in their stored form
+   * (body-parts.ts).
+   */
   readonly bodyApart?: boolean
   /** The handler checks the body itself; the schema is only published. */
   readonly bodyChecked?: 'by handler'
-  /** The answer goes on; there is no HEAD of it. */
+  /** The answer is a stream; it has no HEAD. */
   readonly stream?: boolean
   /** @defaultValue the configured limit for single requests */
   readonly bodyMaxBytes?: number
-  /** How many recipients a request has, for its weight. @defaultValue 1 */
+  /** Returns the number of recipients of a request, for its weight. @defaultValue 1 */
   readonly recipientsOf?: (request: FastifyRequest) => number
   readonly answers: Readonly<Record<number, RouteAnswer>>
-  /** What can go wrong beyond what can go wrong everywhere. */
+  /** Error codes beyond those of every request. */
   readonly problems?: readonly ErrorCode[]
   handle(request: FastifyRequest, reply: FastifyReply): unknown
 }
@@ -66,6 +69,6 @@ export interface RouteAnswer {
   readonly schema?: TSchema
   /** @defaultValue application/json */
   readonly type?: string
-  /** Routes that take what the answer names, and where in it their `id` stands (JSON Pointer). */
+  /** Routes that take an id of the answer, and the place of this `id` in it (JSON Pointer). */
   readonly links?: readonly (Pick<Route, 'method' | 'path'> & { readonly id: string })[]
 }

@@ -1,5 +1,6 @@
 /**
- * The table of routes on Fastify: for each, who may ask, what is checked, and when its handler begins.
+ * Registers the table of routes with Fastify: authentication, validation, and admission to the tenant's
+ * bulkhead before each handler.
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -11,17 +12,17 @@ import type { Route } from './route.ts'
 import { type TenantBulkhead, unitsOf } from './tenant-bulkhead.ts'
 import { compileCheck, invalidRequest } from './validation.ts'
 
-/** Of a body that nobody reads: `List-Unsubscribe=One-Click` in one form or another. */
+/** Bytes of an ignored body at most: `List-Unsubscribe=One-Click` in one form or another. */
 const ignoredBodyMaxBytes = 16_384
 
-/** What stands before the handlers. */
+/** The checks before the handlers. */
 export interface Doorkeeping {
   readonly authenticate: Authenticate
   readonly shares: TenantBulkhead
   readonly limits: RequestLimits
 }
 
-/** Puts the table in force. */
+/** Registers the routes. */
 export function addRoutes(app: FastifyInstance, routes: readonly Route[], doorkeeping: Doorkeeping): void {
   for (const route of routes) if (route.bodyIgnored !== true) addRoute(app, route, doorkeeping)
   app.register(async (apart) => {
@@ -53,7 +54,7 @@ function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping):
       return (value: unknown) => {
         const faults = check(value)
         if (faults === undefined) return true
-        // `/notifications/` is no request for the notification without an id: there is nothing at such a path.
+        // `/notifications/` is no request for a notification without an id: no route has such a path.
         if (httpPart === 'params' && Object.values(value as object).includes('')) return { error: nothing() }
         return { error: invalidRequest(faults) }
       }
@@ -65,7 +66,7 @@ function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping):
   })
 }
 
-/** Begins when the tenant's share has room; what it is then lasts until the handler has ended. */
+/** Runs the handler once the tenant's bulkhead has room, which it occupies until the handler has ended. */
 function handleInShare({ handle, recipientsOf }: Route, shares: TenantBulkhead): Route['handle'] {
   function begin(request: FastifyRequest, reply: FastifyReply, units: number): unknown {
     const { tenant } = request.caller
@@ -88,7 +89,7 @@ function handleInShare({ handle, recipientsOf }: Route, shares: TenantBulkhead):
     if (room === undefined) return begin(request, reply, units)
     return room.then(() => {
       if (!reply.raw.destroyed) return begin(request, reply, units)
-      // Whose client is gone is not worked on.
+      // A request whose client has disconnected is not handled.
       shares.leave(tenant, units)
       return reply.hijack()
     })
@@ -97,7 +98,7 @@ function handleInShare({ handle, recipientsOf }: Route, shares: TenantBulkhead):
 
 type Done = (error?: Error) => void
 
-/** Before the body is read: nobody unknown gets to send one, and nobody above the rate for it. */
+/** Authenticates before the body is read: no unknown caller may send one, and none above its rate. */
 function identify({ authenticate, limits }: Doorkeeping, { access, counts }: Route) {
   const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
     if (access === 'operator' && !caller.scopes.has(operatorScope)) {

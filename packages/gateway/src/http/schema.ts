@@ -1,6 +1,6 @@
 /**
- * What requests may carry. Each schema is the check, the type and the published document at once. What one field
- * cannot say alone (content or template, an address for the channel) is checked in draft.ts.
+ * The schemas of requests. Each schema is the check, the type and the published document at once. Rules across
+ * fields (content or template, an address for the channel) are checked in draft.ts.
  */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import type { Content, JsonObject, RecipientFields } from '../model.ts'
@@ -96,7 +96,7 @@ export type NotificationBody = Static<typeof notificationBody>
 
 export type BatchRecipient = RecipientFields & { readonly data?: JsonObject }
 
-/** Of one batch, at most. */
+/** Recipients of one batch at most. */
 export const recipientsMax = 500
 
 export const batchBody = Type.Object(
@@ -140,7 +140,7 @@ export const recipientBody = Type.Object(
   { ...closed, $id: 'RecipientRequest' },
 )
 
-/** RFC 7396; what it makes of the stored recipient is checked against `recipientBody`. */
+/** RFC 7396; the patched recipient is checked against `recipientBody`. */
 export const recipientPatch = Type.Unsafe<JsonObject>({
   type: 'object',
   $id: 'RecipientPatch',
@@ -149,7 +149,7 @@ export const recipientPatch = Type.Unsafe<JsonObject>({
 
 export const recipientAnswer = Type.Object({ id: recipientId, ...preferences }, { $id: 'Recipient' })
 
-// ---- paths and queries; what they carry is text, so numbers are read from it
+// ---- paths and queries; they carry text, so numbers are parsed
 
 export const idParams = Type.Object({ id: Type.String({ minLength: 1, maxLength: 256 }) })
 export const tokenParams = Type.Object({ token: Type.String({ minLength: 1, maxLength: 4_096 }) })

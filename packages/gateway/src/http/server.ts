@@ -1,8 +1,8 @@
 /**
- * The HTTP side of the gateway. A request meets, in this order, the limits of size and time, the one before it on its
- * connection (pipelines.ts), the turns of others (turns.ts), the question who asks, the parser (json.ts), the schema
- * (validation.ts), the share of its tenant (tenant-bulkhead.ts), and its handler in routes/; whatever goes wrong on the way
- * leaves as a problem (problem.ts).
+ * The HTTP server of the gateway. A request passes, in this order, the limits of size and time, the one before
+ * it on its connection (pipelines.ts), the fair request scheduler (fair-request-scheduler.ts), authentication,
+ * the parser (json.ts), the schema (validation.ts), the bulkhead of its tenant (tenant-bulkhead.ts), and its
+ * handler in routes/; every error on the way leaves as a problem (problem.ts).
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -43,23 +43,23 @@ export interface HttpServerConfig {
   readonly host: string
   /** 0 takes any free port. */
   readonly port: number
-  /** How long a stop may take before connections are cut, ms. */
+  /** Deadline of a graceful shutdown before connections are cut, ms. */
   readonly drainMs: number
-  /** How long a stop says that it is not ready before it takes no new connections, ms. @defaultValue 0 */
+  /** A stop answers as not ready for this long before it refuses new connections, ms. @defaultValue 0 */
   readonly drainDelayMs?: number
-  /** Where the world reaches this gateway. */
+  /** The public address of this gateway. */
   readonly publicUrl?: string | undefined
-  /** The answer for what was queued behind a tenant or module limit. */
+  /** The status of a request that was queued because of a tenant or module limit. */
   readonly overLimitStatus: 429 | 202
-  /** By when a whole request must have arrived, ms. */
+  /** Deadline for the arrival of a whole request, ms. */
   readonly requestTimeoutMs: number
-  /** Open at once; above it new ones are dropped. */
+  /** Open connections at most; further ones are dropped. */
   readonly connectionsMax: number
-  /** How long a connection may stand still while it is answered. @defaultValue 60_000 ms */
+  /** A connection may stand still this long while it is answered. @defaultValue 60_000 ms */
   readonly standstillMs?: number
   readonly bodyMaxBytes: number
   readonly batchBodyMaxBytes: number
-  /** Of `data`, as JSON. */
+  /** Bytes of `data` at most, as JSON. */
   readonly dataMaxBytes: number
 }
 
@@ -70,7 +70,7 @@ export interface HttpLog {
 export interface HttpServerOptions {
   readonly config: HttpServerConfig
   readonly gate: Gate
-  /** Takes a recipient out of everything on record. */
+  /** Erases a recipient from every record. */
   readonly erase: (tenant: string, recipient: string) => Promise<void>
   readonly jobs: Jobs
   readonly store: Store
@@ -78,11 +78,11 @@ export interface HttpServerOptions {
   readonly policy: Policy
   readonly templates: Pick<Templates, 'has' | 'hasSubject'>
   readonly recipients: Recipients
-  /** Those that a pool serves. */
+  /** Channels that a pool serves. */
   readonly channels: readonly Channel[]
-  /** Those on which the accounts themselves say where to. @defaultValue none */
+  /** Channels on which the accounts have a fixed address. @defaultValue none */
   readonly selfAddressed?: ReadonlySet<Channel>
-  /** Those with a provider that takes nothing without a subject. @defaultValue none */
+  /** Channels with a provider that requires a subject. @defaultValue none */
   readonly needsSubject?: ReadonlySet<Channel>
   readonly pools: () => readonly PoolReport[]
   readonly poolCounts?: () => readonly PoolCounts[]
@@ -92,11 +92,14 @@ export interface HttpServerOptions {
   readonly links?: UnsubscribeLinks
   readonly clock: Clock
   readonly log: HttpLog
-  /** Who asks. @defaultValue everybody, as tenant and module `default` or whom the headers name */
+  /**
+   * Authenticates callers. @defaultValue every caller is accepted, as tenant and module `default` or as the
+   * headers name
+   */
   readonly authenticate?: Authenticate
-  /** How many requests that send nothing a tenant may make. @defaultValue any number */
+  /** Rate limits of a tenant's requests that send nothing. @defaultValue unlimited */
   readonly requestRatesOf?: (tenant: string) => RequestRates
-  /** Headers for every answer about notifications: what the limits of the caller leave. @defaultValue none */
+  /** Rate limit headers of every answer about notifications. @defaultValue none */
   readonly limitHeaders?: LimitHeaders
   /** @defaultValue there is no WebSocket */
   readonly webSocket?: WebSocketOptions
@@ -105,23 +108,23 @@ export interface HttpServerOptions {
 export interface WebSocketOptions {
   readonly config: WebSocketConfig
   readonly hub: WebSocketHub
-  /** Connections of one tenant. */
+  /** Connections of one tenant at most. */
   readonly connectionsMaxOf: (tenant: string) => number
 }
 
 type Headers = Readonly<Record<string, string>>
-/** At once where nothing has to be read. */
+/** Synchronous where nothing has to be read. */
 export type LimitHeaders = (caller: Caller) => Headers | Promise<Headers>
 
 export interface HttpServer {
   /** Resolves with the address when requests are answered. */
   listen(): Promise<string>
   /**
-   * Says that it is not ready for `drainDelayMs`; then takes no new connections, answers what has arrived, and cuts
-   * what is not done within `drainMs`.
+   * Graceful shutdown: answers as not ready for `drainDelayMs`; then refuses new connections, answers the
+   * requests that have arrived, and cuts those that are not done within `drainMs`.
    */
   close(): Promise<void>
-  /** Told of what happens behind the routes. */
+  /** Records measurements of work behind the routes. */
   readonly metrics: Pick<Metrics, 'timeCommit'>
 }
 
@@ -157,7 +160,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
           onError: (error) => options.log.error({ err: error }, 'websocket'),
         })
   sockets?.attach(app.server)
-  // Streams have no end of their own, and the server waits for all ends.
+  // Streams never end by themselves, and the server would wait for them.
   app.addHook('preClose', async () => {
     events.close()
     await sockets?.close(config.drainMs)
@@ -175,10 +178,10 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     async close() {
       closing = true
       const { drainDelayMs = 0 } = config
-      // Without a delay nothing new is taken from this moment on.
+      // Without a delay new connections are refused from this moment on.
       if (drainDelayMs > 0) await delay(drainDelayMs)
       const cut = setTimeout(() => app.server.closeAllConnections(), config.drainMs)
-      // What was busy when the closing began stays open after its answer, and nobody else lets go of it.
+      // A connection that was busy when the closing began stays open after its answer; nothing else closes it.
       const release = setInterval(() => app.server.closeIdleConnections(), releaseEveryMs)
       try {
         await app.close()
@@ -223,7 +226,10 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
   ]
 }
 
-/** Also on routes that are open to all. One-click links may come through a proxy that keeps the name of `publicUrl`. */
+/**
+ * Checks the host, also on public routes. One-click links may come through a proxy that keeps the name of
+ * `publicUrl`.
+ */
 function refuseForeignHosts(app: FastifyInstance, publicUrl: string | undefined): void {
   const publicHost = publicUrl === undefined ? undefined : new URL(publicUrl).host
   app.addHook('onRequest', (request, _reply, done) => {
@@ -238,7 +244,7 @@ function refuseForeignHosts(app: FastifyInstance, publicUrl: string | undefined)
   })
 }
 
-/** The table, and the route at which it is published. */
+/** Adds the route at which the table is published. */
 function withDocument(routes: readonly Route[], withKeys: boolean): readonly Route[] {
   const document: Route = {
     method: 'GET',
@@ -256,7 +262,7 @@ function withDocument(routes: readonly Route[], withKeys: boolean): readonly Rou
 const everybody = Symbol('those who ask for what is open to all')
 const bloomFilter = Symbol('those whose token is not known yet')
 
-/** Who takes turns with whom (turns.ts). */
+/** The fairness key of a request (fair-request-scheduler.ts). */
 function parties(
   routes: readonly Route[],
   { tenantOf }: Authenticate,
@@ -265,12 +271,12 @@ function parties(
   return (request) => (open.has(request.url!) ? everybody : (tenantOf?.(request) ?? bloomFilter))
 }
 
-/** When the answer is sent, so that they count what it was about; on refusals too. */
+/** Adds the headers when the answer is sent, so that they include this request; on refusals too. */
 function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders, authenticate: Authenticate): void {
   const place = `${basePath}/notifications`
   const around = new RegExp(`^${place}(?:[/?]|$)`)
 
-  /** Limits that cannot be asked now must not cost an answer that is already decided. */
+  /** An error of the limits must not lose an answer that is already decided. */
   function setFor(caller: Caller, reply: FastifyReply, done: () => void): void {
     const set = (headers: Headers): void => {
       // A reply is a promise of its own end: nothing here may wait for it.
@@ -295,7 +301,7 @@ function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders, authe
   })
   app.addHook('onSend', (request, reply, _payload, done) => {
     if (!request.is404 || !around.test(request.url)) return done()
-    // Nobody asks who it is where there is no route, and who is unknown gets the same answer.
+    // Without a route nothing needs authentication; an unknown caller gets the same answer.
     new Promise<Caller>((resolve) => resolve(authenticate(request))).then(
       (caller) => setFor(caller, reply, () => done()),
       () => done(),
@@ -303,7 +309,7 @@ function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders, authe
   })
 }
 
-/** Paths and methods that nobody serves, and every error. */
+/** Answers unknown paths and methods, and every error. */
 function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: HttpLog): void {
   const places = new Map<string, { readonly pattern: RegExp; readonly methods: Set<string> }>()
   for (const { path, method, stream } of routes) {
@@ -315,7 +321,7 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
 
   function notFound(request: FastifyRequest, reply: FastifyReply): void {
     const path = request.url.split('?', 1)[0]!
-    // Of `/notifications/batch` and `/notifications/:id` the first is meant, where it is spelt out.
+    // Of `/notifications/batch` and `/notifications/:id` the literal path is meant.
     const meant = places.get(path)
     const fitting =
       meant === undefined ? [...places.values()].filter(({ pattern }) => pattern.test(path)) : [meant]
@@ -329,7 +335,7 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
     sendProblem(reply, new SluiceError('METHOD_NOT_ALLOWED', `This path takes ${allow}.`))
   }
 
-  // Else what another path takes would be asked of a place that is spelt out: for the notification `batch`.
+  // Otherwise a method of another route would be applied to a literal path: to the notification `batch`.
   for (const [url, { methods }] of places) {
     for (const { method, path } of routes) {
       if (path === url || methods.has(method) || !places.get(path)!.pattern.test(url)) continue
@@ -339,11 +345,11 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
   app.setNotFoundHandler(notFound)
   app.setErrorHandler((error, request, reply) => {
     const known = asSluiceError(error)
-    // Fastify would close here, and whoever is still sending would find the connection reset and not read why. The
-    // rest of the body is read past by Node, for no longer than a whole request may take.
+    // Fastify would close the connection here, and a client that is still sending would find it reset and not
+    // read why. Node reads past the rest of the body, for no longer than a whole request may take.
     if (known.code === 'PAYLOAD_TOO_LARGE') reply.removeHeader('connection')
     if (request.is404) return notFound(request, reply)
-    // A damaged row was told when it was met first.
+    // A damaged row was logged when it was found.
     if (known.status >= 500 && known.row === undefined)
       log.error({ err: error, method: request.method, url: request.routeOptions.url }, known.message)
     sendProblem(reply, known)

@@ -1,11 +1,11 @@
 /**
- * Headers that name one thing: who asks, for whom, under which key, at which host. Of two of them Node keeps one or
- * joins both, and a proxy before the gateway may have looked at the other; so a request with two is refused.
+ * Refuses repeated headers that must be single: token, tenant, key and host. Of two of them Node keeps one or
+ * joins both, and a proxy before the gateway may have read the other.
  */
 import { SluiceError } from '../errors.ts'
 import { invalidRequest } from './validation.ts'
 
-/** As they are written in the contract, by their lower-case names. */
+/** The names as in the contract, by their lower-case names. */
 const single: ReadonlyMap<string, string> = new Map(
   ['Host', 'X-Tenant-Id', 'X-Module-Id', 'Idempotency-Key', 'Authorization'].map((name) => [
     name.toLowerCase(),
@@ -15,7 +15,7 @@ const single: ReadonlyMap<string, string> = new Map(
 const lengths: ReadonlySet<number> = new Set([...single.keys()].map((name) => name.length))
 
 /**
- * Names and values take turns in `rawHeaders`, as Node has them.
+ * Checks `rawHeaders`, in which names and values alternate as in Node.
  *
  * @throws SluiceError INVALID_REQUEST
  */
@@ -23,7 +23,7 @@ export function refuseRepeated(rawHeaders: readonly string[]): void {
   let seen: string[] | undefined
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const raw = rawHeaders[at]!
-    // Nearly all others differ in their length already.
+    // Nearly all other names differ in length already.
     if (!lengths.has(raw.length)) continue
     const name = raw.toLowerCase()
     if (!single.has(name)) continue

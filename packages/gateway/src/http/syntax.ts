@@ -1,6 +1,6 @@
 /**
- * What single values of a request must look like. Each form has a name, a check and the words that a refusal uses;
- * schemas name the form as their `format`, so the check, the message and the published document agree.
+ * Formats of single values in a request. Each has a name, a check and the words of its refusal; schemas name it
+ * as their `format`, so the check, the message and the published document agree.
  */
 import { isTimeZone } from '@sluice/limits'
 
@@ -12,7 +12,7 @@ interface Form {
 
 const asciiAddress =
   /^(?=.{3,254}$)(?=[^@]{1,64}@)[a-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'*+/=?^_`{|}~-]+)*@(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/i
-/** RFC 6531 lets letters of any script stand where ASCII letters may. */
+/** RFC 6531 allows letters of any script in place of ASCII letters. */
 const wideAddress =
   /^(?=[^@]{1,64}@)[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+(?:\.[\p{L}\p{M}\p{N}!#$%&'*+/=?^_`{|}~-]+)*@(?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.)+[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?$/u
 const addressBytesMax = 254
@@ -34,7 +34,7 @@ export function isWebUrl(text: string): boolean {
   return url !== null && url.hostname !== '' && url.username === '' && url.password === ''
 }
 
-/** BCP 47, as far as `Intl` knows it. */
+/** A language tag (BCP 47), as far as `Intl` knows it. */
 export const isLocale = remembering((text) => {
   try {
     return Intl.getCanonicalLocales(text).length === 1
@@ -43,10 +43,10 @@ export const isLocale = remembering((text) => {
   }
 })
 
-/** More than there are languages and countries that anybody writes to. */
+/** Cached texts at most: more than the languages and time zones in use. */
 const rememberedMax = 2_000
 
-/** Asks `Intl` once about what passed. */
+/** Caches the texts that `Intl` has accepted. */
 function remembering(check: (text: string) => boolean): (text: string) => boolean {
   const passed = new Set<string>()
   return (text) => {
@@ -61,7 +61,7 @@ function remembering(check: (text: string) => boolean): (text: string) => boolea
 const plainAscii = /^[\x21-\x7e]+$/
 const unprintable = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\ufeff]/u
 
-/** Names one thing in one line: no control characters, and no blank at either end. */
+/** A name in one line: no control characters, and no blank at either end. */
 export function isPrintable(text: string): boolean {
   if (plainAscii.test(text)) return true
   return text !== '' && text.trim() === text && !unprintable.test(text)
@@ -69,7 +69,7 @@ export function isPrintable(text: string): boolean {
 
 const controlOrBreak = /[\p{Cc}\p{Zl}\p{Zp}]/u
 
-/** Goes into one header line: no control characters, no line breaks. */
+/** Text for one header line: no control characters, no line breaks. */
 export function isOneLine(text: string): boolean {
   return !controlOrBreak.test(text)
 }
@@ -79,8 +79,8 @@ const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.\d{1,9})?(?:Z|[
 let lastParsed = { text: '', instant: Number.NaN }
 
 /**
- * Epoch milliseconds of an RFC 3339 instant; NaN for anything else, also for 30 February. Each is asked for twice, by
- * the check of its form and by whoever reads it, and takes 0.7 µs.
+ * Returns the epoch milliseconds of an RFC 3339 instant; NaN for anything else, also for 30 February. The last
+ * ones are cached: each is parsed twice, by the check of its format and by its reader, and takes 0.7 µs.
  */
 export function parseInstant(text: string): number {
   if (text !== lastParsed.text) lastParsed = { text, instant: readInstant(text) }
@@ -91,7 +91,7 @@ function readInstant(text: string): number {
   const parts = rfc3339.exec(text)
   if (parts === null) return Number.NaN
   const [, year, month, day, hour, , , offsetHours = '00', offsetMinutes = '00'] = parts
-  // 24:00 is midnight to ISO 8601 and to Date.parse, and nothing to RFC 3339.
+  // 24:00 is midnight to ISO 8601 and to Date.parse, but invalid in RFC 3339.
   if (hour === '24' || Number(offsetHours) > 23 || Number(offsetMinutes) > 59) return Number.NaN
   const daysInMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
   if (Number(day) > daysInMonth) return Number.NaN

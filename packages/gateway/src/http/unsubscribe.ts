@@ -1,12 +1,12 @@
 /**
- * Links with which one click ends mail of a category (RFC 8058). The token in a link says whose mail and which, and
- * is signed, so nothing is stored for it and nobody can make one for another recipient.
+ * Links with which one click ends mail of a category (RFC 8058). The token in a link names the recipient and
+ * category, and is signed, so nothing is stored for it and it cannot be forged for another recipient.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { Channel, Notification } from '../model.ts'
 import { channels } from '../model.ts'
 
-/** What one click ends. */
+/** The mail that one click ends. */
 export interface Unsubscription {
   readonly tenant: string
   readonly recipient: string
@@ -15,23 +15,23 @@ export interface Unsubscription {
 }
 
 export interface UnsubscribeLinks {
-  /** Absent without a public address: nobody could follow such a link. */
+  /** Absent without a public address: no link would work. */
   readonly urlFor?: (notification: Pick<Notification, 'tenant' | 'to' | 'category' | 'channel'>) => string
-  /** What a token stands for; undefined for one that was not made here. */
+  /** Decodes a token; undefined for a forged one. */
   read(token: string): Unsubscription | undefined
 }
 
 export interface UnsubscribeOptions {
-  /** Where the world reaches this gateway, https, without a slash at its end. */
+  /** The public https address of this gateway, without a slash at its end. */
   readonly publicUrl: string | undefined
-  /** Signs the links. */
+  /** The key that signs the links. */
   readonly key: string | Buffer
 }
 
 export function createUnsubscribeLinks({ publicUrl, key }: UnsubscribeOptions): UnsubscribeLinks {
   if (publicUrl === undefined) return { read: () => undefined }
 
-  // The words before the payload keep a key that is also used elsewhere from signing these.
+  // The prefix before the payload keeps signatures of the same key for other purposes from being valid here.
   const sign = (payload: string): Buffer =>
     createHmac('sha256', key).update(`sluice unsubscribe\n${payload}`).digest()
 

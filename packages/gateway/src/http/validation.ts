@@ -1,6 +1,6 @@
 /**
- * Schemas as functions. The first fault refuses a request; only then, and only for what is small enough that a
- * list of faults stays small too, is everything looked at again to name all of them.
+ * Compiles schemas into checks. The first fault refuses a request; only then, and only for a request so small
+ * that a list of faults stays small too, is everything checked again to name all of them.
  */
 import type { TSchema } from '@sinclair/typebox'
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
@@ -9,15 +9,18 @@ import { type FormName, forms } from './syntax.ts'
 
 /** Faults that one answer names. */
 const faultsMax = 50
-/** Values in a request above which only its first fault is named: thousands of wrong items would be as many faults. */
+/**
+ * Values in a request above which only its first fault is named: thousands of wrong items would be as many
+ * faults.
+ */
 const valuesMax = 2_000
 
-/** A fault, and whether only the spelling of a value is wrong: an address, a time zone. */
+/** A fault; `misspelt` marks one in the text of a value only: an address, a time zone. */
 export interface Fault extends FieldError {
   readonly misspelt: boolean
 }
 
-/** Answers nothing for what fits, else what is wrong with it. */
+/** Returns nothing for a valid value, else its faults. */
 export type Check = (value: unknown) => readonly Fault[] | undefined
 
 const options: Options = {
@@ -27,7 +30,7 @@ const options: Options = {
   strict: false,
   // Lengths in UTF-16 units: counting code points walks through every text.
   unicode: false,
-  // Else it says at every start that `unicode` is deprecated.
+  // Otherwise it logs at every start that `unicode` is deprecated.
   logger: false,
   ownProperties: true,
 }
@@ -39,7 +42,7 @@ function createAjv(more: Options): Ajv {
 }
 
 const body = { first: createAjv({}), all: createAjv({ allErrors: true }) }
-// What comes in a path or query is text, numbers too.
+// Values of a path or query are text, numbers too.
 const query = {
   first: createAjv({ coerceTypes: true, useDefaults: true }),
   all: createAjv({ coerceTypes: true, allErrors: true }),
@@ -62,7 +65,7 @@ function compile(ajv: Ajv, schema: TSchema): ValidateFunction {
   return (schema.$id === undefined ? undefined : ajv.getSchema(schema.$id)) ?? ajv.compile(schema)
 }
 
-/** The error that a client is told. */
+/** The error that a client receives. */
 export function invalidRequest(errors: readonly FieldError[]): SluiceError {
   const [first] = errors
   const where = first === undefined || first.path === '' ? 'The request' : first.path
@@ -76,14 +79,14 @@ export function invalidRequest(errors: readonly FieldError[]): SluiceError {
   )
 }
 
-/** Keywords that speak of how a text is written, not of what kind of value is asked for. */
+/** Keywords about the text of a value, not about its type. */
 const spelling = new Set(['format', 'minLength', 'maxLength'])
 
 function faultsOf(errors: readonly ErrorObject[]): readonly Fault[] {
   const byPath = new Map<string, Fault>()
   for (const error of errors) {
     const fault = { ...fieldError(error), misspelt: spelling.has(error.keyword) }
-    // An empty text is too short and has no form either: once is enough.
+    // An empty text is too short and has no valid format either: one fault is enough.
     if (!byPath.has(fault.path)) byPath.set(fault.path, fault)
     if (byPath.size === faultsMax) break
   }
@@ -118,7 +121,7 @@ function article(type: string): string {
   return /^[aeiou]/.test(type) ? `an ${type}` : `a ${type}`
 }
 
-/** A key as part of a JSON Pointer (RFC 6901); overlong ones are cut. */
+/** Escapes a key as part of a JSON Pointer (RFC 6901); overlong ones are cut. */
 export function pointer(key: string): string {
   const short = key.length > 100 ? `${key.slice(0, 100)}…` : key
   return short.replaceAll('~', '~0').replaceAll('/', '~1')

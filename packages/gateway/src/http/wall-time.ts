@@ -1,14 +1,14 @@
 /**
- * What people read and write is wall time, and what is stored lies on the line of the process (Clock in ports.ts); the
- * two differ by what the wall clock has stepped. The difference is added to what is answered, and taken from what was
- * asked. Nearly always it is 0, and then nothing is copied.
+ * Converts between wall time, which clients read and write, and the process's own time, which is stored (Clock
+ * in ports.ts); the two differ by the steps of the wall clock. The difference is added to answers, and
+ * subtracted from requests. Nearly always it is 0, and then nothing is copied.
  */
 
 import type { Decision, Notification, TimelineEvent } from '../model.ts'
 import type { Clock } from '../ports.ts'
 import type { PoolReport } from '../stages.ts'
 
-/** How far the wall clock is ahead of the line now, ms. */
+/** Returns how far the wall clock is ahead of the process's own time, ms. */
 export const aheadOf = (clock: Pick<Clock, 'aheadMs'>): number => clock.aheadMs?.() ?? 0
 
 const later = (instant: number | null, byMs: number): number | null =>
@@ -24,7 +24,7 @@ export function eventInWallTime(event: TimelineEvent, aheadMs: number): Timeline
   return aheadMs === 0 ? event : { ...event, at: event.at + aheadMs }
 }
 
-/** All of its instants that an answer names. */
+/** Converts every instant of a notification that an answer shows. */
 export function inWallTime(notification: Notification, aheadMs: number): Notification {
   if (aheadMs === 0) return notification
   const { dueAt, createdAt, expiresAt, decision, timeline } = notification

@@ -1,7 +1,7 @@
 /**
- * Many recipients in one request. What is wrong with the message refuses the batch; what is wrong with one
- * recipient is that recipient's result, and the others go their way. Up to a hundred are accepted in one commit and
- * answered one by one; more are a job in the background (jobs.ts), which is on disk when it is answered.
+ * Batches: many recipients in one request. A mistake in the message refuses the batch; a mistake in one
+ * recipient is the result of that recipient alone. Up to a hundred are accepted in one commit and answered one
+ * by one; more are a job in the background (jobs.ts), which is on disk when it is answered.
  */
 import type { FastifyRequest } from 'fastify'
 import { bytesOf } from '../../content.ts'
@@ -30,11 +30,14 @@ import { compileCheck, invalidRequest } from '../validation.ts'
 import { aheadOf, inWallTime } from '../wall-time.ts'
 import { headed } from './notifications.ts'
 
-/** Above it a batch is a job in the background. */
+/** Recipients above which a batch is a job in the background. */
 const answeredMax = 100
-/** `content` as JSON times the recipients: what providers would be sent for one request. */
+/** The bound of `content` as JSON times the recipients: the bytes that one request would send to providers. */
 const sentMaxBytes = 256 * 2 ** 20
-/** A body above it is read in slices, so that no step of it holds the event loop for more than some 5 ms. */
+/**
+ * Bytes of a body above which it is read in slices, so that no step of it holds the event loop for more than
+ * some 5 ms.
+ */
 const sliceBytes = 2 ** 17
 
 export interface BatchRoutesOptions {
@@ -50,7 +53,7 @@ export interface BatchRoutesOptions {
 const checkBatch = compileCheck(batchBody)
 const checkRecipient = compileCheck(batchBody.properties.recipients.items)
 
-/** In the order sent: what is to be admitted, or why not. */
+/** In request order: a draft to admit, or its fault. */
 type Entry =
   | { readonly draft: Draft; readonly given: JobWork['recipients'][number] }
   | { readonly refusal: Refusal }
@@ -63,7 +66,7 @@ interface Batch {
 export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   const { gate, jobs, recipients, offer, idempotency, clock } = options
 
-  /** Lets others have the event loop. */
+  /** Yields to the event loop. */
   const pause = (): Promise<void> => new Promise((resolve) => clock.soon(resolve))
 
   async function readBatch(request: FastifyRequest): Promise<Batch> {
@@ -84,7 +87,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     const found = drafts.map(
       (draft, index) => misspelt.get(index) ?? dataFaults.get(index) ?? faultOf(request, draft, index),
     )
-    // Promises cost more than what they are for, where nobody has to be asked for.
+    // Synchronous where no recipient has to be read: the promises would cost more than the work.
     const faults = found.some((each) => each instanceof Promise) ? await Promise.all(found) : found
     const entries = drafts.map((draft, index): Entry => {
       const fault = faults[index] as SluiceError | undefined
@@ -95,7 +98,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     return { message, entries }
   }
 
-  /** Of a job only whom they are for: what it has to do is read again where it is done. */
+  /** Reads the recipients. Of a job only their ids: the job runner reads its work again. */
   async function draftsOf(
     given: readonly BatchRecipient[],
     message: Common,
@@ -117,7 +120,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     return drafts
   }
 
-  /** The recipients whose own data is too deep, or too long together with the common data. */
+  /** Finds the recipients whose own data is too deep, or too long together with the common data. */
   async function dataFaultsOf(
     given: readonly BatchRecipient[],
     { data: common }: Common,
@@ -141,7 +144,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     return faults
   }
 
-  /** At once where nobody has to be asked for an address. */
+  /** Synchronous where no stored address has to be read. */
   function faultOf(
     request: FastifyRequest,
     draft: Draft,
@@ -234,7 +237,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
   ]
 }
 
-/** @throws PAYLOAD_TOO_LARGE where so many recipients may not be sent so much. */
+/** @throws PAYLOAD_TOO_LARGE where content times recipients exceeds the bound */
 function refuseTooMuch(contentBytes: number, recipients: number): void {
   if (contentBytes * recipients <= sentMaxBytes) return
   throw new SluiceError(
@@ -243,7 +246,7 @@ function refuseTooMuch(contentBytes: number, recipients: number): void {
   )
 }
 
-/** What is said to all becomes one object to which all refer. */
+/** Replaces equal content by one shared object. */
 function withSharedContent(message: Common, contentBytes: number): Common {
   const { content, data, ...rest } = message
   if (content === undefined && data === undefined) return message
@@ -263,7 +266,7 @@ function recipientsOf(body: unknown): readonly unknown[] | undefined {
   return Array.isArray(recipients) ? recipients : undefined
 }
 
-/** Before anything else is looked at: a list that is too long is not worth its checks. */
+/** Counts the recipients first: a list that is too long is not worth its checks. */
 function refuseTooMany(body: unknown): void {
   const recipients = recipientsOf(body)
   if (recipients === undefined || recipients.length <= recipientsMax) return
@@ -274,8 +277,9 @@ function refuseTooMany(body: unknown): void {
 }
 
 /**
- * Values of one recipient that are misspelt (an address, a time zone) refuse only that one; all else refuses the
- * batch. Each is looked at on its own, so that no list of faults grows with the batch.
+ * Checks the body. Misspelt values of one recipient (an address, a time zone) refuse only that one; every other
+ * fault refuses the batch. Each recipient is checked separately, so that no list of faults grows with the
+ * batch.
  */
 function readBody(value: unknown): { body: BatchBody; misspelt: ReadonlyMap<number, SluiceError> } {
   const faults = checkBatch(value)
@@ -299,7 +303,7 @@ function readBody(value: unknown): { body: BatchBody; misspelt: ReadonlyMap<numb
   return { body, misspelt }
 }
 
-/** Without an id there is nobody to give a result to. */
+/** A recipient without an id cannot get a result. */
 const isId = (path: string): boolean => /^\/recipients\/\d+(?:\/id)?$/.test(path)
 
 function refusalOf(recipient: string, { code, message }: SluiceError): Refusal {

@@ -1,7 +1,7 @@
 /**
- * Changes of state as they are written, as server-sent events. A reader gets what happens from its first moment on;
- * one that does not keep up is cut off, because what waits for it would otherwise grow without bound. EventSource
- * connects again by itself; what was missed is in the list of notifications.
+ * Server-sent events of state changes, as they are committed. A reader gets the events from its connection on;
+ * a slow one is disconnected, because its backlog would otherwise grow without bound. EventSource reconnects by
+ * itself; missed changes are in the list of notifications.
  */
 import type { ServerResponse } from 'node:http'
 import { SluiceError } from '../../errors.ts'
@@ -16,13 +16,16 @@ import { aheadOf, eventInWallTime } from '../wall-time.ts'
 export interface EventRoutesOptions {
   readonly ledger: Pick<Ledger, 'subscribe'>
   readonly clock: Clock
-  /** A sign of life for proxies and for finding readers that are gone. @defaultValue 15_000 ms */
+  /** Interval of heartbeats, for proxies and to find readers that are gone. @defaultValue 15_000 ms */
   readonly heartbeatMs?: number
-  /** What may wait for one reader before it is cut off. @defaultValue 1_048_576 bytes */
+  /** Bytes that wait for one reader before it is disconnected. @defaultValue 1_048_576 bytes */
   readonly backlogMaxBytes?: number
-  /** Of one tenant; one more is refused. @defaultValue 50 */
+  /** Streams of one tenant at most; one more is refused. @defaultValue 50 */
   readonly readersMaxOfTenant?: number
-  /** Of all; above it the oldest of the tenant with the most has to go. @defaultValue 500 */
+  /**
+   * Streams of all tenants at most; above it the oldest stream of the tenant with the most is ended.
+   * @defaultValue 500
+   */
   readonly readersMax?: number
 }
 
@@ -32,15 +35,15 @@ export interface EventRoutes {
   close(): void
 }
 
-/** Asked of a tenant that has all its streams open. */
+/** The Retry-After of a tenant that has all its streams open, ms. */
 const fullRetryAfterMs = 5_000
 
 export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
   const { ledger, clock, heartbeatMs = 15_000, backlogMaxBytes = 1_048_576 } = options
   const { readersMaxOfTenant = 50, readersMax = 500 } = options
-  /** In the order of their coming. */
+  /** In the order of connection. */
   const readers = new Set<Reader>()
-  /** How many each tenant has that has any. */
+  /** The number of streams by tenant. */
   const counts = new Map<string, number>()
   let unsubscribe: (() => void) | undefined
   let stopBeating: (() => void) | undefined
@@ -83,7 +86,10 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
     else counts.set(tenant, left)
   }
 
-  /** So that nobody loses a stream to a tenant that has more of them. */
+  /**
+   * Finds the oldest stream of the tenant with the most, so that no tenant loses a stream to one that has more
+   * of them.
+   */
   function oldestOfTheMost(): Reader | undefined {
     let most: string | undefined
     for (const [tenant, held] of counts) if (held > (counts.get(most ?? '') ?? 0)) most = tenant
@@ -132,7 +138,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
         backlogMaxBytes,
       })
       reply.raw.on('close', () => remove(reader))
-      // A connection that breaks while it is written to has nobody left to tell.
+      // An error of a connection that breaks during a write has no reader left.
       reply.raw.on('error', () => remove(reader))
       reader.send(': connected\n\n')
       add(reader)
@@ -155,11 +161,11 @@ interface ReaderOptions {
   readonly backlogMaxBytes: number
 }
 
-/** One connection. What happens in one turn of the event loop is written at once. */
+/** The stream of one reader. All events of one turn of the event loop are written at once. */
 class Reader {
-  /** The tenant that asked for it. */
+  /** The tenant that opened it. */
   readonly owner: string
-  /** Whose changes it gets; undefined: everybody's. */
+  /** The tenant whose changes it gets; undefined: all tenants. */
   readonly tenant: string | undefined
   readonly #response: ServerResponse
   readonly #backlogMaxBytes: number

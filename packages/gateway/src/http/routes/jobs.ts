@@ -1,4 +1,4 @@
-/** How far a batch in the background has come, and its end before its time. */
+/** Routes of jobs: the progress of a batch in the background, and its cancellation. */
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
 import type { Job } from '../../model.ts'
@@ -16,7 +16,10 @@ export interface JobRoutesOptions {
 }
 
 export function jobRoutes({ jobs, store, ledger }: JobRoutesOptions): readonly Route[] {
-  /** Another module's job is not found either: that there is one is not its business. Operators see all of the tenant. */
+  /**
+   * Finds a job. One of another module is not found: even its existence is hidden. Operators see all jobs of
+   * the tenant.
+   */
   async function find({ caller, params }: FastifyRequest): Promise<Job> {
     const { id } = params as { id: string }
     const job = await store.job(caller.tenant, id)

@@ -1,4 +1,4 @@
-/** POST, GET, list and DELETE of notifications, and the dry run: the door that most requests come through. */
+/** Routes of notifications: POST, GET, list, DELETE, and the dry run. */
 import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
@@ -35,14 +35,14 @@ export interface NotificationRoutesOptions {
   readonly idempotency: Idempotency
   readonly clock: Clock
   readonly overLimitStatus: 429 | 202
-  /** Told how long a request took that accepted something, ms. */
+  /** Called with the duration of a request that accepted a notification, ms. */
   readonly onAccepted: (tookMs: number) => void
 }
 
 export function notificationRoutes(options: NotificationRoutesOptions): readonly Route[] {
   const { gate, store, ledger, recipients, offer, idempotency, clock, overLimitStatus, onAccepted } = options
 
-  /** At once where nobody has to be asked for an address. */
+  /** Synchronous where no stored address has to be read. */
   function readDraft(request: FastifyRequest): Draft | Promise<Draft> {
     const body = request.body as NotificationBody
     const message = readMessage(body, clock.now(), offer, aheadOf(clock))
@@ -57,7 +57,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     return draft
   }
 
-  /** Of a job that is another module's nothing is shown, as of one that does not exist. */
+  /** True for a job of another module: its notifications are hidden, as if it did not exist. */
   async function isOfAnotherModule(caller: Identity, id: string | undefined): Promise<boolean> {
     const job = id === undefined ? undefined : await store.job(caller.tenant, id)
     return job !== undefined && !knowsJobOf(caller, job)
@@ -73,7 +73,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       const [result] = await gate.admit({ caller, drafts })
       return answerTo(result!)
     }
-    // What is kept is what is answered, to the letter: a commit that is tried again makes it anew.
+    // The stored answer is the sent answer, to the letter: a commit that is tried again makes it anew.
     let answer: Answer | undefined
     const [result] = await gate.admit({
       caller,
@@ -200,7 +200,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
   ]
 }
 
-/** 202, or 429 for what was accepted behind a limit of its tenant or module. */
+/** Returns 202, or 429 for a notification that was queued behind a limit of its tenant or module. */
 function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: number, aheadMs: number): Answer {
   if (!result.ok) throw result.error
   const { notification, queuedBehind } = result
@@ -221,8 +221,9 @@ function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: numbe
 }
 
 /**
- * Sets status and headers, and gives the body for the handler to return. A handler that is async and returns the reply
- * itself has it taken for a promise: Fastify then watches the response for its end, 5 % of the CPU of a request.
+ * Sets status and headers, and returns the body for the handler to return. An async handler must not return the
+ * reply itself, which would be taken for a promise: Fastify then watches the response for its end, 5 % of the
+ * CPU of a request.
  */
 export function headed(reply: FastifyReply, answer: Answer, wallNow: number): string {
   reply.code(answer.status).header('content-type', answer.status < 400 ? jsonType : problemType)
@@ -236,11 +237,14 @@ export function headed(reply: FastifyReply, answer: Answer, wallNow: number): st
 
 interface Queries {
   readonly stored: ListQuery
-  /** The states to show, where the record alone cannot tell. */
+  /** The states to list, where the record alone cannot tell. */
   readonly asked?: ReadonlySet<Status>
 }
 
-/** What is queued or with a provider is on record as it was before: these are asked for together, and sorted out after. */
+/**
+ * States that look alike on record: a queued or sending notification is recorded in its state before. These are
+ * read together and sorted out afterwards.
+ */
 const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
 
 function readListQuery(tenant: string, filter: ListFilter & { limit: number }, aheadMs: number): Queries {

@@ -1,4 +1,4 @@
-/** What operators ask: the accounts, the dead letters, the policy. */
+/** Routes of operators: accounts, dead letters, policy. */
 
 import { SluiceError } from '../../errors.ts'
 import { compilePolicy } from '../../policy/compile.ts'
@@ -34,7 +34,7 @@ export interface OperationRoutesOptions {
   readonly store: Pick<Store, 'deadLetters'>
   readonly ledger: Pick<Ledger, 'live' | 'commit'>
   readonly policy: Policy
-  /** Parsed at start: what it has can be rendered. */
+  /** The templates, parsed at start. */
   readonly templates: Pick<Templates, 'has'>
   readonly pools: () => readonly PoolReport[]
   readonly idempotency: Idempotency
@@ -148,7 +148,10 @@ function checkPolicy(document: unknown, templates: Pick<Templates, 'has'>) {
   }
 }
 
-/** An empty body would take everything, letters that may have arrived too: that has to be asked for. */
+/**
+ * Refuses an empty body: it would redrive everything, even notifications that may have arrived, so `all` has to
+ * be explicit.
+ */
 function checkRedrive({ cause, channel, tenant, ids, all }: RedriveBody): void {
   if (all === true || [cause, channel, tenant, ids].some((given) => given !== undefined)) return
   throw invalidRequest([
@@ -159,7 +162,7 @@ function checkRedrive({ cause, channel, tenant, ids, all }: RedriveBody): void {
   ])
 }
 
-/** Only what was given: an absent filter and one that is undefined are not the same to a store. */
+/** Removes undefined filters: to a store an absent filter and an undefined one differ. */
 function definedOf<T extends Partial<DeadLetterQuery>>(query: T): T {
   return Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as T
 }

@@ -1,4 +1,4 @@
-/** Is it alive, can it work, how does it do: what load balancers, orchestrators and Prometheus ask. */
+/** Liveness, readiness and metrics, for load balancers, orchestrators and Prometheus. */
 import type { FastifyReply } from 'fastify'
 import { SluiceError } from '../../errors.ts'
 import type { Store } from '../../ports.ts'
@@ -10,13 +10,16 @@ import type { Route } from '../route.ts'
 
 export interface ProbeRoutesOptions {
   readonly store: Pick<Store, 'ping'>
-  /** Whether the server is on its way out. */
+  /** True during the graceful shutdown. */
   readonly isClosing: () => boolean
   readonly pools: () => readonly PoolReport[]
   readonly metrics: Pick<Metrics, 'text' | 'contentType'>
 }
 
-/** Pools without an account that can be called now. What is accepted meanwhile waits, so they refuse nothing. */
+/**
+ * Finds pools without an account that can be called now. Notifications accepted meanwhile wait, so these pools
+ * refuse nothing.
+ */
 function poolsOut(pools: readonly PoolReport[]): readonly string[] {
   return pools
     .filter(({ accounts }) => accounts.every(({ status }) => status !== 'healthy'))

@@ -1,4 +1,4 @@
-/** People: their addresses and wishes, what their limits have used up, and everything that was ever meant for them. */
+/** Routes of recipients: addresses and preferences, use of their limits, and all their notifications. */
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
 import type { JsonObject, JsonValue, Recipient } from '../../model.ts'
@@ -67,7 +67,7 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
         const given = request.body as Partial<Recipient>
         return answerOf(
           await editor.edit(tenant, id, (before, wasErased) => {
-            // Who comes back has not taken back what they did not want, unless it is said.
+            // An erased recipient keeps the opt-outs, unless the request sets them.
             const kept = wasErased && before?.optOuts !== undefined ? { optOuts: before.optOuts } : {}
             return recipientOf(tenant, id, { ...kept, ...given })
           }),
@@ -170,7 +170,7 @@ function readPatch(patch: JsonObject): JsonObject {
   return patch
 }
 
-/** RFC 7396. */
+/** Applies a merge patch (RFC 7396). */
 function mergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
   if (!isObject(patch)) return patch
   const merged: Record<string, JsonValue> = isObject(target) ? { ...target } : {}

@@ -1,6 +1,6 @@
 /**
- * One click and no more mail of this kind (RFC 8058): mail programs POST without asking anything, people follow the
- * link and get a page with a button, because scanners of mail follow links too.
+ * One-click unsubscribe (RFC 8058): mail programs POST without a question; a recipient who follows the link
+ * gets a page with a button, because mail scanners follow links too.
  */
 import type { FastifyReply } from 'fastify'
 import { SluiceError } from '../../errors.ts'
@@ -63,7 +63,7 @@ export function unsubscribeRoutes({
       async handle(request, reply) {
         const { tenant, recipient, category, channel } = read(request.params)
         const optOut: OptedOut = { category, channel }
-        // Mail programs repeat what they are not sure of: a link that was followed before costs a look.
+        // Mail programs repeat uncertain requests: a repeated click costs one read.
         if (!hasOptOut(await recipients.find(tenant, recipient), optOut)) {
           limits.take(tenant, recipient)
           await editor.edit(tenant, recipient, (before) =>

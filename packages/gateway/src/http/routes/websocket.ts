@@ -1,4 +1,4 @@
-/** What HTTP has to say about the WebSocket: its description, and that it is one. */
+/** Routes about the WebSocket: its description, and the answer to plain HTTP requests. */
 import { SluiceError } from '../../errors.ts'
 import { version } from '../openapi.ts'
 import type { Route } from '../route.ts'

@@ -1,6 +1,6 @@
 /**
- * The published description of the WebSocket (AsyncAPI 3.0), made of the schemas that check the messages. The
- * application that it describes is the gateway: it receives what clients send, and sends the rest.
+ * Generates the description of the WebSocket (AsyncAPI 3.0) from the schemas that check the messages. The
+ * described application is the gateway: it receives the clients' messages, and sends the others.
  */
 import type { TSchema } from '@sinclair/typebox'
 import { clientMessages, closeCodes, serverMessages } from './messages.ts'
@@ -77,7 +77,7 @@ function operation(action: 'receive' | 'send', summary: string, messages: Schema
   }
 }
 
-/** As JSON, without what TypeBox keeps beside it, and without forms that only this program knows. */
+/** Converts schemas to JSON, without TypeBox's own keys and without formats that only this program knows. */
 function plain(schemas: Schemas): object {
   return JSON.parse(JSON.stringify(schemas, (key, value) => (key === 'format' ? undefined : value)))
 }

@@ -1,6 +1,6 @@
 /**
- * How much of somebody's input is read: so many frames a second, with a second's worth at once. What is above is not
- * refused but read later. One number holds it all: the instant at which everything spent so far is paid for.
+ * A read budget: so many frames per second, with a second's worth as burst. Frames above it are not refused but
+ * read later. One number holds the state: the instant at which all spent frames are paid for.
  */
 export class Budget {
   readonly #frameMs: number
@@ -10,7 +10,7 @@ export class Budget {
     this.#frameMs = 1_000 / framesPerSecond
   }
 
-  /** Spends one; answers for how long nothing more is to be read, ms. */
+  /** Spends one frame; returns for how long reading pauses, ms. */
   spend(now: number): number {
     this.#paidAt = Math.max(this.#paidAt, now) + this.#frameMs
     return Math.max(0, this.#paidAt - now - 1_000)

@@ -1,7 +1,7 @@
 /**
- * One open WebSocket. What comes in is read no faster than its budget, checked, and obeyed; what goes out gathers
- * until its turn (flusher.ts) and is bounded: who does not read is cut off. A heartbeat finds peers that are gone,
- * and a token's end is the connection's.
+ * One open WebSocket. Input is read no faster than its budget, checked, and handled; output gathers until its
+ * turn (flusher.ts) and is bounded: a client that does not read is disconnected. A heartbeat finds clients that
+ * are gone, and the connection ends when its token expires.
  */
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
@@ -24,19 +24,19 @@ import type { Subscriber } from './room.ts'
 
 export interface ConnectionOptions {
   readonly socket: WebSocket
-  /** What the socket writes to. */
+  /** The stream to which the socket writes. */
   readonly stream: Duplex
   readonly identity: Identity
-  /** Without keys everybody may listen for everybody. */
+  /** Without keys every client may subscribe to every recipient. */
   readonly anyRecipient: boolean
   readonly hub: WebSocketHub
   readonly flusher: Flusher
   readonly deadlines: Deadlines
   readonly clock: Pick<Clock, 'now' | 'at'>
-  /** Its own, and its tenant's. */
+  /** The budgets of the connection and of its tenant. */
   readonly budgets: readonly Budget[]
   readonly subscriptionsMax: number
-  /** What may wait for a client that does not read. */
+  /** Bytes at most that wait for a client that does not read. */
   readonly unreadMaxBytes: number
   readonly heartbeatMs: number
   readonly onError: (error: unknown) => void
@@ -47,9 +47,9 @@ interface Parcel {
   readonly written: ((taken: boolean) => void) | undefined
 }
 
-/** How long a client that has more unread than it may has to catch up: a burst is no sign of its being gone. */
+/** Grace period of a client with more unread bytes than allowed: a burst does not mean that it is gone. */
 const catchUpMs = 1_000
-/** So many times `unreadMaxBytes` are never exceeded, burst or not. */
+/** The unread bytes never exceed this multiple of `unreadMaxBytes`, burst or not. */
 const burstMax = 16
 const warningEveryMs = 1_000
 const open = 1
@@ -77,14 +77,14 @@ export class Connection implements Subscriber, Writer, Mortal {
       if (socket.readyState === open && socket.bufferedAmount < options.unreadMaxBytes) socket.pong(payload)
     })
     socket.on('pong', () => this.#hear())
-    // What is wrong with a frame ends the connection with a code of its own; `close` follows.
+    // An invalid frame ends the connection with a code of its own; `close` follows.
     socket.on('error', () => {})
     socket.on('close', (code: number) => this.#onClose(code))
     this.#nextBeatAt = clock.now() + options.heartbeatMs
     deadlines.add(this.#nextDeadline(), this)
   }
 
-  // ---- out
+  // ---- output
 
   send(frame: Buffer, written?: (taken: boolean) => void): void {
     if (this.#ending) {
@@ -144,7 +144,9 @@ export class Connection implements Subscriber, Writer, Mortal {
     this.end(closeCodes.unread, 'does not read')
   }
 
-  /** Writes what has gathered, and ends it with a code; a client that does not answer is cut off by the socket. */
+  /**
+   * Writes the gathered frames, and closes with a code; the socket disconnects a client that does not answer.
+   */
   end(code: number, reason: string): void {
     if (this.#ending) return
     this.#ending = true
@@ -152,11 +154,11 @@ export class Connection implements Subscriber, Writer, Mortal {
     this.flush()
     const { socket } = this.#options
     socket.close(code, reason)
-    // Its answer must be heard.
+    // The client's close frame must be read.
     socket.resume()
   }
 
-  /** Nothing more is read from here on. */
+  /** Stops reading for good. */
   stopReading(): void {
     if (this.#options.socket.readyState === open) this.#options.socket.pause()
   }
@@ -165,7 +167,7 @@ export class Connection implements Subscriber, Writer, Mortal {
     this.#options.socket.terminate()
   }
 
-  // ---- in
+  // ---- input
 
   #onMessage(bytes: Buffer, isBinary: boolean): void {
     this.#hear()
@@ -240,7 +242,7 @@ export class Connection implements Subscriber, Writer, Mortal {
     })
   }
 
-  /** A sign of life, and a frame that counts: above the budget nothing is read until it is paid for. */
+  /** Records a frame as sign of life and spends it: above the budget reading pauses until it is paid for. */
   #hear(): void {
     this.#alive = true
     const { socket, clock, budgets } = this.#options
@@ -260,7 +262,7 @@ export class Connection implements Subscriber, Writer, Mortal {
     else socket.resume()
   }
 
-  // ---- time
+  // ---- timers
 
   onDeadline(now: number): number | undefined {
     const { socket, identity, heartbeatMs } = this.#options
@@ -270,7 +272,7 @@ export class Connection implements Subscriber, Writer, Mortal {
       return undefined
     }
     if (this.#nextBeatAt <= now) {
-      // What is not read cannot be heard.
+      // While reading pauses, an answer to the heartbeat cannot arrive.
       if (!this.#alive && this.#resumeAt < this.#nextBeatAt - heartbeatMs) {
         this.terminate()
         return undefined
@@ -300,7 +302,7 @@ export class Connection implements Subscriber, Writer, Mortal {
   }
 }
 
-/** Those that we give, and those of clients that end well or just go. */
+/** The close codes that the server sends, and those of clients that close normally or vanish. */
 const knownCloses: ReadonlySet<number> = new Set([1000, 1005, 1006, 1002, 1007, ...Object.values(closeCodes)])
 
 function forbidden(detail: string): SluiceError {

@@ -1,12 +1,12 @@
 /**
- * One timer for the heartbeats and ends of all connections. Each has one entry, its next instant; what has closed
- * meanwhile is dropped when its entry comes up.
+ * One timer for the heartbeats and token expiries of all connections. Each has one entry, its next instant;
+ * entries of closed connections are dropped when they come up.
  */
 import { Heap } from '../../heap.ts'
 import type { Clock } from '../../ports.ts'
 
 export interface Mortal {
-  /** Does what is due; answers when it is to be asked again, undefined once it is over. */
+  /** Handles what is due; returns the next instant, undefined once the connection is closed. */
   onDeadline(now: number): number | undefined
 }
 

@@ -1,25 +1,25 @@
 /**
- * Who may write next. A message for a thousand connections is a thousand system calls, and whoever else has something
- * to say must not stand behind all of them: tenants take turns, a few connections each, and between rounds the event
- * loop sees to everything else. What gathers for a connection until its turn leaves in one system call, so that the
- * more there is to do, the cheaper it becomes.
+ * Writes to connections in fair order. A message to a thousand connections is a thousand system calls, and
+ * other messages must not wait for all of them: tenants take turns (round robin), a few connections each, and
+ * the event loop runs between rounds. The frames that gather for a connection until its turn leave in one
+ * system call, so writing becomes cheaper under load.
  */
 import type { Clock } from '../../ports.ts'
 
 export interface Writer {
   readonly tenant: string
-  /** Writes what has gathered. */
+  /** Writes the gathered frames. */
   flush(): void
 }
 
-/** Connections of one tenant before the next one's turn. */
+/** Connections of one tenant in one turn. */
 const turnMax = 8
-/** Connections before the turn of the event loop: a quarter of a millisecond. */
+/** Connections in one round: a quarter of a millisecond. */
 const roundMax = 32
 
 export class Flusher {
   readonly #soon: Clock['soon']
-  /** Connections with something to write, by tenant, in the order of the tenants' turns. */
+  /** Connections with frames to write, by tenant, in the order of the tenants' turns. */
   readonly #waiting = new Map<string, Writer[]>()
   #woken = false
 
@@ -27,7 +27,7 @@ export class Flusher {
     this.#soon = clock.soon
   }
 
-  /** This connection has something to write; told once until it is flushed. */
+  /** Queues a connection that has frames to write; called once until it is flushed. */
   wake(writer: Writer): void {
     const writers = this.#waiting.get(writer.tenant)
     if (writers === undefined) this.#waiting.set(writer.tenant, [writer])
@@ -49,7 +49,7 @@ export class Flusher {
       const [next] = this.#waiting
       if (next === undefined) return
       const [tenant, writers] = next
-      // Behind the others, with what is left.
+      // A tenant with connections left goes to the end.
       this.#waiting.delete(tenant)
       const turn = writers.splice(0, turnMax)
       if (writers.length > 0) this.#waiting.set(tenant, writers)

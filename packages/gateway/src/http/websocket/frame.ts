@@ -1,6 +1,6 @@
 /**
- * A text frame of the WebSocket protocol (RFC 6455), head and text in one buffer. A server's frames carry no mask, so
- * one buffer is made for a message and written, as it is, to every connection that gets it.
+ * Encodes a text frame of the WebSocket protocol (RFC 6455), head and text in one buffer. A server's frames
+ * carry no mask, so one buffer is made for a message and written, as it is, to every connection that gets it.
  */
 
 const textAndFinal = 0x81

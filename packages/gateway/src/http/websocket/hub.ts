@@ -1,7 +1,7 @@
 /**
- * Everything that is connected: a room for each tenant, and what is counted over all of them. It knows channels and
- * frames and no sockets, so that the gateway has it also where nobody can connect; connections come in through
- * upgrade.ts, and the provider of the channel `websocket` looks in through the port `Hub`.
+ * The hub of all connections: a room for each tenant, and the counts of all of them. It knows channels and
+ * frames but no sockets, so the gateway has it even where no client can connect; connections are added by
+ * upgrade.ts, and the provider of the channel `websocket` uses the port `Hub`.
  */
 import type { Window } from '@sluice/limits'
 import type { Clock, Delivery, Hub } from '../../ports.ts'
@@ -11,23 +11,23 @@ import { createThrottle, type Published } from './throttle.ts'
 
 export interface WebSocketHubOptions {
   readonly clock: Pick<Clock, 'now' | 'at'>
-  /** Of what a tenant publishes; none: unlimited. */
+  /** Rate limits of a tenant's published messages; none: unlimited. */
   readonly windowsOf: (tenant: string) => readonly Window[]
-  /** Each window is kept this much longer, ms. */
+  /** Each window is extended by this, ms. */
   readonly marginMs: number
-  /** Published messages of one tenant that wait for its rate. */
+  /** Published messages of one tenant at most that wait for its rate. */
   readonly waitingMax: number
 }
 
-/** What happened since the start, and what is the case now; by words whose number is known. */
+/** Counts since the start, and gauges of now; the number of labels is bounded. */
 export interface WebSocketReport {
   readonly connections: number
   /** Published messages that wait for the rate of their tenant. */
   readonly waiting: number
   readonly published: Readonly<Record<Published, number>>
-  /** Frames for subscribers: what was published, as often as it was passed on. */
+  /** Frames to subscribers: each published message counts once for each of them. */
   readonly passedOn: number
-  /** By code: messages answered with an error, upgrades and connections that were turned away. */
+  /** By code: messages answered with an error, and refused upgrades and connections. */
   readonly refused: ReadonlyMap<string, number>
   /** By close code. */
   readonly closed: ReadonlyMap<string, number>
@@ -37,30 +37,30 @@ export interface WebSocketHub extends Hub {
   room(tenant: string): Room
   subscribe(tenant: string, channel: string, subscriber: Subscriber): void
   publish(tenant: string, channel: string, data: unknown): Published
-  /** A connection has opened or closed, or was turned away and has closed. */
+  /** Adds an opened or closed connection, or one that was refused and has closed. */
   count(tenant: string, what: 'connections' | 'refused', by: 1 | -1): void
   refuse(code: string): void
   closed(code: string): void
   report(): WebSocketReport
-  /** How many published messages wait. */
+  /** The number of waiting published messages. */
   waiting(): number
-  /** Drops what waits. */
+  /** Drops the waiting messages. */
   stop(): void
 }
 
-/** Of what waits for the rate of one tenant. */
+/** Bytes at most that wait for the rate of one tenant. */
 const waitingBytesMax = 8 * 1_048_576
-/** Rooms that nobody is in are looked for when there are this many, and then each time they have doubled. */
+/** Empty rooms are removed at this many rooms, and then each time they have doubled. */
 const roomsMin = 256
 
 const messageFrame = (channel: string, data: unknown): Buffer =>
   textFrame(JSON.stringify({ type: 'message', channel, data }))
 
-/** Begins the channels of people; what comes over them are notifications. */
+/** The prefix of recipients' channels, over which notifications are delivered. */
 const personal = 'recipient:'
 const channelOf = (recipient: string): string => personal + recipient
 
-/** Whose channel it is; undefined where it is nobody's. */
+/** Returns the recipient of a channel; undefined for other channels. */
 export function recipientOf(channel: string): string | undefined {
   return channel.startsWith(personal) ? channel.slice(personal.length) : undefined
 }
@@ -140,7 +140,7 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
   }
 }
 
-/** Resolves with the first socket that took the frame, or when none of them can any more. */
+/** Resolves with the first socket that took the frame, or when all of them have failed. */
 function firstWritten(
   subscribers: ReadonlySet<Subscriber>,
   frame: Buffer,

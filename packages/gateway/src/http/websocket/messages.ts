@@ -1,13 +1,13 @@
 /**
- * What is said over a WebSocket, in both directions, as schemas: they check what clients send, are the types here,
- * and make the published document (asyncapi.ts). Every message is one JSON object in one text frame.
+ * The messages of a WebSocket, in both directions, as schemas: they check the clients' messages, are the types
+ * here, and make the published document (asyncapi.ts). Every message is one JSON object in one text frame.
  */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { SluiceError } from '../../errors.ts'
 import { isDeeperThan, parseJson } from '../json.ts'
 import { type Check, compileCheck } from '../validation.ts'
 
-/** Why the server ends a connection; 4000 and above are for applications (RFC 6455, 7.4.2). */
+/** The close codes of the server; 4000 and above are for applications (RFC 6455, 7.4.2). */
 export const closeCodes = {
   shutdown: 1001,
   tooLarge: 1009,
@@ -97,7 +97,7 @@ export function badMessage(detail: string): SluiceError {
   return new SluiceError('WS_BAD_MESSAGE', detail)
 }
 
-/** Throws WS_BAD_MESSAGE. */
+/** Parses a client's message. Throws WS_BAD_MESSAGE. */
 export function readClientMessage(bytes: Buffer): ClientMessage {
   const value = parse(bytes)
   if (typeof value !== 'object' || value === null || Array.isArray(value))

@@ -1,4 +1,4 @@
-/** What the request of an upgrade says: its path, and its token. */
+/** Reads the path and token of an upgrade request. */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 
 export const webSocketPath = '/ws'
@@ -10,8 +10,8 @@ export function isWebSocketUpgrade({ url, headers }: IncomingMessage): boolean {
 }
 
 /**
- * Browsers cannot set the header Authorization on a WebSocket: there the token is the second subprotocol, after
- * `sluice`. The header goes first where both are given.
+ * Takes the token from the request. Browsers cannot set the header Authorization on a WebSocket: there the
+ * token is the second subprotocol, after `sluice`. The header is preferred where both are given.
  */
 export function withToken(headers: IncomingHttpHeaders): { readonly headers: IncomingHttpHeaders } {
   if (headers.authorization !== undefined) return { headers }

@@ -1,19 +1,22 @@
 /**
- * One tenant's part of the hub: its connections, who listens to which channel, and the throttle of what is published.
- * A channel of one tenant is another thing than that of another by standing in another room; no name leads across.
+ * One tenant's part of the hub: its connections, the subscriptions of each channel, and the throttle of
+ * published messages. Equal channel names of two tenants are different channels, since they are in different
+ * rooms.
  */
 import type { Published, Throttle } from './throttle.ts'
 
 export interface Subscriber {
-  /** Puts a frame behind what waits for this connection; `written` hears whether the socket took it. */
+  /**
+   * Appends a frame to the output of this connection; `written` is called with true where the socket took it.
+   */
   send(frame: Buffer, written?: (taken: boolean) => void): void
 }
 
 export class Room {
   readonly throttle: Throttle
-  /** Open connections, and those that are about to close. */
+  /** Open connections, including those that are closing. */
   connections = 0
-  /** Connections above the limit which have not closed yet. */
+  /** Refused connections above the limit that have not closed yet. */
   refused = 0
   readonly #channels = new Map<string, Set<Subscriber>>()
 
@@ -25,7 +28,7 @@ export class Room {
     return this.#channels.get(channel)
   }
 
-  /** Answers whether it is the first of the channel. */
+  /** Returns true for the first subscription of the channel. */
   subscribe(channel: string, subscriber: Subscriber): boolean {
     const subscribers = this.#channels.get(channel)
     if (subscribers === undefined) this.#channels.set(channel, new Set([subscriber]))
@@ -39,7 +42,7 @@ export class Room {
     if (subscribers?.size === 0) this.#channels.delete(channel)
   }
 
-  /** To everybody who listens when its turn comes; the frame is made once for all of them. */
+  /** Sends a frame to every subscriber when the rate admits it; the frame is made once for all of them. */
   publish(channel: string, frame: Buffer, onSent: (reached: number) => void): Published {
     return this.throttle.publish(frame.length, () => {
       const subscribers = this.#channels.get(channel)
@@ -48,7 +51,7 @@ export class Room {
     })
   }
 
-  /** Whether nothing would be lost with it: nobody is here, nothing waits, and no rate remembers anything. */
+  /** True where the room holds no state: no connection, no waiting message, and empty windows. */
   get isEmpty(): boolean {
     return this.connections === 0 && this.refused === 0 && this.throttle.isIdle()
   }

@@ -1,6 +1,7 @@
 /**
- * What a tenant publishes: at once within its rate, in order and later above it, and not at all when too much waits
- * already. The rate is exact in every rolling window, and counts what is published, however many it reaches.
+ * Throttles a tenant's published messages: sent at once within its rate, in order and later above it, and
+ * refused when too many wait already. The rate is exact in every rolling window, and counts published messages,
+ * however many subscribers they reach.
  */
 import { createLimits, type Limit, limit, memoryStore, type Window } from '@sluice/limits'
 import type { Clock } from '../../ports.ts'
@@ -11,7 +12,7 @@ export interface ThrottleOptions {
   readonly clock: Pick<Clock, 'now' | 'at'>
   /** None: unlimited. */
   readonly windows: readonly Window[]
-  /** Each window is kept this much longer: what leaves bunches on its way to those who count it. */
+  /** Each window is extended by this: messages bunch on their way to the receivers that count them. */
   readonly marginMs: number
   readonly waitingMax: number
   readonly waitingBytesMax: number
@@ -20,9 +21,9 @@ export interface ThrottleOptions {
 export interface Throttle {
   publish(bytes: number, send: () => void): Published
   readonly size: number
-  /** Whether everything has left and every window is empty again: then it may be forgotten. */
+  /** True where nothing waits and every window is empty: the throttle may be forgotten. */
   isIdle(): boolean
-  /** Drops what waits. */
+  /** Drops the waiting messages. */
   stop(): void
 }
 
@@ -45,13 +46,13 @@ export function createThrottle({
   const rules: readonly Limit[] = windows.length === 0 ? [] : [limit('websocket', windows.map(textOf))]
   const limits = createLimits({ store: memoryStore({ now: clock.now }), marginMs })
   const waiting: Waiting[] = []
-  /** Of `waiting`: those before it have left. */
+  /** The index into `waiting`: earlier ones have been sent. */
   let first = 0
   let bytesWaiting = 0
   let lastAt = Number.NEGATIVE_INFINITY
   let disarm: (() => void) | undefined
 
-  /** How long until the next may leave; 0 when it is counted as leaving now. */
+  /** Returns the delay until the next may be sent; 0 when it is counted as sent now. */
   function take(): number {
     if (rules.length === 0) return 0
     const { allowed, retryAfterMs } = limits.sync.take(subject, rules)
@@ -72,7 +73,7 @@ export function createThrottle({
       bytesWaiting -= bytes
       send()
     }
-    // Moved together once in a while, so that taking the first costs nothing.
+    // Compacted once in a while, so that removing the first is cheap.
     if (first === waiting.length || first > togetherAt) {
       waiting.splice(0, first)
       first = 0

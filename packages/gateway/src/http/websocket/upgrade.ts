@@ -1,7 +1,7 @@
 /**
- * From an HTTP request to a WebSocket: who asks, whether there is room, and the handshake. Whatever is refused before
- * the handshake is a problem over HTTP like any other; only the connection above the limit of its tenant is accepted
- * and closed at once, so that a browser can read why.
+ * Upgrades an HTTP request to a WebSocket: authentication, limits of connections, and the handshake. A refusal
+ * before the handshake is a problem over HTTP like any other; only a connection above the limit of its tenant
+ * is accepted and closed at once, so that a browser can read the reason.
  */
 import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -21,26 +21,26 @@ import { closeCodes } from './messages.ts'
 import { withToken } from './request.ts'
 
 export interface WebSocketConfig {
-  /** Of one frame or message of a client. */
+  /** Bytes of one frame or message of a client at most. */
   readonly messageMaxBytes: number
-  /** Of one connection. */
+  /** Subscriptions of one connection at most. */
   readonly subscriptionsMax: number
-  /** That one connection may send; what is above is read later. */
+  /** Frames per second that one connection may send; more are read later. */
   readonly framesPerSecond: number
-  /** Published messages of one tenant that wait for its rate. */
+  /** Published messages of one tenant at most that wait for its rate. */
   readonly waitingMax: number
-  /** What may wait for a client that does not read. */
+  /** Bytes at most that wait for a client that does not read. */
   readonly unreadMaxBytes: number
-  /** Between two signs of life; a peer that answers none is cut off at the next. */
+  /** Interval of heartbeats; a client that answers none is disconnected at the next. */
   readonly heartbeatMs: number
-  /** Of all tenants together, in this process. */
+  /** Connections of all tenants together at most, in this process. */
   readonly connectionsMax: number
 }
 
 export interface WebSocketsOptions {
   readonly config: WebSocketConfig
   readonly hub: WebSocketHub
-  /** Connections of one tenant. */
+  /** Connections of one tenant at most. */
   readonly connectionsMaxOf: (tenant: string) => number
   /** Absent: no keys, loopback only. */
   readonly authenticate?: Authenticate
@@ -49,21 +49,26 @@ export interface WebSocketsOptions {
 }
 
 export interface WebSockets {
-  /** Takes over the upgrades of a server. */
+  /** Handles the upgrades of a server. */
   attach(server: Server): void
-  /** Lets what waits leave, ends every connection with 1001, and resolves when they are gone or the time is over. */
+  /**
+   * Sends the waiting frames, closes every connection with 1001, and resolves when they are closed or the time
+   * is over.
+   */
   close(withinMs: number): Promise<void>
 }
 
-/** Upgrades whose token is being looked at. */
+/** Upgrades at most that wait for the check of their token. */
 const pendingMax = 1_000
-/** So many times what one connection may send, a tenant may. */
+/** The read budget of a tenant, as a multiple of that of one connection. */
 const tenantShare = 10
-/** A connection above the limit has so long to read why. */
+/** A refused connection stays open this long, so that the client can read the reason. */
 const refusedMs = 1_000
-/** Connections above the limit of one tenant that may linger so. */
+/** Refused connections of one tenant at most that stay open so. */
 const refusedMax = 100
-/** Of a stop: how often it is looked whether everything has left, and what is kept for the closing itself. */
+/**
+ * Intervals of a graceful shutdown: the check whether all frames were sent, and the time reserved for closing.
+ */
 const drainCheckMs = 20
 const closingMsMax = 2_000
 
@@ -87,7 +92,7 @@ export function createWebSockets(options: WebSocketsOptions): WebSockets {
     perMessageDeflate: false,
     // One frame of a connection in each turn of the event loop, whatever it has sent.
     allowSynchronousEvents: false,
-    // Pongs too wait for nobody who does not read: see Connection.
+    // Pongs are sent by Connection, so that they too are bounded for a client that does not read.
     autoPong: false,
     handleProtocols: (protocols) => (protocols.has('sluice') ? 'sluice' : false),
   })
