@@ -1,8 +1,8 @@
 /**
- * Brings back what became a dead letter for want of capacity, when there is capacity: most urgent and oldest first,
- * and not all at once. It begins with a tenth of what the pools carry and doubles each second, and only while next to
- * nothing else waits, so that what is new is not held up by what is old. Critical ones wait for nobody else: they stand
- * before all others in the queue as well.
+ * Redrives dead letters that died for want of capacity once there is capacity, by priority and then age, and not all
+ * at once. The pace begins at a tenth of what the pools carry and doubles each second, and only while next to nothing
+ * else waits, so that new notifications are not delayed by old ones. Critical dead letters wait for no lower
+ * priority: they are ahead of all others in the queue as well.
  */
 import { isUnserved } from '../bounds.ts'
 import { advance, type DeadCause, type Move, type Notification, type Priority, priorities } from '../model.ts'
@@ -21,27 +21,27 @@ export interface AutomaticRedriveOptions {
 }
 
 export interface AutomaticRedrive {
-  /** One more is a dead letter. */
+  /** Records one more dead letter of this priority. */
   note(priority: Priority): void
-  /** Something may be free. */
+  /** Redrives if an account may be free. */
   wake(): void
-  /** Accounts went out or came back: what it waits for may have changed. */
+  /** Called when accounts went out or came back: the instant waited for may have changed. */
   changed(): void
   stop(): Promise<void>
 }
 
-/** Those that are nobody's fault but want of capacity. */
+/** Causes of death that are due to missing capacity alone. */
 export const capacityCauses: readonly DeadCause[] = ['pool_blocked', 'shed', 'circuit_open']
 
 const tickMs = 100
 const pageMax = 500
-/** Where no account has a limit, calls per second. */
+/** Assumed rate where no account has a limit, calls per second. */
 const unlimitedPerSecond = 1_000
 const leastPerSecond = 10
-/** Who finds no account free for longer begins gently again: what is new needs them all. */
+/** After this long without a free account, the pace begins again at a tenth: new notifications need all accounts. */
 const busyMs = 1_000
 
-/** How many may come back in a tick, so long after they began to. */
+/** Computes how many dead letters may return in a tick, this long after the redrive began. */
 export function allowanceOf(sinceMs: number, ratePerSecond: number): number {
   const first = Math.max(leastPerSecond, ratePerSecond / 10)
   const perSecond = Math.min(ratePerSecond, first * 2 ** Math.min(30, sinceMs / 1_000))
@@ -50,14 +50,17 @@ export function allowanceOf(sinceMs: number, ratePerSecond: number): number {
 
 export function createAutomaticRedrive(options: AutomaticRedriveOptions): AutomaticRedrive {
   const { route, store, ledger, scheduler, queue, clock } = options
-  /** Priorities that may have dead letters. After a start all of them, unless there are none: asking starts a thread. */
+  /**
+   * Priorities that may have dead letters in the store. All of them at start unless the store has none, because the
+   * first query starts a worker.
+   */
   const perhaps = new Set<Priority>(ledger.counts().dead === 0 ? [] : priorities)
   const rate = route.ratePerSecond ?? unlimitedPerSecond
-  /** Up to where those were read whose repetition the budget did not allow; the others are behind them. */
+  /** Read cursor by priority: dead letters before it were refused a retry by the budget; the others come after it. */
   const heldUntil = new Map<Priority, string>()
-  /** Of these all pages were empty since the first. */
+  /** Priorities for which every page since the first was empty. */
   const empty = new Set<Priority>()
-  /** Of those that are held, how many the next page is to pass besides the ones that may return. */
+  /** Dead letters without a retry budget that the next page skips, besides those that may return. */
   const passing = new Map<Priority, number>()
   let beganAt: number | undefined
   let freeSeenAt = Number.NEGATIVE_INFINITY
@@ -80,7 +83,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     const isFree = free !== undefined && free <= now
     const isUrgent = perhaps.has('critical') && !route.isEmpty(now)
     if (isFree) {
-      // Accounts that are busy with what has just come back are no reason to begin anew.
+      // Accounts that are busy with redriven notifications are no reason to reset the pace.
       if (beganAt === undefined || now - freeSeenAt > busyMs) beganAt = now
       freeSeenAt = now
     }
@@ -88,9 +91,9 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
       if (free !== undefined) arm(free)
       return
     }
-    // With all of them out there is room for a probe alone.
+    // With all accounts out there is room for a probe alone.
     const allowance = route.isEmpty(now) ? 1 : allowanceOf(now - (beganAt ?? now), rate)
-    // More than may come back at once is new, and goes first.
+    // A queue longer than the allowance holds new notifications, which go first.
     if (queue.size(route.channel) > allowance) beganAt = undefined
     const room = isFree ? Math.min(allowance - queue.size(route.channel), pageMax) : 0
     const critical = Math.min(allowance - queue.critical(route.channel), pageMax)
@@ -114,7 +117,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     }
   }
 
-  /** How many have returned. */
+  /** Redrives up to `max` dead letters of one priority; resolves to the number that returned. */
   async function bringBackOf(priority: Priority, max: number): Promise<number> {
     if (!perhaps.delete(priority)) return 0
     try {
@@ -140,7 +143,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
       passing.set(priority, isHeld ? pageMax : isRead ? 0 : held)
       if (isRead && page.nextCursor === null) heldUntil.delete(priority)
       else if (isRead && (held > 0 || page.items.length === 0)) heldUntil.set(priority, page.nextCursor!)
-      // A page may end early and empty: then the next one is looked at, and nothing is left where all were empty.
+      // A page may end early and empty. Then the next one is read, until all pages were empty.
       if (page.items.length > 0) empty.delete(priority)
       else if (cursor === undefined) empty.add(priority)
       const isWhole = cursor === undefined || empty.has(priority)
@@ -153,7 +156,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     }
   }
 
-  /** False where the record went another way meanwhile: then it is looked whether it is dead again. */
+  /** Redrives one dead letter; false where the record has changed meanwhile, and it is read again. */
   async function returnOne(dead: Notification): Promise<boolean> {
     const now = clock.now()
     const move = isUnserved(dead)
@@ -162,19 +165,22 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
     const { applied } = await ledger.commit({ moves: [move] })
     if (applied) {
       scheduler.place([move.after])
-      // It was asked for when it came first.
+      // Its demand was counted when it first arrived.
       route.asked(clock.now(), -1)
     }
     return applied
   }
 
-  /** It has held no place since no pool served it, and may have waited for its sendAt: its limits are asked anew. */
+  /**
+   * Sends it through admission again: it has held no reservation since no pool served it, and its sendAt may be
+   * ahead.
+   */
   function againDecided(dead: Notification, now: number): Move {
     const isItem = dead.digestId !== undefined || dead.undecided === true
     return advance(dead, [{ at: now, status: 'scheduled', reason: 'provider_capacity' }], {
       dueAt: Math.max(now, dead.sendAt ?? now),
       undecided: true,
-      // What its limits had let wait is not dropped by them now.
+      // Its limits had let it wait, so they must not drop it now.
       ...(isItem ? {} : { single: true }),
     })
   }

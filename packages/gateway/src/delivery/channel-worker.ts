@@ -1,6 +1,6 @@
 /**
- * Where the notifications of one channel leave: it takes as many of them from the queue as the channel's pools have
- * leases for, and looks again when a call ends, when something arrives, or when an account is free by the clock.
+ * The worker of one channel. It takes as many notifications from the queue as the channel's pools have leases for,
+ * and looks again when a call ends, when a notification arrives, or when an account is free by the clock.
  */
 import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
@@ -15,29 +15,29 @@ export interface ChannelWorkerOptions {
   readonly automaticRedrive: AutomaticRedrive
   readonly queue: Queue
   readonly clock: Clock
-  /** Takes notifications, and leases for no fewer, on their way. */
+  /** Sends the notifications; there are at least as many leases. */
   readonly release: (worker: ChannelWorker, pulled: readonly Notification[], leases: Lease[]) => void
-  /** Takes what has waited for capacity in vain. */
+  /** Makes dead letters of notifications that waited for capacity in vain. */
   readonly shed: (worker: ChannelWorker, overdue: readonly Notification[], cause: DeadCause) => void
 }
 
 export interface ChannelWorker {
   readonly route: Route
   readonly automaticRedrive: AutomaticRedrive
-  /** The recipients' own endpoints, where the channel's providers call any. */
+  /** The recipients' own endpoints that the channel's providers call. */
   readonly endpoints: Endpoints
   start(): void
-  /** Takes what may leave now. */
+  /** Takes all notifications that may be sent now. */
   pump(): void
-  /** Something has ended that was in the way: takes what may leave when all that ends with it has ended. */
+  /** Called when a call ended. Pumps once for all calls that end in the same tick. */
   freed(): void
-  /** An account went out or came back. */
+  /** Called when an account went out or came back. */
   changed(): void
-  /** Takes nothing more. */
+  /** Stops taking notifications. */
   stop(): Promise<void>
 }
 
-/** Leases taken in one round: enough to share commits and limiter calls, few enough to keep turns fair. */
+/** Leases taken in one batch: enough to share commits and limiter calls, few enough to keep tenants' turns fair. */
 const roundMax = 128
 const settled = Promise.resolve()
 
@@ -117,7 +117,7 @@ export function createChannelWorker({
     changed() {
       const now = clock.now()
       queueExpiry.watch(now)
-      // Its timer may wait for what has changed.
+      // Its timer may be set for an instant that has changed.
       if (queue.size(channel) > 0) arm(now)
       else automaticRedrive.changed()
     },

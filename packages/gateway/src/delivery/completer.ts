@@ -1,8 +1,8 @@
 /**
- * Brings what has happened to notifications on record, for good: what a provider has taken must reach the record,
- * however long the store takes to recover. What comes to an end in one turn of the event loop is one change of the
- * ledger: one text for the store's thread, and one promise, for up to hundreds. A change is written as a whole or not at
- * all, so where one of them meets a record that has moved on, the others are written without it.
+ * Commits the results of one tick of the event loop together, in batches. A batch is one change of the ledger: one
+ * message to the store's worker and one promise for up to hundreds of results. A change is written whole or not at
+ * all, so where one result meets a record that has moved on, the others are written without it. A result that a
+ * provider has confirmed is retried until it is stored, however long the store takes to recover.
  */
 
 import type { SluiceError } from '../errors.ts'
@@ -15,22 +15,22 @@ export interface CompleterOptions {
   readonly ledger: Pick<Ledger, 'commit' | 'release'>
   readonly scheduler: Pick<Scheduler, 'place' | 'placeFirst' | 'recover'>
   readonly clock: Clock
-  /** What ends without having been delivered gives back what it holds. */
+  /** Releases what a notification holds when it ends without having been delivered. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
   readonly inFlight: InFlightCounter
   readonly onError: (what: string, error: unknown) => void
 }
 
 export interface Completer {
-  /** Writes the move with those of the same turn; `done` is called when it is on record, or is no longer right. */
+  /** Commits the move with the others of the same tick; `done` is called when it is on record or is obsolete. */
   add(move: Move, done?: () => void): void
-  /** The same for who awaits it. */
+  /** Does the same as `add`; resolves when `done` would be called. */
   write(move: Move): Promise<void>
 }
 
-/** Until a settlement that the store refused is offered again. */
+/** Retry delay after the store refused a commit, ms. */
 export const settleAgainMs = 200
-/** Moves in one change: few enough that writing them without one that is no longer right costs little. */
+/** Moves in one commit, at most: few enough that writing them again without an obsolete one is cheap. */
 const groupMax = 256
 const settled = Promise.resolve()
 
@@ -45,7 +45,7 @@ export function createCompleter(options: CompleterOptions): Completer {
 
   function add(move: Move, done?: () => void): void {
     inFlight.begin()
-    // Those whose answers are here already come before this: what promises call back keeps its order.
+    // Answers that are here already come before this flush: promise callbacks keep their order.
     if (gathered.length === 0) void settled.then(flush)
     gathered.push({ move, done })
     if (gathered.length === groupMax) flush()
@@ -58,7 +58,7 @@ export function createCompleter(options: CompleterOptions): Completer {
     void write(group)
   }
 
-  /** Never rejects: what cannot be written at all is told, and its lease must not be lost with it. */
+  /** Commits a batch and never rejects. A move that cannot be written at all is reported, and its lease is freed. */
   async function write(group: readonly Settling[]): Promise<void> {
     let left = group
     while (left.length > 0) {
@@ -74,7 +74,7 @@ export function createCompleter(options: CompleterOptions): Completer {
     }
   }
 
-  /** Those that are still to be written. */
+  /** Commits the batch; resolves to the moves that are still to be written. */
   async function commit(group: readonly Settling[]): Promise<readonly Settling[]> {
     const result = await ledger.commit({ moves: group.map(({ move }) => move) })
     if (result.applied) {
@@ -88,7 +88,7 @@ export function createCompleter(options: CompleterOptions): Completer {
         left.push(settling)
         continue
       }
-      // The record went another way meanwhile; what it says now is right.
+      // The record was changed by another path meanwhile; the record is right.
       ledger.release(settling.move.before)
       void scheduler.recover(settling.move.before)
       end(settling)
@@ -96,13 +96,13 @@ export function createCompleter(options: CompleterOptions): Completer {
     return left
   }
 
-  /** What is on record now goes its way. */
+  /** Schedules or releases a notification after its result is on record. */
   function follow(settling: Settling): void {
     const { before, after } = settling.move
     if (after.status === 'delivered') {
-      // It waits for nothing and gives nothing back.
+      // A delivered notification waits for nothing and releases nothing.
     } else if (after.status === 'queued') {
-      // It has left the queue before, and did not choose to stand behind others.
+      // It has been through the queue before, so it returns to the front.
       scheduler.placeFirst(after)
     } else {
       scheduler.place([after])
@@ -126,7 +126,7 @@ export function createCompleter(options: CompleterOptions): Completer {
   }
 }
 
-/** Which of them the store named; all of them where it named none. */
+/** Selects the moves that the store named as conflicts; all of them where it named none. */
 function staleIn(
   group: readonly Settling[],
   { conflicts }: Extract<CommitResult, { applied: false }>,

@@ -1,14 +1,14 @@
 /**
- * Until when calls must have ended. Calls that begin at one instant and may take equally long share one signal and
- * one timer, which is taken back when the last of them has ended: with a timer and a signal for each call these would
- * be a third of what calling costs.
+ * Deadlines of calls. Calls that begin at the same instant with the same timeout share one AbortSignal and one timer,
+ * which is cancelled when the last of them has ended: a timer and a signal per call would be a third of the cost of a
+ * call.
  */
 import type { Clock } from '../ports.ts'
 
 export interface Deadline {
-  /** Aborts when the time is over. */
+  /** Aborts at the deadline. */
   readonly signal: AbortSignal
-  /** One of the calls has ended. */
+  /** Marks one of the calls as ended. */
   end(): void
 }
 
@@ -41,7 +41,7 @@ class SharedDeadline implements Deadline {
   }
 }
 
-/** Answers the deadline of a call that begins now and may take so long; `end` is to be called once. */
+/** Returns a function that gives the deadline of a call beginning now. Call `end` of each deadline once. */
 export function createDeadlines(clock: Pick<Clock, 'now' | 'at'>): (timeoutMs: number) => Deadline {
   let last: SharedDeadline | undefined
 

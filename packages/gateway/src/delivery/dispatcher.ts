@@ -1,8 +1,8 @@
 /**
- * The way out, put together. For each channel a channel worker (channel-worker.ts) takes notifications from the queue, as many as there
- * are leases; a round (send-batch.ts) asks the limits for all of them once more; a call (send-attempt.ts) hands one over; and a
- * settlement (completer.ts) brings what became of it on record. A lease lasts until then, so what is in flight is
- * bounded by the accounts' concurrency.
+ * Composes delivery. For each channel a worker (channel-worker.ts) takes as many notifications from the queue as
+ * there are leases; a send batch (send-batch.ts) fires the limits for all of them; a send attempt (send-attempt.ts)
+ * hands one to its provider; the completer (completer.ts) commits the results. A lease lasts until its result is
+ * committed, so calls in flight are bounded by the accounts' concurrency.
  */
 
 import { advance, type DeadCause, type Move, type Notification } from '../model.ts'
@@ -32,18 +32,18 @@ export interface DispatcherOptions extends Pick<SendBatchesOptions, 'mayReceive'
   readonly composer: Composer
   readonly clock: Clock
   readonly random: Random
-  /** What an answer makes of the notification. */
+  /** Computes the next state of a notification from the provider's answer. */
   readonly settle: (attempted: Attempted) => Move
-  /** What ends without having been delivered gives back what it holds. */
+  /** Releases what a notification holds when it ends without having been delivered. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
   readonly onError: (what: string, error: unknown) => void
 }
 
 export interface Dispatcher {
   start(): void
-  /** An account of the pool went out or came back. */
+  /** Called when an account of the pool went out or came back. */
   changed(pool: Pool): void
-  /** Starts nothing new and resolves when what is in flight has settled. */
+  /** Starts no new call and resolves when all calls in flight have settled (graceful shutdown). */
   drain(): Promise<void>
 }
 
@@ -70,7 +70,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     work.catch((error) => onError(what, error)).finally(() => inFlight.end())
   }
 
-  /** What has waited for capacity in vain becomes a dead letter, and holds no instant in the limits any more. */
+  /** Makes dead letters of notifications that waited for capacity in vain, and releases their reservations. */
   async function bury(
     worker: ChannelWorker,
     overdue: readonly Notification[],

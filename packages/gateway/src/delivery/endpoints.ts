@@ -1,12 +1,12 @@
 /**
- * The recipients' own endpoints, as the calls of one channel meet them: the hooks that webhooks are sent to, the push
- * services behind browsers. An endpoint that fails or is asked too much is left alone by itself, and the account that
- * called it stays as it is. Two things carry a name here: a hook (an address without its query), which answers, and its
- * origin (a host), which can be reached or not. Each can be blocked by a 429 and has a small breaker; calls under way
- * are bounded per origin. What must wait for a call to end waits in memory, the rest on record.
+ * Tracks the recipients' own endpoints that one channel calls: webhooks, and the push services behind browsers. An
+ * endpoint that fails or is overloaded is paused by itself, and the account that called it is not blamed. Names are
+ * of two kinds: a hook (an address without its query), which answers, and its origin (a host), which is reachable or
+ * not. Each can be blocked by a 429 and has a small circuit breaker; calls in flight are bounded per origin. A
+ * notification that must wait for a call to end waits in memory, the others on record.
  *
- * Everything is bounded and forgotten with the process: `namesMax` names, the one that was used longest ago first, and
- * `parkedMax` notifications. What is forgotten is learnt again by one call.
+ * Everything is bounded and lost with the process: `namesMax` names (LRU) and `parkedMax` notifications. One call is
+ * enough to learn an endpoint's state again.
  */
 import type { Notification } from '../model.ts'
 import type { SendResult } from '../ports.ts'
@@ -14,62 +14,62 @@ import { endpointOf } from './fault.ts'
 import { defaultBlockMs, parseRetryAfter } from './retry-policy.ts'
 
 export interface EndpointsOptions {
-  /** There may be room for these now: they are to be looked at again. */
+  /** Called with notifications for which there may be room now, to be tried again. */
   readonly wake: (notifications: readonly Notification[]) => void
-  /** Names that are known at most. @defaultValue 10_000 */
+  /** Maximum of known names. @defaultValue 10_000 */
   readonly namesMax?: number
-  /** Notifications that wait in memory at most. @defaultValue 1_000 */
+  /** Maximum of notifications that wait in memory. @defaultValue 1_000 */
   readonly parkedMax?: number
 }
 
-/** Failures in a row that open the breaker of an endpoint. */
+/** Consecutive failures that open the breaker of an endpoint. */
 export const endpointFailuresMax = 5
-/** How long it stays open the first time, and at most, ms; each failed probe doubles it. */
+/** Duration of the first cool-down, and the maximum, ms; each failed probe doubles it. */
 export const endpointCoolDownMs = 10_000
 export const endpointCoolDownMaxMs = 600_000
-/** Calls at once to an origin that has not delivered yet; each delivery allows one more. */
+/** Concurrent calls to an origin that has not delivered yet; each delivery allows one more. */
 export const newOriginCalls = 4
-/** What waits for one endpoint on record comes back spread over so long at most, ms. */
+/** Notifications that wait on record for one endpoint return spread over this time at most, ms. */
 const spreadMaxMs = 600_000
-/** Until what finds no room in memory is looked at again at the earliest, ms. */
+/** Earliest next try of a notification for which memory has no room, ms. */
 const lookAgainMs = 2_000
-/** Where nothing is known of how long its calls take, ms. */
+/** Assumed duration of a call before any was measured, ms. */
 const usualCallMs = 50
 
-/** One name: a hook or an origin. */
+/** State of one name: a hook or an origin. */
 interface Endpoint {
   readonly name: string
   blockedUntil: number
   failures: number
   openUntil: number
   coolDownMs: number
-  /** A call under way is to tell whether it works again. */
+  /** True while a probe is in flight. */
   probing: boolean
-  /** Calls under way, and how many there may be. Counted for origins alone. */
+  /** Calls in flight, and their maximum. Counted for origins alone. */
   inFlight: number
   callsMax: number
-  /** Whether it has delivered since it could not be reached. Of origins alone. */
+  /** True once it has delivered since it was last unreachable. Origins alone. */
   delivers: boolean
-  /** How long its calls take: a moving average, ms. */
+  /** Duration of its calls: a moving average, ms. */
   callMs: number
-  /** How far the last one that waits on record was spread, ms. */
+  /** Offset of the last notification scheduled to wait on record, ms. */
   spreadMs: number
   readonly parked: Notification[]
 }
 
-/** A place among the calls under way to an endpoint. One of `end` and `undo` is to be called, once. */
+/** A place among the calls in flight to an endpoint. Exactly one of `end` and `undo` must be called, once. */
 export interface EndpointPlace {
   readonly goes: true
-  /** What the call came to, and how long it took. */
+  /** Ends the call with its result and duration. */
   end(now: number, result: SendResult, tookMs: number): void
-  /** The call is not made. */
+  /** Frees the place without a call. */
   undo(now: number): void
 }
 
 export interface EndpointWait {
   readonly goes: false
   readonly origin: string
-  /** From then on it may be called; `undefined` until a call ends: `park` it. */
+  /** The instant from which it may be called; `undefined` when only the end of a call can say: `park` it. */
   readonly at: number | undefined
 }
 
@@ -77,16 +77,16 @@ export class Endpoints {
   readonly #options: EndpointsOptions
   readonly #namesMax: number
   readonly #parkedMax: number
-  /** The one used longest ago first. */
+  /** Known names in LRU order: the least recently used is first. */
   readonly #known = new Map<string, Endpoint>()
-  /** Origins for which something is parked. */
+  /** Origins for which a notification is parked. */
   readonly #waitedFor = new Set<Endpoint>()
   #parked = 0
-  /** Calls under way to origins that have not delivered. */
+  /** Calls in flight to origins that have not delivered. */
   #doubtful = 0
-  /** Half of the calls at once of the largest account: for one origin, and for all that do not deliver. */
+  /** Half of the largest account's concurrency: the bound for one origin, and for all that do not deliver. */
   #half = 1
-  /** Three quarters: a new origin may make a first call while others hang; the rest is for those that deliver. */
+  /** Three quarters: a new origin may make a first call while others hang; the rest is for origins that deliver. */
   #most = 1
 
   constructor(options: EndpointsOptions) {
@@ -95,15 +95,15 @@ export class Endpoints {
     this.#parkedMax = options.parkedMax ?? 1_000
   }
 
-  /** Names that are known. */
+  /** Counts the known names. */
   get size(): number {
     return this.#known.size
   }
 
   /**
-   * Asks for a call.
+   * Asks for a place for one call.
    * @param name the origin, or the hook below it
-   * @param concurrency calls at once that the account allows
+   * @param concurrency the account's maximum of concurrent calls
    */
   enter(name: string, concurrency: number, now: number): EndpointPlace | EndpointWait {
     this.#half = Math.max(this.#half, Math.ceil(concurrency / 2))
@@ -113,7 +113,7 @@ export class Endpoints {
     const waits = (at: number | undefined): EndpointWait => ({ goes: false, origin: origin.name, at })
     if (outUntil(origin) > now) return waits(spread(origin, outUntil(origin)))
     if (hook !== undefined && outUntil(hook) > now) return waits(spread(hook, outUntil(hook)))
-    // Nobody is woken by the end of a hook's probe.
+    // The end of a hook's probe wakes no parked notification, so this one waits for an instant.
     if (hook?.probing === true) return waits(spread(hook, now + lookAgainMs))
     if (this.#room(origin) > 0) return this.#begin(name, origin, hook)
     return waits(this.#parked < this.#parkedMax ? undefined : spread(origin, now + lookAgainMs))
@@ -164,14 +164,14 @@ export class Endpoints {
     }
     const { retryAfter, maybeDelivered } = { retryAfter: undefined, maybeDelivered: true, ...result }
     if (blamed === origin) origin.delivers = false
-    // The hook has answered, so its host is there.
+    // The hook has answered, so its host is reachable.
     else if (!maybeDelivered) works(origin)
     if (blamed === origin || maybeDelivered) origin.callsMax = Math.max(1, origin.callsMax >> 1)
     fails(blamed, now)
     if (retryAfter !== undefined) block(blamed, now + parseRetryAfter(retryAfter, now, 0).ms)
   }
 
-  /** Keeps it in memory until a call ends that is in its way. `look` is to follow: one may have ended meanwhile. */
+  /** Keeps the notification in memory until a call ends. Call `look` afterwards: one may have ended meanwhile. */
   park(wait: EndpointWait, notification: Notification): void {
     const origin = this.#get(wait.origin)
     origin.parked.push(notification)
@@ -179,14 +179,14 @@ export class Endpoints {
     this.#waitedFor.add(origin)
   }
 
-  /** Wakes what waits in memory and has room now. */
+  /** Wakes parked notifications that have room now. */
   look(now: number): void {
     for (const origin of this.#waitedFor) this.#wakeFor(origin, now)
   }
 
   #wakeFor(origin: Endpoint, now: number): void {
     if (origin.parked.length === 0) return
-    // While it is out they are to wait on record.
+    // While the origin is out they are woken, to be scheduled on record.
     const count = outUntil(origin) > now ? origin.parked.length : this.#room(origin)
     if (count <= 0) return
     const woken = origin.parked.splice(0, count)
@@ -195,7 +195,7 @@ export class Endpoints {
     this.#options.wake(woken)
   }
 
-  /** Calls that may begin now. An open one that is due takes its probe alone. */
+  /** Counts the calls that may begin now. An open breaker that is due admits its probe alone. */
   #room(origin: Endpoint): number {
     if (origin.probing) return 0
     const calls = Math.min(isOpen(origin) ? 1 : origin.callsMax, this.#half) - origin.inFlight
@@ -232,7 +232,7 @@ export class Endpoints {
     return made
   }
 
-  /** Those with calls under way or something parked are no more than there are calls and parked ones. */
+  /** Drops the least recently used idle name. Names in use are bounded by calls in flight and parked notifications. */
   #forgetOne(): void {
     for (const [name, { inFlight, probing, parked }] of this.#known) {
       if (inFlight > 0 || probing || parked.length > 0) continue
@@ -242,12 +242,12 @@ export class Endpoints {
   }
 }
 
-/** Until when it is left alone. */
+/** Returns the instant until which the endpoint is paused. */
 function outUntil({ blockedUntil, openUntil }: Endpoint): number {
   return Math.max(blockedUntil, openUntil)
 }
 
-/** Whether its breaker is open: the next call that it gets is a probe. */
+/** Tests if its breaker is open: the next call that it gets is a probe. */
 function isOpen({ failures }: Endpoint): boolean {
   return failures >= endpointFailuresMax
 }
@@ -271,7 +271,7 @@ function fails(endpoint: Endpoint, now: number): void {
   endpoint.spreadMs = 0
 }
 
-/** One behind the other, as fast as the endpoint takes them, so that they do not come back all at once. */
+/** Spaces notifications as fast as the endpoint takes them, so that they do not return all at once. */
 function spread(endpoint: Endpoint, from: number): number {
   const at = from + Math.floor(endpoint.spreadMs)
   endpoint.spreadMs = (endpoint.spreadMs + endpoint.callMs / endpoint.callsMax) % spreadMaxMs

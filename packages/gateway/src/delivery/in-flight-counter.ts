@@ -1,4 +1,4 @@
-/** What has begun and has not ended: a counter that somebody can wait for to come to nothing. */
+/** Counts work in flight; one waiter can wait until the count is zero. */
 export class InFlightCounter {
   #count = 0
   #onIdle: (() => void) | undefined
@@ -14,7 +14,7 @@ export class InFlightCounter {
     this.#onIdle = undefined
   }
 
-  /** Resolves when nothing is under way. For one waiter. */
+  /** Resolves when nothing is in flight. Supports one waiter. */
   async idle(): Promise<void> {
     if (this.#count > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve))
   }

@@ -1,8 +1,8 @@
 /**
- * Between firing a notification and its last byte on the socket lies time: a turn of a busy event loop, a connection
- * that must be opened first. Limits are to hold where the provider counts, so a call is counted again when it leaves
- * late; and while it has not left, it counts as leaving now whenever another one for the same recipient is fired. So no
- * window is over, however long a call is held up, and however many leave at once in the end.
+ * Tracks calls that were fired but whose last byte is not yet on the socket (a busy event loop, a connection to be
+ * opened). Limits must hold where the provider counts, so a call that is written late is counted again at that
+ * instant. While it is not written, it counts as written now whenever another notification for the same recipient is
+ * fired. So no window is exceeded, however long calls are delayed and however many are written at once.
  */
 
 import type { Notification, Recipient } from '../model.ts'
@@ -17,19 +17,19 @@ export interface InFlightSendsOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-/** What the limits have let go. */
+/** Describes a call whose limits were fired. */
 export interface SendToTrack {
   readonly notification: Notification
   readonly recipient: Recipient | null
   readonly lease: Lease
   readonly firedAt: number
-  /** The provider will say when it leaves; else it leaves now. */
+  /** True if the provider reports when the call is written; otherwise it counts as written now. */
   readonly tells: boolean
 }
 
 export interface InFlightSends {
   begin(sendToTrack: SendToTrack): InFlightSend
-  /** Counts as leaving now what has not left yet of those for whom something is about to be fired. */
+  /** Counts unwritten calls of the same recipients as written now, before another notification is fired. */
   recount(ready: readonly { readonly notification: Notification }[]): Promise<void>
 }
 
@@ -45,12 +45,12 @@ export function createInFlightSends(options: InFlightSendsOptions): InFlightSend
   }
 }
 
-/** One call on its way out. */
+/** One call that is not yet answered. */
 export class InFlightSend {
   readonly notification: Notification
   readonly recipient: Recipient | null
   readonly lease: Lease
-  /** When it counts: when it was fired, or when it left if that was later. */
+  /** The instant at which it counts: when it was fired, or written if that was later. */
   at: number
   readonly #held: Held
   #isHeld: boolean
@@ -64,13 +64,13 @@ export class InFlightSend {
     this.#isHeld = tells
   }
 
-  /** It leaves now. */
+  /** Called when the last byte is on the socket. */
   leave(): void {
     this.end()
     this.#held.left(this)
   }
 
-  /** The call is over, whether or not it ever left. */
+  /** Ends tracking: the call is over, written or not. */
   end(): void {
     if (!this.#isHeld) return
     this.#isHeld = false
@@ -78,7 +78,7 @@ export class InFlightSend {
   }
 }
 
-/** What has not left, by recipient. */
+/** Unwritten calls by recipient. */
 class Held {
   readonly #options: InFlightSendsOptions
   readonly #byRecipient = new Map<string, Set<InFlightSend>>()

@@ -1,4 +1,4 @@
-/** Turns a notification into what a provider carries: addressed, rendered, with its way out. */
+/** Renders a notification as the message that a provider carries, with its address and unsubscribe link. */
 import type { Payload } from '../content.ts'
 import type { Content, JsonObject, Notification, Recipient, RecipientFields } from '../model.ts'
 import { mergeFields } from '../policy/preferences.ts'
@@ -6,13 +6,15 @@ import type { Message, Templates } from '../ports.ts'
 
 export interface Composer {
   readonly templates: Templates
-  /** Where one click ends such mail; absent without a public address. */
+  /** Address of the one-click unsubscribe in mail that is not critical; absent without a public address. */
   readonly unsubscribeUrl?: (notification: Notification) => string
-  /** How far the wall clock is ahead, by which providers read an end. @defaultValue 0 */
+  /** How far the wall clock is ahead of the time line, ms; providers read `expiresAt` by it. @defaultValue 0 */
   readonly aheadMs?: (() => number) | undefined
 }
 
-/** `payload` is the whole content. Throws INVALID_REQUEST where the template cannot be rendered. */
+/**
+ * Composes the message; `payload` is the whole content. Throws INVALID_REQUEST where the template cannot be rendered.
+ */
 export function compose(
   composer: Composer,
   notification: Notification,
@@ -64,7 +66,7 @@ function contentOf(
   return notification.actors === undefined ? render(data) : renderDigest(data, render)
 }
 
-/** A digest whose template cannot render all that it is given renders half as many items, and counts the others. */
+/** Renders a digest. If its template cannot render all items, half as many are tried, and `hasMore` is set. */
 function renderDigest(data: JsonObject, render: (data: JsonObject) => Content): Content {
   try {
     return render(data)

@@ -1,6 +1,6 @@
 /**
- * What becomes of a notification for somebody who is not connected. It is asked at the moment at which the
- * notification would leave, before any limit counts it: whether a recipient is there shows then and not earlier. Pure.
+ * Decides a notification for an offline recipient. It is called right before sending and before any limit counts the
+ * notification, because presence can change until then. Pure.
  */
 import {
   advance,
@@ -12,21 +12,21 @@ import {
 } from '../model.ts'
 
 export type Absent =
-  /** It waits until the recipient connects. */
+  /** Waits until the recipient connects. */
   (
     | { readonly kind: 'wait' }
-    /** It ends at once, as one without an address. */
+    /** Ends at once, like a notification without an address. */
     | { readonly kind: 'drop' }
-    /** It is decided anew, once, under the limits of another channel. */
+    /** Is admitted anew, once, under the limits of another channel. */
     | { readonly kind: 'fallback'; readonly channel: Channel }
   ) & {
-    /** What waits does so at most so long, ms, and then ends as expired. */
+    /** Maximum wait, ms; then it expires. */
     readonly forMs: number
   }
 
 export interface Away {
   readonly notification: Notification
-  /** What memory knows beyond the record. */
+  /** Events in memory that are not yet on record. */
   readonly events: readonly TimelineEvent[]
   readonly absent: Absent
   readonly now: number

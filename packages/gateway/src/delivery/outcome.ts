@@ -1,6 +1,6 @@
 /**
- * What a provider's answer makes of a notification: delivered, failed, tried again, or a dead letter. Pure: the
- * caller says what time it is and what chance gave.
+ * Computes the next state of a notification from its provider's answer: delivered, failed, retried, or a dead letter.
+ * Pure: the caller passes the time and the random number.
  */
 
 import type { DeadCause, Move, Patch, Reason, TimelineEvent } from '../model.ts'
@@ -19,7 +19,7 @@ export function settle(attempted: Attempted): Move {
       return advance(notification, pathTo(attempted, 'failed', result.detail), doneBy(attempted))
     case 'rate_limited': {
       if (result.endpoint !== undefined) return waitsForEndpoint(attempted, result.detail)
-      // The account was asked too much, not the notification: this is no attempt of its own.
+      // The account was rate limited, not the notification: this is no attempt of its own.
       const path = pathTo(attempted, 'queued', result.detail, 'provider_capacity')
       return advance(notification, path, { firedAt, dueAt: now })
     }
@@ -31,7 +31,10 @@ export function settle(attempted: Attempted): Move {
   }
 }
 
-/** The recipient's own endpoint was asked too much: no attempt either, and the account is free for others. */
+/**
+ * Schedules it for when the recipient's endpoint accepts calls again: no attempt is counted, and the account stays
+ * free.
+ */
 function waitsForEndpoint(attempted: Attempted, detail: string): Move {
   const { notification, retry, firedAt } = attempted
   if (retry.kind !== 'later') return dead(attempted, 'attempts_exhausted', detail)
@@ -42,7 +45,7 @@ function waitsForEndpoint(attempted: Attempted, detail: string): Move {
   })
 }
 
-/** What memory knows, by whom it was carried, and what came of it. */
+/** Builds the timeline: events in memory, the account that carried it, and the result. */
 function pathTo(
   attempted: Attempted,
   status: TimelineEvent['status'],
@@ -77,7 +80,7 @@ function dead(attempted: Attempted, cause: DeadCause, detail: string | undefined
   return advance(notification, pathTo(attempted, 'dead', detail, cause), patch)
 }
 
-/** What may have arrived counts, whatever becomes of its repetition. */
+/** Adds a suspect: a call that may have arrived counts in the limits, whatever becomes of its retry. */
 function suspicion({ notification, result, firedAt }: Attempted): Patch {
   if (!mayHaveArrived(result)) return {}
   return { suspects: [...(notification.suspects ?? []), firedAt] }
@@ -94,14 +97,14 @@ function again(attempted: Attempted, detail: string): Move {
     case 'elsewhere':
       return advance(notification, pathTo(attempted, 'queued', detail, 'retry'), patch)
     case 'later': {
-      // What would be tried only after its end waits for its end.
+      // If it would expire before its retry, it is scheduled for its expiry instead.
       const dueAt = Math.min(retry.at, notification.expiresAt ?? retry.at)
       return advance(notification, pathTo(attempted, 'scheduled', detail, 'retry'), { ...patch, dueAt })
     }
   }
 }
 
-/** Whether a repetition may be a second one for the recipient: then the first counts too. */
+/** Tests if a retry may be a duplicate for the recipient: then the first call counts too. */
 export function mayHaveArrived(result: SendResult): boolean {
   return result.outcome === 'unknown' || (result.outcome === 'failed' && result.maybeDelivered === true)
 }

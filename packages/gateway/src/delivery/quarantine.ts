@@ -1,8 +1,8 @@
 /**
- * Notifications that cannot be handed over, although the store and the limits answer: the program meets something in
- * them that it cannot deal with. Each is set apart, so that it holds up nobody else: it waits in memory, ever longer, and
- * becomes a dead letter with the error when it has failed often enough. Where the store or the limits do not answer at
- * all, nobody is set apart: that concerns everybody.
+ * Isolates notifications on which the program itself fails although the store and the limits answer. Each waits in
+ * memory with growing delays, so that it holds up no other, and becomes a dead letter with the error when it has
+ * failed often enough. If the store or the limits do not answer at all, nothing is isolated: that concerns every
+ * notification.
  */
 
 import { advance, type Move, type Notification } from '../model.ts'
@@ -16,18 +16,18 @@ export interface QuarantineOptions {
 }
 
 export interface Quarantine {
-  /** Sets one apart; the move that makes a dead letter of it where it has failed too often. */
+  /** Isolates a notification; returns the move to a dead letter if it has failed too often. */
   add(notification: Notification, error: unknown): Move | undefined
-  /** It goes its way. */
+  /** Forgets the failures of a notification that was handed over. */
   release(id: string): void
 }
 
-/** The first wait; each is twice as long as the one before: 25 s in all. */
+/** First delay, ms; each is twice the one before: 25 s in all. */
 const firstWaitMs = 200
 const failuresMax = 8
-/** How many are remembered with their failures, the one that failed longest ago is forgotten: it begins anew. */
+/** Notifications remembered with their failures. Beyond it the oldest is forgotten and starts again at zero. */
 const rememberedMax = 10_000
-/** Of an error, in a timeline. */
+/** Characters of an error message in a timeline. */
 const detailMax = 200
 
 export function createQuarantine({ ledger, scheduler, clock }: QuarantineOptions): Quarantine {

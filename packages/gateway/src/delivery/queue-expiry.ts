@@ -1,6 +1,6 @@
 /**
- * Takes out of the queue what has waited for too long while accounts are out: it becomes a dead letter, least urgent
- * first, and automatic-redrive.ts brings it back. While all accounts are healthy nothing is shed, however much waits.
+ * Sheds queued notifications that waited too long while accounts are out: they become dead letters, lowest priority
+ * first, and automatic-redrive.ts returns them. While all accounts are healthy nothing is shed, however much waits.
  */
 import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
@@ -14,12 +14,12 @@ export interface QueueExpiryOptions {
 }
 
 export interface QueueExpiry {
-  /** To be called when something waits, or when an account went out or came back. */
+  /** Must be called when the queue is not empty, and when an account went out or came back. */
   watch(now: number): void
   stop(): void
 }
 
-/** Taken out at once: their commits share a few transactions. */
+/** Notifications taken out at once: their commits share a few transactions. */
 const sweepMax = 500
 
 export function createQueueExpiry({ route, queue, clock, shed }: QueueExpiryOptions): QueueExpiry {

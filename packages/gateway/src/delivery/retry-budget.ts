@@ -1,16 +1,16 @@
 /**
- * How much a pool may repeat: a share of what it sends, so that repetitions cannot multiply the load on a provider
- * that is failing under it (Beyer et al., "Site Reliability Engineering", ch. 22). Pure.
+ * Bounds the retries of a pool to a share of its first calls, so that retries cannot multiply the load on a failing
+ * provider (Beyer et al., "Site Reliability Engineering", ch. 22). Pure.
  */
 import { SlicedCount } from './accounts/sliced-count.ts'
 
 export interface RetryBudgetOptions {
-  /** Of the first calls within the window. @defaultValue 0.2 */
+  /** Retries as a share of first calls within the window. @defaultValue 0.2 */
   readonly share: number
 }
 
 const windowMs = 10_000
-/** Repetitions within the window that are allowed in any case: a pool that sends little may repeat, too. */
+/** Retries always allowed within the window, so that a pool with little traffic may retry, too. */
 export const leastRetries = 10
 
 export class RetryBudget {
@@ -23,22 +23,22 @@ export class RetryBudget {
     this.#share = share
   }
 
-  /** A first call was made. */
+  /** Counts a first call. */
   sent(now: number): void {
     this.#sent.add(now)
   }
 
-  /** A call failed. */
+  /** Counts a failed call. */
   failed(now: number): void {
     this.#failed.add(now)
   }
 
-  /** Whether nothing has failed within the window: then there is no load to keep from a provider in trouble. */
+  /** Tests if no call has failed within the window: then there is no failing provider to protect. */
   isCalm(now: number): boolean {
     return this.#failed.sum(now) === 0
   }
 
-  /** Whether one more may be repeated; then it is counted. */
+  /** Takes one retry from the budget; false if there is none left. */
   take(now: number): boolean {
     if (this.left(now) < 1) return false
     this.#repeated.add(now)

@@ -1,7 +1,7 @@
 /**
- * Whether, when and by whom a failed call is repeated. The first repetition is another account's, at once, where
- * there is one; from then on it is the provider that needs time. What repetitions a pool may make at all its budget
- * says (retry-budget.ts); what is the recipient's fault needs no place in it.
+ * Decides if, when and by which account a failed call is retried. The first retry goes to another account at once,
+ * where there is one; later retries give the provider time (backoff). The pool's retry budget (retry-budget.ts)
+ * bounds retries; a recipient fault needs no place in it.
  */
 
 import type { Notification } from '../model.ts'
@@ -13,23 +13,25 @@ import type { Route } from './pools/route.ts'
 import { backoffMs, defaultBlockMs, parseRetryAfter, patientMs } from './retry-policy.ts'
 
 export interface Retries {
-  /** What becomes of a notification whose call came to this, if it is repeated. */
+  /** Decides the retry of a notification whose call had this result. */
   retryOf(route: Route, notification: Notification, result: SendResult, lease: Lease, now: number): Retry
   /**
-   * The lease for a notification: not of the account that has just failed it, if there is another one. A repetition
+   * Chooses the lease for a notification: not of the account that has just failed it, if there is another. A retry
    * takes no account's turn.
    */
   suited(route: Route, notification: Notification, lease: Lease, now: number): Lease
-  /** It is not repeated after all. */
+  /** Forgets the notification: it is not retried after all. */
   forget(id: string): void
 }
 
-/** Beyond it what has waited longest for its repetition may meet the account that failed it once more. */
+/**
+ * Failed accounts remembered. Beyond it, the oldest entry is dropped, and that retry may meet the same account again.
+ */
 const rememberedMax = 10_000
 const never: Retry = { kind: 'never' }
 
 export function createRetries({ random }: { readonly random: Pick<Random, 'next'> }): Retries {
-  /** Accounts that have just failed a notification: another one is to carry it. */
+  /** Account that has just failed a notification, by notification id: another one should carry the retry. */
   const failedBy = new Map<string, string>()
 
   function remember(id: string, account: string): void {
@@ -84,8 +86,8 @@ export function createRetries({ random }: { readonly random: Pick<Random, 'next'
 }
 
 /**
- * Since when it has been tried: its first call, or the first time that it waited for a recipient's endpoint. A long
- * timeline keeps its beginning, and so this.
+ * Finds the instant since when a notification has been tried: its first call, or the first time it waited for a
+ * recipient's endpoint. A truncated timeline keeps its beginning, and so this instant.
  */
 export function triedSince({ timeline }: Pick<Notification, 'timeline'>, now: number): number {
   const first = timeline.find(

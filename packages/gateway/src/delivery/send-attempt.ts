@@ -1,7 +1,7 @@
 /**
- * One call to a provider: the message is rendered, handed over within its time, and what comes back is told to the
- * account, to the one who repeats, and to the record. Nothing in here is awaited: a call is an object that its answer
- * calls back, since frames and promises for each of them cost more than the call.
+ * One call to a provider: renders the message, sends it within its timeout, and reports the result to the account,
+ * the retries, and the completer. Callbacks instead of async/await on purpose: promises per call measured more than
+ * the call itself.
  */
 import type { Payload } from '../content.ts'
 import type { Move, Notification, Recipient } from '../model.ts'
@@ -27,20 +27,20 @@ export interface SendAttemptsOptions {
   readonly retries: Retries
   readonly completer: Completer
   readonly inFlight: InFlightCounter
-  /** What an answer makes of the notification. */
+  /** Computes the next state of the notification from the answer. */
   readonly settle: (attempted: Attempted) => Move
   readonly onError: (what: string, error: unknown) => void
 }
 
-/** What the limits have let go, with an account that may carry it. */
+/** A notification whose limits were fired, with the lease for its call. */
 export interface Fired {
   readonly notification: Notification
-  /** Its whole content; absent where it is gone from the record. */
+  /** The whole content; absent if it is gone from the record. */
   readonly payload: Payload | undefined
   readonly recipient: Recipient | null
   readonly lease: Lease
   readonly firedAt: number
-  /** Where it calls an endpoint of the recipient's: its place there. */
+  /** Its place at the recipient's own endpoint, if it calls one. */
   readonly place?: EndpointPlace | undefined
 }
 
@@ -150,7 +150,7 @@ class Call {
     }
   }
 
-  /** What may have arrived counts under a name of its own; its repetition, if there is one, is asked afresh. */
+  /** Counts a call that may have arrived under an id of its own; a retry fires the limits again. */
   #settleSuspicion(move: Move): void {
     const { limiter, completer, onError } = this.#options
     const { before, after } = move

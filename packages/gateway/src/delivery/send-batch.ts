@@ -1,8 +1,8 @@
 /**
- * From the queue to the provider, as many at once as there are leases. Each is looked at once more: whether it is still
- * what it was, has not ended, is still wanted; then the limits are asked for all of them together (`fire`), and what
- * they let go is called. Leases that turn out not to be needed go back to their pools. What goes wrong for one is set
- * apart (quarantine.ts).
+ * Sends a batch of notifications from the queue, as many as there are leases. Each is checked again (still current,
+ * not expired, not opted out, recipient connected), then `fire` asks the limits for all of them together, and those
+ * that pass are handed to their providers. Unused leases return to their pools. A notification on which the program
+ * fails is quarantined (quarantine.ts).
  */
 import type { Payload } from '../content.ts'
 import { concernsAll, SluiceError } from '../errors.ts'
@@ -31,15 +31,15 @@ export interface SendBatchesOptions {
   readonly inFlightSends: InFlightSends
   readonly retries: Retries
   readonly completer: Completer
-  /** Whether this recipient may still be sent this (an opt-out holds at once, also for what waits). */
+  /** Tests if the recipient may be sent this now: an opt-out applies at once, also to waiting notifications. */
   readonly mayReceive: (notification: Notification, recipient: Recipient | null) => boolean
-  /** Why this recipient may not be disturbed at an instant. */
+  /** Gives the reason for which the recipient may not be disturbed at an instant. */
   readonly quietAt: (
     notification: Notification,
     recipient: Recipient | null,
     instant: number,
   ) => 'quiet_hours' | 'legal_hours' | undefined
-  /** Where the recipient must be there to get it and is not: what becomes of it instead of being sent. */
+  /** Decides a notification whose recipient must be connected and is not. */
   readonly away?: (
     notification: Notification,
     events: readonly TimelineEvent[],
@@ -52,17 +52,17 @@ export interface SendBatches {
   release(worker: ChannelWorker, pulled: readonly Notification[], leases: Lease[]): Promise<void>
 }
 
-/** A notification with what it says and whom it is for. */
+/** A notification with its content and recipient. */
 interface Ready {
   readonly notification: Notification
-  /** Absent where it is gone from the record. */
+  /** Absent if the content is gone from the record. */
   readonly payload: Payload | undefined
   readonly recipient: Recipient | null
-  /** At the recipient's own endpoint, where it calls one. */
+  /** Its place at the recipient's own endpoint, if it calls one. */
   readonly place?: EndpointPlace | undefined
 }
 
-/** One that waits in memory: for a while, or for a call to its endpoint to end. */
+/** A notification that waits in memory: for a while, or for a call to its endpoint to end. */
 interface Waiting {
   readonly notification: Notification
   readonly wait: EndpointWait
@@ -70,10 +70,10 @@ interface Waiting {
 
 type Staying = Pick<Ready, 'notification' | 'recipient'>
 
-/** What the limits and everything else say of those that were taken from the queue together. */
+/** The prepared batch: results of the checks and of the limits. */
 interface Round {
   readonly ready: readonly Ready[]
-  /** Of those that are ready, in their order. */
+  /** Answers of the limits, in the order of `ready`. */
   readonly fired: Awaited<ReturnType<RecipientLimiter['fire']>>
   readonly firedAt: number
   readonly moves: readonly Move[]
@@ -81,17 +81,17 @@ interface Round {
   readonly left: readonly Notification[]
 }
 
-/** Nearer than this a notification that may not leave yet waits in memory, without a commit. */
+/** A notification that may leave within this time waits in memory, without a commit, ms. */
 const nearMs = 1_000
 
-/** Content that one round brings into memory, as JSON: what is beyond it goes with the next. */
+/** Content that one batch reads into memory, as JSON; notifications beyond it go with the next batch. */
 const roundMaxBytes = 16 * 2 ** 20
-/** After so much content others have the event loop: a megabyte takes some milliseconds to write to a socket. */
+/** Content after which a batch yields the event loop: a megabyte takes some milliseconds to write to a socket. */
 const sliceBytes = 2 ** 20
 
 const sizeOf = ({ bytes = 0, shared }: Notification): number => bytes + (shared?.bytes ?? 0)
 
-/** The content of a round: what a batch says counts once. */
+/** Counts the content of a batch; content that several notifications share counts once. */
 class BatchSize {
   #bytes = 0
   #contents: Set<string> | undefined
@@ -110,13 +110,13 @@ class BatchSize {
   }
 }
 
-/** Content that is gone fails the notification; what else goes wrong is trouble of the store. */
+/** Treats missing content as absent (the notification fails); any other error is a failure of the store. */
 function ignoreGone(error: unknown): SluiceError | undefined {
   if (error instanceof SluiceError && error.code === 'NOT_FOUND') return undefined
   return ifDamaged(error)
 }
 
-/** A damaged row concerns those only who need it; others of the round go on. */
+/** Returns an error about a damaged row, which concerns only its notifications; rethrows any other. */
 function ifDamaged(error: unknown): SluiceError {
   if (error instanceof SluiceError && error.row !== undefined) return error
   throw error
@@ -159,7 +159,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     await handOver(worker, round, leases)
   }
 
-  /** Which of them it is that cannot be handed over shows when each has a round of its own. */
+  /** Sends each notification in a batch of its own, to find the one that fails. */
   async function releaseSingly(
     worker: ChannelWorker,
     pulled: readonly Notification[],
@@ -172,7 +172,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     if (failed !== undefined) throw failed.reason
   }
 
-  /** Something is wrong with this one alone. */
+  /** Quarantines one notification on which the program fails. */
   function setApart(worker: ChannelWorker, notification: Notification, error: unknown): void {
     options.onError(`hand over ${notification.id}`, error)
     worker.freed()
@@ -286,7 +286,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     worker.freed()
   }
 
-  /** What it says, or what its recipient wants, cannot be read: nothing is sent by guess. */
+  /** Makes a dead letter of a notification whose content or recipient cannot be read: nothing is sent by guess. */
   function poisoned(notification: Notification, { row }: SluiceError): Move {
     const detail = `damaged in the store: ${row}`
     const event = { at: clock.now(), status: 'dead', reason: 'poison', detail } as const
@@ -294,7 +294,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     return advance(notification, [...eventsOf(notification), event], { dueAt })
   }
 
-  /** What becomes of it instead of being sent. */
+  /** Checks expiry, opt-out and presence; returns the move if it is not to be sent. */
   function instead(
     notification: Notification,
     recipient: Recipient | null,
@@ -313,7 +313,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     return move
   }
 
-  /** A place at the recipient's own endpoint; `undefined` where the account calls its own service. */
+  /** Asks for a place at the recipient's own endpoint; `undefined` where the account calls its own service. */
   function enter(
     worker: ChannelWorker,
     { to }: Notification,
@@ -328,7 +328,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
 
   const isNear = ({ at }: EndpointWait): boolean => at === undefined || at - clock.now() <= nearMs
 
-  /** It waits on record until its endpoint is free, without an attempt; what is tried for too long is given up. */
+  /** Schedules it for when its endpoint is free, without an attempt; after too long it becomes a dead letter. */
   function leftAlone(notification: Notification, { origin, at }: EndpointWait, { pool }: Lease): Move {
     const now = clock.now()
     const { expiresAt } = notification
@@ -348,7 +348,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     return advance(notification, [...eventsOf(notification), event], { dueAt })
   }
 
-  /** Whether the limits let it go, and it is still what they were asked for: then it is with a provider from now on. */
+  /** Tests if the limits let it go and it is still current; then it is marked as sending. */
   function goes(
     { notification, recipient }: Staying,
     { fired, at }: { fired: boolean; at: number },
@@ -376,11 +376,11 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     calls.begin(worker, { notification, payload, recipient, lease, firedAt, place })
   }
 
-  /** It met hours or limits that were not there when its instant was booked. */
+  /** Schedules it again: it met quiet hours or limits that did not apply when it was reserved. */
   function rebooked(notification: Notification, recipient: Recipient | null, at: number, now: number): Move {
     const reason = options.quietAt(notification, recipient, now) ?? 'recipient_limit'
     const event = { at: now, status: 'scheduled', reason } as const
-    // What would leave only after its end waits for its end.
+    // If it would expire before its slot, it is scheduled for its expiry instead.
     const dueAt = Math.min(at, notification.expiresAt ?? at)
     return advance(notification, [...eventsOf(notification), event], { dueAt })
   }

@@ -16,32 +16,32 @@ interface Dead {
 
 interface Setup {
   readonly ratePerSecond?: number
-  /** What has returned has left at once. @defaultValue true */
+  /** Redriven notifications leave the queue at once. @defaultValue true */
   readonly leaves?: boolean
-  /** Letters on record when it begins. @defaultValue 1 */
+  /** Dead letters on record at start. @defaultValue 1 */
   readonly deadAtStart?: number
 }
 
 interface Scene {
   readonly clock: VirtualClock
   readonly automaticRedrive: AutomaticRedrive
-  /** What the route says now. */
+  /** State of the route. */
   readonly state: {
     freeAt: number | undefined
     empty: boolean
     budget: number
     applied: boolean
-    /** Whether the first page of each list is empty, and not the last. */
+    /** Empty pages that precede the last page of each list. */
     emptyPages: number
   }
-  /** What has returned, in order, with its instant. */
+  /** Redriven dead letters in order, with their instants. */
   readonly returned: { readonly at: number; readonly id: string }[]
   readonly queued: { size: number; critical: number }
   readonly asked: number[]
-  /** How many notifications were read. */
+  /** Counts of the pages and rows read. */
   readonly read: { pages: number; rows: number }
   bury(count: number, more?: Partial<Dead>): void
-  /** How many return in each tick from now on, this instant included. */
+  /** Counts the dead letters that return in each tick from now on, this instant included. */
   ticks(count: number): Promise<number[]>
 }
 
@@ -132,7 +132,7 @@ function notificationOf({ id, priority, attempts }: Dead): Notification {
 
 const noCounts = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
 
-test('where nothing was dead at the start, the record is not asked until something is', async () => {
+test('the store is not queried for dead letters until there is one', async () => {
   const { automaticRedrive, bury, ticks, read, returned } = setUp({ deadAtStart: 0 })
   automaticRedrive.wake()
   await ticks(20)
@@ -144,7 +144,7 @@ test('where nothing was dead at the start, the record is not asked until somethi
   assert.equal(returned.length, 1)
 })
 
-test('it begins with a tenth of the rate in each tick and doubles in a second, whatever the urgencies', async () => {
+test('the redrive begins at a tenth of the rate and doubles each second, whatever the priorities', async () => {
   const { automaticRedrive, bury, ticks, returned, asked } = setUp()
   for (const priority of priorities.toReversed()) bury(30, { priority })
   automaticRedrive.wake()
@@ -157,7 +157,7 @@ test('it begins with a tenth of the rate in each tick and doubles in a second, w
   assert.deepEqual(asked, Array(120).fill(-1), 'nobody asks for it a second time')
 })
 
-test('what stands in the queue takes the room of what would return, and a place that is free again is seen', async () => {
+test('queued notifications take room from the redrive, and freed room is used', async () => {
   const { automaticRedrive, bury, ticks, queued } = setUp({ ratePerSecond: 1_000, leaves: false })
   bury(100)
   automaticRedrive.wake()
@@ -167,7 +167,7 @@ test('what stands in the queue takes the room of what would return, and a place 
   assert.ok(later! >= 10, `${later}`)
 })
 
-test('critical ones return while others wait, as far as no critical one waits', async () => {
+test('critical dead letters return while others wait, up to the critical ones in the queue', async () => {
   const { automaticRedrive, bury, ticks, queued, state, returned } = setUp({
     ratePerSecond: 1_000,
     leaves: false,
@@ -189,7 +189,7 @@ test('critical ones return while others wait, as far as no critical one waits', 
   assert.equal(returned.length, 17, 'nobody is there to carry them')
 })
 
-test('with all accounts out one returns for a probe', async () => {
+test('one dead letter returns for a probe while all accounts are out', async () => {
   const { automaticRedrive, bury, ticks, state } = setUp({ ratePerSecond: 10_000, leaves: false })
   bury(100)
   state.empty = true
@@ -197,7 +197,7 @@ test('with all accounts out one returns for a probe', async () => {
   assert.deepEqual(await ticks(3), [1, 0, 0])
 })
 
-test('without an account that is free it waits for one, and looks again at once when that changes', async () => {
+test('the redrive waits for a free account, and looks again at once when accounts change', async () => {
   const { clock, automaticRedrive, bury, ticks, state, returned } = setUp()
   bury(10)
   state.freeAt = 10 * second
@@ -217,7 +217,7 @@ test('without an account that is free it waits for one, and looks again at once 
   assert.ok(returned.length > before)
 })
 
-test('it goes on where it was after a moment in which all were busy, and begins anew after a second', async () => {
+test('the redrive keeps its pace after a busy moment, and starts again after a busy second', async () => {
   const { clock, automaticRedrive, bury, ticks, state } = setUp({ ratePerSecond: 1_000 })
   bury(5_000)
   automaticRedrive.wake()
@@ -235,7 +235,7 @@ test('it goes on where it was after a moment in which all were busy, and begins 
   assert.equal(await pause(1_200), 10)
 })
 
-test('another dead letter is looked for, and lets it begin anew', async () => {
+test('a new dead letter restarts the pace of the redrive', async () => {
   const { automaticRedrive, bury, ticks } = setUp({ ratePerSecond: 1_000 })
   bury(20)
   automaticRedrive.wake()
@@ -254,7 +254,7 @@ test('another dead letter is looked for, and lets it begin anew', async () => {
   assert.equal((await ticks(2))[1], 10)
 })
 
-test('when there is nothing more the store is left alone', async () => {
+test('the store is not queried when no dead letters are left', async () => {
   const { automaticRedrive, bury, ticks, read } = setUp()
   bury(1)
   automaticRedrive.wake()
@@ -265,7 +265,7 @@ test('when there is nothing more the store is left alone', async () => {
   assert.equal(read.pages, pages)
 })
 
-test('those whose repetition is refused are passed over in large steps, and return when it is not', async () => {
+test('dead letters without retry budget are skipped page by page, and return when there is budget', async () => {
   const { automaticRedrive, bury, ticks, state, returned, read } = setUp({ ratePerSecond: 1_000 })
   bury(600, { attempts: 1 })
   bury(25)
@@ -279,7 +279,7 @@ test('those whose repetition is refused are passed over in large steps, and retu
   assert.equal(new Set(returned.map(({ id }) => id)).size, 625)
 })
 
-test('one that returns for a probe costs no page of others once the way to it is known', async () => {
+test('a redriven probe reads no page of others once its position is known', async () => {
   const { automaticRedrive, bury, ticks, state, returned, read } = setUp()
   bury(600, { attempts: 1 })
   bury(400)
@@ -293,7 +293,7 @@ test('one that returns for a probe costs no page of others once the way to it is
   assert.ok(read.rows - rows <= 200, `${read.rows - rows} rows`)
 })
 
-test('no more return than may, also where many are read at once', async () => {
+test('no more return than the allowance, also when many are read at once', async () => {
   const { automaticRedrive, bury, ticks } = setUp({ ratePerSecond: 1_000 })
   bury(40, { attempts: 1 })
   bury(400)
@@ -303,7 +303,7 @@ test('no more return than may, also where many are read at once', async () => {
 })
 
 for (const count of [1, 3]) {
-  test(`${count} that are all refused are tried again later`, async () => {
+  test(`${count} dead letters without retry budget are tried again later`, async () => {
     const { automaticRedrive, bury, ticks, state, returned } = setUp()
     bury(count, { attempts: 1 })
     automaticRedrive.wake()
@@ -315,7 +315,7 @@ for (const count of [1, 3]) {
   })
 }
 
-test('while more that is new stands in the queue than may return the pace does not grow', async () => {
+test('the pace does not grow while the queue is longer than the allowance', async () => {
   const { automaticRedrive, bury, ticks, queued } = setUp({ ratePerSecond: 1_000 })
   bury(1_000)
   queued.size = 500
@@ -325,7 +325,7 @@ test('while more that is new stands in the queue than may return the pace does n
   assert.equal((await ticks(2))[1], 10)
 })
 
-test('a stop waits for those that are returning, and nothing returns after it', async () => {
+test('a stop waits for dead letters that are returning, and none returns after it', async () => {
   const { clock, automaticRedrive, bury, returned } = setUp()
   bury(10)
   automaticRedrive.wake()
@@ -350,7 +350,7 @@ test('a stop waits for those that are returning, and nothing returns after it', 
   assert.equal(returned.length, 1)
 })
 
-test('a page that ends early and empty is not the end: those behind it return, and then it is quiet', async () => {
+test('an early, empty page does not end the redrive: later pages are read, then the store is left alone', async () => {
   const { state, automaticRedrive, bury, returned, read, ticks } = setUp()
   state.emptyPages = 1
   bury(3)

@@ -1,6 +1,6 @@
 /**
- * Why blocked capacity is shed: providers whose true limit lies a little below the configured one (0.95 of it), at nine
- * tenths of the load. One of ten accounts is blocked for a reason of their own; what follows is up to the pool.
+ * Load shedding keeps an incident from spreading: providers whose true limit is 0.95 of the configured one, at nine
+ * tenths of the load. One of ten accounts is blocked for a reason of its own; the pool decides what follows.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -9,10 +9,10 @@ import { createHarness, minute, second } from '../harness.ts'
 
 const start = Date.UTC(2026, 10, 21, 12)
 const accounts = 10
-/** Of each account, calls per second. */
+/** Calls per second of each account. */
 const rate = 20
 
-/** How many accounts were answered 429, and how many messages arrived in the minute after the incident. */
+/** Counts the accounts answered 429, and the messages that arrived in the minute after the incident. */
 async function incident(shedding: boolean): Promise<{ refused: number; arrived: number; lost: number }> {
   const blocked = new Set(['a0'])
   let side: ReturnType<typeof createSandbox> | undefined
@@ -58,7 +58,7 @@ async function incident(shedding: boolean): Promise<{ refused: number; arrived: 
   return { refused, arrived, lost: 720 * perTick - delivered }
 }
 
-test('without shedding the load of one account takes all the others down; with it nobody else is refused', async (t) => {
+test('load shedding keeps one blocked account from taking the others down', async (t) => {
   const without = await incident(false)
   const withIt = await incident(true)
   t.diagnostic(`without: ${without.refused} of ${accounts} refused, ${without.arrived} arrived in the minute`)

@@ -13,7 +13,7 @@ const second = 1_000
 interface Setup {
   readonly waiting?: number
   readonly critical?: number
-  /** Leases that the route has. */
+  /** Leases available from the route. */
   readonly leases?: number
 }
 
@@ -68,7 +68,7 @@ function setUp({ waiting = 0, critical = 0, leases = 0 }: Setup = {}) {
   return { clock, heard, state, worker, arrive: (count: number) => arrive(count) }
 }
 
-test('it takes as many as there are leases, at most 128 at once, and wakes who comes back when nobody waits', () => {
+test('a worker takes as many notifications as there are leases, at most 128 at once, and wakes the redrive when the queue is empty', () => {
   const { heard, worker } = setUp({ waiting: 200, critical: 3, leases: 1_000 })
   worker.pump()
   assert.deepEqual(heard, [
@@ -82,7 +82,7 @@ test('it takes as many as there are leases, at most 128 at once, and wakes who c
   ])
 })
 
-test('what waited when it starts leaves, what has died is looked for, and what arrives is asked for', () => {
+test('a starting worker sends queued notifications, wakes the redrive, and counts arrivals as demand', () => {
   const { heard, state, worker, arrive } = setUp({ waiting: 1, leases: 2 })
   worker.start()
   assert.deepEqual(heard, ['lease 1 of 1, 0 critical', 'pulled 1', 'release 1 with 1', 'wake', 'wake'])
@@ -95,7 +95,7 @@ test('what waited when it starts leaves, what has died is looked for, and what a
   assert.deepEqual(heard.slice(0, 2), ['asked 1', 'lease 1 of 1, 0 critical'])
 })
 
-test('without a lease it looks again when one is free, and at once when one may be', async () => {
+test('a worker without a lease looks again when an account is free, and at once when a call ends', async () => {
   const { clock, heard, state, worker } = setUp({ waiting: 1 })
   state.freeAt = 300
   worker.pump()
@@ -111,7 +111,7 @@ test('without a lease it looks again when one is free, and at once when one may 
   assert.equal(heard.at(-2), 'release 1 with 1')
 })
 
-test('what is freed together is looked at once', async () => {
+test('a worker pumps once for calls that end in the same tick', async () => {
   const { clock, heard, worker } = setUp({ waiting: 1 })
   worker.freed()
   worker.freed()
@@ -123,7 +123,7 @@ test('what is freed together is looked at once', async () => {
   assert.equal(heard.length, 2)
 })
 
-test('what waits while accounts are out is shed in time, whoever says first that they are', async () => {
+test('queued notifications are shed in time during an outage, noticed by pump or by changed', async () => {
   for (const say of ['pump', 'changed'] as const) {
     const { clock, heard, state, worker } = setUp({ waiting: 3 })
     state.reduced = true
@@ -133,7 +133,7 @@ test('what waits while accounts are out is shed in time, whoever says first that
   }
 })
 
-test('accounts that go out or come back change what dead letters wait for, when nothing else waits', () => {
+test('account changes are passed to the automatic redrive when the queue is empty', () => {
   const { heard, state, worker } = setUp()
   worker.changed()
   assert.deepEqual(heard, ['changed'])
@@ -142,7 +142,7 @@ test('accounts that go out or come back change what dead letters wait for, when 
   assert.deepEqual(heard, ['changed'])
 })
 
-test('after a stop nothing is taken, and no timer is left', async () => {
+test('a stopped worker takes nothing and leaves no timer', async () => {
   const { clock, heard, state, worker, arrive } = setUp({ waiting: 1 })
   worker.start()
   state.freeAt = 10 * second

@@ -23,7 +23,7 @@ function moveTo(id: string, status: Status): Move {
   )
 }
 
-/** A store that answers a group of ids as it is told. */
+/** A store whose answer to each batch of ids the test decides. */
 function setUp(answer: (ids: readonly string[], times: number) => CommitResult | Error | undefined) {
   const clock = createVirtualClock(start)
   const heard: string[] = []
@@ -59,7 +59,7 @@ function setUp(answer: (ids: readonly string[], times: number) => CommitResult |
   return { clock, completer, inFlight, heard, groups, add }
 }
 
-test('what ends in one turn is one change, of at most 256, and each goes its way', async () => {
+test('commits the results of one tick in batches of at most 256', async () => {
   const { clock, heard, groups, add } = setUp(() => undefined)
   add('a')
   add('b', 'queued')
@@ -82,7 +82,7 @@ test('what ends in one turn is one change, of at most 256, and each goes its way
   )
 })
 
-test('one that the record has left behind is dropped, and the others are written without it', async () => {
+test('an obsolete result is dropped, and the others are committed without it', async () => {
   const { clock, heard, groups, add } = setUp((_, times) =>
     times === 1 ? { applied: false, conflicts: ['b'] } : undefined,
   )
@@ -95,14 +95,14 @@ test('one that the record has left behind is dropped, and the others are written
   assert.deepEqual(heard, ['release b', 'recover b', 'done b', 'done a', 'done c'])
 })
 
-test('a conflict without a name drops the group rather than trying for ever', async () => {
+test('a conflict without ids drops the batch instead of retrying for ever', async () => {
   const { clock, heard, groups, add } = setUp(() => ({ applied: false, conflicts: [] }))
   add('a')
   await clock.settle()
   assert.deepEqual([groups.length, heard], [1, ['release a', 'recover a', 'done a']])
 })
 
-test('a store that is away is asked again until it is there', async () => {
+test('an unavailable store is retried until it recovers', async () => {
   const { clock, heard, groups, add } = setUp((_, times) =>
     times <= 3 ? new SluiceError('STORE_UNAVAILABLE', 'away') : undefined,
   )
@@ -113,7 +113,7 @@ test('a store that is away is asked again until it is there', async () => {
   assert.deepEqual(heard.at(-1), 'done a')
 })
 
-test('what cannot be written at all is told and holds neither the others nor its lease', async () => {
+test('a result that cannot be written is reported, and delays neither the others nor its lease', async () => {
   const { clock, heard, groups, inFlight, add } = setUp((ids) =>
     ids.includes('b') ? new Error('unreadable') : undefined,
   )
@@ -130,7 +130,7 @@ test('what cannot be written at all is told and holds neither the others nor its
   await inFlight.idle()
 })
 
-test('it is under way until what it held is given back, also where that fails', async () => {
+test('a result is in flight until its holds are released, also when the release fails', async () => {
   const { clock, completer, heard, inFlight } = setUp(() => undefined)
   let isIdle = false
   const written = completer.write(moveTo('thankless', 'expired')).then(() => heard.push('written'))

@@ -4,7 +4,7 @@ import { createHarness, densest, second } from '../harness.ts'
 
 const rate = 20
 
-/** A full pool, with and without critical ones; how long each of those waited, and how many left in all. */
+/** Fills a pool, with or without critical notifications; gives the wait of each critical one and the number sent. */
 async function fullPool(critical: string, withCritical: boolean): Promise<{ waits: number[]; left: number }> {
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
@@ -35,13 +35,13 @@ async function fullPool(critical: string, withCritical: boolean): Promise<{ wait
   return { waits, left: sent.length }
 }
 
-test('while there are critical ones, places are kept for the next; without them all are lent', async (t) => {
+test('places are reserved while critical notifications arrive, and all are lent without them', async (t) => {
   const kept = await fullPool('10%', true)
   const none = await fullPool('0%', true)
   const lent = await fullPool('10%', false)
   t.diagnostic(`waited with 10 % kept: ${kept.waits.join(' ')} ms; with none: ${none.waits.join(' ')} ms`)
   assert.equal(kept.waits.length, 12)
-  // Before the first one nobody knew that there would be any.
+  // Before the first one no place is reserved.
   assert.ok(kept.waits.slice(2).every((wait) => wait <= 20))
   assert.ok(none.waits.some((wait) => wait > 100))
   assert.ok(lent.left >= 9 * rate, `${lent.left}`)

@@ -1,4 +1,4 @@
-/** An account that fails every call is out after ten of them and those under way, whatever its traffic was and is. */
+/** An account that fails every call is out after ten of them and those in flight, whatever its traffic. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { SendResult } from '../../src/ports.ts'
@@ -12,7 +12,7 @@ const accounts = (concurrency: number, ...ids: string[]) =>
   ids.map((id) => ({ id, rate: '50/s', concurrency }))
 const noLimits = { version: 1, limits: [] }
 
-test('an account with one call in ten seconds is out after ten that failed, and says until when and why', async (t) => {
+test('an account with one call in ten seconds is out after ten failures, and reports outUntil and outBecause', async (t) => {
   const scripted = createScripted((): SendResult => broken)
   const { gateway, clock, runFor, post, stop } = await createHarness({
     policy: noLimits,
@@ -47,7 +47,7 @@ test('an account with one call in ten seconds is out after ten that failed, and 
   assert.equal(scripted.calls.length, 10)
 })
 
-test('an account that dies under full traffic gets ten calls and those under way, however much went well before', async (t) => {
+test('an account that dies under full traffic gets ten calls and those in flight, however many succeeded before', async (t) => {
   let dead = false
   const scripted = createScripted((_, { account }) => (dead && account === 'a' ? broken : delivered))
   const concurrency = 4
@@ -71,7 +71,7 @@ test('an account that dies under full traffic gets ten calls and those under way
   assert.ok(failed >= 10 && failed <= 10 + concurrency, `${failed} calls of the dead account`)
 })
 
-test('a repetition turns nothing back: of two accounts the one that fails is tried first by every other message', async (t) => {
+test('a retry takes no turn of the round robin: every other message tries the failing one of two accounts first', async (t) => {
   const scripted = createScripted((_, { account }) => (account === 'a' ? broken : delivered))
   const { runFor, post, stop } = await createHarness({
     policy: noLimits,
@@ -89,7 +89,7 @@ test('a repetition turns nothing back: of two accounts the one that fails is tri
   assert.equal(first.filter((account) => account === 'a').length, 6, first.join(' '))
 })
 
-test('repetitions go to the other account also where several leave at once', async (t) => {
+test('retries go to the other account also when several are sent at once', async (t) => {
   const scripted = createScripted((_, { account }) => (account === 'a' ? broken : delivered))
   const { runFor, postMany, stop } = await createHarness({
     policy: noLimits,

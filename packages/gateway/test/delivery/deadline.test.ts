@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createDeadlines } from '../../src/delivery/deadline.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 
-test('calls of one instant share a signal, which aborts when their time is over and not before', async () => {
+test('calls of one instant share a signal, which aborts at their timeout and not before', async () => {
   const clock = createVirtualClock(0)
   const deadlineOf = createDeadlines(clock)
   const [first, second, longer] = [deadlineOf(100), deadlineOf(100), deadlineOf(200)]
@@ -18,7 +18,7 @@ test('calls of one instant share a signal, which aborts when their time is over 
   assert.equal(longer.signal.aborted, true)
 })
 
-test('when all have ended no timer is left, and one more of the same instant has its time', async () => {
+test('no timer is left when all calls have ended, and another call of the same instant has its full timeout', async () => {
   const clock = createVirtualClock(0)
   const deadlineOf = createDeadlines(clock)
   deadlineOf(100).end()
@@ -28,7 +28,7 @@ test('when all have ended no timer is left, and one more of the same instant has
   assert.equal(again.signal.aborted, true)
 })
 
-test('a call that has no time at all does not end one that begins at the same instant', async () => {
+test('a call with a timeout of zero does not abort another call of the same instant', async () => {
   const clock = createVirtualClock(0)
   const deadlineOf = createDeadlines(clock)
   const none = deadlineOf(0)

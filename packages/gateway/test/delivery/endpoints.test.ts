@@ -1,4 +1,4 @@
-/** What happens at one recipient's own endpoint stays there: in virtual time, with a provider that calls endpoints. */
+/** A failure at one recipient’s own endpoint affects no other, in virtual time, with a provider that calls endpoints. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Endpoints, endpointCoolDownMs, newOriginCalls } from '../../src/delivery/endpoints.ts'
@@ -18,7 +18,7 @@ interface Called {
 
 interface Scene extends Harness {
   readonly calls: Called[]
-  /** Posts so many for one endpoint. */
+  /** Posts `count` notifications for one endpoint. */
   send(url: string, count?: number): Promise<readonly Notification[]>
   states(url: string): Promise<Readonly<Record<string, number>>>
 }
@@ -91,7 +91,7 @@ async function setUp(
 const accountOf = (harness: Harness) =>
   harness.gateway.pools().find(({ channel }) => channel === 'webhook')!.accounts[0]!
 
-test('a 429 with a day of Retry-After blocks its endpoint to the letter, and nobody else', async () => {
+test('a 429 with a Retry-After of a day blocks exactly its endpoint, to the second', async () => {
   const harness = await setUp((url, clock) =>
     url === bad && clock.now() < start + day
       ? { outcome: 'rate_limited', retryAfter: '86400', detail: '429', endpoint: bad }
@@ -115,7 +115,7 @@ test('a 429 with a day of Retry-After blocks its endpoint to the letter, and nob
   await harness.stop()
 })
 
-test('an endpoint that fails is left alone, and probed by one call at a time until it works', async () => {
+test('a failing endpoint is paused, and probed by one call at a time until it works', async () => {
   const harness = await setUp((url, clock) =>
     url === bad && clock.now() < start + hour
       ? { outcome: 'failed', detail: '500', endpoint: bad, retry: 'outage' }
@@ -136,7 +136,7 @@ test('an endpoint that fails is left alone, and probed by one call at a time unt
   await harness.stop()
 })
 
-test('endpoints that hang do not take the calls of others', async () => {
+test('hanging endpoints do not take the concurrency of others', async () => {
   let hang = true
   const hanging = (url: string) => url.includes('hangs')
   const harness = await setUp(
@@ -162,20 +162,20 @@ test('endpoints that hang do not take the calls of others', async () => {
   await harness.stop()
 })
 
-test('what waits for a call to end goes as soon as it has, in order', async () => {
+test('a notification that waits for a call to its endpoint leaves as soon as the call ends, in order', async () => {
   const harness = await setUp(async (_, clock) => {
     await new Promise<void>((resolve) => clock.at(clock.now() + 100, resolve))
     return delivered
   })
   await harness.send(good, 200)
   await harness.runFor(100 * 12)
-  // Four at once, then one more with each that was delivered: 4 + 8 + 16 + 32 + 32 + …
+  // Four at once, then one more with each delivery: 4 + 8 + 16 + 32 + 32 + …
   assert.deepEqual(await harness.states(good), { delivered: 200 })
   await harness.check()
   await harness.stop()
 })
 
-test('what waits for an endpoint ends in time, when it expires, is cancelled, or nobody answers for days', async () => {
+test('a notification waiting for an endpoint ends when it expires, is cancelled, or no call succeeds for days', async () => {
   const harness = await setUp(() => ({
     outcome: 'rate_limited',
     retryAfter: '3600',
@@ -211,7 +211,7 @@ const waits = (endpoints: Endpoints, name: string, now = start) => {
   return entered.at
 }
 
-test('a hook that answers badly is blamed alone, a host that cannot be reached for all of its hooks', () => {
+test('a failing hook is blamed alone, an unreachable host for all of its hooks', () => {
   const endpoints = new Endpoints({ wake: () => undefined })
   const fail = (name: string, endpoint: string) =>
     place(endpoints, name).end(start, { outcome: 'failed', detail: '', endpoint }, 1)
@@ -222,7 +222,7 @@ test('a hook that answers badly is blamed alone, a host that cannot be reached f
   assert.equal(waits(endpoints, `${bad}/c`), start + endpointCoolDownMs)
 })
 
-test('names and what is kept in memory are bounded: the oldest name is forgotten, the rest waits on record', () => {
+test('names and parked notifications are bounded: the oldest name is dropped, further notifications wait on record', () => {
   const endpoints = new Endpoints({ wake: () => undefined, namesMax: 100, parkedMax: 2 })
   const held = place(endpoints, bad)
   for (let index = 0; index < 1_000; index += 1)
@@ -240,7 +240,7 @@ test('names and what is kept in memory are bounded: the oldest name is forgotten
   assert.ok(waits(endpoints, good)! > start + second)
 })
 
-test('what waits on record comes back one behind the other, not all at once', () => {
+test('notifications waiting on record return one after the other, not all at once', () => {
   const endpoints = new Endpoints({ wake: () => undefined })
   place(endpoints, bad).end(
     start,

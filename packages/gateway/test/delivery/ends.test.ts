@@ -6,7 +6,7 @@ import { broken, createScripted, delivered, refused, throttled } from './scripte
 
 const content = { subject: 'same', text: 'same' }
 
-test('what a provider rejected has failed, and the same may be said again at once', async () => {
+test('a notification rejected by the provider has failed, and its duplicate is accepted at once', async () => {
   const { provider } = createScripted((number) => (number === 1 ? refused : delivered))
   const harness = await createHarness({
     policy: { version: 1, limits: [], deduplication: { window: '1h' } },
@@ -24,7 +24,7 @@ test('what a provider rejected has failed, and the same may be said again at onc
   await harness.stop()
 })
 
-test('what waits for a blocked account ends in time, and its place in the limits is free again', async () => {
+test('a notification waiting for a blocked account expires in time and releases its slot', async () => {
   const { provider, calls } = createScripted((number) => (number === 1 ? throttled('3600') : delivered))
   const harness = await createHarness({
     policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['2/day'], over: 'drop' }] },
@@ -57,7 +57,7 @@ test('what waits for a blocked account ends in time, and its place in the limits
   await harness.stop()
 })
 
-test('what would be tried again only after its end expires at its end', async () => {
+test('a retry after expiresAt expires at expiresAt instead', async () => {
   const { provider } = createScripted(() => broken)
   const harness = await createHarness({
     policy: { version: 1, limits: [] },
@@ -73,7 +73,7 @@ test('what would be tried again only after its end expires at its end', async ()
   await harness.stop()
 })
 
-test('after the last attempt it is a dead letter with its cause, and a redrive sends it', async () => {
+test('a notification is a dead letter with its cause after the last attempt, and a redrive sends it', async () => {
   let up = false
   const { provider, calls } = createScripted(() => (up ? delivered : broken))
   const harness = await createHarness({

@@ -11,7 +11,7 @@ const policy = {
   limits: [{ name: 'all', for: 'any', max: ['3/2s'], minGap: '200ms', over: 'delay' }],
 }
 
-/** A provider whose calls leave when `delayMs` says, and are answered then; gives the instants at which they left. */
+/** A provider whose calls are written and answered after `delayMs`; gives the instants of writing. */
 async function behindSlowDoor(
   count: number,
   delayMs: (index: number) => number,
@@ -45,7 +45,7 @@ async function behindSlowDoor(
   return left
 }
 
-test('what leaves late counts from when it left', async () => {
+test('a call written late counts from when it was written', async () => {
   const left = await behindSlowDoor(3, (index) => (index === 0 ? 100 : 0))
   assert.deepEqual(
     left.map((at) => at - left[0]!),
@@ -53,13 +53,13 @@ test('what leaves late counts from when it left', async () => {
   )
 })
 
-test('what has been handed over and has not left holds the others of that person up', async () => {
+test('a call handed over and not yet written delays others for the same recipient', async () => {
   const left = await behindSlowDoor(4, (index) => (index === 0 ? 300 : 0))
   assert.equal(densest(left, 200), 1)
   assert.equal(densest(left, 2_000), 3)
 })
 
-test('no window is over whatever the delays on the way out are', async (t) => {
+test('no window is exceeded whatever the delays before writing', async (t) => {
   t.diagnostic(`seed ${testSeed}`)
   const chance = seeded(testSeed)
   const left = await behindSlowDoor(60, () => (chance() < 0.3 ? Math.floor(chance() * 3_000) : 0))
@@ -67,7 +67,7 @@ test('no window is over whatever the delays on the way out are', async (t) => {
   assert.equal(densest(left, 2_000), 3)
 })
 
-test('a call that left and was never answered counts besides its repetition', async () => {
+test('a call that was written and never answered counts besides its retry', async () => {
   const rules = { version: 1, limits: [{ name: 'all', for: 'any', max: ['2/20s'], over: 'delay' }] }
   const maybeDelivered: SendResult = { outcome: 'failed', detail: 'no answer in time', maybeDelivered: true }
   const silentOnce = (index: number): SendResult => (index === 0 ? maybeDelivered : { outcome: 'delivered' })
@@ -76,7 +76,7 @@ test('a call that left and was never answered counts besides its repetition', as
   assert.equal(densest(left, 20 * second), 2)
 })
 
-test('the time between the firing of a round and the turn of one call in it counts as lateness too', () => {
+test('the time between the fire of a batch and the send of one call in it counts as lateness', () => {
   let now = 1_000
   const counted: number[] = []
   const leftAt: number[] = []

@@ -1,5 +1,5 @@
 /**
- * Incidents one after another, and what lies between them: in virtual time, with the sandbox on the other side.
+ * Consecutive incidents and the time between them, in virtual time, with the sandbox as the provider.
  */
 import assert from 'node:assert/strict'
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs'
@@ -54,7 +54,7 @@ async function setUp({
   })
 }
 
-test('what waited before an incident waits shedAfter from its beginning, also in the second incident', async () => {
+test('notifications queued before an incident are shed after shedAfter from its start, also in a second incident', async () => {
   let refusing = true
   const harness = await setUp({
     accounts: 2,
@@ -78,7 +78,7 @@ test('what waited before an incident waits shedAfter from its beginning, also in
   await harness.stop()
 })
 
-test('a store that fails while dead letters return does not keep them for ever', async () => {
+test('automatic redrive goes on after a store failure', async () => {
   let broken = false
   const inner = createMemoryStore()
   let failures = 0
@@ -115,7 +115,7 @@ test('a store that fails while dead letters return does not keep them for ever',
   await harness.stop()
 })
 
-test('dead letters whose repetition the budget refuses do not stand in the way of the others', async () => {
+test('dead letters without retry budget do not block the redrive of others', async () => {
   const harness = await setUp({
     accounts: 1,
     rate: '200/s',
@@ -140,7 +140,7 @@ test('dead letters whose repetition the budget refuses do not stand in the way o
   await harness.stop()
 })
 
-test('critical dead letters return before less urgent ones that merely wait', async () => {
+test('critical dead letters return before lower priorities that merely wait', async () => {
   const harness = await setUp({
     accounts: 1,
     rate: '10/s',
@@ -159,7 +159,7 @@ test('critical dead letters return before less urgent ones that merely wait', as
   await harness.stop()
 })
 
-test('a restart within a second does not begin the second anew', async () => {
+test('a restart within a second does not reset the one-second window', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-restart-'))
   const calls: number[] = []
   const setup = {
@@ -187,7 +187,7 @@ test('a restart within a second does not begin the second anew', async () => {
 })
 
 for (const end of ['stopped', 'killed'] as const) {
-  test(`an hour of an account goes on where it was when the gateway is ${end}`, async () => {
+  test(`the hourly window of an account continues when the gateway is ${end}`, async () => {
     const folder = mkdtempSync(join(tmpdir(), 'sluice-restart-'))
     const file = join(folder, 'sluice.db')
     const copy = join(folder, 'copy.db')
@@ -226,7 +226,7 @@ for (const end of ['stopped', 'killed'] as const) {
   })
 }
 
-test('a store that does not write holds a long window, and lets it go on when it does', async () => {
+test('a store that does not write pauses calls under a long window, and they go on when it writes', async () => {
   let broken = false
   const inner = createMemoryStore()
   const store = new Proxy(inner, {
@@ -254,7 +254,7 @@ test('a store that does not write holds a long window, and lets it go on when it
   await harness.stop()
 })
 
-test('a probe that says nothing of the account leaves it open, and the next call is the probe', () => {
+test('a probe without a verdict leaves the breaker open, and the next call is the probe', () => {
   const pool = new Pool({
     channel: 'webhook',
     provider: createSandbox({

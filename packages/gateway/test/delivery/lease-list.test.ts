@@ -10,7 +10,7 @@ const inOrder = ({ first }: LeaseList<CountedLease>): CountedLease[] => {
   return all
 }
 
-test('leases stand in the order in which they were added, in one list at most, like in a set', () => {
+test('a lease list keeps insertion order like a set, and each lease is in one list at most', () => {
   console.log(`SLUICE_SEED=${testSeed}`)
   const next = seeded(testSeed)
   const leases = Array.from({ length: 20 }, () => ({}) as CountedLease)

@@ -1,4 +1,4 @@
-/** What a restart must not forget: blocks, breakers, and calls that may have arrived. */
+/** State that must survive a restart: blocks, breakers, and calls that may have arrived. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -70,7 +70,7 @@ test('a block and an open breaker hold through a restart', async (t) => {
   await again.stop()
 })
 
-test('a call of unknown outcome counts also after a redrive', async () => {
+test('a call of unknown outcome still counts after a redrive', async () => {
   const { provider, calls } = createScripted((number) => (number === 1 ? unknown : delivered))
   const harness = await createHarness({
     policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['2/day'], over: 'delay' }] },
@@ -91,12 +91,12 @@ test('a call of unknown outcome counts also after a redrive', async () => {
   await harness.stop()
 })
 
-test('an account that is taken out and added again goes on where it was; one of another channel begins new', async (t) => {
+test('an account removed and added again keeps its usage; one of another channel starts empty', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-memory-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'sluice.db')
   let at = start
-  /** Ten messages for each channel, and so many calls that each account had in an hour's first minutes. */
+  /** Sends ten messages per channel; gives the calls of each account in the first minutes of an hour. */
   async function run(pools: Readonly<Record<string, readonly string[]>>): Promise<Record<string, number>> {
     const { provider, calls } = createScripted(() => delivered)
     const config = Object.fromEntries(

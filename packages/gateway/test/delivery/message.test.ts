@@ -4,7 +4,7 @@ import { someNotification } from '../../src/conformance/store/sample.ts'
 import { type Composer, compose } from '../../src/delivery/message.ts'
 import type { JsonObject } from '../../src/model.ts'
 
-/** Templates that can render so many items, and say which. */
+/** Templates that can render at most `max` items and record the counts tried. */
 function renderingAtMost(max: number): { readonly composer: Composer; readonly tried: number[] } {
   const tried: number[] = []
   const composer: Composer = {
@@ -30,7 +30,7 @@ const { content: _, ...plain } = someNotification({ template: 'activity-digest' 
 const digest = { ...plain, actors: ['bob'] }
 const data = { items: Array.from({ length: 10 }, (_, index) => ({ index })), totalCount: 10, hasMore: false }
 
-test('a digest whose template cannot render all items renders fewer, and says that there are more', () => {
+test('a digest whose template cannot render all items renders fewer and sets hasMore', () => {
   const { composer, tried } = renderingAtMost(3)
   assert.deepEqual(compose(composer, digest, { data }, null).content, { text: '2 of 10, and more' })
   assert.deepEqual(tried, [10, 5, 2])
@@ -38,7 +38,7 @@ test('a digest whose template cannot render all items renders fewer, and says th
   assert.deepEqual(compose(all.composer, digest, { data }, null).content, { text: '10 of 10' })
 })
 
-test('what cannot be rendered at all is refused after a few tries, and what is no digest after one', () => {
+test('a digest that cannot be rendered at all is rejected after a few tries, any other notification after one', () => {
   const { composer, tried } = renderingAtMost(0)
   assert.throws(() => compose(composer, digest, { data }, null), RangeError)
   assert.deepEqual(tried, [10, 5, 2, 1])

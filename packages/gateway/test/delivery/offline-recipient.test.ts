@@ -26,7 +26,7 @@ const wait: Absent = { kind: 'wait', forMs: 1_000 }
 const move = (patch: Partial<Notification>, absent: Absent, now: number): Notification =>
   away({ notification: { ...queued, ...patch }, events: [], absent, now }).after
 
-test('what waits does so from the first moment at which nobody was there, and then expires', () => {
+test('a notification waits from the first moment at which its recipient was offline, then expires', () => {
   const first = move({}, wait, 100)
   assert.deepEqual([first.status, first.dueAt], ['scheduled', 1_100])
   assert.equal(awaitsConnection(first), true)
@@ -35,11 +35,11 @@ test('what waits does so from the first moment at which nobody was there, and th
   assert.equal(move(again, wait, 1_100).status, 'expired')
 })
 
-test('its own end comes first', () => {
+test('a notification for an offline recipient expires at its own expiresAt if that is earlier', () => {
   assert.equal(move({ expiresAt: 500 }, wait, 100).dueAt, 500)
 })
 
-test('a fallback is decided anew, once; a second one waits', () => {
+test('a fallback channel is admitted anew once, and a second fallback waits', () => {
   const absent: Absent = { kind: 'fallback', channel: 'push', forMs: 1_000 }
   const { status, channel, requestedChannel, undecided, dueAt } = move({}, absent, 100)
   assert.deepEqual(
@@ -50,7 +50,7 @@ test('a fallback is decided anew, once; a second one waits', () => {
   assert.deepEqual([second.status, second.channel, second.dueAt], ['scheduled', 'websocket', 1_100])
 })
 
-test('what memory knew of its way goes to the record with it', () => {
+test('events in memory are written with the move', () => {
   const events = [{ at: 50, status: 'queued' as const }]
   const { timeline } = away({ notification: queued, events, absent: wait, now: 100 }).after
   assert.deepEqual(
@@ -62,7 +62,7 @@ test('what memory knew of its way goes to the record with it', () => {
   )
 })
 
-test('what is not to wait has no address', () => {
+test('a notification that must not wait is suppressed as without an address', () => {
   const { status, timeline } = move({}, { kind: 'drop', forMs: 1_000 }, 100)
   assert.deepEqual(
     [status, timeline.at(-1)!.reason, timeline.at(-1)!.detail],

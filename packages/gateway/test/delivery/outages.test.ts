@@ -1,5 +1,5 @@
 /**
- * A provider that is away as a whole, for long, and what people and operators do meanwhile: they opt out, cancel,
+ * Long outages of a whole provider, and actions of recipients and operators meanwhile: they opt out, cancel,
  * redrive, take an account out of the configuration. In virtual time, with the sandbox on the other side.
  */
 import assert from 'node:assert/strict'
@@ -17,7 +17,7 @@ interface Setup {
   readonly pools: object | readonly object[]
   readonly policy?: object
   readonly file?: string
-  /** Stands between the gateway and that file. */
+  /** Wraps the store between the gateway and that file. */
   readonly wrap?: (store: Store) => Store
   readonly startAt?: number
   readonly sandbox?: Partial<SandboxOptions>
@@ -57,7 +57,7 @@ async function flow(harness: Harness, perSecond: number, forMs: number): Promise
   }
 }
 
-/** A database file that goes with the test. */
+/** A database file that is deleted with the test. */
 function fileFor(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-outage-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
@@ -75,7 +75,7 @@ const away = (until: number, retryAfter: string): Partial<SandboxOptions> => ({
   script: ({ now }) => (now < until ? 'rate_limit' : undefined),
 })
 
-test('while every account fails each is probed once in its cool-down, and afterwards all of it is sent', async (t) => {
+test('every failing account is probed once per cool-down, and all notifications are sent afterwards', async (t) => {
   const accounts = 20
   const until = start + 5 * minute
   const harness = await setUp({
@@ -104,7 +104,7 @@ test('while every account fails each is probed once in its cool-down, and afterw
   await harness.stop()
 })
 
-test('what the budget did not repeat returns as fast as the pool carries it once nothing fails any more', async () => {
+test('dead letters without retry budget return at the pool’s rate once no call fails', async () => {
   const until = start + 5 * second
   const harness = await setUp({
     pools: pool(2, '100/s', { breaker: { of: 10_000 } }),
@@ -119,7 +119,7 @@ test('what the budget did not repeat returns as fast as the pool carries it once
   await harness.stop()
 })
 
-test('accounts that make one call at a time take as much back as others', async () => {
+test('accounts with a concurrency of one redrive as fast as others', async () => {
   const until = start + 20 * second
   const accounts = ['a', 'b'].map((id) => ({ id, rate: '200/s', concurrency: 1 }))
   const harness = await setUp({
@@ -134,7 +134,7 @@ test('accounts that make one call at a time take as much back as others', async 
   await harness.stop()
 })
 
-test('who opts out or is not to be told any more while there is no account gets nothing afterwards', async () => {
+test('a recipient who opts out, or whose notification is cancelled, during an outage gets nothing afterwards', async () => {
   const harness = await setUp({ pools: pool(1, '10/s'), sandbox: away(start + second, '60') })
   const first = await harness.post({ recipient: 'eve' })
   await harness.runFor(second)
@@ -171,7 +171,7 @@ test('who opts out or is not to be told any more while there is no account gets 
   await harness.stop()
 })
 
-test('a redrive while every account is blocked calls none of them, and what it moved dies again and returns', async () => {
+test('a redrive while every account is blocked makes no call, and the dead letters return later', async () => {
   const harness = await setUp({ pools: pool(2, '100/s'), sandbox: away(start + second, '60') })
   await harness.postMany(drafts(200))
   await harness.runFor(10 * second)
@@ -193,7 +193,7 @@ test('a redrive while every account is blocked calls none of them, and what it m
   await harness.stop()
 })
 
-test('when the first pool is back the second is not called any more, and each tenant’s order is kept', async () => {
+test('a recovered first pool takes over from the second, and each tenant’s order is kept', async () => {
   const until = start + 10 * second
   const harness = await setUp({
     pools: [pool(1, '50/s'), { provider: 'sandbox', accounts: [{ id: 'second', rate: '20/s' }] }],
@@ -205,7 +205,7 @@ test('when the first pool is back the second is not called any more, and each te
   await flow(harness, 40, 30 * second)
   await harness.runFor(minute)
   assert.equal(harness.counts().delivered, 1_200)
-  // What was refused once took its time for that.
+  // Calls that were refused once are delayed by that.
   const refused = new Set(harness.side.calls({ fate: 'rate_limit' }).map(({ message }) => message.id))
   const back = harness.side.received().filter(({ at }) => at >= until + second)
   assert.deepEqual([...new Set(back.map(({ account }) => account))], ['a0'])
@@ -218,7 +218,7 @@ for (const account of [
   { id: 'a', rate: '1/s' },
   { id: 'a', rate: 'unlimited', concurrency: 1 },
 ]) {
-  test(`with ${JSON.stringify(account)} critical ones wait for one place, and the others for none of theirs`, async () => {
+  test(`with ${JSON.stringify(account)} critical notifications wait for one place, and the others take none of theirs`, async () => {
     const harness = await setUp({
       pools: { provider: 'sandbox', accounts: [account] },
       sandbox: { behaviour: { latency: 100 } },
@@ -273,7 +273,7 @@ test('a probe that is answered 429 closes the breaker, and the block holds to th
   await harness.stop()
 })
 
-test('what waited for accounts that are taken out of the configuration leaves by the others; their blocks stay on record', async (t) => {
+test('notifications waiting for removed accounts leave by the others, and the blocks of removed accounts stay on record', async (t) => {
   const file = fileFor(t)
   const before = await setUp({ pools: pool(2, '10/s'), file, sandbox: away(start + hour, '3600') })
   await before.postMany(drafts(50))
@@ -297,7 +297,7 @@ test('what waited for accounts that are taken out of the configuration leaves by
   await again.stop()
 })
 
-test('dead letters return after a restart as well: most urgent and oldest first, and spread', async (t) => {
+test('dead letters return after a restart by priority, then age, and spread over time', async (t) => {
   const file = fileFor(t)
   const blocked = away(start + second, '60')
   const before = await setUp({ pools: pool(4, '50/s'), file, sandbox: blocked })
@@ -331,7 +331,7 @@ test('dead letters return after a restart as well: most urgent and oldest first,
   await after.stop()
 })
 
-test('a store that cannot say who somebody is while what is for them dies does not keep it for ever', async (t) => {
+test('a store that fails to read a recipient while a notification dies does not block its redrive', async (t) => {
   const file = fileFor(t)
   const before = await setUp({ pools: pool(1, '10/s'), file })
   const { id } = await before.post({ sendAt: start + 2 * minute })
@@ -362,7 +362,7 @@ test('a store that cannot say who somebody is while what is for them dies does n
   await after.stop()
 })
 
-test('what is dead for want of capacity says its whole way, and holds no place in the limits', async () => {
+test('a dead letter for want of capacity has its whole timeline, and holds no slot', async () => {
   const harness = await setUp({
     pools: pool(1, '10/s'),
     policy: { version: 1, limits: [{ name: 'all', for: 'any', max: ['1/day'], over: 'drop' }] },

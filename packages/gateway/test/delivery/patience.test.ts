@@ -1,4 +1,4 @@
-/** Failures that last minutes or hours, in virtual time: greylisting, and services that are away. */
+/** Failures that last minutes or hours, in virtual time: greylisting and outages. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Provider, SendResult } from '../../src/ports.ts'
@@ -15,7 +15,7 @@ const greylisted: SendResult = {
 const away: SendResult = { outcome: 'failed', retry: 'outage', detail: 'ECONNREFUSED' }
 
 interface Scene extends Harness {
-  /** When each call was made, since the start. */
+  /** Instants of the calls, since the start. */
   readonly calledAt: number[]
 }
 
@@ -45,7 +45,7 @@ async function setUp(
   return { ...harness, calledAt }
 }
 
-test('a mail that its recipient’s server greylists for ten minutes arrives, after a call or two more', async () => {
+test('a mail greylisted for ten minutes arrives after one or two retries', async () => {
   const harness = await setUp((since) => (since < 10 * minute ? greylisted : delivered))
   const { id } = await harness.post()
   await harness.runFor(25 * minute)
@@ -57,7 +57,7 @@ test('a mail that its recipient’s server greylists for ten minutes arrives, af
   await harness.stop()
 })
 
-test('a thousand greylisted mails all arrive: the retry budget is for what the accounts fail', async () => {
+test('a thousand greylisted mails all arrive without retry budget', async () => {
   const harness = await setUp((since) => (since < 10 * minute ? greylisted : delivered))
   await harness.postMany(Array.from({ length: 1_000 }, () => ({})))
   await harness.runFor(30 * minute)
@@ -80,7 +80,7 @@ test('greylisting that never ends is given up after four days', async () => {
 })
 
 for (const accounts of [1, 2]) {
-  test(`an outage of two hours ends in delivery, with ${accounts} account(s) that are away`, async () => {
+  test(`an outage of two hours ends in delivery, with ${accounts} account(s) that are down`, async () => {
     const harness = await setUp((since) => (since < 2 * hour ? away : delivered), {
       accounts: Array.from({ length: accounts }, (_, index) => ({ id: `a${index}`, rate: '100/s' })),
     })
@@ -94,7 +94,7 @@ for (const accounts of [1, 2]) {
   })
 }
 
-test('expiresAt bounds it, and where attempts are written they do', async () => {
+test('retries are bounded by expiresAt and by configured attempts', async () => {
   const harness = await setUp(() => away, { breaker: { of: 10_000 } })
   const expiring = await harness.post({ expiresAt: start + hour })
   await harness.runFor(hour + second)
@@ -108,7 +108,7 @@ test('expiresAt bounds it, and where attempts are written they do', async () => 
   await bounded.stop()
 })
 
-test('a service that says when to come back is not called before', async () => {
+test('a service is not called before its Retry-After', async () => {
   const harness = await setUp((since) =>
     since < 20 * minute ? { ...away, outcome: 'failed', retryAfter: '1200' } : delivered,
   )

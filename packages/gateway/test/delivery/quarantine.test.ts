@@ -1,4 +1,4 @@
-/** What goes wrong for one notification at the last moment holds up no other one, and comes to an end. */
+/** A notification on which the program fails right before sending delays no other, and comes to an end. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createQuarantine } from '../../src/delivery/quarantine.ts'
@@ -6,7 +6,7 @@ import type { Notification } from '../../src/model.ts'
 import { createSandbox } from '../../src/providers/sandbox/adapter.ts'
 import { createHarness, minute, second } from '../harness.ts'
 
-test('one for whom the program makes a mistake holds up nobody else, and ends as a dead letter with the mistake', async () => {
+test('a notification on which the program fails delays no other, and ends as a dead letter with the error', async () => {
   const harness = await createHarness({
     providers: (clock) => [
       {
@@ -41,7 +41,7 @@ test('one for whom the program makes a mistake holds up nobody else, and ends as
   await harness.stop()
 })
 
-test('one that recovers is forgotten, and no more are remembered than there is room for', () => {
+test('a recovered notification is forgotten, and remembered failures are bounded', () => {
   const waits: number[] = []
   const quarantine = createQuarantine({
     ledger: { live: () => undefined },

@@ -7,7 +7,7 @@ import { createVirtualClock } from '../../src/simulation/clock.ts'
 
 const second = 1_000
 
-/** A queue in which something waits since the instants named, and a route that is reduced or not. */
+/** A queue with notifications queued at the given instants, and a route that is reduced or not. */
 function setUp(shedAfterMs: number | 'never' = 5 * second) {
   const clock = createVirtualClock(0)
   const state = { reduced: false, cause: 'shed' as DeadCause }
@@ -47,14 +47,14 @@ function setUp(shedAfterMs: number | 'never' = 5 * second) {
   return { clock, state, shed, queueExpiry, waits, reduce, looks: () => looks }
 }
 
-test('while all accounts are healthy nothing is shed, however long it waits', async () => {
+test('nothing is shed while all accounts are healthy, however long it waits', async () => {
   const { clock, shed, waits } = setUp()
   waits(0)
   await clock.runUntil(60 * second)
   assert.deepEqual(shed, [])
 })
 
-test('what waited before accounts went out waits from then on, what comes later from its coming', async () => {
+test('queue time counts from the outage for earlier notifications, and from arrival for later ones', async () => {
   const { clock, shed, waits, reduce } = setUp()
   waits(0)
   await clock.runUntil(10 * second)
@@ -67,7 +67,7 @@ test('what waited before accounts went out waits from then on, what comes later 
   assert.deepEqual(shed, ['15000 shed 0', '17000 shed 12000'])
 })
 
-test('looking again while it lasts puts nothing off', async () => {
+test('watching again during an outage does not postpone expiry', async () => {
   const { clock, shed, waits, reduce } = setUp()
   reduce(true)
   waits(0)
@@ -78,7 +78,7 @@ test('looking again while it lasts puts nothing off', async () => {
   assert.deepEqual(shed, ['5000 shed 0'])
 })
 
-test('accounts that are back end it, and those that go out again begin it anew', async () => {
+test('recovered accounts stop queue expiry, and a new outage starts it again', async () => {
   const { clock, state, shed, waits, reduce } = setUp()
   reduce(true)
   waits(0)
@@ -94,7 +94,7 @@ test('accounts that are back end it, and those that go out again begin it anew',
   assert.deepEqual(shed, ['13000 pool_blocked 0'])
 })
 
-test('accounts that are back without a word are noticed before anything is shed', async () => {
+test('accounts that recovered without a notice are detected before anything is shed', async () => {
   const { clock, state, shed, waits, reduce } = setUp()
   reduce(true)
   waits(0)
@@ -107,7 +107,7 @@ test('accounts that are back without a word are noticed before anything is shed'
   assert.deepEqual(shed, [], 'this is another incident')
 })
 
-test('thousands leave in commits of five hundred, at one instant', async () => {
+test('thousands are shed in batches of five hundred at one instant', async () => {
   const { clock, shed, waits, reduce } = setUp()
   reduce(true)
   waits(...Array.from({ length: 1_200 }, () => 0))
@@ -118,7 +118,7 @@ test('thousands leave in commits of five hundred, at one instant', async () => {
   )
 })
 
-test('where nothing is to be shed nothing is looked at, and after a stop neither', async () => {
+test('the queue is not examined when shedding is off or after a stop', async () => {
   const off = setUp('never')
   off.reduce(true)
   off.waits(0)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { createHarness, day, minute } from '../harness.ts'
 import { broken, createScripted, delivered } from './scripted.ts'
 
-test('a retry that meets quiet hours waits for their end, and says why', async () => {
+test('a retry within quiet hours waits for their end and records the reason', async () => {
   const { provider, calls } = createScripted((number) => (number === 1 ? broken : delivered))
   const harness = await createHarness({
     start: Date.UTC(2026, 10, 21, 21, 59, 59, 999),

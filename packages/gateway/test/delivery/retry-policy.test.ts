@@ -34,14 +34,14 @@ for (const [value, ms, note] of cases) {
   })
 }
 
-test('backoff doubles its bound, never passes the cap, and chance fills the whole of it', () => {
+test('backoff doubles its bound up to the cap, and full jitter covers the whole of it', () => {
   assert.equal(backoffMs(defaultRetryPolicy, 1, 0), 0)
   assert.equal(backoffMs(defaultRetryPolicy, 1, 0.5), 500)
   assert.equal(backoffMs(defaultRetryPolicy, 3, 0.5), 2_000)
   assert.equal(backoffMs(defaultRetryPolicy, 30, 0.999_999_9) < defaultRetryPolicy.capMs, true)
 })
 
-test('a date in Retry-After is by the wall clock, and seconds are seconds', () => {
+test('a date in Retry-After is converted from the wall clock, seconds are not', () => {
   const limited = (retryAfter: string): SendResult => ({ outcome: 'rate_limited', retryAfter, detail: '429' })
   const date = 'Sat, 21 Nov 2026 12:00:30 GMT'
   assert.deepEqual(retryAfterOnLine(limited(date), 0), limited(date))

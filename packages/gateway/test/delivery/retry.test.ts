@@ -54,7 +54,7 @@ function setUp({ idempotent = false, others = true, budget = 100 }: Setup = {}) 
   }
 }
 
-test('the first repetition is another account’s at once, from the second on the bound of the wait doubles', () => {
+test('the first retry goes to another account at once, and later retries back off exponentially', () => {
   const { retry } = setUp()
   assert.deepEqual(retry(0, broken), { kind: 'elsewhere' })
   assert.deepEqual(retry(1, broken), { kind: 'later', at: now + 1_000 })
@@ -62,26 +62,26 @@ test('the first repetition is another account’s at once, from the second on th
   assert.deepEqual(setUp({ others: false }).retry(0, broken), { kind: 'later', at: now + 500 })
 })
 
-test('an outcome that is not known is repeated only where the provider drops repetitions', () => {
+test('an unknown outcome is retried only if the provider is idempotent', () => {
   assert.deepEqual(setUp().retry(0, unknown), { kind: 'never' })
   assert.deepEqual(setUp({ idempotent: true }).retry(0, unknown), { kind: 'elsewhere' })
 })
 
-test('nothing else is repeated, and takes nothing of the budget', () => {
+test('other outcomes are not retried and take no retry budget', () => {
   const { retry, left } = setUp()
   for (const result of [delivered, refused, throttled('1')])
     assert.deepEqual(retry(0, result), { kind: 'never' })
   assert.equal(left(), 100)
 })
 
-test('without a place in the budget it is not repeated; what says nothing of the provider needs none, and no other account', () => {
+test('nothing is retried without retry budget, except a recipient fault, which needs neither budget nor another account', () => {
   const { retry } = setUp({ budget: 1 })
   assert.deepEqual(retry(0, broken), { kind: 'elsewhere' })
   assert.deepEqual(retry(0, broken), { kind: 'no_budget' })
   assert.deepEqual(retry(0, recipientFault), { kind: 'later', at: now + 500 })
 })
 
-test('first calls fund the budget, and a repetition goes to an account that has not just failed it', () => {
+test('first calls fund the retry budget, and a retry goes to an account that has not just failed', () => {
   const { retries, retry, carrier, sent } = setUp()
   assert.deepEqual([carrier(0, 'a'), sent()], ['a', 1])
   retry(0, broken)
@@ -94,7 +94,7 @@ test('first calls fund the budget, and a repetition goes to an account that has 
   assert.equal(carrier(1, 'a'), 'a')
 })
 
-test('a repetition takes no turn of the accounts', () => {
+test('a retry takes no turn of the round robin', () => {
   const { carrier, kept } = setUp()
   carrier(0, 'a')
   assert.equal(kept(), 0)

@@ -1,4 +1,4 @@
-/** A provider for every channel whose answers a test writes down: what the sandbox's odds cannot say exactly. */
+/** A provider for every channel with scripted answers, for cases that the sandbox’s odds cannot express. */
 import { channels } from '../../src/model.ts'
 import type { Message, Provider, SendResult } from '../../src/ports.ts'
 
@@ -8,7 +8,7 @@ export interface Call {
 }
 
 export interface Scripted {
-  /** For the `parts` of a harness. It stands in the sandbox's place. */
+  /** Goes into the `parts` of a harness in place of the sandbox. */
   readonly provider: Provider
   readonly calls: readonly Call[]
 }
@@ -22,7 +22,7 @@ export const throttled = (retryAfter: string): SendResult => ({
   detail: '429 Too Many Requests',
 })
 
-/** `answer` is told which call of the provider it is, from 1. */
+/** Creates the provider; `answer` gets the number of the call, from 1. */
 export function createScripted(answer: (number: number, call: Call) => SendResult): Scripted {
   const calls: Call[] = []
   return {

@@ -16,7 +16,7 @@ const start = 1_000_000
 interface Setup {
   readonly send?: Provider['send']
   readonly template?: string
-  /** What the answer makes of it. @defaultValue delivered */
+  /** The status that the answer leads to. @defaultValue delivered */
   readonly becomes?: Status
   readonly suspects?: readonly number[]
 }
@@ -103,7 +103,7 @@ function setUp({ send, template, becomes = 'delivered', suspects }: Setup) {
 
 const ends = ['lease ends', 'freed']
 
-test('an answer ends the departure, is told to the account, settled, and then the lease is free', async () => {
+test('an answer ends the in-flight send, is judged by the account, is settled, and then frees the lease', async () => {
   const { clock, heard, judged, inFlight } = setUp({ send: async () => delivered })
   await clock.settle()
   assert.deepEqual(heard, ['departure ends', 'answer delivered', 'settle as delivered', ...ends])
@@ -112,14 +112,14 @@ test('an answer ends the departure, is told to the account, settled, and then th
   await inFlight.idle()
 })
 
-test('what cannot be rendered is the notification’s own fault, and nobody is called', async () => {
+test('a notification that cannot be rendered fails without a call and without blame for the account', async () => {
   const { heard, judged, inFlight } = setUp({ template: 'broken', becomes: 'failed' })
   assert.deepEqual(heard.slice(1, 3), ['answer rejected no such filter', 'settle as failed'])
   assert.equal(judged[0]?.outcome, 'rejected')
   await inFlight.idle()
 })
 
-test('an adapter that throws or rejects has failed, and its lease is not lost', async () => {
+test('an adapter that throws or rejects counts as failed, and its lease is freed', async () => {
   const thrown = (): never => {
     throw new Error('a defect')
   }
@@ -139,7 +139,7 @@ test('an adapter that throws or rejects has failed, and its lease is not lost', 
   }
 })
 
-test('a call that takes too long is told so', async () => {
+test('a call is aborted at its timeout', async () => {
   let signal: AbortSignal | undefined
   const { clock } = setUp({
     send: (_, __, given) => {
@@ -153,13 +153,13 @@ test('a call that takes too long is told so', async () => {
   assert.equal(signal?.aborted, true)
 })
 
-test('what becomes a dead letter is told to who brings it back, before its lease is free', async () => {
+test('a dead letter is noted for automatic redrive before its lease is freed', async () => {
   const { clock, heard } = setUp({ send: async () => broken, becomes: 'dead' })
   await clock.settle()
   assert.deepEqual(heard.slice(2), ['settle as dead', 'note high', ...ends])
 })
 
-test('what may have arrived counts under a name of its own; where nothing is repeated nothing else is held', async () => {
+test('a call that may have arrived counts under an id of its own; without a retry no other reservation is held', async () => {
   const unknown: SendResult = { outcome: 'unknown', detail: 'reset' }
   const dead = setUp({ send: async () => unknown, becomes: 'dead', suspects: [start] })
   await dead.clock.settle()

@@ -24,18 +24,18 @@ const queued = (id: string, more: Partial<Notification> = {}): Notification =>
   }) as Notification
 
 interface Setup {
-  /** What the limits say of a notification: it goes, or not before an instant. @defaultValue it goes */
+  /** Instants before which the limits delay notifications, by id. @defaultValue none is delayed */
   readonly limits?: Readonly<Record<string, number>>
   readonly stale?: readonly string[]
-  /** Those that become stale while the limits are asked. */
+  /** Notifications that become stale during `fire`. */
   readonly cancelled?: readonly string[]
   readonly optedOut?: string
   readonly away?: string
-  /** The first so many look-ups of people fail. */
+  /** Number of first look-ups of recipients that fail. */
   readonly failures?: number
-  /** Asking the limits fails for these, and for all that are asked with them. */
+  /** Notifications for which `fire` fails, with all others of the same call. */
   readonly broken?: readonly string[]
-  /** Nothing can be given back. */
+  /** Releasing a slot fails. */
   readonly keeps?: boolean
 }
 
@@ -134,19 +134,19 @@ function setUp({
   }
 }
 
-test('what the limits let go is called with a lease each, all of them asked for together', async () => {
+test('notifications that the limits let go are called with a lease each after a single fire', async () => {
   const { heard, run } = setUp()
   await run(queued('x'), queued('y', { attempts: 1 }))
   assert.deepEqual(heard, ['fire x y', 'call x a', 'call y other than b'])
 })
 
-test('what went another way meanwhile is neither asked for nor called, and its lease is free for the next', async () => {
+test('a stale notification is neither fired nor called, and its lease goes to the next', async () => {
   const { heard, run } = setUp({ stale: ['x'] })
   await run(queued('x'), queued('y'))
   assert.deepEqual(heard, ['forget x', 'fire y', 'call y a', 'undo b', 'freed'])
 })
 
-test('what is cancelled while the limits are asked gives back what they counted', async () => {
+test('a notification cancelled during fire releases its slot', async () => {
   const { heard, run } = setUp({ cancelled: ['x'] })
   await run(queued('x'))
   assert.deepEqual(heard, ['fire x', 'cancel x', 'undo a', 'freed'])
@@ -155,14 +155,14 @@ test('what is cancelled while the limits are asked gives back what they counted'
   assert.deepEqual(held.heard, ['fire x', 'cancel x', 'undo a', 'freed'], 'also what they held')
 })
 
-test('what cannot be given back is told, and ends no process', async () => {
+test('a failed release is reported and does not end the process', async () => {
   const { heard, run } = setUp({ cancelled: ['x'], keeps: true })
   await run(queued('x'))
   await new Promise(setImmediate)
   assert.deepEqual(heard, ['fire x', 'cancel x', 'undo a', 'freed', 'give an instant back: the disk is away'])
 })
 
-test('what has ended, is not wanted or finds nobody there is asked for nowhere, and the outlet hears of it', async () => {
+test('expired, opted-out and offline notifications are not fired, and the worker is freed', async () => {
   const { heard, run } = setUp({ optedOut: 'out', away: 'away' })
   await run(queued('over', { expiresAt: start }), queued('out'), queued('away'))
   assert.deepEqual(heard, [
@@ -180,7 +180,7 @@ test('what has ended, is not wanted or finds nobody there is asked for nowhere, 
   ])
 })
 
-test('what the limits hold for a second waits in memory, for longer on record, and never past its end', async () => {
+test('a notification that the limits delay waits in memory up to a second, else on record, and never beyond its expiry', async () => {
   const { heard, run } = setUp({
     limits: { soon: start + second, end: start + second, later: start + second + 1 },
   })
@@ -198,7 +198,7 @@ test('what the limits hold for a second waits in memory, for longer on record, a
   ])
 })
 
-test('a store that does not answer costs a lease nothing: all stand in the queue again and are looked at soon', async () => {
+test('an unavailable store loses no lease: all notifications return to the queue and are retried soon', async () => {
   const { clock, heard, run } = setUp({ failures: 1, stale: ['gone'] })
   await assert.rejects(run(queued('gone'), queued('x')), /the disk is away/)
   assert.deepEqual(heard, ['forget gone', 'undo a', 'undo b', 'give back x'])
@@ -206,7 +206,7 @@ test('a store that does not answer costs a lease nothing: all stand in the queue
   assert.equal(heard.at(-1), 'pump')
 })
 
-test('one for which the limits cannot be asked is set apart, and those beside it are called at once', async () => {
+test('a notification on which fire fails is quarantined, and the others of its batch are called at once', async () => {
   const { heard, run } = setUp({ broken: ['y'] })
   await run(queued('x'), queued('y'), queued('z'))
   assert.deepEqual(
@@ -215,7 +215,7 @@ test('one for which the limits cannot be asked is set apart, and those beside it
   )
 })
 
-test('it is tried ever more rarely, and ends as a dead letter with the error', async () => {
+test('a quarantined notification is retried with backoff and ends as a dead letter with the error', async () => {
   const { heard, run } = setUp({ broken: ['x'] })
   for (let time = 0; time < 8; time += 1) await run(queued('x'))
   await new Promise(setImmediate)
@@ -227,7 +227,7 @@ test('it is tried ever more rarely, and ends as a dead letter with the error', a
   assert.deepEqual(heard.slice(-2), ['dead x poison', 'cancel x'])
 })
 
-test('one that goes wrong after the limits were asked holds up nobody either', async () => {
+test('a notification that fails after fire delays no other', async () => {
   const { heard, run } = setUp({ limits: { x: start + 9 * second } })
   // Nothing can be added to a timeline that is not there.
   await run(queued('x', { timeline: undefined as never }), queued('y'))

@@ -1,6 +1,6 @@
 /**
- * Random trouble with random accounts, in virtual time: whatever happens, no account is called more than its rate says
- * in any second or while it is blocked, and everything that was accepted is delivered or waits with its cause.
+ * Random failures of random accounts, in virtual time: no account is ever called more often than its rate allows
+ * in any second, or while it is blocked, and every accepted notification is delivered or waits with its cause.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

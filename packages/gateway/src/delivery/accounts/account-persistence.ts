@@ -1,7 +1,7 @@
 /**
- * Keeps accounts on record: which are blocked or broken, so that a restart does not call one before its time, and how
- * their long windows stand. A block is written when it comes; use is written ahead, some calls at a time, and never on
- * the way of a notification. Changes that come while one is written are written together.
+ * Keeps accounts on record: blocks and open breakers, so that a restart does not call an account too early, and the
+ * usage of long windows. A block is written when it comes. Usage is written ahead, some calls at a time, and never on
+ * the path of a notification. Changes that come during a write are written together.
  */
 
 import type { AccountRecord, Clock, Store } from '../../ports.ts'
@@ -14,26 +14,26 @@ export interface AccountPersistenceOptions {
   readonly store: Pick<Store, 'accounts'>
   readonly ledger: Pick<Ledger, 'commit'>
   readonly clock: Clock
-  /** An account of the pool may be called that had to wait for its record. */
+  /** Called when an account of the pool may be called that waited for its record. */
   readonly onFreed: (pool: Pool) => void
   readonly onError: (what: string, error: unknown) => void
 }
 
 export interface AccountPersistence {
-  /** What is known of accounts as this process begins, and from here on of what was before it. */
+  /** Reads the accounts on record; usage written ahead by an earlier process is counted as made now. */
   begin(): Promise<readonly AccountRecord[]>
   changed(pool: Pool, account: PooledAccount): void
-  /** Nothing is called any more. Resolves when everything is on record. */
+  /** Ends all use of accounts. Resolves when everything is on record. */
   close(): Promise<void>
 }
 
-/** Until a change that the store refused is written again. */
+/** Retry delay after the store refused a write, ms. */
 const againMs = 500
 
 export function createAccountPersistence(options: AccountPersistenceOptions): AccountPersistence {
   const { store, ledger, clock, onFreed, onError } = options
   const changed = new Map<PooledAccount, Pool>()
-  /** All that were ever written: at the end they are written as they are then. */
+  /** All accounts that were ever written: at close their final state is written. */
   const known = new Map<PooledAccount, Pool>()
   let writing: Promise<void> | undefined
   let closed = false
@@ -55,7 +55,7 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
         await new Promise<void>((resolve) => clock.at(clock.now() + againMs, resolve))
       }
     }
-    // With the look that found nothing more: whoever comes a moment later is to begin anew, and not to be overlooked.
+    // Set in the same tick as the last check: a change that comes a moment later starts a new write.
     writing = undefined
   }
 
@@ -71,7 +71,7 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
         const counted = use && useAsOf(now, use)
         return counted === undefined ? record : { ...record, use: counted }
       })
-      // Else a second kill would move what was called before the first one behind it.
+      // Otherwise a second kill would move calls of an earlier process behind the first kill.
       const accounts = current.filter(({ use }, index) => use !== records[index]!.use)
       if (accounts.length > 0) await ledger.commit({ accounts })
       return current

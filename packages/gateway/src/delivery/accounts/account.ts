@@ -1,7 +1,7 @@
 /**
- * One account of a pool, and all that decides when it may be called: its rate in every window, the rate it was found
- * to bear, the block of a 429, its breaker, and the calls under way. What a call came to is told to `judge`, which
- * answers what has changed.
+ * One account of a pool, with everything that decides when it may be called: its rate in every window, its learned
+ * rate, the block of a 429, its circuit breaker, and the calls in flight. `judge` takes the result of a call and
+ * returns the changes that it caused.
  */
 import type { Window } from '@sluice/limits'
 import type { Account, AccountRecord, SendResult } from '../../ports.ts'
@@ -20,26 +20,26 @@ import { shortMs, WriteAheadUsage } from './write-ahead-usage.ts'
 
 export interface AccountOptions {
   readonly account: Account
-  /** Windows of its rate; none means unlimited. */
+  /** Windows of its rate; no window means unlimited. */
   readonly windows: readonly Window[]
-  /** As the configuration writes it, for people. */
+  /** The rate as the configuration writes it, for display. */
   readonly rate: string
-  /** Calls under way at most. */
+  /** Maximum of concurrent calls. */
   readonly concurrencyMax: number
-  /** Each window of its rate is kept this much longer. @defaultValue the pool's */
+  /** Each window of its rate is extended by this, ms. @defaultValue the pool's */
   readonly marginMs?: number
 }
 
 export interface AccountPolicy {
   readonly marginMs: number
   readonly breaker: BreakerPolicy
-  /** `undefined`: its calls at once are always those of the configuration. */
+  /** Bounds of adaptive concurrency; `undefined` keeps the configured concurrency. */
   readonly adaptive: { readonly min: number; readonly slowdown: number } | undefined
-  /** Asks for the account to be put on record, before it is called more often. Absent: no record of its use is kept. */
+  /** Requests that the account be written, before it is called more often. Absent: no usage is recorded. */
   readonly keep: ((account: PooledAccount) => void) | undefined
 }
 
-/** What one call changed. */
+/** A change of the account that one call caused. */
 export type AccountChange =
   | { readonly kind: 'blocked'; readonly until: number; readonly retryAfter: RetryAfter }
   | { readonly kind: 'opened'; readonly until: number }
@@ -48,20 +48,20 @@ export type AccountChange =
 
 const secondMs = 1_000
 const lookAgainMs = 1_000
-/** Calls per second: fewer say nothing about the rate that an account without one bears. */
+/** Calls per second: fewer say nothing about the rate that an account without a configured one can take. */
 const foundLeast = 10
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'breaker' | 'use'>
 
-/** The part of a lease that its account counts; declared here because a lease (pools/lease.ts) knows its account. */
+/** The part of a lease that its account counts. It is declared here because pools/lease.ts imports its account. */
 export interface CountedLease extends Linked<CountedLease> {
-  /** When its call counts in the rate, epoch ms. */
+  /** The instant at which its call counts in the rate, epoch ms. */
   takenAt: number
-  /** When its call left, epoch ms; undefined until the provider tells it. */
+  /** The instant at which its call was written, epoch ms; undefined until the provider reports it. */
   leftAt: number | undefined
 }
 
-/** A call that left at most so much later than it was counted is not counted again, ms: a quarter of the usual margin. */
+/** A call written later than it was counted by up to this is not counted again, ms: a quarter of the usual margin. */
 export const lateMsMax = 5
 
 export class PooledAccount {
@@ -77,18 +77,20 @@ export class PooledAccount {
   readonly #concurrency: AdaptiveConcurrency | undefined
   readonly #pacing: Pacing | undefined
   readonly #keep: AccountPolicy['keep']
-  /** Of its long windows, where it has any. */
+  /** Usage of its long windows, if it has any. */
   readonly #use: WriteAheadUsage | undefined
   readonly #way: Way
-  /** Calls that have not left yet, in the order of their leases, and those that have and are not answered, in the order
-   * of their leaving: as many as are under way. */
+  /**
+   * Calls that are not written yet, in lease order, and calls written but not answered, in the order of writing. Both
+   * are bounded by the calls in flight.
+   */
   readonly #notLeft = new LeaseList<CountedLease>()
   readonly #unanswered = new LeaseList<CountedLease>()
   #recountedAt = Number.NEGATIVE_INFINITY
   #rate: RollingRate
-  /** What an account without a rate of its own was called in the last second: where a 429 begins to teach. */
+  /** Calls in the last second of an account without a configured rate: a 429 starts learning from this. */
   readonly #lately: SlicedCount | undefined
-  /** The window that such an account was found to bear. */
+  /** The window that was learned for such an account. */
   #found: Window | undefined
 
   constructor(options: AccountOptions, policy: AccountPolicy) {
@@ -122,9 +124,10 @@ export class PooledAccount {
   }
 
   /**
-   * When it may make a call; `undefined` while only an ending call, or what is being put on record, can free it.
+   * Returns the instant at which it may make a call; `undefined` while only the end of a call or a write of its usage
+   * can free it.
    * @param kept the share of its places that this call may not use
-   * @param shared whether calls keep their distance, because several tenants wait for places
+   * @param shared true if calls keep a distance, because several tenants wait for places
    */
   freeAt(now: number, kept: number, shared: boolean): number | undefined {
     const places = kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)
@@ -140,21 +143,21 @@ export class PooledAccount {
       if (this.#use.asks()) this.#keep?.(this)
       if (!this.#use.admits) return undefined
     }
-    // What is kept or was found to be borne may be more by then.
+    // The learned rate may have risen by then, or kept places been freed.
     return (share < 1 || kept > 0) && free > from + lookAgainMs ? from + lookAgainMs : free
   }
 
-  /** Whether it is out of the pool: blocked, or its breaker is not closed. */
+  /** Tests if it is out of the pool: blocked, or its breaker is not closed. */
   isOut(now: number): boolean {
     return this.blockedUntil > now || this.breaker.status !== 'closed'
   }
 
-  /** Whether it is out because it fails, not because it was asked too much. */
+  /** Tests if it is out because it fails, not because of a rate limit. */
   get isBroken(): boolean {
     return this.breaker.status !== 'closed'
   }
 
-  /** Counts a call; the instant at which it counts. */
+  /** Counts a call; returns the instant at which it counts. */
   take(now: number): number {
     this.inFlight += 1
     this.#use?.take()
@@ -169,7 +172,7 @@ export class PooledAccount {
     this.inFlight -= 1
   }
 
-  /** The call that counts at this instant is settled. */
+  /** Ends the call that counts at this instant. */
   end(takenAt: number): void {
     this.#use?.end(takenAt)
     this.inFlight -= 1
@@ -179,22 +182,22 @@ export class PooledAccount {
     return this.#rate.move(takenAt, later)
   }
 
-  /** A call is about to be made that will tell when it leaves: until then it may leave at any moment. */
+  /** Tracks a call whose writing the provider will report: until then it may be written at any moment. */
   expect(lease: CountedLease): void {
     if (this.options.windows.length > 0) this.#notLeft.add(lease)
   }
 
-  /** A call has left. */
+  /** Marks a call as written. */
   left(lease: CountedLease): void {
     if (this.#notLeft.delete(lease)) this.#unanswered.add(lease)
   }
 
-  /** The call is not made. */
+  /** Stops tracking a call that is not made. */
   forget(lease: CountedLease): void {
     this.#notLeft.delete(lease)
   }
 
-  /** A call is over: by now it has arrived, if it ever left. */
+  /** Marks a call as answered: by now it has arrived, if it was ever written. */
   answered(lease: CountedLease, now: number, { outcome }: SendResult): void {
     this.#notLeft.delete(lease)
     if (!this.#unanswered.delete(lease)) return
@@ -202,7 +205,7 @@ export class PooledAccount {
     if (outcome !== 'failed' && outcome !== 'unknown') this.#way.sample(now - lease.leftAt!)
   }
 
-  /** Calls that are held up before they leave, or on their way for longer than usual, count as much later. */
+  /** Counts calls later that are not written yet, or on their way for longer than usual. */
   #recount(now: number): void {
     this.#recountedAt = now
     for (let lease = this.#notLeft.first; lease !== undefined; lease = lease.next)
@@ -215,17 +218,17 @@ export class PooledAccount {
     }
   }
 
-  /** Whether it counts later than before. */
+  /** Moves the call in the rate; true if it counts later than before. */
   #count(lease: CountedLease, at: number): boolean {
     if (at - lease.takenAt <= lateMsMax) return false
     lease.takenAt = this.#rate.move(lease.takenAt, at)
     return true
   }
 
-  /** What a call that took so long came to. */
+  /** Applies the result of a call and its duration; returns the changes. */
   judge(now: number, result: SendResult, tookMs: number, probe: boolean): readonly AccountChange[] {
     if (isRecipientFault(result)) {
-      // It says nothing, and so the next call is the probe.
+      // The result says nothing about the account, so the next call is the probe.
       if (probe) this.breaker.abandon()
       return []
     }
@@ -234,7 +237,7 @@ export class PooledAccount {
     const turned = this.breaker.end(now, probe, isFailure(result))
     if (turned === 'opened') changes.push({ kind: 'opened', until: this.breaker.openUntil })
     else if (turned === 'closed') changes.push({ kind: 'closed' })
-    // A refusal at once says nothing about how long work takes.
+    // A rejection answered at once says nothing about how long work takes.
     if (result.outcome === 'delivered' && this.#concurrency?.sample(now, tookMs, this.inFlight) === true) {
       changes.push({ kind: 'resized', concurrency: this.concurrency })
     }
@@ -245,7 +248,7 @@ export class PooledAccount {
     const retryAfter = parseRetryAfter(said, now, defaultBlockMs)
     const until = now + retryAfter.ms
     if (until <= this.blockedUntil) return []
-    // Calls that were on their way when the first 429 came teach nothing new.
+    // Calls in flight when the first 429 came teach nothing new.
     if (this.blockedUntil <= now) this.#learn(now, until)
     this.blockedUntil = until
     return [{ kind: 'blocked', until, retryAfter }]
@@ -283,7 +286,7 @@ export class PooledAccount {
     return { outUntil, outBecause: blockedUntil > brokenUntil ? 'rate_limited' : 'breaker' }
   }
 
-  /** Of its places, those that it was found to bear. What was found by a 429 and has risen to the full is forgotten. */
+  /** Returns the learned share of its rate. A window learned from a 429 is forgotten when the share is back at 1. */
   #share(now: number): number {
     const share = this.#learned.share(now)
     if (share === 1 && this.#found !== undefined) {
@@ -305,7 +308,7 @@ export class PooledAccount {
     }
   }
 
-  /** What outlives a restart. */
+  /** Returns the state that outlives a restart. */
   record(now: number): Known {
     const breaker = this.breaker.record()
     const use = this.#use?.record(now)
@@ -316,19 +319,19 @@ export class PooledAccount {
     }
   }
 
-  /** Its last record is on disk; whether it was refused calls until now. */
+  /** Called when its last record is on disk; true if a call was refused until then. */
   recorded(): boolean {
     return this.#use?.written() === true
   }
 
-  /** It is not called any more: its next record covers no further calls. */
+  /** Stops calling it: its next record covers no further calls. */
   retire(): void {
     this.#use?.giveUp()
   }
 
   /**
-   * Calls of which its short windows know nothing may have been made until then: what is left of these passes first.
-   * How the long ones stand is on record.
+   * Blocks the account until its short windows have passed, because another process may have called it until this
+   * instant. The state of the long windows is on record.
    */
   usedUntil(instant: number): void {
     const forgotten = this.options.windows.filter(({ windowMs }) => windowMs <= shortMs)

@@ -1,35 +1,38 @@
 /**
- * How many calls at once an account bears, found from how long they take. What is usual for it is the 99th percentile of
- * a hundred calls or more; a call much slower than that is slow. When for two seconds on end more calls were slow than
- * the hundredth that may be, and more than a few, the limit shrinks to a share of what was under way; else it grows by a
- * step (AIMD). Providers that throttle without a word (APNs) are met by this. Pure.
+ * Adapts the concurrency of an account to its latency. The usual latency is the 99th percentile of at least a hundred
+ * calls; a call much slower than that is slow. When in two consecutive seconds more than one call in a hundred is
+ * slow, and more than a few, the limit shrinks to a share of the calls in flight; otherwise it grows by a step
+ * (AIMD). This answers providers that throttle without an error (APNs). Pure.
  */
 export interface ConcurrencyPolicy {
-  /** Calls at once, never fewer. @defaultValue 1 */
+  /** Minimum of concurrent calls. @defaultValue 1 */
   readonly min: number
-  /** Calls at once, never more. */
+  /** Maximum of concurrent calls. */
   readonly max: number
-  /** How many times the usual is too slow. @defaultValue 2 */
+  /** Multiple of the usual latency that is slow. @defaultValue 2 */
   readonly slowdown: number
 }
 
 const periodMs = 1_000
-/** A period with fewer calls goes on, up to `patienceMs`, and with fewer than can tell anything beyond it. */
+/**
+ * Minimum of calls in a period. With fewer it goes on, up to `patienceMs`, and longer while there are too few to
+ * judge.
+ */
 const samplesMin = 10
 const patienceMs = 4_000
-/** So many slow calls are no sign, however few there are in all: a connection was opened, a disk stood still. */
+/** Slow calls that are ignored in any period: a connection was opened, a disk stalled. */
 const strayMax = 2
-/** A percentile of fewer calls than this would be the slowest of them. */
+/** Minimum of calls for a percentile: with fewer it would be the slowest of them. */
 const usualSamples = 100
 const slowShare = 0.01
-/** Slower by less than this is no sign: the event loop's own turns are in it. */
+/** Calls slower by less than this are not slow, ms: the latency includes ticks of the event loop. */
 const slackMs = 50
-/** What is left of the calls under way. */
+/** Share of the calls in flight that remains when the limit shrinks. */
 const shrink = 0.7
-/** Latencies are counted in classes that grow by 9 %: eight to a doubling, up to a minute. */
+/** Latencies are counted in classes that grow by 9 %: eight per doubling, up to a minute. */
 const classesPerDoubling = 8
 const classes = 128
-/** Steps from the smallest limit to the largest. */
+/** Steps from the minimum to the maximum. */
 const growSteps = 32
 
 export class AdaptiveConcurrency {
@@ -37,10 +40,10 @@ export class AdaptiveConcurrency {
   #limit: number
   #usualMs: number | undefined
   #slowPeriods = 0
-  /** Since the usual was last learnt, without periods that were slow. */
+  /** Histogram since the usual latency was last learned, without slow periods. */
   readonly #counts = new Uint32Array(classes)
   #counted = 0
-  /** In this period. */
+  /** Calls in this period. */
   #seen = 0
   #slow = 0
   #periodFrom: number | undefined
@@ -55,7 +58,7 @@ export class AdaptiveConcurrency {
     return this.#limit
   }
 
-  /** A call took so long while so many were under way; whether the limit has changed. */
+  /** Records the latency of a call and the calls in flight; true if the limit changed. */
   sample(now: number, tookMs: number, inFlight: number): boolean {
     this.#periodFrom ??= now
     this.#counts[Math.min(classes - 1, Math.floor(Math.log2(1 + tookMs) * classesPerDoubling))]! += 1
@@ -103,7 +106,7 @@ export class AdaptiveConcurrency {
   #tooSlow(): void {
     this.#forget()
     this.#slowPeriods += 1
-    // At the bottom nothing more can be done: what lasts becomes the usual.
+    // At the minimum nothing more can be done, so lasting slowness becomes the usual latency.
     if (this.#limit === this.#policy.min && this.#usualMs !== undefined) this.#usualMs *= 1.05
     if (this.#slowPeriods < 2) return
     const bearable = Math.floor(Math.min(this.#limit, Math.max(this.#busiest, 1)) * shrink)
@@ -114,11 +117,11 @@ export class AdaptiveConcurrency {
     this.#slowPeriods = 0
     const { min, max } = this.#policy
     this.#limit = Math.min(max, this.#limit + Math.max(1, Math.ceil((max - min) / growSteps)))
-    // The first period has to do; the slowest of a few is on the safe side.
+    // The first period has to do for the first estimate; the slowest of a few calls is the safe choice.
     if (this.#usualMs !== undefined && this.#counted < usualSamples) return
     const p99 = this.#p99()
     const usual = this.#usualMs ?? p99
-    // Quickly down, slowly up: a slow hour must not pass for the usual.
+    // It falls quickly and rises slowly: a slow hour must not become the usual latency.
     this.#usualMs = p99 < usual ? (usual + p99) / 2 : usual * 0.95 + p99 * 0.05
     this.#forget()
   }

@@ -1,22 +1,25 @@
 /**
- * The circuit breaker of an account: closed while it works; open, and out of the pool, when too large a share of its
- * last calls failed, or too many of them one after the other; half open while one probe tells whether it works again
- * (Nygard, "Release It!", 2007). A failed probe opens it for twice as long. The share alone is blind twice: to an
- * account with few calls, of which none is within the window, and for a while to one that dies after much traffic.
- * Pure: the caller says what happened and when.
+ * The circuit breaker of an account (Nygard, "Release It!", 2007).
+ *
+ * - closed: calls pass. It opens when too large a share of the last calls failed, or too many in a row.
+ * - open: no calls until the cool-down is over.
+ * - half open: one probe is in flight. Success closes the breaker; failure opens it for twice as long.
+ *
+ * The share alone misses two cases: an account with so few calls that none is within the window, and, for a while, an
+ * account that fails after much successful traffic. Pure: the caller passes the events and the time.
  */
 import { SlicedCount } from './sliced-count.ts'
 
 export interface BreakerPolicy {
-  /** The share of failed calls that opens it. @defaultValue 0.5 */
+  /** Share of failed calls that opens it. @defaultValue 0.5 */
   readonly failures: number
-  /** Calls within the window before their share counts. @defaultValue 10 */
+  /** Minimum of calls within the window before the share applies. @defaultValue 10 */
   readonly of: number
   /** @defaultValue 10_000 ms */
   readonly withinMs: number
-  /** Failed calls one after the other that open it, however long they took. @defaultValue 10 */
+  /** Consecutive failed calls that open it, however long they took. @defaultValue 10 */
   readonly inARow: number
-  /** How long it stays open the first time. @defaultValue 5_000 ms */
+  /** Duration of the first cool-down. @defaultValue 5_000 ms */
   readonly coolDownMs: number
   /** @defaultValue 60_000 ms */
   readonly coolDownMaxMs: number
@@ -33,7 +36,7 @@ export const defaultBreakerPolicy: BreakerPolicy = {
 
 export type BreakerStatus = 'closed' | 'open' | 'half_open'
 
-/** What outlives a restart. */
+/** State that outlives a restart. */
 export interface BreakerRecord {
   readonly openUntil: number
   readonly coolDownMs: number
@@ -47,7 +50,7 @@ export class Breaker {
   readonly #failures: SlicedCount
   #status: BreakerStatus = 'closed'
   #openUntil = 0
-  /** Failed calls since the last one that did not fail. */
+  /** Consecutive failed calls. */
   #row = 0
   #coolDownMs: number
 
@@ -66,7 +69,7 @@ export class Breaker {
     return this.#openUntil
   }
 
-  /** From when on it lets a call through; never while a probe is under way. */
+  /** Returns the instant from which a call may pass; `Infinity` while a probe is in flight. */
   freeAt(now: number): number {
     switch (this.#status) {
       case 'closed':
@@ -78,19 +81,19 @@ export class Breaker {
     }
   }
 
-  /** A call begins that `freeAt` admitted; whether it is the probe. */
+  /** Begins a call that `freeAt` admitted; true if it is the probe. */
   begin(): boolean {
     if (this.#status !== 'open') return false
     this.#status = 'half_open'
     return true
   }
 
-  /** The probe was not made after all. */
+  /** Called when the probe was not made after all. */
   abandon(): void {
     this.#status = 'open'
   }
 
-  /** A call has ended. Answers the change that it made. What began before it opened says nothing new. */
+  /** Counts an ended call; returns the change that it caused. Calls begun before it opened are ignored. */
   end(now: number, probe: boolean, failed: boolean): 'opened' | 'closed' | undefined {
     if (probe) return this.#judge(now, failed)
     if (this.#status !== 'closed') return undefined
@@ -128,7 +131,7 @@ export class Breaker {
     return 'opened'
   }
 
-  /** `undefined` while it is closed. A probe whose answer is lost with the process is made again. */
+  /** Returns its state; `undefined` while closed. A probe whose answer is lost with the process is made again. */
   record(): BreakerRecord | undefined {
     if (this.#status === 'closed') return undefined
     return { openUntil: this.#openUntil, coolDownMs: this.#coolDownMs }

@@ -1,29 +1,29 @@
 /**
- * An account's rate, exact in every rolling window: a ring of the instants at which it was last used. The N-th last
- * must lie a whole window back before the next may go (design: a token bucket of N per second lets 2N through).
- * Windows of very many places are counted in slices (sliced-rate.ts).
+ * An account's rate limit, exact in every rolling window: a ring buffer of the instants of its last calls. The N-th
+ * last must be a whole window old before the next call (a token bucket of N per second would let 2N through). Windows
+ * with very many places are counted in slices (sliced-rate.ts).
  */
 import type { Window } from '@sluice/limits'
 import { isWide, SlicedRate } from './sliced-rate.ts'
 
 export interface RollingRate {
   /**
-   * The earliest instant ≥ now at which one more may go, when only a share of each window's places may be used and
-   * of these a share is kept for others. At least one place is always there.
+   * Returns the earliest instant ≥ now at which one more call may go, when only a share of each window's places may
+   * be used and of these a share is kept for others. At least one place is always available.
    */
   freeAt(now: number, share?: number, kept?: number): number
-  /** Returns the instant noted. */
+  /** Counts a call; returns the instant noted. */
   take(now: number): number
-  /** Takes back a `take` that led to nothing; where others followed it, its place is lost, which is safe. */
+  /** Takes back a `take` without a call. If later calls followed, its place is lost, which is safe. */
   undo(takenAt: number): void
-  /** Counts what was taken at one instant at a later one; returns the instant noted. */
+  /** Moves a counted call to a later instant; returns the instant noted. */
   move(takenAt: number, later: number): number
-  /** How many went in the narrowest window ending now. */
+  /** Counts the calls in the narrowest window ending now. */
   used(now: number): number
 }
 
 const initialCapacity = 64
-/** Places beyond the largest N, so that what is undone still finds the instants that its `take` would have overwritten. */
+/** Places beyond the largest N, so that `undo` still finds the instants that its `take` would have overwritten. */
 const spare = 256
 
 export function createRollingRate(windows: readonly Window[], marginMs: number): RollingRate {
@@ -35,7 +35,7 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
     (least, window) => (least === undefined || window.windowMs < least.windowMs ? window : least),
     undefined,
   )
-  // Grows to the largest N only as it is used.
+  // Grows to the largest N only with use.
   let ring = new Float64Array(Math.min(needed, initialCapacity))
   let count = 0
   let last = Number.NEGATIVE_INFINITY
@@ -55,18 +55,18 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
     count += 1
   }
 
-  /** Puts what was noted at one instant at a later one. */
+  /** Moves a noted instant to a later one, keeping the ring sorted. */
   function shift(takenAt: number, later: number): void {
     const held = Math.min(count, ring.length)
     let place = 1
     while (place <= held && at(place) > takenAt) place += 1
-    // The ring has come round over it: it enters again, in place of what is older.
+    // The ring has already overwritten it: it enters again, in place of an older one.
     if (place > held || at(place) < takenAt) {
       append(later)
       for (place = 1; place < Math.min(count, ring.length) && at(place + 1) > later; place += 1)
         ring[(count - place) % ring.length] = at(place + 1)
     } else {
-      // Those behind it that are not later than its new instant move one place to the front.
+      // Later entries up to its new instant move one place to the front.
       for (; place > 1 && at(place - 1) <= later; place -= 1)
         ring[(count - place) % ring.length] = at(place - 1)
     }
@@ -89,7 +89,7 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
       return free
     },
     take(now) {
-      // A clock that steps back must not let the ring lose its order.
+      // A clock that steps back must not unsort the ring.
       const instant = Math.max(now, last, count === 0 ? now : at(1))
       last = instant
       for (const sliced of wide) sliced.add(instant)
@@ -122,7 +122,7 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
   }
 }
 
-/** What is kept is a place at least, but never the last one. */
+/** Computes usable places. At least one place is kept, but never the last one. */
 export function placesOf(max: number, share: number, kept: number): number {
   if (share === 1 && kept === 0) return max
   const usable = Math.max(1, Math.floor(max * share))

@@ -1,11 +1,11 @@
 /**
- * How many in the time just passed, at the cost of an addition: time is cut into slices, and a slice that is over
- * leaves the sum as a whole. Good for shares and averages; what must be exact in every window is counted by rate.ts.
+ * Counts events in the time just passed at the cost of an addition: time is cut into slices, and an expired slice
+ * leaves the sum as a whole. It suits shares and averages; rate.ts counts exactly in every window.
  */
 export class SlicedCount {
   readonly #sliceMs: number
   readonly #counts: Float64Array
-  /** The number of the slice that is filled now. */
+  /** Number of the slice that is being filled. */
   #newest = Number.NEGATIVE_INFINITY
   #sum = 0
   #since: number | undefined
@@ -22,13 +22,13 @@ export class SlicedCount {
     this.#sum += by
   }
 
-  /** Of the last slices, the one that is being filled included. */
+  /** Sums the last slices, including the one that is being filled. */
   sum(now: number): number {
     this.#roll(now)
     return this.#sum
   }
 
-  /** For how long it has counted, at most a window; 0 before the first. */
+  /** Returns the time that it has counted, at most a window; 0 before the first event. */
   coveredMs(now: number): number {
     if (this.#since === undefined) return 0
     const whole = (this.#counts.length - 1) * this.#sliceMs + (now % this.#sliceMs)

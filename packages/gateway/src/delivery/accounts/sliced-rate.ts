@@ -1,13 +1,13 @@
 /**
- * One window of many places, such as `50000/h`, counted in slices: each call counts until the end of its slice is a
- * whole window back, so never too short, and at most a slice too long (0.9 s of an hour). In 16 kB, where the exact
- * instants would take 400; windows of fewer places are counted to the millisecond by rate.ts.
+ * One window with many places, such as `50000/h`, counted in slices. Each call counts until the end of its slice is a
+ * whole window old: never too short, and at most a slice too long (0.9 s of an hour). It takes 16 kB where exact
+ * instants would take 400; rate.ts counts windows with fewer places to the millisecond.
  */
 import type { Window } from '@sluice/limits'
 
 const slices = 4_096
 
-/** Whether slices are smaller than the instants they stand for, and no shorter than a millisecond. */
+/** Tests if slices are smaller than the instants they replace, and at least a millisecond long. */
 export function isWide({ max, windowMs }: Window): boolean {
   return max > slices && windowMs >= slices
 }
@@ -15,12 +15,12 @@ export function isWide({ max, windowMs }: Window): boolean {
 export class SlicedRate {
   readonly window: Window
   readonly #sliceMs: number
-  /** For so long a slice counts, from its end. */
+  /** Time that a slice counts after its end, ms. */
   readonly #keptMs: number
   readonly #size: number
-  /** Made when it is used: most of hundreds of accounts may never be. */
+  /** Allocated on first use: most of hundreds of accounts may never be used. */
   #counts: Uint32Array | undefined
-  /** The number of the first slice that counts; none before it does. */
+  /** Number of the oldest slice that counts. */
   #oldest = 0
   #sum = 0
 
@@ -31,13 +31,13 @@ export class SlicedRate {
     this.#size = Math.ceil(this.#keptMs / this.#sliceMs) + 2
   }
 
-  /** How many count now. */
+  /** Counts the calls in the window now. */
   used(now: number): number {
     this.#pass(now)
     return this.#sum
   }
 
-  /** The earliest instant ≥ now at which fewer than `max` count. */
+  /** Returns the earliest instant ≥ now at which fewer than `max` count. */
   freeAt(now: number, max: number): number {
     this.#pass(now)
     if (this.#sum < max) return now
@@ -56,7 +56,7 @@ export class SlicedRate {
     this.#sum += 1
   }
 
-  /** What was added at this instant did not happen, if it still counts. */
+  /** Removes a call added at this instant, if it still counts. */
   remove(instant: number): void {
     const slice = Math.floor(instant / this.#sliceMs)
     if (this.#sum === 0 || slice < this.#oldest) return

@@ -1,16 +1,16 @@
 /**
- * How long the calls of an account are on their way. A call leaves at a known instant, but nobody says when it arrives:
- * a busy machine, a connection that is new or code that runs for the first time hold it up after it has left, by far more
- * than the margin of a window. It has arrived when it is answered; so what takes longer than usual until then is taken
- * to have been on its way as much longer, and counts as much later. While nothing is usual yet, all of it counts, and an
- * account begins gently. Pure.
+ * Estimates how long calls of an account are on their way to the provider. A call is written at a known instant, but
+ * its arrival is not observed: a busy machine, a new connection or code that runs for the first time delays it by far
+ * more than the margin of a window. It has arrived when it is answered. So time beyond the usual counts as time on
+ * the way, and the call counts as much later in the rate. Before a usual time is known all of it counts, so an
+ * account starts gently. Pure.
  */
 
-/** Answers by which the usual is known; it is the lower one of the last two such blocks: quickly down, slowly up. */
+/** Answers in a block. The usual time is the lower one of the last two blocks: it falls quickly and rises slowly. */
 const block = 16
-/** Of the answers of a block so many are quicker: what a provider itself takes varies, and must cost no places. */
+/** Quantile of a block that is the usual time: the provider's own time varies, and must cost no places. */
 const usualShare = 0.75
-/** A call that is held up longer counts no later: one that hangs must not keep its place for all of its time. */
+/** Maximum delay counted, ms: a call that hangs must not keep its place for all of its time. */
 const heldUpMsMax = 2_000
 
 export class Way {
@@ -20,12 +20,12 @@ export class Way {
   #before: number | undefined
   #usualMs = 0
 
-  /** @param slackMs longer than usual by this is as usual */
+  /** @param slackMs tolerance above the usual time */
   constructor(slackMs: number) {
     this.#slackMs = slackMs
   }
 
-  /** A call was answered so long after it had left. */
+  /** Records the time between writing and answer. */
   sample(tookMs: number): void {
     this.#taken[this.#count] = tookMs
     this.#count += 1
@@ -36,13 +36,13 @@ export class Way {
     this.#before = usual
   }
 
-  /** By when a call has arrived that left at one instant, and was not answered before another. */
+  /** Returns the instant by which a call has arrived that was written and answered at these instants. */
   arrivedBy(leftAt: number, answeredAt: number): number {
     const heldUpMs = answeredAt - leftAt - this.#usualMs - this.#slackMs
     return leftAt + Math.min(Math.max(0, heldUpMs), heldUpMsMax)
   }
 
-  /** Whether waiting for its answer changes nothing any more. */
+  /** Tests if waiting longer for the answer changes nothing. */
   isOver(leftAt: number, now: number): boolean {
     return now - leftAt - this.#usualMs - this.#slackMs >= heldUpMsMax
   }

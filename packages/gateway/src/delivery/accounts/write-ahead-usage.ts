@@ -1,57 +1,57 @@
 /**
- * How often an account was called, as the record has it, so that no window of its rate begins again at a restart. Calls
- * are written ahead: the record says what was called when, and that so many more may follow (`ahead`); none is made
- * that it does not cover. Whoever reads it after a kill counts all of these as made at that moment: never too few, and
- * too many by what was still ahead. After a clean end nothing is ahead. Pure; who writes is account-persistence.ts.
+ * Usage of an account as recorded on disk, so that no window of its rate starts empty after a restart. Calls are
+ * written ahead: the record holds the calls made and a number of calls that may follow (`ahead`); no call is made
+ * beyond it. A process that reads it after a kill counts all of these as made at that moment: never too few, and too
+ * many by the calls still ahead. After a graceful shutdown nothing is ahead. Pure; account-persistence.ts writes.
  */
 import type { Window } from '@sluice/limits'
 import type { UseRecord } from '../../ports.ts'
 
-/** Windows up to this are waited for after a restart instead: `PooledAccount.usedUntil`. */
+/** Windows up to this length are waited out after a restart instead (`PooledAccount.usedUntil`), ms. */
 export const shortMs = 2_000
 
 /**
- * Of the places of a window, those that are written ahead at most: with `50000/h` there is a write for every 375 calls,
- * with `1000/h` for every 38, with `40/10s` for every two.
+ * Maximum share of a window's places written ahead: `50000/h` is written every 375 calls, `1000/h` every 38, `40/10s`
+ * every two.
  */
 const aheadShare = 1 / 20
 const aheadMax = 500
-/** More is asked for when so much of it is left: enough for the calls made while that is being written. */
+/** Share of the calls ahead at which more are requested: enough for the calls made during the write. */
 const askShare = 1 / 4
 
-/** A window is kept in so many slices: what went in one counts at its last instant, some 1 % of the window late at most. */
+/** Slices per window: a call counts at the last instant of its slice, at most some 1 % of the window late. */
 const slices = 100
 
 interface Span {
-  /** Margin included. */
+  /** Length of the window with its margin. */
   readonly windowMs: number
   readonly sliceMs: number
 }
 
-/** Calls that count as one instant: that of the last of them. */
+/** Calls that count as one instant, that of the last of them. */
 interface Slice {
   at: number
   count: number
 }
 
 export class WriteAheadUsage {
-  /** Narrowest first. */
+  /** Windows, narrowest first. */
   readonly #spans: readonly Span[]
   readonly #chunk: number
-  /** Calls that have ended, oldest first. */
+  /** Ended calls, oldest first. */
   #slices: Slice[] = []
-  /** Calls since the start, those under way among them. */
+  /** Calls since the start, including calls in flight. */
   #taken = 0
   #underWay = 0
-  /** Up to here the record covers `#taken`; with what is being written, up to there. */
+  /** `#taken` may rise to `#covered` by the record on disk, to `#offered` by the one being written. */
   #covered = 0
   #offered = 0
-  /** Whether more is to be written ahead, or is being written. */
+  /** True while more is requested or being written. */
   #asked = false
-  /** Whether a call was refused since. */
+  /** True if a call was refused since the last write. */
   #waited = false
 
-  /** @param windows those of its rate that are longer than `shortMs`; at least one */
+  /** @param windows the windows longer than `shortMs`, at least one */
   constructor(windows: readonly Window[], marginMs: number) {
     this.#spans = windows
       .map(({ windowMs }) => ({ windowMs: windowMs + marginMs, sliceMs: windowMs / slices }))
@@ -60,14 +60,14 @@ export class WriteAheadUsage {
     this.#chunk = Math.min(aheadMax, Math.max(1, Math.floor(least * aheadShare)))
   }
 
-  /** Whether the record covers one more call. */
+  /** Tests if the record covers one more call. */
   get admits(): boolean {
     if (this.#taken < this.#covered) return true
     this.#waited = true
     return false
   }
 
-  /** Whether somebody who wants a call should now have more written ahead: says so once, until it is written. */
+  /** Tests if more should be written ahead now; true once, until it is written. */
   asks(): boolean {
     if (this.#asked || this.#covered - this.#taken > this.#chunk * askShare) return false
     this.#asked = true
@@ -84,7 +84,7 @@ export class WriteAheadUsage {
     this.#underWay -= 1
   }
 
-  /** The call that counts at this instant is over. */
+  /** Ends the call that counts at this instant. */
   end(at: number): void {
     this.#underWay -= 1
     const { sliceMs } = this.#spans[0]!
@@ -98,7 +98,7 @@ export class WriteAheadUsage {
     } else this.#slices.splice(index + 1, 0, { at, count: 1 })
   }
 
-  /** What is to be written now; where more was asked for, it is in it. `undefined`: nothing counts any more. */
+  /** Returns the record to write, including calls ahead if requested; `undefined` when nothing counts any more. */
   record(now: number): UseRecord | undefined {
     this.#slices = condensed(this.#slices, this.#spans, now)
     this.#offered = this.#asked ? Math.max(this.#covered, this.#taken + this.#chunk) : this.#covered
@@ -111,7 +111,7 @@ export class WriteAheadUsage {
     }
   }
 
-  /** What `record` gave last is on disk; whether somebody was refused a call until now. */
+  /** Called when the last `record` is on disk; true if a call was refused until then. */
   written(): boolean {
     this.#covered = this.#offered
     this.#asked = false
@@ -120,27 +120,27 @@ export class WriteAheadUsage {
     return waited
   }
 
-  /** Nothing more is to be called: what is left ahead is given up with the next record. */
+  /** Ends all calls: those still ahead are given up with the next record. */
   giveUp(): void {
     this.#covered = this.#taken
     this.#offered = this.#taken
     this.#asked = false
   }
 
-  /** What was called before this process. */
+  /** Restores the calls of an earlier process. */
   restore({ calls }: UseRecord): void {
     this.#slices = calls.map(([at, count]) => ({ at, count }))
   }
 }
 
-/** Neighbours become one where both lie in one slice of the narrowest window that still counts them. */
+/** Merges neighbouring slices that are in one slice of the narrowest window that still counts them. */
 function condensed(from: readonly Slice[], spans: readonly Span[], now: number): Slice[] {
   const kept: Slice[] = []
   for (const slice of from) {
     const span = spans.find(({ windowMs }) => slice.at + windowMs > now)
     if (span === undefined) continue
     const last = kept.at(-1)
-    // What the narrow window counts no more stays apart: it may stand for a broad slice of the next one.
+    // A slice outside the narrow window stays separate: it may stand for a broad slice of the next one.
     const together = last !== undefined && last.at + span.windowMs > now
     if (together && Math.floor(last.at / span.sliceMs) === Math.floor(slice.at / span.sliceMs)) {
       last.at = slice.at
@@ -151,8 +151,8 @@ function condensed(from: readonly Slice[], spans: readonly Span[], now: number):
 }
 
 /**
- * What a process finds on record, as it begins: what was ahead may have been called until now, and so may what lies in
- * the future, because the clock was set back meanwhile. `undefined`: nothing of it counts any more.
+ * Converts the usage that a process finds on record at start. Calls ahead may have been made until now, and so may
+ * calls in the future, because the clock was set back meanwhile. `undefined` when nothing counts any more.
  */
 export function useAsOf(now: number, record: UseRecord): UseRecord | undefined {
   const { calls, ahead, windowMs } = record

@@ -1,6 +1,6 @@
 /**
- * The permission to make one call now, with all that its pool must know to take it back. There is one for each call, so
- * it is data; what becomes of it the pool decides.
+ * The permission to make one call now, with everything its pool needs to take it back. There is one per call, so it
+ * is data; the pool decides.
  */
 import type { Account, Provider, SendResult } from '../../ports.ts'
 import { type CountedLease, lateMsMax, type PooledAccount } from '../accounts/account.ts'
@@ -12,10 +12,10 @@ import type { RetryPolicy } from '../retry-policy.ts'
 export interface LeasingPool {
   readonly provider: Provider
   readonly retry: RetryPolicy
-  /** How long one call may take, ms. */
+  /** Timeout of a call, ms. */
   readonly timeoutMs: number
   readonly budget: RetryBudget
-  /** Takes a lease back whose call was not made. */
+  /** Takes back a lease without a call. */
   undo(lease: Lease): void
   judge(lease: Lease, now: number, result: SendResult, tookMs: number): void
   /** True when another account than this one is healthy. */
@@ -30,11 +30,11 @@ export interface LeasingPool {
 export interface LeaseTerms {
   readonly pool: LeasingPool
   readonly holder: PooledAccount
-  /** When it was given. */
+  /** The instant at which it was given. */
   readonly givenAt: number
-  /** When its call counts in the rate. */
+  /** The instant at which its call counts in the rate. */
   readonly takenAt: number
-  /** Whether it is to tell whether a broken account works again. */
+  /** True if the call is a probe of a broken account. */
   readonly probe: boolean
 }
 
@@ -43,11 +43,11 @@ export class Lease implements CountedLease {
   readonly holder: PooledAccount
   readonly givenAt: number
   readonly probe: boolean
-  /** When its call counts in the rate: when it was given, when it left if that was later, or by when it arrived. */
+  /** The instant at which its call counts in the rate: given, written if that was later, or arrived. */
   takenAt: number
-  /** When its call left, where the provider tells it. */
+  /** The instant at which its call was written, where the provider reports it. */
   leftAt: number | undefined
-  /** Where its account has put it, and who stands beside it there (lease-list.ts). */
+  /** The list of its account that holds it, and its neighbours there (lease-list.ts). */
   list: LeaseList<CountedLease> | undefined
   previous: CountedLease | undefined
   next: CountedLease | undefined
@@ -64,29 +64,29 @@ export class Lease implements CountedLease {
     return this.holder.account
   }
 
-  /** The call did not happen: its place in the rate is free again. */
+  /** Returns the lease without a call: its place in the rate is free again. */
   undo(): void {
     this.pool.undo(this)
   }
 
-  /** The call has left only now: here it counts in the rate. */
+  /** Counts the call in the rate at the instant at which it was written. */
   left(now: number): void {
     if (now - this.takenAt > lateMsMax) this.takenAt = this.holder.move(this.takenAt, now)
     this.leftAt = now
     this.holder.left(this)
   }
 
-  /** What the call came to, and how long it took. */
+  /** Reports the result of the call and its duration. */
   judge(now: number, result: SendResult, tookMs: number): void {
     this.pool.judge(this, now, result, tookMs)
   }
 
-  /** Whether another account of the pool is healthy. */
+  /** Tests if another account of the pool is healthy. */
   hasOther(): boolean {
     return this.pool.hasOther(this.holder)
   }
 
-  /** The call is settled: another one may begin. */
+  /** Ends the lease after its call is settled: another one may begin. */
   end(): void {
     this.pool.end(this)
   }

@@ -1,31 +1,31 @@
 /**
- * What a pool admits while some of its accounts are out: the share of its rate that is left, of what it carried before
- * or is asked to carry now. So the accounts that are left get no more than their own share, and the load of those that
- * are out does not fall on them. A bucket of that rate, a tenth of a second deep and empty at
- * first: a deeper one would be a burst just when the accounts bear none. Pure.
+ * Load shedding (capacity throttle): bounds a pool's calls while some of its accounts are out to the remaining share
+ * of its rate, or of the load that it carried before or is asked to carry now. So the remaining accounts get no more
+ * than their own share, and the load of the others does not fall on them. A token bucket of that rate, a tenth of a
+ * second deep and empty at first: a deeper one would be a burst just when the accounts bear none. Pure.
  */
 import { SlicedCount } from '../accounts/sliced-count.ts'
 
 export interface LoadSheddingOptions {
-  /** Of all accounts together, calls per second; `undefined` where one has no limit. */
+  /** Calls per second of all accounts together; `undefined` where one has no limit. */
   readonly ratePerSecond: number | undefined
-  /** What is asked is measured over this time. */
+  /** Demand is measured over this time. */
   readonly demandMs: number
-  /** Whether it sheds at all. */
+  /** False turns load shedding off. */
   readonly enabled: boolean
 }
 
-/** What is left of a pool. */
+/** The remaining capacity of a pool. */
 export interface Remaining {
   /** The part of its rate that is out, from 0 to 1. */
   readonly outShare: number
 }
 
-/** What a pool carried is measured over this time (design/dispatch: its throughput over the 10 s before). */
+/** Throughput is measured over this time, ms. */
 const throughputMs = 10_000
-/** Below this nothing can be said about what it carried. */
+/** Minimum time covered by a measurement of throughput, ms. */
 const knownMs = 1_000
-/** More is asked than was carried only when it is more by this: the arrivals of any second vary by a little. */
+/** Factor by which demand must exceed the throughput before it counts: arrivals of any second vary a little. */
 const growth = 1.1
 
 export class LoadShedding {
@@ -34,7 +34,7 @@ export class LoadShedding {
   readonly #asked: SlicedCount
   readonly #bornAt: number
   #remaining: Remaining = { outShare: 0 }
-  /** Per second, before accounts went out; `undefined` where it was not known. */
+  /** Load per second before accounts went out; `undefined` where it was not known. */
   #before: number | undefined
   #healthySince = Number.NEGATIVE_INFINITY
   #tokens = 0
@@ -50,21 +50,21 @@ export class LoadShedding {
     return this.#options.enabled && this.#remaining.outShare > 0
   }
 
-  /** So many are new in the queue (or, negative, were not new). */
+  /** Counts notifications new in the queue (or, negative, not new after all). */
   asked(now: number, count: number): void {
     this.#asked.add(now, count)
   }
 
-  /** A call was made (or, -1, came to nothing). */
+  /** Counts a call made (or, -1, a call that came to nothing). */
   carried(now: number, by: 1 | -1): void {
     this.#carried.add(now, by)
   }
 
-  /** Accounts went out or came back. */
+  /** Called when accounts went out or came back. */
   change(now: number, remaining: Remaining): void {
     if (this.#remaining.outShare === 0 && remaining.outShare > 0) {
       const carried = this.#throughput(now)
-      // What it carried while it was recovering from the last time is less than what it carries.
+      // The throughput during recovery from the last incident is lower than what the pool can carry.
       const recent = now - this.#healthySince < throughputMs ? this.#before : undefined
       this.#before = carried === undefined ? recent : Math.max(carried, recent ?? 0)
       this.#tokens = 1
@@ -77,7 +77,7 @@ export class LoadShedding {
     this.#remaining = remaining
   }
 
-  /** How many may leave now. */
+  /** Returns the number of calls that may begin now. */
   room(now: number): number {
     if (!this.isActive) return Number.POSITIVE_INFINITY
     this.#fill(now)
@@ -92,17 +92,17 @@ export class LoadShedding {
     if (this.isActive) this.#tokens += 1
   }
 
-  /** When the next may leave; `undefined` while nothing may. */
+  /** Returns the instant at which the next call may begin; `undefined` while none may. */
   freeAt(now: number): number | undefined {
     if (this.room(now) >= 1) return now
     const perSecond = this.admitted(now)
-    // Whole milliseconds: a clock that is asked for less would not move.
+    // Whole milliseconds: a timer for less would not advance the clock.
     return perSecond === 0
       ? undefined
       : now + Math.max(1, Math.ceil(((1 - this.#tokens) / perSecond) * 1_000))
   }
 
-  /** Calls per second that may leave now. */
+  /** Computes the admitted calls per second. */
   admitted(now: number): number {
     const { outShare } = this.#remaining
     if (outShare >= 1) return 0

@@ -1,14 +1,14 @@
 /**
- * Spreads the places of a full window. In a rolling window places come free as they were taken: who fills one with a
- * burst has the burst come back a window later, and whoever else comes meanwhile waits for it, whoever's turn it is.
- * So while several tenants share an account whose window was found full, its calls keep a distance by which the next
- * window is full just at its end; then a place comes free all the time, and fair turns are short turns. Pure.
+ * Spreads the calls of a full window (pacing). In a rolling window places become free as they were taken: a burst
+ * that fills one returns a window later, and other tenants wait for it, whoever's turn it is. So while several
+ * tenants share an account whose window is full, its calls keep a distance by which the next window is full just at
+ * its end. Then a place becomes free all the time, and fair turns are short. Pure.
  */
 import type { Window } from '@sluice/limits'
 
-/** The distance is a little shorter than even, so that pacing costs nothing of the rate. */
+/** Factor on the even distance: slightly shorter, so that pacing costs nothing of the rate. */
 const haste = 0.97
-/** Calls that were held up may catch up by this: timers are no finer. */
+/** Time that delayed calls may catch up, ms: timers are no finer. */
 const catchUpMs = 2
 
 export class Pacing {
@@ -22,7 +22,7 @@ export class Pacing {
     this.#distanceMs = (this.#windowMs / max) * haste
   }
 
-  /** The window has no place until then: in the window that begins there, calls keep their distance. */
+  /** Starts pacing: the window is full until this instant, and calls in the next window keep their distance. */
   full(freeAt: number): void {
     this.#until = freeAt + this.#windowMs
   }
@@ -31,7 +31,7 @@ export class Pacing {
     this.#nextAt = Math.max(this.#nextAt, now - catchUpMs) + this.#distanceMs
   }
 
-  /** The earliest instant ≥ now; whole milliseconds, of which each may have several calls. */
+  /** Returns the earliest instant ≥ now, in whole milliseconds, each of which may have several calls. */
   freeAt(now: number): number {
     return now < this.#until ? Math.max(now, Math.floor(this.#nextAt)) : now
   }

@@ -1,6 +1,6 @@
 /**
- * What people learn of accounts: a line in the log for each change, counts for the metrics, and an alert when a breaker
- * opens or closes. A probe that fails is no news: an account that stays broken is told once, however long it lasts.
+ * Reports changes of accounts: a log line for each, counts for the metrics, and an alert when a breaker opens or
+ * closes. A failed probe is no new alert: an account that stays broken is reported once, however long it lasts.
  */
 
 import type { Alert, Alerts, Clock, Random } from '../../ports.ts'
@@ -8,7 +8,7 @@ import type { PoolCounts } from '../../stages.ts'
 import type { AccountChange, PooledAccount } from '../accounts/account.ts'
 import type { Pool } from './pool.ts'
 
-/** Where lines are written; a part of the gateway's log. */
+/** The log that receives the lines; a part of the gateway's log. */
 export interface WatchLog {
   warn(fields: object, text: string): void
   info(fields: object, text: string): void
@@ -30,7 +30,7 @@ type Changes = PoolCounts['changes']
 
 export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptions): PoolAlerts {
   const counts = new Map<Pool, { -readonly [Kind in keyof Changes]: Changes[Kind] }>()
-  /** Those that were told to be open. */
+  /** Accounts whose open breaker was alerted. */
   const open = new Set<PooledAccount>()
 
   function changesOf(pool: Pool) {

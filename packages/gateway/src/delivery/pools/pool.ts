@@ -1,7 +1,7 @@
 /**
  * The accounts of one provider that serve a channel. A lease is the permission to make one call now: an account has a
- * place in every window of its rate, is neither blocked nor broken, and has a call to spare; and the pool, where some
- * of its accounts are out, still admits one. Accounts take turns.
+ * place in every window of its rate, is neither blocked nor broken, and has a free call; and the pool, while some of
+ * its accounts are out, still admits a call. Accounts take turns.
  */
 
 import type { Channel } from '../../model.ts'
@@ -21,31 +21,31 @@ export interface PoolOptions {
   readonly channel: Channel
   readonly provider: Provider
   readonly accounts: readonly AccountOptions[]
-  /** Departures bunch on the way: each window is kept this much longer. @defaultValue 20 ms */
+  /** Extends each window, because calls bunch on the network. @defaultValue 20 ms */
   readonly marginMs: number
   readonly retry?: RetryPolicy
-  /** How long a call may take. @defaultValue 15_000 ms */
+  /** Timeout of a call. @defaultValue 15_000 ms */
   readonly timeoutMs?: number
   readonly breaker?: BreakerPolicy
-  /** Whether less is admitted while accounts are out. @defaultValue true */
+  /** Enables load shedding while accounts are out. @defaultValue true */
   readonly shedding?: boolean
-  /** How long what cannot leave then waits. @defaultValue 5_000 ms */
+  /** Maximum queue time while accounts are out. @defaultValue 5_000 ms */
   readonly shedAfterMs?: number
-  /** The share of each account's places that is kept for `critical` where there are any. @defaultValue 0.1 */
+  /** Share of each account's places reserved for `critical` while there are any. @defaultValue 0.1 */
   readonly criticalShare?: number
-  /** Fewer calls at once while an account is slow. @defaultValue none: always as configured */
+  /** Bounds of adaptive concurrency, for slow accounts. @defaultValue none: always as configured */
   readonly adaptive?: { readonly min: number; readonly slowdown: number } | undefined
-  /** The instant of its making. */
+  /** The instant at which the pool is created. */
   readonly now: number
   readonly onChange?: (pool: Pool, account: PooledAccount, change: AccountChange) => void
   /**
-   * Asks for an account to be put on record, before it is called more often; `recorded` is to follow. Absent: windows
-   * longer than two seconds begin again with the process.
+   * Requests that an account be written before it is called more often; `recorded` must follow. Absent: windows
+   * longer than two seconds start empty with the process.
    */
   readonly keep?: (pool: Pool, account: PooledAccount) => void
 }
 
-/** For so long after the last critical one places are kept for the next. */
+/** Places stay reserved this long after the last critical notification, ms. */
 const criticalMemoryMs = 10_000
 
 export class Pool {
@@ -59,7 +59,7 @@ export class Pool {
   readonly shedding: LoadShedding
   readonly #accounts: readonly PooledAccount[]
   readonly #turns: RoundRobin<PooledAccount>
-  /** The same without what is kept: for critical ones, when the others have no turn left. */
+  /** The same accounts without reserved places: for critical notifications, when the others have no turn left. */
   readonly #criticalTurns: RoundRobin<PooledAccount>
   readonly #criticalShare: number
   readonly #criticals = new SlicedCount(criticalMemoryMs, 10)
@@ -67,9 +67,9 @@ export class Pool {
   readonly #weights: ReadonlyMap<PooledAccount, number>
   readonly #weight: number
   readonly #out = new Set<PooledAccount>()
-  /** When the first block is over. */
+  /** The end of the first block. */
   #backAt = Number.POSITIVE_INFINITY
-  /** When the first that is open may be probed. */
+  /** The instant at which the first open breaker may be probed. */
   #probeAt = Number.POSITIVE_INFINITY
   #kept = 0
   #shared = false
@@ -97,7 +97,7 @@ export class Pool {
       freeAt: (account, now) => account.freeAt(now, this.#kept, this.#shared),
     })
     this.#criticalTurns = new RoundRobin({ members, freeAt: (account, now) => account.freeAt(now, 0, false) })
-    // An account without a limit weighs as much as the largest that has one.
+    // An account without a rate limit weighs as much as the largest that has one.
     const largest = Math.max(0, ...members.map((account) => account.ratePerSecond ?? 0)) || 1
     this.#weights = new Map(members.map((account) => [account, account.ratePerSecond ?? largest]))
     this.#weight = sum(this.#weights.values())
@@ -107,18 +107,18 @@ export class Pool {
     )
   }
 
-  /** Of all accounts together; `undefined` where one has no limit. */
+  /** Sums the rates of all accounts; `undefined` where one has no limit. */
   get ratePerSecond(): number | undefined {
     if (this.#accounts.some((account) => account.ratePerSecond === undefined)) return undefined
     return sum(this.#accounts.map((account) => account.ratePerSecond!))
   }
 
-  /** Whether several tenants wait for its places. */
+  /** Sets whether several tenants wait for its places. */
   share(shared: boolean): void {
     this.#shared = shared
   }
 
-  /** Up to `max` permissions to call now, the first of which are for as many critical ones. */
+  /** Gives up to `max` leases, the first `critical` of them for critical notifications. */
   lease(now: number, max: number, critical = 0): Lease[] {
     this.#refresh(now)
     if (critical > 0) this.#criticals.add(now, Math.min(critical, max))
@@ -135,7 +135,7 @@ export class Pool {
     return leases
   }
 
-  /** A probe is no part of what the pool still admits: it is how an account comes back. */
+  /** Leases probes, which are not subject to load shedding: a probe is how an account comes back. */
   #probe(now: number, leases: Lease[], max: number): void {
     for (const account of this.#out) {
       if (leases.length === max) break
@@ -145,7 +145,7 @@ export class Pool {
     this.#weigh(now)
   }
 
-  /** Another lease in place of this one, of another account if there is one that is free; it is not that one's turn. */
+  /** Exchanges the lease for one of another account that is free, if any; that account keeps its turn. */
   exchange(lease: Lease, now: number): Lease {
     const account = this.#turns.other(now, lease.holder)
     if (account === undefined) return lease
@@ -154,8 +154,8 @@ export class Pool {
   }
 
   /**
-   * What this lease was given for is a repetition: the account's turn is still to come. Else, with two accounts, every
-   * repetition on the good one would bring the turn back to the one that fails, and each message would meet it first.
+   * Keeps the account's turn, because the lease is for a retry. Otherwise, with two accounts, every retry on the good
+   * one would bring the turn back to the failing one, and each message would meet that first.
    */
   keepTurn({ holder }: Lease): void {
     this.#turns.giveBack(holder)
@@ -164,7 +164,7 @@ export class Pool {
   #keep(kept: number): void {
     if (kept === this.#kept) return
     this.#kept = kept
-    // What was kept is lent again: many may be free earlier than they thought.
+    // Reserved places are available again: accounts may be free earlier than computed.
     if (kept === 0) for (const account of this.#accounts) this.#turns.changed(account)
   }
 
@@ -178,7 +178,7 @@ export class Pool {
     return lease
   }
 
-  /** A lease comes back without a call. */
+  /** Takes back a lease without a call. */
   undo(lease: Lease): void {
     const { holder, givenAt, takenAt, probe } = lease
     holder.forget(lease)
@@ -192,25 +192,25 @@ export class Pool {
     this.#changed(holder)
   }
 
-  /** What the call of a lease came to, and how long it took. */
+  /** Applies the result of a lease's call and its duration. */
   judge(lease: Lease, now: number, result: SendResult, tookMs: number): void {
     const { holder, givenAt, probe } = lease
     holder.answered(lease, now, result)
-    // What the account was refused was not carried; it asks again.
+    // A call refused by a 429 was not carried; it counts as demand again.
     if (result.outcome === 'rate_limited' && endpointOf(result) === undefined)
       this.shedding.carried(givenAt, -1)
     if (isFailure(result)) this.budget.failed(now)
     for (const change of holder.judge(now, result, tookMs, probe)) this.#apply(now, holder, change)
-    // A probe that said nothing is made again.
+    // A probe without a verdict is made again.
     if (probe && holder.breaker.status === 'open') this.#weigh(now)
   }
 
-  /** Whether an account besides this one is healthy. */
+  /** Tests if an account besides this one is healthy. */
   hasOther(account: PooledAccount): boolean {
     return this.#accounts.length - this.#out.size > (this.#out.has(account) ? 0 : 1)
   }
 
-  /** A call is settled: another one may begin. */
+  /** Ends a settled call: another one may begin. */
   end({ holder, takenAt }: Lease): void {
     holder.end(takenAt)
     this.#turns.ended(holder)
@@ -240,7 +240,7 @@ export class Pool {
     this.#onChange?.(this, account, change)
   }
 
-  /** Those whose block is over are back. */
+  /** Brings back accounts whose block is over. */
   #refresh(now: number): void {
     if (now >= this.#backAt) this.#weigh(now)
   }
@@ -265,7 +265,7 @@ export class Pool {
     this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight })
   }
 
-  /** The earliest instant at which something frees an account; `undefined` when only an ending call can. */
+  /** Returns the earliest instant at which an account is free; `undefined` when only the end of a call can free one. */
   freeAt(now: number): number | undefined {
     this.#refresh(now)
     const free = this.#turns.freeAt(now)
@@ -274,12 +274,12 @@ export class Pool {
     return Math.min(
       admits === undefined ? Number.POSITIVE_INFINITY : Math.max(free, admits),
       Math.max(now, this.#probeAt, free),
-      // Then one account more is there, and with it more is admitted.
+      // From that instant one account more is available, and more is admitted.
       Math.max(now, this.#backAt, free),
     )
   }
 
-  /** Whether all of its accounts are healthy, some are out, or none is left. */
+  /** Returns the condition: all accounts healthy, some out, or none left (all broken, or some blocked). */
   condition(now: number): 'whole' | 'reduced' | 'blocked' | 'broken' {
     this.#refresh(now)
     if (this.#out.size === 0) return 'whole'
@@ -296,29 +296,29 @@ export class Pool {
       this.#accounts.map((account) => this.provider.warm?.(account.account)),
     )
     for (const result of warmed) {
-      // A server that is away now may be back at the first message; a key that cannot be read stays unreadable.
+      // A server that is down now may be back at the first message; a key that cannot be read stays unreadable.
       if (result.status === 'rejected' && (result.reason as { code?: string }).code === 'INVALID_CONFIG') {
         throw result.reason
       }
     }
   }
 
-  /** The last record of the account is on disk; whether that lets it be called where it was not. */
+  /** Called when the last record of the account is on disk; true if it may now be called where it was not. */
   recorded(account: PooledAccount): boolean {
     const waited = account.recorded()
     if (waited) this.#changed(account)
     return waited
   }
 
-  /** What outlives a restart of one account. */
+  /** Returns the state of one account that outlives a restart. */
   record(account: PooledAccount, now: number): AccountRecord {
     const { channel, provider } = this
     return { channel, provider: provider.name, account: account.account.id, ...account.record(now) }
   }
 
   /**
-   * What was on record when the process began.
-   * @param usedUntil another process may have used the accounts until then
+   * Restores the accounts on record when the process began.
+   * @param usedUntil another process may have used the accounts until this instant
    */
   restore(now: number, records: readonly AccountRecord[], usedUntil?: number): void {
     if (usedUntil !== undefined) for (const account of this.#accounts) account.usedUntil(usedUntil)

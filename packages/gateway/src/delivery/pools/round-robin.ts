@@ -1,28 +1,28 @@
 /**
- * Whose turn it is among many accounts, without looking at all of them. Those that may be free stand in a line; those
- * that are free at a known instant wait in a heap for it; those that only an ending call can free stand nowhere until
- * somebody says `changed`. A turn looks at the first of the line; whoever turns out not to be free leaves the line, so
- * each look either gives a turn or is not repeated: the cost of a turn does not grow with the number of accounts.
+ * Round robin over many accounts without scanning all of them. Accounts that may be free are in a ring; accounts that
+ * are free at a known instant are in a heap; accounts that only the end of a call can free are in neither until
+ * `changed` is called. A turn tests the first of the ring; one that is not free leaves the ring, so each test either
+ * gives a turn or is not repeated: the cost of a turn does not grow with the number of accounts.
  */
 import { Heap } from '../../heap.ts'
 
 export interface RoundRobinOptions<T> {
   readonly members: readonly T[]
-  /** The earliest instant ≥ now at which it is free; `undefined` when only a change can free it. */
+  /** Returns the earliest instant ≥ now at which it is free; `undefined` when only a change can free it. */
   readonly freeAt: (member: T, now: number) => number | undefined
 }
 
 interface Place<T> {
   readonly member: T
   where: 'line' | 'heap' | 'nowhere'
-  /** In the heap: what it waits for. Entries with another key are remains. */
+  /** Key in the heap. Heap entries with another key are stale. */
   key: number
 }
 
 export class RoundRobin<T> {
   readonly #freeAt: RoundRobinOptions<T>['freeAt']
   readonly #places = new Map<T, Place<T>>()
-  /** A ring as long as there are members, and one more. */
+  /** A ring buffer with one slot per member. */
   readonly #line: Place<T>[]
   #head = 0
   #length = 0
@@ -38,7 +38,7 @@ export class RoundRobin<T> {
     }
   }
 
-  /** The next that is free, which goes to the end of the line. */
+  /** Takes the next free member, which goes to the end of the ring. */
   next(now: number): T | undefined {
     const place = this.#first(now)
     if (place === undefined) return undefined
@@ -47,7 +47,7 @@ export class RoundRobin<T> {
     return place.member
   }
 
-  /** The first besides this one that is free. It has no turn by this: the line stays as it is. */
+  /** Returns the first free member besides this one, without taking a turn. */
   other(now: number, member: T): T | undefined {
     this.#collect(now)
     for (let place = 0; place < this.#length; place += 1) {
@@ -59,7 +59,7 @@ export class RoundRobin<T> {
     return undefined
   }
 
-  /** Its last turn was none: where it still stands in the line, it is the next. */
+  /** Gives the last turn back: if the member is still in the ring, it is next. */
   giveBack(member: T): void {
     const place = this.#places.get(member)!
     if (place.where !== 'line') return
@@ -71,25 +71,27 @@ export class RoundRobin<T> {
     this.#line[this.#head] = place
   }
 
-  /** The earliest instant at which one is free; `undefined` when only a change can free one. */
+  /** Returns the earliest instant at which a member is free; `undefined` when only a change can free one. */
   freeAt(now: number): number | undefined {
     if (this.#first(now) !== undefined) return now
     return this.#heap.leastKey
   }
 
-  /** It may be free earlier than it was. */
+  /** Called when the member may be free earlier than it was. */
   changed(member: T): void {
     const place = this.#places.get(member)!
     if (place.where !== 'line') this.#join(place)
   }
 
-  /** A call has ended: what nothing else could free is looked at again; who waits for an instant goes on waiting. */
+  /**
+   * Called when a call has ended: a member in neither ring nor heap is tested again; one in the heap goes on waiting.
+   */
   ended(member: T): void {
     const place = this.#places.get(member)!
     if (place.where === 'nowhere') this.#join(place)
   }
 
-  /** The first of the line that is free. */
+  /** Returns the first free member of the ring. */
   #first(now: number): Place<T> | undefined {
     this.#collect(now)
     while (this.#length > 0) {
@@ -107,7 +109,7 @@ export class RoundRobin<T> {
     return undefined
   }
 
-  /** Those whose instant has come join the line. */
+  /** Moves members whose instant has come from the heap to the ring. */
   #collect(now: number): void {
     for (;;) {
       const place = this.#heap.least

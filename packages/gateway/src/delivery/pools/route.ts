@@ -1,21 +1,21 @@
 /**
- * The pools of a channel in the order of fallback. The second is entered only while accounts of the first are out and
- * what is left of it has no room, and within its own limits; a pool that is whole and merely busy is waited for.
+ * The pools of a channel in fallback order. The second is used only while accounts of the first are out and the rest
+ * of it has no room, and within its own limits; a pool that is whole and merely busy is waited for.
  */
 import type { Channel, DeadCause, Notification } from '../../model.ts'
 import type { Lease } from './lease.ts'
 import type { Pool } from './pool.ts'
 
-/** For so long after two tenants took turns both are taken to be there. */
+/** Time for which two tenants that took turns are both taken to be active, ms. */
 const sharedMs = 10_000
 
 export class Route {
   readonly channel: Channel
   readonly pools: readonly Pool[]
   readonly #first: Pool
-  /** Whose notification left last. */
+  /** Tenant of the last notification taken. */
   #tenant: string | undefined
-  /** Until then several tenants are taken to want its places. */
+  /** Several tenants are taken to share the route until this instant. */
   #sharedUntil = Number.NEGATIVE_INFINITY
 
   constructor(pools: readonly Pool[]) {
@@ -24,17 +24,17 @@ export class Route {
     this.pools = pools
   }
 
-  /** How long what cannot leave waits while accounts are out; `undefined` where nothing is shed. */
+  /** Maximum queue time while accounts are out; `undefined` where nothing is shed. */
   get shedAfterMs(): number | undefined {
     return this.#first.sheds ? this.#first.shedAfterMs : undefined
   }
 
-  /** Calls per second of all accounts that are left; `undefined` where one has no limit. */
+  /** Calls per second of the first pool; `undefined` where one of its accounts has no limit. */
   get ratePerSecond(): number | undefined {
     return this.#first.ratePerSecond
   }
 
-  /** These are about to leave. */
+  /** Records notifications that are about to be sent. */
   pulled(notifications: readonly Notification[], now: number): void {
     for (const { tenant } of notifications) {
       if (tenant === this.#tenant) continue
@@ -43,7 +43,7 @@ export class Route {
     }
   }
 
-  /** Up to `max` permissions to call now, the first of which are for as many critical ones. */
+  /** Gives up to `max` leases, the first `critical` of them for critical notifications. */
   lease(now: number, max: number, critical: number): Lease[] {
     for (const pool of this.pools) pool.share(now < this.#sharedUntil)
     const leases = this.#first.lease(now, max, critical)
@@ -57,7 +57,7 @@ export class Route {
     return leases
   }
 
-  /** A lease of another account in place of this one, where one is free. */
+  /** Exchanges the lease for one of another account, where one is free. */
   exchange(lease: Lease, now: number): Lease {
     const other = lease.pool.exchange(lease, now)
     if (other !== lease) return other
@@ -71,13 +71,13 @@ export class Route {
     return lease
   }
 
-  /** Whether somebody else could carry what this lease could not. */
+  /** Tests if another account could carry what this lease could not. */
   hasOther(lease: Lease, now: number): boolean {
     if (lease.hasOther()) return true
     return this.pools.some((pool) => pool !== lease.pool && hasHealthy(pool, now))
   }
 
-  /** The earliest instant at which something may leave; `undefined` when only an ending call can free it. */
+  /** Returns the earliest instant at which a call may go; `undefined` when only the end of a call can free one. */
   freeAt(now: number): number | undefined {
     let earliest: number | undefined
     for (const pool of this.pools) {
@@ -89,8 +89,8 @@ export class Route {
   }
 
   /**
-   * Whether what was tried in vain may be tried once more now. While calls fail it needs a place in the budget; after
-   * an incident what waits must not trickle back at the budget's least when there is room for all of it.
+   * Tests if a dead letter may be retried now. While calls fail it needs a place in the retry budget; after an
+   * incident dead letters must not trickle back at the budget's minimum when there is room for all.
    */
   mayRepeat(now: number): boolean {
     const { budget } = this.#first
@@ -101,7 +101,7 @@ export class Route {
     this.#first.shedding.asked(now, count)
   }
 
-  /** Whether accounts are out, so that not everything can leave. */
+  /** Tests if accounts are out, so that not every notification can leave. */
   isReduced(now: number): boolean {
     return this.#first.condition(now) !== 'whole'
   }
@@ -110,7 +110,7 @@ export class Route {
     return !this.pools.some((pool) => hasHealthy(pool, now))
   }
 
-  /** Why what waits now cannot leave. */
+  /** Returns the cause of death of notifications that cannot leave now. */
   cause(now: number): DeadCause {
     if (!this.isEmpty(now)) return 'shed'
     return this.pools.every((pool) => pool.condition(now) === 'broken') ? 'circuit_open' : 'pool_blocked'

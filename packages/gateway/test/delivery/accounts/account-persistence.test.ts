@@ -6,7 +6,7 @@ import type { Pool } from '../../../src/delivery/pools/pool.ts'
 import type { AccountRecord, Change, CommitResult } from '../../../src/ports.ts'
 import { createVirtualClock } from '../../../src/simulation/clock.ts'
 
-/** A pool that says of its accounts what they are at the moment. */
+/** A pool that records the present state of its accounts. */
 function setUp(fails: () => boolean, known: readonly AccountRecord[] = []) {
   const clock = createVirtualClock(0)
   const written: string[][] = []
@@ -60,7 +60,7 @@ function setUp(fails: () => boolean, known: readonly AccountRecord[] = []) {
   return { clock, persistence, written, troubles, records, heard, change, onCommitted, a, b }
 }
 
-test('what changes while something is written is written together and once, as it is by then', async () => {
+test('changes during a write are written together and once, with their latest state', async () => {
   const { clock, written, heard, change, a, b } = setUp(() => false)
   change(a)
   change(a)
@@ -71,7 +71,7 @@ test('what changes while something is written is written together and once, as i
   assert.deepEqual(heard, ['a', 'freed', 'a', 'b', 'freed'], 'told when it is on disk, and who waited for it')
 })
 
-test('a change that comes in the very moment in which the writing ends is written', async () => {
+test('a change at the very moment a write ends is written', async () => {
   const { written, change, a, b, clock, onCommitted } = setUp(() => false)
   // Settlements of the same transaction are told first, and let the next call ask for its account.
   onCommitted(() => queueMicrotask(() => change(b)))
@@ -80,7 +80,7 @@ test('a change that comes in the very moment in which the writing ends is writte
   assert.deepEqual(written, [['a 1'], ['b 2']])
 })
 
-test('what the store refused is written again, and a later change takes its place', async () => {
+test('a refused write is retried, and a later change replaces it', async () => {
   let failing = true
   const { clock, written, troubles, heard, change, a, b } = setUp(() => failing)
   change(a)
@@ -95,7 +95,7 @@ test('what the store refused is written again, and a later change takes its plac
   assert.deepEqual(written.flat().sort(), ['a 2', 'b 2'])
 })
 
-test('at the end all that were ever written are written as they are then', async () => {
+test('close writes the final state of every account ever written', async () => {
   const { clock, persistence, written, heard, change, a, b } = setUp(() => false)
   change(a)
   change(b)
@@ -107,7 +107,7 @@ test('at the end all that were ever written are written as they are then', async
   assert.deepEqual(heard.slice(0, 2), ['a retires', 'b retires'])
 })
 
-test('what was ahead before the start is put down once, where it may have been used; what has passed is dropped', async () => {
+test('usage ahead of an earlier process is counted once at start, and expired usage is dropped', async () => {
   const of = (account: string, use?: AccountRecord['use']): AccountRecord => ({
     channel: 'email',
     provider: 'x',
@@ -163,7 +163,7 @@ test('what was ahead before the start is put down once, where it may have been u
   assert.deepEqual(records, expected)
 })
 
-test('a stop waits for what is being written, and not for a store that refuses', async () => {
+test('close waits for a running write, and not for a store that refuses', async () => {
   const { clock, persistence, written, change, a } = setUp(() => false)
   change(a)
   const closed = persistence.close().then(() => written.length)

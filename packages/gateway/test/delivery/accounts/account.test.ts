@@ -28,7 +28,7 @@ function accountOf(rates: readonly string[], { adaptive, ...more }: Setup = {}):
   )
 }
 
-/** Whether one more call may be made now. */
+/** Tests if one more call may be made now. */
 const isFree = (account: PooledAccount, now: number, kept = 0): boolean =>
   account.freeAt(now, kept, false) === now
 
@@ -52,7 +52,7 @@ describe('what frees an account', () => {
     assert.equal(account.freeAt(start, 0, false), start + 1_300)
   })
 
-  test('a call more than it may make at once waits for the end of another', () => {
+  test('a call above the concurrency waits for the end of another', () => {
     const account = accountOf([], { concurrencyMax: 2 })
     take(account, start, 1)
     assert.ok(isFree(account, start))
@@ -62,7 +62,7 @@ describe('what frees an account', () => {
     assert.ok(isFree(account, start))
   })
 
-  test('what is kept is kept of its rate and of its calls at once', () => {
+  test('reserved places are reserved in its rate and in its concurrency', () => {
     for (const account of [accountOf(['10/s']), accountOf([], { concurrencyMax: 10 })]) {
       take(account, start, 8)
       assert.ok(isFree(account, start, 0.1))
@@ -72,7 +72,7 @@ describe('what frees an account', () => {
     }
   })
 
-  test('while places are kept or its rate is being learnt it is looked at every second, because more may be free by then', () => {
+  test('freeAt is at most a second ahead while places are reserved or the rate is being learned', () => {
     const account = accountOf(['10/min'])
     take(account, start, 10)
     assert.equal(account.freeAt(start, 0.1, false), start + second)
@@ -81,14 +81,14 @@ describe('what frees an account', () => {
     assert.equal(account.freeAt(start, 0, false), start + second)
   })
 
-  test('a call that did not happen takes no place', () => {
+  test('an undone call takes no place', () => {
     const account = accountOf(['1/s'], { concurrencyMax: 1 })
     account.undo(account.take(start))
     assert.ok(isFree(account, start))
     assert.equal(account.report(start).used, 0)
   })
 
-  test('it is free neither while its breaker is open nor beside the probe', () => {
+  test('an account is free neither while its breaker is open nor during the probe', () => {
     const account = accountOf([])
     for (let call = 0; call < 9; call += 1) account.judge(start, failed, 1, false)
     assert.ok(isFree(account, start))
@@ -103,7 +103,7 @@ describe('what frees an account', () => {
   })
 })
 
-test('a time-out of unknown outcome counts as a failure, a refusal of one message or a 429 does not', () => {
+test('a timeout with unknown outcome counts as a failure, a rejected message or a 429 does not', () => {
   const opensBy = (result: SendResult): boolean => {
     const account = accountOf([])
     return Array.from({ length: 20 }, () => account.judge(start, result, 1, false)).some((changes) =>
@@ -117,7 +117,7 @@ test('a time-out of unknown outcome counts as a failure, a refusal of one messag
   assert.equal(opensBy(throttled('0')), false)
 })
 
-test('only what was delivered says how long work takes', () => {
+test('only delivered calls count for the latency', () => {
   const account = accountOf([], { concurrencyMax: 100, adaptive: { min: 1, slowdown: 2 } })
   let now = start
   const seconds = (count: number, result: SendResult, tookMs: number): boolean => {
@@ -135,7 +135,7 @@ test('only what was delivered says how long work takes', () => {
 })
 
 describe('a 429', () => {
-  test('holds until the latest instant that any of them named', () => {
+  test('lasts until the latest Retry-After', () => {
     const account = accountOf([])
     const said = (retryAfter: string) => account.judge(start, throttled(retryAfter), 1, false)
     assert.deepEqual(said('10'), [
@@ -147,7 +147,7 @@ describe('a 429', () => {
     assert.equal(account.freeAt(start, 0, false), start + 20 * second)
   })
 
-  test('shows until it is over, above an open breaker', () => {
+  test('is reported until it is over, in preference to an open breaker', () => {
     const account = accountOf([])
     for (let call = 0; call < 10; call += 1) account.judge(start, failed, 1, false)
     account.judge(start, throttled('20'), 1, false)
@@ -162,7 +162,7 @@ describe('a 429', () => {
     })
   })
 
-  test('teaches a lower rate once, whoever else was on the way when it came', () => {
+  test('lowers the learned rate once, however many calls were in flight', () => {
     const account = accountOf(['10/s'])
     const learned = (now: number) => account.report(now).learnedRate
     assert.equal(learned(start), null)
@@ -177,7 +177,7 @@ describe('a 429', () => {
     assert.equal(learned(back + 60 * second), null)
   })
 
-  test('of an account without a rate begins at what it was called in the last second, and is forgotten in the end', () => {
+  test('of an account without a rate starts at its calls in the last second, and is forgotten in the end', () => {
     const account = accountOf([])
     take(account, start, 50)
     assert.equal(account.report(start).used, 0, 'of what is unlimited nothing is used')
@@ -189,7 +189,7 @@ describe('a 429', () => {
     take(account, back, 1)
     assert.equal(isFree(account, back), false)
     assert.equal(account.report(back).used, 0)
-    // Now 40 were called, and yet what was found stays the measure.
+    // There were 40 calls now, and yet the learned rate stays.
     account.judge(back, throttled('1'), 1, false)
     assert.equal(account.report(back + second).learnedRate, 32)
     const healed = back + 60 * second
@@ -198,7 +198,7 @@ describe('a 429', () => {
     assert.ok(isFree(account, healed))
   })
 
-  test('of an account that is hardly called leaves it ten calls a second to learn by', () => {
+  test('of a hardly used account leaves it ten calls per second to learn by', () => {
     const account = accountOf([])
     account.take(start)
     account.judge(start, throttled('0'), 1, false)

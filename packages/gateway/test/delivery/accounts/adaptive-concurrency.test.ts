@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { AdaptiveConcurrency } from '../../../src/delivery/accounts/adaptive-concurrency.ts'
 
-/** Seconds of calls that all take so long, with as many under way as the limit allows. */
+/** Simulates seconds of calls that all take `tookMs`, with as many in flight as the limit allows. */
 function seconds(concurrency: AdaptiveConcurrency, from: number, count: number, tookMs: number): number {
   const until = from + count * 1_000
   for (let now = from + 20; now <= until; now += 20) concurrency.sample(now, tookMs, concurrency.limit)
@@ -16,7 +16,7 @@ function begin(): AdaptiveConcurrency {
   return concurrency
 }
 
-test('one slow second is forgiven, the second on end shrinks to 70 % of what was under way', () => {
+test('one slow second is ignored, a second one shrinks the limit to 70 % of the calls in flight', () => {
   const concurrency = begin()
   let now = seconds(concurrency, 0, 5, 50)
   now = seconds(concurrency, now, 1, 400)
@@ -28,7 +28,7 @@ test('one slow second is forgiven, the second on end shrinks to 70 % of what was
   assert.equal(concurrency.limit, 44)
 })
 
-test('it grows step by step from where it is, up to the largest', () => {
+test('the limit grows step by step up to the maximum', () => {
   const concurrency = begin()
   let now = seconds(concurrency, 0, 5, 50)
   now = seconds(concurrency, now, 4, 400)
@@ -41,7 +41,7 @@ test('it grows step by step from where it is, up to the largest', () => {
   assert.equal(concurrency.limit, 64)
 })
 
-test('it never falls below the smallest, and what lasts there becomes the usual', () => {
+test('the limit never falls below the minimum, and lasting latency there becomes the usual', () => {
   const concurrency = begin()
   let now = seconds(concurrency, 0, 5, 50)
   now = seconds(concurrency, now, 20, 400)
@@ -64,12 +64,12 @@ function leastOf(perSecond: number, seconds: number, slowEvery: number): number 
 }
 
 for (const perSecond of [1, 3, 10, 40, 90]) {
-  test(`with ${perSecond} calls a second a slow one now and then does not shrink it`, () => {
+  test(`occasional slow calls among ${perSecond} per second do not shrink the limit`, () => {
     assert.equal(leastOf(perSecond, 600, Math.max(10, perSecond)), 64, 'one in each second, or in ten')
     if (perSecond >= 40) assert.equal(leastOf(perSecond, 600, perSecond / 2), 64, 'two in each second')
   })
 
-  test(`with ${perSecond} calls a second it shrinks when they are slow`, () => {
+  test(`slow calls at ${perSecond} per second shrink the limit`, () => {
     const concurrency = begin()
     let now = 0
     const pass = (calls: number, tookMs: number): void => {
@@ -84,15 +84,15 @@ for (const perSecond of [1, 3, 10, 40, 90]) {
   })
 }
 
-test('with thousands of calls a second a hundredth of them may be slow, and no more', () => {
+test('among thousands of calls per second one in a hundred may be slow, and no more', () => {
   assert.equal(leastOf(2_000, 5, 125), 64)
   assert.ok(leastOf(2_000, 5, 80) < 64)
 })
 
-test('few calls do not teach it that the fast ones are usual', () => {
+test('a few fast calls do not lower the usual latency', () => {
   const concurrency = begin()
   let now = 0
-  /** Of each hundred, two take a second. */
+  /** Two calls of each hundred take a second. */
   const pass = (calls: number, perSecond: number): void => {
     for (let call = 0; call < calls; call += 1) {
       now += 1_000 / perSecond

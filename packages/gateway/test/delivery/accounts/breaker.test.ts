@@ -4,7 +4,7 @@ import { Breaker, defaultBreakerPolicy } from '../../../src/delivery/accounts/br
 
 const start = 1_000_000
 
-test('it opens at the share of failures within the window, and not before there are enough calls', () => {
+test('a breaker opens at the share of failures within the window, and not before there are enough calls', () => {
   const breaker = new Breaker(defaultBreakerPolicy)
   for (let call = 0; call < 9; call += 1) assert.equal(breaker.end(start + call, false, true), undefined)
   assert.equal(breaker.end(start + 9, false, true), 'opened')
@@ -20,14 +20,14 @@ test('it opens at the share of failures within the window, and not before there 
   assert.equal(half.end(start, false, true), 'opened', 'eighteen of thirty-six')
 })
 
-test('ten failed calls in a row open it, however long they took', () => {
+test('ten consecutive failures open the breaker, however long they took', () => {
   const breaker = new Breaker(defaultBreakerPolicy)
   for (let call = 0; call < 9; call += 1)
     assert.equal(breaker.end(start + call * 3_600_000, false, true), undefined)
   assert.equal(breaker.end(start + 9 * 3_600_000, false, true), 'opened')
 })
 
-test('ten failed calls in a row open it, however many went well before', () => {
+test('ten consecutive failures open the breaker, however many calls succeeded before', () => {
   const breaker = new Breaker({ ...defaultBreakerPolicy, inARow: 4 })
   for (let call = 0; call < 10_000; call += 1) breaker.end(start, false, false)
   for (let call = 0; call < 3; call += 1) assert.equal(breaker.end(start, false, true), undefined)
@@ -40,7 +40,7 @@ test('ten failed calls in a row open it, however many went well before', () => {
     assert.equal(breaker.end(start + 60_000, false, true), undefined, 'a row begins anew when it has closed')
 })
 
-test('what failed before the window does not count', () => {
+test('failures before the window do not count', () => {
   const breaker = new Breaker(defaultBreakerPolicy)
   for (let call = 0; call < 5; call += 1) breaker.end(start, false, true)
   breaker.end(start, false, false)
@@ -48,7 +48,7 @@ test('what failed before the window does not count', () => {
   assert.equal(breaker.end(start + 10_001, false, true), undefined)
 })
 
-test('one probe at a time; each that fails doubles the cool-down up to the longest, one that succeeds closes', () => {
+test('an open breaker admits one probe at a time; a failed probe doubles the cool-down up to the maximum, a successful one closes', () => {
   const breaker = new Breaker({ ...defaultBreakerPolicy, coolDownMaxMs: 15_000 })
   for (let call = 0; call < 10; call += 1) breaker.end(start, false, true)
   let at = start
@@ -69,7 +69,7 @@ test('one probe at a time; each that fails doubles the cool-down up to the longe
   assert.equal(breaker.record(), undefined)
 })
 
-test('what is on record opens it again, also when a probe was under way', () => {
+test('a recorded breaker opens again after a restart, also when a probe was in flight', () => {
   const breaker = new Breaker(defaultBreakerPolicy)
   for (let call = 0; call < 10; call += 1) breaker.end(start, false, true)
   breaker.begin()

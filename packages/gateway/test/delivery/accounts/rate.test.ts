@@ -16,7 +16,7 @@ function densest(instants: readonly number[], windowMs: number): number {
   return most
 }
 
-test(`an account's rate holds in every literal window, and nothing that it admits is held back (seed ${seed})`, () => {
+test(`an account’s rate holds in every literal window, and delays no call that it admits (seed ${seed})`, () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -53,7 +53,7 @@ test(`an account's rate holds in every literal window, and nothing that it admit
   )
 })
 
-test('a place that was undone is free again, also when the ring had come round', () => {
+test('an undone place is free again, also after the ring wrapped around', () => {
   const rate = createRollingRate([parseWindow('100/s')], 0)
   for (let i = 0; i < 1_000; i += 1) rate.take(i * 10)
   const now = 10_000
@@ -64,7 +64,7 @@ test('a place that was undone is free again, also when the ring had come round',
   assert.equal(rate.freeAt(now), now)
 })
 
-test('what others followed cannot be undone, which keeps the window whole', () => {
+test('a take followed by others cannot be undone, which keeps the window whole', () => {
   const rate = createRollingRate([parseWindow('2/s')], 0)
   const first = rate.take(0)
   rate.take(500)
@@ -72,12 +72,12 @@ test('what others followed cannot be undone, which keeps the window whole', () =
   assert.equal(rate.freeAt(500), 1_000)
 })
 
-test('a rate of nothing never frees, no window at all always does', () => {
+test('a rate of zero never admits a call, and no window always does', () => {
   assert.equal(createRollingRate([parseWindow('0/s')], 0).freeAt(5), Number.POSITIVE_INFINITY)
   assert.equal(createRollingRate([], 0).freeAt(5), 5)
 })
 
-test('what leaves later than it was taken counts there, and the order of the others is kept', () => {
+test('a moved call counts at its later instant, and the order of the others is kept', () => {
   const rate = createRollingRate([parseWindow('3/s')], 0)
   for (const instant of [0, 100, 200]) rate.take(instant)
   assert.equal(rate.freeAt(200), 1_000)
@@ -89,7 +89,7 @@ test('what leaves later than it was taken counts there, and the order of the oth
   assert.equal(rate.freeAt(900), 1_150)
 })
 
-test('what leaves after the ring has come round still counts when it leaves', () => {
+test('a call moved after the ring wrapped around still counts at its later instant', () => {
   const rate = createRollingRate([parseWindow('10/s')], 0)
   const late = rate.take(0)
   for (let call = 1; call <= 1_000; call += 1) rate.take(call * 100)
@@ -102,7 +102,7 @@ test('what leaves after the ring has come round still counts when it leaves', ()
 })
 
 for (const written of ['5000/5s', '20/s, 6000/min', '50000/h']) {
-  test(`slices keep ${written}, and hold back no longer than a slice (seed ${seed})`, () => {
+  test(`slices keep ${written}, and delay no longer than a slice (seed ${seed})`, () => {
     const windows = written.split(', ').map(parseWindow)
     const rate = createRollingRate(windows, 20)
     const { max, windowMs } = windows.at(-1)!

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { SlicedCount } from '../../../src/delivery/accounts/sliced-count.ts'
 import { seeded, testSeed } from '../../harness.ts'
 
-test('it counts what lies in the last slices, however long nothing was counted in between', (t) => {
+test('a sliced count sums the last slices, however long nothing was counted in between', (t) => {
   t.diagnostic(`seed ${testSeed}`)
   const chance = seeded(testSeed)
   const count = new SlicedCount(1_000, 10)
@@ -21,7 +21,7 @@ test('it counts what lies in the last slices, however long nothing was counted i
   assert.equal(count.sum(now + 1_000), 0, 'exactly a window later nothing is left')
 })
 
-test('it covers no more time than has passed since the first', () => {
+test('a sliced count covers no more time than has passed since the first event', () => {
   const count = new SlicedCount(1_000, 10)
   assert.equal(count.coveredMs(5_000), 0)
   count.add(5_000)
@@ -29,7 +29,7 @@ test('it covers no more time than has passed since the first', () => {
   assert.equal(count.coveredMs(9_950), 950)
 })
 
-test('a clock that steps back neither loses nor keeps what was counted', () => {
+test('a clock that steps back neither loses events nor keeps them too long', () => {
   const count = new SlicedCount(1_000, 10)
   count.add(5_000)
   count.add(3_000)

@@ -9,20 +9,20 @@ const known = (tookMs: number): Way => {
   return way
 }
 
-test('while nothing is usual, a call has arrived when it is answered, and until then it may arrive now', () => {
+test('before a usual time is known, a call arrives when it is answered, and until then may arrive now', () => {
   const way = new Way(5)
   assert.equal(way.arrivedBy(left, left + 3), left)
   assert.equal(way.arrivedBy(left, left + 120), left + 115)
 })
 
-test('what a call takes longer than usual it was on its way', () => {
+test('the time beyond the usual counts as time on the way', () => {
   const way = known(200)
   assert.equal(way.arrivedBy(left, left + 200), left)
   assert.equal(way.arrivedBy(left, left + 205), left)
   assert.equal(way.arrivedBy(left, left + 380), left + 175)
 })
 
-test('the usual falls with one block of quick answers, and rises with two of slow ones', () => {
+test('the usual time falls after one block of quick answers, and rises after two of slow ones', () => {
   const way = known(100)
   for (let call = 0; call < 16; call += 1) way.sample(10)
   assert.equal(way.arrivedBy(left, left + 115), left + 100)
@@ -32,13 +32,13 @@ test('the usual falls with one block of quick answers, and rises with two of slo
   assert.equal(way.arrivedBy(left, left + 305), left)
 })
 
-test('answers that vary cost nothing as long as three of four are quicker', () => {
+test('varying answers cost nothing as long as three of four are within the usual time', () => {
   const way = new Way(5)
   for (let call = 0; call < 32; call += 1) way.sample(call % 4 === 0 ? 500 : 80)
   assert.equal(way.arrivedBy(left, left + 85), left)
 })
 
-test('a call that hangs counts two seconds later at most', () => {
+test('a hanging call counts at most two seconds later', () => {
   const way = known(10)
   assert.equal(way.isOver(left, left + 1_000), false)
   assert.equal(way.isOver(left, left + 3_000), true)

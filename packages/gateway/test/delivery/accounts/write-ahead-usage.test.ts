@@ -1,6 +1,6 @@
 /**
  * Kills and clean restarts at any moment, against a record that reaches the disk when it pleases: whatever happens, the
- * calls that really left are within every window. Who checks knows the instants of the calls alone.
+ * calls that really left are within every window. The check knows only the instants of the calls.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -19,11 +19,11 @@ const name = { channel: 'sms', provider: 'sandbox', account: 'a' } as const
 
 interface Options {
   readonly rate: string
-  /** How long a write takes. @defaultValue nothing */
+  /** Duration of a write, ms. @defaultValue nothing */
   readonly writeMs?: () => number
 }
 
-/** One account, what is on disk of it, and every call that has left, through any number of processes. */
+/** One account with its record on disk and every call that has left, across any number of processes. */
 class Rig {
   readonly calls: number[] = []
   now = start
@@ -49,7 +49,7 @@ class Rig {
     this.#writing = undefined
     this.#dirty = false
     this.#account = undefined
-    // What has not left does not leave any more.
+    // Calls that are not written by now are never written.
     this.#underWay = []
     const account = { id: 'a', options: {} }
     this.#pool = new Pool({
@@ -99,7 +99,7 @@ class Rig {
     this.#write()
   }
 
-  /** As many as are free, up to `max`; each leaves and ends so much later, or is not made after all. */
+  /** Makes as many calls as are free, up to `max`; each leaves and ends later, or is not made after all. */
   call(max: number, leavesAfter = () => 0, endsAfter = () => 0, undone = () => false): number {
     this.step(this.now)
     const leases = this.#pool.lease(this.now, max)
@@ -112,7 +112,7 @@ class Rig {
     return leases.length
   }
 
-  /** All that are free now. */
+  /** Makes all calls that are free now. */
   drain(): number {
     let made = 0
     for (let idle = 0; idle < 3; ) {
@@ -126,7 +126,7 @@ class Rig {
   stop(rate = this.#rate): void {
     while (this.#underWay.length > 0) this.step(this.now + 1)
     this.#account?.retire()
-    // What is being written at the end must not give anything ahead.
+    // A write in progress at the end must not leave calls ahead.
     if (this.#writing !== undefined) this.#land()
     if (this.#account !== undefined) {
       this.disk = this.#pool.record(this.#account, this.now)
@@ -137,7 +137,7 @@ class Rig {
 }
 
 for (const rate of ['40/10s', '3/5s', '20/4s, 90/min', '5/s, 30/10s', '300/10min']) {
-  test(`killed and restarted at any moment, ${rate} holds in every window (seed ${testSeed})`, (t) => {
+  test(`${rate} holds in every window when killed and restarted at any moment (seed ${testSeed})`, (t) => {
     const chance = seeded(testSeed)
     const upTo = (most: number) => () => Math.floor(chance() * most)
     const rig = new Rig({ rate, writeMs: upTo(30) })
@@ -161,7 +161,7 @@ for (const rate of ['40/10s', '3/5s', '20/4s, 90/min', '5/s, 30/10s', '300/10min
   })
 }
 
-test(`in every window the record counts what was called, and 1 % of the window late at most (seed ${testSeed})`, () => {
+test(`the record counts every call in every window, at most 1 % of the window late (seed ${testSeed})`, () => {
   const chance = seeded(testSeed)
   const windows = parseWindows('20/4s, 90/min, 1000/h')
   const use = new WriteAheadUsage(windows, 0)
@@ -219,7 +219,7 @@ test('clean restarts cost less than 1 % of the use, and a write covers hundreds 
   assert.ok(restarted.entriesMax <= 110, `${restarted.entriesMax}`)
 })
 
-test('a kill costs at most what was written ahead: 500 of 50,000, two of 40', () => {
+test('a kill costs at most the calls written ahead: 500 of 50,000, two of 40', () => {
   for (const [rate, ahead] of [
     ['50000/h', 500],
     ['40/10s', 2],
@@ -237,7 +237,7 @@ test('a kill costs at most what was written ahead: 500 of 50,000, two of 40', ()
   }
 })
 
-test('who is not called has nothing written ahead, and kills cost it nothing', () => {
+test('an unused account has nothing written ahead, and kills cost it nothing', () => {
   const rig = new Rig({ rate: '10/day' })
   for (let kills = 0; kills < 20; kills += 1) rig.begin()
   assert.equal(rig.disk.use, undefined)
@@ -248,7 +248,7 @@ test('who is not called has nothing written ahead, and kills cost it nothing', (
   assert.equal(rig.drain(), 9)
 })
 
-test('what counts no more is taken from the record', () => {
+test('calls that count no more are removed from the record', () => {
   const rig = new Rig({ rate: '40/10s' })
   assert.equal(rig.drain(), 40)
   rig.stop()
@@ -261,7 +261,7 @@ test('what counts no more is taken from the record', () => {
   assert.equal(rig.disk.use, undefined)
 })
 
-test('a rate that is lowered counts what was called under the old one, one that is raised lets more go', () => {
+test('a lowered rate counts calls made under the old one, a raised rate admits more', () => {
   const rig = new Rig({ rate: '40/10s' })
   assert.equal(rig.drain(), 40)
   rig.stop('60/10s')
@@ -277,7 +277,7 @@ test('a rate that is lowered counts what was called under the old one, one that 
   assert.equal(rig.drain(), 10, 'of the longer window it knows what the shorter one had kept')
 })
 
-test('with the clock set back an hour while it was down, a full window passes from there', () => {
+test('a full window passes after the clock was set back an hour during downtime', () => {
   for (const end of ['stop', 'begin'] as const) {
     const rig = new Rig({ rate: '40/10min' })
     assert.equal(rig.drain(), 40)

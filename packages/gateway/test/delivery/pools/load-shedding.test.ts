@@ -7,7 +7,7 @@ import { leastRetries, RetryBudget } from '../../../src/delivery/retry-budget.ts
 
 const second = 1_000
 
-/** Carries so many a second for ten seconds, then a tenth of twenty accounts goes out. */
+/** Carries a constant rate for ten seconds, then a tenth of twenty accounts goes out. */
 function reduced(
   perSecond: number,
   ratePerSecond: number | undefined,
@@ -23,7 +23,7 @@ function reduced(
   return { shedding, now }
 }
 
-test('what is admitted is the share that is left, of the rate or of what was carried before', () => {
+test('the admitted load is the remaining share of the rate or of the load carried before', () => {
   for (const [perSecond, rate, admitted] of [
     [100, 1_000, 90],
     [100, undefined, 90],
@@ -34,14 +34,14 @@ test('what is admitted is the share that is left, of the rate or of what was car
   }
 })
 
-test('when clearly more is asked for than was carried before, more is admitted', () => {
+test('clearly higher demand than before raises the admitted load', () => {
   const { shedding, now } = reduced(100, 1_000)
   for (let ms = 0; ms < 5 * second; ms += 10) shedding.asked(now + ms, 4)
   const admitted = shedding.admitted(now + 5 * second)
   assert.ok(admitted > 340 && admitted < 380, `${admitted}`)
 })
 
-test('nothing is admitted when all are out, and everything when all are back', () => {
+test('no call is admitted when all accounts are out, and every call when all are back', () => {
   const { shedding, now } = reduced(100, 1_000)
   shedding.change(now, { outShare: 1 })
   assert.deepEqual([shedding.room(now), shedding.freeAt(now)], [0, undefined])
@@ -49,7 +49,7 @@ test('nothing is admitted when all are out, and everything when all are back', (
   assert.equal(shedding.room(now), Number.POSITIVE_INFINITY)
 })
 
-test('a second incident soon after the first measures by what was carried before both, a later one by what was carried since', () => {
+test('a second incident soon after the first uses the load before both, a later one the load since', () => {
   const soon = reduced(100, 1_000)
   soon.shedding.change(soon.now + second, { outShare: 0 })
   // It carries nothing for three seconds: it is recovering.
@@ -68,7 +68,7 @@ test('a second incident soon after the first measures by what was carried before
   assert.ok(Math.abs(late.shedding.admitted(now) - 18) <= 1, `${late.shedding.admitted(now)}`)
 })
 
-test('an incident begins without a burst, and no time without calls saves one up', () => {
+test('an incident begins without a burst, and idle time saves none up', () => {
   const { shedding, now } = reduced(100, 1_000)
   assert.equal(shedding.room(now), 1)
   assert.equal(shedding.room(now + 10 * second), 9, 'a tenth of a second of what is admitted')
@@ -79,7 +79,7 @@ test('an incident begins without a burst, and no time without calls saves one up
   assert.equal(shedding.room(now + 10_050), 0, 'what passed before was not admitted at the rate of now')
 })
 
-test('a call takes a place, one that came to nothing gives it back, and the next is free at a whole millisecond', () => {
+test('a call takes a token, an undone call returns it, and the next is free at a whole millisecond', () => {
   for (const perSecond of [7, 30, 100, 130, 900]) {
     const { shedding, now: from } = reduced(perSecond, 1_000)
     let now = Math.ceil(from)
@@ -97,7 +97,7 @@ test('a call takes a place, one that came to nothing gives it back, and the next
   }
 })
 
-test('one that carried nothing for long admits its share of what is asked, which a burst is not', () => {
+test('a pool that was idle for long admits its share of the demand, without a burst', () => {
   const shedding = new LoadShedding({ ratePerSecond: 1_000, demandMs: 5 * second, enabled: true }, 0)
   const now = 20 * second
   shedding.change(now, { outShare: 0.1 })
@@ -105,19 +105,19 @@ test('one that carried nothing for long admits its share of what is asked, which
   assert.equal(shedding.admitted(now), 2, 'ten in five seconds, of which the slice under way is left out')
 })
 
-test('where it is turned off everything is admitted whatever is out', () => {
+test('every call is admitted when load shedding is off', () => {
   const shedding = new LoadShedding({ ratePerSecond: 10, demandMs: 5 * second, enabled: false }, 0)
   shedding.change(0, { outShare: 0.5 })
   assert.deepEqual([shedding.room(0), shedding.freeAt(0)], [Number.POSITIVE_INFINITY, 0])
 })
 
-test('a process that has just begun and does not know what it carried admits the share of the rate', () => {
+test('a new process without a measured load admits its share of the rate', () => {
   const shedding = new LoadShedding({ ratePerSecond: 500, demandMs: 5 * second, enabled: true }, 0)
   shedding.change(100, { outShare: 0.2 })
   assert.equal(shedding.admitted(100), 400)
 })
 
-test('repetitions are a fifth of first calls and ten besides, over ten seconds', () => {
+test('the retry budget is a fifth of first calls plus ten, over ten seconds', () => {
   const budget = new RetryBudget({ share: 0.2 })
   for (let call = 0; call < 100; call += 1) budget.sent(second)
   let taken = 0
@@ -136,7 +136,7 @@ test('a 429 multiplies the learned rate down, time adds it up again after the bl
   assert.equal(learned.share(60 * second), 1)
 })
 
-test('what comes back begins with a tenth and doubles each second up to the whole', () => {
+test('the redrive allowance begins at a tenth and doubles each second up to the full rate', () => {
   assert.deepEqual(
     [0, 1, 2, 3, 4].map((s) => allowanceOf(s * second, 1_000)),
     [10, 20, 40, 80, 100],

@@ -32,7 +32,7 @@ test('after a full window calls keep their distance, and several may share a mil
   }
 })
 
-test('the distance is of the window with its margin, in whole milliseconds, and who was held up by two catches up', () => {
+test('the distance is that of the window with its margin, in whole milliseconds, and a delay of two is caught up', () => {
   const pacing = new Pacing(parseWindow('10/s'), 20)
   pacing.full(0)
   pacing.took(0)

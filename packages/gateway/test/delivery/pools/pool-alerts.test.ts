@@ -35,7 +35,7 @@ function setUp(budgetLeft = 7) {
 const opened = { kind: 'opened', until: now + 5_000 } as const
 const closed = { kind: 'closed' } as const
 
-test('an account that opens, stays out through its probes and closes is told twice, and logged each time', () => {
+test('a breaker that opens, stays open through its probes and closes is alerted twice, and logged each time', () => {
   const { told, lines, change, watch, pool } = setUp()
   change(opened, { ...opened, until: now + 10_000 }, { ...opened, until: now + 20_000 }, closed, opened)
   const common = { id: 'id', at: now, channel: 'email', provider: 'smtp', account: 'main' }
@@ -51,7 +51,7 @@ test('an account that opens, stays out through its probes and closes is told twi
   assert.deepEqual(watch.countsOf(pool).changes, { blocked: 0, opened: 4, closed: 1, resized: 0 })
 })
 
-test('a 429 and a change of size are logged and counted, and nobody is called for them', () => {
+test('a 429 and a change of concurrency are logged and counted without an alert', () => {
   const { told, lines, change, watch, pool } = setUp()
   const retryAfter = { ms: 5_000, note: 'invalid' } as const
   change({ kind: 'blocked', until: now + 5_000, retryAfter }, { kind: 'resized', concurrency: 7 })
@@ -72,7 +72,7 @@ test('a 429 and a change of size are logged and counted, and nobody is called fo
   assert.equal(before.changes.opened, 0, 'what was counted then stays')
 })
 
-test('a retry budget that is overdrawn is shown as empty, and the rest in whole repetitions', () => {
+test('an overdrawn retry budget is reported as zero, and the rest in whole retries', () => {
   const shown = (left: number): number => {
     const { watch, pool } = setUp(left)
     return watch.countsOf(pool).retryBudget

@@ -19,12 +19,12 @@ const breaker = {
 }
 
 interface Setup extends Partial<PoolOptions> {
-  /** Whether calls say when they leave. */
+  /** True if calls report when they are written. */
   readonly tells?: boolean
   readonly concurrency?: number
 }
 
-/** Its accounts are called a, b, c … and have these rates; '' is none. */
+/** Creates a pool of accounts named a, b, c … with these rates; ’’ is unlimited. */
 function poolOf(rates: readonly string[], { concurrency = 1_000, tells = false, ...more }: Setup = {}): Pool {
   return new Pool({
     channel: 'email',
@@ -44,7 +44,7 @@ function poolOf(rates: readonly string[], { concurrency = 1_000, tells = false, 
 
 const idsOf = (leases: readonly Lease[]): string[] => leases.map(({ account }) => account.id)
 
-/** Makes one call, which comes to this. */
+/** Makes one call with this result. */
 function call(pool: Pool, now: number, result: SendResult, id?: string): void {
   const leases = pool.lease(now, 1)
   while (id !== undefined && leases.at(-1)?.account.id !== id) {
@@ -62,7 +62,7 @@ function call(pool: Pool, now: number, result: SendResult, id?: string): void {
 const statuses = (pool: Pool, now: number) => pool.report(now).accounts.map(({ status }) => status)
 
 describe('a lease', () => {
-  test('goes round the accounts, and one that is undone is there for the next', () => {
+  test('goes round the accounts, and one that is undone is available to the next', () => {
     const pool = poolOf(['1/s', '1/s'])
     const leases = pool.lease(start, 5)
     assert.deepEqual(idsOf(leases), ['a', 'b'])
@@ -72,7 +72,7 @@ describe('a lease', () => {
     assert.deepEqual(idsOf(pool.lease(start, 5)), ['b'])
   })
 
-  test('of an account that makes one call at a time is the next one’s when it has ended', () => {
+  test('of an account with a concurrency of one goes to the next notification when it has ended', () => {
     const pool = poolOf([''], { concurrency: 1 })
     const [lease] = pool.lease(start, 5)
     assert.deepEqual([pool.lease(start, 5), pool.freeAt(start), pool.inFlight], [[], undefined, 1])
@@ -80,7 +80,7 @@ describe('a lease', () => {
     assert.equal(pool.lease(start, 5).length, 1)
   })
 
-  test('counts when it leaves, as often as that is put off', () => {
+  test('counts at the instant of writing, however often that is delayed', () => {
     const pool = poolOf(['1/s'])
     const [lease] = pool.lease(start, 1)
     lease!.left(start + 200)
@@ -104,7 +104,7 @@ describe('a lease', () => {
     assert.equal(pool.freeAt(start + 3_510), start + 4_510)
   })
 
-  test('of an account whose answers take their time costs no places when that is usual', () => {
+  test('of an account with slow answers costs no places when that is usual', () => {
     const pool = poolOf(['1/s'], { tells: true })
     let at = start
     for (let call = 0; call < 40; call += 1) {
@@ -142,7 +142,7 @@ describe('a lease', () => {
 })
 
 describe('what is kept for critical ones', () => {
-  test('is theirs alone while there are any, and free again for them when one has ended', () => {
+  test('is theirs alone while there are any, and free for them again when a call has ended', () => {
     const pool = poolOf([''], { concurrency: 4, criticalShare: 0.5 })
     const urgent = pool.lease(start, 1, 1)
     assert.equal(pool.lease(start, 5, 0).length, 1, 'two places are kept')
@@ -220,7 +220,7 @@ describe('accounts that are out', () => {
 })
 
 describe('while accounts are out', () => {
-  /** So many calls in ten seconds, evenly, and as many that came to nothing. */
+  /** Makes calls evenly over ten seconds, and as many that are undone. */
   function carry(pool: Pool, calls: number): number {
     for (let index = 0; index < calls; index += 1) {
       const now = start + Math.round((index * 10 * second) / calls)
@@ -291,7 +291,7 @@ describe('while accounts are out', () => {
   })
 })
 
-test('a provider whose connections follow the calls is told how many there may be', () => {
+test('a provider that sizes its connections is told the concurrency', () => {
   const told: number[] = []
   const provider: Provider = {
     ...createScripted(() => delivered).provider,
@@ -306,7 +306,7 @@ test('a provider whose connections follow the calls is told how many there may b
   assert.ok(told.length > 0 && told[0]! < 100, `${told}`)
 })
 
-test('what was on record holds for accounts of this channel and provider alone', () => {
+test('a record applies to accounts of this channel and provider alone', () => {
   const blocked = (more: Partial<AccountRecord>): AccountRecord => ({
     channel: 'email',
     provider: 'sandbox',
@@ -323,7 +323,7 @@ test('what was on record holds for accounts of this channel and provider alone',
   assert.deepEqual(new Set(idsOf(pool.lease(start + 60 * second, 2))), new Set(['a', 'b']))
 })
 
-test('a server that is away does not keep a pool from starting, a key that cannot be read does', async () => {
+test('a server that is down does not keep a pool from starting, an unreadable key does', async () => {
   const warmedBy = (error: Error): Promise<void> => {
     const provider = { ...createScripted(() => delivered).provider, warm: () => Promise.reject(error) }
     return poolOf([''], { provider }).warm()
@@ -332,6 +332,6 @@ test('a server that is away does not keep a pool from starting, a key that canno
   await assert.rejects(warmedBy(new SluiceError('INVALID_CONFIG', 'no key')), { code: 'INVALID_CONFIG' })
 })
 
-test('it is reported with each rate once', () => {
+test('a pool is reported with each rate once', () => {
   assert.equal(poolOf(['10/s', '10/s', '5/s']).report(start).rate, '10/s · 5/s')
 })

@@ -15,14 +15,14 @@ const noLimits = { version: 1, limits: [] }
 interface Setup {
   readonly accounts?: number
   readonly rate?: string
-  /** More of the pool. */
+  /** Further options of the pool. */
   readonly pool?: object
-  /** In place of the pool: an order of fallback. */
+  /** Fallback order of pools, in place of a single pool. */
   readonly pools?: readonly object[]
   readonly sandbox?: Partial<SandboxOptions>
 }
 
-/** A channel with many accounts of the sandbox, all of them remembered. */
+/** A channel with many sandbox accounts whose calls are all recorded. */
 async function setUp({
   accounts = 1,
   rate = 'unlimited',
@@ -57,7 +57,7 @@ async function postMany(harness: Harness, count: number, priority: Priority = 'n
   }
 }
 
-/** So many a second, for a while. */
+/** Posts at a constant rate per second for a while. */
 async function flow(harness: Harness, perSecond: number, forMs: number): Promise<void> {
   const tickMs = 100
   for (let passed = 0; passed < forMs; passed += tickMs) {
@@ -72,7 +72,7 @@ function between(calls: readonly SandboxCall[], fromMs: number, toMs: number): r
 
 const byAccount = (calls: readonly SandboxCall[]) => Map.groupBy(calls, ({ account }) => account)
 
-test('five hundred accounts carry a burst of 50,000, none above its rate in any second, and nearly all of it used', async (t) => {
+test('five hundred accounts carry a burst of 50,000 with none above its rate in any second and nearly all of it used', async (t) => {
   const accounts = 500
   const rate = 10
   const harness = await setUp({
@@ -154,7 +154,7 @@ for (const load of [1, 0.5]) {
   })
 }
 
-test('with every account blocked what waits dies with its cause, and comes back by itself, most urgent first, spread', async (t) => {
+test('queued notifications become dead letters when every account is blocked, and return by priority, spread over time', async (t) => {
   const harness = await setUp({
     accounts: 4,
     rate: '50/s',
@@ -163,7 +163,7 @@ test('with every account blocked what waits dies with its cause, and comes back 
       behaviour: { retryAfter: '30' },
     },
   })
-  // The first four find the accounts blocked; then everybody knows.
+  // The first four find the accounts blocked.
   await postMany(harness, 4, 'low')
   await harness.runFor(10)
   for (const priority of ['low', 'normal', 'high', 'critical'] as const)
@@ -200,7 +200,7 @@ test('with every account blocked what waits dies with its cause, and comes back 
   await harness.stop()
 })
 
-test('an account that fails is taken out, probed once, and comes back; nothing is lost and the others go on', async () => {
+test('a failing account is taken out, probed once, and comes back; nothing is lost and the others go on', async () => {
   const sick = 'a3'
   const from = start + 5 * second
   const until = start + 40 * second
@@ -232,7 +232,7 @@ test('an account that fails is taken out, probed once, and comes back; nothing i
   await harness.stop()
 })
 
-test('a failed call is repeated by another account at once', async () => {
+test('a failed call is retried by another account at once', async () => {
   const harness = await setUp({
     accounts: 3,
     rate: 'unlimited',
@@ -254,7 +254,7 @@ test('a failed call is repeated by another account at once', async () => {
   await harness.stop()
 })
 
-test('repetitions stay within the budget of the pool, whatever fails', async (t) => {
+test('retries stay within the retry budget of the pool, whatever fails', async (t) => {
   const harness = await setUp({
     accounts: 10,
     rate: 'unlimited',
@@ -277,7 +277,7 @@ test('repetitions stay within the budget of the pool, whatever fails', async (t)
   await harness.stop()
 })
 
-test('an account that slows down without a word gets fewer calls at once within ten seconds, and more again later', async (t) => {
+test('an account that throttles without an error gets less concurrency within ten seconds, and more again later', async (t) => {
   const harness = await setUp({
     accounts: 1,
     rate: 'unlimited',
@@ -299,7 +299,7 @@ test('an account that slows down without a word gets fewer calls at once within 
   await harness.stop()
 })
 
-test('the second pool carries what the first cannot, within its own rate, and nothing while the first is whole', async () => {
+test('the second pool carries overflow of the first within its own rate, and nothing while the first is whole', async () => {
   const harness = await setUp({
     pools: [
       { provider: 'sandbox', accounts: [{ id: 'first', rate: '50/s' }] },

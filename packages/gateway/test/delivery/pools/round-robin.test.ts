@@ -8,7 +8,7 @@ interface Member {
   freeAt: number | undefined
 }
 
-test('those that are free take turns, and the others are asked when their instant has come', () => {
+test('free members take turns, and the others are tested when their instant has come', () => {
   const members: Member[] = [0, 1, 2].map((id) => ({ id, freeAt: 0 }))
   const turns = new RoundRobin({ members, freeAt: ({ freeAt }) => freeAt })
   const take = (now: number) => turns.next(now)?.id
@@ -26,7 +26,7 @@ test('those that are free take turns, and the others are asked when their instan
   assert.ok([take(102), take(102), take(102)].includes(2))
 })
 
-test(`it finds somebody whenever somebody is free, and looks at few of a thousand`, (t) => {
+test(`round robin finds a member whenever one is free, and tests few of a thousand`, (t) => {
   t.diagnostic(`seed ${testSeed}`)
   const chance = seeded(testSeed)
   const members: Member[] = Array.from({ length: 1_000 }, (_, id) => ({ id, freeAt: 0 }))
@@ -52,7 +52,7 @@ test(`it finds somebody whenever somebody is free, and looks at few of a thousan
   assert.ok(looks < turnsGiven * 4)
 })
 
-test('one that is free earlier than it said takes its turn when that is told, and waits on when only a call has ended', () => {
+test('a member free earlier than computed takes its turn after changed, and waits on after ended', () => {
   const members: Member[] = [0, 1].map((id) => ({ id, freeAt: 100 }))
   let looks = 0
   const turns = new RoundRobin({
@@ -75,7 +75,7 @@ test('one that is free earlier than it said takes its turn when that is told, an
   assert.deepEqual([turns.next(100), turns.freeAt(100)], [undefined, undefined])
 })
 
-test('whatever becomes of the instants, each that is free has one turn in a round, and the next instant is known', (t) => {
+test('each free member has one turn per round, and the next instant is known, whatever becomes of the instants', (t) => {
   t.diagnostic(`seed ${testSeed}`)
   const chance = seeded(testSeed)
   const members: Member[] = Array.from({ length: 8 }, (_, id) => ({ id, freeAt: 0 }))
@@ -101,7 +101,7 @@ test('whatever becomes of the instants, each that is free has one turn in a roun
   }
 })
 
-test('another one than the member is found beside the turns, and a turn that was none is the next', () => {
+test('other finds a free member without taking a turn, and a turn given back is the next', () => {
   const members: Member[] = [0, 1, 2].map((id) => ({ id, freeAt: 0 }))
   const turns = new RoundRobin({ members, freeAt: ({ freeAt }) => freeAt })
   assert.equal(turns.other(0, members[0]!)?.id, 1)

@@ -12,7 +12,7 @@ import { broken, createScripted, delivered, throttled } from '../scripted.ts'
 const second = 1_000
 const start = 1_000_000
 
-/** A pool of accounts that are called by their name and a number, all with the same rate. */
+/** A pool of accounts with the same rate, named by a prefix and a number. */
 function poolOf(name: string, count: number, rate: string, more: Partial<PoolOptions> = {}): Pool {
   return new Pool({
     channel: 'email',
@@ -32,14 +32,14 @@ function poolOf(name: string, count: number, rate: string, more: Partial<PoolOpt
 
 const idsOf = (leases: readonly Lease[]): string[] => leases.map(({ account }) => account.id)
 
-/** One call of the pool, which comes to this. */
+/** Makes one call of the pool with this result. */
 function call(pool: Pool, now: number, result: SendResult): void {
   const [lease] = pool.lease(now, 1)
   lease!.judge(now, result, 1)
   lease!.end()
 }
 
-test('a pool that is whole and busy is waited for; the next is entered for what is left over when it is not', () => {
+test('a whole, busy pool is waited for; the next is used for the overflow when accounts are out', () => {
   const [first, second_] = [poolOf('a', 2, '1/s'), poolOf('b', 2, '1/s')]
   const route = new Route([first, second_])
   const whole = route.lease(start, 5, 0)
@@ -52,7 +52,7 @@ test('a pool that is whole and busy is waited for; the next is entered for what 
   assert.equal(route.freeAt(start), start + second)
 })
 
-test('of three pools the last is entered only when the second is not whole either, and never for more than is asked', () => {
+test('the last of three pools is used only when the second is not whole either, and never beyond the demand', () => {
   const [a, b, c] = [poolOf('a', 1, ''), poolOf('b', 2, ''), poolOf('c', 2, '')]
   const route = new Route([a, b, c])
   call(a, start, throttled('60'))
@@ -61,13 +61,13 @@ test('of three pools the last is entered only when the second is not whole eithe
   call(b, start, throttled('60'))
   call(b, start, throttled('60'))
   assert.deepEqual(idsOf(route.lease(start, 3, 0)), ['c0', 'c1', 'c0'])
-  // What is left of the first carries its part of what is asked, the next one the rest.
+  // The rest of the first pool carries its share of the demand, the next one the remainder.
   const [part, rest] = [poolOf('d', 2, '10/s'), poolOf('e', 1, '')]
   call(part, start, throttled('60'))
   assert.deepEqual(idsOf(new Route([part, rest]).lease(start, 3, 0)), ['d1', 'e0', 'e0'])
 })
 
-test('what is kept for critical ones is theirs in the next pool as well', () => {
+test('places reserved for critical notifications are reserved in the next pool as well', () => {
   const [first, next] = [poolOf('a', 1, ''), poolOf('b', 1, '10/s', { criticalShare: 0.5 })]
   const route = new Route([first, next])
   call(first, start, throttled('60'))
@@ -105,7 +105,7 @@ test('a lease is exchanged within its pool, else for one of another pool, and it
   assert.equal(route.exchange(elsewhere, start), elsewhere, 'nobody is free')
 })
 
-test('somebody else can carry it as long as any account of any pool is healthy', () => {
+test('another account can carry a notification as long as any account of any pool is healthy', () => {
   const [first, next] = [poolOf('a', 1, ''), poolOf('b', 2, '')]
   const route = new Route([first, next])
   const [lease] = route.lease(start, 1, 0)
@@ -116,7 +116,7 @@ test('somebody else can carry it as long as any account of any pool is healthy',
   assert.equal(route.hasOther(lease!, start), false)
 })
 
-test('the cause of what waits is shed while anybody is left, then blocked, and broken where all of all pools are', () => {
+test('the cause of death is shed while any account is left, then blocked, and broken if all accounts of all pools are', () => {
   const [first, next] = [poolOf('a', 1, ''), poolOf('b', 1, '')]
   const route = new Route([first, next])
   call(first, start, broken)
@@ -127,12 +127,12 @@ test('the cause of what waits is shed while anybody is left, then blocked, and b
   assert.equal(route.cause(start + 3 * second), 'circuit_open')
 })
 
-test('nothing is shed where that is turned off', () => {
+test('nothing is shed when load shedding is off', () => {
   assert.equal(new Route([poolOf('a', 1, '', { shedAfterMs: 7 })]).shedAfterMs, 7)
   assert.equal(new Route([poolOf('a', 1, '', { shedding: false })]).shedAfterMs, undefined)
 })
 
-test('a repetition needs the budget while calls fail, and nothing ten seconds later', () => {
+test('a retry needs retry budget while calls fail, and none ten seconds later', () => {
   const pool = poolOf('a', 1, '', { retry: { ...defaultRetryPolicy, baseMs: 1, capMs: 1, budget: 0 } })
   const route = new Route([pool])
   const repeats = (now: number) =>
