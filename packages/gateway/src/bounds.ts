@@ -4,7 +4,7 @@ import type { Notification, Reason, Status } from './model.ts'
 /** Detail of the event that makes a notification a dead letter because no pool serves its channel. */
 export const unservedDetail = 'no pool serves its channel'
 
-/** Whether it is a dead letter because no pool serves its channel: then it counts in no bound. */
+/** True if it is a dead letter because no pool serves its channel: then it counts in no bound. */
 export function isUnserved({ status, timeline }: Pick<Notification, 'status' | 'timeline'>): boolean {
   return status === 'dead' && timeline.at(-1)?.detail === unservedDetail
 }

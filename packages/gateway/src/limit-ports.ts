@@ -19,7 +19,7 @@ export interface LimitRequest {
   readonly notBefore?: number
   readonly forbidden?: readonly ForbiddenInterval[]
   readonly horizonMs?: number
-  /** Whether it waited before: a pause does not hold it up. */
+  /** True if it waited before: a pause does not hold it up. */
   readonly waited?: boolean
 }
 

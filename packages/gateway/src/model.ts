@@ -64,7 +64,7 @@ export function isFinal(status: Status): boolean {
   return transitions[status].length === 0
 }
 
-/** Whether the given states may follow `from`, one after the other. */
+/** True if the given states may follow `from`, one after the other. */
 export function isLegalPath(from: Status, path: readonly Status[]): boolean {
   let at = from
   for (const next of path) {
@@ -234,10 +234,10 @@ export interface Notification {
   readonly decision: Decision
   /** The digest that collects it, or into which it was merged. */
   readonly digestId?: string
-  /** Whether it left a digest to be sent on its own; it never enters one again. */
+  /** True if it left a digest to be sent on its own; it never enters one again. */
   readonly single?: boolean
   /**
-   * Whether its limits are evaluated only when it is due: it waits behind a tenant or module limit, for the sendAt
+   * True if its limits are evaluated only when it is due: it waits behind a tenant or module limit, for the sendAt
    * before its digest, or for its own expiry. It holds no instant.
    */
   readonly undecided?: boolean
@@ -370,7 +370,7 @@ export function revisionOf({ timeline, omitted = 0 }: Pick<Notification, 'timeli
 /** Detail of the event that records that the recipient was offline at the time of sending. */
 export const awayDetail = 'not connected'
 
-/** Whether it waits for its recipient to connect. */
+/** True if it waits for its recipient to connect. */
 export function awaitsConnection({ status, channel, timeline }: Notification): boolean {
   return status === 'scheduled' && channel === 'websocket' && timeline.at(-1)?.detail === awayDetail
 }

@@ -242,7 +242,7 @@ export interface Pruned {
 export const pseudonymPrefix = 'erased:'
 
 export interface Store extends Erasing {
-  /** Whether the previous process ended without `close`: the effects of its last commits may be missing. */
+  /** True if the previous process ended without `close`: the effects of its last commits may be missing. */
   readonly crashed: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
   commit(change: Change): Promise<CommitResult>
@@ -255,7 +255,7 @@ export interface Store extends Erasing {
   scan(query: ScanQuery): Promise<Page<Notification>>
   recipient(tenant: string, id: string): Promise<StoredRecipient | undefined>
   /**
-   * Whether a recipient may have preferences or notifications, on record or on their way there. Answered
+   * True if a recipient may have preferences or notifications, on record or on their way there. Answered
    * synchronously, so that a new recipient costs no query. `false` is certain.
    */
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean
@@ -384,7 +384,7 @@ export interface Hub {
 
 export interface Templates {
   has(name: string): boolean
-  /** Whether the template has a subject for this channel. */
+  /** True if the template has a subject for this channel. */
   hasSubject(name: string, channel: Channel): boolean
   /** Renders a template. Throws INVALID_REQUEST where it cannot be rendered for this channel and data. */
   render(name: string, channel: Channel, locals: JsonObject): Content

@@ -90,7 +90,7 @@ export type SendResult =
 
 export interface Provider {
   readonly name: string
-  /** Whether the provider deduplicates retries by the notification id. */
+  /** True if the provider deduplicates retries by the notification id. */
   readonly idempotent: boolean
   readonly channels: readonly Channel[]
   /**
@@ -98,7 +98,7 @@ export interface Provider {
    * without its query where one host serves several independent endpoints. Absent: the account calls its own service.
    */
   endpointOf?(to: RecipientFields, account: Account): string | undefined
-  /** Whether `send` calls `onWritten`. @defaultValue false: a send counts as written when it is called */
+  /** True if `send` calls `onWritten`. @defaultValue false: a send counts as written when it is called */
   readonly tellsWritten?: boolean
   /**
    * Sends a message. Never rejects for a provider's fault; `signal` aborts at the deadline. `onWritten` is called

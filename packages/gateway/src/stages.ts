@@ -236,7 +236,7 @@ export interface Attempted {
   readonly now: number
   /** The retry plan for a call that neither delivered nor was refused for good. */
   readonly retry: Retry
-  /** Whether the provider deduplicates retries, so that an unknown outcome may be retried. */
+  /** True if the provider deduplicates retries, so that an unknown outcome may be retried. */
   readonly idempotent: boolean
 }
 
@@ -279,7 +279,7 @@ export interface Ledger {
   /** Marks a notification as held in this process's memory, on its way out. */
   hold(notification: Notification): void
   release(notification: Notification): void
-  /** Whether it is held, and this is still its current version: a cancelled or re-evaluated one is not. */
+  /** True if it is held, and this is still its current version: a cancelled or re-evaluated one is not. */
   isCurrent(notification: Notification): boolean
   /** Records, without a commit, that a held notification is queued or sending. False when it is not current. */
   mark(notification: Notification, status: 'queued' | 'sending'): boolean

@@ -1,4 +1,7 @@
-/** A notification as the limits ask for it: without its content, with what follows from its timeline. */
+/**
+ * Converts a notification to the form that limits need: without its content, with the instants that follow from its
+ * timeline.
+ */
 import { countedAt, delayingLimit, type Notification } from '../model.ts'
 import type { Admission } from '../ports.ts'
 

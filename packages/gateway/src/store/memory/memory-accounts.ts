@@ -1,11 +1,11 @@
-/** What the store without a disk knows of provider accounts. */
+/** Account records of the in-memory store. */
 import type { AccountRecord } from '../../ports.ts'
 import { keyOf } from './memory-keys.ts'
 
 export class MemoryAccounts {
   readonly #records = new Map<string, AccountRecord>()
 
-  /** A record without anything to be known takes the one before it back. */
+  /** Stores a record; an empty record deletes the previous one. */
   write(record: AccountRecord): void {
     const key = keyOf(record.channel, record.provider, record.account)
     const { blockedUntil, breaker, use } = record

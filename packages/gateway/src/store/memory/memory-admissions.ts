@@ -1,8 +1,8 @@
-/** Which notifications limits count, and as what: the questions of `admissions` over plain values. */
+/** Answers `admissions` over plain values: which notifications limits count, and at which instant. */
 import type { Notification, Status } from '../../model.ts'
 
 export const waits: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'dead'])
-/** What was never sent, and is no first of its kind either. */
+/** Statuses that were never sent, and that do not count for deduplication either. */
 const nothingCame: ReadonlySet<Status> = new Set<Status>(['suppressed', 'failed', 'cancelled'])
 
 export const orderOf = (row: Pick<Notification, 'firedAt' | 'suspects' | 'dueAt'>): number =>

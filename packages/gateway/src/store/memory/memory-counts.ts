@@ -1,4 +1,7 @@
-/** What the store without a disk counts: notifications by state, and the contents that they and jobs refer to. */
+/**
+ * Counts of the in-memory store: notifications by status, and references to shared contents by notifications and
+ * jobs.
+ */
 
 import { isUnserved } from '../../bounds.ts'
 import type { SharedContent } from '../../model.ts'
@@ -42,7 +45,7 @@ export class MemoryCounts {
     return all.map(({ tally, count, bytes }) => ({ ...tally, count, bytes }))
   }
 
-  /** A notification that is new or is forgotten. */
+  /** Adds a new notification to the counts, or subtracts a removed one. */
   add(notification: Notification, by: 1 | -1): void {
     this.#count(notification, by)
     if (notification.shared !== undefined)
@@ -86,6 +89,6 @@ export class MemoryCounts {
   }
 }
 
-/** Whether its content counts as waiting; that of what no pool serves counts in no bound. */
+/** True if its content counts as waiting; content of a notification that no pool serves counts in no bound. */
 const waits = (notification: Notification): boolean =>
   !isFinal(notification.status) && !isUnserved(notification)

@@ -1,6 +1,6 @@
 /**
- * Who keeps what of what is due, over plain values: a heap by instant, and one for each tenant of what was passed over
- * while there was no room for the tenant.
+ * The due cursor over plain values: one heap by instant, and one per tenant for notifications that were passed over
+ * while the tenant had no room.
  */
 import { Heap } from '../../heap.ts'
 import type { Notification } from '../../model.ts'
@@ -8,12 +8,12 @@ import { waits } from './memory-admissions.ts'
 
 export class MemoryDueCursor {
   readonly #due = new Heap<Notification>()
-  /** By tenant, the one that was longest not served first. */
+  /** Heaps of passed-over notifications by tenant, the tenant that was served longest ago first. */
   readonly #lags = new Map<string, Heap<Notification>>()
   readonly #find: (row: Notification) => Notification | undefined
   claimedUntil = Number.NEGATIVE_INFINITY
 
-  /** @param find the version on record now */
+  /** @param find returns the version that is on record now */
   constructor(find: (row: Notification) => Notification | undefined) {
     this.#find = find
   }
@@ -44,7 +44,7 @@ export class MemoryDueCursor {
     return [...taken]
   }
 
-  /** An instant before which nothing is due that is not given out. */
+  /** The earliest instant at which an unclaimed notification may be due. */
   earliest(): number | undefined {
     const heaps = [this.#due, ...this.#lags.values()]
     const instants = heaps.map((heap) => this.#earliestIn(heap)).filter((at) => at !== undefined)
@@ -75,7 +75,10 @@ export class MemoryDueCursor {
     if (lag.size > 0) this.#lags.set(tenant, lag)
   }
 
-  /** A version that was replaced stands elsewhere, or nowhere; one that kept its instant stands here. */
+  /**
+   * Finds the current version at the same place: a replaced version with another instant stands elsewhere, or
+   * nowhere.
+   */
   #current(row: Notification): Notification | undefined {
     const now = this.#find(row)
     return now !== undefined && waits.has(now.status) && now.dueAt === row.dueAt ? now : undefined

@@ -1,6 +1,6 @@
 /**
- * People who are erased from the store without a disk. Their rows stay under another name, as in every store; that
- * name is a number, since what is in memory tells nobody anything after its end.
+ * Erased recipients of the in-memory store. Their rows stay under another name, as in every store; here that name is
+ * a number, since memory reveals nothing after the process ends.
  */
 import { isFinal, type Notification, type Recipient } from '../../model.ts'
 import { type ErasureResult, pseudonymPrefix, type StoredAnswer } from '../../ports.ts'
@@ -27,7 +27,7 @@ export class MemoryErasures {
     this.#parts = parts
   }
 
-  /** What an erased recipient is called; undefined for everybody else. */
+  /** The pseudonym of an erased recipient; undefined for all others. */
   nameOf(tenant: string, recipient: string): string | undefined {
     return this.#names.get(keyOf(tenant, recipient))
   }

@@ -1,4 +1,4 @@
-/** What digests collect, by digest, each item with its place in the order in which they joined. */
+/** Items that digests collect, by digest, each with its position in the order in which they joined. */
 import type { Notification } from '../../model.ts'
 import type { Page } from '../../ports.ts'
 
@@ -11,7 +11,7 @@ export class MemoryItems {
   readonly #digests = new Map<string, Map<string, Collected>>()
   #places = 0
 
-  /** Those that collect something, in the order of their ids. */
+  /** Digests that collect at least one item, in the order of their ids. */
   digests(): readonly string[] {
     return [...this.#digests.keys()].sort()
   }
@@ -33,7 +33,7 @@ export class MemoryItems {
     if (items?.delete(id) === true && items.size === 0) this.#digests.delete(digestId)
   }
 
-  /** The cursor is the place of the last item of the page before. */
+  /** Reads a page of items. The cursor is the position of the previous page's last item. */
   page(digestId: string, cursor: string | null, limit: number): Page<Notification> {
     const after = Number(cursor ?? 0)
     const behind = [...(this.#digests.get(digestId)?.values() ?? [])].filter(({ place }) => place > after)

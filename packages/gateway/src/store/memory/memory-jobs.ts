@@ -1,10 +1,10 @@
-/** The jobs of the store without a disk: where each stands, what it still has to do, and which notifications are its. */
+/** Jobs of the in-memory store: their progress, their remaining work, and their notifications. */
 import type { Job } from '../../model.ts'
 import type { JobWork, JobWrite } from '../../ports.ts'
 
 interface Kept {
   readonly job: Job
-  /** As long as it runs. */
+  /** The remaining work, as long as the job runs. */
   readonly work?: JobWork
 }
 
@@ -36,7 +36,7 @@ export class MemoryJobs {
     return [...this.#jobs.values()].map(({ job }) => job).filter(({ status }) => status === 'running')
   }
 
-  /** Gives a recipient another name, with nothing else known of them. */
+  /** Renames a recipient and removes all of the recipient's other data. */
   rename(tenant: string, recipient: string, renamed: string): void {
     for (const [id, { job, work }] of this.#jobs) {
       if (job.tenant !== tenant) continue

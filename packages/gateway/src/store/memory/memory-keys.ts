@@ -1,4 +1,4 @@
-/** The names under which the store without a disk keeps what has several parts in its key. */
+/** Composite keys of the in-memory store as strings. */
 import type { Digest } from '../../model.ts'
 import type { AnswerKey } from '../../ports.ts'
 

@@ -1,4 +1,4 @@
-/** Rows of the store in memory: their order, their version, and a page of them. */
+/** Helpers of the in-memory store: row order, versions, and pages. */
 import { SluiceError } from '../../errors.ts'
 import { isLegalPath, type Notification, revisionOf } from '../../model.ts'
 import type { Change, DeadLetterQuery, ListQuery, Page, ScanQuery } from '../../ports.ts'
@@ -7,7 +7,7 @@ import { waits } from './memory-admissions.ts'
 export const byId = (a: Notification, b: Notification): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 export const ended = ({ status }: Notification): boolean => !waits.has(status) && status !== 'digesting'
 
-/** Nothing that a move can change has changed since. */
+/** True if no field that a move can change has changed since `before`. */
 export function sameVersion(now: Notification, before: Notification): boolean {
   return (
     now === before ||
@@ -30,7 +30,7 @@ export function page(
   return { items, nextCursor: from + limit < rows.length ? items.at(-1)!.id : null }
 }
 
-/** @throws TypeError for a path that no notification may go */
+/** @throws TypeError for a path that the transition table does not allow */
 export function checkPaths({ accept = [], moves = [] }: Change): void {
   for (const move of moves) {
     const path = move.events.map((event) => event.status)
@@ -71,7 +71,7 @@ export function isDeadLetter(row: Notification, query: DeadLetterQuery): boolean
   )
 }
 
-/** `rows` in the order of acceptance. */
+/** Scans `rows` in the order of acceptance. */
 export function scan(rows: readonly Notification[], query: ScanQuery): Page<Notification> {
   const { statuses, channels, notPolicy, cursor, limit } = query
   const looked = page(rows, cursor, limit)
@@ -84,7 +84,7 @@ export function scan(rows: readonly Notification[], query: ScanQuery): Page<Noti
   return { items, nextCursor: looked.nextCursor }
 }
 
-/** The value of a key, made when it is missing. */
+/** Returns the value of a key and makes it when it is missing. */
 export function entry<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   let value = map.get(key)
   if (value === undefined) {

@@ -1,6 +1,6 @@
 /**
- * The store without a disk, for the simulator: maps and heaps behind the same port and the same suite. It forgets
- * everything at its end. Changes take effect at once, in the order of their commits; nothing is copied, because
+ * The in-memory store, for the simulator: maps and heaps behind the same port and the same conformance suite. Nothing
+ * survives the process. Changes take effect at once, in the order of their commits; nothing is copied, because
  * notifications are never changed, only replaced.
  */
 import { SluiceError } from '../../errors.ts'
@@ -63,7 +63,7 @@ export function createMemoryStore(): Store {
 }
 
 class MemoryStore implements Store {
-  /** By tenant, by id. */
+  /** Notifications by tenant, then by id. */
   readonly #tenants = new Map<string, Map<string, Notification>>()
   readonly #byRecipient = new Map<string, Map<string, string[]>>()
   readonly #recipients = new Map<string, Recipient>()
@@ -71,12 +71,12 @@ class MemoryStore implements Store {
   readonly #jobs = new MemoryJobs()
   readonly #accounts = new MemoryAccounts()
   #timeLine: TimeLine | undefined
-  /** It ends with its process. */
+  /** Always false: the store ends with its process. */
   readonly crashed = false
   readonly #open = new Map<string, Digest>()
   readonly #items = new MemoryItems()
   readonly #closing = new Heap<Digest>()
-  readonly #claims = new MemoryDueCursor((row) => this.#find(row))
+  readonly #dueCursor = new MemoryDueCursor((row) => this.#find(row))
   readonly #counts = new MemoryCounts()
   readonly #erasures = new MemoryErasures({
     tenants: this.#tenants,
@@ -115,12 +115,12 @@ class MemoryStore implements Store {
       const now = this.#find(before)
       if (now === undefined || !sameVersion(now, before)) conflicts.push(before.id)
     }
-    // As it would be after each of the writes before.
+    // The open digests as they would be after each of the preceding writes.
     const open = new Map<string, string | undefined>()
     for (const { kind, digest } of digests) {
       const key = groupKey(digest)
       const id = open.has(key) ? open.get(key) : this.#open.get(key)?.id
-      // One that has been closed may have become a notification, and is not opened again.
+      // A closed digest may have become a notification, and is not opened again.
       const opens = kind === 'open' && id === undefined && this.#find(digest) === undefined
       if (!opens && id !== digest.id) conflicts.push(digest.id)
       open.set(key, kind === 'close' ? undefined : digest.id)
@@ -133,7 +133,7 @@ class MemoryStore implements Store {
       .map(({ digest }) => digest.id)
   }
 
-  /** How many items a digest collects when the change is written. */
+  /** The number of items that the digest collects once the change is written. */
   #leftIn({ id }: Digest, { accept = [], moves = [] }: Change): number {
     const isIn = ({ status, digestId }: Notification): boolean => status === 'digesting' && digestId === id
     const joins = accept.filter(isIn).length + moves.filter(({ after }) => isIn(after)).length
@@ -159,21 +159,21 @@ class MemoryStore implements Store {
   }
 
   #replace(before: Notification, move: Move): void {
-    // What the mover did not carry along, because it never changes, stays.
+    // Fields that never change may be missing in `after`; they stay.
     const after = before === move.before ? move.after : { ...before, ...move.after }
     this.#tenants.get(after.tenant)!.set(after.id, after)
     this.#counts.move(before, after)
     const stays = after.status === 'digesting' && after.digestId === before.digestId
     if (before.status === 'digesting' && !stays) this.#items.delete(before)
-    // What stays where it was in the order of what is due is still with whoever claimed it.
+    // A move that keeps its place in the due order stays claimed by its holder.
     this.#file(after)
   }
 
   #file(notification: Notification): void {
     if (notification.status === 'digesting') {
       this.#items.put(notification)
-    } else if (waits.has(notification.status) && notification.dueAt > this.#claims.claimedUntil) {
-      this.#claims.push(notification)
+    } else if (waits.has(notification.status) && notification.dueAt > this.#dueCursor.claimedUntil) {
+      this.#dueCursor.push(notification)
     }
   }
 
@@ -268,15 +268,15 @@ class MemoryStore implements Store {
     limit: number,
     without: Iterable<string> = [],
   ): Promise<readonly Notification[]> {
-    return this.#claims.take(until, limit, new Set(without))
+    return this.#dueCursor.take(until, limit, new Set(without))
   }
 
   claimedUntil(): number {
-    return this.#claims.claimedUntil
+    return this.#dueCursor.claimedUntil
   }
 
   async releaseDue(notifications: readonly Notification[]): Promise<void> {
-    for (const notification of notifications) this.#claims.push(notification)
+    for (const notification of notifications) this.#dueCursor.push(notification)
   }
 
   async digest(id: string): Promise<Digest | undefined> {
@@ -309,7 +309,7 @@ class MemoryStore implements Store {
   }
 
   async nextDueAt(): Promise<number | undefined> {
-    return this.#claims.earliest()
+    return this.#dueCursor.earliest()
   }
 
   async nextDigestAt(): Promise<number | undefined> {
@@ -377,7 +377,7 @@ class MemoryStore implements Store {
     }
     for (const rows of this.#tenants.values()) {
       for (const row of rows.values()) {
-        // They stand in the order of their acceptance: none behind this one can have ended earlier.
+        // Rows are in the order of acceptance: none after this one can have ended earlier.
         if (row.createdAt >= notifications) break
         if (!ended(row) || (row.timeline.at(-1)?.at ?? row.createdAt) >= notifications) continue
         rows.delete(row.id)

@@ -1,28 +1,30 @@
 /**
- * Tells a log that was deleted from one that was folded into the file. Commits are numbered: the number stands in the
- * database, written by each transaction, and after the commit in a small file beside it. A database whose number is
- * lower than that file's misses what was acknowledged, and a start must not pass over that in silence. The file is not
- * synchronised: after a loss of power it may be behind, which claims nothing.
+ * Tells a deleted write-ahead log from one that was checkpointed into the file. Commits are numbered: the number is
+ * in the database, written by each transaction, and after the commit in a small file beside it. A database whose
+ * number is lower than that file's lacks acknowledged commits, and a start must not ignore that silently. The file is
+ * not synchronised: after a loss of power it may be behind, which raises no alarm.
  */
 import { closeSync, fchmodSync, openSync, readFileSync, writeSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../errors.ts'
 
 const numberName = 'commit_number'
-/** Enough for each safe integer: the text is always as long, so that a shorter number leaves no rest. */
+/**
+ * Enough digits for each safe integer: the text always has this length, so that a shorter number leaves no remainder.
+ */
 const digits = 16
 
 const markPath = (path: string): string => `${path}-mark`
 
 export interface CommitMark {
-  /** Within a transaction: numbers it. */
+  /** Numbers the transaction; called inside it. */
   number(): void
-  /** The transaction is on disk. */
+  /** Records the number; called when the transaction is on disk. */
   committed(): void
   close(): void
 }
 
-/** Writes nothing before the first commit. `path` is absent for a store in memory. */
+/** Creates the mark; it writes nothing before the first commit. `path` is absent for a store in memory. */
 export function createCommitMark(db: DatabaseSync, path: string | undefined): CommitMark {
   const write = db.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
   let last = numberIn(db)
@@ -36,7 +38,7 @@ export function createCommitMark(db: DatabaseSync, path: string | undefined): Co
         file ??= openMark(path)
         writeSync(file, String(last).padStart(digits, '0'), 0)
       } catch {
-        // The commit is on disk and must not be told as refused; a mark that is behind claims nothing.
+        // The commit is on disk and must not be reported as refused; a mark that is behind raises no alarm.
       }
     },
     close() {
@@ -46,14 +48,14 @@ export function createCommitMark(db: DatabaseSync, path: string | undefined): Co
   }
 }
 
-/** One of before may have been open to others. */
+/** Opens the mark with private permissions: an older file may have been readable by others. */
 function openMark(path: string): number {
   const file = openSync(markPath(path), 'w', 0o600)
   fchmodSync(file, 0o600)
   return file
 }
 
-/** @throws SluiceError STORE_UNAVAILABLE where commits are missing that were acknowledged */
+/** @throws SluiceError STORE_UNAVAILABLE where acknowledged commits are missing */
 export function checkCommits(db: DatabaseSync, path: string): void {
   const mark = readMark(path)
   if (mark === undefined || numberIn(db) >= mark) return
@@ -68,7 +70,7 @@ function readMark(path: string): number | undefined {
     const mark = Number(readFileSync(markPath(path), 'utf8'))
     return Number.isSafeInteger(mark) ? mark : undefined
   } catch (error) {
-    // A copy without it, or a store of before there were marks: nothing is known, and nothing is claimed.
+    // A copy without the mark, or a store from before marks existed: nothing is known and nothing is checked.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
   }

@@ -1,6 +1,6 @@
 /**
- * Opens the file: one owner, the right pragmas, the newest schema, a look at its health, and the mark by which the
- * next opening sees whether this run ended cleanly. Everything here runs once, before the first notification.
+ * Opens the file: a lock for one owner, the pragmas, the migrations, a health check, and the mark by which the next
+ * opening sees whether this run ended cleanly. Everything here runs once, before the first notification.
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -15,28 +15,28 @@ import { erasedName } from './tables/erasures.ts'
 import { isBrokenInside } from './wal-check.ts'
 
 export interface DatabaseOptions {
-  /** A file, or ':memory:'. */
+  /** The path of a file, or ':memory:'. */
   readonly path: string
-  /** Memory for pages, at most. @defaultValue 32 */
+  /** The maximum memory for pages, MiB. @defaultValue 32 */
   readonly cacheMib?: number
-  /** A file up to this size is read through and checked at every opening: 1.4 ms a MiB. @defaultValue 256 */
+  /** The file size up to which every opening reads and checks the whole file: 1.4 ms a MiB. @defaultValue 256 */
   readonly checkMib?: number
-  /** The file grows to this size and no further; then nothing is accepted until `prune` made room. @defaultValue no bound */
+  /** The maximum file size, MiB; at this size nothing is accepted until `prune` made room. @defaultValue no bound */
   readonly sizeMaxMib?: number
-  /** Goes on where commits are missing that were acknowledged (commit-mark.ts). @defaultValue false */
+  /** Opens the store although acknowledged commits are missing (commit-mark.ts). @defaultValue false */
   readonly acceptLoss?: boolean
 }
 
 export interface Database {
   readonly db: DatabaseSync
-  /** Whether it is small enough to be read through. */
+  /** True if the file is small enough for a full check. */
   readonly small: boolean
   readonly hashKey: HashKey
-  /** Whether anybody was ever erased. */
+  /** True if any recipient was ever erased. */
   readonly hasErased: boolean
-  /** Whether the run before this one ended without a close. */
+  /** True if the run before this one ended without a close. */
   readonly crashed: boolean
-  /** Lets another process have the file; to be called when `db` is closed. */
+  /** Releases the lock on the file; to be called when `db` is closed. */
   readonly unlock: () => void
 }
 
@@ -75,7 +75,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
   }
 }
 
-/** A connection to a file that `openDatabase` has locked and checked. */
+/** Opens a connection to a file that `openDatabase` has locked and checked. */
 export function connect({ path, cacheMib = 32, sizeMaxMib }: DatabaseOptions): DatabaseSync {
   const db = new DatabaseSync(path)
   try {
@@ -90,7 +90,7 @@ export function connect({ path, cacheMib = 32, sizeMaxMib }: DatabaseOptions): D
   }
 }
 
-/** A connection that only reads, beside the one that writes. */
+/** Opens a read-only connection, beside the one that writes. */
 export function connectReader(path: string, cacheMib: number): DatabaseSync {
   const db = new DatabaseSync(path, { readOnly: true })
   db.exec(`PRAGMA cache_size = ${-cacheMib * 1024}; PRAGMA temp_store = MEMORY; PRAGMA busy_timeout = 100;`)
@@ -103,7 +103,7 @@ export function hashKeyOf(db: DatabaseSync): HashKey {
   return { k0: Number(select.get('k0')?.value), k1: Number(select.get('k1')?.value) }
 }
 
-/** The secrets of the file, where it has none yet. */
+/** Creates the secrets of the file, where it has none yet. */
 function makeKeys(db: DatabaseSync): void {
   const [k0, k1] = crypto.getRandomValues(new Int32Array(2))
   db.prepare("INSERT OR IGNORE INTO meta VALUES ('k0', ?), ('k1', ?)").run(k0!, k1!)
@@ -114,12 +114,12 @@ function hasErased(db: DatabaseSync): boolean {
   return db.prepare('SELECT 1 FROM meta WHERE name = ?').get(erasedName) !== undefined
 }
 
-/** Whether the run before this one did not end by `markClosed`. */
+/** True if the run before this one did not end by `markClosed`. */
 export function hasCrashed(db: DatabaseSync): boolean {
   return db.prepare("SELECT value FROM meta WHERE name = 'run'").get()?.value === 'open'
 }
 
-/** From here until `markClosed`, an end of the process is a crash. */
+/** Marks the store as open: from here until `markClosed`, an end of the process is a crash. */
 export function markOpen(db: DatabaseSync): void {
   db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'open')")
 }
@@ -143,14 +143,14 @@ function tune(db: DatabaseSync, path: string, cacheMib: number): void {
 }
 
 /**
- * Holds a lock on a small file beside the store for as long as this process lives. It is the operating system's lock,
- * so a kill frees it, and the store itself stays open to readers such as `sqlite3` and backups.
+ * Locks a small file beside the store for as long as this process lives. It is the operating system's lock, so a kill
+ * releases it, and the store itself stays open to readers such as `sqlite3` and backups.
  */
 function lock(path: string): () => void {
   const file = `${path}-lock`
   try {
     makeFolder(dirname(path))
-    // SQLite gives the log and the other files beside the store the mode of the store.
+    // SQLite gives the write-ahead log and the other files beside the store the mode of the store.
     for (const own of [path, file]) makePrivateFile(own)
     for (const beside of [`${path}-wal`, `${path}-shm`]) makePrivate(beside)
     const db = new DatabaseSync(file)
@@ -177,8 +177,10 @@ function lock(path: string): () => void {
   }
 }
 
-/** Reads every page, and every index against its table; throws what is wrong. `quick_check` would take half as long
- * and miss an index that has lost a row. */
+/**
+ * Reads every page, and every index against its table; throws the damage. `quick_check` would take half as long and
+ * miss an index that has lost a row.
+ */
 export function checkHealth(db: DatabaseSync, path: string): void {
   let found: string[]
   try {
@@ -193,7 +195,7 @@ export function checkHealth(db: DatabaseSync, path: string): void {
   if (found.length !== 1 || found[0] !== 'ok') throw damaged(path, found.join('; '))
 }
 
-/** Compares the schema with one that is made afresh, so that every statement will find what it names. */
+/** Compares the schema with a freshly made one, so that every statement will find the names it uses. */
 function checkSchema(db: DatabaseSync, path: string): void {
   const fresh = new DatabaseSync(inMemory)
   migrate(fresh, inMemory)

@@ -1,6 +1,6 @@
 /**
- * What a job still has to do, read beside the writer. It may be megabytes of the recipients' own data: then that crosses
- * as JSON, for which empty objects stand (content.ts), and who has the event loop parses it a step at a time.
+ * The remaining work of a job, read beside the writer. It may be megabytes of the recipients' own data: then that is
+ * transferred as JSON, with empty objects as stand-ins (content.ts), and the event loop parses it a step at a time.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { keepEncoding } from '../../content.ts'
@@ -8,20 +8,20 @@ import type { Job } from '../../model.ts'
 import type { JobWork } from '../../ports.ts'
 import { checksum } from './codec/checksum.ts'
 
-/** A work above it is taken apart; a smaller one takes less than a millisecond. */
+/** The size above which a work is taken apart; a smaller one takes less than a millisecond. */
 const largeLength = 2 ** 16
 
 export interface WorkText {
-  /** JSON, with empty objects in place of what stands in `own`. */
+  /** JSON, with empty objects in place of the data in `own`. */
   readonly text: string
-  /** Of recipients by their place in the list: where their data stands in `bytes`. */
+  /** The position of each recipient's data in `bytes`, by the recipient's position in the list. */
   readonly own: readonly (readonly [index: number, begin: number, end: number])[]
   readonly bytes: Uint8Array
 }
 
 const nothing = new Uint8Array()
 
-/** The question, for the reader's connection. */
+/** Prepares the query, for the reader's connection. */
 export function prepareJobWork(db: DatabaseSync) {
   const select = db.prepare(
     'SELECT w.body, w.sum FROM job_work w JOIN jobs j USING (id) WHERE w.id = ? AND j.tenant = ?',
@@ -54,7 +54,7 @@ function apart({ message, recipients }: JobWork): WorkText {
   return { text: JSON.stringify({ message, recipients: short }), own, bytes: Buffer.concat(texts) }
 }
 
-/** The work; data that crossed as JSON is read by `dataOf`. */
+/** Decodes the work; data that was transferred as JSON is read by `dataOf`. */
 export function readWork({ text, own, bytes }: WorkText): JobWork {
   const work = JSON.parse(text) as JobWork
   for (const [index, begin, end] of own) {

@@ -1,13 +1,16 @@
-/** A page of rows in the order of acceptance, bounded in their number and in what they say. */
+/** A page of rows in the order of acceptance, bounded in number and in size. */
 
 import type { Row } from './codec/rows.ts'
 import { requestLengthOf, seqOf } from './codec/rows.ts'
 import type { RowPage } from './tables/queries.ts'
 
-/** Characters of requests in one page: some 5 ms for whoever reads it. */
+/** Characters of requests in one page: decoding them takes some 5 ms. */
 const pageLengthMax = 2 ** 20
 
-/** Ends at the limit or at a million characters of requests, with at least one row. The cursor is the seq of the last one. */
+/**
+ * Reads rows up to the limit or a million characters of requests, at least one row. The cursor is the seq of the last
+ * one.
+ */
 export function rowPage(found: Iterable<Row>, limit: number): RowPage {
   const rows: Row[] = []
   let length = 0

@@ -1,11 +1,11 @@
 /**
- * What is deleted here is overwritten, in pages that become free by it, too. Else such pages keep what stood in them
- * until they are used again, and an erasure finds no row that leads there. Only for what takes out content or addresses:
+ * Overwrites deleted content, in pages that become free by the deletion, too. Else such pages keep their bytes until
+ * they are used again, and an erasure finds no row that leads there. Used only for deletions of content or addresses:
  * with it everywhere, a settlement of ten cost some 70 to 80 µs of CPU before and 85 after (loaded machine).
  */
 import type { DatabaseSync } from 'node:sqlite'
 
-/** Connections that are at it: within each other the outermost ends it. */
+/** Connections with a secure deletion in progress: of nested ones the outermost ends it. */
 const busy = new WeakSet<DatabaseSync>()
 
 export function deletingSecurely<T>(db: DatabaseSync, work: () => T): T {

@@ -1,6 +1,6 @@
 /**
- * What SQLite says when the disk is full, fails or is damaged, in the words of the gateway. A full or busy disk is a
- * passing trouble: nothing was written and the next commit tries afresh. A damaged file is not: nothing more is
+ * Translates SQLite's errors of a full, failing or damaged disk into the gateway's errors. A full or busy disk is
+ * transient: nothing was written and the next commit tries afresh. A damaged file is permanent: nothing more is
  * written to it.
  */
 import { SluiceError } from '../../errors.ts'
@@ -18,7 +18,7 @@ const disk = new Map([
 ])
 const damage = new Set([11, 26])
 
-/** How soon a client may try again. */
+/** The time after which a client may retry, ms. */
 export const retryAfterMs = 1_000
 
 function primaryCode(error: unknown): number | undefined {
@@ -35,7 +35,7 @@ export function isBusy(error: unknown): boolean {
   return primaryCode(error) === 5
 }
 
-/** The error to raise for what the disk did; `undefined` for a mistake of this program. */
+/** The error to raise for a disk fault; `undefined` for a mistake of this program. */
 export function diskFault(error: unknown, path: string): SluiceError | undefined {
   if (isDamage(error)) return damaged(path, (error as Error).message, error)
   if (error instanceof RowDamage) {

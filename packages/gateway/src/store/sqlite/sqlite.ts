@@ -1,4 +1,4 @@
-/** The door of the embedded store; what stands behind it is told in sqlite/store.ts. */
+/** The entry of the embedded store; sqlite/store.ts explains its parts. */
 
 export type { SqliteStore, SqliteStoreOptions } from './store.ts'
 export { createSqliteStore } from './store.ts'

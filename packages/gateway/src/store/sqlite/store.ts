@@ -1,8 +1,8 @@
 /**
  * The embedded store: port `Store` on node:sqlite, one file, nothing to install. Read it in the order of a commit: a
- * change becomes a tape (change-log.ts), waits for its group (group.ts), goes to the engine (engine-client.ts, engine.ts) and is
- * written with the others in one durable transaction (writer.ts). Questions take the same way, and their rows are read
- * here. Decision record 0003 has the figures.
+ * change is encoded into a change log (change-log.ts), waits for its group (group.ts), goes to the engine
+ * (engine-client.ts, engine.ts) and is written with the others in one durable transaction (writer.ts). Questions take
+ * the same way, and their rows are decoded here. Decision record 0003 has the figures.
  */
 import { SluiceError } from '../../errors.ts'
 import type { Notification, Recipient } from '../../model.ts'
@@ -31,30 +31,30 @@ import { openWorker } from './worker/worker-client.ts'
 
 export interface SqliteStoreOptions extends DatabaseOptions {
   readonly clock: Clock
-  /** Whether the file is written by a thread of its own. @defaultValue true for a file, false in memory */
+  /** True if a thread of its own writes the file. @defaultValue true for a file, false in memory */
   readonly thread?: boolean
-  /** Told of each row that cannot be read, once; what it says is to be committed. @defaultValue nobody is told */
+  /** Called once for each row that cannot be read, with the move to commit. @defaultValue no callback */
   readonly onDamagedRow?: (row: DamagedRow) => void
 }
 
 export interface SqliteStore extends Store {
   /** Reads every page of the file; throws STORE_UNAVAILABLE where it is damaged. */
   check(): Promise<void>
-  /** Since the opening: changes, and the transactions that they shared, each of them one fsync. */
+  /** Changes since the opening, and the transactions that they shared, each of them one fsync. */
   counters(): Promise<{ readonly transactions: number; readonly changes: number }>
 }
 
-/** Rows that `prune` looks at in one transaction. */
+/** Rows that `prune` examines in one transaction. */
 const pruneSlice = 500
 /** Rows of a recipient that are erased in one transaction: some 5 ms. */
 const eraseSlice = 200
-/** Each waits for 100 ms (busy_timeout) for those who read: pages of lists take some milliseconds. */
+/** Each try waits for readers up to 100 ms (busy_timeout): pages of lists take some milliseconds. */
 const emptyLogTriesMax = 3
-/** Stored answers that are looked through in one transaction. */
+/** Stored answers that are examined in one transaction. */
 const answersSlice = 1_000
 
 /**
- * Opens or makes the store.
+ * Opens or creates the store.
  * @throws SluiceError INVALID_CONFIG where the file is in use, cannot be opened or is of a newer version;
  * STORE_UNAVAILABLE where it is damaged.
  */
@@ -78,38 +78,38 @@ export function createSqliteStore({
     return errorOf(fault)
   }
   const open = (thread ?? path !== inMemory) ? openWorker : openInProcess
-  const link = open({ ...options, now: clock.now(), onFault })
-  const group = createGroup({ clock, write: link.write, raise })
+  const engine = open({ ...options, now: clock.now(), onFault })
+  const group = createGroup({ clock, write: engine.write, raise })
 
   const ask: EngineClient['ask'] = async (name, ...args) => {
     if (!isOpen) throw closed(path)
-    return link.ask(name, ...args)
+    return engine.ask(name, ...args)
   }
 
-  /** What only reads, beside what is written. */
+  /** Sends a read-only question, which runs beside the writes. */
   const read: EngineClient['read'] = async (name, ...args) => {
     if (!isOpen) throw closed(path)
-    return link.read(name, ...args)
+    return engine.read(name, ...args)
   }
 
   const pseudonymOf = createPseudonyms(path)
-  let hasErased = link.hasErased
+  let hasErased = engine.hasErased
   const erasedOf = (tenant: string, recipient: string): Erased => ({
     tenant,
     recipient,
     pseudonym: pseudonymOf(tenant, recipient),
   })
-  const bloomFilter = createBloomFilter(link.hashKey)
-  /** Under their own name, and under the one that is left of an erased recipient. */
+  const bloomFilter = createBloomFilter(engine.hashKey)
+  /** Looks up the recipient under its own name, and under the pseudonym of an erased recipient. */
   const isNew = (what: Kind, tenant: string, id: string): boolean =>
     bloomFilter.has(what, tenant, id) &&
     (!hasErased || bloomFilter.has(what, tenant, pseudonymOf(tenant, id)))
-  link.ask('unreadable').then(
+  engine.ask('unreadable').then(
     (rows) => rows.forEach(damagedRows.note),
-    // What keeps it from opening is told to everybody who asks.
+    // Every later call rejects with the error that keeps the store from opening.
     () => {},
   )
-  // Where that fails or is cut short by a close, nobody is a stranger, and everybody is asked for.
+  // Where loading fails or a close cuts it short, every recipient counts as known and is looked up.
   bloomFilter.load(pageAfter).catch(() => {})
 
   async function pageAfter(cursor: ScanCursor): Promise<ScanPage> {
@@ -123,7 +123,7 @@ export function createSqliteStore({
     for (const { tenant, id } of recipients) bloomFilter.meet('preferences', tenant, id)
   }
 
-  /** Rows become values here, and a sum that is wrong becomes known. */
+  /** Decodes rows; a wrong checksum is reported as damage. */
   function valuesOf<T>(rows: readonly Row[], reader: (row: Row) => T): readonly T[] {
     try {
       return damagedRows.read(rows, reader)
@@ -137,7 +137,7 @@ export function createSqliteStore({
   }
   const notifications = (rows: readonly Row[]): readonly Notification[] => valuesOf(rows, readNotification)
 
-  /** @throws STORE_UNAVAILABLE where another connection goes on reading what was before. */
+  /** @throws STORE_UNAVAILABLE where another connection goes on reading an older state */
   async function emptyLog(): Promise<void> {
     for (let tries = 0; tries < emptyLogTriesMax; tries += 1) {
       if (await ask('emptyLog')) return
@@ -147,13 +147,13 @@ export function createSqliteStore({
     throw new SluiceError('STORE_UNAVAILABLE', `The store ${path} is not done: ${why}.`, { retryAfterMs })
   }
 
-  /** Slice after slice, with room for commits between them. */
+  /** Runs slice after slice, with room for commits between them. */
   async function untilDone(slice: () => Promise<boolean>): Promise<void> {
     while (!(await slice())) await new Promise<void>((resolve) => clock.soon(resolve))
   }
 
   return {
-    crashed: link.crashed,
+    crashed: engine.crashed,
     async commit(change) {
       if (!isOpen) throw closed(path)
       if (damage !== undefined) throw errorOf(damage)
@@ -207,7 +207,7 @@ export function createSqliteStore({
     inThrottleQueue: async (query) => valuesOf(await ask('inThrottleQueue', query), readAdmission),
     claimDue: async (until, limit, without = []) =>
       notifications(await ask('claimDue', until, limit, [...without])),
-    claimedUntil: link.claimedUntil,
+    claimedUntil: engine.claimedUntil,
     releaseDue: (given) =>
       ask(
         'releaseDue',
@@ -257,7 +257,8 @@ export function createSqliteStore({
       }
       for (let after: number | undefined = 0; after !== undefined; )
         after = await ask('eraseAnswers', erased, after, answersSlice)
-      // Twice: what was overwritten is out of the log before anybody is told, and so is the name itself.
+      // The log is emptied twice: the overwritten rows leave it before the erasure is reported, and so does the name
+      // itself.
       await emptyLog()
       await ask('eraseFinish', erased)
       await emptyLog()
@@ -296,7 +297,7 @@ export function createSqliteStore({
       if (!isOpen) return
       group.flush()
       isOpen = false
-      await link.close()
+      await engine.close()
     },
   }
 }

@@ -1,8 +1,8 @@
 /**
- * A look at the write-ahead log that a crash left behind. SQLite reads it up to the first frame whose check sum is
- * wrong and takes the rest for a write that was cut off, which is right at its end, and silently forgets commits when
- * a byte has changed in its middle. The two can be told apart: a commit begins only when the one before it is on disk,
- * so behind a write that was cut off there is at most its own last frame.
+ * Checks the write-ahead log that a crash left behind. SQLite reads it up to the first frame with a wrong checksum
+ * and takes the rest for a write that was cut off, which is right at its end, and silently drops commits when a byte
+ * has changed in its middle. The two can be told apart: a commit begins only when the one before it is on disk, so
+ * behind a write that was cut off there is at most its own last frame.
  *
  * Format: https://sqlite.org/fileformat2.html#the_write_ahead_log
  */
@@ -11,7 +11,7 @@ import { closeSync, openSync, readSync } from 'node:fs'
 const headerBytes = 32
 const frameHeaderBytes = 24
 
-/** Whether commits stand behind a broken frame. Some 5 ms a MiB. */
+/** True if commits follow a broken frame. Some 5 ms a MiB. */
 export function isBrokenInside(path: string): boolean {
   let file: number
   try {
@@ -41,7 +41,7 @@ function commitsBehindBreak(file: number): number {
     readSync(file, frame, 0, frame.length, at) === frame.length;
     at += frame.length
   ) {
-    // Frames of an earlier round through the file have other salts.
+    // Frames of an earlier pass through the file have other salts.
     if (!frame.subarray(8, 16).equals(salts)) broken = true
     else if (broken) commits += frame.readUInt32BE(4) === 0 ? 0 : 1
     else {
@@ -54,7 +54,7 @@ function commitsBehindBreak(file: number): number {
   return commits
 }
 
-/** Goes on with the sum over more bytes, in place. */
+/** Continues the checksum over more bytes, in place. */
 function checksum(bytes: Buffer, sum: [number, number], isBigEndian: boolean): [number, number] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
   let [first, second] = sum

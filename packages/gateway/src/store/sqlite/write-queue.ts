@@ -1,21 +1,21 @@
 /**
- * Which changes share the next transaction. Everything small that has arrived goes together; what is large goes alone,
- * one a transaction, and by turns with the small ones: so a small commit waits for one large one at most, however many
- * megabytes others have brought.
+ * Selects the changes that share the next transaction. All small changes that have arrived go together; a large one
+ * goes alone, one a transaction, alternating with the small ones: so a small commit waits for one large one at most,
+ * however many megabytes others have sent.
  */
 import type { ChangeLog } from './codec/change-log.ts'
 
-/** A tape above it goes alone: writing it takes longer than the fsync of all the others. */
+/** The size above which a change log goes alone: writing it takes longer than the fsync of all the others. */
 export const largeBytes = 2 ** 16
 
 export interface Bounds {
   /** Changes in one transaction, at most: 5 to 20 ms of work. @defaultValue 1_000 */
   readonly changesMax?: number
-  /** Bytes of them, as soon as there is more than one tape. @defaultValue 1 MiB */
+  /** Bytes of them, as soon as there is more than one change log. @defaultValue 1 MiB */
   readonly bytesMax?: number
 }
 
-/** A tape, and whose it is. */
+/** A change log with its sender. */
 export interface Write {
   readonly id: number
   readonly changeLog: ChangeLog
@@ -39,7 +39,7 @@ export class WriteQueue {
     ;(write.changeLog.bytes.length > largeBytes ? this.#large : this.#small).push(write)
   }
 
-  /** Those of the next transaction; none where nothing waits. */
+  /** The writes of the next transaction; none where nothing waits. */
   take(): readonly Write[] {
     const isLarge = this.#large.length > 0 && (this.#wasSmall || this.#small.length === 0)
     this.#wasSmall = !isLarge

@@ -1,6 +1,6 @@
 /**
- * Changes as they travel to the writer: plain values as bytes (bytes.ts), read from front to back. What a `Recorder` puts
- * down and what a `Head` (decoder.ts) takes up stand in the same order.
+ * Encodes changes for the writer: plain values as bytes (bytes.ts), read from front to back. The `Recorder` writes
+ * and the `Decoder` (decoder.ts) reads the fields in the same order.
  */
 import { jsonOf } from '../../../content.ts'
 import type { Job, Move, Notification, SharedContent } from '../../../model.ts'
@@ -11,10 +11,10 @@ import { isCountedApart, statusCodes, throttledFlag } from './codes.ts'
 import { putLong, putShort } from './row-bytes.ts'
 import type { LongRow, ShortRow } from './rows.ts'
 
-/** Changes one behind another: of each first the number of writes, then each of them, led by its `Op`. */
+/** Consecutive changes: for each the number of its writes, then each write after its `Op`. */
 export interface ChangeLog {
   readonly bytes: Uint8Array<ArrayBuffer>
-  /** Where each change ends. */
+  /** The end position of each change. */
   readonly ends: readonly number[]
 }
 
@@ -29,7 +29,7 @@ export const Op = {
   content: 7,
 } as const
 
-/** A move as the writer needs it. */
+/** A move with only the fields that the writer needs. */
 export interface ShortMove {
   readonly id: string
   readonly tenant: string
@@ -40,25 +40,25 @@ export interface ShortMove {
     readonly dueAt: number
   }
   readonly short: ShortRow
-  /** Only where the decision or the channel changed. */
+  /** The long row, only where the decision or the channel changed. */
   readonly long: LongRow | undefined
   readonly content: ContentCount
 }
 
-/** An answer, its JSON beside the parts of its key. */
+/** A stored answer as JSON, beside the parts of its key. */
 export interface ShortAnswer
   extends Pick<StoredAnswer, 'tenant' | 'module' | 'method' | 'path' | 'key' | 'createdAt'> {
   readonly body: string
 }
 
-/** A new job has no `before`, and `work` as JSON. */
+/** A job write; a new job has no `before`, and `work` as JSON. */
 export interface ShortJobWrite {
   readonly before: Pick<Job, 'status' | 'taken'> | undefined
   readonly after: Job
   readonly work: Uint8Array
 }
 
-/** A content that is new, its JSON beside what is looked at. */
+/** A new shared content as JSON, beside the fields that the writer reads. */
 export interface ShortContent extends Pick<SharedContent, 'id' | 'tenant' | 'bytes'> {
   readonly body: Uint8Array
 }
@@ -76,17 +76,17 @@ export const digestKinds = [
   'close',
 ] as const satisfies readonly DigestWrite['kind'][]
 
-/** In place of the items that a digest still collects, where nobody counts on them. */
+/** Replaces the number of items that a digest still collects, where the writer must not check it. */
 export const unchecked = -1
 
-/** Takes changes up until they are sent. */
+/** Encodes changes until they are sent. */
 export class Recorder {
   readonly #writer = new ByteWriter()
   #ends: number[] = []
 
   /**
-   * Answers how many bytes it takes.
-   * @throws TypeError for a path that no notification may go, and then nothing of the change is on the tape.
+   * Encodes a change; returns its size in bytes.
+   * @throws TypeError for a path that the transition table does not allow; then nothing of the change is in the log.
    */
   put(change: Change): number {
     checkPaths(change)
@@ -101,14 +101,14 @@ export class Recorder {
     return this.#writer.at - begin
   }
 
-  /** The last change as a tape of its own. */
+  /** Removes the last change and returns it as a change log of its own. */
   cutLast(): ChangeLog {
     this.#ends.pop()
     const bytes = this.#writer.cutFrom(this.#ends.at(-1) ?? 0)
     return { bytes, ends: [bytes.length] }
   }
 
-  /** The tape so far; the next change begins another one. */
+  /** Returns the recorded log; the next change begins a new one. */
   cut(): ChangeLog {
     const ends = this.#ends
     this.#ends = []
@@ -116,7 +116,7 @@ export class Recorder {
   }
 }
 
-/** Each change as a tape of its own. */
+/** Splits a log into one log per change. */
 export function changesOf({ bytes, ends }: ChangeLog): readonly ChangeLog[] {
   return ends.map((end, change) => {
     const begin = change === 0 ? 0 : ends[change - 1]!
@@ -152,7 +152,7 @@ function putChange(writer: ByteWriter, change: Change): void {
   }
 }
 
-/** Numbers and texts, one behind another; throws for what is neither, since nobody could read on behind it. */
+/** Writes numbers and texts; throws for other types, because nothing after such a value could be decoded. */
 function put(writer: ByteWriter, ...values: readonly (string | number)[]): void {
   for (const value of values) {
     if (typeof value === 'string') writer.text(value)
@@ -193,7 +193,7 @@ function putContent(writer: ByteWriter, { id, tenant, bytes, content, data }: Sh
   writer.pieces(pieces.length === 0 ? ['{}'] : [...pieces, '}'])
 }
 
-/** What a job has to do, as JSON; the data of recipients may be at hand as such. */
+/** The remaining work of a job as JSON pieces; the data of recipients may be encoded already. */
 function piecesOf({ message, recipients }: JobWork): readonly (string | Uint8Array)[] {
   const pieces: (string | Uint8Array)[] = [`{"message":${JSON.stringify(message)},"recipients":[`]
   for (const [index, { data, ...to }] of recipients.entries()) {

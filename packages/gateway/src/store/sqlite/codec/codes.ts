@@ -1,5 +1,5 @@
 /**
- * States as the small numbers that the file holds. They are on disk: a number never changes its meaning, and the
+ * Statuses as the small numbers that the file holds. They are on disk: a number never changes its meaning, and the
  * partial indexes of the migrations name them.
  */
 import { isUnserved } from '../../../bounds.ts'
@@ -29,7 +29,7 @@ export function statusOf(code: number): Status {
   return status
 }
 
-/** What `claimDue` gives out. The index `due` covers exactly these. */
+/** Status codes that `claimDue` returns. The index `due` covers exactly these. */
 export const dueCodes = '(1, 3, 5)'
 export const finalCodes = `(${statuses
   .filter(isFinal)
@@ -44,21 +44,21 @@ export function isFinalCode(code: number): boolean {
   return code > statusCodes.dead
 }
 
-/** Whether a tenant's or module's limit made it wait: such notifications count against the tenant's queue. */
+/** True if a tenant's or module's limit made it wait: such notifications count against the tenant's queue. */
 function isThrottled(notification: Pick<Notification, 'decision'>): boolean {
   const { reason } = notification.decision
   return reason === 'tenant_limit' || reason === 'module_limit'
 }
 
 /**
- * What the column `platform` says: of a dead letter whether no pool serves its channel, of all others whether a
+ * The value of the column `platform`: for a dead letter whether no pool serves its channel, for all others whether a
  * tenant's or module's limit made it wait.
  */
 export function throttledFlag(notification: Pick<Notification, 'decision' | 'status' | 'timeline'>): boolean {
   return notification.status === 'dead' ? isUnserved(notification) : isThrottled(notification)
 }
 
-/** Whether the tallies count those of this state apart by that flag. */
+/** True if the tallies count notifications of this status separately by that flag. */
 export function isCountedApart(code: number): boolean {
   return code === statusCodes.scheduled || code === statusCodes.dead
 }

@@ -1,4 +1,4 @@
-/** Reads the changes of a tape as the writer needs them. Every method takes what comes next and steps behind it. */
+/** Decodes the changes of a change log for the writer. Every method reads the next value and advances past it. */
 import type { Channel, Job, JobStatus, Refusal } from '../../../model.ts'
 import type { DigestWrite } from '../../../ports.ts'
 import { ByteReader } from './bytes.ts'
@@ -17,7 +17,7 @@ import type { LongRow, ShortRow } from './rows.ts'
 export class Decoder {
   readonly #reader = new ByteReader()
 
-  /** Goes to where the change with this number begins. */
+  /** Moves to the start of the change with this number. */
   load({ bytes, ends }: ChangeLog, change: number): void {
     this.#reader.load(bytes, change === 0 ? 0 : ends[change - 1]!)
   }

@@ -1,6 +1,7 @@
 /**
- * The two rows of a notification as they travel. What the sum of a row is over is one text, written at once; beside it
- * stand the lengths of its parts, so that the writer makes the sum over the bytes and cuts the columns out of them.
+ * The two rows of a notification as bytes. The text that a row's checksum covers is written in one piece, with the
+ * lengths of its parts beside it, so that the writer computes the checksum over the bytes and cuts the columns out of
+ * them.
  */
 import type { Notification } from '../../../model.ts'
 import { revisionOf } from '../../../model.ts'
@@ -11,9 +12,9 @@ import type { LongRow, ShortRow } from './rows.ts'
 import { longText, shortTexts } from './rows.ts'
 
 const absent = -1
-/** Whoever takes the row makes it. */
+/** A placeholder: the reader of the row computes its checksum. */
 const checksumToCome = 0
-/** What stands in the text of a sum for what is absent. */
+/** The length of an absent value in the text of a checksum. */
 const nullBytes = 'null'.length
 
 export function putLong(writer: ByteWriter, notification: Notification): void {
@@ -56,9 +57,9 @@ export function takeLong(reader: ByteReader): LongRow {
   const sum = checksumOf(reader.bytes(at, length))
   const whole = reader.between(at, at + length)
   const begin = at
-  // Where each letter is a byte, nearly always, the parts are cut out of one text: 9 calls less.
+  // Where each character is one byte, nearly always, the parts are cut out of one text: 9 calls less.
   const plain = whole.length === length
-  /** Parts stand one space from each other. */
+  /** Reads a part; parts are separated by one space. */
   const part = (bytes: number): string => {
     const from = at
     at += bytes + 1
@@ -68,9 +69,9 @@ export function takeLong(reader: ByteReader): LongRow {
   const tenant = part(reader.number())
   const recipient = part(reader.number())
   const channel = part(reader.number())
-  const asked = reader.number()
-  const requestedChannel = asked === absent ? null : part(asked)
-  if (asked === absent) at += nullBytes + 1
+  const requestedBytes = reader.number()
+  const requestedChannel = requestedBytes === absent ? null : part(requestedBytes)
+  if (requestedBytes === absent) at += nullBytes + 1
   const category = part(reader.number())
   const createdAt = reader.number()
   at += `${createdAt}`.length + 1
@@ -110,14 +111,14 @@ export function putShort(writer: ByteWriter, notification: Notification): void {
     n.single ? 1 : 0,
     n.undecided ? 1 : 0,
     throttledFlag(n) ? 1 : 0,
-    // Why it is a dead letter: the reason of the event that made it one.
+    // The dead letter's cause: the reason of the event that made it one.
     n.status === 'dead' ? (n.timeline.at(-1)?.reason ?? null) : null,
     JSON.stringify(n.timeline),
     checksumToCome,
     turnedAt,
     suspects.length > 1 ? JSON.stringify(suspects) : null,
   ]
-  // Only in the timeline there are texts that others wrote; so what stands around it has a byte for each letter.
+  // Only the timeline holds texts written by others; the text around it has one byte for each character.
   const [before, after] = shortTexts(row)
   writer.text(`${before}${row[11]}${after}`)
   writer.number(before.length)
@@ -176,7 +177,7 @@ export function takeShort(reader: ByteReader): ShortRow {
   ]
 }
 
-/** What never changes. */
+/** The JSON of the fields that never change. */
 function requestOf(notification: Notification): string {
   const { module, to, priority, template, data, content, actor, actors, sendAt, expiresAt, fingerprint } =
     notification

@@ -1,6 +1,7 @@
 /**
- * A notification as the columns of the file, and back. What never changes is one JSON text, `request`; what the
- * queries select by, and what moves change, are columns of their own. Each of its two rows carries a sum.
+ * Converts a notification to the columns of the file, and back. The fields that never change are one JSON text,
+ * `request`; columns of their own hold the fields that queries select by and that moves change. Each of its two rows
+ * carries a checksum.
  */
 import type { SQLOutputValue } from 'node:sqlite'
 import type { Channel, Decision, Notification, TimelineEvent } from '../../../model.ts'
@@ -67,14 +68,14 @@ const longColumns =
 const shortColumns =
   's.status, s.revision, s.due_at, s.attempts, s.fired_at, s.suspect_at, s.digest_id, s.single, s.undecided, s.platform, s.cause, s.timeline, s.sum, s.turned_at, s.suspects'
 
-/** What `readNotification` takes, from `notifications n` and `states s`. */
+/** The columns that `readNotification` reads, from `notifications n` and `states s`. */
 export const columns = `s.seq, ${longColumns}, ${shortColumns}`
-/** Where the short row begins in it. */
+/** The index of the short row's first column in them. */
 export const shortAt = 13
 
 export type Row = readonly SQLOutputValue[]
 
-/** What the sums are of; the place of the sum itself is passed over. */
+/** The text that the checksum covers; the checksum itself is left out. */
 export function longText(row: LongRow): string {
   const [id, tenant, recipient, channel, requestedChannel, category, createdAt, request, decision] = row
   const [, , , , , , , , , , job, shared] = row
@@ -84,7 +85,7 @@ export function longText(row: LongRow): string {
 }
 
 /**
- * What stands before the timeline, and what behind it. `suspect_at` and `suspects` are not in it: a restart after a
+ * The checksum's text before the timeline, and after it. `suspect_at` and `suspects` are not in it: a restart after a
  * crash writes them over many rows at once.
  */
 export function shortTexts(row: ShortRow): readonly [before: string, after: string] {
@@ -93,7 +94,7 @@ export function shortTexts(row: ShortRow): readonly [before: string, after: stri
   const flags = single + 2 * undecided + 4 * platform
   return [
     `${status} ${revision} ${dueAt} ${attempts} ${firedAt} ${digestId} ${flags} ${cause} `,
-    // Rows of before there were turns have none in their sum.
+    // Rows from before `turned_at` existed have none in their checksum.
     turnedAt === null ? '' : ` ${turnedAt}`,
   ]
 }
@@ -110,12 +111,12 @@ export function createdAtOf(row: Row): number {
   return row[7] as number
 }
 
-/** How long the text is that grows with what was asked for. */
+/** The length of the JSON text that grows with the request. */
 export function requestLengthOf(row: Row): number {
   return (row[8] as string).length
 }
 
-/** @throws what faults.ts takes for damage, where a sum is wrong. */
+/** @throws damage (sqlite-errors.ts) where a checksum does not match */
 export function readNotification(row: Row): Notification {
   const long = row.slice(1, shortAt) as unknown as LongRow
   const short = row.slice(shortAt) as unknown as ShortRow
@@ -181,7 +182,7 @@ export function readNotification(row: Row): Notification {
   }
 }
 
-/** The newest has a column of its own, by which the limits look; more than one are a list besides. */
+/** The newest instant has a column of its own, by which the limits select; further ones are in a list. */
 function suspectsOf(newest: number, list: string | null): readonly number[] {
   return list === null ? [newest] : (JSON.parse(list) as readonly number[])
 }

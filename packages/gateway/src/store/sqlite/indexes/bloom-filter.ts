@@ -1,29 +1,29 @@
 /**
- * Who is certainly not on record. Whoever is met for the first time is asked for twice, for preferences and for what
- * has been sent, and each question to the store's thread waits behind a commit. Most of them are new, and that can be
- * known here: a Bloom filter (Bloom, 1970) of everybody on record, in the owner's memory, and one of those with
- * preferences, who are few. A wrong bit costs one
- * question; nobody on record is ever taken for a stranger.
+ * A Bloom filter (Bloom, 1970) that tells which recipients are certainly not on record. A recipient's first
+ * notification needs two lookups, for preferences and for sent notifications, and each question to the store's thread
+ * waits behind a commit. Most such recipients are new, which the owner's memory can tell: one filter holds all
+ * recipients on record, a second one those with preferences, who are few. A wrong bit costs one lookup; a recipient
+ * on record is never taken for a new one.
  *
- * Measured where everybody is new, accepted and settled over HTTP one by one: 300 µs of CPU a message without it; where
- * nobody is, 172 µs (load average 9).
+ * Measured with new recipients only, accepted and settled over HTTP one by one: 300 µs of CPU a message without it;
+ * with known recipients only, 172 µs (load average 9).
  */
 import { type HashKey, recipientHash } from './hash.ts'
 import type { ScanCursor, ScanPage } from './recipient-scan.ts'
 import { scanStart } from './recipient-scan.ts'
 
 export interface BloomFilter {
-  /** Whether nothing of this kind is on record of the recipient, nor on its way there. */
+  /** True if the recipient certainly has nothing of this kind, on record or on its way there. */
   has(what: Kind, tenant: string, recipient: string): boolean
-  /** Something of this recipient is about to be written. */
+  /** Adds a recipient of whom something is about to be written. */
   meet(what: Kind, tenant: string, recipient: string): void
-  /** Reads who is on record; until that is done nobody is a stranger. */
+  /** Loads all recipients on record; until that is done every recipient counts as known. */
   load(pageAfter: (cursor: ScanCursor) => Promise<ScanPage>): Promise<void>
 }
 
 export type Kind = 'preferences' | 'notifications'
 
-/** 2 MiB a kind. One stranger of 500 is not recognised among 1,000,000 people, one of 4 among 5,000,000. */
+/** 2 MiB a kind. One new recipient of 500 is not recognised among 1,000,000 recipients, one of 4 among 5,000,000. */
 const bitsMax = 2 ** 24
 const probes = 4
 

@@ -1,19 +1,20 @@
 /**
- * Who keeps what in memory. SQLite has one owner, so "held" is no column but a line through the index (dueAt, seq):
- * what stands up to the cursor has been given out, and is never read again until a move puts it behind the cursor.
+ * The due cursor: tracks in memory which due rows have been given out. SQLite has one owner, so "held" is no column
+ * but a line through the index (dueAt, seq): rows up to the cursor have been given out, and are never read again
+ * until a move puts them behind the cursor.
  *
  * The rules, in the order in which they apply:
- * 1. `claimDue(until)` gives what was put back, then what stands after the cursor, and moves the cursor: to
- *    (until, ∞) when there was no more, else to the last one given.
- * 2. `claimedUntil` is the last instant that is given out *as a whole*: `until`, or one millisecond before the
- *    cursor while others with the cursor's own dueAt may follow. It never goes back, whatever the clock does.
- * 3. What `commit` writes with a dueAt up to `claimedUntil` is its writer's to keep. Anything later is found by the
- *    cursor, except an older row that is moved to exactly the cursor's dueAt and stands before it: that one is put
- *    back here by the writer of the row.
- * 4. A move that leaves dueAt as it was leaves the claim as it was.
- * 5. Rows of a tenant for whom the asker has no room are passed over: from there up to the cursor the tenant *lags*,
- *    and until it has caught up the cursor passes over all of its rows. What it lags behind with is found by reading
- *    that stretch of the index once more. What is written into the stretch by rule 3 is noted, and not given out there.
+ * 1. `claimDue(until)` gives the rows that were put back, then the rows after the cursor, and moves the cursor: to
+ *    (until, ∞) when there were no more, else to the last one given.
+ * 2. `claimedUntil` is the last instant that is given out *as a whole*: `until`, or one millisecond before the cursor
+ *    while others with the cursor's own dueAt may follow. It never goes back, whatever the clock does.
+ * 3. A row that `commit` writes with a dueAt up to `claimedUntil` is held by its writer. The cursor finds any later
+ *    row, except an older row that is moved to exactly the cursor's dueAt and stands before it: the writer of that
+ *    row puts it back here.
+ * 4. A move that does not change dueAt leaves the claim unchanged.
+ * 5. Rows of a tenant in `without` are passed over: from there up to the cursor the tenant *lags*, and until it has
+ *    caught up the cursor passes over all of its rows. The lagging rows are found by reading that stretch of the
+ *    index once more. Rows written into the stretch by rule 3 are noted, and not given out there.
  */
 export interface Place {
   readonly dueAt: number
@@ -25,39 +26,42 @@ export interface OwnedPlace extends Place {
   readonly tenant: string
 }
 
-/** What of a tenant was passed over lies behind `after`, up to `to`. */
+/** A tenant's passed-over rows: they lie after `after`, up to `to`. */
 export interface Lag {
   after: Place
   to: Place
-  /** Rows in between that their writers keep. */
+  /** Rows of the stretch that their writers hold. */
   readonly kept: Set<number>
 }
 
 export interface DueCursor {
   readonly cursor: Place
   readonly claimedUntil: number
-  /** Whether the cursor will still come to this place. */
+  /** True if the cursor has still to reach this place. */
   isAhead(place: Place): boolean
   /** Moves the cursor; `last` is the last place given when there may be more. */
   advance(until: number, last?: Place): void
   putBack(place: OwnedPlace): void
-  /** A move took it elsewhere: it is not given out from here any more. */
+  /** Removes a put-back row that a move took elsewhere. */
   drop(seq: number): void
-  /** Takes out up to `max` of what was put back and is due by `until`, earliest first, but for these tenants. */
+  /**
+   * Takes up to `max` put-back rows that are due by `until`, earliest first, except those of the tenants in
+   * `without`.
+   */
   takeBack(until: number, max: number, without: ReadonlySet<string>): readonly Place[]
-  /** Tenants that lag, the one that was longest not served first. */
+  /** Lagging tenants, the one that was served longest ago first. */
   readonly lags: ReadonlyMap<string, Lag>
-  /** The cursor passes over this one. */
+  /** Records that the cursor passes over this row. */
   passOver(place: OwnedPlace): void
-  /** The tenant has been served up to this place; it lags no more where that is the end. */
+  /** Records that the tenant has been served up to this place; at the end of its stretch it lags no more. */
   catchUp(tenant: string, place: Place): void
-  /** Somebody keeps what was written there. */
+  /** Records that the writer of this row holds it. */
   noteKept(place: OwnedPlace): void
-  /** The earliest dueAt of what was put back. */
+  /** The earliest dueAt of the put-back rows. */
   earliestBack(): number | undefined
 }
 
-/** By instant, and then by acceptance. */
+/** Compares places by instant, then by acceptance. */
 export const order = (a: Place, b: Place): number => a.dueAt - b.dueAt || a.seq - b.seq
 
 export function createDueCursor(): DueCursor {
@@ -117,12 +121,12 @@ export function createDueCursor(): DueCursor {
       if (lag === undefined) return
       lags.delete(tenant)
       lag.after = place
-      // Behind the others from here on.
+      // Reinserting moves the tenant behind the others.
       if (order(place, lag.to) < 0) lags.set(tenant, lag)
     },
     noteKept(place) {
       const lag = lags.get(place.tenant)
-      // Also behind its present end: the cursor may pass over more of the tenant.
+      // Also rows after the stretch's present end: the cursor may pass over more of the tenant.
       if (lag !== undefined && order(place, lag.after) > 0) lag.kept.add(place.seq)
     },
   }

@@ -1,9 +1,9 @@
 /**
- * What is due when, as an index that is written late. Most notifications leave within seconds of their acceptance,
- * and those that wait are due in no order: a plain index would write, and dirty a page, for every one of them. Here
- * the last rows are kept in memory, a generation of them at a time; when a generation is full, what is still waiting
- * in it is folded into the table `due`, sorted by its instant, a few rows with every transaction. Rows of earlier
- * generations are in the table, and their moves are written to it at once.
+ * The due index: notifications by the instant at which they are due, written late. Most notifications leave within
+ * seconds of their acceptance, and those that wait are due in no order: a plain index would write, and dirty a page,
+ * for every one of them. Here the last rows are kept in memory, in segments; when a segment is full, the rows in it
+ * that still wait are flushed to the table `due`, sorted by instant, a few rows with every transaction. Rows of
+ * earlier segments are in the table, and their moves are written to it at once.
  *
  * Measured, CPU a row, a hundred in a transaction: accepted at random instants, 40 µs beside 100,000 others with an
  * index on `states`, 25 µs beside 1,000,000 with this; accepted and settled at once, 1 µs less than with an index.
@@ -13,39 +13,39 @@ import { dueCodes } from '../codec/codes.ts'
 import type { Place } from './due-cursor.ts'
 import { order } from './due-cursor.ts'
 
-/** 2^15: three of them in memory are 0.9 MB. Twice the pages are written with half of it. */
+/** 2^15: three segments in memory are 0.9 MB. Half the size writes twice the pages. */
 const defaultRows = 32_768
 
 export interface DueIndexOptions {
   readonly db: DatabaseSync
-  /** @defaultValue 32768 */
+  /** Rows of one segment. @defaultValue 32768 */
   readonly segmentRows?: number
 }
 
 export interface DueIndex {
-  /** Notes where a row stands now; no `dueAt` where it is not due. Counts when the transaction does. */
+  /** Records the due instant of a row; no `dueAt` where it is not due. Takes effect when the transaction commits. */
   put(seq: number, before: number | undefined, dueAt: number | undefined): void
-  /** Where `undo` goes back to: what was put since is forgotten. The table is undone by SQLite. */
+  /** A savepoint for `undo`, which discards later puts. SQLite itself rolls the table back. */
   mark(): number
   undo(mark: number): void
-  /** Inside a transaction, before anything is put: folds about `count` rows. */
+  /** Flushes about `count` rows; called inside a transaction, before any put. */
   flush(count: number): void
-  /** The transaction is on disk, or is undone. */
+  /** Ends the transaction: it is on disk, or rolled back. */
   finish(committed: boolean): void
   /** Places after `after` and due by `until`, earliest first. */
   range(after: Place, until: number, limit: number): readonly Place[]
-  /** The first after `after`. */
+  /** The first place after `after`. */
   first(after: Place): Place | undefined
   /** Rows with this seq and later may be in memory only. */
   readonly from: number
 }
 
 interface Segment {
-  /** By seq within the generation; NaN where it is not due, or in the table. */
+  /** The due instant by the row's position in the segment; NaN where it is not due, or in the table. */
   readonly dueAt: Float64Array
-  /** 1 where the table has it, should it be due. */
-  readonly folded: Uint8Array
-  /** Behind the last row that was ever due. */
+  /** 1 where the table has the row, should it be due. */
+  readonly flushed: Uint8Array
+  /** The position after the last row that was ever due. */
   end: number
 }
 
@@ -61,14 +61,14 @@ export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOption
   const segments = new Map<number, Segment>()
   let oldest = numberOf(Number(saved?.value ?? 0))
   let newest = oldest
-  /** What the transaction under way has put, and what it has folded. */
+  /** Rows that the current transaction has put, and rows that it has flushed. */
   const pending: { readonly seq: number; readonly dueAt: number }[] = []
   const foldedNow: number[] = []
-  /** The oldest generation in the order in which it is folded, and how far that is on disk. */
+  /** The oldest segment in the order in which it is flushed, and the number of its rows that are flushed on disk. */
   let sorted: readonly Place[] | undefined
-  let foldedUpTo = 0
-  let asked = 0
-  /** Nothing of the oldest generation is left in memory, once the transaction is on disk. */
+  let flushedUpTo = 0
+  let flushing = 0
+  /** True if nothing of the oldest segment is left in memory, once the transaction is on disk. */
   let finished = false
 
   function segmentOf(number: number): Segment {
@@ -76,7 +76,7 @@ export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOption
     if (segment === undefined) {
       segment = {
         dueAt: new Float64Array(segmentRows).fill(Number.NaN),
-        folded: new Uint8Array(segmentRows),
+        flushed: new Uint8Array(segmentRows),
         end: 0,
       }
       segments.set(number, segment)
@@ -88,10 +88,10 @@ export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOption
   function isInTable(seq: number): boolean {
     const number = numberOf(seq)
     if (number < oldest || (finished && number === oldest)) return true
-    return segments.get(number)?.folded[seq % segmentRows] === 1
+    return segments.get(number)?.flushed[seq % segmentRows] === 1
   }
 
-  /** The places of a generation that are in memory only. */
+  /** The places of a segment that are in memory only. */
   function* placesOf(number: number): Generator<Place> {
     const { dueAt, end } = segmentOf(number)
     for (let at = 0; at < end; at += 1) {
@@ -114,21 +114,21 @@ export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOption
     if (!Number.isNaN(dueAt)) segment.end = Math.max(segment.end, at + 1)
   }
 
-  /** Folds one row as it stands now: it may have moved since it was sorted. */
+  /** Flushes one row in its current state: it may have moved since the segment was sorted. */
   function flushOne(seq: number): void {
-    const { dueAt, folded } = segmentOf(oldest)
+    const { dueAt, flushed } = segmentOf(oldest)
     const at = seq % segmentRows
-    if (Number.isNaN(dueAt[at]!) || folded[at] === 1) return
+    if (Number.isNaN(dueAt[at]!) || flushed[at] === 1) return
     insert.run(dueAt[at]!, seq)
-    folded[at] = 1
+    flushed[at] = 1
     foldedNow.push(at)
   }
 
   const known = db.prepare(`SELECT seq, due_at AS dueAt,
-      EXISTS (SELECT 1 FROM due d WHERE d.due_at = s.due_at AND d.seq = s.seq) AS folded
+      EXISTS (SELECT 1 FROM due d WHERE d.due_at = s.due_at AND d.seq = s.seq) AS flushed
     FROM states s WHERE seq >= ? AND status IN ${dueCodes}`)
-  for (const { seq, dueAt, folded } of known.iterate(oldest * segmentRows)) {
-    if (folded === 1) segmentOf(numberOf(Number(seq))).folded[Number(seq) % segmentRows] = 1
+  for (const { seq, dueAt, flushed } of known.iterate(oldest * segmentRows)) {
+    if (flushed === 1) segmentOf(numberOf(Number(seq))).flushed[Number(seq) % segmentRows] = 1
     else putInMemory(Number(seq), Number(dueAt))
   }
 
@@ -152,10 +152,10 @@ export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOption
     flush(count) {
       if (oldest >= newest) return
       sorted ??= [...placesOf(oldest)].sort(order)
-      asked = count
-      for (const { seq } of sorted.slice(foldedUpTo, foldedUpTo + count)) flushOne(seq)
-      if (foldedUpTo + count < sorted.length) return
-      // What came to wait since it was sorted.
+      flushing = count
+      for (const { seq } of sorted.slice(flushedUpTo, flushedUpTo + count)) flushOne(seq)
+      if (flushedUpTo + count < sorted.length) return
+      // Rows that became due since the segment was sorted.
       for (const { seq } of placesOf(oldest)) flushOne(seq)
       remember.run((oldest + 1) * segmentRows)
       finished = true
@@ -165,19 +165,19 @@ export function createDueIndex({ db, segmentRows = defaultRows }: DueIndexOption
       const segment = foldedNow.length > 0 ? segmentOf(oldest) : undefined
       for (const at of foldedNow) {
         if (committed) segment!.dueAt[at] = Number.NaN
-        else segment!.folded[at] = 0
+        else segment!.flushed[at] = 0
       }
       if (committed) {
         for (const { seq, dueAt } of pending) putInMemory(seq, dueAt)
-        foldedUpTo += asked
+        flushedUpTo += flushing
         if (finished) {
           segments.delete(oldest)
           oldest += 1
           sorted = undefined
-          foldedUpTo = 0
+          flushedUpTo = 0
         }
       }
-      asked = 0
+      flushing = 0
       foldedNow.length = 0
       pending.length = 0
       finished = false

@@ -1,6 +1,6 @@
 /**
- * A keyed hash of short strings: HalfSipHash-1-3 (https://github.com/veorq/SipHash) over UTF-16 units, 38 bits of
- * its 64. The key is the file's own and secret, so that no tenant can choose ids that meet in one place of an index.
+ * A keyed hash of short strings: HalfSipHash-1-3 (https://github.com/veorq/SipHash) over UTF-16 units, 38 bits of its
+ * 64. The key is the file's own and secret, so that no tenant can choose ids that collide in one place of an index.
  * Some 0.2 µs for 30 characters, where node:crypto takes 0.8 µs.
  */
 import { hashMax } from './write-behind-index.ts'

@@ -1,7 +1,6 @@
 /**
- * Where a recipient's notifications stand: an index by the hash of tenant and recipient, and the number that the next
- * row gets. Numbers are given here and not by SQLite, so that none is ever used twice: the index may still name a
- * row that is gone.
+ * The recipient index: finds a recipient's notifications by the hash of tenant and recipient, and assigns row
+ * numbers. SQLite does not assign them, so that no number is ever used twice: the index may still name a deleted row.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { damageIn } from '../codec/checksum.ts'
@@ -15,17 +14,17 @@ export interface RecipientIndex extends Pick<WriteBehindIndex, 'flush' | 'finish
   nextSeq(): number
   add(tenant: string, recipient: string, seq: number): void
   remove(tenant: string, recipient: string, seq: number): void
-  /** A row that is on record is another's from here on: in a transaction. */
+  /** Moves a stored row to the recipient's pseudonym; called inside a transaction. */
   rename(tenant: string, recipient: string, renamed: string, seq: number): void
-  /** @throws damage where a row is missing. Reads all of them. */
+  /** @throws damage where a row is missing. Reads all rows. */
   verify(): void
-  /** Of a recipient's rows those that no table names yet, and maybe others'. */
+  /** Rows that may be the recipient's and are not flushed to the table yet. */
   notedRows(tenant: string, recipient: string): readonly number[]
-  /** Bound to the two parameters of `rowsOf`; `undefined` where nothing can be the recipient's. */
+  /** The two parameters of `rowsOf`; `undefined` where no row can be the recipient's. */
   lookup(tenant: string, recipient: string): readonly [hash: number, noted: string] | undefined
 }
 
-/** A table of the seqs that may be a recipient's; the rows themselves say whose they are. */
+/** A table of the seqs that may be a recipient's; the rows themselves tell whose they are. */
 export const rowsOf = `(SELECT seq FROM recipient_rows WHERE hash = ?
   UNION SELECT value FROM json_each(?))`
 
@@ -41,13 +40,13 @@ export function createRecipientIndex(db: DatabaseSync, key: HashKey): RecipientI
     index.add(hash(tenant as string, recipient as string), seq as number)
   }
 
-  const folded = db.prepare('SELECT seq, tenant, recipient FROM notifications WHERE seq < ? ORDER BY seq')
+  const flushed = db.prepare('SELECT seq, tenant, recipient FROM notifications WHERE seq < ? ORDER BY seq')
 
   return {
     hash,
     notedHashes: index.notedHashes,
     verify() {
-      for (const { seq, tenant, recipient } of folded.iterate(index.from)) {
+      for (const { seq, tenant, recipient } of flushed.iterate(index.from)) {
         if (!index.has(hash(tenant as string, recipient as string), seq as number)) {
           throw damageIn(`the index of recipients, row ${seq}`)
         }
@@ -66,7 +65,7 @@ export function createRecipientIndex(db: DatabaseSync, key: HashKey): RecipientI
     lookup(tenant, recipient) {
       const hashed = hash(tenant, recipient)
       const noted = index.noted(hashed)
-      // Most people who are asked for are new: 1 µs for them instead of a join.
+      // Most lookups are for new recipients: 1 µs for them instead of a join.
       return noted === '[]' && any.get(hashed) === undefined ? undefined : [hashed, noted]
     },
   }

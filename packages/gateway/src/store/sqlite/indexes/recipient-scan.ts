@@ -1,12 +1,12 @@
 /**
- * Everybody on record by hash, a page at a time: those who have notifications, then those who have preferences. The
- * first page must be asked for before anything is written: it has the rows that no table names yet, and whoever is
- * written later is known to the writer.
+ * Pages through the hashes of all recipients on record: first recipients with notifications, then recipients with
+ * preferences. The first page must be requested before anything is written: it includes rows that are not flushed to
+ * the table yet, and the writer knows the recipients that it writes later.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { RecipientIndex } from './recipient-index.ts'
 
-/** Behind which the next page begins. */
+/** The position after which the next page begins. */
 export type ScanCursor = { readonly hash: number } | { readonly tenant: string; readonly id: string }
 
 export interface ScanPage {
@@ -16,7 +16,7 @@ export interface ScanPage {
 }
 
 export const scanStart: ScanCursor = { hash: -1 }
-/** A page holds up the commits behind it for some 2 ms. */
+/** The maximum number of hashes in a page. A page delays the commits behind it by some 2 ms. */
 const pageMax = 5_000
 
 export function prepareRecipientScan(

@@ -1,6 +1,7 @@
 /**
- * The record from its beginning to its end, in slices of so many rows, whatever is in them: what a start goes through in
- * the background. One slice costs the store's thread below a millisecond for 1,000 rows of which none is wanted.
+ * Scans the record from its beginning to its end in slices of a fixed number of rows, matching or not: the scan of a
+ * start in the background. One slice costs the store's thread below a millisecond for 1,000 rows of which none
+ * matches.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { ScanQuery } from '../../../ports.ts'

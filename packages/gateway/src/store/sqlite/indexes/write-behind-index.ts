@@ -1,47 +1,47 @@
 /**
- * An index from a hash to rows that is written late and in order. Keys such as people's ids come in no order: a
- * plain index over them dirties one page for every row, and at a hundred rows a commit those pages are most of what
- * is written (measured: 28 µs of CPU a row with such an index, 15 µs without). Here rows are noted in memory; a full
- * generation of them is sorted by hash and folded into the table a few at a time, together with the commits that
- * come after it. What is not folded yet is read back from the rows themselves when the store is opened.
+ * A write-behind index from a hash to rows, written late and in order. Keys such as recipients' ids come in no order:
+ * a plain index over them dirties one page for every row, and at a hundred rows a commit those pages are most of the
+ * write load (measured: 28 µs of CPU a row with such an index, 15 µs without). Here rows are noted in memory; a full
+ * segment of them is sorted by hash and flushed to the table a few at a time, together with the commits that come
+ * after it. Rows that are not flushed yet are read back from the rows themselves when the store is opened.
  */
 import type { DatabaseSync } from 'node:sqlite'
 
 /**
- * 2^15: two of them in memory are 1.5 MB and some 0.1 s at opening. With 1,000,000 rows in the table, accepting costs
- * 12.7 µs of CPU (as in an empty store), with generations of 2^14 15.4 µs.
+ * 2^15: two segments in memory are 1.5 MB and some 0.1 s at opening. With 1,000,000 rows in the table, accepting
+ * costs 12.7 µs of CPU (as in an empty store), with segments of 2^14 15.4 µs.
  */
 const defaultRows = 32_768
 
-/** Hashes are below 2^38, so that a hash and a place in a generation fit the 53 bits of a number. */
+/** Hashes are below 2^38, so that a hash and a position in a segment fit the 53 bits of a number. */
 export const hashMax = 2 ** 38
 
 export interface WriteBehindIndexOptions {
   readonly db: DatabaseSync
-  /** A table of (hash, seq). Also the name under which `meta` has the first seq that is not folded. */
+  /** A table of (hash, seq), and the key under which `meta` has the first seq that is not flushed. */
   readonly table: string
-  /** How many rows are noted before they are sorted and folded; a power of two up to the default. @defaultValue 32768 */
+  /** Rows of one segment; a power of two up to the default. @defaultValue 32768 */
   readonly segmentRows?: number
 }
 
 export interface WriteBehindIndex {
-  /** What is noted from here on must be noted again at opening: rows with this seq and later. */
+  /** The first seq that is not flushed: rows from here on must be noted again at opening. */
   readonly from: number
-  /** Notes a row. Seqs must rise; holes are allowed. */
+  /** Notes a row. Seqs must rise; gaps are allowed. */
   add(hash: number, seq: number): void
   /** The noted rows as a JSON list, for `IN (SELECT value FROM json_each(?))` beside the table's. */
   noted(hash: number): string
   /** The hashes of all noted rows. */
   notedHashes(): number[]
-  /** Inside a transaction: folds up to `count` rows. */
+  /** Flushes up to `count` rows; called inside a transaction. */
   flush(count: number): void
-  /** The transaction is on disk, or is undone. */
+  /** Ends the transaction: it is on disk, or rolled back. */
   finish(committed: boolean): void
-  /** Whether a row that need not be noted is in the table. */
+  /** True if the table has a row that need not be noted. */
   has(hash: number, seq: number): boolean
-  /** Inside a transaction: forgets a row. What is noted of it in memory is never folded. */
+  /** Removes a row; called inside a transaction. A noted row in memory is then never flushed. */
   remove(hash: number, seq: number): void
-  /** Inside a transaction: names a row that is no new one. */
+  /** Inserts a row that is not new; called inside a transaction. */
   insert(hash: number, seq: number): void
 }
 
@@ -57,13 +57,16 @@ export function createWriteBehindIndex({
   const from = Number(db.prepare('SELECT value FROM meta WHERE name = ?').get(table)?.value ?? 1)
   let current = createSegment(from, segmentRows)
   let full: Segment[] = []
-  /** How far the oldest full generation is folded: on disk, and in the transaction under way. */
-  let folded = 0
-  let folding = 0
+  /**
+   * The number of rows of the oldest full segment that are flushed on disk; `flushing` includes the current
+   * transaction.
+   */
+  let flushed = 0
+  let flushing = 0
   let finished = 0
-  /** Rows that are noted and must not be folded: as many as there are noted rows, at most. */
+  /** Noted rows that must not be flushed: at most as many as there are noted rows. */
   const removed = new Set<number>()
-  /** In the transaction under way. */
+  /** Rows that the current transaction removes. */
   const removing: number[] = []
 
   return {
@@ -88,21 +91,21 @@ export function createWriteBehindIndex({
       for (let left = count; left > 0 && finished < full.length; ) {
         const segment = full[finished]!
         const entries = segment.sorted()
-        const end = Math.min(folding + left, entries.length)
-        left -= end - folding
-        for (; folding < end; folding += 1) {
-          const entry = segment.entryAt(folding)
+        const end = Math.min(flushing + left, entries.length)
+        left -= end - flushing
+        for (; flushing < end; flushing += 1) {
+          const entry = segment.entryAt(flushing)
           if (!removed.has(entry[1])) insert.run(...entry)
         }
         if (end === entries.length) {
           finished += 1
-          folding = 0
+          flushing = 0
           remember.run(table, (full[finished] ?? current).from)
         }
       }
     },
     finish(committed) {
-      if (!committed) folding = folded
+      if (!committed) flushing = flushed
       else {
         for (const seq of removing) removed.add(seq)
         if (finished > 0) {
@@ -112,7 +115,7 @@ export function createWriteBehindIndex({
       }
       removing.length = 0
       finished = 0
-      folded = folding
+      flushed = flushing
     },
     has: (hash, seq) => select.get(hash, seq) !== undefined,
     remove(hash, seq) {
@@ -130,12 +133,12 @@ interface Segment {
   add(hash: number, seq: number): void
   collect(hash: number, into: number[]): void
   hashes(): Float64Array
-  /** `hash * rows + place`, rising. */
+  /** `hash * rows + position`, ascending. */
   sorted(): Float64Array
   entryAt(index: number): readonly [hash: number, seq: number]
 }
 
-/** Chained hashing in three flat arrays, which the collector of garbage never has to walk. */
+/** Chained hashing in three flat arrays, which the garbage collector never has to walk. */
 function createSegment(from: number, size: number): Segment {
   const heads = new Int32Array(size).fill(-1)
   const nexts = new Int32Array(size)

@@ -1,10 +1,10 @@
-/** What is to be known of provider accounts: a JSON text each, gone when there is nothing any more. */
+/** Account state of providers: one JSON text per account, deleted when it is empty. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { AccountRecord } from '../../../ports.ts'
 import { checksum, checksumOf, type Readable, readable } from '../codec/checksum.ts'
 
 export interface Accounts {
-  /** @param body the JSON; empty where there is nothing to be known any more */
+  /** @param body the JSON; empty to delete the row */
   write(channel: string, provider: string, account: string, body: string): void
   read(): Readable<AccountRecord>
 }

@@ -1,8 +1,8 @@
 /**
- * The facts from which limiter state is rebuilt. A recipient's limits count what was sent, what may have been, and
- * what holds an instant, and deduplication all that was neither suppressed nor cancelled nor failed; a tenant's
- * limits count everything that was accepted, whatever became of it, once it has passed them (invariant 6); what stands
- * in the line before them is told apart.
+ * Reads the facts from which limiter state is rebuilt. A recipient's limits count notifications that were sent, may
+ * have been sent, or hold an instant; deduplication counts all that were neither suppressed nor cancelled nor failed;
+ * a tenant's limits count every accepted notification, whatever its outcome, once it has passed them (invariant 6).
+ * Notifications in a throttle queue before them are read separately.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { AdmissionQuery } from '../../../ports.ts'
@@ -12,13 +12,13 @@ import type { RecipientIndex } from '../indexes/recipient-index.ts'
 import { rowsOf } from '../indexes/recipient-index.ts'
 
 export interface Admissions {
-  /** Newest first. */
+  /** Reads admissions, newest first. */
   read(query: AdmissionQuery): readonly Row[]
-  /** In the order of acceptance. */
+  /** Reads the throttle queue in the order of acceptance. */
   inThrottleQueue(query: { readonly after?: string; readonly limit: number }): readonly Row[]
 }
 
-/** When it counts: when it was sent, or is to be. */
+/** The instant at which it counts: when it was sent, or is to be. */
 const counted = 'coalesce(s.fired_at, s.suspect_at, s.due_at)'
 
 export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): Admissions {
@@ -29,8 +29,9 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
       AND (n.created_at >= ?5 OR s.fired_at >= ?5 OR s.suspect_at >= ?5
         OR s.status IN (1, 3, 4) AND s.due_at >= ?5)
     ORDER BY ${counted} DESC, n.seq DESC LIMIT ?6`)
-  // What a tenant's limit made wait counts when its turn came, however long ago it was accepted. Without INDEXED BY
-  // the planner reads all states, because they come in the order in which it merges the two.
+  // A notification that a tenant's limit delayed counts when it leaves the throttle queue, however long ago it was
+  // accepted. Without INDEXED BY the planner reads all states, because they come in the order in which it merges the
+  // two.
   const ofTenant = db.prepare(`SELECT ${columns} FROM
       (SELECT seq FROM notifications WHERE tenant = :tenant AND created_at >= :since
        UNION

@@ -1,6 +1,6 @@
 /**
- * What repetitions of a request are answered. Found by a hash of the key, which clients make at random, and then
- * compared in full.
+ * Stored answers for retried requests. Found by a hash of the key, which clients make at random, and then compared in
+ * full.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { AnswerKey, StoredAnswer } from '../../../ports.ts'
@@ -12,16 +12,16 @@ import type { WriteBehindIndex } from '../indexes/write-behind-index.ts'
 import { createWriteBehindIndex } from '../indexes/write-behind-index.ts'
 
 export interface Answers extends Pick<WriteBehindIndex, 'flush' | 'finish'> {
-  /** False where the key is taken. */
+  /** Writes an answer; false where the key is taken. */
   write(answer: ShortAnswer): boolean
   find(key: AnswerKey): StoredAnswer | undefined
-  /** Those that were no JSON any more at the opening: no repetition finds them. */
+  /** Answers that were no valid JSON at the opening: no retry finds them. */
   readonly unreadable: readonly string[]
-  /** @throws damage where one is missing. Reads all of them. */
+  /** @throws damage where an answer is missing. Reads all answers. */
   verify(): void
-  /** Gives a recipient another name in those behind `after`, `max` of them; where to go on. */
+  /** Renames a recipient in up to `max` answers after `after`; returns the next position. */
   rename(of: RenamedAnswers): number | undefined
-  /** Drops up to `max` that are older; returns how many. */
+  /** Deletes up to `max` older answers; returns the number. */
   prune(before: number, max: number): number
 }
 
@@ -47,7 +47,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
   let next = Math.max(last + 1, index.from)
   const hash = (of: AnswerKey): number =>
     hashOf(key, `${of.tenant}\0${of.module}\0${of.method}\0${of.path}\0${of.key}`)
-  const folded = db.prepare('SELECT seq, body FROM answers WHERE seq < ? ORDER BY seq')
+  const flushed = db.prepare('SELECT seq, body FROM answers WHERE seq < ? ORDER BY seq')
   const unfolded = db.prepare('SELECT seq, body FROM answers WHERE seq >= ? ORDER BY seq')
   const unreadable: string[] = []
   for (const { seq, body } of unfolded.iterate(index.from)) {
@@ -78,7 +78,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
       return true
     },
     verify() {
-      for (const { seq, body } of folded.iterate(index.from)) {
+      for (const { seq, body } of flushed.iterate(index.from)) {
         const key = keyIn(body)
         if (key !== undefined && !index.has(hash(key), seq as number)) {
           throw damageIn(`the index of answers, row ${seq}`)
@@ -90,7 +90,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
       const name = JSON.stringify(recipient)
       for (const { seq, body, sum } of rows) {
         if (!isSound(body as string, sum)) {
-          // Nobody can read it, and whose name stands in it cannot be told for certain.
+          // An unreadable answer is emptied: it cannot be told for certain whose name is in it.
           update.run('', unsoundSumOf(''), seq!)
           continue
         }
@@ -104,7 +104,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
     find: (wanted) => findHashed(wanted, hash(wanted)),
     prune(before, max) {
       const rows = oldest.all(max)
-      // They stand in the order of their making, so the first young one ends the search.
+      // Rows are in the order of creation, so the first young one ends the search.
       const young = rows.findIndex(({ at }) => (at as number) >= before)
       const old = young === -1 ? rows : rows.slice(0, young)
       for (const { seq, body } of old) {
@@ -117,7 +117,7 @@ export function prepareAnswers(db: DatabaseSync, key: HashKey): Answers {
   }
 }
 
-/** Undefined where the row is so damaged that it is no JSON any more. */
+/** The key in an answer; undefined where the row is so damaged that it is no JSON any more. */
 function keyIn(body: unknown): AnswerKey | undefined {
   try {
     return JSON.parse(body as string) as StoredAnswer
@@ -136,7 +136,10 @@ function isSame(a: AnswerKey, b: AnswerKey): boolean {
   )
 }
 
-/** Of a batch: in its results a recipient is an id. A result without a notification says why, maybe with an address. */
+/**
+ * Renames a recipient in a batch's answer: in its results a recipient is an id. A result without a notification has
+ * an error, which may contain an address.
+ */
 function renamedIn(body: string, recipient: string, renamed: string): string {
   const answer = JSON.parse(body) as { readonly results?: readonly { readonly recipient: string }[] }
   const results = answer.results?.map((each) => {

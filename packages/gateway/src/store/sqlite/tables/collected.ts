@@ -1,6 +1,6 @@
 /**
- * What digests collect: the items of one, a page at a time, and those whose digest is not open any more, which a
- * version before the check of `left` (digests.ts) may have left behind.
+ * Reads the items of digests: the items of one, a page at a time, and orphans whose digest is not open any more,
+ * which a version before the check of `left` (digests.ts) may have left behind.
  */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite'
 import type { Row } from '../codec/rows.ts'
@@ -9,13 +9,16 @@ import { rowPage } from '../row-page.ts'
 import type { RowPage } from './queries.ts'
 
 export interface Collected {
-  /** In the order of acceptance. A page ends at the limit or at a million characters of requests, with at least one item. */
+  /**
+   * Reads items in the order of acceptance. A page ends at the limit or at a million characters of requests, with at
+   * least one item.
+   */
   digestItems(digestId: string, cursor: string | null, limit: number): RowPage
-  /** By digest, then in the order of acceptance. A page may have no items and go on all the same. */
+  /** Reads orphans by digest, then in the order of acceptance. A page may have no items and still have a next one. */
   orphans(cursor: string | null, limit: number): RowPage
 }
 
-/** Digests looked at for one page: some 2 ms. */
+/** Digests examined for one page: some 2 ms. */
 const digestsMax = 500
 
 export function prepareCollected(db: DatabaseSync): Collected {

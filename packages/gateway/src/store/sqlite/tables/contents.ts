@@ -1,6 +1,6 @@
 /**
- * Content that is kept apart from its notifications, and how many refer to it. The counts of a group of changes are
- * added up and written once, inside the group's transaction; what nothing refers to any more goes with them.
+ * Shared contents and their reference counts. The counts of a group of changes are added up and written once, inside
+ * the group's transaction; a content without references is deleted with them.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Payload, SharedContent } from '../../../model.ts'
@@ -10,20 +10,20 @@ import { checksum, checksumOf, damageIn } from '../codec/checksum.ts'
 import { deletingSecurely } from '../secure-delete.ts'
 
 export interface Contents {
-  /** False where the id is taken. */
+  /** Writes a content; false where the id is taken. */
   write(content: ShortContent): boolean
-  /** So many more or fewer refer to it, of which so many have not ended. */
+  /** Adds to a content's references, and to the references by unfinished notifications. */
   count(id: string, refs: number, waiting: number): void
-  /** Writes what was counted since the last time. */
+  /** Writes the counts added up since the last flush. */
   flush(): void
-  /** Forgets what was counted: it is written, or the transaction did not happen. */
+  /** Discards the counts: they are written, or the transaction did not happen. */
   forget(): void
   waiting(): readonly WaitingContent[]
-  /** @throws damage where a content is counted and is not there. */
+  /** @throws damage where a content is counted and is missing */
   verify(): void
 }
 
-/** The question for one of them, which may be megabytes: asked beside the writer. */
+/** Prepares the query for one content, which may be megabytes: it runs beside the writer. */
 export function prepareContentReads(db: DatabaseSync) {
   const select =
     db.prepare(`SELECT c.body, c.sum, u.bytes FROM contents c CROSS JOIN content_uses u USING (id)
@@ -69,7 +69,7 @@ export function prepareContents(db: DatabaseSync): Contents {
     write({ id, tenant, bytes, body }) {
       if (insert.run(id, tenant, body, checksumOf(body)).changes === 0) return false
       insertUses.run(id, tenant, bytes)
-      // So that it is looked at, and goes where nothing of its change refers to it.
+      // Makes the flush examine the content, which is deleted where nothing of its change refers to it.
       count(id, 0, 0)
       return true
     },

@@ -1,16 +1,16 @@
 /**
- * Cursors of lists: a place in an order, sealed, so that it tells its bearer nothing. What stands in it open would be
- * the number of everybody's notifications. AES-128-GCM under a key of the file's own; the nonce is made of the place,
- * so that a place has one cursor. A cursor is good for the tenant whose list answered it.
+ * Cursors of lists: an encrypted place in an order, because the plain place would reveal the number of all tenants'
+ * notifications. AES-128-GCM under a key of the file's own; the nonce is derived from the place, so that a place has
+ * one cursor. A cursor is valid for the tenant whose list returned it.
  */
 import { createCipheriv, createDecipheriv, createHmac } from 'node:crypto'
 import type { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../../errors.ts'
 
 export interface Cursors {
-  /** `scope` is the tenant whose list it is; empty for a list over all of them. */
+  /** Encrypts a place. `scope` is the list's tenant; empty for a list over all tenants. */
   seal(place: readonly number[], scope: string): string
-  /** @throws SluiceError INVALID_REQUEST for what is not a cursor of so many numbers in this scope */
+  /** @throws SluiceError INVALID_REQUEST for text that is no cursor of so many numbers in this scope */
   open(cursor: string, parts: number, scope: string): readonly number[]
 }
 
@@ -20,7 +20,7 @@ const nonceBytes = 12
 const tagBytes = 16
 const keyName = 'cursor'
 
-/** Makes the key where there is none yet. */
+/** Creates the key where there is none yet. */
 export function makeCursorKey(db: DatabaseSync): void {
   const key = crypto.getRandomValues(new Uint8Array(2 * keyBytes))
   db.prepare('INSERT OR IGNORE INTO meta VALUES (?, ?)').run(keyName, key)
@@ -62,7 +62,7 @@ export function createCursors(db: DatabaseSync): Cursors {
     open(cursor, parts, scope) {
       const bytes = Buffer.from(cursor, 'base64url')
       const numbers = decrypt(bytes, scope)?.split('.').map(Number)
-      // Written anew it must be the same: Node reads past a letter too much.
+      // Encoding it again must give the same text: Node's decoder ignores a surplus character.
       if (numbers?.length !== parts || bytes.toString('base64url') !== cursor) {
         throw new SluiceError('INVALID_REQUEST', 'The cursor is not one that this list has answered.', {
           errors: [{ path: '/cursor', message: 'must be the nextCursor of an earlier answer' }],

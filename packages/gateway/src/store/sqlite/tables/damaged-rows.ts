@@ -1,6 +1,6 @@
 /**
- * Rows whose check sum is wrong. Each is named once and left out; a notification that has not ended becomes a dead
- * letter with the cause `poison`, of which nothing is kept that may have been changed on the disk: neither address nor
+ * Handles rows whose checksum is wrong. Each is reported once and left out; a notification that has not ended becomes
+ * a dead letter with the cause `poison`, without any field that may have changed on the disk: neither address nor
  * content, so that nothing of it is ever sent.
  */
 import type { Channel, Decision, Move, Notification } from '../../../model.ts'
@@ -11,28 +11,28 @@ import type { LongRow, Row, ShortRow } from '../codec/rows.ts'
 import { shortAt } from '../codec/rows.ts'
 
 export interface DamagedRow {
-  /** The row in words. */
+  /** A description of the row. */
   readonly what: string
-  /** What makes a dead letter of it; absent where it has ended, or is no notification. */
+  /** The move that makes it a dead letter; absent where it has ended, or is no notification. */
   readonly move?: Move
 }
 
 export interface DamagedRows {
-  /** Those that can be read; the others are told. */
+  /** Decodes the readable rows; the others are reported. */
   read<T>(rows: readonly Row[], reader: (row: Row) => T): readonly T[]
-  /** Tells of a row that somebody else could not read. */
+  /** Reports a row that another reader could not decode. */
   note(what: string): void
 }
 
-/** So many are remembered, so that each is told once. */
+/** The maximum number of rows remembered, so that each is reported once. */
 const rememberedMax = 10_000
 
 export function createDamagedRows(tell: (row: DamagedRow) => void, now: () => number): DamagedRows {
-  const told = new Set<string>()
+  const reported = new Set<string>()
 
   function note(what: string, row?: Row): void {
-    if (told.has(what) || told.size >= rememberedMax) return
-    told.add(what)
+    if (reported.has(what) || reported.size >= rememberedMax) return
+    reported.add(what)
     const move = row === undefined ? undefined : poisoned(row, now())
     tell(move === undefined ? { what } : { what, move })
   }
@@ -45,7 +45,7 @@ export function createDamagedRows(tell: (row: DamagedRow) => void, now: () => nu
         try {
           found.push(reader(row))
         } catch (error) {
-          // A sum may be right by chance, and a text no JSON all the same.
+          // A checksum may match by chance although the text is no JSON.
           if (!(error instanceof RowDamage || error instanceof SyntaxError || error instanceof RangeError))
             throw error
           note(error instanceof RowDamage ? error.what : `notification ${row[1]}`, row)

@@ -1,6 +1,6 @@
 /**
- * Open digests. One that is closed leaves no row: its items carry its id, and the notification that it became has
- * the same one.
+ * Open digests. A closed digest leaves no row: its items carry its id, and the notification that it became has the
+ * same one.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Digest } from '../../../model.ts'
@@ -8,9 +8,9 @@ import type { DigestWrite } from '../../../ports.ts'
 import { checksum, checksumOf, type Readable, readable } from '../codec/checksum.ts'
 
 export interface Digests {
-  /** False where the digest is not as the write believes. */
+  /** Applies a write; false where the digest has changed since the write was computed. */
   write(write: DigestWrite): boolean
-  /** Whether it collects as many items as the write leaves in it; to be asked when the rest of its change is written. */
+  /** True if it collects as many items as the write leaves in it; called after the rest of its change is written. */
   holds(write: DigestWrite): boolean
   find(digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): Digest | undefined
   byId(id: string): Digest | undefined
@@ -26,7 +26,7 @@ export function prepareDigests(db: DatabaseSync): Digests {
   const postpone = db.prepare('UPDATE digests SET closes_at = ?, sum = ? WHERE id = ?')
   const remove = db.prepare('DELETE FROM digests WHERE id = ?')
   const closesAt = db.prepare('SELECT closes_at AS at FROM digests WHERE id = ?')
-  // Partial index `collecting`: a closing looks at one entry, a postponement at those that stay.
+  // Partial index `collecting`: a close reads one entry, a postponement the entries that stay.
   const collected = db.prepare('SELECT count(*) AS n FROM states WHERE status = 2 AND digest_id = ?')
   const became = db.prepare('SELECT 1 FROM notifications WHERE id = ?')
   const find = db.prepare(`SELECT ${columns} FROM digests
@@ -44,7 +44,7 @@ export function prepareDigests(db: DatabaseSync): Digests {
     return row !== undefined
   }
 
-  /** Others may have opened it in the same moment; what was closed is not opened again. */
+  /** Opens a digest that a concurrent change may have opened already; a closed digest is not opened again. */
   function open(d: Digest): boolean {
     if (join(d)) return true
     if (became.get(d.id) !== undefined) return false
@@ -84,7 +84,7 @@ export function prepareDigests(db: DatabaseSync): Digests {
     due(until, limit) {
       const rows = due.all(until, limit)
       const read = readable(rows, readDigest)
-      // What it collects must come to an end: from now on it is taken at its word, and is due.
+      // The items of a damaged digest must come to an end: the row is taken as it reads, and is due.
       if (read.damaged.length > 0) for (const row of rows) mend(row, until)
       return read
     },

@@ -1,5 +1,6 @@
 /**
- * What is due, by the line of claims.ts through the index of due-index.ts: no page is read twice, however much is held.
+ * Reads due notifications by the cursor of due-cursor.ts through the index of due-index.ts: no page is read twice,
+ * however many notifications are held.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { damageIn } from '../codec/checksum.ts'
@@ -11,21 +12,21 @@ import { order } from '../indexes/due-cursor.ts'
 import type { DueIndex } from '../indexes/due-index.ts'
 
 export interface Due {
-  /** Without those of these tenants, for whom there is no room. */
+  /** Claims due rows, except those of the tenants in `without`, for whom there is no room. */
   claimDue(until: number, limit: number, without: readonly string[]): readonly Row[]
   releaseDue(ids: readonly string[]): void
-  /** The earliest dueAt that is not claimed. */
+  /** The earliest unclaimed dueAt. */
   earliest(): number | undefined
-  /** At opening after a crash: what was booked by `now` and is unsettled may have been sent. */
+  /** Marks notifications as possibly sent, at opening after a crash: those reserved by `now` and unsettled. */
   suspect(now: number): void
   /** @throws damage where the index and the states disagree. Reads all of both. */
   verify(): void
 }
 
-/** Rows of the index that are looked at for one that is asked for: 3 µs each where they are others'. */
+/** Index rows examined for each requested row: 3 µs each where they belong to excluded tenants. */
 const looksPerRow = 4
 
-export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex): Due {
+export function prepareDue(db: DatabaseSync, cursor: DueCursor, index: DueIndex): Due {
   const one = db.prepare(`SELECT ${columns} FROM states s JOIN notifications n USING (seq)
     WHERE s.seq = ? AND s.due_at = ? AND s.status IN ${dueCodes}`)
   one.setReturnArrays(true)
@@ -54,10 +55,10 @@ export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex)
     return row
   }
 
-  /** What the cursor comes to. While nobody is full and nobody lags, whose it is need not be asked. */
+  /** Reads rows after the cursor. While no tenant is excluded or lags, the rows' tenants are not looked up. */
   function fromIndex(until: number, limit: number, full: ReadonlySet<string>): readonly Row[] {
-    const isFor = full.size === 0 && claims.lags.size === 0 ? undefined : claims.lags
-    const places = index.range(claims.cursor, until, isFor === undefined ? limit : limit * looksPerRow)
+    const isFor = full.size === 0 && cursor.lags.size === 0 ? undefined : cursor.lags
+    const places = index.range(cursor.cursor, until, isFor === undefined ? limit : limit * looksPerRow)
     const max = isFor === undefined ? limit : limit * looksPerRow
     const rows: Row[] = []
     let looked = 0
@@ -65,18 +66,18 @@ export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex)
       if (rows.length === limit) break
       looked += 1
       const tenant = isFor === undefined ? undefined : tenantAt(at)
-      if (tenant !== undefined && (full.has(tenant) || claims.lags.has(tenant)))
-        claims.passOver({ ...at, tenant })
+      if (tenant !== undefined && (full.has(tenant) || cursor.lags.has(tenant)))
+        cursor.passOver({ ...at, tenant })
       else rows.push(present(at))
     }
-    if (looked === places.length && places.length < max) claims.advance(until)
-    else if (looked > 0) claims.advance(until, places[looked - 1])
+    if (looked === places.length && places.length < max) cursor.advance(until)
+    else if (looked > 0) cursor.advance(until, places[looked - 1])
     return rows
   }
 
-  /** What was passed over of those who have room now, by turns. */
+  /** Reads the passed-over rows of tenants that have room now, round robin. */
   function fromLags(limit: number, full: ReadonlySet<string>): readonly Row[] {
-    const tenants = [...claims.lags.keys()].filter((tenant) => !full.has(tenant))
+    const tenants = [...cursor.lags.keys()].filter((tenant) => !full.has(tenant))
     const rows: Row[] = []
     for (const [turn, tenant] of tenants.entries()) {
       const share = Math.ceil((limit - rows.length) / (tenants.length - turn))
@@ -87,7 +88,7 @@ export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex)
   }
 
   function fromLag(tenant: string, share: number): readonly Row[] {
-    const { after, to, kept } = claims.lags.get(tenant)!
+    const { after, to, kept } = cursor.lags.get(tenant)!
     const max = share * looksPerRow
     const places = index.range(after, to.dueAt, max).filter((at) => order(at, to) <= 0)
     const rows: Row[] = []
@@ -98,15 +99,15 @@ export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex)
       if (!kept.delete(at.seq) && tenantAt(at) === tenant) rows.push(present(at))
     }
     const isRead = places.length < max && last === places.at(-1)
-    claims.catchUp(tenant, isRead || last === undefined ? to : last)
+    cursor.catchUp(tenant, isRead || last === undefined ? to : last)
     return rows
   }
 
   return {
     claimDue(until, limit, without) {
       const full = new Set(without)
-      // What has moved on since it was put back is not there any more.
-      const rows = claims
+      // A row that has moved on since it was put back is not there any more.
+      const rows = cursor
         .takeBack(until, limit, full)
         .map(rowAt)
         .filter((row) => row !== undefined)
@@ -118,15 +119,15 @@ export function prepareDue(db: DatabaseSync, claims: DueCursor, index: DueIndex)
     releaseDue(ids) {
       for (const id of ids) {
         const found = place.get(id) as OwnedPlace | undefined
-        if (found === undefined || claims.isAhead(found)) continue
-        claims.noteKept(found)
-        claims.putBack({ ...found })
+        if (found === undefined || cursor.isAhead(found)) continue
+        cursor.noteKept(found)
+        cursor.putBack({ ...found })
       }
     },
 
     earliest() {
-      const lagging = [...claims.lags.values()].map(({ after }) => after.dueAt)
-      const instants = [...lagging, claims.earliestBack(), index.first(claims.cursor)?.dueAt].filter(
+      const lagging = [...cursor.lags.values()].map(({ after }) => after.dueAt)
+      const instants = [...lagging, cursor.earliestBack(), index.first(cursor.cursor)?.dueAt].filter(
         (at) => at !== undefined,
       )
       return instants.length === 0 ? undefined : Math.min(...instants)

@@ -1,10 +1,11 @@
 /**
- * Erases a recipient, a slice of rows in each transaction. Their rows stay for the counts, under a name that tells
- * nobody who it was (the pseudonym, made outside under a key that is not in this file), without addresses, content and
- * details; their opt-outs stay under it, too. Everything that is erased of anybody is erased here.
+ * Erases a recipient, a slice of rows in each transaction. The recipient's rows stay for the counts, under a
+ * pseudonym (made outside under a key that is not in this file), without addresses, content and details; the opt-outs
+ * stay under it, too. All erasing of the file's rows is here.
  *
- * The steps: `begin` takes the preferences and what jobs still have to do; `rows` takes what has ended and names what
- * has not; `answers` takes them out of stored answers; `finish` forgets that they were asked for. Each may be repeated.
+ * The steps: `begin` takes the preferences and the remaining work of jobs; `rows` takes ended notifications and names
+ * the others; `answers` takes the recipient out of stored answers; `finish` forgets the request. Each may be
+ * repeated.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Recipient, TimelineEvent } from '../../../model.ts'
@@ -19,7 +20,7 @@ import type { Contents } from './contents.ts'
 import type { Jobs } from './jobs.ts'
 import type { Recipients } from './recipients.ts'
 
-/** Who is erased, and what they are called after. */
+/** A recipient to erase, and its pseudonym. */
 export interface Erased {
   readonly tenant: string
   readonly recipient: string
@@ -27,35 +28,35 @@ export interface Erased {
 }
 
 export type ErasedRows =
-  /** These have not ended: nothing was done. */
+  /** These notifications have not ended: nothing was done. */
   { readonly open: readonly string[] } | { readonly more: boolean }
 
 export interface Erasures {
   begin(erased: Erased): void
   rows(erased: Erased, max: number): ErasedRows
-  /** Where to go on; undefined at the end. */
+  /** Returns the next position; undefined at the end. */
   answers(erased: Erased, after: number, max: number): number | undefined
   finish(erased: Erased): void
-  /** Those that were begun and not finished. */
+  /** Erasures that were begun and not finished. */
   pending(): readonly Pick<Erased, 'tenant' | 'recipient'>[]
 }
 
 export interface ErasuresParts {
   readonly db: DatabaseSync
-  readonly register: RecipientIndex
+  readonly recipientIndex: RecipientIndex
   readonly recipients: Recipients
   readonly jobs: Jobs
   readonly answers: Answers
   readonly contents: Pick<Contents, 'count'>
 }
 
-/** Anybody was ever erased: before that nobody has to be looked for under a second name. */
+/** True if any recipient was ever erased: before that nobody is looked up under a pseudonym. */
 export const erasedName = 'erased'
-/** Of those that have not ended so many are named at once. */
+/** The maximum number of unfinished notifications returned at once. */
 const openMax = 100
 
 export function prepareErasures(parts: ErasuresParts): Erasures {
-  const { db, register, recipients, jobs, answers, contents } = parts
+  const { db, recipientIndex, recipients, jobs, answers, contents } = parts
   const insert = db.prepare('INSERT OR IGNORE INTO erasures (tenant, recipient) VALUES (?, ?)')
   const mark = db.prepare(`INSERT OR REPLACE INTO meta VALUES ('${erasedName}', 1)`)
   const bound = db.prepare(`UPDATE erasures SET until_seq = coalesce(until_seq, ?)
@@ -85,7 +86,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
     const request = isLongSound ? anonymousRequest(long[7], pseudonym) : '{}'
     const shared = long[11]
     const after = long.with(2, pseudonym).with(7, request).with(11, null) as unknown as LongRow
-    // What it shares with others stays as long as one of them is on record.
+    // Shared content stays as long as another notification on record refers to it.
     if (shared !== null) contents.count(shared, -1, 0)
     updateLong.run(pseudonym, request, (isLongSound ? checksumOf : unsoundSumOf)(longText(after)), seq)
     const timeline = isShortSound ? anonymousTimeline(short[11]) : '[]'
@@ -94,7 +95,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
       (isShortSound ? checksumOf : unsoundSumOf)(`${before}${timeline}${behind}`),
       seq,
     )
-    register.rename(tenant, recipient, pseudonym, seq)
+    recipientIndex.rename(tenant, recipient, pseudonym, seq)
   }
 
   return {
@@ -112,7 +113,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
     rows(erased, max) {
       const { tenant, recipient } = erased
       const until = bound.get(Number(newest.get()!.seq), tenant, recipient)?.until
-      const found = register.lookup(tenant, recipient)
+      const found = recipientIndex.lookup(tenant, recipient)
       if (until === undefined || found === undefined) return { more: false }
       const names = [...found, tenant, recipient, Number(until)] as const
       const waiting = open.all(...names, openMax)
@@ -135,7 +136,7 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
   }
 }
 
-/** None where the row was damaged, and is no JSON any more: then it is erased all the same. */
+/** The opt-outs in a recipient's row; none where the row is damaged and no JSON any more: it is erased all the same. */
 function optOutsIn(body: string | undefined): Recipient['optOuts'] {
   try {
     return body === undefined ? undefined : (JSON.parse(body) as Recipient).optOuts
@@ -144,14 +145,14 @@ function optOutsIn(body: string | undefined): Recipient['optOuts'] {
   }
 }
 
-/** What limits select and count by, and nothing of the recipient or of what they were told. */
+/** A request with only the fields that limits select and count by, and nothing of the recipient or the content. */
 function anonymousRequest(request: string, pseudonym: string): string {
   const { module, priority, template, actor, actors, sendAt, expiresAt } = JSON.parse(request) as Record<
     string,
     unknown
   >
   const to = { id: pseudonym }
-  // A fingerprint is made of content: whoever guesses that could tell.
+  // The fingerprint is emptied, because it would confirm a guessed content.
   return JSON.stringify({ module, to, priority, template, actor, actors, sendAt, expiresAt, fingerprint: '' })
 }
 

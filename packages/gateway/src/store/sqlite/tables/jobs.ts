@@ -1,6 +1,6 @@
 /**
- * Batches in the background: where each stands, and, as long as it runs, what it still has to do. The work is a JSON
- * text of up to some megabytes that is written once; moving on rewrites the short row only.
+ * Background batch jobs: the progress of each, and, as long as it runs, its remaining work. The work is a JSON text
+ * of up to some megabytes that is written once; moving on rewrites the short row only.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Job } from '../../../model.ts'
@@ -11,13 +11,13 @@ import { deletingSecurely } from '../secure-delete.ts'
 import type { Contents } from './contents.ts'
 
 export interface Jobs {
-  /** False where the job is not as the write believes. */
+  /** Applies a write; false where the job has changed since the write was computed. */
   write(write: ShortJobWrite): boolean
   find(tenant: string, id: string): Job | undefined
   running(): Readable<Job>
-  /** Gives a recipient another name in what jobs still have to do, with nothing else known of them, and in refusals. */
+  /** Renames a recipient in jobs' remaining work, removing the recipient's other data, and in refusals. */
   rename(tenant: string, recipient: string, renamed: string): void
-  /** Drops up to `max` that have ended, are older and have no notification left; returns how many. */
+  /** Deletes up to `max` ended, older jobs that have no notification left; returns the number. */
   prune(before: number, max: number): number
 }
 
@@ -106,13 +106,13 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
 function textOf(job: Job, refused: string): string {
   const { id, tenant, module, createdAt, status, total, taken, shared, bytes } = job
   const common = `${id} ${tenant} ${module} ${createdAt} ${status} ${total} ${taken} ${refused}`
-  // Rows of before sizes were kept have none in their sum.
+  // Rows from before sizes were kept have none in their checksum.
   return bytes === undefined ? common : `${common} ${bytes} ${shared?.id ?? null}`
 }
 
 type JobRow = Record<string, unknown>
 
-/** Without its refusals, which are JSON only where the row is sound. */
+/** The job without its refusals, which are JSON only where the row is sound. */
 function jobIn({ sum: _, refused, shared, sharedBytes, bytes, ...rest }: JobRow): Job {
   return {
     ...rest,

@@ -9,9 +9,9 @@ import type { LongRow, ShortRow } from '../codec/rows.ts'
 import type { RecipientIndex } from '../indexes/recipient-index.ts'
 
 export interface NotificationWrites {
-  /** The row's seq; `undefined` where the id is on record already. */
+  /** Inserts a notification; returns the row's seq, `undefined` where the id is on record already. */
   accept(long: LongRow, short: ShortRow): number | undefined
-  /** The row's seq; `undefined` where the record is no longer what the move believes. */
+  /** Applies a move; returns the row's seq, `undefined` where the record has changed since the move was computed. */
   move(move: ShortMove): number | undefined
 }
 
@@ -27,7 +27,7 @@ export function prepareNotificationWrites(db: DatabaseSync, register: RecipientI
     db.prepare(`UPDATE states SET status = ?, revision = ?, due_at = ?, attempts = ?, fired_at = ?,
     suspect_at = ?, digest_id = ?, single = ?, undecided = ?, platform = ?, cause = ?, timeline = ?, sum = ?,
     turned_at = ?, suspects = ? WHERE seq = ? AND status = ? AND revision = ?`)
-  // The request says what it said before, but its sum is of the text as this version writes it: an older one wrote its
+  // The request is unchanged, but its checksum covers the text as this version writes it: an older one wrote its
   // fields in another order.
   const updateLong = db.prepare(
     'UPDATE notifications SET channel = ?, requested_channel = ?, request = ?, decision = ?, sum = ? WHERE seq = ?',

@@ -1,4 +1,4 @@
-/** Forgets what is final and old, a slice at a time so that no commit waits long behind it. */
+/** Deletes old final notifications, a slice at a time so that no commit waits long behind it. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tally } from '../../../ports.ts'
 import { finalCodes, statusOf } from '../codec/codes.ts'
@@ -8,8 +8,8 @@ import type { Tallies } from './tallies.ts'
 
 export interface Prune {
   /**
-   * Drops what is final, older than `before` and among the next `max` rows after `from`. Returns how many of each
-   * tenant and state, and where to go on; no `next` at the end.
+   * Deletes final notifications older than `before` among the next `max` rows after `from`. Returns the number by
+   * tenant and status, and the next position; no `next` at the end.
    */
   prune(
     before: number,
@@ -50,7 +50,7 @@ export function preparePrune(
       }
       const dropped = [...counts.values()]
       const last = rows.at(-1)
-      // Rows stand in the order of acceptance, so the first young one ends the search.
+      // Rows are in the order of acceptance, so the first young one ends the search.
       const ended = last === undefined || rows.length < max || (last.at as number) >= before
       return ended ? { dropped } : { dropped, next: last.seq as number }
     },

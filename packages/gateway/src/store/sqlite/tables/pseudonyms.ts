@@ -1,7 +1,7 @@
 /**
- * The names under which the rows of erased people stay: a keyed hash of tenant and id, HMAC-SHA-256 cut to 128 bits.
- * The key stands in a file beside the data and not in it, so that a copy of the data alone tells of nobody whether
- * they are in it. It is made when somebody is erased for the first time.
+ * Pseudonyms under which the rows of erased recipients stay: a keyed hash of tenant and id, HMAC-SHA-256 cut to 128
+ * bits. The key is in a file beside the data and not in it, so that a copy of the data alone does not reveal whether
+ * a recipient is in it. It is created at the first erasure.
  */
 import { createHmac } from 'node:crypto'
 import { dirname, join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
- * Lists and searches, a page at a time, each at a bounded cost: a page looks at so many rows in the order of an index
- * and then ends, with or without items, and its cursor says where to go on. Bounded too are the bytes that it reads.
- * Everything here only reads, so that it can be asked of a connection beside the writer's.
+ * Lists and searches, a page at a time, each at a bounded cost: a page examines a bounded number of rows in the order
+ * of an index and then ends, with or without items, and its cursor continues there. The bytes that it reads are
+ * bounded too. All queries are read-only, so that they can run on a connection beside the writer's.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { Notification } from '../../../model.ts'
@@ -20,7 +20,7 @@ export interface RowPage {
 
 export interface Queries {
   notification(tenant: string, id: string): Row | undefined
-  /** `noted` are the seqs of the recipient's rows that no table names yet. */
+  /** Lists notifications. `noted` are the seqs of the recipient's rows that are not flushed to the table yet. */
   list(query: ListQuery, noted: readonly number[]): RowPage
   deadLetters(query: DeadLetterQuery): RowPage
   jobMembers(tenant: string, id: string): readonly Pick<Notification, 'id' | 'status'>[]
@@ -31,21 +31,21 @@ export interface QueriesOptions {
   readonly key: HashKey
   readonly cursors: Cursors
   /**
-   * Rows that one page looks at: 0.35 µs each where they are cached, so that a page takes some 2 ms.
+   * Rows that one page examines: 0.35 µs each where they are cached, so that a page takes some 2 ms.
    *
    * @defaultValue 5_000
    */
   readonly scanMax?: number
-  /** Bytes of what was asked that one page reads; at least one row. @defaultValue 4_194_304 */
+  /** Bytes of requests that one page reads; at least one row. @defaultValue 4_194_304 */
   readonly pageBytesMax?: number
 }
 
 type Condition = readonly [sql: string, ...values: SQLInputValue[]] | undefined | false
-/** The rows that a page looks at: their seqs in the order of the list, and the place behind the last of them. */
+/** The rows that a page examines: their seqs in the order of the list, and the place after the last of them. */
 interface Candidates {
   readonly sql: string
   readonly values: readonly SQLInputValue[]
-  /** Where the next page goes on; absent where there are no more. */
+  /** The start of the next page; absent where there are no more. */
   readonly next?: readonly number[]
 }
 
@@ -85,7 +85,7 @@ export function prepareQueries(options: QueriesOptions): Queries {
     return next === undefined ? { sql, values } : { sql, values, next: [next] }
   }
 
-  /** Those of the tenant, or of a job, newest first. */
+  /** Rows of the tenant, or of a job, newest first. */
   function ofTenant({ tenant, from, to, job }: ListQuery, after: readonly number[] | undefined): Candidates {
     const conditions: Condition[] = [
       job === undefined ? ['tenant = ?', tenant] : ['job = ?', job],
@@ -108,7 +108,7 @@ export function prepareQueries(options: QueriesOptions): Queries {
   )
   ofHash.setReturnArrays(true)
 
-  /** Those of a recipient in the reverse order of their acceptance, by the index and by what it does not name yet. */
+  /** Rows of a recipient in the reverse order of acceptance, from the index and from the rows not flushed to it yet. */
   function ofRecipient(
     { tenant, recipient }: ListQuery,
     after: readonly number[] | undefined,
@@ -181,7 +181,7 @@ export function prepareQueries(options: QueriesOptions): Queries {
 
     deadLetters(query) {
       const { tenant, ids, limit } = query
-      // What an operator's list over all tenants has answered is good for a list of one, too: it only goes on.
+      // A cursor of an operator's list over all tenants is valid for a list of one, too: it only continues.
       const scope = ''
       const after = query.cursor === undefined ? [0] : cursors.open(query.cursor, 1, scope)
       const candidates =
@@ -226,11 +226,11 @@ export function prepareQueries(options: QueriesOptions): Queries {
 interface PageOptions {
   readonly limit: number
   readonly placeOf: (row: Row) => readonly number[]
-  /** In which its cursors are good. */
+  /** The scope in which its cursors are valid. */
   readonly scope: string
 }
 
-/** All of the conditions that are given, as SQL and the values in it. */
+/** Joins the given conditions as SQL and its values. */
 function both(conditions: readonly Condition[]): readonly [where: string, values: readonly SQLInputValue[]] {
   const given = conditions.filter((condition) => condition !== undefined && condition !== false)
   return [given.map(([sql]) => `(${sql})`).join(' AND '), given.flatMap(([, ...values]) => values)]

@@ -1,13 +1,13 @@
-/** People: their addresses and preferences, a JSON text each. */
+/** Recipients: their addresses and preferences, a JSON text each. */
 import type { DatabaseSync } from 'node:sqlite'
 import { checksum, checksumOf } from '../codec/checksum.ts'
 import { deletingSecurely } from '../secure-delete.ts'
 
 export interface Recipients {
   write(tenant: string, id: string, body: string): void
-  /** Deletes it; the JSON of what it was. */
+  /** Deletes a recipient; returns the previous JSON. */
   take(tenant: string, id: string): string | undefined
-  /** The JSON. */
+  /** The JSON of a recipient. */
   find(tenant: string, id: string): string | undefined
 }
 

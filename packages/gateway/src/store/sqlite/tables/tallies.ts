@@ -1,5 +1,5 @@
 /**
- * How many notifications are in each state, as a small table that moves with every commit: the deltas of a group
+ * The number of notifications by status, as a small table that is updated with every commit: the deltas of a group
  * are added up here and written once, inside the group's transaction.
  */
 import type { DatabaseSync } from 'node:sqlite'
@@ -15,9 +15,9 @@ interface Delta {
 
 export interface Tallies {
   count(tenant: string, status: number, isApart: boolean, by: number, bytes: number): void
-  /** Writes what was counted since the last time. */
+  /** Writes the deltas since the last write. */
   write(): void
-  /** Forgets what was counted: it is written, or the transaction did not happen. */
+  /** Discards the deltas: they are written, or the transaction did not happen. */
   forget(): void
   read(): readonly Tally[]
 }

@@ -1,4 +1,4 @@
-/** How the line of the last process stood (adapters/clock.ts): two rows of the table of single values. */
+/** The last saved time line of a process (adapters/clock.ts): two rows of the table of single values. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { TimeLine } from '../../../ports.ts'
 

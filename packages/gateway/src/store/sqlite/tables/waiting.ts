@@ -1,4 +1,4 @@
-/** What waits for a recipient, a page at a time, for the stages. */
+/** Reads a recipient's waiting notifications, a page at a time, for the stages. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Row } from '../codec/rows.ts'
 import { columns } from '../codec/rows.ts'
@@ -12,7 +12,7 @@ export interface WaitingRows {
 }
 
 export function prepareWaiting(db: DatabaseSync, register: Pick<RecipientIndex, 'lookup'>): WaitingRows {
-  // CROSS JOIN fixes the order in which SQLite goes: from the few rows that an index names to the others.
+  // CROSS JOIN fixes SQLite's join order: from the few rows that an index names to the others.
   const ofRecipient = db.prepare(`SELECT ${columns}
     FROM ${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)
     WHERE r.seq > ?5 AND n.tenant = ?3 AND n.recipient = ?4 AND s.status IN (1, 2, 3) ORDER BY r.seq`)

@@ -1,6 +1,7 @@
 /**
- * The way to the engine: straight (in-process.ts), or to a thread of its own (worker-client.ts), where neither an fsync nor a
- * long question stops the owner's event loop. Either way what is sent is handled in the order of its sending.
+ * The client of the engine, in the owner's thread (in-process.ts) or to a thread of its own (worker-client.ts), where
+ * neither an fsync nor a long question stops the owner's event loop. Either way messages are handled in the order of
+ * sending.
  */
 
 import type { ChangeLog } from '../codec/change-log.ts'
@@ -11,27 +12,30 @@ import type { Reader } from './reader.ts'
 
 export interface EngineClient {
   readonly hashKey: HashKey
-  /** Whether anybody had been erased when the store was opened. */
+  /** True if any recipient had been erased when the store was opened. */
   readonly hasErased: boolean
-  /** Whether the run before this one ended without a close. */
+  /** True if the run before this one ended without a close. */
   readonly crashed: boolean
-  /** One result a change. Rejects only where the engine is gone. The tape is given away. */
+  /**
+   * Writes changes and returns one result for each. Rejects only where the engine is gone. The change log is
+   * transferred.
+   */
   write(changeLog: ChangeLog): Promise<readonly Result[]>
-  /** Rejects with what the engine raised; `onFault` hears of it first. */
+  /** Asks a question. Rejects with the engine's error, which `onFault` gets first. */
   ask<Name extends keyof Questions>(
     name: Name,
     ...args: Parameters<Questions[Name]>
   ): Promise<ReturnType<Questions[Name]>>
-  /** Asks what only reads, beside what is written: of a thread there is one more for it. */
+  /** Asks a read-only question, beside the writes: with a thread, in a second thread. */
   read: Reader['read']
-  /** What the last claim came to, from the moment at which its answer is here. */
+  /** The `claimedUntil` after the last `claimDue`, from the moment at which its answer is here. */
   claimedUntil(): number
-  /** Asks `close` and gives the file up. */
+  /** Asks `close` and releases the file. */
   close(): Promise<void>
 }
 
 export interface EngineClientOptions extends DatabaseOptions {
-  /** What the wall clock reads at the opening. */
+  /** The wall clock at the opening. */
   readonly now: number
   readonly onFault: (fault: Fault) => void
 }

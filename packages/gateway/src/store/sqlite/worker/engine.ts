@@ -1,6 +1,7 @@
 /**
- * The store as a synchronous thing of plain values: tapes in, rows out. It is the same in a thread of its own (engine-client.ts)
- * and in the thread of its owner, where the simulator has it; what it raises is a value too, so that it can cross.
+ * The store engine: synchronous, over plain values, change logs in and rows out. It is the same in a thread of its
+ * own (engine-client.ts) and in the thread of its owner, where the simulator runs it; its errors are values too, so
+ * that they can cross threads.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { lineAt } from '../../../adapters/clock.ts'
@@ -42,9 +43,9 @@ import { createWriter } from './writer.ts'
 export interface EngineOptions {
   readonly db: DatabaseSync
   readonly path: string
-  /** What the wall clock reads at the opening. */
+  /** The wall clock at the opening. */
   readonly now: number
-  /** Whether to read the whole file and compare its own indexes with its rows. */
+  /** True to read the whole file and compare its own indexes with its rows. */
   readonly verify: boolean
 }
 
@@ -56,13 +57,13 @@ export interface Fault {
   readonly retryAfterMs?: number
   /** The file is damaged: nothing more may be written. */
   readonly damage?: boolean
-  /** One row is damaged: what it is. Everything else goes on. */
+  /** A description of the one damaged row; all other rows stay usable. */
   readonly row?: string
 }
 
 export type Result = Outcome | { readonly fault: Fault }
 export type Engine = ReturnType<typeof createEngine>
-/** What an engine can be asked, by name. */
+/** The engine's questions, by name. */
 export type Questions = Engine['questions']
 
 export function faultOf(error: unknown, path: string): Fault {
@@ -87,28 +88,28 @@ export function errorOf({ message, code, errors, retryAfterMs, row }: Fault): Er
   })
 }
 
-/** @throws what SQLite throws; then the connection is still open. */
+/** @throws the error of SQLite; then the connection is still open */
 export function createEngine({ db, path, now, verify }: EngineOptions) {
   const key = hashKeyOf(db)
-  const claims = createDueCursor()
+  const dueCursor = createDueCursor()
   const dueIndex = createDueIndex({ db })
-  const due = prepareDue(db, claims, dueIndex)
+  const due = prepareDue(db, dueCursor, dueIndex)
   const digests = prepareDigests(db)
   const recipients = prepareRecipients(db)
   const tallies = prepareTallies(db)
   const answers = prepareAnswers(db, key)
   const contents = prepareContents(db)
   const jobs = prepareJobs(db, contents)
-  const register = createRecipientIndex(db, key)
-  const waiting = prepareWaiting(db, register)
-  const admissions = prepareAdmissions(db, register)
-  const history = preparePrune(db, tallies, register, contents)
-  const notifications = prepareNotificationWrites(db, register)
+  const recipientIndex = createRecipientIndex(db, key)
+  const waiting = prepareWaiting(db, recipientIndex)
+  const admissions = prepareAdmissions(db, recipientIndex)
+  const history = preparePrune(db, tallies, recipientIndex, contents)
+  const notifications = prepareNotificationWrites(db, recipientIndex)
   const accounts = prepareAccounts(db)
   const mark = createCommitMark(db, path === inMemory ? undefined : path)
   const writer = createWriter({
     db,
-    claims,
+    dueCursor,
     notifications,
     digests,
     recipients,
@@ -117,20 +118,20 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     accounts,
     contents,
     tallies,
-    register,
+    recipientIndex,
     due: dueIndex,
     mark,
   })
   const reads = prepareReads(db)
   const timeLine = prepareTimeLine(db)
-  const erasures = prepareErasures({ db, register, recipients, jobs, answers, contents })
-  // As much as a good many notifications need.
+  const erasures = prepareErasures({ db, recipientIndex, recipients, jobs, answers, contents })
+  // As large as a good many notifications.
   const probe = db.prepare("INSERT OR REPLACE INTO meta VALUES ('probe', zeroblob(262144))")
   const unprobe = db.prepare("DELETE FROM meta WHERE name = 'probe'")
   const stamp = db.prepare("INSERT OR REPLACE INTO meta VALUES ('ping', ?)")
 
   function verifyIndexes(): void {
-    for (const index of [due, register, answers, contents]) index.verify()
+    for (const index of [due, recipientIndex, answers, contents]) index.verify()
   }
 
   if (verify) verifyIndexes()
@@ -140,10 +141,10 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     markOpen(db)
   })
 
-  /** Whether the last transaction was refused by the disk: then a row of a few bytes is no proof that there is room. */
+  /** True if the disk refused the last transaction: then a row of a few bytes is no proof that there is room. */
   let tookNothing = false
 
-  /** In one transaction; never throws. What the disk does is the trouble of all of them. */
+  /** Writes all change logs in one transaction; never throws. A disk fault fails all of them. */
   function write(changeLogs: readonly ChangeLog[]): readonly Result[] {
     try {
       const results = writer.write(changeLogs)
@@ -154,12 +155,12 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       tookNothing = fault.code !== undefined
       const single = changeLogs.flatMap(changesOf)
       if (fault.code !== undefined || single.length === 1) return single.map(() => ({ fault }))
-      // One of them cannot be written at all (a value of a wrong type): the others must not suffer for it.
+      // One change cannot be written at all (a value of a wrong type): the others are written one by one.
       return single.flatMap((changeLog) => write([changeLog]))
     }
   }
 
-  /** In a transaction that leaves nothing in the file of what it takes out. */
+  /** Runs a transaction that leaves nothing of the deleted content in the file. */
   const erasing = <T>(work: () => T): T => deletingSecurely(db, () => writer.transaction(work))
 
   const questions = {
@@ -167,10 +168,10 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     ...waiting,
     ...prepareCollected(db),
     scan: prepareScan(db),
-    notedRows: register.notedRows,
+    notedRows: recipientIndex.notedRows,
     admissions: admissions.read,
     inThrottleQueue: admissions.inThrottleQueue,
-    known: prepareRecipientScan(db, register),
+    known: prepareRecipientScan(db, recipientIndex),
     recipient: recipients.find,
     unreadable: () => answers.unreadable,
     answer: answers.find,
@@ -197,7 +198,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       erasing(() => erasures.answers(erased, after, max)),
     eraseFinish: (erased: Erased) => erasing(() => erasures.finish(erased)),
     erasuresPending: erasures.pending,
-    /** Nothing of what was overwritten stays in the log; false where somebody who reads is in the way. */
+    /** Removes overwritten content from the log; false where a reader prevents it. */
     emptyLog: () => db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0,
     ping: (at: number) => {
       writer.transaction(() => stamp.run(at))
@@ -217,12 +218,12 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       try {
         markClosed(db)
       } finally {
-        // Where the mark cannot be written, the next opening takes this end for a crash: safe. SQLite itself folds
-        // the log into the file, if there is room.
+        // Where the mark cannot be written, the next opening takes this end for a crash: safe. SQLite itself
+        // checkpoints the log into the file, if there is room.
         db.close()
         mark.close()
       }
     },
   }
-  return { write, questions, claimedUntil: () => claims.claimedUntil }
+  return { write, questions, claimedUntil: () => dueCursor.claimedUntil }
 }

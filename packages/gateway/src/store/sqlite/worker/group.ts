@@ -1,6 +1,6 @@
 /**
- * Group commit: what arrives before the flush shares one transaction and one fsync. The first change of a group asks
- * the clock for a moment after everything that has already arrived; under load that is where the group grows. A large
+ * Group commit: changes that arrive before the flush share one transaction and one fsync. The first change of a group
+ * schedules the flush after all events that have already arrived; under load that is where the group grows. A large
  * change goes alone (write-queue.ts).
  */
 import type { Change, Clock, CommitResult } from '../../../ports.ts'
@@ -16,16 +16,16 @@ interface Waiting {
 
 export interface GroupOptions {
   readonly clock: Pick<Clock, 'soon'>
-  /** One result a change. */
+  /** Writes a log and returns one result for each change. */
   readonly write: (changeLog: ChangeLog) => Promise<readonly Result[]>
-  /** Makes an error of what the engine raised. */
+  /** Converts the engine's fault to an error. */
   readonly raise: (fault: Extract<Result, { fault: unknown }>['fault']) => Error
 }
 
 export interface Group {
-  /** @throws TypeError for a path that no notification may go */
+  /** @throws TypeError for a path that the transition table does not allow */
   commit(change: Change): Promise<CommitResult>
-  /** Sends what is waiting, now. */
+  /** Sends the waiting changes now. */
   flush(): void
 }
 
@@ -64,7 +64,7 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
     commit(change) {
       const bytes = recorder.put(change)
       return new Promise((resolve, reject) => {
-        // The others of this turn must not wait for it.
+        // The other changes of this turn must not wait for a large one.
         if (bytes > largeBytes) return send(recorder.cutLast(), [{ resolve, reject }])
         if (waiting.length === 0) clock.soon(flush)
         waiting.push({ resolve, reject })

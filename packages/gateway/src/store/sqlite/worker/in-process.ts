@@ -1,4 +1,4 @@
-/** The engine in the thread of its owner: for the simulator, whose time stands still while it works. */
+/** The engine in the thread of its owner: for the simulator, whose virtual time stands still while it works. */
 import { openDatabase } from '../database.ts'
 import { diskFault } from '../sqlite-errors.ts'
 import type { Engine } from './engine.ts'
@@ -16,7 +16,7 @@ export function openInProcess(options: EngineClientOptions): EngineClient {
     unlock()
     throw diskFault(error, path) ?? error
   }
-  const link: EngineClient = {
+  const client: EngineClient = {
     hashKey,
     hasErased,
     crashed,
@@ -31,9 +31,9 @@ export function openInProcess(options: EngineClientOptions): EngineClient {
         throw errorOf(fault)
       }
     },
-    read: (name, ...args) => link.ask(name, ...args) as Promise<never>,
+    read: (name, ...args) => client.ask(name, ...args) as Promise<never>,
     claimedUntil: () => engine.claimedUntil(),
-    close: () => link.ask('close').finally(unlock),
+    close: () => client.ask('close').finally(unlock),
   }
-  return link
+  return client
 }

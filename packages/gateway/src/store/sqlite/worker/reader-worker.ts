@@ -1,4 +1,4 @@
-/** The thread of the reader: a connection of its own, which only reads. What is asked is answered in its order. */
+/** The reader's thread: a read-only connection of its own. Questions are answered in order. */
 import { flushCompileCache } from 'node:module'
 import { parentPort, workerData } from 'node:worker_threads'
 import { connectReader } from '../database.ts'

@@ -1,8 +1,7 @@
 /**
- * Reads beside the writer: a connection in a thread of its own, so that a list that takes milliseconds holds up no
- * commit. SQLite shows it what was committed when the question begins, so whoever was told of a commit sees it. The
- * thread starts with the first question, since many a gateway is never asked for a list, and starts anew after an end
- * that nobody asked for.
+ * Reads beside the writer: a connection in a thread of its own, so that a list that takes milliseconds delays no
+ * commit. SQLite shows it the commits that precede the question, so a caller sees its own acknowledged commit. The
+ * thread starts with the first question, since many gateways never list, and restarts after an unexpected end.
  */
 import { Worker } from 'node:worker_threads'
 import { SluiceError } from '../../../errors.ts'
@@ -13,7 +12,7 @@ import type { Reads } from './reads.ts'
 
 export interface ReaderData {
   readonly path: string
-  /** Memory for pages, at most. */
+  /** The maximum memory for pages, MiB. */
   readonly cacheMib: number
 }
 
@@ -28,7 +27,7 @@ export type Replied =
   | { readonly id: number; readonly fault: Fault }
 
 export interface Reader {
-  /** Rejects with what the reading raised; `onFault` hears of it first. */
+  /** Asks a question. Rejects with the reader's error, which `onFault` gets first. */
   read<Name extends keyof Reads>(
     name: Name,
     ...args: Parameters<Reads[Name]>
@@ -48,7 +47,7 @@ const maxYoungGenerationSizeMb = 8
 export function createReader(path: string, onFault: (fault: Fault) => void): Reader {
   let worker: Worker | undefined
   let lastId = 0
-  /** As many as are asked at once: intake bounds that for each tenant (tenant-bulkhead.ts). */
+  /** Pending questions; intake bounds their number for each tenant (tenant-bulkhead.ts). */
   const waiting = new Map<number, Waiting>()
 
   function start(): Worker {
@@ -74,14 +73,14 @@ export function createReader(path: string, onFault: (fault: Fault) => void): Rea
   }
 
   function receive(reply: Replied): void {
-    const asked = waiting.get(reply.id)
+    const request = waiting.get(reply.id)
     waiting.delete(reply.id)
-    // Only what is awaited keeps the process alive.
+    // Only pending questions keep the process alive.
     if (waiting.size === 0) worker?.unref()
     if ('fault' in reply) {
       onFault(reply.fault)
-      asked?.reject(errorOf(reply.fault))
-    } else asked?.resolve(reply.value as never)
+      request?.reject(errorOf(reply.fault))
+    } else request?.resolve(reply.value as never)
   }
 
   return {

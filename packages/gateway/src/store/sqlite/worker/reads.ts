@@ -1,4 +1,4 @@
-/** The questions that only read what is on record: for the reader's connection, or the writer's where there is one only. */
+/** The read-only questions: for the reader's connection, or the writer's where there is only one. */
 import type { DatabaseSync } from 'node:sqlite'
 import { hashKeyOf } from '../database.ts'
 import { prepareJobWork } from '../job-work.ts'
@@ -6,7 +6,7 @@ import { prepareContentReads } from '../tables/contents.ts'
 import { createCursors } from '../tables/cursor.ts'
 import { prepareQueries } from '../tables/queries.ts'
 
-/** The file is open for writing somewhere, or was: its keys are made. */
+/** Prepares the questions. The file must have been open for writing before, so that its keys exist. */
 export function prepareReads(db: DatabaseSync) {
   const listing = prepareQueries({ db, key: hashKeyOf(db), cursors: createCursors(db) })
   return { ...listing, ...prepareContentReads(db), ...prepareJobWork(db) }

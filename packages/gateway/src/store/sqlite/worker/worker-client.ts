@@ -1,6 +1,6 @@
 /**
- * The engine in a thread of its own, as its owner sees it. A message to another thread costs some 10 µs, whatever is
- * in it: what is sent in one turn of the event loop travels together, and so do the answers.
+ * The client of the engine in a thread of its own. A message to another thread costs some 10 µs, whatever its
+ * content: requests sent in one turn of the event loop travel together, and so do the answers.
  */
 import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
@@ -14,56 +14,59 @@ import { errorOf } from './engine.ts'
 import type { EngineClient, EngineClientOptions } from './engine-client.ts'
 import { createReader } from './reader.ts'
 
-/** What a thread begins with. */
+/** The start data of a thread. */
 export interface ThreadData extends Omit<EngineClientOptions, 'onFault'> {
   readonly verify: boolean
 }
 
-/** What the owner sends; `id` comes back with the answer. */
+/** A message of the owner; `id` comes back with the answer. */
 export type Sent =
   | { readonly id: number; readonly changeLog: ChangeLog }
   | { readonly id: number; readonly name: keyof Questions; readonly args: readonly unknown[] }
 
-/** The id under which a thread says why it cannot start. */
+/** The id under which a thread reports why it cannot start. */
 export const startId = 0
 
-/** What comes back. `results` are left out where every change was applied: nearly always. */
+/** A message of the thread. `results` are left out where every change was applied: nearly always. */
 export interface Received {
   readonly id: number
   readonly results?: readonly Result[]
   readonly value?: unknown
   readonly fault?: Fault
-  /** Where the claims stand, with every answer to a claim. */
+  /** The `claimedUntil` after a claim, with every answer to `claimDue`. */
   readonly claimedUntil?: number
 }
 
 interface Waiting {
-  /** Changes that were sent; 0 for a question. */
+  /** The number of changes sent; 0 for a question. */
   readonly count: number
   readonly resolve: (value: never) => void
   readonly reject: (error: Error) => void
 }
 
 /**
- * What the thread allocates is garbage when its group is written. V8's own bound of 48 MB would be filled under load,
- * and costs no less CPU a message.
+ * The thread's allocations are garbage once their group is written. V8's own bound of 48 MB would be filled under
+ * load, and costs no less CPU a message.
  */
 const maxYoungGenerationSizeMb = 12
 
-/** What was compiled once is read from the disk by the thread too; from the sources that saves the compiler, 30 MB. */
+/** Compiled code is read from the disk cache by the thread too; from the sources that saves the compiler, 30 MB. */
 function environment(): NodeJS.ProcessEnv {
   const cache = getCompileCacheDir()
   return cache === undefined ? process.env : { ...process.env, NODE_COMPILE_CACHE: dirname(cache) }
 }
 
-/** The file is locked and checked here, so that what is wrong with it is thrown here; then the thread has it. */
+/**
+ * Opens the engine in a thread. The file is locked and checked here, so that its faults are thrown here; then the
+ * thread takes it over.
+ */
 export function openWorker(options: EngineClientOptions): EngineClient {
   const { path, onFault } = options
   const { db, small, hashKey, hasErased, crashed, unlock } = openDatabase(options)
   db.close()
   const { onFault: _, ...rest } = options
   const workerData: ThreadData = { ...rest, verify: small }
-  // The extension is that of this file: the sources run as they are, and so does what is built from them.
+  // The extension is this file's own: the sources run as they are, and so does the build.
   const worker = new Worker(new URL(`./worker${import.meta.url.slice(-3)}`, import.meta.url), {
     workerData,
     env: environment(),
@@ -101,7 +104,7 @@ export function openWorker(options: EngineClientOptions): EngineClient {
     } else resolve((count === 0 ? value : (results ?? Array<null>(count).fill(null))) as never)
   }
 
-  // What the thread still had to say is delivered between its error and its exit, and says it better.
+  // Messages of the thread are still delivered between its error and its exit, and explain it better.
   let failure: Error | undefined
   worker.on('error', (error: Error) => {
     failure = error
@@ -109,7 +112,7 @@ export function openWorker(options: EngineClientOptions): EngineClient {
   worker.on('exit', (code) => end(lost(failure?.message ?? `it ended with code ${code}`)))
   worker.on('message', (answers: readonly Received[]) => {
     for (const answer of answers) receive(answer)
-    // Only what is awaited keeps the process alive.
+    // Only pending answers keep the process alive.
     if (waiting.size === 0) worker.unref()
   })
 
@@ -130,7 +133,7 @@ export function openWorker(options: EngineClientOptions): EngineClient {
       waiting.set(lastId, { count, resolve, reject })
       if (outbox.length === 0) setImmediate(post)
       outbox.push(message(lastId))
-      // A group has waited for its turn already.
+      // A group has waited for its flush already.
       if (count > 0) post()
     })
   }
@@ -139,29 +142,29 @@ export function openWorker(options: EngineClientOptions): EngineClient {
   const opened = send<unknown>(0, (id) => ({ id, name: 'counters', args: [] })).then(() => {
     isOpen = true
   })
-  // Whoever asks is told.
+  // Every caller gets the error through its own question.
   opened.catch(() => {})
 
-  const link: EngineClient = {
+  const client: EngineClient = {
     hashKey,
     hasErased,
     crashed,
     write: (changeLog) => send(changeLog.ends.length, (id) => ({ id, changeLog })),
     ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
-    // Not before the store is open: what a start writes belongs to what is on record.
+    // Not before the store is open: the writes of a start belong to the record that is read.
     read: (name, ...args) =>
       isOpen ? reader.read(name, ...args) : opened.then(() => reader.read(name, ...args)),
     claimedUntil: () => claimedUntil,
     async close() {
       try {
-        // First, so that the writer is the last to close and folds the log into the file.
+        // The reader closes first, so that the writer is the last to close and checkpoints the log into the file.
         await reader.close()
-        await link.ask('close')
+        await client.ask('close')
       } finally {
         await worker.terminate()
         unlock()
       }
     },
   }
-  return link
+  return client
 }

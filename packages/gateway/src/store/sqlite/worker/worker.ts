@@ -1,6 +1,6 @@
 /**
  * The engine's own thread. Writes that have arrived share a transaction (write-queue.ts), so that groups grow by
- * themselves while the disk is busy. Questions see what was written before them.
+ * themselves while the disk is busy. Questions see the writes sent before them.
  */
 import { flushCompileCache } from 'node:module'
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
@@ -16,7 +16,7 @@ const port = parentPort!
 const engine = start()
 const queue = new WriteQueue()
 let answers: Received[] = []
-// A thread does not live to its end, where Node would write what it has compiled.
+// The thread is terminated before the point at which Node would write its compile cache.
 flushCompileCache()
 
 function start(): Engine {
@@ -29,7 +29,7 @@ function start(): Engine {
   }
 }
 
-/** The next transaction. */
+/** Writes the next transaction. */
 function write(): void {
   const writes = queue.take()
   const results = engine.write(writes.map(({ changeLog }) => changeLog))
@@ -57,7 +57,7 @@ function reply(): void {
   answers = []
 }
 
-/** Takes what was sent; a question sees what was written before it. */
+/** Takes a batch of messages; a question sees the writes sent before it. */
 function take(batch: readonly Sent[]): void {
   for (const sent of batch) {
     if ('changeLog' in sent) queue.put(sent)
@@ -71,7 +71,7 @@ function take(batch: readonly Sent[]): void {
 port.on('message', (first: readonly Sent[]) => {
   take(first)
   for (;;) {
-    // What arrived while the last transaction was written.
+    // Messages that arrived while the last transaction was written.
     for (;;) {
       const batch = receiveMessageOnPort(port)?.message as readonly Sent[] | undefined
       if (batch === undefined) break

@@ -1,7 +1,7 @@
 /**
  * Writes a group of changes in one transaction. Each change is all or nothing on its own: one with a single write
- * needs no more than that write's condition, one with several stands in a savepoint. A conflict in one does not
- * disturb the others.
+ * needs no more than that write's condition, one with several runs in a savepoint. A conflict in one does not disturb
+ * the others.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { DigestWrite } from '../../../ports.ts'
@@ -25,7 +25,7 @@ import type { Tallies } from '../tables/tallies.ts'
 
 export interface WriterParts {
   readonly db: DatabaseSync
-  readonly claims: DueCursor
+  readonly dueCursor: DueCursor
   readonly notifications: NotificationWrites
   readonly digests: Digests
   readonly recipients: Recipients
@@ -34,33 +34,34 @@ export interface WriterParts {
   readonly accounts: Accounts
   readonly contents: Contents
   readonly tallies: Tallies
-  readonly register: RecipientIndex
+  readonly recipientIndex: RecipientIndex
   readonly due: DueIndex
   readonly mark: CommitMark
 }
 
-/** `null` where the change was applied, else what was not as it believed. */
+/** `null` where the change was applied, else the ids that had changed. */
 export type Outcome = readonly string[] | null
 
 export interface Writer {
-  /** One durable transaction; throws what SQLite throws, and then nothing was written. One outcome a change. */
+  /** Runs one durable transaction; throws SQLite's error, and then nothing was written. One outcome a change. */
   write(changeLogs: readonly ChangeLog[]): readonly Outcome[]
-  /** Since the opening: changes, and the transactions that they shared, each of them one fsync. */
+  /** Changes since the opening, and the transactions that they shared, each of them one fsync. */
   counters(): { readonly transactions: number; readonly changes: number }
   /** Runs `work` in a durable transaction of its own. */
   transaction<T>(work: () => T): T
 }
 
-/** What a change has written so far, for the counts that follow when it is applied as a whole. */
+/** The due instant of a status that can be due; undefined for the others. */
 const dueAtOf = (status: number, dueAt: number): number | undefined => (isDueCode(status) ? dueAt : undefined)
 
+/** The writes of a change so far, for the counts that follow when it is applied as a whole. */
 interface Written {
   readonly counts: [tenant: string, status: number, isApart: boolean, by: 1 | -1, bytes: number][]
   readonly references: [content: string, refs: number, waiting: number][]
   readonly moves: { readonly seq: number; readonly move: ShortMove }[]
-  /** What was accepted while somebody lags. */
+  /** Notifications accepted while a tenant lags. */
   readonly due: OwnedPlace[]
-  /** Digests that close or go on, which is right only where the items are those that they believe. */
+  /** Digest writes whose item counts are checked after the rest of the change. */
   readonly closings: DigestWrite[]
   accepted: number
   answered: number
@@ -78,27 +79,41 @@ const nothing = (): Written => ({
 
 const isApart = (short: ShortRow): boolean => isCountedApart(short[0]) && short[9] === 1
 
-/** A notification refers to its content as one that waits until it ends; what no pool serves counts in no bound. */
+/**
+ * The reference to content that waits for its notification to end; a notification that no pool serves counts in no
+ * bound.
+ */
 const waitingBy = (status: number, apart: boolean): 0 | 1 =>
   isFinalCode(status) || (status === statusCodes.dead && apart) ? 0 : 1
 
-/** Counts it in its new state. */
+/** Counts a notification in its new status. */
 function countIn(written: Written, tenant: string, short: ShortRow, content: ContentCount): void {
   const own = isFinalCode(short[0]) ? 0 : content.own
   written.counts.push([tenant, short[0], isApart(short), 1, own])
 }
 
 export function createWriter(parts: WriterParts): Writer {
-  const { db, claims, notifications, digests, recipients, answers, jobs, accounts, tallies, register, due } =
-    parts
+  const {
+    db,
+    dueCursor,
+    notifications,
+    digests,
+    recipients,
+    answers,
+    jobs,
+    accounts,
+    tallies,
+    recipientIndex,
+    due,
+  } = parts
   const { contents, mark } = parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const savepoint = db.prepare('SAVEPOINT change')
   const undo = db.prepare('ROLLBACK TO change')
   const release = db.prepare('RELEASE change')
-  const head = new Decoder()
-  /** Rows of the index of what is due that the next transaction is to fold. */
+  const decoder = new Decoder()
+  /** Rows of the due index that the next transaction is to flush. */
   let flushDebt = 0
   let transactions = 0
   let changes = 0
@@ -121,25 +136,25 @@ export function createWriter(parts: WriterParts): Writer {
     } finally {
       tallies.forget()
       contents.forget()
-      for (const index of [register, answers, due]) index.finish(committed)
+      for (const index of [recipientIndex, answers, due]) index.finish(committed)
       // SQLite has rolled back by itself after some errors (full disk, I/O).
       if (!committed && db.isTransaction) db.exec('ROLLBACK')
     }
   }
 
-  /** Makes the next write on the tape; returns the name of what was not as it believed. */
+  /** Applies the next write of the change log; returns the id that had changed, if any. */
   function writeNext(written: Written, alone: boolean): string | undefined {
-    const op = head.number()
+    const op = decoder.number()
     switch (op) {
       case Op.accept: {
-        const long = head.longRow()
-        const short = head.shortRow()
-        const content = head.count()
+        const long = decoder.longRow()
+        const short = decoder.shortRow()
+        const content = decoder.count()
         const seq = notifications.accept(long, short)
         if (seq === undefined) return long[0]
         const dueAt = dueAtOf(short[0], short[2])
         due.put(seq, undefined, dueAt)
-        if (claims.lags.size > 0 && dueAt !== undefined) written.due.push({ seq, dueAt, tenant: long[1] })
+        if (dueCursor.lags.size > 0 && dueAt !== undefined) written.due.push({ seq, dueAt, tenant: long[1] })
         countIn(written, long[1], short, content)
         if (content.shared !== null)
           written.references.push([content.shared, 1, waitingBy(short[0], isApart(short))])
@@ -147,7 +162,7 @@ export function createWriter(parts: WriterParts): Writer {
         return undefined
       }
       case Op.move: {
-        const move = head.move()
+        const move = decoder.move()
         const seq = notifications.move(move)
         if (seq === undefined) return move.id
         const { tenant, before, short, content } = move
@@ -161,30 +176,30 @@ export function createWriter(parts: WriterParts): Writer {
         return undefined
       }
       case Op.digest: {
-        const write = head.digest()
-        // Where nothing else is written there is no savepoint to go back to, and before is what is after.
+        const write = decoder.digest()
+        // A change of one write has no savepoint to roll back to; its count before and after is the same.
         if (alone && !digests.holds(write)) return write.digest.id
         written.closings.push(write)
         return digests.write(write) ? undefined : write.digest.id
       }
       case Op.recipient:
-        recipients.write(head.text(), head.text(), head.text())
+        recipients.write(decoder.text(), decoder.text(), decoder.text())
         return undefined
       case Op.answer: {
-        const answer = head.answer()
+        const answer = decoder.answer()
         written.answered += 1
         return answers.write(answer) ? undefined : answer.key
       }
       case Op.job: {
-        const write = head.job()
+        const write = decoder.job()
         return jobs.write(write) ? undefined : write.after.id
       }
       case Op.content: {
-        const content = head.content()
+        const content = decoder.content()
         return contents.write(content) ? undefined : content.id
       }
       case Op.account:
-        accounts.write(head.text(), head.text(), head.text(), head.text())
+        accounts.write(decoder.text(), decoder.text(), decoder.text(), decoder.text())
         return undefined
       default:
         throw new RangeError(`no operation has the code ${op}`)
@@ -192,8 +207,8 @@ export function createWriter(parts: WriterParts): Writer {
   }
 
   function apply(changeLog: ChangeLog, change: number, group: Written): Outcome {
-    head.load(changeLog, change)
-    const writes = head.number()
+    decoder.load(changeLog, change)
+    const writes = decoder.number()
     const written = nothing()
     const conflicts: string[] = []
     const dueMark = due.mark()
@@ -221,14 +236,14 @@ export function createWriter(parts: WriterParts): Writer {
     return null
   }
 
-  /** Rules 3 and 4 of claims.ts, for a move that is on record. */
-  function reclaim(seq: number, { before, short, tenant }: ShortMove): void {
+  /** Applies rules 3 and 4 of due-cursor.ts to a move that is on record. */
+  function updateCursor(seq: number, { before, short, tenant }: ShortMove): void {
     const dueAt = dueAtOf(short[0], short[2])
     if (dueAtOf(before.status, before.dueAt) === dueAt) return
-    claims.drop(seq)
+    dueCursor.drop(seq)
     if (dueAt === undefined) return
-    if (dueAt <= claims.claimedUntil) claims.noteKept({ seq, dueAt, tenant })
-    else if (!claims.isAhead({ seq, dueAt })) claims.putBack({ seq, dueAt, tenant })
+    if (dueAt <= dueCursor.claimedUntil) dueCursor.noteKept({ seq, dueAt, tenant })
+    else if (!dueCursor.isAhead({ seq, dueAt })) dueCursor.putBack({ seq, dueAt, tenant })
   }
 
   return {
@@ -240,15 +255,15 @@ export function createWriter(parts: WriterParts): Writer {
         const applied = changeLogs.flatMap((changeLog) =>
           changeLog.ends.map((_, change) => apply(changeLog, change, group)),
         )
-        // The late indexes keep up when for two rows noted three are folded.
-        register.flush(Math.ceil(group.accepted * 1.5))
+        // The write-behind indexes keep up when three rows are flushed for every two noted.
+        recipientIndex.flush(Math.ceil(group.accepted * 1.5))
         answers.flush(Math.ceil(group.answered * 1.5))
         return applied
       })
       changes += outcomes.length
       flushDebt = Math.ceil(group.accepted * 1.5)
-      for (const { seq, move } of group.moves) reclaim(seq, move)
-      for (const place of group.due) if (place.dueAt <= claims.claimedUntil) claims.noteKept(place)
+      for (const { seq, move } of group.moves) updateCursor(seq, move)
+      for (const place of group.due) if (place.dueAt <= dueCursor.claimedUntil) dueCursor.noteKept(place)
       return outcomes
     },
   }
