@@ -54,7 +54,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
    * Priorities that may have dead letters in the store. All of them at start unless the store has none, because the
    * first query starts a worker.
    */
-  const perhaps = new Set<Priority>(ledger.counts().dead === 0 ? [] : priorities)
+  const maybeDead = new Set<Priority>(ledger.counts().dead === 0 ? [] : priorities)
   const rate = route.ratePerSecond ?? unlimitedPerSecond
   /** Read cursor by priority: dead letters before it were refused a retry by the budget; the others come after it. */
   const heldUntil = new Map<Priority, string>()
@@ -77,11 +77,11 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
   }
 
   function wake(): void {
-    if (stopped || working !== undefined || disarm !== undefined || perhaps.size === 0) return
+    if (stopped || working !== undefined || disarm !== undefined || maybeDead.size === 0) return
     const now = clock.now()
     const free = route.freeAt(now)
     const isFree = free !== undefined && free <= now
-    const isUrgent = perhaps.has('critical') && !route.isEmpty(now)
+    const isUrgent = maybeDead.has('critical') && !route.isEmpty(now)
     if (isFree) {
       // Accounts that are busy with redriven notifications are no reason to reset the pace.
       if (beganAt === undefined || now - freeSeenAt > busyMs) beganAt = now
@@ -101,7 +101,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
       arm(now + tickMs)
       return
     }
-    working = bringBack(critical, room)
+    working = redrive(critical, room)
       .catch((error) => options.onError?.('bring dead letters back', error))
       .finally(() => {
         working = undefined
@@ -109,17 +109,17 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
       })
   }
 
-  async function bringBack(critical: number, room: number): Promise<void> {
+  async function redrive(critical: number, room: number): Promise<void> {
     let left = room
     for (const priority of priorities) {
-      const may = priority === 'critical' ? critical : left
-      if (may > 0) left -= await bringBackOf(priority, may)
+      const max = priority === 'critical' ? critical : left
+      if (max > 0) left -= await redrivePriority(priority, max)
     }
   }
 
   /** Redrives up to `max` dead letters of one priority; resolves to the number that returned. */
-  async function bringBackOf(priority: Priority, max: number): Promise<number> {
-    if (!perhaps.delete(priority)) return 0
+  async function redrivePriority(priority: Priority, max: number): Promise<number> {
+    if (!maybeDead.delete(priority)) return 0
     try {
       const cursor = heldUntil.get(priority)
       const page = await store.deadLetters({
@@ -130,16 +130,16 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
         ...(cursor === undefined ? {} : { cursor }),
       })
       const now = clock.now()
-      const may: Notification[] = []
+      const allowed: Notification[] = []
       let held = 0
       for (const dead of page.items) {
-        if (may.length === max) break
+        if (allowed.length === max) break
         if (dead.attempts > 0 && !route.mayRepeat(now)) held += 1
-        else may.push(dead)
+        else allowed.push(dead)
       }
-      const returned = await Promise.all(may.map(returnOne))
-      const isRead = may.length + held === page.items.length
-      const isHeld = held > 0 && may.length === 0
+      const returned = await Promise.all(allowed.map(redriveOne))
+      const isRead = allowed.length + held === page.items.length
+      const isHeld = held > 0 && allowed.length === 0
       passing.set(priority, isHeld ? pageMax : isRead ? 0 : held)
       if (isRead && page.nextCursor === null) heldUntil.delete(priority)
       else if (isRead && (held > 0 || page.items.length === 0)) heldUntil.set(priority, page.nextCursor!)
@@ -148,19 +148,19 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
       else if (cursor === undefined) empty.add(priority)
       const isWhole = cursor === undefined || empty.has(priority)
       const isDone = isRead && page.nextCursor === null && held === 0 && isWhole
-      if (!isDone || !returned.every(Boolean)) perhaps.add(priority)
+      if (!isDone || !returned.every(Boolean)) maybeDead.add(priority)
       return returned.filter(Boolean).length
     } catch (error) {
-      perhaps.add(priority)
+      maybeDead.add(priority)
       throw error
     }
   }
 
   /** Redrives one dead letter; false where the record has changed meanwhile, and it is read again. */
-  async function returnOne(dead: Notification): Promise<boolean> {
+  async function redriveOne(dead: Notification): Promise<boolean> {
     const now = clock.now()
     const move = isUnserved(dead)
-      ? againDecided(dead, now)
+      ? readmitted(dead, now)
       : advance(dead, [{ at: now, status: 'queued' }], { dueAt: now })
     const { applied } = await ledger.commit({ moves: [move] })
     if (applied) {
@@ -175,7 +175,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
    * Sends it through admission again: it has held no reservation since no pool served it, and its sendAt may be
    * ahead.
    */
-  function againDecided(dead: Notification, now: number): Move {
+  function readmitted(dead: Notification, now: number): Move {
     const isItem = dead.digestId !== undefined || dead.undecided === true
     return advance(dead, [{ at: now, status: 'scheduled', reason: 'provider_capacity' }], {
       dueAt: Math.max(now, dead.sendAt ?? now),
@@ -187,7 +187,7 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
 
   return {
     note(priority) {
-      perhaps.add(priority)
+      maybeDead.add(priority)
       empty.delete(priority)
       beganAt = undefined
     },

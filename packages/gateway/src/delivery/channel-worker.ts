@@ -38,7 +38,7 @@ export interface ChannelWorker {
 }
 
 /** Leases taken in one batch: enough to share commits and limiter calls, few enough to keep tenants' turns fair. */
-const roundMax = 128
+const batchMax = 128
 const settled = Promise.resolve()
 
 export function createChannelWorker({
@@ -69,7 +69,7 @@ export function createChannelWorker({
         return
       }
       const now = clock.now()
-      const leases = route.lease(now, Math.min(roundMax, waiting), queue.critical(channel))
+      const leases = route.lease(now, Math.min(batchMax, waiting), queue.critical(channel))
       if (leases.length === 0) {
         arm(now)
         queueExpiry.watch(now)

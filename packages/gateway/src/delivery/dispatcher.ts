@@ -53,14 +53,14 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const retries = createRetries(options)
   const inFlightSends = createInFlightSends(options)
   const completer = createCompleter({ ...options, inFlight })
-  const calls = createSendAttempts({ ...options, inFlightSends, retries, completer, inFlight })
-  const rounds = createSendBatches({ ...options, calls, inFlightSends, retries, completer })
+  const attempts = createSendAttempts({ ...options, inFlightSends, retries, completer, inFlight })
+  const batches = createSendBatches({ ...options, attempts, inFlightSends, retries, completer })
   const workers = options.routes.map((route) =>
     createChannelWorker({
       ...options,
       route,
       automaticRedrive: createAutomaticRedrive({ ...options, route }),
-      release: (...round) => track('dispatch', rounds.release(...round)),
+      release: (...batch) => track('dispatch', batches.release(...batch)),
       shed: (...overdue) => track('shed', bury(...overdue)),
     }),
   )

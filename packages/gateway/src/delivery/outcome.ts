@@ -25,9 +25,9 @@ export function settle(attempted: Attempted): Move {
     }
     case 'unknown':
       if (!attempted.idempotent) return dead(attempted, 'outcome_unknown', result.detail)
-      return again(attempted, result.detail)
+      return retried(attempted, result.detail)
     case 'failed':
-      return again(attempted, result.detail)
+      return retried(attempted, result.detail)
   }
 }
 
@@ -86,7 +86,7 @@ function suspicion({ notification, result, firedAt }: Attempted): Patch {
   return { suspects: [...(notification.suspects ?? []), firedAt] }
 }
 
-function again(attempted: Attempted, detail: string): Move {
+function retried(attempted: Attempted, detail: string): Move {
   const { notification, retry } = attempted
   const patch = { ...doneBy(attempted), ...suspicion(attempted) }
   switch (retry.kind) {

@@ -66,8 +66,8 @@ export function createRetries({ random }: { readonly random: Pick<Random, 'next'
       const waitMs = patience
         ? patientMs(patience, attempts + 1, chance)
         : backoffMs(retry, attempts + 1, chance)
-      const asked = outcome === 'failed' ? parseRetryAfter(result.retryAfter, now, 0).ms : 0
-      return { kind: 'later', at: now + Math.max(waitMs, asked) }
+      const retryAfterMs = outcome === 'failed' ? parseRetryAfter(result.retryAfter, now, 0).ms : 0
+      return { kind: 'later', at: now + Math.max(waitMs, retryAfterMs) }
     },
 
     suited(route, { id, attempts }, lease, now) {

@@ -57,21 +57,21 @@ export function createSendAttempts(options: SendAttemptsOptions): SendAttempts {
       const { pool } = fired.lease
       const tells = pool.provider.tellsWritten === true
       const inFlightSend = options.inFlightSends.begin({ ...fired, tells })
-      const call = new Call(options, worker, inFlightSend, fired.place)
+      const attempt = new SendAttempt(options, worker, inFlightSend, fired.place)
       let message: Message
       try {
         if (fired.payload === undefined) throw new Error('Its content is not on record any more.')
         message = compose(options.composer, fired.notification, fired.payload, fired.recipient)
       } catch (error) {
-        call.answered({ outcome: 'rejected', invalidAddress: false, detail: (error as Error).message })
+        attempt.answered({ outcome: 'rejected', invalidAddress: false, detail: (error as Error).message })
         return
       }
-      call.make(message, deadlineOf(pool.timeoutMs), tells)
+      attempt.send(message, deadlineOf(pool.timeoutMs), tells)
     },
   }
 }
 
-class Call {
+class SendAttempt {
   readonly #options: SendAttemptsOptions
   readonly #worker: ChannelWorker
   readonly #inFlightSend: InFlightSend
@@ -89,10 +89,10 @@ class Call {
     this.#place = place
   }
 
-  make(message: Message, deadline: Deadline, tells: boolean): void {
+  send(message: Message, deadline: Deadline, tells: boolean): void {
     const inFlightSend = this.#inFlightSend
     const { provider } = inFlightSend.lease.pool
-    const broke = (error: unknown): void => {
+    const failed = (error: unknown): void => {
       deadline.end()
       this.#options.onError(`provider ${provider.name}`, error)
       this.answered({ outcome: 'failed', detail: (error as Error).message })
@@ -108,9 +108,9 @@ class Call {
         .then((result) => {
           deadline.end()
           this.answered(result)
-        }, broke)
+        }, failed)
     } catch (error) {
-      broke(error)
+      failed(error)
     }
   }
 
@@ -155,9 +155,9 @@ class Call {
     const { limiter, completer, onError } = this.#options
     const { before, after } = move
     const { recipient } = this.#inFlightSend
-    const perhaps = { ...before, id: `${before.id}?${after.suspects!.length - 1}` }
+    const suspect = { ...before, id: `${before.id}?${after.suspects!.length - 1}` }
     limiter
-      .left({ notification: perhaps, recipient })
+      .left({ notification: suspect, recipient })
       .then(async () => {
         if (after.status === 'dead') await limiter.cancel([{ notification: before, recipient }])
       })

@@ -27,7 +27,7 @@ export interface SendBatchesOptions {
   readonly contents: Pick<Contents, 'of'>
   readonly scheduler: Pick<Scheduler, 'postpone'>
   readonly clock: Clock
-  readonly calls: SendAttempts
+  readonly attempts: SendAttempts
   readonly inFlightSends: InFlightSends
   readonly retries: Retries
   readonly completer: Completer
@@ -68,10 +68,10 @@ interface Waiting {
   readonly wait: EndpointWait
 }
 
-type Staying = Pick<Ready, 'notification' | 'recipient'>
+type NotSent = Pick<Ready, 'notification' | 'recipient'>
 
 /** The prepared batch: results of the checks and of the limits. */
-interface Round {
+interface PreparedBatch {
   readonly ready: readonly Ready[]
   /** Answers of the limits, in the order of `ready`. */
   readonly fired: Awaited<ReturnType<RecipientLimiter['fire']>>
@@ -85,7 +85,7 @@ interface Round {
 const nearMs = 1_000
 
 /** Content that one batch reads into memory, as JSON; notifications beyond it go with the next batch. */
-const roundMaxBytes = 16 * 2 ** 20
+const batchMaxBytes = 16 * 2 ** 20
 /** Content after which a batch yields the event loop: a megabyte takes some milliseconds to write to a socket. */
 const sliceBytes = 2 ** 20
 
@@ -97,7 +97,7 @@ class BatchSize {
   #contents: Set<string> | undefined
 
   get isFull(): boolean {
-    return this.#bytes >= roundMaxBytes
+    return this.#bytes >= batchMaxBytes
   }
 
   add({ bytes = 0, shared }: Notification): void {
@@ -111,7 +111,7 @@ class BatchSize {
 }
 
 /** Treats missing content as absent (the notification fails); any other error is a failure of the store. */
-function ignoreGone(error: unknown): SluiceError | undefined {
+function ignoreMissing(error: unknown): SluiceError | undefined {
   if (error instanceof SluiceError && error.code === 'NOT_FOUND') return undefined
   return ifDamaged(error)
 }
@@ -131,7 +131,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     contents,
     scheduler,
     clock,
-    calls,
+    attempts,
     inFlightSends,
     retries,
     completer,
@@ -145,18 +145,18 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     pulled: readonly Notification[],
     leases: Lease[],
   ): Promise<void> {
-    let round: Round
+    let batch: PreparedBatch
     try {
-      round = await prepare(worker, pulled, leases)
+      batch = await prepare(worker, pulled, leases)
     } catch (error) {
       if (!concernsAll(error) && pulled.length > 1) return releaseSingly(worker, pulled, leases)
       for (const lease of leases) lease.undo()
-      if (!concernsAll(error)) return setApart(worker, pulled[0]!, error)
+      if (!concernsAll(error)) return isolate(worker, pulled[0]!, error)
       queue.giveBack(pulled.filter((notification) => ledger.isCurrent(notification)))
       clock.at(clock.now() + settleAgainMs, worker.pump)
       throw error
     }
-    await handOver(worker, round, leases)
+    await handOver(worker, batch, leases)
   }
 
   /** Sends each notification in a batch of its own, to find the one that fails. */
@@ -173,7 +173,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
   }
 
   /** Quarantines one notification on which the program fails. */
-  function setApart(worker: ChannelWorker, notification: Notification, error: unknown): void {
+  function isolate(worker: ChannelWorker, notification: Notification, error: unknown): void {
     options.onError(`hand over ${notification.id}`, error)
     worker.freed()
     if (!ledger.isCurrent(notification)) return
@@ -191,9 +191,9 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     worker: ChannelWorker,
     pulled: readonly Notification[],
     leases: readonly Lease[],
-  ): Promise<Round> {
+  ): Promise<PreparedBatch> {
     const ready: Ready[] = []
-    const staying: Staying[] = []
+    const notSent: NotSent[] = []
     const waiting: Waiting[] = []
     const left: Notification[] = []
     const sizes = new BatchSize()
@@ -210,10 +210,10 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
           cached === undefined ? await recipients.find(tenant, to.id).catch(ifDamaged) : cached
         if (recipient instanceof SluiceError) {
           moves.push(poisoned(notification, recipient))
-          staying.push({ notification, recipient: null })
+          notSent.push({ notification, recipient: null })
           continue
         }
-        const move = instead(notification, recipient, staying)
+        const move = checkBeforeSend(notification, recipient, notSent)
         if (move !== undefined) {
           moves.push(move)
           continue
@@ -223,10 +223,10 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
           continue
         }
         const found = contents.of(notification)
-        const payload = found instanceof Promise ? await found.catch(ignoreGone) : found
+        const payload = found instanceof Promise ? await found.catch(ignoreMissing) : found
         if (payload instanceof SluiceError) {
           moves.push(poisoned(notification, payload))
-          staying.push({ notification, recipient })
+          notSent.push({ notification, recipient })
           continue
         }
         const entered = enter(worker, notification, recipient, leases[ready.length]!)
@@ -235,11 +235,11 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
           ready.push({ notification, payload, recipient, place: entered })
         } else if (isNear(entered)) waiting.push({ notification, wait: entered })
         else {
-          moves.push(leftAlone(notification, entered, leases[ready.length]!))
-          staying.push({ notification, recipient })
+          moves.push(paused(notification, entered, leases[ready.length]!))
+          notSent.push({ notification, recipient })
         }
       }
-      if (staying.length > 0) await limiter.cancel(staying)
+      if (notSent.length > 0) await limiter.cancel(notSent)
       await inFlightSends.recount(ready)
       const firedAt = clock.now()
       const fired = ready.length === 0 ? [] : await limiter.fire(ready)
@@ -250,20 +250,24 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     }
   }
 
-  async function handOver(worker: ChannelWorker, round: Round, leases: readonly Lease[]): Promise<void> {
-    const { ready, fired, firedAt } = round
-    for (const move of round.moves) completer.add(move, worker.freed)
-    for (const { notification, wait } of round.waiting) {
+  async function handOver(
+    worker: ChannelWorker,
+    batch: PreparedBatch,
+    leases: readonly Lease[],
+  ): Promise<void> {
+    const { ready, fired, firedAt } = batch
+    for (const move of batch.moves) completer.add(move, worker.freed)
+    for (const { notification, wait } of batch.waiting) {
       if (wait.at === undefined) worker.endpoints.park(wait, notification)
       else scheduler.postpone(notification, wait.at)
     }
-    if (round.left.length > 0) queue.giveBack(round.left)
+    if (batch.left.length > 0) queue.giveBack(batch.left)
     let next = 0
     let handedOver = 0
     for (let index = 0; index < fired.length; index += 1) {
       const { notification, place } = ready[index]!
       try {
-        if (!goes(ready[index]!, fired[index]!)) {
+        if (!markSending(ready[index]!, fired[index]!)) {
           place?.undo(clock.now())
           continue
         }
@@ -271,7 +275,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
         next += 1
       } catch (error) {
         place?.undo(clock.now())
-        setApart(worker, notification, error)
+        isolate(worker, notification, error)
         continue
       }
       quarantine.release(notification.id)
@@ -295,10 +299,10 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
   }
 
   /** Checks expiry, opt-out and presence; returns the move if it is not to be sent. */
-  function instead(
+  function checkBeforeSend(
     notification: Notification,
     recipient: Recipient | null,
-    staying: Staying[],
+    notSent: NotSent[],
   ): Move | undefined {
     const now = clock.now()
     if (notification.expiresAt !== undefined && notification.expiresAt <= now) {
@@ -309,7 +313,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
       return advance(notification, [...eventsOf(notification), event])
     }
     const move = options.away?.(notification, eventsOf(notification), now)
-    if (move !== undefined) staying.push({ notification, recipient })
+    if (move !== undefined) notSent.push({ notification, recipient })
     return move
   }
 
@@ -329,7 +333,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
   const isNear = ({ at }: EndpointWait): boolean => at === undefined || at - clock.now() <= nearMs
 
   /** Schedules it for when its endpoint is free, without an attempt; after too long it becomes a dead letter. */
-  function leftAlone(notification: Notification, { origin, at }: EndpointWait, { pool }: Lease): Move {
+  function paused(notification: Notification, { origin, at }: EndpointWait, { pool }: Lease): Move {
     const now = clock.now()
     const { expiresAt } = notification
     if (now - triedSince(notification, now) >= pool.retry.outage.forMs) {
@@ -349,8 +353,8 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
   }
 
   /** Tests if the limits let it go and it is still current; then it is marked as sending. */
-  function goes(
-    { notification, recipient }: Staying,
+  function markSending(
+    { notification, recipient }: NotSent,
     { fired, at }: { fired: boolean; at: number },
   ): boolean {
     if (fired ? !ledger.mark(notification, 'sending') : !ledger.isCurrent(notification)) {
@@ -362,7 +366,7 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     if (fired) return true
     const now = clock.now()
     if (at - now <= nearMs) scheduler.postpone(notification, Math.min(at, notification.expiresAt ?? at))
-    else completer.add(rebooked(notification, recipient, at, now))
+    else completer.add(rescheduled(notification, recipient, at, now))
     return false
   }
 
@@ -373,11 +377,16 @@ export function createSendBatches(options: SendBatchesOptions): SendBatches {
     firedAt: number,
   ): void {
     const lease = retries.suited(worker.route, notification, given, firedAt)
-    calls.begin(worker, { notification, payload, recipient, lease, firedAt, place })
+    attempts.begin(worker, { notification, payload, recipient, lease, firedAt, place })
   }
 
   /** Schedules it again: it met quiet hours or limits that did not apply when it was reserved. */
-  function rebooked(notification: Notification, recipient: Recipient | null, at: number, now: number): Move {
+  function rescheduled(
+    notification: Notification,
+    recipient: Recipient | null,
+    at: number,
+    now: number,
+  ): Move {
     const reason = options.quietAt(notification, recipient, now) ?? 'recipient_limit'
     const event = { at: now, status: 'scheduled', reason } as const
     // If it would expire before its slot, it is scheduled for its expiry instead.

@@ -95,7 +95,7 @@ function setUp({
       },
     },
     scheduler: { postpone: ({ id }, at) => heard.push(`postpone ${id} to ${at - start}`) },
-    calls: {
+    attempts: {
       begin: (_, { notification, lease }: Fired) => heard.push(`call ${notification.id} ${lease.account.id}`),
     },
     inFlightSends: { begin: () => assert.fail(), recount: async () => undefined },

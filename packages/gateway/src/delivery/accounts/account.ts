@@ -47,9 +47,9 @@ export type AccountChange =
   | { readonly kind: 'resized'; readonly concurrency: number }
 
 const secondMs = 1_000
-const lookAgainMs = 1_000
+const recheckMs = 1_000
 /** Calls per second: fewer say nothing about the rate that an account without a configured one can take. */
-const foundLeast = 10
+const learnedMin = 10
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'breaker' | 'use'>
 
@@ -89,9 +89,9 @@ export class PooledAccount {
   #recountedAt = Number.NEGATIVE_INFINITY
   #rate: RollingRate
   /** Calls in the last second of an account without a configured rate: a 429 starts learning from this. */
-  readonly #lately: SlicedCount | undefined
+  readonly #recentCalls: SlicedCount | undefined
   /** The window that was learned for such an account. */
-  #found: Window | undefined
+  #learnedWindow: Window | undefined
 
   constructor(options: AccountOptions, policy: AccountPolicy) {
     this.options = options
@@ -103,7 +103,7 @@ export class PooledAccount {
     this.#keep = policy.keep
     this.#use =
       long.length === 0 || policy.keep === undefined ? undefined : new WriteAheadUsage(long, this.#marginMs)
-    this.#lately = windows.length === 0 ? new SlicedCount(secondMs, 4) : undefined
+    this.#recentCalls = windows.length === 0 ? new SlicedCount(secondMs, 4) : undefined
     const narrowest = narrowestOf(windows)
     this.ratePerSecond = narrowest && (narrowest.max / narrowest.windowMs) * secondMs
     this.#pacing = narrowest && new Pacing(narrowest, this.#marginMs)
@@ -144,7 +144,7 @@ export class PooledAccount {
       if (!this.#use.admits) return undefined
     }
     // The learned rate may have risen by then, or kept places been freed.
-    return (share < 1 || kept > 0) && free > from + lookAgainMs ? from + lookAgainMs : free
+    return (share < 1 || kept > 0) && free > from + recheckMs ? from + recheckMs : free
   }
 
   /** Tests if it is out of the pool: blocked, or its breaker is not closed. */
@@ -161,7 +161,7 @@ export class PooledAccount {
   take(now: number): number {
     this.inFlight += 1
     this.#use?.take()
-    this.#lately?.add(now)
+    this.#recentCalls?.add(now)
     this.#pacing?.took(now)
     return this.#rate.take(now)
   }
@@ -244,8 +244,8 @@ export class PooledAccount {
     return changes
   }
 
-  #block(now: number, said: string | undefined): readonly AccountChange[] {
-    const retryAfter = parseRetryAfter(said, now, defaultBlockMs)
+  #block(now: number, header: string | undefined): readonly AccountChange[] {
+    const retryAfter = parseRetryAfter(header, now, defaultBlockMs)
     const until = now + retryAfter.ms
     if (until <= this.blockedUntil) return []
     // Calls in flight when the first 429 came teach nothing new.
@@ -255,21 +255,21 @@ export class PooledAccount {
   }
 
   #learn(now: number, until: number): void {
-    if (this.#lately !== undefined && this.#found === undefined) {
-      const max = Math.max(foundLeast, Math.floor(this.#lately.sum(now)))
-      this.#found = { max, windowMs: secondMs, text: `${max}/s` }
-      this.#rate = createRollingRate([this.#found], this.#marginMs)
+    if (this.#recentCalls !== undefined && this.#learnedWindow === undefined) {
+      const max = Math.max(learnedMin, Math.floor(this.#recentCalls.sum(now)))
+      this.#learnedWindow = { max, windowMs: secondMs, text: `${max}/s` }
+      this.#rate = createRollingRate([this.#learnedWindow], this.#marginMs)
     }
     this.#learned.fall(now, until)
   }
 
   report(now: number): AccountReport {
     const share = this.#share(now)
-    const base = this.ratePerSecond ?? this.#found?.max
+    const base = this.ratePerSecond ?? this.#learnedWindow?.max
     return {
       id: this.account.id,
       rate: this.options.rate,
-      used: this.#found === undefined ? this.#rate.used(now) : 0,
+      used: this.#learnedWindow === undefined ? this.#rate.used(now) : 0,
       status: this.#status(now),
       blockedUntil: this.blockedUntil > now ? this.blockedUntil : null,
       ...this.#out(now),
@@ -289,8 +289,8 @@ export class PooledAccount {
   /** Returns the learned share of its rate. A window learned from a 429 is forgotten when the share is back at 1. */
   #share(now: number): number {
     const share = this.#learned.share(now)
-    if (share === 1 && this.#found !== undefined) {
-      this.#found = undefined
+    if (share === 1 && this.#learnedWindow !== undefined) {
+      this.#learnedWindow = undefined
       this.#rate = createRollingRate(this.options.windows, this.#marginMs)
     }
     return share

@@ -17,7 +17,7 @@ export const shortMs = 2_000
 const aheadShare = 1 / 20
 const aheadMax = 500
 /** Share of the calls ahead at which more are requested: enough for the calls made during the write. */
-const askShare = 1 / 4
+const requestShare = 1 / 4
 
 /** Slices per window: a call counts at the last instant of its slice, at most some 1 % of the window late. */
 const slices = 100
@@ -47,7 +47,7 @@ export class WriteAheadUsage {
   #covered = 0
   #offered = 0
   /** True while more is requested or being written. */
-  #asked = false
+  #requested = false
   /** True if a call was refused since the last write. */
   #waited = false
 
@@ -69,8 +69,8 @@ export class WriteAheadUsage {
 
   /** Tests if more should be written ahead now; true once, until it is written. */
   asks(): boolean {
-    if (this.#asked || this.#covered - this.#taken > this.#chunk * askShare) return false
-    this.#asked = true
+    if (this.#requested || this.#covered - this.#taken > this.#chunk * requestShare) return false
+    this.#requested = true
     return true
   }
 
@@ -101,7 +101,7 @@ export class WriteAheadUsage {
   /** Returns the record to write, including calls ahead if requested; `undefined` when nothing counts any more. */
   record(now: number): UseRecord | undefined {
     this.#slices = condensed(this.#slices, this.#spans, now)
-    this.#offered = this.#asked ? Math.max(this.#covered, this.#taken + this.#chunk) : this.#covered
+    this.#offered = this.#requested ? Math.max(this.#covered, this.#taken + this.#chunk) : this.#covered
     const ahead = this.#offered - this.#taken + this.#underWay
     if (ahead === 0 && this.#slices.length === 0) return undefined
     return {
@@ -114,7 +114,7 @@ export class WriteAheadUsage {
   /** Called when the last `record` is on disk; true if a call was refused until then. */
   written(): boolean {
     this.#covered = this.#offered
-    this.#asked = false
+    this.#requested = false
     const waited = this.#waited
     this.#waited = false
     return waited
@@ -124,7 +124,7 @@ export class WriteAheadUsage {
   giveUp(): void {
     this.#covered = this.#taken
     this.#offered = this.#taken
-    this.#asked = false
+    this.#requested = false
   }
 
   /** Restores the calls of an earlier process. */

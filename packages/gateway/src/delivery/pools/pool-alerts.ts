@@ -44,7 +44,7 @@ export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptio
 
   const inWallTime = (instant: number): Date => new Date(instant + (clock.aheadMs?.() ?? 0))
 
-  function tell(type: Alert['type'], pool: Pool, account: string, until?: number): void {
+  function alert(type: Alert['type'], pool: Pool, account: string, until?: number): void {
     const at = clock.now()
     const { channel, provider } = pool
     const more = until === undefined ? {} : { until }
@@ -59,8 +59,8 @@ export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptio
       switch (change.kind) {
         case 'blocked': {
           const { note } = change.retryAfter
-          const said = note === undefined ? {} : { retryAfter: note }
-          log.warn({ ...fields, ...said, until: inWallTime(change.until) }, 'account blocked by a 429')
+          const noted = note === undefined ? {} : { retryAfter: note }
+          log.warn({ ...fields, ...noted, until: inWallTime(change.until) }, 'account blocked by a 429')
           break
         }
         case 'opened':
@@ -70,12 +70,12 @@ export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptio
           }
           open.add(account)
           log.warn({ ...fields, until: inWallTime(change.until) }, 'account taken out: too many calls failed')
-          tell('account.opened', pool, id, change.until)
+          alert('account.opened', pool, id, change.until)
           break
         case 'closed':
           open.delete(account)
           log.info(fields, 'account works again')
-          tell('account.closed', pool, id)
+          alert('account.closed', pool, id)
           break
         case 'resized':
           log.info({ ...fields, concurrency: change.concurrency }, 'calls at once follow the latency')
