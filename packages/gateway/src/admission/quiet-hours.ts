@@ -14,19 +14,15 @@ export type HoursReason = 'quiet_hours' | 'legal_hours'
 export interface ForbiddenHours {
   /** Returns the forbidden intervals, covering at least `maxDelayMs` from `from`; undefined where there are none. */
   forbidden(
-    reservationRequest: Countable & { readonly id: string },
+    countable: Countable & { readonly id: string },
     recipient: Recipient | null,
     from: number,
   ): readonly ForbiddenInterval[] | undefined
   /** Returns the reason why a time is forbidden: the hours that last longest. Undefined where it is allowed. */
-  reasonAt(
-    reservationRequest: Countable,
-    recipient: Recipient | null,
-    instant: number,
-  ): HoursReason | undefined
+  reasonAt(countable: Countable, recipient: Recipient | null, instant: number): HoursReason | undefined
   /** Returns the hours whose end, with the spread added, is this time. */
   reasonUntil(
-    reservationRequest: Countable & { readonly id: string },
+    countable: Countable & { readonly id: string },
     recipient: Recipient | null,
     instant: number,
   ): HoursReason | undefined
@@ -70,12 +66,12 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
     return ahead === 0 ? intervals : intervals.map(({ from, to }) => ({ from: from - ahead, to: to - ahead }))
   }
 
-  const rulesOf = (reservationRequest: Countable, recipient: Recipient | null): readonly QuietRule[] => {
-    const timeZone = reservationRequest.to.timeZone ?? recipient?.timeZone
-    const phone = timeZone === undefined ? (reservationRequest.to.phone ?? recipient?.phone) : undefined
+  const rulesOf = (countable: Countable, recipient: Recipient | null): readonly QuietRule[] => {
+    const timeZone = countable.to.timeZone ?? recipient?.timeZone
+    const phone = timeZone === undefined ? (countable.to.phone ?? recipient?.phone) : undefined
     if (timeZone === undefined && phone === undefined && recipient?.quietHours === undefined)
-      return policy.quietFor(reservationRequest, noPreferences)
-    return policy.quietFor(reservationRequest, {
+      return policy.quietFor(countable, noPreferences)
+    return policy.quietFor(countable, {
       ...(timeZone === undefined ? {} : { timeZone }),
       ...(phone === undefined ? {} : { phone }),
       ...(recipient?.quietHours === undefined ? {} : { quietHours: recipient.quietHours }),
@@ -83,30 +79,30 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
   }
 
   const forbiddenHours: ForbiddenHours = {
-    forbidden(reservationRequest, recipient, from) {
-      const rules = rulesOf(reservationRequest, recipient)
+    forbidden(countable, recipient, from) {
+      const rules = rulesOf(countable, recipient)
       if (rules.length === 0) return undefined
       const intervals = toProcessClock(covering(rules, from + aheadMs()).intervals)
       if (policy.spreadMs === 0) return intervals
       return intervals.map((interval, index) => {
         // Never into the next forbidden hours: a break shorter than the spread is used as a whole.
         const openMs = (intervals[index + 1]?.from ?? Number.POSITIVE_INFINITY) - interval.to
-        const offset = spreadOffset(reservationRequest.id, Math.min(policy.spreadMs, openMs))
+        const offset = spreadOffset(countable.id, Math.min(policy.spreadMs, openMs))
         return { ...interval, resumeAt: interval.to + offset }
       })
     },
-    reasonAt(reservationRequest, recipient, instant) {
-      const rules = rulesOf(reservationRequest, recipient)
+    reasonAt(countable, recipient, instant) {
+      const rules = rulesOf(countable, recipient)
       if (rules.length === 0) return undefined
       const wall = instant + aheadMs()
       const holding = covering(rules, wall).intervals.find(({ from, to }) => from <= wall && wall < to)
       return holding && lastOf(rules, holding.to)
     },
-    reasonUntil(reservationRequest, recipient, instant) {
+    reasonUntil(countable, recipient, instant) {
       const ended = forbiddenHours
-        .forbidden(reservationRequest, recipient, instant)
+        .forbidden(countable, recipient, instant)
         ?.find(({ to, resumeAt = to }) => resumeAt === instant)
-      return ended && lastOf(rulesOf(reservationRequest, recipient), ended.to + aheadMs())
+      return ended && lastOf(rulesOf(countable, recipient), ended.to + aheadMs())
     },
   }
   return forbiddenHours

@@ -75,9 +75,9 @@ test('a critical notification is never a duplicate and makes none, also after a 
   assert.equal((await harness.post({ content, priority: 'critical', recipient: 'bob' })).status, 'queued')
   await harness.runFor(second)
   await harness.stop()
-  const again = await createHarness({ ...options, start: harness.start + minute })
-  assert.equal((await again.post({ content, recipient: 'bob' })).status, 'queued')
-  await again.stop()
+  const restarted = await createHarness({ ...options, start: harness.start + minute })
+  assert.equal((await restarted.post({ content, recipient: 'bob' })).status, 'queued')
+  await restarted.stop()
   rmSync(folder, { recursive: true })
 })
 
@@ -91,9 +91,9 @@ test('duplicates are known after a restart also where every limit window is shor
   await harness.post({ content })
   await harness.runFor(second)
   await harness.stop()
-  const again = await createHarness({ ...options, start: harness.start + 10 * minute })
-  assert.equal((await again.post({ content })).decision.reason, 'duplicate')
-  await again.stop()
+  const restarted = await createHarness({ ...options, start: harness.start + 10 * minute })
+  assert.equal((await restarted.post({ content })).decision.reason, 'duplicate')
+  await restarted.stop()
   rmSync(folder, { recursive: true })
 })
 
@@ -126,8 +126,8 @@ test('a dry run never takes a fingerprint, not even while it runs', async () => 
   const caller = { tenant: 'default', module: 'default' }
   const to = { id: 'ada', email: 'ada@example.com' }
   const draft = { to, channel: 'email', category: 'product', priority: 'normal', content } as const
-  const asked = gate.preview(caller, draft)
-  const [[admitted]] = await harness.done(Promise.all([gate.admit({ caller, drafts: [draft] }), asked]))
+  const previewed = gate.preview(caller, draft)
+  const [[admitted]] = await harness.done(Promise.all([gate.admit({ caller, drafts: [draft] }), previewed]))
   assert.ok(admitted?.ok === true)
   assert.equal(admitted.notification.status, 'queued')
   const { decision } = await harness.done(gate.preview(caller, draft))

@@ -80,13 +80,13 @@ test('limits and opt-outs hold when an erased recipient returns, also after a re
   const now = h.clock.now()
   await h.stop()
 
-  const again = await harnessOver(file, undefined, now + hour)
-  const fourth = await again.post({ recipient: 'eve' })
+  const restarted = await harnessOver(file, undefined, now + hour)
+  const fourth = await restarted.post({ recipient: 'eve' })
   assert.equal(fourth.status, 'scheduled', 'counted from the record, under another name')
   assert.ok(fourth.dueAt - h.start > day, new Date(fourth.dueAt).toISOString())
-  const more = await again.post({ recipient: 'eve', category: 'news' })
+  const more = await restarted.post({ recipient: 'eve', category: 'news' })
   assert.equal(more.timeline.at(-1)?.reason, 'opted_out')
-  await again.stop()
+  await restarted.stop()
 })
 
 test('an erasure interrupted by a crash at any step is completed at the next start', async () => {
@@ -126,15 +126,15 @@ test('an erasure interrupted by a crash at any step is completed at the next sta
     left = Number.POSITIVE_INFINITY
     const now = h.clock.now()
     await h.stop()
-    const again = await harnessOver(file, undefined, now + 60_000)
-    await again.runFor(60_000)
-    const { items } = await again.gateway.store.list({ tenant: 'default', recipient: 'eve', limit: 10 })
+    const restarted = await harnessOver(file, undefined, now + 60_000)
+    await restarted.runFor(60_000)
+    const { items } = await restarted.gateway.store.list({ tenant: 'default', recipient: 'eve', limit: 10 })
     // Before the first step is stored there is no erasure; after it no personal data is left.
     assert.equal(items.length, begun ? 0 : 4, `cut after ${cut} steps`)
     assert.equal(bytesOf(place).includes(secret), !begun, `cut after ${cut} steps`)
     if (!isDone) cuts += 1
-    await again.check()
-    await again.stop()
+    await restarted.check()
+    await restarted.stop()
   }
   assert.ok(cuts > 2 && cuts < steps, `${cuts} of ${steps} were cut off`)
 })

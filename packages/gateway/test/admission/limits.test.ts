@@ -131,23 +131,23 @@ test('limits, reservations, fingerprints and digests are restored after a restar
   await first.runFor(minute)
   await first.stop()
 
-  const again = await createHarness({ ...options, start: first.start + 10 * minute })
-  assert.equal((await again.post({ content })).decision.reason, 'duplicate')
-  const next = await again.post({ content: { subject: 'after', text: 'after' } })
-  assert.equal(next.dueAt, first.start + day + 20, 'the booked one holds its place, this one gets the other')
-  await again.post({ channel: 'push', template: 'new-comment', data: { index: 2 } })
-  await again.runUntil(first.start + day + minute)
+  const restarted = await createHarness({ ...options, start: first.start + 10 * minute })
+  assert.equal((await restarted.post({ content })).decision.reason, 'duplicate')
+  const next = await restarted.post({ content: { subject: 'after', text: 'after' } })
+  assert.equal(next.dueAt, first.start + day + 20, 'the reserved one keeps its slot, this one gets the other')
+  await restarted.post({ channel: 'push', template: 'new-comment', data: { index: 2 } })
+  await restarted.runUntil(first.start + day + minute)
   assert.deepEqual(
-    again.sent().map((message) => [message.channel, message.at - first.start]),
+    restarted.sent().map((message) => [message.channel, message.at - first.start]),
     [
       ['push', hour],
       ['email', day + 20],
       ['email', day + 20],
     ],
   )
-  assert.equal((again.sent()[0]?.message.data as { totalCount: number } | undefined)?.totalCount, 2)
-  await again.check()
-  await again.stop()
+  assert.equal((restarted.sent()[0]?.message.data as { totalCount: number } | undefined)?.totalCount, 2)
+  await restarted.check()
+  await restarted.stop()
   rmSync(folder, { recursive: true })
 })
 

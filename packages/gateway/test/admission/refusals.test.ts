@@ -57,7 +57,11 @@ test('refused attempts count after a restart, and a dry run counts nothing', asy
   assert.equal(decision.outcome, 'suppress')
   assert.equal(await used(), 3, 'a dry run consumes nothing')
   await second.runFor(hour + minute)
-  assert.equal((await second.post(draft)).status, 'queued', 'who stops trying comes in again')
+  assert.equal(
+    (await second.post(draft)).status,
+    'queued',
+    'a recipient is admitted again after the attempts stop',
+  )
   await second.stop()
   rmSync(file, { force: true })
 })

@@ -179,12 +179,12 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
 
   async function oneByOne(
     closing: Closing,
-    onWritten: readonly Notification[],
+    included: readonly Notification[],
     before: Behind,
     spec?: DigestSpec,
   ): Promise<Plan> {
     const { ended, recipient, now } = closing
-    const taken = await digestItems.withText(onWritten, singleMax)
+    const taken = await digestItems.withText(included, singleMax)
     const candidates: Candidate[] = taken.map((item) => ({
       notification: { ...item, single: true },
       recipient,
@@ -221,9 +221,9 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
 
   async function together(closing: Closing, spec: DigestSpec): Promise<Plan> {
     const { digest, items, recipient, now } = closing
-    const carrying = (onWritten: readonly Notification[]): Notification => {
-      const id = isLast(closing, onWritten.length) ? digest.id : random.id(now)
-      return digestOf({ ...digest, id }, spec, onWritten, now)
+    const carrying = (included: readonly Notification[]): Notification => {
+      const id = isLast(closing, included.length) ? digest.id : random.id(now)
+      return digestOf({ ...digest, id }, spec, included, now)
     }
     const reserve = async (notification: Notification): Promise<Reservation> => {
       const reservationRequest = {
@@ -246,28 +246,28 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       return oneByOne(closing, items, noneBehind)
     if (authors.size === 0)
       return stayOpen(closing, await hold(closing, { ...whole, actors: [first] }, earliest))
-    const onWritten = items.filter((item) => authors.has(item.actor ?? ''))
+    const included = items.filter((item) => authors.has(item.actor ?? ''))
     const behind = {
       items: items.filter((item) => !authors.has(item.actor ?? '')),
       until: earliest,
       author: first,
     }
-    if (onWritten.length < spec.minItems) return oneByOne(closing, onWritten, behind, spec)
-    const notification = carrying(onWritten)
+    if (included.length < spec.minItems) return oneByOne(closing, included, behind, spec)
+    const notification = carrying(included)
     const second = await reserve(notification)
     if (!second.held) return stayOpen(closing, await hold(closing, notification, second.at))
     const later = await holdBehind(closing, spec, behind)
-    return send(closing, spec, { notification, items: onWritten, reservation: second }, later)
+    return send(closing, spec, { notification, items: included, reservation: second }, later)
   }
 
   async function send(
     closing: Closing,
     spec: DigestSpec,
-    onWritten: { notification: Notification; items: readonly Notification[]; reservation: Reservation },
+    outgoing: { notification: Notification; items: readonly Notification[]; reservation: Reservation },
     behind: Behind,
   ): Promise<Plan> {
     const { ended, recipient, now } = closing
-    const { notification, items, reservation } = onWritten
+    const { notification, items, reservation } = outgoing
     const { id } = notification
     const shown = await digestItems.shown(items, spec.maxItems)
     // The digest leaves now or not at all, so quiet hours cannot have set its time.

@@ -56,7 +56,7 @@ test('orphans that an earlier version left behind are adopted after a start, and
 
 test('an orphan that cannot be adopted is counted, reported and retried', async () => {
   const clock = createVirtualClock(0)
-  const told: string[] = []
+  const errors: string[] = []
   let orphans = [1, 2, 3].map(() => someNotification({ status: 'digesting', digestId: 'gone' }))
   const bad = orphans[1]
   let broken = true
@@ -70,11 +70,11 @@ test('an orphan that cannot be adopted is counted, reported and retried', async 
       },
     },
     clock,
-    onError: (what) => told.push(what),
+    onError: (what) => errors.push(what),
   })
   await watch.start()
   assert.equal(watch.count(), 1)
-  assert.ok(told.some((what) => what.includes(orphans[0]!.id)))
+  assert.ok(errors.some((what) => what.includes(orphans[0]!.id)))
   broken = false
   await clock.runUntil(10 * minute)
   assert.equal(watch.count(), 0)

@@ -76,19 +76,19 @@ test('a module over its limit does not delay other modules, and order within mod
 test('notifications behind a cancelled one in the throttle queue move up and leave before their stored dueAt', async () => {
   const harness = await createHarness({ policy, config: tenants('1/min') })
   await harness.post()
-  const line = [await harness.post(), await harness.post(), await harness.post()] as const
+  const delayed = [await harness.post(), await harness.post(), await harness.post()] as const
   const step = minute + 20
   assert.deepEqual(
-    line.map(({ dueAt }) => dueAt - harness.start),
+    delayed.map(({ dueAt }) => dueAt - harness.start),
     [step, 2 * step, 3 * step],
   )
-  await harness.done(harness.gateway.gate.cancel('default', line[0].id))
-  const places = line.slice(1).map((each) => harness.done(harness.gateway.gate.placeOf(each)))
+  await harness.done(harness.gateway.gate.cancel('default', delayed[0].id))
+  const places = delayed.slice(1).map((each) => harness.done(harness.gateway.gate.placeOf(each)))
   assert.deepEqual(await Promise.all(places), [harness.start + step, harness.start + 2 * step])
   await harness.runUntil(harness.start + step)
-  assert.equal((await harness.notification(line[1].id)).status, 'delivered')
+  assert.equal((await harness.notification(delayed[1].id)).status, 'delivered')
   await harness.runUntil(harness.start + 2 * step)
-  const last = await harness.notification(line[2].id)
+  const last = await harness.notification(delayed[2].id)
   assert.deepEqual([last.status, last.turnedAt], ['delivered', harness.start + 2 * step])
   await harness.check()
   await harness.stop()

@@ -19,11 +19,11 @@ test('cancelling a notification in the throttle queue frees its place, also afte
   assert.equal(next.dueAt, waiting.dueAt)
   await harness.done(harness.gateway.gate.cancel('default', next.id))
   await harness.stop()
-  const again = await createHarness({ ...options, start: harness.start + second })
-  assert.equal((await again.post()).dueAt, waiting.dueAt)
-  await again.runFor(2 * minute)
-  await again.check()
-  await again.stop()
+  const restarted = await createHarness({ ...options, start: harness.start + second })
+  assert.equal((await restarted.post()).dueAt, waiting.dueAt)
+  await restarted.runFor(2 * minute)
+  await restarted.check()
+  await restarted.stop()
   rmSync(folder, { recursive: true })
 })
 
@@ -87,11 +87,11 @@ test('a long throttle queue keeps its length over a restart', async () => {
     last = (await harness.postMany(drafts)).at(-1)!.dueAt
   }
   await harness.stop()
-  const again = await createHarness({ ...options, start: harness.start + 2 * second })
-  const next = await again.post()
+  const restarted = await createHarness({ ...options, start: harness.start + 2 * second })
+  const next = await restarted.post()
   assert.equal(next.decision.reason, 'tenant_limit')
   assert.ok(next.dueAt > last)
-  await again.stop()
+  await restarted.stop()
   rmSync(folder, { recursive: true })
 })
 

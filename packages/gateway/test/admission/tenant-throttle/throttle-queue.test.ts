@@ -75,7 +75,7 @@ function arrive(run: Run): void {
   const peeked = run.queue.peek(module, run.now)
   const place = run.queue.join(module, id, run.now)
   assert.deepEqual(peeked, place, 'the dry run says what happens')
-  assert.equal(place.at, due, 'a newcomer gets the first instant beside those before it')
+  assert.equal(place.at, due, 'a new entry gets the first free time beside earlier ones')
   const one = { id, module, came: run.now, promised: place.at, critical: false, at: place.at }
   run.everybody.push(one)
   if (place.waits) run.waiting.push(one)
@@ -104,7 +104,7 @@ function readPlaces(run: Run): void {
   for (const one of run.waiting) {
     const turn = run.queue.turn(one.module, one.id, Number.NEGATIVE_INFINITY)
     assert.equal(turn?.passed, false)
-    assert.ok(turn.at <= one.at, 'nobody is moved to a later place')
+    assert.ok(turn.at <= one.at, 'no entry is moved to a later place')
     one.at = turn.at
   }
 }
@@ -159,7 +159,7 @@ function check({ rules, everybody }: Run): void {
       'first in, first out within a module',
     )
   }
-  for (const one of usual) assert.ok(one.at <= one.promised, 'nobody is later than was promised')
+  for (const one of usual) assert.ok(one.at <= one.promised, 'no entry is later than promised')
 }
 
 test(`every entry gets the first time that the windows admit, in ${runs} random queues (seed ${testSeed})`, () => {
