@@ -48,7 +48,7 @@ auth:
   })
 })
 
-test('variables alone are enough, and say what tokens are signed with', (t) => {
+test('variables alone suffice, and the keys decide the algorithm', (t) => {
   const env = {
     SLUICE_JWT_SECRET: secret,
     SLUICE_JWT_ISSUER: 'i',
@@ -70,7 +70,7 @@ test('variables alone are enough, and say what tokens are signed with', (t) => {
   assert.deepEqual(bySet.algorithms, ['ES256', 'EdDSA'])
 })
 
-test('a file may hold several secrets or keys, while they change, and the algorithms follow from the keys', (t) => {
+test('a file may hold several secrets or keys during rotation, and the algorithms follow from the keys', (t) => {
   const yaml = (key: string): Record<string, string> => ({
     'sluice.yaml': `auth: { jwt: { ${key}, ${about} } }`,
   })

@@ -21,7 +21,7 @@ retention: { notifications: 60d }
 log: { level: debug }
 `
 
-test('what is in force can be written to a file and loaded again', (t) => {
+test('the described configuration can be written to a file and loaded again', (t) => {
   const cwd = temporaryFolder(t, { 'sluice.yaml': rich })
   const config = loadConfig({ env: {}, cwd })
   const again = temporaryFolder(t, { 'sluice.yaml': configText(config) })
@@ -32,7 +32,7 @@ test('what is in force can be written to a file and loaded again', (t) => {
   assert.deepEqual(parse(configText(config)), describeConfig(config), 'text and data say the same')
 })
 
-test('the defaults too can be written to a file and loaded again', (t) => {
+test('the described defaults can be written to a file and loaded again', (t) => {
   const cwd = temporaryFolder(t)
   const config = loadConfig({ env: {}, cwd })
   const {
@@ -44,7 +44,7 @@ test('the defaults too can be written to a file and loaded again', (t) => {
   assert.deepEqual(loaded, expected)
 })
 
-test('nothing secret is shown', (t) => {
+test('no secret is shown', (t) => {
   const cwd = temporaryFolder(t, {
     'sluice.yaml': `
 auth: { jwt: { secret: canary-canary-canary-canary-canary-canary, issuer: https://i.example, audience: sluice } }
@@ -65,7 +65,7 @@ pools:
   assert.equal((describeConfig(config).unsubscribe as { secret: string }).secret, masked)
 })
 
-test('of a URL the host is shown, and what may let somebody in is not', () => {
+test('of a URL only the host is shown, without credentials', () => {
   assert.equal(shownUrl('smtp://localhost:1025'), 'smtp://localhost:1025')
   assert.equal(shownUrl('smtps://u:p@h'), `smtps://${masked}@h`)
   assert.equal(shownUrl('https://h/a/b?c=d'), 'https://h/…')

@@ -1,4 +1,4 @@
-/** A folder of its own for a test, with the files that it needs, gone at its end. */
+/** Creates a folder for a test with the given files, removed at its end. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'

@@ -15,7 +15,7 @@ function load(
   return { cwd, config: loadConfig({ env, cwd }) }
 }
 
-test('without a file everything has its default', (t) => {
+test('without a file every setting has its default', (t) => {
   const { cwd, config } = load(t, {})
   const { policy, pools, tenants, ...rest } = config
   assert.deepEqual(rest, {
@@ -76,7 +76,7 @@ test('without a file everything has its default', (t) => {
   )
 })
 
-test('an empty file, and keys with nothing behind them, are defaults too', (t) => {
+test('an empty file and empty keys give the defaults too', (t) => {
   const { config } = load(t, { 'sluice.yaml': '# nothing\n' })
   assert.equal(config.http.port, 8080)
   assert.ok(config.file?.endsWith('sluice.yaml'))
@@ -245,7 +245,7 @@ test('the default store lies in the working folder, wherever the file is', (t) =
   assert.equal(loadConfig({ path: 'conf/s.yaml', env: {}, cwd }).store.path, join(cwd, 'data/sluice.db'))
 })
 
-test('an absolute path, and a store in memory, are what they say', (t) => {
+test('an absolute path and a store in memory are taken as they are', (t) => {
   assert.equal(load(t, { 'sluice.yaml': 'store: sqlite:/var/lib/s.db' }).config.store.path, '/var/lib/s.db')
   assert.equal(load(t, { 'sluice.yaml': 'store: sqlite:///var/lib/s.db' }).config.store.path, '/var/lib/s.db')
   const { store, unsubscribe } = load(t, { 'sluice.yaml': 'store: "sqlite::memory:"' }).config
@@ -279,7 +279,7 @@ pools:
   )
 })
 
-test('connections of an smtp account and its calls under way are as many, unless both are said', (t) => {
+test('an smtp account has as many connections as parallel calls, unless both are configured', (t) => {
   const { config } = load(t, {
     'sluice.yaml': `
 pools:
@@ -307,7 +307,7 @@ pools:
   )
 })
 
-test('a sandbox account says how it behaves in the words of the sandbox', (t) => {
+test('a sandbox account configures its behaviour in the words of the sandbox', (t) => {
   const { config } = load(t, {
     'sluice.yaml':
       'pools: { sms: { provider: sandbox, accounts: [{ id: s, latency: 20ms, allows: [5/s, 100/min], odds: { fail: 5%, hang: 0.01 } }] } }',
@@ -363,7 +363,7 @@ pools: { push: { provider: sandbox, timeout: 3s, retry: { base: 10min, attempts:
   )
 })
 
-test('what becomes of notifications for people who are not connected is said by category', (t) => {
+test('delivery to offline recipients is configured by category', (t) => {
   const { config } = load(t, {
     'sluice.yaml': `
 pools: { sms: { provider: sandbox } }

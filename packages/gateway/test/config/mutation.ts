@@ -1,9 +1,9 @@
-/** Documents and texts with something wrong in them, for property tests: one place is changed at random. */
+/** Generators of invalid documents and texts for property tests: one place is changed at random. */
 import fc from 'fast-check'
 
 type Path = readonly (string | number)[]
 
-/** Every place in a document, itself included. */
+/** Lists every place in a document, itself included. */
 function placesOf(value: unknown, path: Path = []): Path[] {
   if (typeof value !== 'object' || value === null) return [path]
   const inside = Array.isArray(value)
@@ -65,7 +65,7 @@ const anything = fc.oneof(
   ),
 )
 
-/** The document with one value replaced, one entry taken out, or one key added. */
+/** The document with one value replaced, one entry removed, or one key added. */
 export function changedDocument(document: unknown): fc.Arbitrary<unknown> {
   return fc
     .record({
@@ -88,7 +88,7 @@ export function changedDocument(document: unknown): fc.Arbitrary<unknown> {
     })
 }
 
-/** The text with a few characters or lines taken out, doubled, put elsewhere or replaced. */
+/** The text with a few characters or lines removed, doubled, moved or replaced. */
 export function changedText(text: string): fc.Arbitrary<string> {
   const edit = fc.record({
     at: fc.nat({ max: text.length }),
@@ -134,5 +134,5 @@ export function changedText(text: string): fc.Arbitrary<string> {
     )
 }
 
-/** Fixed, so that a failure comes back; another one by SLUICE_SEED. */
+/** Fixed, so that a failure can be repeated; another one by SLUICE_SEED. */
 export const seed = Number(process.env.SLUICE_SEED ?? 20_261_121)

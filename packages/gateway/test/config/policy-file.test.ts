@@ -5,14 +5,14 @@ import { loadConfig } from '../../src/config/load.ts'
 import { builtInPolicyFile, loadPolicy } from '../../src/config/policy-file.ts'
 import { temporaryFolder } from './folder.ts'
 
-test('without a file the built-in policy holds', (t) => {
+test('without a file the built-in policy applies', (t) => {
   const cwd = temporaryFolder(t)
   const { file, builtIn, compiled } = loadPolicy({ cwd })
   assert.deepEqual([file, builtIn], [builtInPolicyFile, true])
   assert.equal(compiled.maxDelayMs, 7 * 86_400_000)
 })
 
-test('every mistake is told with the line on which it stands', (t) => {
+test('every mistake is reported with its line', (t) => {
   const cwd = temporaryFolder(t, {
     'policy.yaml': `# a comment
 limits:
@@ -59,14 +59,14 @@ test('times need no quotes: YAML 1.2 has no base 60', (t) => {
   assert.deepEqual(specs.sort(), ['21:00-08:00', '22:00-08:00'])
 })
 
-test('an empty policy is one in which everything is off', (t) => {
+test('in an empty policy every section is off', (t) => {
   const cwd = temporaryFolder(t, { 'policy.yaml': '' })
   const { compiled } = loadPolicy({ file: join(cwd, 'policy.yaml'), cwd })
   assert.equal(compiled.deduplicationWindowMs, undefined)
   assert.equal(compiled.longestWindowMs, 0)
 })
 
-test('a policy that is wrong keeps a valid configuration from loading, as INVALID_POLICY', (t) => {
+test('an invalid policy refuses a valid configuration, as INVALID_POLICY', (t) => {
   const cwd = temporaryFolder(t, { 'p.yaml': 'limits: {}', 'sluice.yaml': 'policy: p.yaml' })
   assert.throws(() => loadConfig({ env: {}, cwd }), {
     code: 'INVALID_POLICY',

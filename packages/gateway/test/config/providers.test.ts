@@ -1,4 +1,4 @@
-/** What accounts of the providers may say, and what is told about those that could never work. */
+/** The accounts of the providers: their fields, and the refusal of those that could never work. */
 import assert from 'node:assert/strict'
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import { it } from 'node:test'
@@ -90,7 +90,7 @@ const wrong: readonly (readonly [string, RegExp])[] = [
   ],
 ]
 for (const [pool, says] of wrong) {
-  it(`is refused: ${pool}`, (t) => {
+  it(`an invalid account is refused: ${pool}`, (t) => {
     const cwd = temporaryFolder(t, { 'sluice.yaml': `pools:\n  ${pool}\n` })
     assert.throws(
       () => loadConfig({ env: {}, cwd }),
@@ -108,7 +108,7 @@ const unusable: readonly (readonly [string, string, RegExp])[] = [
   ['a broken key', '-----BEGIN PRIVATE KEY-----\ncanary\n-----END PRIVATE KEY-----\n', /that can sign/],
 ]
 for (const [what, privateKey, says] of unusable) {
-  it(`${what} for DKIM is refused before the start, where it stands`, (t) => {
+  it(`${what} for DKIM is refused before the start, with its place`, (t) => {
     for (const field of ['privateKey', 'privateKeyFile']) {
       const dkim = {
         domainName: 'example.com',
@@ -126,7 +126,7 @@ for (const [what, privateKey, says] of unusable) {
   })
 }
 
-it('a sender has ASCII before the @, wherever it is written; its name and domain may be of any script', (t) => {
+it('a sender has ASCII before the @, wherever it is configured; its name and domain may be of any script', (t) => {
   const load = (account: object): void => {
     const pools = { email: { provider: 'smtp', accounts: [{ id: 'a', url: 'smtp://h', ...account }] } }
     loadConfig({ env: {}, cwd: temporaryFolder(t, { 'sluice.yaml': JSON.stringify({ pools }) }) })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { readDuration, readRate, readShare, readSize, sizeText } from '../../src/config/quantity.ts'
 
-test('rates are one window or several, or none', () => {
+test('rates are one window or several, or unlimited', () => {
   assert.deepEqual(readRate('100/s').windows, [{ max: 100, windowMs: 1_000, text: '100/s' }])
   assert.equal(readRate(['100 / s', '5/30min']).text, '100/s, 5/30min')
   assert.deepEqual(readRate('unlimited'), { text: 'unlimited', windows: [] })
@@ -21,7 +21,7 @@ test('durations have a unit, or are milliseconds', () => {
     assert.throws(() => readDuration(bad), Error, String(bad))
 })
 
-test('sizes have a unit, or are bytes, and are shown in the largest whole one', () => {
+test('sizes have a unit, or are bytes, and are shown in the largest whole unit', () => {
   assert.deepEqual(['1MiB', '64KiB', '10 B', '1MB'].map(readSize), [1_048_576, 65_536, 10, 1_000_000])
   assert.deepEqual([1_048_576, 65_536, 1_000].map(sizeText), ['1MiB', '64KiB', '1000B'])
   for (const bad of ['0B', '1', '1mb', 0, -1, 1.5]) assert.throws(() => readSize(bad), Error, String(bad))

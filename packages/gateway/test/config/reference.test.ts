@@ -19,7 +19,7 @@ interface Node {
   readonly definitions?: Readonly<Record<string, Node>>
 }
 
-/** The name of every field anywhere in a schema. */
+/** Collects the names of all fields in a schema. */
 function fieldsOf(schema: Node, root: Node = schema): ReadonlySet<string> {
   const found = new Set<string>()
   const visit = (node: Node): void => {
@@ -39,7 +39,7 @@ function fieldsOf(schema: Node, root: Node = schema): ReadonlySet<string> {
   return found
 }
 
-/** What only accounts of one provider may say stands on its page. */
+/** Joins the pages of the providers, which describe the fields of their accounts. */
 function providerPages(): string {
   const folder = fileURLToPath(new URL('../../../../docs/reference/providers/', import.meta.url))
   return readdirSync(folder)
@@ -88,7 +88,7 @@ for (const [name, command] of Object.entries(commands)) {
   })
 }
 
-test('every provider is named where a reader looks for it', () => {
+test('every provider is named in the documents', () => {
   const rows = read('configuration.md').split('\n')
   const choice = rows.find((row) => row.startsWith('| `pools.*.provider` |'))!
   for (const name of providerNames) {

@@ -1,4 +1,4 @@
-/** A configuration that must be refused, and the exact lines with which it is. */
+/** Invalid configurations, with the exact lines of their refusal. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { loadConfig } from '../../src/config/load.ts'
@@ -18,7 +18,7 @@ export const rate = 'expected a rate such as 100/s, [100/s, 50000/h] or unlimite
 
 export function testRefusals(refusals: readonly Refusal[]): void {
   for (const { name, yaml, env = {}, files = {}, says } of refusals) {
-    test(`refused with its place and what was expected: ${name}`, (t) => {
+    test(`refused with its place and the expected value: ${name}`, (t) => {
       const cwd = temporaryFolder(t, { ...files, ...(yaml === undefined ? {} : { 'sluice.yaml': yaml }) })
       assert.throws(
         () => loadConfig({ env, cwd }),

@@ -359,7 +359,7 @@ test('the errors carry path, line and message', (t) => {
   })
 })
 
-test('a file that is no text is refused', (t) => {
+test('a binary file is refused', (t) => {
   const cwd = temporaryFolder(t, {})
   assert.throws(() => loadConfig({ env: {}, cwd, path: process.execPath }), {
     code: 'INVALID_CONFIG',

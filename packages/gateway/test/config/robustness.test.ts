@@ -16,7 +16,7 @@ const example = readFileSync(
 )
 const policy = readFileSync(fileURLToPath(new URL('../../policy/default.yaml', import.meta.url)), 'utf8')
 
-/** Loads, and answers whether that went well; anything but a SluiceError that names a place fails the test. */
+/** Loads, and returns the outcome; an error other than a SluiceError that names a place fails the test. */
 function outcomeOf(load: () => unknown): 'loaded' | 'refused' {
   try {
     load()
@@ -30,7 +30,7 @@ function outcomeOf(load: () => unknown): 'loaded' | 'refused' {
   }
 }
 
-test(`whatever is written into a configuration, it loads or is refused (SLUICE_SEED=${seed})`, (t) => {
+test(`a mutated configuration is loaded or refused (SLUICE_SEED=${seed})`, (t) => {
   const cwd = temporaryFolder(t)
   const path = join(cwd, 'changed.yaml')
   const counts = { loaded: 0, refused: 0 }
@@ -49,7 +49,7 @@ test(`whatever is written into a configuration, it loads or is refused (SLUICE_S
   assert.ok(counts.loaded > 30 && counts.refused > 200, 'the changes are neither harmless nor hopeless')
 })
 
-test(`whatever is written into a policy, it loads or is refused (SLUICE_SEED=${seed})`, (t) => {
+test(`a mutated policy is loaded or refused (SLUICE_SEED=${seed})`, (t) => {
   const cwd = temporaryFolder(t)
   const path = join(cwd, 'policy.yaml')
   const counts = { loaded: 0, refused: 0 }
@@ -68,7 +68,7 @@ test(`whatever is written into a policy, it loads or is refused (SLUICE_SEED=${s
   assert.ok(counts.loaded > 30 && counts.refused > 200, 'the changes are neither harmless nor hopeless')
 })
 
-test(`whatever a variable holds, the configuration loads or is refused (SLUICE_SEED=${seed})`, (t) => {
+test(`with any value of a variable the configuration is loaded or refused (SLUICE_SEED=${seed})`, (t) => {
   const cwd = temporaryFolder(t)
   const names = [
     'SLUICE_HTTP_HOST',

@@ -4,7 +4,7 @@ import { loadConfig } from '../../src/config/load.ts'
 import { temporaryFolder } from './folder.ts'
 import { signingKey } from './signing-key.ts'
 
-test('secrets are read from the files that hold them, relative to who names them', (t) => {
+test('secrets are read from files, relative to the file that names them', (t) => {
   const cwd = temporaryFolder(t, {
     'conf/sluice.yaml': `
 unsubscribe: { secretFile: ./unsubscribe.txt }

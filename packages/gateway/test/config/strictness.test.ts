@@ -1,7 +1,7 @@
 import { later, type Refusal, rate, testRefusals } from './refusal.ts'
 
 const refusals: readonly Refusal[] = [
-  // YAML that says something else than it seems to, or costs more
+  // YAML that means something else than it seems to, or costs more
   {
     name: 'a key that stands twice',
     yaml: 'store: sqlite:a\nstore: sqlite:b\n',
@@ -133,7 +133,7 @@ const refusals: readonly Refusal[] = [
     says: ['none.yaml: cannot be read (there is none)'],
   },
 
-  // the policy, told with the rest
+  // the policy, reported with the rest
   {
     name: 'mistakes of the file and of its policy, each with its own line',
     yaml: 'policy: p.yaml\nhttp: { port: x }',

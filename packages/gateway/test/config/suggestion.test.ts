@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { didYouMean, distance, suggest } from '../../src/config/suggestion.ts'
 
-test('letters left out, put in, changed or swapped count one each', () => {
+test('inserted, deleted, changed or swapped letters count one each', () => {
   assert.equal(distance('port', 'port'), 0)
   assert.equal(distance('prt', 'port'), 1)
   assert.equal(distance('porrt', 'port'), 1)

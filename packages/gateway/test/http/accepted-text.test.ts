@@ -1,4 +1,4 @@
-/** What is written by hand reads as what JSON.stringify makes of the same answer. */
+/** Answers that are assembled by hand equal the result of JSON.stringify. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import fc from 'fast-check'
@@ -39,7 +39,7 @@ const accepted = fc.record({
   decision,
 })
 
-it('answers by hand what JSON.stringify answers', () => {
+it('answers assembled by hand equal those of JSON.stringify', () => {
   console.log(`SLUICE_SEED=${seed}`)
   fc.assert(
     fc.property(accepted, text, (fields, recipient) => {

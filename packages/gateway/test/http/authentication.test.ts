@@ -8,7 +8,7 @@ import type { Claims } from '../../src/ports.ts'
 const names = { tenant: 'tenant.id', module: 'module.id', scope: 'scope' }
 const good = { tenant: { id: 'acme' }, module: { id: 'shop' }, exp: 2_000 }
 
-/** Whose tokens are their own claims, in base64url; what is verified is counted. */
+/** Authentication whose tokens are their own claims, in base64url; verifications are counted. */
 function setUp(options: { readonly claims?: typeof names; readonly rememberedMax?: number } = {}) {
   const state = { now: 1_000_000, verified: 0 }
   const authenticate = createAuthenticate({
@@ -29,7 +29,7 @@ function setUp(options: { readonly claims?: typeof names; readonly rememberedMax
   return { state, authenticate, ask }
 }
 
-test('claims become an identity, nested or dotted, whatever they are called', async () => {
+test('claims become an identity, nested or dotted, under any configured name', async () => {
   const { ask } = setUp()
   const identity = {
     tenant: 'acme',
@@ -54,7 +54,7 @@ test('claims become an identity, nested or dotted, whatever they are called', as
   assert.deepEqual([tenant, module, [...scopes]], ['Ünïcode & Söhne', 'm', ['x']])
 })
 
-test('a token that names no tenant or module, or one that nobody can be called, says so', async () => {
+test('a token without a valid tenant or module is refused with the reason', async () => {
   const { ask } = setUp()
   const { tenant: _, ...noTenant } = good
   const cases: readonly (readonly [object, string])[] = [
@@ -79,12 +79,12 @@ test('a token that names no tenant or module, or one that nobody can be called, 
   }
 })
 
-test('nothing is read out of a prototype', async () => {
+test('no claim is read from a prototype', async () => {
   const { ask } = setUp({ claims: { ...names, tenant: 'constructor.name', module: '__proto__.x' } })
   await assert.rejects(ask({ exp: 2_000 }), /lacks the claim constructor.name/)
 })
 
-test('a token is verified once a minute, and not beyond its end', async () => {
+test('a token is verified once a minute, and never accepted beyond its expiry', async () => {
   const { ask, state } = setUp()
   for (let count = 0; count < 5; count += 1) await ask(good)
   assert.equal(state.verified, 1)
@@ -102,7 +102,7 @@ test('a token is verified once a minute, and not beyond its end', async () => {
   assert.equal(state.verified, 4, 'its end has come: those who know decide')
 })
 
-test('what was refused is asked again, and the longest unseen of many is forgotten', async () => {
+test('a refused token is verified again, and the least recently used token is forgotten', async () => {
   const { ask, state } = setUp({ rememberedMax: 2 })
   for (let count = 1; count <= 3; count += 1) {
     await assert.rejects(ask({ exp: 2_000 }))
@@ -124,7 +124,7 @@ for (const [name, authorization, challenge] of [
   ['two tokens', 'Bearer a b', 'Bearer error="invalid_token"'],
   ['a token in quotes', 'Bearer "a"', 'Bearer error="invalid_token"'],
 ] as const) {
-  test(`refused before any key is asked: ${name}`, () => {
+  test(`a malformed token is refused before any key is used: ${name}`, () => {
     const { authenticate, state } = setUp()
     assert.throws(
       () => authenticate({ headers: authorization === undefined ? {} : { authorization } }),
@@ -140,14 +140,14 @@ for (const [name, authorization, challenge] of [
   })
 }
 
-test('the scheme may be written in any case', async () => {
+test('the authentication scheme is case-insensitive', async () => {
   const { authenticate } = setUp()
   const token = Buffer.from(JSON.stringify(good)).toString('base64url')
   const { tenant } = await authenticate({ headers: { authorization: `bEARER   ${token}` } })
   assert.equal(tenant, 'acme')
 })
 
-test('the tenant of a token can be told once it was verified, and not before', async () => {
+test('the tenant of a token is known once it was verified, and not before', async () => {
   const { authenticate, ask } = setUp()
   const token = Buffer.from(JSON.stringify(good)).toString('base64url')
   const request = { headers: { authorization: `Bearer ${token}` } }

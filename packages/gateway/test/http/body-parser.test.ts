@@ -1,4 +1,4 @@
-/** A large body is parsed in another thread, and means the same as it would on the event loop. */
+/** A large body is parsed in another thread, with the same result as on the event loop. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { dataOf, joinedPayload } from '../../src/content.ts'
@@ -9,7 +9,7 @@ const stub = await startStub()
 const recipients = (count: number) =>
   Array.from({ length: count }, (_, n) => ({ id: `user-${n}`, email: `user-${n}@example.com` }))
 const batch = { ...message, recipient: undefined, recipients: recipients(3) }
-/** White space makes a body large and says nothing. */
+/** White space makes a body large without changing its meaning. */
 const large = (body: unknown) =>
   ' '.repeat(largeBytes) + (typeof body === 'string' ? body : JSON.stringify(body))
 
@@ -61,7 +61,7 @@ const bodies: readonly (readonly [path: string, body: unknown])[] = [
   ['/notifications/batch', { ...batch, recipients: recipients(501) }],
 ]
 
-/** What the gate and the jobs were asked. */
+/** Records the calls of the gate and the jobs. */
 function asked() {
   const drafts = stub.drafts
     .splice(0)
@@ -74,8 +74,8 @@ function asked() {
   return { drafts, jobs }
 }
 
-test('says the same as on the event loop, of what is right and of what is wrong', async () => {
-  /** Ids and instants differ, and where the white space is counted the place does. */
+test('the parser thread accepts and refuses exactly as the event loop does', async () => {
+  /** Ids and instants differ, and so does the position where white space counts. */
   const said = (text: string) =>
     text
       .replaceAll(/"(?:notificationId|jobId)":"[^"]*"/g, '')
@@ -91,7 +91,7 @@ test('says the same as on the event loop, of what is right and of what is wrong'
   }
 })
 
-test('a repetition of a large body is known by its key, and another body under it is refused', async () => {
+test('a repeated large body is recognised by its key, and another body under the key is refused', async () => {
   const headers = { 'idempotency-key': 'large' }
   const ask = (body: unknown) => stub.ask('POST', '/notifications', large(body), headers)
   const first = await ask(message)
@@ -100,7 +100,7 @@ test('a repetition of a large body is known by its key, and another body under i
   assert.equal((await ask({ ...message, actor: 'somebody' })).body.code, 'IDEMPOTENCY_MISMATCH')
 })
 
-test('of a batch of 8 MiB nothing longer than a recipient’s data is parsed or written on the event loop', async (t) => {
+test('of a batch of 8 MiB the event loop parses and writes nothing longer than one recipient’s data', async (t) => {
   const { parse, stringify } = JSON
   let longest = 0
   const note = <T extends string | undefined>(text: T): T => {

@@ -1,4 +1,7 @@
-/** The contract's sentences over a whole gateway and real HTTP: what a client sees, from the first POST to the last GET. */
+/**
+ * The sentences of the contract on a whole gateway and real HTTP, as a client sees them from the first POST to
+ * the last GET.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runningGateway } from '../cli/session.ts'
@@ -48,7 +51,7 @@ async function client(t: Parameters<typeof runningGateway>[0], yaml: string) {
 const unlimited = 'tenants: { default: { rate: unlimited, modules: unlimited } }\n'
 const soon = (ms: number): string => new Date(Date.now() + ms).toISOString()
 
-test('DELETE answers 204, again 204, 409 for what has left or ended, 404 for what another tenant has', async (t) => {
+test('DELETE answers 204, again 204, 409 for a sent or ended notification, 404 for one of another tenant', async (t) => {
   const call = await client(t, unlimited)
   const { body: waiting } = await call('POST', path, mail({ sendAt: soon(3_600_000) }))
   const other = { 'x-tenant-id': 'other' }
@@ -65,7 +68,7 @@ test('DELETE answers 204, again 204, 409 for what has left or ended, 404 for wha
   assert.deepEqual([refused.status, refused.body.code], [409, 'NOT_CANCELLABLE'])
 })
 
-test('a 429 is queued: the same key gets the same answer, DELETE gives its place to the next', async (t) => {
+test('a 429 is queued: the same key gets the same answer, and DELETE gives its slot to the next', async (t) => {
   const call = await client(t, 'tenants: { default: { rate: 1/h, modules: unlimited } }\n')
   assert.equal((await call('POST', path, mail())).status, 202)
   const body = mail()
@@ -87,7 +90,7 @@ test('a 429 is queued: the same key gets the same answer, DELETE gives its place
   assert.equal((await call('POST', path, mail({ priority: 'critical' }))).status, 202)
 })
 
-test('a dry run tells what a POST would be answered, and consumes nothing', async (t) => {
+test('a dry run answers as a POST would, and consumes nothing', async (t) => {
   const call = await client(t, unlimited)
   const marketing = (more: object = {}) => mail({ category: 'marketing', ...more })
   const limits = async () => (await call('GET', '/api/v1/recipients/user-42/limits')).body.limits
@@ -112,7 +115,7 @@ test('a dry run tells what a POST would be answered, and consumes nothing', asyn
     )
 })
 
-test('pages hold everything once, newest first, by every filter', async (t) => {
+test('pages list every notification once, newest first, by every filter', async (t) => {
   const call = await client(t, unlimited)
   const ids: string[] = []
   for (let index = 0; index < 7; index += 1) {
@@ -147,7 +150,7 @@ test('pages hold everything once, newest first, by every filter', async (t) => {
   assert.equal(timeline.body.nextCursor, null)
 })
 
-test('what cannot leave before its end is accepted, and ends as expired in time', async (t) => {
+test('a notification that cannot be sent before expiresAt is accepted, and expires in time', async (t) => {
   const call = await client(t, unlimited)
   const { status, body } = await call('POST', path, mail({ sendAt: soon(60_000), expiresAt: soon(300) }))
   assert.equal(status, 202)
@@ -164,7 +167,7 @@ test('what cannot leave before its end is accepted, and ends as expired in time'
   )
 })
 
-test('an opt-out by PUT stops what waits; a person’s id belongs to one tenant', async (t) => {
+test('an opt-out by PUT stops waiting notifications; a recipient’s id belongs to one tenant', async (t) => {
   const call = await client(t, unlimited)
   const later = () => mail({ category: 'marketing', sendAt: soon(3_600_000) })
   const other = { 'x-tenant-id': 'other' }
@@ -214,7 +217,7 @@ const batchOf = (count: number, more: readonly object[] = []): object => ({
   ],
 })
 
-test('a batch of 500 is a job: done when all are accepted, its counts go on, DELETE ends what waits', async (t) => {
+test('a batch of 500 is a job: done when all are accepted, counted further, and ended by DELETE', async (t) => {
   const call = await client(t, 'tenants: { default: { rate: 100/min, modules: unlimited } }\n')
   const body = batchOf(500, [{ id: 'misspelt', email: 'nobody' }])
   const key = { 'idempotency-key': 'campaign' }
@@ -243,7 +246,7 @@ test('a batch of 500 is a job: done when all are accepted, its counts go on, DEL
   assert.deepEqual([ended.status, ended.counts], ['cancelled', { delivered: 100, cancelled: 399 }])
 })
 
-test('a job of which nothing waits cannot be cancelled; one too large or too many is refused as a whole', async (t) => {
+test('a job without waiting notifications cannot be cancelled; one that is too large is refused as a whole', async (t) => {
   const call = await client(t, 'tenants: { default: { rate: unlimited, modules: unlimited, queue: 300 } }\n')
   const { body } = await call('POST', `${path}/batch`, batchOf(101))
   await until(call, body.jobId, ({ counts }) => counts.delivered === 101)

@@ -1,4 +1,4 @@
-/** What a notification must be, and at which place a refusal says that it is not. */
+/** The rules of a notification, and the place that a refusal names. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { dataLevelsMax } from '../../src/http/json.ts'
@@ -81,7 +81,7 @@ for (const [what, change, path] of refused) {
   })
 }
 
-test('__proto__ is refused, spelt out or escaped', async () => {
+test('__proto__ is refused, literal or escaped', async () => {
   const text = JSON.stringify(message).slice(0, -1)
   for (const key of ['__proto__', '\\u005f_proto__', '_\\u005Fproto__']) {
     const { status, body } = await post(`${text},"data":{"a":{"${key}":{"x":1}}}}`)
@@ -89,7 +89,7 @@ test('__proto__ is refused, spelt out or escaped', async () => {
   }
 })
 
-test('data of 32 levels passes, and whatever text is no harm', async () => {
+test('data of 32 levels is accepted, with any harmless text', async () => {
   assert.equal((await post({ ...message, data: nested(dataLevelsMax) })).status, 202)
   const text = 'pile of 💩, \u2028, "quotes", \\u0000, constructor'
   assert.equal((await post({ ...message, data: { text, '💩': [] } })).status, 202)
@@ -107,12 +107,12 @@ test('data of 32 levels passes, and whatever text is no harm', async () => {
   assert.deepEqual(stub.drafts.at(-1)?.data, { a: 'é💩' })
 })
 
-test('data above 64 KiB is too large, up to it is not', async () => {
+test('data above 64 KiB is refused, and up to it accepted', async () => {
   const frame = JSON.stringify({ a: '' }).length
   assert.equal((await post({ ...message, data: { a: 'x'.repeat(65_536 - frame) } })).status, 202)
   const { status, body } = await post({ ...message, data: { a: 'x'.repeat(65_537 - frame) } })
   assert.deepEqual([status, body.code], [413, 'PAYLOAD_TOO_LARGE'])
-  // Numbers grow when they are read and written again.
+  // Numbers grow when they are parsed and written again.
   const numbers = JSON.stringify({ ...message, data: { a: [] } }).replace(
     '[]',
     `[${Array(5_000).fill('1e20').join()}]`,

@@ -5,12 +5,12 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { createFairRequestScheduler } from '../../src/http/fair-request-scheduler.ts'
 
-/** Every request takes more of the event loop than a slice has. */
+/** Each request takes longer than one slice of the event loop. */
 const workMs = 3
 
 interface Served {
   readonly port: number
-  /** Of whom, in the order in which they were begun. */
+  /** The tenants of the requests, in the order in which they were begun. */
   readonly begun: string[]
 }
 
@@ -37,7 +37,10 @@ async function serve(t: TestContext): Promise<Served> {
   return { port: (server.address() as AddressInfo).port, begun }
 }
 
-/** Connections that the server has accepted, which it does one in each turn of the event loop. */
+/**
+ * Opens connections and waits until the server has accepted them, which it does one in each turn of the event
+ * loop.
+ */
 async function open(t: TestContext, port: number, count: number): Promise<readonly Socket[]> {
   const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1').resume())
   for (const socket of sockets) {
@@ -52,29 +55,29 @@ async function open(t: TestContext, port: number, count: number): Promise<readon
 const get = (tenant: string, path = '/'): string =>
   `GET ${path} HTTP/1.1\r\nhost: localhost\r\nx-tenant-id: ${tenant}\r\n\r\n`
 
-test('one request of a tenant does not wait for forty connections of another', async (t) => {
+test('a request of one tenant does not wait for forty connections of another', async (t) => {
   const { port, begun } = await serve(t)
   const crowd = await open(t, port, 40)
   const [quiet] = await open(t, port, 1)
   for (const socket of crowd) socket.write(get('noisy'))
   quiet!.write(get('quiet'))
   await once(quiet!, 'data')
-  // It may come a look at the sockets later, and wait for one of the crowd then.
+  // It may arrive one poll of the sockets later, and wait for one request of the crowd then.
   assert.ok(begun.indexOf('quiet') <= 8, begun.join(' '))
   while (begun.length < 41) await once(crowd.at(-1)!, 'data')
 })
 
-test('whoever waits takes turns, one request each', async (t) => {
+test('waiting tenants take turns, one request each', async (t) => {
   const { port, begun } = await serve(t)
   const sockets = await open(t, port, 30)
   for (const [index, socket] of sockets.entries()) socket.write(get('abc'[Math.floor(index / 10)]!))
   await Promise.all(sockets.map((socket) => once(socket, 'data')))
-  // From when all three stand in line on.
+  // The part in which all three have requests waiting.
   const middle = begun.slice(12, 21)
   for (const tenant of 'abc') assert.ok(middle.filter((each) => each === tenant).length >= 2, begun.join(' '))
 })
 
-test('a request whose client is gone before its turn is not begun', async (t) => {
+test('a request whose client disconnects before its turn is not begun', async (t) => {
   const { port, begun } = await serve(t)
   const crowd = await open(t, port, 30)
   const [gone] = await open(t, port, 1)

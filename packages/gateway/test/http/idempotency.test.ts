@@ -1,4 +1,4 @@
-/** Whoever repeats a request with its key gets the first answer, and nothing is accepted twice. */
+/** A repeated request with the same key gets the first answer, and nothing is accepted twice. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SluiceError } from '../../src/errors.ts'
@@ -18,7 +18,7 @@ test('the same key with the same body gets the stored answer', async () => {
   assert.equal(stub.notifications.size, before)
 })
 
-test('the 429 of a queued one is stored too, and its Retry-After counts down', async () => {
+test('the 429 of a queued notification is stored too, and its Retry-After counts down', async () => {
   let now = Date.UTC(2026, 10, 21)
   stub.now = () => now
   stub.verdict = () => ({
@@ -48,7 +48,7 @@ test('the same key with another body is a mismatch', async () => {
   assert.deepEqual([status, body.code], [422, 'IDEMPOTENCY_MISMATCH'])
 })
 
-test('while the first is in progress a second one is told so', async () => {
+test('a second request is refused while the first is in progress', async () => {
   const gate = Promise.withResolvers<void>()
   const reached = Promise.withResolvers<void>()
   stub.before = () => {
@@ -68,7 +68,7 @@ test('while the first is in progress a second one is told so', async () => {
   assert.equal((await post(message, 'slow')).text, (await first).text)
 })
 
-test('an error is not stored: the next request with the key is a first one', async () => {
+test('an error is not stored: the next request with the key runs anew', async () => {
   stub.before = () => {
     throw new SluiceError('QUEUE_FULL', 'Full.')
   }
@@ -78,7 +78,7 @@ test('an error is not stored: the next request with the key is a first one', asy
   assert.equal((await post(message, 'full')).status, 202)
 })
 
-test('a key that another process has just written is answered from the record', async () => {
+test('a key that another process has just written is answered from the store', async () => {
   const first = await post(message, 'race')
   const stored = stub.answers.pop()!
   stub.before = () => {
@@ -127,7 +127,7 @@ for (const key of ['', 'x'.repeat(256), 'tab\tinside']) {
   })
 }
 
-test('a repeated redrive drives nothing again', async () => {
+test('a repeated redrive redrives nothing again', async () => {
   const headers = { 'idempotency-key': 'redrive' }
   const answer = { redriven: 3, left: [] }
   const everything = { all: true }

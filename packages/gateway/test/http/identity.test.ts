@@ -5,7 +5,7 @@ import { SluiceError } from '../../src/errors.ts'
 import { loopbackIdentity, operatorScope, publishScope } from '../../src/http/identity.ts'
 import { startStub } from './stub.ts'
 
-test('without keys everybody on this machine is the default tenant, or whom the headers name, with every scope', () => {
+test('without keys every caller on this machine has every scope, as the default tenant or the one of the headers', () => {
   const { tenant, module, scopes } = loopbackIdentity({ headers: { host: 'localhost:8080' } })
   assert.deepEqual([tenant, module, [...scopes]], ['default', 'default', [operatorScope, publishScope]])
   const named = loopbackIdentity({ headers: { 'x-tenant-id': 'acme', 'x-module-id': 'shop' } })
@@ -22,7 +22,7 @@ for (const host of [
   '[::1]',
   '[::1]:8080',
 ]) {
-  test(`without keys ${host} is this machine`, () => {
+  test(`without keys ${host} is accepted as this machine`, () => {
     loopbackIdentity({ headers: { host } })
     loopbackIdentity({ headers: { host, origin: `http://${host}` } })
     loopbackIdentity({ headers: { host, origin: `https://${host}` } })
@@ -60,9 +60,9 @@ for (const host of [
 }
 
 for (const origin of ['null', 'file://', 'chrome-extension://localhost', 'localhost.evil.example'])
-  test(`without keys a page of ${origin} is refused`, () => refused({ host: 'localhost', origin }))
+  test(`without keys a web page of ${origin} is refused`, () => refused({ host: 'localhost', origin }))
 
-test('a page from elsewhere cannot send anything, over a real socket', async () => {
+test('a web page from elsewhere cannot send anything, over a real socket', async () => {
   const stub = await startStub()
   const { port } = new URL(stub.url)
   const send = (headers: Record<string, string>): Promise<number> =>
@@ -104,7 +104,7 @@ const links = {
   read: () => ({ tenant: 'default', recipient: 'ada', category: 'news', channel: 'email' as const }),
 }
 
-test('without keys no route answers to another name than those of this machine', async () => {
+test('without keys no route answers to a host name from elsewhere', async () => {
   const stub = await startStub({ parts: { links: links as never } })
   const paths = ['/metrics', '/healthz', '/readyz', '/openapi.json', '/u/t', '/api/v1/notifications']
   for (const path of paths) {
@@ -113,7 +113,7 @@ test('without keys no route answers to another name than those of this machine',
   }
 })
 
-test('a one-click link is also answered under the name that the world knows', async () => {
+test('a one-click link is also answered under the public host name', async () => {
   const publicUrl = 'https://notify.example.com'
   const stub = await startStub({ publicUrl, parts: { links: links as never } })
   assert.equal(await askAs(stub.url, '/u/t', 'notify.example.com'), 200)

@@ -50,7 +50,7 @@ export async function codeOf(work: Promise<unknown>): Promise<string> {
   )
 }
 
-/** Refuses the commits that it is told to, as a full disk would. */
+/** Refuses the chosen commits, as a full disk would. */
 export function failing(store: Store, fails: (change: Change) => boolean): Store {
   return new Proxy(store, {
     get(of, name) {

@@ -1,4 +1,7 @@
-/** Batches in the background in a whole gateway, in virtual time: to the end, several at once, over restarts and failures. */
+/**
+ * Background batches in a whole gateway, in virtual time: to the end, several at once, over restarts and
+ * failures.
+ */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,7 +11,7 @@ import type { Job } from '../../src/model.ts'
 import { createHarness, densest, hour, minute, second } from '../harness.ts'
 import { codeOf, failing, mine, open, policy, queueOf, stateOf, tenants, workFor } from './job-harness.ts'
 
-test('a batch of 500 against 100/min leaves as 100 in every rolling minute and is complete after five', async (t) => {
+test('a batch of 500 against 100/min is sent as 100 in every rolling minute and is complete after five', async (t) => {
   const harness = await createHarness({ policy, config: tenants({ rate: '100/min' }) })
   const job = await open(harness, workFor(500))
   await harness.runFor(0)
@@ -33,7 +36,7 @@ test('a batch of 500 against 100/min leaves as 100 in every rolling minute and i
   await harness.stop()
 })
 
-test('two jobs at once are worked off in turns, and a caller who comes meanwhile does not wait for them', async () => {
+test('two jobs take turns, and a single request does not wait for them', async () => {
   const harness = await createHarness({ policy })
   const order: string[] = []
   let caller: Promise<unknown> | undefined
@@ -65,7 +68,7 @@ test('two jobs at once are worked off in turns, and a caller who comes meanwhile
   await harness.stop()
 })
 
-test('jobs of more modules than take turns at once, several each, all come to their end', async () => {
+test('jobs of more modules than fit in memory, several each, all complete', async () => {
   const harness = await createHarness({ policy, config: tenants({ queue: 100_000 }) })
   const opened: Job[] = []
   for (let index = 0; index < 33; index += 1) {
@@ -78,7 +81,7 @@ test('jobs of more modules than take turns at once, several each, all come to th
   await harness.stop()
 })
 
-test('a job that was open when the process ended goes on where it was, and holds its places in between', async () => {
+test('a job that was open when the process ended resumes, and keeps its reserved capacity in between', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
   const options = { file: join(folder, 'sluice.db'), policy, config: tenants({ queue: 310 }) }
   let steps = 0
@@ -114,7 +117,7 @@ test('a job that was open when the process ended goes on where it was, and holds
   rmSync(folder, { recursive: true })
 })
 
-test('what fails for a while is tried again, and what cannot be accepted even alone is refused', async () => {
+test('a temporary failure is retried, and a recipient that cannot be accepted even alone is refused', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
   let full = true
   const harness = await createHarness({
@@ -147,7 +150,7 @@ test('what fails for a while is tried again, and what cannot be accepted even al
   rmSync(folder, { recursive: true })
 })
 
-test('a job that is opened while the process starts stands in its lane once', async () => {
+test('a job that is opened while the process starts is in its lane once', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
   const harness = await createHarness({
     file: join(folder, 'sluice.db'),
@@ -190,7 +193,7 @@ test('items of a job are collected in digests and counted as merged', async () =
   await harness.stop()
 })
 
-test('somebody who is erased while a batch is worked off gets nothing of what is left of it', async (t) => {
+test('a recipient who is erased while a batch runs gets nothing of the rest of it', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-job-erasure-'))
   t.after(() => rmSync(folder, { recursive: true }))
   const file = join(folder, 'sluice.db')

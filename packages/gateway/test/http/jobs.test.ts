@@ -1,4 +1,4 @@
-/** What a batch in the background holds from its opening on, and how it is cancelled. */
+/** The capacity that a background batch reserves from its opening on, and its cancellation. */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,7 +9,7 @@ import { createScripted, delivered, throttled } from '../delivery/scripted.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 import { codeOf, failing, mine, open, policy, queueOf, stateOf, tenants, workFor } from './job-harness.ts'
 
-test('places of whom a job still has to accept are taken from its opening to its end, also by a restart', async () => {
+test('a job reserves capacity for its unaccepted recipients from its opening to its end, also after a restart', async () => {
   let closed = true
   const { provider } = createScripted(() => (closed ? throttled('5') : delivered))
   const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
@@ -40,7 +40,7 @@ test('places of whom a job still has to accept are taken from its opening to its
   assert.equal(queueOf(again), 200)
   holds = false
   await again.runFor(10 * second)
-  // The queue is full but for fifty, and the job got all of its own places.
+  // The queue is full but for fifty, and the job got all of its reserved capacity.
   assert.deepEqual([(await stateOf(again, job)).status, queueOf(again)], ['done', 200])
   assert.equal(await codeOf(again.postMany(Array.from({ length: 51 }, () => ({})))), 'QUEUE_FULL')
   assert.equal(await codeOf(again.postMany(Array.from({ length: 50 }, () => ({})))), 'done')
@@ -52,7 +52,7 @@ test('places of whom a job still has to accept are taken from its opening to its
   rmSync(folder, { recursive: true })
 })
 
-test('a job that fills the queue to its last place is accepted to its last recipient, a critical one above it', async () => {
+test('a job that fills the queue exactly is accepted to its last recipient, and a critical notification above it', async () => {
   let closed = true
   const { provider } = createScripted(() => (closed ? throttled('5') : delivered))
   const harness = await createHarness({
@@ -73,7 +73,7 @@ test('a job that fills the queue to its last place is accepted to its last recip
   await harness.stop()
 })
 
-test('a cancelled job accepts nothing more, what waits of it is cancelled, and its places are free', async () => {
+test('a cancelled job accepts nothing more, its waiting notifications are cancelled, and its capacity is free', async () => {
   let holds = false
   const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
   const harness = await createHarness({
@@ -97,7 +97,7 @@ test('a cancelled job accepts nothing more, what waits of it is cancelled, and i
   assert.deepEqual([queueOf(harness), harness.gateway.jobs.running()], [0, 0])
   await harness.done(harness.gateway.jobs.cancel((await harness.gateway.store.job('default', job.id))!))
   holds = false
-  // The places in the window are free too: the next in line gets the first of them.
+  // The slots of the window are free too: the next in the queue gets the first of them.
   assert.equal((await harness.post()).dueAt, harness.start + minute + 20)
   await harness.runFor(hour)
   assert.equal(harness.sent().length, 101)
@@ -106,12 +106,12 @@ test('a cancelled job accepts nothing more, what waits of it is cancelled, and i
   rmSync(folder, { recursive: true })
 })
 
-test('a job is cancelled in the middle of its steps: what was accepted by then ends, and nothing comes after', async () => {
+test('a job cancelled between its steps: accepted notifications end, and no further ones come', async () => {
   const harness = await createHarness({ policy, config: tenants({ rate: '1/min' }) })
   const opening = harness.gateway.jobs.open({ caller: mine, work: workFor(500), refused: [] })
   const job = await harness.done(
     opening.then(async (job) => {
-      // A few steps in, while the next is on its way.
+      // A few steps in, while the next is running.
       while ((await harness.gateway.store.job('default', job.id))!.taken < 100)
         await new Promise(setImmediate)
       await harness.gateway.jobs.cancel(job)
@@ -129,7 +129,7 @@ test('a job is cancelled in the middle of its steps: what was accepted by then e
   await harness.stop()
 })
 
-test('a job of which something waits can be cancelled after it is done; one of which nothing does cannot', async () => {
+test('a done job can be cancelled while one of its notifications waits, and not afterwards', async () => {
   const harness = await createHarness({ policy, config: tenants({ rate: '100/min' }) })
   const job = await open(harness, workFor(150))
   await harness.runFor(second)
@@ -151,7 +151,7 @@ test('a job of which something waits can be cancelled after it is done; one of w
   await harness.stop()
 })
 
-test('a job of which everybody is refused is done at once', async () => {
+test('a job whose recipients are all refused is done at once', async () => {
   const harness = await createHarness({ policy })
   const refused = [{ recipient: 'eve', code: 'INVALID_REQUEST', detail: 'no address' }]
   const job = await open(harness, workFor(0), mine, refused)

@@ -1,4 +1,4 @@
-/** Bytes become JSON, and nothing harmful comes through, however it is written. */
+/** Bytes are parsed to JSON, and harmful input is refused in every notation. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -18,7 +18,7 @@ function refusal(text: string): SluiceError {
   assert.fail(`${text} was taken`)
 }
 
-/** The straight way: every text and every key is looked at. */
+/** The reference: every text and every key is checked. */
 function isHarmful(value: unknown): boolean {
   if (typeof value === 'string') return value.includes('\0') || !value.isWellFormed()
   if (typeof value !== 'object' || value === null) return false
@@ -27,7 +27,7 @@ function isHarmful(value: unknown): boolean {
   )
 }
 
-/** A text as JSON: as it is, or one of its units or all of them escaped, in lower or upper case. */
+/** A text as JSON: plain, or with one or all of its units escaped, in lower or upper case. */
 const spelt = fc
   .array(
     fc.record({
@@ -77,7 +77,7 @@ const { tree } = fc.letrec<{ tree: string; list: string; object: string }>((tie)
     .map((entries) => `{${entries.map((entry) => entry.join(':')).join()}}`),
 }))
 
-test('what is refused holds something harmful, and everything harmful is refused', () => {
+test('exactly the harmful inputs are refused', () => {
   let harmful = 0
   fc.assert(
     fc.property(tree, (text) => {
@@ -100,7 +100,7 @@ test('a refusal names the place as a JSON Pointer', () => {
   assert.deepEqual(paths('{"\\u0000":1}'), ['/\\u0000'])
 })
 
-test('what is no JSON says where it breaks, and does not repeat it', () => {
+test('a syntax error names its position, and does not repeat the input', () => {
   const { code, message } = refusal('{"secret": s3cret}')
   assert.equal(code, 'INVALID_JSON')
   assert.equal(message.includes('s3cret'), false)

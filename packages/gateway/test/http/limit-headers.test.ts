@@ -6,7 +6,7 @@ const now = Date.UTC(2026, 10, 21, 12)
 const row = (of: 'tenant' | 'module', max: number, remaining: number, resetAt: number) =>
   ({ of, window: `${max}/min`, windowMs: 60_000, max, remaining, resetAt }) as const
 
-test('the headers tell both limits, and when the tighter one frees', () => {
+test('the headers show both limits, and when the tighter one frees', () => {
   const headers = limitHeaders(
     [row('tenant', 100, 40, now + 50_000), row('module', 50, 3, now + 17_400)],
     now,

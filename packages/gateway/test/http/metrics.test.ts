@@ -1,4 +1,4 @@
-/** What stages behind the routes report is in the metrics too, and a busy event loop shows. */
+/** Stages behind the routes report to the metrics too, and a busy event loop shows. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
 import { createMetrics } from '../../src/http/metrics.ts'
@@ -29,7 +29,7 @@ test('commits are timed finer than a millisecond', async () => {
   assert.match(await metrics.text(), /sluice_commit_seconds_bucket\{le="0\.0005"\}/)
 })
 
-test('the counter of acceptances begins at 0, whatever is on record, and each of its series is there', async () => {
+test('the counter of acceptances begins at 0 after a restart, with each of its series', async () => {
   const counts = { ...none, delivered: 5 }
   let pruned = 0
   let heard: (happening: Happening) => void = () => {}
@@ -52,7 +52,7 @@ test('the counter of acceptances begins at 0, whatever is on record, and each of
   const notification = { channel: 'sms', priority: 'high' } as Happening['notification']
   heard({ notification, events: [{ at: 1, status: 'accepted' }] })
   assert.ok((await lines()).includes('sluice_accepted_total{channel="sms",priority="high"} 1'))
-  // Retention forgets two: nothing is missing for that.
+  // Retention deletes two: that is no loss.
   counts.delivered -= 2
   pruned = 2
   assert.ok((await lines()).includes('sluice_notifications_unaccounted 0'))
@@ -61,7 +61,7 @@ test('the counter of acceptances begins at 0, whatever is on record, and each of
   own.close()
 })
 
-test('batches in the background are counted while they run', async () => {
+test('background batches are counted while they run', async () => {
   assert.equal(await value('sluice_jobs_running'), 3)
 })
 
@@ -70,7 +70,7 @@ test('queues are measured by channel', async () => {
   assert.equal(await value('sluice_queue_size{channel="email"}'), 0)
 })
 
-test('an event loop that was held up shows as delay', async () => {
+test('a blocked event loop shows as delay', async () => {
   await new Promise((resolve) => setTimeout(resolve, 50))
   const until = performance.now() + 300
   while (performance.now() < until);

@@ -1,4 +1,4 @@
-/** The published document names every route and everything that it takes and answers. */
+/** The published document describes every route with its input and output. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { errors } from '../../src/errors.ts'
@@ -42,7 +42,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   })),
 )
 
-test('every route of the contract that this version carries is there', () => {
+test('every route of the contract is described', () => {
   const base = '/api/v1'
   assert.equal(document.openapi, '3.1.0')
   assert.deepEqual(operations.map(({ name }) => name.replace(base, '')).sort(), [
@@ -75,7 +75,7 @@ test('every route of the contract that this version carries is there', () => {
   ])
 })
 
-test('every reference leads somewhere, and every schema is referred to', () => {
+test('every reference resolves, and every schema is used', () => {
   const text = JSON.stringify(document)
   const used = new Set(
     [...text.matchAll(/"\$ref":"#\/components\/schemas\/(\w+)"/g)].map((match) => match[1]!),
@@ -84,7 +84,7 @@ test('every reference leads somewhere, and every schema is referred to', () => {
   assert.equal(text.includes('"$id"'), false)
 })
 
-test('every link leads to an operation and gives it what it asks for', () => {
+test('every link leads to an operation and gives it its parameters', () => {
   const byId = new Map(operations.map(({ operation }) => [operation.operationId, operation]))
   let links = 0
   for (const { operation } of operations) {
@@ -103,7 +103,7 @@ test('every link leads to an operation and gives it what it asks for', () => {
   assert.equal(links, 4)
 })
 
-test('a document that is answered is an object, a page or the metrics are text', () => {
+test('documents are objects; pages and metrics are text', () => {
   const typeOf = (path: string): unknown => {
     const { content } = document.paths[path]!.get!.responses[200] as {
       content?: Record<string, { schema: object }>
@@ -114,7 +114,7 @@ test('a document that is answered is an object, a page or the metrics are text',
   for (const path of ['/metrics', '/u/{token}']) assert.deepEqual(typeOf(path), { type: 'string' })
 })
 
-test('operations have names of their own, their parameters, and the key of POSTs', () => {
+test('operations have unique names, their parameters, and the key of POSTs', () => {
   const ids = operations.map(({ operation }) => operation.operationId)
   assert.equal(new Set(ids).size, ids.length)
   for (const { name, path, operation } of operations) {
@@ -127,7 +127,7 @@ test('operations have names of their own, their parameters, and the key of POSTs
   }
 })
 
-test('what can go wrong is declared by code', () => {
+test('error codes are declared by status', () => {
   const { responses } = document.paths['/api/v1/notifications']!.post!
   const codes = Object.values(responses).flatMap(
     ({ description }) => description.match(/\b[A-Z]+_[A-Z_]+\b/g) ?? [],

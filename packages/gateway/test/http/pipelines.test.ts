@@ -7,11 +7,11 @@ import { createPipelines, type PipelinesOptions } from '../../src/http/pipelines
 
 interface Served {
   readonly port: number
-  /** Paths, in the order in which they were begun. */
+  /** Paths of the requests, in the order in which they were begun. */
   readonly begun: string[]
-  /** Answers the oldest that is begun. */
+  /** Answers the oldest request in progress. */
   answer(): void
-  /** Resolves once so many are begun. */
+  /** Resolves once that many requests have begun. */
   until(count: number): Promise<void>
 }
 
@@ -66,7 +66,7 @@ const gets = (count: number): string => Array.from({ length: count }, (_, index)
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 const answersIn = (text: string): number => text.split('HTTP/1.1 200').length - 1
 
-test('of a connection one request is begun at a time, in order, and all are answered', async (t) => {
+test('pipelined requests of one connection are handled one at a time, in order, and all are answered', async (t) => {
   const served = await serve(t)
   const { socket, text } = open(t, served.port)
   socket.write(gets(5))
@@ -80,7 +80,7 @@ test('of a connection one request is begun at a time, in order, and all are answ
   assert.deepEqual(served.begun, ['/0', '/1', '/2', '/3', '/4'])
 })
 
-test('another connection does not wait for it', async (t) => {
+test('another connection does not wait for pipelined requests', async (t) => {
   const served = await serve(t)
   open(t, served.port).socket.write(gets(2))
   await served.until(1)
@@ -89,7 +89,7 @@ test('another connection does not wait for it', async (t) => {
   assert.deepEqual(served.begun, ['/0', '/other'])
 })
 
-test('a connection is not read as long as something waits on it, and read on after that', async (t) => {
+test('a connection is not read while a request waits on it, and read again after that', async (t) => {
   const served = await serve(t)
   const { socket, text } = open(t, served.port)
   const padding = `x-padding: ${'x'.repeat(8_000)}\r\n`
@@ -110,7 +110,7 @@ test('a connection is not read as long as something waits on it, and read on aft
   assert.equal(written, 1)
 })
 
-test('what comes beyond the bound is not looked at: the last answer says so and the connection ends', async (t) => {
+test('requests beyond the bound are not handled: the last answer closes the connection', async (t) => {
   const served = await serve(t, { waitingMax: 3 })
   const { socket, text } = open(t, served.port)
   socket.write(gets(10))
@@ -127,7 +127,7 @@ test('what comes beyond the bound is not looked at: the last answer says so and 
   )
 })
 
-test('the bound of all connections together leaves each new one a place, and comes back', async (t) => {
+test('the bound of all connections together leaves each new one room, and is released', async (t) => {
   const served = await serve(t, { waitingMaxOfAll: 2 })
   const [first, second] = [open(t, served.port), open(t, served.port)]
   first.socket.write(gets(2))
@@ -150,7 +150,7 @@ test('the bound of all connections together leaves each new one a place, and com
   while (answersIn(first.text()) < 4) await once(first.socket, 'data')
 })
 
-test('of a client that is gone the rest is dropped as soon as an answer finds that out, and its places come back', async (t) => {
+test('pipelined requests of a disconnected client are dropped and their room is released', async (t) => {
   const served = await serve(t, { waitingMaxOfAll: 150 })
   const gone = open(t, served.port)
   gone.socket.write(gets(100))

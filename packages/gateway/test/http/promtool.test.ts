@@ -1,4 +1,4 @@
-/** Prometheus' own judge finds nothing wrong with the metrics of a gateway that has done some of everything. */
+/** promtool finds nothing wrong with the metrics of a gateway that has used every feature. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { test } from 'node:test'
@@ -6,14 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { needs } from '../../../../scripts/services/needs.ts'
 import { createSite } from '../child.ts'
 
-/** Each ends in its own way, so that every metric with labels has series. */
+/** Each account ends calls differently, so that every metric with labels has series. */
 const sandboxes = [
   { channel: 'email', account: { id: 'sound' } },
   { channel: 'sms', account: { id: 'refuses', odds: { reject: 1 } } },
   { channel: 'push', account: { id: 'broken', odds: { fail: 1 } } },
 ]
 
-test('promtool check metrics finds nothing wrong', needs('promtool'), async (t) => {
+test('promtool check metrics finds no problem', needs('promtool'), async (t) => {
   const pools = Object.fromEntries(
     sandboxes.map(({ channel, account }) => [channel, { provider: 'sandbox', accounts: [account] }]),
   )

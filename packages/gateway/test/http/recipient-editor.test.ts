@@ -1,4 +1,4 @@
-/** Who changes a recipient sees what the one before has written. */
+/** Concurrent changes of a recipient see each other's result. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createRecipientEditor } from '../../src/http/recipient-editor.ts'
@@ -23,7 +23,7 @@ const editor = createRecipientEditor({
 const set = (fields: Partial<Recipient>, id = 'ada') =>
   editor.edit('t', id, (before) => ({ tenant: 't', id, ...before, ...fields }))
 
-test('changes to one person that begin at once are all kept, in their order', async () => {
+test('concurrent changes to one recipient are all kept, in their order', async () => {
   await Promise.all([
     set({ email: 'a@example.com', locale: 'de' }),
     set({ phone: '+4512345678' }),
@@ -38,7 +38,7 @@ test('changes to one person that begin at once are all kept, in their order', as
   })
 })
 
-test('a change that fails stops neither the ones behind it nor those of others', async () => {
+test('a failed change stops neither the ones behind it nor those of other recipients', async () => {
   const failed = editor.edit('t', 'ada', () => {
     throw new Error('no')
   })

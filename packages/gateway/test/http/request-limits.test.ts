@@ -1,4 +1,4 @@
-/** Requests that send nothing have rates of their own; above them nothing is done. */
+/** Requests that send nothing have rate limits of their own; above them no work is done. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Window } from '@sluice/limits'
@@ -51,12 +51,12 @@ test('a change above the rate is not made, and reads have a rate of their own', 
   assert.equal((await stub.ask('GET', '/notifications', undefined, as('writer'))).status, 200)
 })
 
-test('what sends is not limited here', async () => {
+test('requests that send notifications are not limited here', async () => {
   for (let count = 0; count < 5; count += 1)
     assert.equal((await stub.ask('POST', '/notifications', {}, as('sender'))).status, 400)
 })
 
-test('a window is exact, a refusal does not count, and nothing stays of a tenant that went', () => {
+test('a window is exact, a refusal does not count, and the state of an idle tenant is released', () => {
   let now = 0
   const limits = createRequestLimits({ ratesOf, now: () => now })
   const take = (): number | 'done' => {

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { test } from 'node:test'
 import { message, type Stub, startStub } from './stub.ts'
 
-/** A gate that lets nothing through until it is opened. */
+/** A gate that blocks until it is opened. */
 async function startClosed(): Promise<{ readonly stub: Stub; readonly begun: () => number; open(): void }> {
   const stub = await startStub()
   const gate = Promise.withResolvers<void>()
@@ -23,7 +23,7 @@ async function until(isSo: () => boolean): Promise<void> {
   while (!isSo()) await new Promise((resolve) => setTimeout(resolve, 5))
 }
 
-test('16 requests of a tenant are under way while others ask; the rest wait, and nobody else does', async () => {
+test('16 requests of a tenant run at once; only its own further requests wait', async () => {
   const { stub, begun, open } = await startClosed()
   await stub.ask('GET', '/notifications', undefined, { 'x-tenant-id': 'quiet' })
   const noisy = Array.from({ length: 40 }, () => post(stub, 'noisy'))
@@ -40,7 +40,7 @@ test('16 requests of a tenant are under way while others ask; the rest wait, and
   for (const { status } of await Promise.all([...noisy, quiet])) assert.equal(status, 202)
 })
 
-test('a tenant that is alone has 64 under way', async () => {
+test('64 requests of a lone tenant run at once', async () => {
   const { stub, begun, open } = await startClosed()
   const posted = Array.from({ length: 80 }, () => post(stub, 'only'))
   await until(() => begun() === 64)
@@ -50,7 +50,7 @@ test('a tenant that is alone has 64 under way', async () => {
   for (const { status } of await Promise.all(posted)) assert.equal(status, 202)
 })
 
-test('what waits for its share is not worked on when its client has gone', async () => {
+test('a request that waits for its bulkhead is not handled after its client has disconnected', async () => {
   const { stub, begun, open } = await startClosed()
   const aborted = new AbortController()
   const posted = Array.from({ length: 64 }, () => post(stub, 'only'))
@@ -61,7 +61,7 @@ test('what waits for its share is not worked on when its client has gone', async
     headers: { 'content-type': 'application/json', 'x-tenant-id': 'only' },
     signal: aborted.signal,
   })
-  // Behind it on another connection, so that it has arrived when this one is answered.
+  // Sent after it on another connection, so that it has arrived when this one is answered.
   await stub.ask('GET', '/healthz')
   await new Promise((resolve) => setTimeout(resolve, 100))
   aborted.abort()
@@ -76,7 +76,7 @@ test('what waits for its share is not worked on when its client has gone', async
 const body = JSON.stringify(message)
 const postText = `POST /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
 
-test('a stop answers also what waits behind another request of its connection', async () => {
+test('a graceful shutdown also answers pipelined requests', async () => {
   const { stub, begun, open } = await startClosed()
   const socket = connect(Number(new URL(stub.url).port), '127.0.0.1').setEncoding('latin1')
   let text = ''
@@ -93,7 +93,7 @@ test('a stop answers also what waits behind another request of its connection', 
   assert.equal(text.split('HTTP/1.1 202').length - 1, 5)
 })
 
-test('an upgrade behind a request that is under way harms nobody else', async () => {
+test('an upgrade behind a request in progress affects no other connection', async () => {
   const { stub, begun, open } = await startClosed()
   const socket = connect(Number(new URL(stub.url).port), '127.0.0.1').resume()
   socket.on('error', () => {})

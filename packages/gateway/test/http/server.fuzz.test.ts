@@ -1,6 +1,6 @@
 /**
- * Ten thousand generated requests: whatever a client sends, the answer is one that the document declares, and
- * never a 5xx of our own. The stub behind the server never fails, so any would be ours.
+ * Ten thousand generated requests: every answer is one that the document declares, and never a 5xx. The stub
+ * behind the server never fails, so any 5xx would be the server's fault.
  */
 import assert from 'node:assert/strict'
 import { Agent, request as send } from 'node:http'
@@ -104,7 +104,7 @@ const fields = [
 ]
 const field = fc.oneof({ weight: 4, arbitrary: fc.constantFrom(...fields) }, { weight: 1, arbitrary: word })
 
-/** A good notification with some of its fields, or fields of its fields, replaced. */
+/** A valid notification with some of its fields, or fields of its fields, replaced. */
 const mutated = fc
   .array(
     fc.tuple(field, fc.option(fc.constantFrom('id', 'email', 'subject', 'text', 'default', '0')), value),
@@ -237,7 +237,7 @@ const singles: fc.Arbitrary<Sent> = fc
   })
   .map(({ place: [method, path], headers, body }) => ({ method, path, headers, body }))
 
-/** A good batch of any size up to one too many, with one of its recipients replaced. */
+/** A valid batch of any size up to one too many, with one of its recipients replaced. */
 const batches: fc.Arbitrary<Sent> = fc
   .tuple(fc.integer({ min: 1, max: 501 }), fc.nat(600), fc.oneof(value, fc.record({ id: word })))
   .map(([count, index, change]) => {
@@ -282,13 +282,13 @@ test('ten thousand generated requests are answered as declared', { timeout: 120_
   assert.ok((seen.get(400) ?? 0) > 1_000, `too few bad ones: ${JSON.stringify([...seen])}`)
 })
 
-test('jobs were opened on the way, as large as a batch may be', () => {
+test('generated batches opened jobs, up to the largest size', () => {
   const sizes = stub.opened.map(({ work, refused }) => work.recipients.length + refused.length)
   assert.ok(sizes.length > 20, `${sizes.length} jobs`)
   assert.ok(sizes.every((size) => size > 100 && size <= 500))
 })
 
-test('nothing harmful came through', () => {
+test('no harmful input was accepted', () => {
   for (const draft of [...stub.drafts, ...stub.opened.map(({ work }) => work)]) {
     const text = JSON.stringify(draft)
     assert.equal(

@@ -1,4 +1,4 @@
-/** What comes before any route: paths and methods, types and sizes, broken HTTP, slow clients, and the end. */
+/** Requests before any route: paths and methods, types and sizes, invalid HTTP, slow clients, and shutdown. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
@@ -15,7 +15,7 @@ async function open(to: Stub = stub): Promise<Socket> {
   return socket
 }
 
-/** Everything until the other side ends. */
+/** Reads until the other side ends. */
 async function rest(socket: Socket): Promise<string> {
   let text = ''
   for await (const chunk of socket.setEncoding('utf8')) text += chunk
@@ -28,7 +28,7 @@ async function raw(text: string): Promise<string> {
   return await rest(socket)
 }
 
-test('what is at no path is a problem, whatever it carries', async () => {
+test('an unknown path is answered with a problem, with any body', async () => {
   for (const path of [
     '/',
     '/api',
@@ -61,7 +61,7 @@ test('what is at no path is a problem, whatever it carries', async () => {
   }
 })
 
-test('a method that a path does not take is 405 with those that it takes', async () => {
+test('an unsupported method is answered 405 with the supported ones', async () => {
   for (const [method, path, allow] of [
     ['PUT', '/notifications', 'POST, GET, HEAD'],
     ['POST', '/notifications/n1', 'GET, HEAD, DELETE'],
@@ -82,7 +82,7 @@ test('a method that a path does not take is 405 with those that it takes', async
   }
 })
 
-test('HEAD is GET without the body', async () => {
+test('HEAD answers as GET without the body', async () => {
   const reply = await stub.ask('HEAD', '/healthz')
   assert.deepEqual([reply.status, reply.text], [200, ''])
 })
@@ -95,7 +95,7 @@ for (const type of [
   'nonsense',
   '*/*',
 ]) {
-  test(`a body of the type ${type} is not taken`, async () => {
+  test(`a body of the type ${type} is refused`, async () => {
     const { status, body } = await stub.ask('POST', '/notifications', JSON.stringify(message), {
       'content-type': type,
     })
@@ -108,12 +108,12 @@ for (const type of [
   'application/json;charset=UTF-8',
   'Application/JSON; charset="utf-8"',
 ]) {
-  test(`a body of the type ${type} is taken`, async () => {
+  test(`a body of the type ${type} is accepted`, async () => {
     assert.equal((await stub.ask('POST', '/notifications', message, { 'content-type': type })).status, 202)
   })
 }
 
-test('a body without a type is not taken, and no body at all is no notification', async () => {
+test('a body without a type is refused, and so is a missing body', async () => {
   const text = JSON.stringify(message)
   const typeless = await raw(
     `POST /api/v1/notifications HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: ${text.length}\r\n\r\n${text}`,
@@ -148,7 +148,7 @@ test('bytes that are not UTF-8 are not JSON', async () => {
 })
 
 for (const value of ['null', '[]', '1', '"text"', 'true']) {
-  test(`the JSON ${value} is no notification`, async () => {
+  test(`the JSON ${value} is refused as notification`, async () => {
     for (const path of [
       '/notifications',
       '/notifications/batch',
@@ -162,7 +162,7 @@ for (const value of ['null', '[]', '1', '"text"', 'true']) {
   })
 }
 
-test('a body above 1 MiB is too large, announced or not', async () => {
+test('a body above 1 MiB is refused, with or without Content-Length', async () => {
   const large = await stub.ask('POST', '/notifications', `{"recipient":"${'x'.repeat(1_048_576)}"}`)
   assert.deepEqual([large.status, large.body.code], [413, 'PAYLOAD_TOO_LARGE'])
   const socket = await open()
@@ -181,7 +181,7 @@ for (const [method, status] of [
   ['POST', 413],
   ['PUT', 405],
 ] as const) {
-  test(`who sends too much to ${method} reads ${status}, though the answer comes before all is sent`, async () => {
+  test(`a client that sends too much to ${method} reads ${status}, though the answer comes before all is sent`, async () => {
     const socket = await open(await startStub())
     const bytes = 32 * 1_048_576
     socket.write(
@@ -196,7 +196,7 @@ for (const [method, status] of [
   })
 }
 
-test('a megabyte of brackets costs no stack', async () => {
+test('a megabyte of brackets does not overflow the stack', async () => {
   for (const deep of [
     '['.repeat(500_000) + ']'.repeat(500_000),
     `${'{"a":'.repeat(150_000)}"\\u0000"${'}'.repeat(150_000)}`,
@@ -208,7 +208,7 @@ test('a megabyte of brackets costs no stack', async () => {
   assert.equal((await stub.ask('POST', '/notifications', inData)).body.errors[0]?.path, '/data')
 })
 
-test('what is not HTTP is answered as a problem and ended', async () => {
+test('invalid HTTP is answered with a problem and the connection closed', async () => {
   for (const text of [
     'NONSENSE\r\n\r\n',
     'GET / HTTP/9.9\r\n\r\n',
@@ -222,7 +222,7 @@ test('what is not HTTP is answered as a problem and ended', async () => {
   }
 })
 
-test('a path that cannot be decoded is a problem', async () => {
+test('a path that cannot be decoded is answered with a problem', async () => {
   for (const path of ['/notifications/%zz', '/recipients/%ff', '/recipients/%']) {
     const { status, body } = await stub.ask('GET', path)
     assert.deepEqual([status, body.code], [400, 'INVALID_REQUEST'], path)
@@ -237,7 +237,7 @@ for (const [what, pieces] of [
   ['never ends its headers', ['POST /api/v1/notifications HTTP/1.1\r\n', 'x-a: b\r\n', 'x-c: d\r\n']],
   ['never ends its body', [`${head}content-length: 1000\r\n\r\n{`, '"a"', ':']],
 ] as const) {
-  test(`a client that ${what} is cut off at the deadline`, { timeout: 10_000 }, async () => {
+  test(`a client that ${what} is disconnected at the deadline`, { timeout: 10_000 }, async () => {
     const socket = await open()
     socket.on('error', () => {})
     let next = 0
@@ -251,7 +251,7 @@ for (const [what, pieces] of [
   })
 }
 
-/** Answers each request after so many milliseconds, the last of the list for all that follow. */
+/** Answers each request after so many milliseconds, the last delay for all that follow. */
 async function openSlow(t: TestContext, requestTimeoutMs: number, ...takesMs: number[]): Promise<Socket> {
   const app = createApp({ ...defaultConfig, requestTimeoutMs })
   let next = 0
@@ -273,7 +273,7 @@ test('a request that is late because nothing was read while others were answered
   timeout: 10_000,
 }, async (t) => {
   const socket = await openSlow(t, 500, 100)
-  // More than Node reads at once, so that one of them is begun and the rest of it is still to be read.
+  // More than Node reads at once, so that one request is begun and the rest of it is still to be read.
   const body = JSON.stringify('x'.repeat(3_000))
   const one = `${slowHead}content-length: ${body.length}\r\n`
   socket.write(`${one}\r\n${body}`.repeat(24))
@@ -286,7 +286,7 @@ for (const [what, piece] of [
   ['headers', slowHead],
   ['body', `${slowHead}content-length: 1000\r\n\r\n{`],
 ] as const) {
-  test(`one that never ends its ${what} behind others is cut off when it had its time`, {
+  test(`a pipelined request that never ends its ${what} is cut off after its own deadline`, {
     timeout: 10_000,
   }, async (t) => {
     const socket = await openSlow(t, 300, 1_400, 0)
@@ -296,7 +296,7 @@ for (const [what, piece] of [
   })
 }
 
-test('while it closes, what has arrived is answered, and nothing new is taken', {
+test('a graceful shutdown answers arrived requests and refuses new ones', {
   timeout: 20_000,
 }, async () => {
   const own = await startStub({ drainMs: 60_000 })
@@ -319,7 +319,7 @@ test('while it closes, what has arrived is answered, and nothing new is taken', 
   await closed
 })
 
-test('a request that does not end is cut when the time to drain is over', async () => {
+test('a request that does not end is cut at the deadline of the graceful shutdown', async () => {
   const own = await startStub({ drainMs: 100 })
   own.before = () => new Promise(() => {})
   const answer = assert.rejects(own.ask('POST', '/notifications', message))
@@ -329,7 +329,7 @@ test('a request that does not end is cut when the time to drain is over', async 
   await answer
 })
 
-test('a stop may take longer than ten seconds', async (t) => {
+test('a graceful shutdown may take longer than ten seconds', async (t) => {
   const app = createApp(defaultConfig)
   const done = Promise.withResolvers<void>()
   app.addHook('preClose', () => done.promise)
@@ -344,7 +344,7 @@ test('a stop may take longer than ten seconds', async (t) => {
   await closed
 })
 
-test('answers about notifications carry the headers of the limits, refusals too', async () => {
+test('answers about notifications carry the rate limit headers, refusals too', async () => {
   const left = new Map<string, number>()
   const own = await startStub({
     parts: {

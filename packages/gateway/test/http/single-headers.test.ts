@@ -1,4 +1,4 @@
-/** Headers that name one thing are given once, and a body is sent as it is. */
+/** Single headers are given once, and a body is sent without encoding. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -7,7 +7,7 @@ import { message, startStub } from './stub.ts'
 
 const stub = await startStub()
 
-/** Sends these lines and answers the status and the body, over a socket of its own. */
+/** Sends these lines over a socket of its own and returns the status and the body. */
 async function send(lines: readonly string[], body = ''): Promise<{ status: number; text: string }> {
   const socket = connect(Number(new URL(stub.url).port), '127.0.0.1')
   await once(socket, 'connect')
@@ -27,7 +27,7 @@ for (const [name, one, two] of [
   ['Idempotency-Key', 'k1', 'k2'],
   ['Authorization', 'Bearer a', 'Bearer b'],
 ] as const) {
-  test(`two ${name} headers are refused, however they are written`, async () => {
+  test(`two ${name} headers are refused, in any notation`, async () => {
     const lines = name === 'Host' ? post.filter((line) => !line.startsWith('host')) : post
     const before = stub.drafts.length
     const twice = [...lines, `${name}: ${one}`, `${name.toUpperCase()}: ${two}`]
@@ -56,6 +56,6 @@ for (const encoding of ['gzip', 'br', 'zstd', 'gzip, identity', 'aes128gcm'])
     assert.match(text, /UNSUPPORTED_MEDIA_TYPE/)
   })
 
-test('a body that is declared to be sent as it is passes', async () => {
+test('a body with Content-Encoding identity is accepted', async () => {
   assert.equal((await send([...post, 'content-encoding: Identity'], JSON.stringify(message))).status, 202)
 })

@@ -1,6 +1,6 @@
 /**
- * The HTTP server on a real socket, before a gate and a store that remember and decide nothing: for the shapes of
- * what goes in and out. Every answer that passes through `ask` is held against the published document.
+ * The HTTP server on a real socket, before a stub gate and store that record and decide nothing: for the forms
+ * of requests and answers. Every answer that passes through `ask` is checked against the published document.
  */
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
@@ -19,20 +19,20 @@ export interface Stub {
   readonly notifications: Map<string, Notification>
   readonly recipients: Map<string, Recipient>
   readonly jobs: Map<string, Job>
-  /** What was asked to be done in the background. */
+  /** The opened background jobs. */
   readonly opened: OpenJob[]
   readonly answers: StoredAnswer[]
   readonly live: Map<string, Live>
-  /** What the gate was asked. */
+  /** The drafts that the gate received. */
   readonly drafts: Draft[]
   readonly redrives: unknown[]
   readonly listed: ListQuery[]
   readonly logged: string[]
-  /** Readers of happenings. */
+  /** Listeners to events. */
   readonly listeners: Set<(happening: Happening) => void>
-  /** Settles before the gate admits; tests put a promise or an error here. */
+  /** Runs before the gate admits; tests put a promise or an error here. */
   before: () => Promise<void> | void
-  /** What the gate decides. */
+  /** The decision of the gate. */
   verdict: (draft: Draft) => Partial<Notification> & { readonly queuedBehind?: 'tenant' | 'module' }
   ping: () => Promise<void>
   now: () => number
@@ -52,7 +52,7 @@ export interface Reply {
   readonly body: ReplyBody
 }
 
-/** Whatever answers carry; the document says which of them carries what. */
+/** Every field of any answer; the document declares which answer has which. */
 interface ReplyBody {
   readonly code: ErrorCode
   readonly detail: string
@@ -246,7 +246,7 @@ function createMemory() {
     },
   }
 
-  /** Opens them, and leaves them to the test. */
+  /** Opens jobs, and leaves them to the test. */
   const jobs: Jobs = {
     async open(request) {
       await stub.before()
@@ -364,7 +364,7 @@ type Responses = Readonly<
   >
 >
 
-/** Fails for an answer that the document does not declare, or declares otherwise. */
+/** Creates a check that fails for an answer that the document does not declare, or declares otherwise. */
 async function documentCheck(url: string) {
   const document = (await (await fetch(`${url}/openapi.json`)).json()) as Documented
   const ajv = new Ajv({ strict: false, validateFormats: false })
@@ -381,7 +381,7 @@ async function documentCheck(url: string) {
     path: string,
     reply: { status: number; headers: Headers; text: string; body: unknown },
   ) => {
-    // Of two paths that fit the one that is spelt out is meant (OpenAPI 3.1, 4.8.8.1).
+    // Of two matching paths the literal one is meant (OpenAPI 3.1, 4.8.8.1).
     const place =
       places.find((each) => each.path === path) ?? places.find(({ pattern }) => pattern.test(path))
     const operation = place?.operations[method.toLowerCase()]

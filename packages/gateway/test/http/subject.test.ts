@@ -1,4 +1,7 @@
-/** A channel whose provider takes nothing without a subject, as SendGrid, says so before it accepts anything. */
+/**
+ * A channel whose provider requires a subject, such as SendGrid, refuses a notification without one before it
+ * is accepted.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { runningGateway } from '../cli/session.ts'
@@ -9,7 +12,7 @@ const sendgrid =
   '{ provider: sendgrid, accounts: [{ id: b, url: "http://127.0.0.1:9", secret: SG.x, from: a@b.example }] }'
 const smtp = '{ provider: smtp, accounts: [{ id: a, url: "smtp://127.0.0.1:9" }] }'
 
-test('without a subject a mail is refused where SendGrid may carry it, by content and by template', async (t) => {
+test('a mail without a subject is refused where SendGrid may send it, by content and by template', async (t) => {
   const templates = temporaryFolder(t, {
     'bare/text.liquid': 'Hi',
     'whole/text.liquid': 'Hi',
@@ -42,7 +45,7 @@ test('without a subject a mail is refused where SendGrid may carry it, by conten
   }
 })
 
-test('a mail without a subject is a mail where every provider carries it so', async (t) => {
+test('a mail without a subject is accepted where every provider supports it', async (t) => {
   const { post } = await runningGateway(t, `pools: { email: ${smtp} }\n`)
   const mail = { recipient: to, channel: 'email', content: { text: 'x' } }
   assert.equal((await post('/decisions', mail)).status, 200)

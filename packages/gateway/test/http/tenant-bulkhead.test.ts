@@ -9,7 +9,7 @@ const begin = (more = {}): TenantBulkhead => {
 }
 const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** How many of so many get their place at once. */
+/** Counts the requests that are admitted at once. */
 function enter(shares: TenantBulkhead, tenant: string, count: number, begun: number[] = []): number {
   let atOnce = 0
   for (let index = 0; index < count; index += 1) {
@@ -20,7 +20,7 @@ function enter(shares: TenantBulkhead, tenant: string, count: number, begun: num
   return atOnce
 }
 
-test('beyond its share a tenant waits, first come first served, and another does not wait for it', async () => {
+test('beyond its share a tenant waits in order of arrival, and another tenant does not wait for it', async () => {
   const shares = begin()
   assert.equal(enter(shares, 'other', 1), 1)
   const begun: number[] = []
@@ -35,7 +35,7 @@ test('beyond its share a tenant waits, first come first served, and another does
   assert.deepEqual(begun, [3, 4, 5])
 })
 
-test('a tenant that is alone has the larger share, from a minute after the last of the others on', async () => {
+test('a lone tenant has the larger share, from a minute after the last request of another on', async () => {
   const shares = begin()
   assert.equal(enter(shares, 'one', 6), 5)
   assert.equal(enter(shares, 'other', 1), 1)
@@ -53,7 +53,7 @@ test('a tenant that is alone has the larger share, from a minute after the last 
   assert.equal(enter(shares, 'one', 6), 5)
 })
 
-test('large bodies weigh more, and whoever finds nothing of its tenant under way goes in, however large', async () => {
+test('large bodies weigh more, and a tenant with nothing in progress is always admitted', async () => {
   assert.deepEqual(
     [0, 4_095, 4_096, 1_048_576].map((bytes) => unitsOf(bytes)),
     [1, 1, 2, 257],

@@ -1,4 +1,6 @@
-/** Clients read and write wall time, whatever the line of the process is: the wall clock was set forward by an hour. */
+/**
+ * Clients read and write wall time, whatever the process's own time: the wall clock was set forward by an hour.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limitHeaders } from '../../src/http/limit-headers.ts'
@@ -40,7 +42,7 @@ const stub = await startStub({
 })
 stub.now = () => lineNow
 
-test('an instant that a client gives is taken from the wall clock, and shown by it', async () => {
+test('an instant of a client is read and shown in wall time', async () => {
   const dates = { sendAt: wall(lineNow + 60_000), expiresAt: wall(lineNow + 120_000) }
   const posted = await stub.ask('POST', '/notifications', { ...message, ...dates })
   assert.equal(posted.status, 202, posted.text)
@@ -54,19 +56,19 @@ test('an instant that a client gives is taken from the wall clock, and shown by 
   assert.equal(past.status, 400)
 })
 
-test('the bounds of a list are by the wall clock', async () => {
+test('the bounds of a list are in wall time', async () => {
   await stub.ask('GET', `/notifications?from=${wall(lineNow - 1_000)}&to=${wall(lineNow + 1_000)}`)
   const { from, to } = stub.listed.at(-1)!
   assert.deepEqual([from, to], [lineNow - 1_000, lineNow + 1_000])
 })
 
-test('until when an account is out is told by the wall clock', async () => {
+test('outUntil of an account is in wall time', async () => {
   const { body } = await stub.ask('GET', '/pools')
   const [account] = (body.pools as { accounts: { outUntil: string; blockedUntil: string }[] }[])[0]!.accounts
   assert.deepEqual([account!.outUntil, account!.blockedUntil], [wall(lineNow + 5_000), wall(lineNow + 5_000)])
 })
 
-test('a message behind a limit says by the wall clock when it leaves, and how long that is', async () => {
+test('a queued message shows in wall time when it is sent, and the remaining duration', async () => {
   stub.verdict = () => ({
     queuedBehind: 'tenant',
     decision: { outcome: 'delay', at: lineNow + 30_000, policyVersion: 'p', rules: [] },
@@ -75,7 +77,7 @@ test('a message behind a limit says by the wall clock when it leaves, and how lo
   assert.deepEqual([status, body.sendAt, headers.get('retry-after')], [429, wall(lineNow + 30_000), '30'])
 })
 
-test('X-RateLimit-Reset is by the wall clock, the seconds of the IETF fields are durations', () => {
+test('X-RateLimit-Reset is in wall time, the seconds of the IETF fields are durations', () => {
   const row = {
     of: 'tenant',
     window: '1/min',

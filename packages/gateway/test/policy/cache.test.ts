@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Segments } from '../../src/policy/cache.ts'
 
-test('what is in use stays, however much passes by', () => {
+test('entries in use stay, however many others are added', () => {
   const cache = new Segments<number>(10)
   cache.set('used', 42)
   for (let index = 0; index < 1_000; index++) {
@@ -11,7 +11,7 @@ test('what is in use stays, however much passes by', () => {
   }
 })
 
-test('what nobody asks for is forgotten', () => {
+test('unused entries are dropped', () => {
   const cache = new Segments<number>(10)
   cache.set('unused', 42)
   for (let index = 0; index < 30; index++) cache.set(`passing-${index}`, index)
@@ -27,14 +27,14 @@ test('at most two generations are kept', () => {
   assert.ok(kept.length >= 10 && kept.length <= 20, `${kept.length} kept`)
 })
 
-test('setting again replaces', () => {
+test('setting a key again replaces its value', () => {
   const cache = new Segments<number>(10)
   cache.set('key', 1)
   cache.set('key', 2)
   assert.equal(cache.get('key'), 2)
 })
 
-test('where entries have a size, as much of them is kept as fits twice', () => {
+test('with entry sizes, at most twice the bound is kept', () => {
   const cache = new Segments<string>(100, (value) => value.length)
   for (let index = 0; index < 50; index++) cache.set(`${index}`, 'x'.repeat(30))
   const kept = Array.from({ length: 50 }, (_, index) => `${index}`).filter((key) => cache.get(key))
@@ -43,7 +43,7 @@ test('where entries have a size, as much of them is kept as fits twice', () => {
   assert.equal(cache.get('huge')?.length, 1_000)
 })
 
-test('what is deleted is gone from both generations, and what is replaced counts once', () => {
+test('a deleted entry is gone from both generations, and a replaced one counts once', () => {
   const cache = new Segments<number>(10)
   cache.set('key', 1)
   for (let index = 0; index < 10; index++) cache.set(`passing-${index}`, index)

@@ -27,20 +27,20 @@ test('nested data, types and the order of lists do matter', () => {
   assert.equal(new Set(texts).size, texts.length)
 })
 
-test('the key __proto__ is a key like others', () => {
+test('the key __proto__ is an ordinary key', () => {
   const one = JSON.parse('{"__proto__":{"x":1}}') as JsonValue
   const other = JSON.parse('{"__proto__":{"x":2}}') as JsonValue
   assert.equal(canonical(one), '{"__proto__":{"x":1}}')
   assert.notEqual(canonical(one), canonical(other))
 })
 
-test('a field that is undefined does not exist', () => {
+test('an undefined field does not exist', () => {
   assert.equal(canonical({ b: undefined, a: 1 }), '{"a":1}')
   assert.equal(canonical([undefined]), '[null]')
   assert.equal(canonical(undefined), 'null')
 })
 
-test('keys are sorted by UTF-16 code units and numbers are written as RFC 8785 has them', () => {
+test('keys are sorted by UTF-16 code units and numbers are written as in RFC 8785', () => {
   // the example of RFC 8785, section 3.2.3
   const keys = {
     '\u20ac': 'Euro Sign',
@@ -66,7 +66,7 @@ test('keys are sorted by UTF-16 code units and numbers are written as RFC 8785 h
   )
 })
 
-test('any value comes back as it was, and in one text only', () => {
+test('every value has one canonical text, which parses to the same value', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
       const json = JSON.parse(JSON.stringify(value)) as JsonValue

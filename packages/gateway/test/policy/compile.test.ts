@@ -9,14 +9,14 @@ import { defaultDocument, defaultPolicy, notification, policyWith, seed } from '
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 
-test('the default policy says what the product promises', () => {
+test('the default policy has the promised limits', () => {
   assert.equal(defaultPolicy.maxDelayMs, 7 * dayMs)
   assert.equal(defaultPolicy.deduplicationWindowMs, hourMs)
   assert.equal(defaultPolicy.spreadMs, 600_000)
   assert.equal(defaultPolicy.longestWindowMs, 30 * dayMs)
 })
 
-test('a section that is missing is off', () => {
+test('a missing section is off', () => {
   const policy = compilePolicy({})
   assert.equal(policy.maxDelayMs, 7 * dayMs)
   assert.equal(policy.deduplicationWindowMs, undefined)
@@ -27,7 +27,7 @@ test('a section that is missing is off', () => {
   assert.deepEqual(policy.quietFor(notification(), {}), [])
 })
 
-test('the longest window is that of any limit, its distance or the critical one', () => {
+test('the longest window is that of any limit, its minimum gap or the critical limit', () => {
   assert.equal(policyWith([{ name: 'a', for: 'any', max: '1/h, 1/2day' }]).longestWindowMs, 2 * dayMs)
   assert.equal(policyWith([{ name: 'a', for: 'any', max: '1/h', minGap: '3h' }]).longestWindowMs, 3 * hourMs)
   assert.equal(policyWith([], { critical: { max: '5/week' } }).longestWindowMs, 7 * dayMs)
@@ -45,7 +45,7 @@ test('by default comments, followers and other activity are collected, each in i
   assert.equal(name('welcome', 'product'), undefined)
 })
 
-test('digests have the figures of the product', () => {
+test('the default digests have the promised figures', () => {
   assert.deepEqual(defaultPolicy.digest('new-comment'), {
     name: 'new-comment',
     windowMs: hourMs,
@@ -63,7 +63,7 @@ test('digests have the figures of the product', () => {
   assert.equal(defaultPolicy.digest('none'), undefined)
 })
 
-test('the first digest that matches wins, and critical ones are never collected', () => {
+test('the first matching digest wins, and critical notifications are never collected', () => {
   const digest = { window: '1h', template: 't' }
   const digests = [
     { ...digest, name: 'some', for: { priority: ['low', 'critical'], module: 'shop' } },
@@ -76,7 +76,7 @@ test('the first digest that matches wins, and critical ones are never collected'
   assert.equal(policy.digestFor(notification({ priority: 'critical' })), undefined)
 })
 
-// ---- the strongest
+// ---- the strongest outcome
 
 const each = { for: { channel: 'sms' }, max: '1/day' }
 const strengths = policyWith(
@@ -104,7 +104,7 @@ test('drop wins before digest, fallback and delay, and among equals the first of
   )
 })
 
-test('the strongest tells what follows', () => {
+test('the strongest limit gives the outcome', () => {
   assert.deepEqual(strengths.strongest(['wait', 'collect']), {
     limit: 'collect',
     over: { kind: 'digest', digest: 'd' },
@@ -124,7 +124,7 @@ test('a limit that is marked with an author is known by its own name', () => {
   })
 })
 
-test('where nothing refuses, or nothing that is known, it waits', () => {
+test('without a refusing or known limit the outcome is delay', () => {
   assert.deepEqual(strengths.strongest([]), { limit: '', over: { kind: 'delay' } })
   assert.deepEqual(strengths.strongest(['gone']), { limit: 'gone', over: { kind: 'delay' } })
 })
@@ -204,7 +204,7 @@ test('every change of meaning changes the version', () => {
   for (const version of versions) assert.match(version, /^[0-9a-f]{16}$/)
 })
 
-test('the document written out means what it was made from', () => {
+test('the written-out document has the same meaning as its source', () => {
   const { document, version } = defaultPolicy
   assert.deepEqual(compilePolicy(document).document, document)
   assert.equal(compilePolicy(document).version, version)
@@ -218,7 +218,7 @@ test('the document written out means what it was made from', () => {
   })
 })
 
-test('the document written out is JSON, without anything of the original left in it', () => {
+test('the written-out document is plain JSON that shares nothing with its source', () => {
   const original = defaultDocument()
   const { document } = compilePolicy(original)
   const before = JSON.stringify(document)
@@ -227,7 +227,7 @@ test('the document written out is JSON, without anything of the original left in
   assert.deepEqual(JSON.parse(before), document)
 })
 
-test('limits nobody has met yet can be listed by what they select', () => {
+test('limits that no notification has met yet can be listed by their selectors', () => {
   const policy = policyWith([
     { name: 'a', for: { category: ['x', 'y'], channel: ['sms', 'push'] }, max: '1/day' },
     { name: 'b', for: { template: 't', category: 'x' }, max: '1/day' },
@@ -244,9 +244,9 @@ test('limits nobody has met yet can be listed by what they select', () => {
   ])
 })
 
-// ---- whatever is given
+// ---- any input
 
-test('whatever is given, it compiles or says INVALID_POLICY with paths', () => {
+test('any input compiles or is refused as INVALID_POLICY with paths', () => {
   fc.assert(
     fc.property(
       fc.anything({ withBigInt: true, withNullPrototype: true, withMap: true, withDate: true }),
@@ -256,7 +256,7 @@ test('whatever is given, it compiles or says INVALID_POLICY with paths', () => {
   )
 })
 
-test('however the default policy is damaged, it compiles or says INVALID_POLICY with paths', () => {
+test('any damage to the default policy compiles or is refused as INVALID_POLICY with paths', () => {
   const damage = fc.oneof(
     fc.jsonValue({ maxDepth: 2 }),
     fc.constantFrom('', '0/day', 'unlimited', 'drop', 'digest:x', '22:00'),
@@ -285,7 +285,7 @@ function checked(document: unknown): void {
   }
 }
 
-/** Puts a value in the place of one of the values in a document, counted from the outside in. */
+/** Replaces one of the values in a document, counted from the outside in. */
 function replaceNth(document: { [key: string]: JsonValue }, place: number, value: JsonValue): void {
   const holders: [object, string][] = []
   const collect = (holder: object): void => {

@@ -18,7 +18,7 @@ function counted(policy: Policy, given: Partial<Countable> = {}): readonly strin
 
 // ---- laws
 
-/** Values that pretend to be several. */
+/** Values that imitate several values. */
 const value = fc.constantFrom('a', 'b', 'a+b', 'a,category=a', 'a,module=b', 'a,category=a,module=b')
 const some = fc.uniqueArray(value, { minLength: 1, maxLength: 2 })
 const channel = fc.constantFrom<Channel>('email', 'sms')
@@ -48,7 +48,7 @@ const countable = fc
   })
   .map((given) => notification(given))
 
-/** What a limit says about a notification, worked out the long way. */
+/** Computes directly whether a limit matches a notification. */
 function suitsPlainly(selector: object | string, of: Countable): boolean {
   if (selector === 'any') return true
   if (typeof selector === 'string') return false
@@ -75,7 +75,7 @@ test('otherwise counts exactly what no limit that names a category or channel co
   )
 })
 
-test('events meet in one stream exactly where selector and counted values are the same', () => {
+test('notifications share a stream exactly where selector and counted values are the same', () => {
   const many = fc.array(countable, { minLength: 40, maxLength: 40 })
   fc.assert(
     fc.property(randomPolicy, many, (limits, notifications) => {
@@ -99,7 +99,7 @@ test('events meet in one stream exactly where selector and counted values are th
   )
 })
 
-/** What a limit counts a notification by, in one form whatever the order in which it is written. */
+/** The values by which a limit counts a notification, in one form whatever their order. */
 function meaningOf(
   limit: { for: object | string; per: readonly (typeof per)[number][] },
   of: Countable,
@@ -117,7 +117,7 @@ function meaningOf(
   return JSON.stringify([selector, values])
 }
 
-test('streams of any length fit the limiter and stay apart', () => {
+test('streams of any length fit the limiter and stay distinct', () => {
   const policy = policyWith([{ name: 'x', for: 'any', per: ['recipient', 'actor'], max: '1/day' }])
   const long = '/'.repeat(400)
   const streams = ['', '1', '2'].map((end) => counted(policy, { actor: long + end })[0]!.slice('x@'.length))
@@ -127,7 +127,7 @@ test('streams of any length fit the limiter and stay apart', () => {
 
 // ---- with the limiter
 
-test('the limiter takes what the policy gives: a digest counts for each author, a critical one counts and passes', () => {
+test('the limiter accepts the limits of the policy: a digest counts for each author, a critical notification counts and passes', () => {
   let now = 1_000_000_000_000
   const limits = createLimits({ store: memoryStore({ now: () => now }) }).sync
   const policy = policyWith(

@@ -14,7 +14,7 @@ function counted(policy: Policy, given: Partial<Countable> = {}): readonly strin
     .rules.map((rule) => `${rule.name}@${rule.stream}`)
 }
 
-/** What each limit does, and its windows. */
+/** The outcome and windows of each limit. */
 function bounds(policy: Policy, given: Partial<Countable> = {}): readonly string[] {
   const { rules } = policy.rulesFor(notification(given)).at(-1)!
   return rules.map(
@@ -60,14 +60,14 @@ test('by default activity counts per author and per channel', () => {
   ])
 })
 
-test('what no limit names counts per category and channel', () => {
+test('notifications that no limit names count per category and channel', () => {
   assert.deepEqual(counted(defaultPolicy, { category: 'weather', channel: 'slack' }), [
     'other@otherwise|category=weather,channel=slack',
     'everything@any',
   ])
 })
 
-test("a person's subject is always there, and last", () => {
+test("a recipient's subject is always there, and last", () => {
   const subject = { key: 'acme/ada', tenant: 'acme', recipient: 'ada' }
   assert.deepEqual(policyWith([]).rulesFor(notification()), [{ subject, rules: [] }])
   const elsewhere = policyWith([
@@ -120,7 +120,7 @@ test('a value that the notification lacks counts as empty', () => {
   assert.deepEqual(counted(policy), ['x@any|actor=,template='])
 })
 
-test('a digest counts once for every author in it, and once for the rest', () => {
+test('a digest counts once for every author in it, and once in the other limits', () => {
   const actors = ['bob', 'eve', 'bob', '']
   const marked = counted(defaultPolicy, { category: 'activity', actors })
   assert.deepEqual(
@@ -144,7 +144,7 @@ test('a digest counts once for every author in it, and once for the rest', () =>
   ])
 })
 
-test('a digest counts in the streams of what its items would have counted in', () => {
+test('a digest counts in the streams of its items', () => {
   const streams = (given: Partial<Countable>) =>
     defaultPolicy
       .rulesFor(notification({ category: 'activity', ...given }))
@@ -154,7 +154,7 @@ test('a digest counts in the streams of what its items would have counted in', (
   assert.deepEqual(new Set(streams({ actors: ['bob', 'eve'] })), new Set(apart))
 })
 
-test('critical ones count in every limit, and only their own can refuse', () => {
+test('critical notifications count in every limit, and only the critical limit can refuse them', () => {
   assert.deepEqual(bounds(defaultPolicy, { category: 'marketing', priority: 'critical' }), [
     'critical delay 30/h',
     'marketing-email count 2/day 5/week 10/month',
@@ -165,7 +165,7 @@ test('critical ones count in every limit, and only their own can refuse', () => 
   assert.deepEqual(streams('critical'), ['critical@critical', ...streams('normal')])
 })
 
-test('without a section for critical ones nothing refuses them', () => {
+test('without a critical section nothing refuses critical notifications', () => {
   const limits = [
     { name: 'never', for: 'any', max: '0/day', over: 'drop' },
     { name: 'tenant', for: 'any', per: 'tenant', max: '0/day' },
@@ -177,13 +177,13 @@ test('without a section for critical ones nothing refuses them', () => {
   )
 })
 
-test('a limit of critical ones that drops refuses', () => {
+test('a critical limit with drop refuses', () => {
   const policy = policyWith([], { critical: { max: '1/h', over: 'drop' } })
   assert.deepEqual(bounds(policy, { priority: 'critical' }), ['critical refuse 1/h'])
   assert.deepEqual(bounds(policy, { priority: 'high' }), [])
 })
 
-test('an unlimited limit counts nothing, and still takes its like away from otherwise', () => {
+test('an unlimited limit counts nothing, and still excludes its notifications from otherwise', () => {
   const policy = policyWith([
     { name: 'free', for: { category: 'a' }, max: 'unlimited' },
     { name: 'rest', for: 'otherwise', max: '1/day' },
@@ -192,7 +192,7 @@ test('an unlimited limit counts nothing, and still takes its like away from othe
   assert.deepEqual(counted(policy, { category: 'b' }), ['rest@otherwise'])
 })
 
-test('a limit of a distance alone counts', () => {
+test('a limit with only a minimum gap counts', () => {
   assert.deepEqual(bounds(policyWith([{ name: 'gap', for: 'any', minGap: '300ms' }])), ['gap delay 1/300ms'])
 })
 
@@ -238,7 +238,7 @@ test('limits that count by the same values share a subject, others have their ow
   ])
 })
 
-test('addresses of mail count without regard to case, others to the letter', () => {
+test('mail addresses count case-insensitively, others to the letter', () => {
   assert.equal(
     keys({ to: { id: 'x', email: 'Ada@Example.COM' } })[0],
     'acme//address=ada@example.com: address,address-too',
@@ -261,7 +261,7 @@ test('the stored address counts where the request brings none', () => {
   assert.equal(keys({ to: { id: 'x' } })[0], 'acme//address=: address,address-too')
 })
 
-test('a digest has a subject for each author where authors are counted by themselves', () => {
+test('a digest has a subject for each author in limits per author', () => {
   const subjects = keys({ actors: ['bob', 'eve'] })
   assert.deepEqual(
     subjects.filter((key) => key.includes('actor')),

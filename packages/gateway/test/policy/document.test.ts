@@ -6,7 +6,7 @@ const limit = { name: 'x', for: 'any', max: '1/day' }
 const digest = { name: 'd', for: { template: 't' }, window: '1h', template: 't-digest' }
 const quietDefault = { from: '22:00', to: '08:00' }
 
-/** A document that is wrong, and what is told: each entry is the beginning of `path: message`. */
+/** Invalid documents and their mistakes: each entry is the beginning of `path: message`. */
 const table: readonly (readonly [document: unknown, ...told: readonly string[]])[] = [
   [null, ': expected an object'],
   [[], ': expected an object'],
@@ -101,7 +101,7 @@ const table: readonly (readonly [document: unknown, ...told: readonly string[]])
     'digests[0].window: expected a duration',
     'digests[0].template: expected a text',
   ],
-  // the digest's own mistake is told, not that the limit does not find it
+  // the digest's own mistake is reported, not that the limit does not find it
   [
     { limits: [{ ...limit, over: 'digest:d' }], digests: [{ ...digest, window: 1 }] },
     'digests[0].window: expected a duration',
@@ -150,7 +150,7 @@ for (const [document, ...told] of table) {
   })
 }
 
-test('all mistakes are told at once', () => {
+test('all mistakes are reported at once', () => {
   const document = defaultDocument() as { limits: { over: string }[]; maxDelay: string }
   document.limits[3]!.over = 'digest:nothing'
   document.limits[5]!.over = 'fallback:email'
@@ -159,14 +159,14 @@ test('all mistakes are told at once', () => {
   assert.deepEqual(paths, ['maxDelay', 'limits[3].over', 'limits[5].over'])
 })
 
-test('a document of nothing but mistakes is not listed without end', () => {
+test('the list of mistakes is bounded', () => {
   assert.equal(faultsOf({ limits: new Array(1_000).fill(5) }).length, 100)
   assert.deepEqual(faultsOf({ limits: new Array(1_001).fill(limit) }), [
     'limits: has 1001 entries, at most 1000 are carried',
   ])
 })
 
-test('a key with nothing behind it is one that is missing', () => {
+test('an empty key counts as missing', () => {
   const document = {
     version: null,
     limits: null,

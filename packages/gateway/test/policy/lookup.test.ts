@@ -34,7 +34,7 @@ const selectable: fc.Arbitrary<Selectable> = fc
   })
   .map(({ template, ...rest }) => (template === undefined ? rest : { ...rest, template }))
 
-test('a lookup answers what would have been worked out afresh', () => {
+test('a cached result equals a new computation', () => {
   fc.assert(
     fc.property(
       fc.array(selector, { maxLength: 6 }),
@@ -49,7 +49,7 @@ test('a lookup answers what would have been worked out afresh', () => {
   )
 })
 
-test('values that nobody names are one kind, so clients cannot fill the memory', () => {
+test('values that no selector names are one kind, so clients cannot fill the memory', () => {
   let worked = 0
   const named: Selector = { kind: 'fields', fields: { category: ['a'], template: ['t'] } }
   const lookup = createLookup([named], () => {

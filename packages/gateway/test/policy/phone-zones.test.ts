@@ -11,7 +11,7 @@ function formatOf(timeZone: string): Intl.DateTimeFormat {
   return format
 }
 
-/** Hours from UTC of these zones at an instant, each once, from west to east. */
+/** The distinct offsets of these zones at an instant, in hours from UTC, from west to east. */
 function offsets(zones: readonly string[] | undefined, instant: number): readonly number[] {
   const hours = (zones ?? []).map((timeZone) => {
     const [, sign, hour, minute = '0'] =
@@ -23,7 +23,7 @@ function offsets(zones: readonly string[] | undefined, instant: number): readonl
 const winter = Date.UTC(2027, 0, 15)
 const summer = Date.UTC(2027, 6, 15)
 
-test('a number may be in every zone of every country that shares its code', () => {
+test('the zones of a number are all zones of every country that shares its code', () => {
   assert.deepEqual(offsets(zonesOfPhone('+390612345678'), winter), [1])
   assert.deepEqual(offsets(zonesOfPhone('+390612345678'), summer), [2])
   assert.deepEqual(offsets(zonesOfPhone('+34911234567'), winter), [0, 1])
@@ -38,8 +38,8 @@ test('a number may be in every zone of every country that shares its code', () =
   assert.deepEqual(offsets(zonesOfPhone('+16845550100'), winter), [-11])
 })
 
-test('the zones of a code are those of all its countries at any time of the year', () => {
-  // Each of these keeps a time of its own for a while, and one of the table has to keep it too.
+test('the zones of a code have the offsets of all its countries at any time of the year', () => {
+  // Each of these has an offset of its own for a while, and one zone of the table has to have it too.
   const members: Readonly<Record<string, readonly string[]>> = {
     '+1': [
       'America/Detroit',

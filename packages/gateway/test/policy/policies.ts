@@ -1,4 +1,4 @@
-/** Policies and notifications that several tests of this folder use. */
+/** Policies and notifications that several tests of this folder share. */
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
 import { SluiceError } from '../../src/errors.ts'
@@ -19,7 +19,7 @@ export function policyWith(limits: readonly object[], more: object = {}): Policy
   return compilePolicy({ limits, ...more })
 }
 
-/** An ordinary notification, but for what is given. */
+/** An ordinary notification with the given fields replaced. */
 export function notification(given: Partial<Countable> = {}): Countable {
   return {
     tenant: 'acme',

@@ -30,7 +30,7 @@ for (const [optOuts, priority, expected] of rows) {
   })
 }
 
-test('somebody unknown has not opted out', () => {
+test('an unknown recipient has not opted out', () => {
   assert.equal(optedOut(null, 'marketing', 'email', 'normal'), false)
   assert.equal(optedOut({}, 'marketing', 'email', 'normal'), false)
 })
@@ -45,13 +45,13 @@ const stored: Recipient = {
   quietHours: { default: { from: '22:00', to: '08:00' } },
 }
 
-test('the address of the request goes before the stored one', () => {
+test('the address of the request comes before the stored one', () => {
   assert.equal(address({ id: 'ada', email: 'inline@example.com' }, stored, 'email'), 'inline@example.com')
   assert.equal(address({ id: 'ada' }, stored, 'email'), 'stored@example.com')
   assert.equal(address({ id: 'ada', email: 'inline@example.com' }, stored, 'sms'), '+391')
 })
 
-test('without an address anywhere there is none', () => {
+test('without any address the result is undefined', () => {
   assert.equal(address({ id: 'ada' }, stored, 'push'), undefined)
   assert.equal(address({ id: 'ada' }, null, 'email'), undefined)
 })
@@ -62,7 +62,7 @@ test('on websocket the id is the address', () => {
   }
 })
 
-test('merged fields hold the request, what it lacks from the record, and nothing else of it', () => {
+test('merged fields hold the request, and from the record only the missing ones', () => {
   assert.deepEqual(mergeFields({ id: 'ada', email: 'inline@example.com', locale: 'it' }, stored), {
     id: 'ada',
     email: 'inline@example.com',

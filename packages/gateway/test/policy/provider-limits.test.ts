@@ -1,4 +1,4 @@
-/** The shipped example of destination limits, held against what arrives: literal windows per address. */
+/** The shipped example of destination limits, checked against the arrivals: literal windows per address. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -37,7 +37,7 @@ const burst: readonly (readonly [
 ]
 
 for (const [channel, field, windows] of burst) {
-  test(`a burst of two people into one ${field} leaves as fast as the example allows, and no faster`, async () => {
+  test(`a burst of two recipients into one ${field} is sent as fast as the example allows, and no faster`, async () => {
     const harness = await createHarness({ policy })
     const address = channel === 'sms' ? '+390612345678' : '4711'
     const number = channel === 'push' ? 300 : 50
@@ -53,7 +53,7 @@ for (const [channel, field, windows] of burst) {
     assert.equal(instants.length, number)
     for (const [max, windowMs] of windows)
       assert.equal(fullestWindow('', instants, windowMs).most, Math.min(max, number))
-    // As fast as allowed: each window is kept 20 ms longer than it is written.
+    // As fast as allowed: each window is extended by 20 ms.
     const [max, windowMs] = windows.at(-1)!
     if (channel !== 'push')
       assert.equal(

@@ -41,12 +41,12 @@ for (const [category, channel, expected] of table) {
   })
 }
 
-test('critical ones keep no hours, not even legal ones', () => {
+test('critical notifications have no quiet hours, not even legal ones', () => {
   for (const channel of channels)
     assert.deepEqual(quiet(defaultPolicy, 'marketing', channel, {}, 'critical'), [])
 })
 
-test("hours are read in the person's time zone, and in the policy's where that is unknown", () => {
+test("quiet hours are read in the recipient's time zone, and in the policy's where that is unknown", () => {
   const policy = policyWith([], {
     quietHours: { default: { from: '22:00', to: '08:00' }, unknownTimeZone: 'Asia/Tokyo' },
   })
@@ -59,23 +59,23 @@ test("hours are read in the person's time zone, and in the policy's where that i
   ])
 })
 
-test("a person's word for the channel goes before their word for all, and that before the policy's", () => {
+test("a recipient's hours for the channel come before their hours for all channels, and those before the policy's", () => {
   const quietHours = { push: { from: '20:00', to: '07:00' }, default: { from: '23:00', to: '06:00' } }
   assert.deepEqual(quiet(defaultPolicy, 'product', 'push', { quietHours }), ['quiet_hours 20:00-07:00 UTC'])
   assert.deepEqual(quiet(defaultPolicy, 'product', 'sms', { quietHours }), ['quiet_hours 23:00-06:00 UTC'])
-  // also on a channel that the policy's hours are not for
+  // also on a channel without hours of the policy
   assert.deepEqual(quiet(defaultPolicy, 'product', 'email', { quietHours }), ['quiet_hours 23:00-06:00 UTC'])
   const { push } = quietHours
   assert.deepEqual(quiet(defaultPolicy, 'product', 'sms', { quietHours: { push } }), [night])
 })
 
-test('from and to the same is never quiet, so a person may refuse the default', () => {
+test('equal from and to is never quiet, so a recipient may refuse the default', () => {
   const quietHours = { default: { from: '00:00', to: '00:00' } }
   assert.deepEqual(quiet(defaultPolicy, 'product', 'push', { quietHours }), [])
   assert.deepEqual(quiet(defaultPolicy, 'marketing', 'sms', { quietHours }), [law])
 })
 
-test("an excepted category passes the person's own hours too, and no legal ones", () => {
+test("an excepted category passes the recipient's own hours too, and no legal ones", () => {
   const quietHours = { sms: { from: '20:00', to: '07:00' } }
   assert.deepEqual(quiet(defaultPolicy, 'security', 'sms', { quietHours }), [])
   const policy = policyWith([], {
@@ -87,7 +87,7 @@ test("an excepted category passes the person's own hours too, and no legal ones"
   assert.deepEqual(quiet(policy, 'security', 'sms', { quietHours }), ['legal_hours 17:00-09:00 UTC'])
 })
 
-test('every legal entry that covers channel and category forbids; what it does not name is all', () => {
+test('every matching legal entry applies; a field that it does not name matches all', () => {
   const policy = policyWith([], {
     quietHours: {
       legal: [
@@ -106,7 +106,7 @@ test('every legal entry that covers channel and category forbids; what it does n
   assert.deepEqual(hours('marketing', 'sms'), ['21:00-08:00', '20:00-09:00', '19:00-10:00', '02:00-22:00'])
 })
 
-test('without a section the hours of a person still hold', () => {
+test('without a section the hours of a recipient still apply', () => {
   const policy = policyWith([])
   const quietHours = { default: { from: '22:00', to: '08:00' } }
   assert.deepEqual(quiet(policy, 'product', 'push'), [])
@@ -125,7 +125,7 @@ test('a phone number without a time zone keeps legal hours in every zone of its 
     `quiet_hours 22:00-08:00 ${rome}`,
     `legal_hours 21:00-08:00 ${rome}`,
   ])
-  // Nobody's country: as where nothing is known.
+  // A number of no country: as where nothing is known.
   assert.deepEqual(hours('sms', { phone: '+80012345678' }), [night, law])
   assert.deepEqual(hours('push', { phone: '+34911234567' }), [night])
 })

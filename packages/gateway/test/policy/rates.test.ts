@@ -22,11 +22,11 @@ test('windows are a text, a list in a text, or a list', () => {
   assert.deepEqual(windows(['2/day', '100/30min']).read, both)
 })
 
-test('unlimited is no window', () => {
+test('unlimited gives no window', () => {
   assert.deepEqual(windows('unlimited'), { read: [], paths: [] })
 })
 
-test('a maximum of nothing is a maximum', () => {
+test('a maximum of zero is a maximum', () => {
   assert.deepEqual(windows('0/day').read, [['0/day', 0, dayMs]])
 })
 
@@ -45,12 +45,12 @@ for (const value of [
   true,
   {},
 ]) {
-  test(`${JSON.stringify(value)} is no window`, () => {
+  test(`${JSON.stringify(value)} is refused as window`, () => {
     assert.deepEqual(windows(value), { read: undefined, paths: ['max'] })
   })
 }
 
-test('in a list the entry that is wrong is named', () => {
+test('an invalid entry of a list is named', () => {
   assert.deepEqual(windows(['2/day', 'often', 5]).paths, ['max[1]', 'max[2]'])
   assert.deepEqual(windows([]).paths, ['max'])
   assert.deepEqual(windows(new Array(21).fill('2/day')).paths, ['max'])
@@ -61,7 +61,7 @@ test('two windows of one length are a mistake', () => {
     assert.deepEqual(windows(twice), { read: undefined, paths: ['max'] })
 })
 
-test('a duration is at least a millisecond and at most what is carried', () => {
+test('a duration is at least a millisecond and at most the supported maximum', () => {
   const read = (value: unknown) => {
     const faults = new Faults()
     return readDuration(value, 'window', dayMs, faults) ?? faults.found.map((fault) => fault.path)

@@ -19,25 +19,25 @@ const marketingMail: Selector = {
   fields: { category: ['marketing'], channel: ['email', 'push'] },
 }
 
-test('a selector suits where every field that it names holds one of its values', () => {
+test('a selector matches where every field that it names holds one of its values', () => {
   assert.equal(suits(marketingMail, notification({ category: 'marketing' })), true)
   assert.equal(suits(marketingMail, notification({ category: 'marketing', channel: 'push' })), true)
   assert.equal(suits(marketingMail, notification({ category: 'marketing', channel: 'sms' })), false)
   assert.equal(suits(marketingMail, notification({ category: 'product' })), false)
 })
 
-test('a selector of templates does not suit what has none', () => {
+test('a selector of templates does not match a notification without one', () => {
   const selector: Selector = { kind: 'fields', fields: { template: ['new-comment'] } }
   assert.equal(suits(selector, notification()), false)
   assert.equal(suits(selector, notification({ template: 'new-comment' })), true)
 })
 
-test('any suits everything, and otherwise nothing by itself', () => {
+test('any matches everything, and otherwise nothing by itself', () => {
   assert.equal(suits({ kind: 'any' }, notification()), true)
   assert.equal(suits({ kind: 'otherwise' }, notification()), false)
 })
 
-test('only category and channel take a notification away from otherwise', () => {
+test('only limits that name category or channel exclude a notification from otherwise', () => {
   const expected = { category: true, channel: true, module: false, priority: false, template: false }
   for (const field of selectorFields) {
     assert.equal(namesCategoryOrChannel({ kind: 'fields', fields: { [field]: ['x'] } }), expected[field])
@@ -45,13 +45,13 @@ test('only category and channel take a notification away from otherwise', () => 
   assert.equal(namesCategoryOrChannel({ kind: 'any' }), false)
 })
 
-test('a selector reads as what it selects', () => {
+test('a selector has a canonical text', () => {
   assert.equal(selectorText(marketingMail), 'category=marketing,channel=email+push')
   assert.equal(selectorText({ kind: 'any' }), 'any')
   assert.equal(selectorText({ kind: 'otherwise' }), 'otherwise')
 })
 
-test('values that hold separators stay what they are', () => {
+test('values that hold separators are escaped', () => {
   assert.equal(escapeValue('author-7'), 'author-7')
   assert.equal(escapeValue('a,channel=b|c/d+e%'), 'a%2Cchannel%3Db%7Cc%2Fd%2Be%25')
   assert.equal(
@@ -60,7 +60,7 @@ test('values that hold separators stay what they are', () => {
   )
 })
 
-/** Texts that pretend to be several values: without the escaping many sets of them would read the same. */
+/** Texts that imitate several values: without the escaping many sets of them would have the same text. */
 const pretending = [
   '',
   'a',
@@ -75,7 +75,10 @@ const pretending = [
 ]
 const tricky = fc.constantFrom(...pretending)
 
-/** Whether each thing has a text of its own. Looking at many at once finds what single pairs hardly ever meet. */
+/**
+ * Asserts that each value has a text of its own. Comparing many at once finds collisions that single pairs
+ * hardly ever meet.
+ */
 function assertApart<T>(things: readonly T[], textOf: (thing: T) => string): void {
   const byText = new Map<string, string>()
   for (const thing of things) {
@@ -86,7 +89,7 @@ function assertApart<T>(things: readonly T[], textOf: (thing: T) => string): voi
   }
 }
 
-test('two different value sets never have one text', () => {
+test('two different value sets never share a text', () => {
   const fields = ['actor', 'channel', 'template'] as const satisfies readonly ValueField[]
   const all = pretending.flatMap((actor) =>
     pretending.flatMap((channel) => pretending.map((template) => ({ actor, channel, template }))),
@@ -94,7 +97,7 @@ test('two different value sets never have one text', () => {
   assertApart(all, (values) => valuesText(fields, values))
 })
 
-test('two different selectors never have one text', () => {
+test('two different selectors never share a text', () => {
   const list = fc.uniqueArray(tricky, { minLength: 1, maxLength: 3 }).map((values) => values.toSorted())
   const selector = fc
     .tuple(fc.option(list, { freq: 1 }), fc.option(list, { freq: 1 }), list)
@@ -110,14 +113,14 @@ test('two different selectors never have one text', () => {
   )
 })
 
-test('the authors are those of the digest, each once, or the one, or the empty one', () => {
+test('the authors are those of the digest, each once, or the single one, or the empty one', () => {
   assert.deepEqual(authorsOf({ actor: 'a', actors: ['b', 'c', 'b'] }), ['b', 'c'])
   assert.deepEqual(authorsOf({ actor: 'a', actors: [] }), ['a'])
   assert.deepEqual(authorsOf({ actor: 'a' }), ['a'])
   assert.deepEqual(authorsOf({}), [''])
 })
 
-test('fields stand in the order of their canonical text', () => {
+test('fields are in the order of their canonical text', () => {
   assert.deepEqual([...selectorFields].sort(), selectorFields)
   assert.deepEqual([...perFields].sort(), perFields)
 })

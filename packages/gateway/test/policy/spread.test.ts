@@ -14,17 +14,17 @@ test('an offset lies within the spread and is a whole number of milliseconds', (
 
 test('an id keeps its offset', () => {
   assert.equal(spreadOffset('01JD6M3X', tenMinutesMs), spreadOffset('01JD6M3X', tenMinutesMs))
-  // written down, so that a change of the hash is noticed: what waits would move at an upgrade
+  // fixed values, so that a change of the hash is noticed: waiting notifications would move at an upgrade
   assert.equal(spreadOffset('01JD6M3X', tenMinutesMs), 567_839)
 })
 
-test('ids made one after the other fill every second of ten minutes about evenly', () => {
+test('consecutive ids fill every second of ten minutes about evenly', () => {
   const perMinute = new Array<number>(10).fill(0)
   for (const id of ids) perMinute[Math.floor(spreadOffset(id, tenMinutesMs) / 60_000)]! += 1
   // 1,000 expected in each minute, standard deviation 30
   for (const count of perMinute) assert.ok(Math.abs(count - 1_000) < 150, `minute with ${count}`)
 })
 
-test('without a spread everything leaves at once', () => {
+test('without a spread all notifications are sent at once', () => {
   assert.equal(spreadOffset('01JD6M3X', 0), 0)
 })

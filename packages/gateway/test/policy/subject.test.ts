@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { recipientSubject, valuesSubject } from '../../src/policy/subject.ts'
 import { seed } from './policies.ts'
 
-test('a key reads as tenant and person', () => {
+test('a key is made of tenant and recipient', () => {
   assert.deepEqual(recipientSubject('acme', 'user-42'), {
     key: 'acme/user-42',
     tenant: 'acme',
@@ -14,7 +14,7 @@ test('a key reads as tenant and person', () => {
   assert.deepEqual(valuesSubject('acme', 'actor=a'), { key: 'acme//actor=a', tenant: 'acme' })
 })
 
-test('braces never reach a key, where a cluster would take them for a hash tag', () => {
+test('braces never reach a key, where a Redis Cluster would take them for a hash tag', () => {
   assert.equal(/[{}]/.test(recipientSubject('{t}', '{x}').key), false)
 })
 
@@ -23,7 +23,7 @@ const tricky = fc.string({
   maxLength: 3,
 })
 
-test('two people never share a key', () => {
+test('two recipients never share a key', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(tricky, tricky), { minLength: 500, maxLength: 500 }), (recipients) => {
       const byKey = new Map<string, string>()
@@ -38,7 +38,7 @@ test('two people never share a key', () => {
   )
 })
 
-test('a person never has the key of a value set', () => {
+test('a recipient never has the key of a value set', () => {
   fc.assert(
     fc.property(
       tricky,
@@ -52,7 +52,7 @@ test('a person never has the key of a value set', () => {
   )
 })
 
-test('keys of any length fit the limiter and stay apart', () => {
+test('keys of any length fit the limiter and stay distinct', () => {
   const long = '/'.repeat(4_096)
   const keys = [
     ...['', '1', '2'].map((end) => recipientSubject(long, long + end).key),
@@ -62,7 +62,7 @@ test('keys of any length fit the limiter and stay apart', () => {
   for (const key of keys) assert.ok(key.length <= 1_024)
 })
 
-test('what was folded cannot be given as an id', () => {
+test('a shortened key cannot be given as an id', () => {
   const { key } = recipientSubject('acme', 'a'.repeat(4_096))
   assert.notEqual(recipientSubject('acme', key.slice('acme/'.length)).key, key)
 })
