@@ -1,5 +1,5 @@
 /**
- * How much of an account's rate a new process uses over real sockets while more waits than it may send: what is due was
+ * The share of an account's rate that a new process uses over real sockets while more waits than it may send: the backlog was
  * accepted by the process before it. From the first call on, in the first 5 s and after them, counted by a sink in
  * another process. With how long the first twenty calls and those after 5 s took from their leaving until they were
  * answered, which is what warming could save.

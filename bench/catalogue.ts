@@ -11,11 +11,11 @@ export interface Benchmark {
   readonly what: string
   /** With their defaults; a switch is off. */
   readonly options: Readonly<Record<string, Value>>
-  /** Whether what it is compared with is no dependency of the project (bench/package.json). */
+  /** True if the competitor is no dependency of the project (bench/package.json). */
   readonly rivals?: true
 }
 
-/** Those that the page shows, in the order of their length. */
+/** The benchmarks that the page shows, by duration. */
 export const benchmarks = {
   'limiter-memory': {
     what: 'the library in memory beside exact arrays and token buckets',

@@ -66,7 +66,7 @@ async function fill(port: number, addressed: string): Promise<number> {
   return accepted
 }
 
-/** What the other tenant waits meanwhile, and the memory at its most. */
+/** The latency of another tenant meanwhile, and the peak memory. */
 async function beside(what: string, gateway: Peer, seconds: number, more = ''): Promise<void> {
   const port = await gateway.ask<number>('port')
   const sorted = await still.ask<Float64Array>('run', { port, seconds })

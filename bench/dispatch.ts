@@ -1,5 +1,5 @@
 /**
- * What a pool costs. First the way of a lease alone: found, taken, judged and given back, with 1, 50 and 500 accounts
+ * The cost of a pool. First the way of a lease alone: found, taken, judged and given back, with 1, 50 and 500 accounts
  * of the same rate together, so that all of them are asked. Then a whole gateway in virtual time (a store in memory, what is
  * due is read, fired at the limits, rendered, sent and settled) beside the sandbox's own ceiling, which is a loop that
  * does nothing but call it. Rounds are interleaved, medians are printed.

@@ -1,5 +1,5 @@
 /**
- * What a benchmark says in the end: comparisons. A comparison holds one figure a round of ours and one of what it was
+ * The result of a benchmark: comparisons. A comparison holds one figure a round of ours and one of what it was
  * measured against, taken right after each other; the machine is noisy, so the ratio is that of each round, and the
  * median over the rounds counts. `save` keeps them as JSON, from which page.ts writes the page.
  */
@@ -13,7 +13,7 @@ export interface Comparison {
   readonly ours: readonly number[]
   /** Absent: the figure is held against the goal itself. */
   readonly against?: { readonly name: string; readonly figures: readonly number[] }
-  /** Of the ratio, or of the figure where there is nothing beside it. Absent: reported, without a goal. */
+  /** The goal of the ratio, or of the figure where it has no counterpart. Absent: reported, without a goal. */
   readonly goal?: { readonly min: number } | { readonly max: number }
 }
 
@@ -27,9 +27,9 @@ export interface Result {
   readonly load: number
   readonly rounds: number
   readonly comparisons: readonly Comparison[]
-  /** What the figures depend on. */
+  /** The conditions on which the figures depend. */
   readonly notes: readonly string[]
-  /** What else was measured, for pages of the benchmark's own. */
+  /** Further measurements, for pages of the benchmark's own. */
   readonly detail?: unknown
 }
 

@@ -1,5 +1,5 @@
 /**
- * Whether a flood of valid requests slows somebody who sends one after the other. The flood is of one tenant, in a
+ * The slowdown of one sequential client by a flood of valid requests. The flood is of one tenant, in a
  * process of its own and in a closed loop: on few connections with many requests each behind one another (pipelined),
  * and on many connections with one each. The gateway and the one who behaves are a process each, too.
  *
@@ -25,7 +25,7 @@ interface Found {
   readonly p50: number[]
   readonly p99: number[]
   readonly perSecond: number[]
-  /** Of the gateway, µs a request of either. */
+  /** CPU time of the gateway, µs a request of either. */
   readonly cpu: number[]
 }
 

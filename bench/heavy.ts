@@ -238,7 +238,7 @@ async function measure(): Promise<void> {
       JSON.stringify({ policy: kind === 'digests' ? 'default' : 'wide' }),
     )
     const port = await gateway.ask<number>('port')
-    // What is not compiled yet is nobody's measure.
+    // Code that is not compiled yet would distort the measurement.
     await still.ask('run', { port, seconds: 2 })
     const alone = await still.ask<Waited>('run', { port, seconds: seconds / 2 })
     await loud.ask('begin', { port, kind } satisfies Heavy)

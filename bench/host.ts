@@ -6,7 +6,7 @@ import type { Worker } from 'node:worker_threads'
 import { giveBackStartMemory } from '../packages/gateway/src/cli/start-memory.ts'
 import { answer } from './process.ts'
 
-/** What a contestant is. A module of contestants/ exports `open`. */
+/** The interface of a contestant. A module of contestants/ exports `open`. */
 export interface Contestant {
   readonly port: number
   close(): Promise<void>
@@ -22,7 +22,7 @@ export interface Opening {
 export interface Cost {
   readonly cpuMicros: number
   readonly rssBytes: number
-  /** Of the event loop since it was asked before, ms. */
+  /** The event loop's delay since the last reading, ms. */
   readonly delayP99Ms: number
   readonly settled: number
 }
@@ -53,7 +53,7 @@ export interface Composition {
   readonly rssMostBytes: number
   readonly fileBytes: number
   readonly main: HeapSize
-  /** Of the main heap. */
+  /** The size of the main heap. */
   readonly youngBytes: number
   readonly threads: readonly HeapSize[]
   readonly externalBytes: number

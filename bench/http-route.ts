@@ -1,5 +1,5 @@
 /**
- * What intake over HTTP costs before any decision: the route POST /notifications in front of a gate that answers at
+ * The cost of intake over HTTP before any decision: the route POST /notifications in front of a gate that answers at
  * once, beside a Fastify route with the same schema that answers a constant. Each runs in a process of its own; one
  * client drives them in turn. Requests a second depend on the machine and its neighbours, so the CPU time of the
  * server process a request stands beside them, and only ratios of the same minute count.

@@ -22,7 +22,7 @@ const given = options('limits')
 const { quick } = given
 const wanted = quick ? { ...given, rounds: 1, seconds: 0.2, keys: 500 } : given
 const { seconds, keys } = wanted
-/** What each subject has on record when the load begins. */
+/** The number of events of each subject when the load begins. */
 const events = 5
 const floors: readonly string[] = overRedis.filter((name) => name.startsWith('floor'))
 const onlyR1: readonly string[] = [...floors, 'bottleneck']

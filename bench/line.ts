@@ -1,5 +1,5 @@
 /**
- * What waiting behind a tenant's limit costs: bytes a waiting notification and microseconds a newcomer, behind some 50
+ * The cost of waiting behind a tenant's limit: bytes a waiting notification and microseconds a newcomer, behind some 50
  * and behind 10,000, in the line (admission/line.ts) and beside it as a reservation of its own in the limiter's
  * state, which is what the line takes the place of. 100/min for the tenant and 50/min for each module.
  *

@@ -1,5 +1,5 @@
 /**
- * What the memory of a gateway is made of: idle, while many notifications come to wait, after a rest, and after a
+ * The parts of a gateway's memory: idle, while many notifications come to wait, after a rest, and after a
  * restart on that store. Every part is what is resident, MiB: files that are mapped (Node itself, libraries, SQLite's
  * index of the log), V8's heap of each thread, what hangs on it outside (buffers), and the rest: what C and C++
  * allocate (SQLite's pages, code before it is compiled, zlib, OpenSSL) and what malloc has not given back. Linux only.

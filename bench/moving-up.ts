@@ -114,7 +114,7 @@ try {
   }
   console.log(`${all.length} accepted in ${((performance.now() - begun) / 1_000).toFixed(1)} s`)
   const line = all.filter(({ status }) => status === 'scheduled')
-  // Those before it leave meanwhile.
+  // The notifications before it leave meanwhile.
   const [first, second] = line.slice(200)
   const last = line.at(-1)!
   const lag = monitorEventLoopDelay({ resolution: 1 })

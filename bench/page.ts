@@ -95,7 +95,7 @@ function section(result: Result): string {
   ].join('\n')
 }
 
-/** What holds each figure back is said by hand, in a file beside the results. */
+/** The bound of each figure is written by hand, in a file beside the results. */
 function boundsText(): string {
   const bounds = join(import.meta.dirname, 'bounds.md')
   return existsSync(bounds) ? `\n${readFileSync(bounds, 'utf8').trimEnd()}` : ''

@@ -1,5 +1,5 @@
 /**
- * What quiet hours cost on the way of a notification: nanoseconds a call over 20 time zones and instants spread
+ * The cost of quiet hours on the way of a notification: nanoseconds a call over 20 time zones and instants spread
  * over a month, beside one reading of `Intl.DateTimeFormat`, the least that asking the platform each time would
  * cost. Rounds are interleaved; the median of seven is printed.
  *

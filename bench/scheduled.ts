@@ -89,7 +89,7 @@ const compare = (what: string, key: keyof Round) => ({
   against: { name: 'the same gateway with an empty store', figures: found.empty.map((round) => round[key]) },
 })
 const goal = <T extends object>(bound: T): { goal?: T } => (full >= 1_000_000 ? { goal: bound } : {})
-/** What is above the bound with fewer is above it with a million. */
+/** A figure above the bound with fewer notifications is above it with a million. */
 const memoryGoal = waiting > 400 ? { goal: { max: 400 } } : goal({ max: 400 })
 const million = `${full.toLocaleString('en-US')} waiting`
 save({

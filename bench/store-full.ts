@@ -1,5 +1,5 @@
 /**
- * What a million waiting notifications cost: accepting and releasing in a store that holds them and in one that is
+ * The cost of a million waiting notifications: accepting and releasing in a store that holds them and in one that is
  * empty, in interleaved rounds, and the memory of the process. `release` is what the schedule does: claim what is due,
  * settle it. `due in order`: what was accepted together is due together; `due at random`: every release touches rows
  * from all over the file, the worst case.
@@ -112,7 +112,7 @@ await measure('fill', full, async () => {
     await filled.commit({ accept: batch })
   }
 })
-// Those of the empty store: the same number, in no order of dueAt either.
+// The rows of the empty store: the same number, in no order of dueAt either.
 for (let at = 0; at < perRound * rounds; at += 500) {
   await empty.commit({ accept: Array.from({ length: 500 }, (_, i) => fresh(randomDue((at + i) % rounds))) })
 }

@@ -109,7 +109,7 @@ const settle = (before: Notification) =>
 interface Figure {
   /** Rows a second. */
   readonly rate: number
-  /** Of all threads, for one row. */
+  /** CPU time of all threads, for one row. */
   readonly cpuUs: number
 }
 

@@ -1,5 +1,5 @@
 /**
- * Whether a noisy tenant slows a quiet one over WebSockets: 10 connections of one tenant hear 5 messages a second, at
+ * The slowdown of a quiet tenant by a noisy one over WebSockets: 10 connections of one tenant hear 5 messages a second, at
  * first alone, then while another tenant has 1,000 connections and publishes 200 messages a second, once heard by one
  * of them each and once by all (200,000 frames a second). The gateway, the crowd and the quiet tenant are a process
  * each. The crowd counts bytes and reads nothing in them, so that it is not what is measured.

@@ -14,21 +14,21 @@ import type { Contestant } from '../host.ts'
 
 export interface Crowd {
   readonly noisy: boolean
-  /** Whether tenants have the limits that ship. */
+  /** True if tenants have the default limits. */
   readonly limited: boolean
   readonly seconds: number
 }
 
 export interface Waits {
-  /** Of the 99: accepted → delivered, ms. */
+  /** The latency of the 99 quiet tenants: accepted → delivered, ms. */
   readonly ms: Float64Array
-  /** Of the 99: how many came to be delivered. */
+  /** The number of delivered notifications of the 99. */
   readonly heard: number
-  /** Of the 99: how many came, and the fewest and most that one of them got through. */
+  /** The number of notifications of the 99, and the fewest and most of one tenant. */
   readonly asked: number
   readonly least: number
   readonly most: number
-  /** Of the noisy one. */
+  /** The figures of the noisy tenant. */
   readonly noisyAsked: number
   readonly noisyRefused: number
   readonly noisyDelivered: number
@@ -135,7 +135,7 @@ log: { level: error }
     port: Number(new URL(url).port),
     questions: { run },
     async close() {
-      // What the noisy one still has in its queue is not waited for.
+      // The noisy tenant's remaining queue is not awaited.
       setTimeout(() => process.exit(), 1_000).unref()
       await gateway.stop().catch(() => undefined)
       rmSync(folder, { recursive: true, force: true })

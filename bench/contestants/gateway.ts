@@ -79,7 +79,7 @@ log: { level: error }
   }
 }
 
-/** What is admitted without HTTP. */
+/** The admission without HTTP. */
 export interface Admission {
   readonly first: number
   readonly count: number

@@ -1,10 +1,10 @@
-/** What the limiter's benchmark found, and the comparisons that its goals are about. Pure. */
+/** Findings of the limiter's benchmark, and the comparisons that its goals are about. Pure. */
 import type { Comparison } from '../figures.ts'
 import type { Behaviour, Load } from './contestant.ts'
 import type { SetName } from './rules.ts'
 
 export interface Measured extends Load {
-  /** Of the server, per call. NaN in memory. */
+  /** CPU of the server, per call. NaN in memory. */
   readonly redisCpuMicros: number
 }
 
@@ -13,7 +13,7 @@ export interface Found {
   redis: string
   /** By contestant and set, one a round. */
   readonly loads: Record<string, Partial<Record<SetName, Measured[]>>>
-  /** Of a subject in Redis, with 10 and with 100 events on record. */
+  /** The memory of a subject in Redis, with 10 and with 100 events on record. */
   readonly bytes: Record<string, Partial<Record<SetName, { readonly at10: number; readonly at100: number }>>>
   readonly behaviour: Record<string, Behaviour>
 }

@@ -35,7 +35,7 @@ export type Take = (subject: string) => boolean | Promise<boolean>
 
 export interface Contestant {
   readonly name: string
-  /** What it is, in a few words, for the table. */
+  /** A short description, for the table. */
   readonly kind: string
   /** Only these sets; all of them where it is left out. */
   readonly sets?: readonly SetName[]

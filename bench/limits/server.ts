@@ -6,7 +6,7 @@ export interface Server {
   readonly port: number
   readonly version: string
   empty(): Promise<void>
-  /** Of the server's process so far, µs. */
+  /** CPU time of the server's process so far, µs. */
   cpuMicros(): Promise<number>
   /** All keys of a prefix together, as MEMORY USAGE has it. */
   bytes(prefix: string): Promise<number>

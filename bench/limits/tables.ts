@@ -9,7 +9,7 @@ import { inMemory, overRedis, type SetName, setNames } from './rules.ts'
 const page = join(import.meta.dirname, '../../docs/reference/limits-benchmarks.md')
 const guide = join(import.meta.dirname, '../../docs/guides/choosing-a-limiter.md')
 
-/** What the tables call a contestant, and what it is. */
+/** The name of a contestant in the tables, and its description. */
 const titles: Readonly<Record<string, readonly [name: string, kind: string]>> = {
   sluice: ['**@sluice/limits**', 'exact log, one script'],
   'rate-limiter-flexible': ['rate-limiter-flexible', 'fixed windows, a script a rule'],

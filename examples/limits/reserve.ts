@@ -1,6 +1,6 @@
 /**
- * What must wait gets its instant now, and holds it: `reserve` books the earliest instant that every limit admits,
- * `fire` asks once more when it leaves, `cancel` gives the place back.
+ * A waiting notification gets its instant now, and holds it: `reserve` books the earliest instant that every limit
+ * admits, `fire` checks once more when it leaves, `cancel` releases the slot.
  */
 import { createLimits, limit, memoryStore } from '@sluice/limits'
 

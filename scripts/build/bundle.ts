@@ -111,7 +111,7 @@ function refuseTwins(all: readonly Declaration[]): void {
   }
 }
 
-/** What no entry exports is there for the compiler only, and needs no comments. */
+/** Declarations that no entry exports are there for the compiler only, and need no comments. */
 function published({ comment, kind, text }: Declaration, isPublic: boolean): string {
   const declare = isValue(kind) ? 'declare ' : ''
   const signatures = text.replace(/^(?=function )/gm, `export ${declare}`)

@@ -81,7 +81,7 @@ interface Manifest {
   readonly exports?: unknown
 }
 
-/** What package.json promises and the packed files lack, and what they should not hold. */
+/** Differences between package.json and the packed files: missing and surplus ones. */
 export function packingFaults(folder: string): string[] {
   const manifest: Manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
   const files = packed(folder).files.map(({ path }) => path)
@@ -114,7 +114,7 @@ function fits(path: string, file: string): boolean {
 }
 
 interface Packed {
-  /** Of the tarball, bytes. */
+  /** The size of the tarball, bytes. */
   readonly size: number
   readonly files: readonly { readonly path: string }[]
 }

@@ -13,7 +13,7 @@ interface Manifest {
   readonly [field: string]: unknown
 }
 
-/** What only the checkout needs. */
+/** Parts that only the checkout needs. */
 const checkoutOnly = new Set(['private', 'scripts', 'devDependencies'])
 
 /** Lays the package out under `node_modules/.cache/publish` and answers the folder, from which `npm publish` runs. */

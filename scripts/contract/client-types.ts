@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 const generator = 'openapi-typescript@7.13.0'
 const tsc = fileURLToPath(new URL('../../node_modules/.bin/tsc', import.meta.url))
 
-/** What is wrong in it must not compile: else the types say nothing. */
+/** Mistakes that must not compile: else the types check nothing. */
 const client = `import type { components, paths } from './types.ts'
 
 type Send = paths['/api/v1/notifications']['post']
@@ -38,7 +38,7 @@ export function states(page: components['schemas']['NotificationPage']): readonl
 }
 `
 
-/** What does not hold; empty where the types compile. */
+/** The expectations that fail; empty where the types compile. */
 export function checkTypes(document: string, folder: string): string[] {
   const types = join(folder, 'types.ts')
   const made = spawnSync('npx', ['--yes', generator, document, '--output', types], { encoding: 'utf8' })

@@ -8,7 +8,10 @@ const version = '4.32.5'
 const home = fileURLToPath(new URL(`../../.services/schemathesis-${version}`, import.meta.url))
 const program = join(home, 'bin', 'schemathesis')
 
-/** What must hold for every answer. Whether good data is accepted is not among it: templates and pools have a say. */
+/**
+ * Checks that every answer must pass. Whether good data is accepted is not among them: templates and pools have a
+ * say.
+ */
 const checks = [
   'not_a_server_error',
   'status_code_conformance',
@@ -23,7 +26,7 @@ const checks = [
 ]
 /** A stream has no end, and each of its answers would wait for the time-out. */
 const endless = '/api/v1/events'
-/** Of the cases asked for, the share that each operation is to try: many have fewer different ones. */
+/** The share of the requested cases that each operation must try: many have fewer different ones. */
 const operations = 20
 
 export interface SchemathesisRun {
@@ -52,7 +55,7 @@ function install(): void {
   }
 }
 
-/** What it found; empty where everything holds. */
+/** The failures found; empty where every check holds. */
 export async function runSchemathesis({ document, cases, seed, folder }: SchemathesisRun): Promise<string[]> {
   install()
   const args = [

@@ -44,7 +44,7 @@ export function choose(tree: Tree, { only, unit }: Wish): Choice {
 }
 
 /**
- * What a file, with all that it imports, asks for: engines by a variable's name or by `needs('redis')`, and how many
+ * The needs of a file with all its imports: engines by a variable's name or by `needs('redis')`, and how many
  * it starts on its own.
  */
 function askedOf(tree: Tree, file: string): { engines: Set<string>; own: number } {

@@ -9,7 +9,7 @@ import type { Service, StartOptions } from './service.ts'
 import { startValkey } from './valkey.ts'
 
 export interface Engine {
-  /** What it puts into the environment; an engine whose variables are set already is used as it is. */
+  /** The environment variables that it sets; an engine whose variables are set already is used as it is. */
   readonly env: readonly [string, ...string[]]
   readonly start: (options: StartOptions) => Promise<Service>
 }

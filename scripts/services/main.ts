@@ -95,7 +95,7 @@ async function runWith(names: string[], [command, ...args]: string[]): Promise<n
   }
 }
 
-/** What was started to stay; the rest belongs to a process that stops it itself. */
+/** Services started to stay; others belong to a process that stops them itself. */
 function kept() {
   return records().filter(({ record }) => !record.owner)
 }

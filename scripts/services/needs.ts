@@ -1,4 +1,4 @@
-/** How a test says that it needs a real engine. */
+/** Declares that a test needs a real engine. */
 import { engines } from './engines.ts'
 
 /** Skips with this beginning are failures where `CI` is set. */
@@ -13,7 +13,7 @@ export function needs(...names: readonly string[]): { skip: string | false } {
   return { skip: missing.length > 0 && `${missingEngine}${missing.join(', ')} (npm run services -- run …)` }
 }
 
-/** Whether the environment names the engine. */
+/** True if the environment names the engine. */
 export function isAtHand(name: string): boolean {
   const engine = engines[name]
   if (!engine) throw new Error(`there is no engine "${name}"`)

@@ -14,7 +14,7 @@ import { isAlive, markOf, type ProcessMark, signal, spawnDaemon, stopProcess } f
 export interface Service {
   readonly name: string
   readonly url: string
-  /** What tests read to find the engine, as `SLUICE_TEST_REDIS`. */
+  /** The environment variable by which tests find the engine, as `SLUICE_TEST_REDIS`. */
   readonly env: Readonly<Record<string, string>>
   /** The engine's (first) process: to freeze or kill it in a test. */
   readonly pid: number
@@ -32,7 +32,7 @@ export interface StartOptions {
   readonly keep?: boolean
 }
 
-/** What is on record of a service. */
+/** The recorded state of a service. */
 export interface ServiceRecord {
   readonly name: string
   readonly url: string
@@ -44,7 +44,7 @@ export interface ServiceRecord {
   readonly owner?: ProcessMark
 }
 
-/** What an engine's file has at hand while it starts. */
+/** The tools of an engine's file while it starts. */
 export interface Launch {
   readonly folder: string
   /** Starts a process of the engine, its output in `<label>.log`. */

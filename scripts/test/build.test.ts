@@ -1,5 +1,5 @@
 /**
- * What a user gets: both packages built, packed and installed into an empty folder, then used from there, where the
+ * The packages as a user gets them: both packages built, packed and installed into an empty folder, then used from there, where the
  * checkout is out of sight.
  */
 import assert from 'node:assert/strict'
@@ -164,8 +164,8 @@ function filesOf(folder: string): string[] {
 }
 
 /**
- * What a user's bundle may hold of the library, kB (1,000 bytes) minified and gzipped, by what is imported from it. Where
- * a goal is not met, `max` holds what has been reached.
+ * The maximum share of the library in a user's bundle, kB (1,000 bytes) minified and gzipped, by the import from it.
+ * Where a goal is not met, `max` holds the size that has been reached.
  */
 const bundleBounds = [
   { what: 'memory limiter', imports: 'createLimits, limit, memoryStore', goal: 11, max: 11.7 },

@@ -22,8 +22,8 @@ function declarationsOf(files: Readonly<Record<string, string>>) {
 
 test('a declaration is found through those who pass it on, with its own comment and what it names', () => {
   const { exportsOf, closure, foreignOf } = declarationsOf({
-    'index.d.ts': `/** Of the file. */\nexport { take } from './take.ts';\nexport * from './rule.ts';\n`,
-    'take.d.ts': `/** Of the file. */\nimport type { Rule } from './rule.ts';\nimport type { Test } from 'node:test';
+    'index.d.ts': `/** Options of the file. */\nexport { take } from './take.ts';\nexport * from './rule.ts';\n`,
+    'take.d.ts': `/** Options of the file. */\nimport type { Rule } from './rule.ts';\nimport type { Test } from 'node:test';
 /** Takes. */\nexport declare function take(rule: Rule): void;\nexport declare function other(test: Test): void;\n`,
     'rule.d.ts': `interface Hidden {\n    /** In days; weeks */\n    a: '}';\n}
 /** A rule. */\nexport interface Rule {\n    hidden: Hidden;\n}\nexport {};\n`,

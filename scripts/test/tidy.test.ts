@@ -61,6 +61,7 @@ const straight = 'no files of a package import each other in a circle'
 const documented = 'every error code has a row in the reference, and every row a code'
 const small = 'no file has more than 400 lines, or grows beyond its recorded size'
 const named = 'every file is named by what it is, in kebab-case'
+const sentences = 'no comment begins with What, Whether, Of or Those'
 const worded = 'files, types and exported names use the words of the glossary'
 const listed = 'docs/README.md lists every page, and no two decisions have one number'
 const reached = 'every source file is reachable from an entry of its package'
@@ -185,6 +186,16 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     'a type with a name that the glossary has replaced',
     { [gate]: `${gateImports}interface Outlet {}\n` },
     [worded],
+  ],
+  [
+    'a doc comment that begins with Whether',
+    { 'packages/gateway/src/model.ts': '/**\n * Whether it waits.\n */\nexport type Status = string\n' },
+    [sentences],
+  ],
+  [
+    'a line comment that begins with What',
+    { 'packages/gateway/src/model.ts': '// What waits.\nexport type Status = string\n' },
+    [sentences],
   ],
   [
     'an adapter that shares code with what plays its service',

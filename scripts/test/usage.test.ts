@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const { scripts } = JSON.parse(readFileSync(`${root}/package.json`, 'utf8')) as {
   scripts: Record<string, string>
 }
-/** Those of other people's tools answer as they do. */
+/** Options of third-party tools answer as they do. */
 const ours = Object.entries(scripts).filter(([, command]) => command.startsWith('node '))
 
 function run(command: string, ...args: string[]) {

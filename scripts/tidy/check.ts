@@ -1,11 +1,11 @@
-/** What a structure check is: a name, and a pure question to the tree whose answer is a list of faults. */
+/** A structure check: a name, and a pure function of the tree that returns a list of faults. */
 import type { Tree } from './tree.ts'
 
 export interface Fault {
   /** The file, with `:line` where there is one. */
   readonly where: string
   readonly what: string
-  /** What to do about it. */
+  /** The way to mend the fault. */
   readonly wayOut: string
 }
 

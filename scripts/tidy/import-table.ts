@@ -1,14 +1,14 @@
 /**
- * Who may import whom: the table of ARCHITECTURE.md as data. A row speaks for a file, or for everything whose
+ * The allowed imports: the table of ARCHITECTURE.md as data. A row speaks for a file, or for everything whose
  * path begins like it; the longest match decides. What has no row may not exist, so that a new part of the
  * program begins with a decision about its place.
  */
 export interface ImportRow {
   /** Path from the package's `src/`: `model.ts`, `policy/`; `*` stands for one folder. */
   readonly module: string
-  /** What of this package it may use besides its own folder: paths as above, or everything. */
+  /** The parts of this package that it may use besides its own folder: paths as above, or everything. */
   readonly values: readonly string[] | 'any'
-  /** What it may name as a type only. */
+  /** The modules that it may import types from only. */
   readonly types?: readonly string[] | 'any'
   /** Installed packages. @defaultValue none */
   readonly packages?: readonly string[] | 'any'
@@ -17,7 +17,7 @@ export interface ImportRow {
   /** Node's own modules. @defaultValue none */
   readonly node?: readonly string[] | 'any'
   /**
-   * Whether it may ask the clock, draw lots, set timers or read the environment by itself.
+   * True if it may read the clock, use randomness, set timers or read the environment by itself.
    * @defaultValue false: these come in as arguments or through ports
    */
   readonly impure?: true
@@ -159,7 +159,7 @@ const gateway: readonly ImportRow[] = [
     values: ['composition/', 'config/', 'ledger/', 'scheduler/', ...core],
     types: ['adapters/', 'providers/', 'store/'],
   },
-  // Whoever imports it knows every adapter: gateway.ts alone.
+  // Its importer knows every adapter: gateway.ts alone.
   {
     module: 'composition/',
     values: [

@@ -41,7 +41,7 @@ export const lockRunsOnOldestNode: Check = {
   },
 }
 
-/** Whether one part of a range takes some version of this major: `>=18`, `^20.1`, `20.x`, `20 - 22`, `*`. */
+/** True if one part of a range takes some version of this major: `>=18`, `^20.1`, `20.x`, `20 - 22`, `*`. */
 function takes(part: string, major: number): boolean {
   const [, sign = '', written = ''] = /^([<>=^~]*)\s*v?(\d+|\*|x)/.exec(part) ?? []
   if (part === '' || !/\d/.test(written)) return true

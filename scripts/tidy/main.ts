@@ -18,6 +18,7 @@ import { codesAreDocumented, codesAreTested } from './codes.ts'
 import { wordsOfTheField } from './glossary.ts'
 import { lockIsWhole, lockNamesNoHost, lockRunsOnOldestNode } from './lockfile.ts'
 import { filesStaySmall, loweredCeilings, mapNamesFolders, namesSaySomething, nothingIsDead } from './map.ts'
+import { commentsAreSentences } from './sentences.ts'
 import { readTree } from './tree.ts'
 import { linksLead, noMachinePaths, nothingIsPutOff, pagesAreListed } from './words.ts'
 
@@ -34,6 +35,7 @@ export const checks: readonly Check[] = [
   filesStaySmall,
   namesSaySomething,
   wordsOfTheField,
+  commentsAreSentences,
   nothingIsDead,
   codesAreDocumented,
   codesAreTested,

@@ -150,7 +150,7 @@ function deadFiles(tree: Tree, folder: string): Fault[] {
   return [...missing, ...dead]
 }
 
-/** Whether the code holds a path that ends in the folder, from which it reads what lies there. */
+/** True if the code holds a path that ends in the folder, from which it reads what lies there. */
 function folderIsNamed(code: string, name: string): boolean {
   return new RegExp(`['"\`/]${name}/?['"\`]`).test(code)
 }

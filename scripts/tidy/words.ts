@@ -1,4 +1,4 @@
-/** What should not be written down: promises to do it later, one person's folders, links to nowhere. */
+/** Texts that should not be written down: promises to do it later, one person's folders, links to nowhere. */
 import { posix } from 'node:path'
 import type { Check, Fault } from './check.ts'
 import type { Tree } from './tree.ts'

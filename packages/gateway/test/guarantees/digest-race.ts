@@ -32,7 +32,7 @@ export interface RaceResult {
   readonly late: number
   readonly latestMs: number
   readonly digests: number
-  /** Those of the late items, the latest first, ten at most. */
+  /** The digests of late items, the latest first, ten at most. */
   readonly lateDigests: readonly LateDigest[]
   readonly kills: number
   readonly tookMs: number

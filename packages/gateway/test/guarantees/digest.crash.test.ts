@@ -57,7 +57,7 @@ async function collect(harness: Harness): Promise<readonly string[]> {
 
 interface Ended {
   readonly ids: readonly string[]
-  /** What arrived before the end. */
+  /** The messages that arrived before the end. */
   readonly sent: readonly Sent[]
   /** When. */
   readonly at: number

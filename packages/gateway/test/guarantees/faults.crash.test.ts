@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createSite, type Site } from '../child.ts'
 import { openSandbox, type SandboxProcess } from './sandbox-process.ts'
 
-/** Of each account, calls per second. */
+/** The rate of each account, calls per second. */
 const rate = 20
 const sidOf = (index: number): string => `AC${String(index).padStart(32, '0')}`
 
@@ -22,7 +22,7 @@ interface Account {
 interface Setup {
   readonly accounts: number
   readonly pool?: object
-  /** Of each account. @defaultValue 1: what follows a 429 was not on its way when it came */
+  /** The concurrency of each account. @defaultValue 1: a call after a 429 was not on its way when the 429 came */
   readonly concurrency?: number
 }
 
@@ -37,7 +37,7 @@ interface Rig {
   deadLetters(): Promise<Readonly<Record<string, number>>>
   /** Kills and starts again. */
   restart(): Promise<void>
-  /** What holds whatever happened. */
+  /** Checks the invariants that hold in every scenario. */
   check(inFlightMax: number): Promise<void>
 }
 

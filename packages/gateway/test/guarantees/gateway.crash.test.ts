@@ -98,7 +98,7 @@ async function listAll(site: Site): Promise<readonly Listed[]> {
   return found
 }
 
-/** What the metrics say of all states that hold something, and of the law of conservation. */
+/** The metrics' counts of all states, checked against the law of conservation. */
 async function counted(site: Site): Promise<Readonly<Record<string, number>>> {
   const { text } = await site.call('GET', '/metrics')
   const value = (name: string) => Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1])

@@ -20,7 +20,7 @@ import { flows } from './flows.ts'
 
 const isEvery = process.env.SLUICE_EVERY === '1'
 const only = process.env.SLUICE_FLOW
-/** Of each flow at its calls, and as many at its awaits; one more in any case. */
+/** Samples of each flow at its calls, and as many at its awaits; one more in any case. */
 const sampleMax = 2
 
 for (const flow of flows.filter(({ name }) => only === undefined || name === only)) {

@@ -89,7 +89,7 @@ function routesOf({ paths }: OpenApi): readonly PublishedRoute[] {
   )
 }
 
-/** Of a stream only the beginning: it has no end. */
+/** Sends a request; reads only the beginning of a stream, which has no end. */
 async function ask(url: string, method: string, options: AskOptions = {}): Promise<Reply> {
   const { token, body, headers } = options
   const authorization = token === undefined ? options.authorization : `Bearer ${token}`

@@ -1,5 +1,5 @@
 /**
- * What tenants and modules are promised, over real sockets against a real process: the figures by which the limits
+ * The guarantees of tenant and module limits, over real sockets against a real process: the figures by which the limits
  * were described, and a client that repeats whatever it does not like.
  */
 import assert from 'node:assert/strict'
@@ -74,7 +74,7 @@ test('50 a minute for a module and 100 for its tenant: 429 says what is queued, 
     const waits = Date.parse(sendAt!) - begun
     assert.ok(waits >= 60_000 && waits < 61_000 + Date.now() - begun)
     assert.equal(await statusOf(site, notificationId), 'scheduled')
-    // What is queued for later is not counted.
+    // Notifications queued for later are not counted.
     assert.equal(headers['x-ratelimit-remaining-tenant'], '50')
     const reset = Number(headers['x-ratelimit-reset']) * 1_000 - begun
     assert.ok(reset > 59_000 && reset < 75_000, `X-RateLimit-Reset ${reset} ms from now`)

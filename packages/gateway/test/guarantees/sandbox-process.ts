@@ -34,7 +34,7 @@ export async function openSandbox(t: TestContext) {
       get<{ calls: number; whileBlocked: number; fates: Record<string, number> }>(
         `counters?account=${account}`,
       ),
-    /** Of each account, the calls in its fullest window of this length. */
+    /** The calls of each account in its fullest window of this length. */
     windows: async (window: string) =>
       (await get<{ items: readonly { account: string; most: number }[] }>(`windows?window=${window}`)).items,
     async behave(behaviour: object, account?: string) {

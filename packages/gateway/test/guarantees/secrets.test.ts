@@ -27,7 +27,7 @@ function formsOf(word: string): readonly string[] {
   for (let shift = 0; shift < 3; shift += 1) {
     const bytes = Buffer.from(' '.repeat(shift) + word)
     const text = bytes.toString('base64')
-    // What stands beside the word changes the letters at both ends.
+    // Text beside the word changes the letters at both ends.
     const inner = text.slice(shift === 0 ? 0 : 4, text.length - (text.length % 4) - 4)
     forms.push(inner, inner.replaceAll('+', '-').replaceAll('/', '_'))
   }
@@ -176,7 +176,7 @@ test('no secret comes out of a gateway that runs, fails and logs', { timeout: 60
   const document = JSON.parse(await ask('GET', '/openapi.json')) as OpenApi
   for (const [path, operations] of Object.entries(document.paths)) {
     for (const method of Object.keys(operations)) {
-      // Whoever is erased leaves nothing in which a secret could be looked for.
+      // An erased recipient leaves no data to search for a secret.
       const somebody = method === 'delete' ? 'bob' : 'ada'
       const place = path.replace(/\{[a-z]+\}/, path.includes('recipients') ? somebody : ids[1]!)
       await ask(method.toUpperCase(), place)
@@ -217,7 +217,7 @@ test('no secret comes out of a gateway that runs, fails and logs', { timeout: 60
       .filter(([, signature]) => signature.length > 20),
   )
   for (const [where, text] of Object.entries(seen)) assertSilent(where, text, { ...canaries, ...tokens })
-  // What is stored is read by whoever gets hold of a backup.
+  // A stolen backup reveals the stored data.
   const stored = readFileSync(join(cwd, 'sluice.db')).toString('latin1')
   assertSilent('the database', stored, canaries)
   t.diagnostic(`${Object.keys(seen).length} places, ${Object.values(seen).join('').length} characters`)

@@ -16,7 +16,7 @@ import { apnsExample } from '../../src/sandbox/example-keys.ts'
 import { createSandboxServer } from '../../src/sandbox/server.ts'
 import { temporaryFolder } from '../config/folder.ts'
 
-/** What one connection carries here, so that there are some. */
+/** The streams of one connection here, few so that there are several connections. */
 const streamsMax = 5
 const concurrencyMax = 50
 const latencyMs = 60

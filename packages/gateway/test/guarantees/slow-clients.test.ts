@@ -184,7 +184,7 @@ test('a client that pipelines without end and never reads is not read from eithe
     await new Promise((resolve) => setTimeout(resolve, 2))
     standingMs = socket.writableLength === before ? standingMs + 2 : 0
   }
-  // What the kernel holds in both directions is among it.
+  // The kernel's buffers of both directions are included.
   assert.ok(taken < 50_000_000, `${taken} bytes were taken`)
   // Nothing tells a client that does not read that it was cut off; writing on does.
   assert.ok((await closed) < 30_000)
@@ -216,7 +216,7 @@ async function startFlood(t: TestContext, port: number, { connections, depth, re
     socket.on('data', (bytes: Buffer) => {
       text += bytes.toString('latin1')
       const found = [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)]
-      // What is behind the last status may be half of another one.
+      // The text after the last status may be half of another one.
       text = text.slice(-16).replaceAll(/HTTP\/1\.1 \d{3} /g, '')
       for (const [, status] of found) statuses.set(status!, (statuses.get(status!) ?? 0) + 1)
       open -= found.length
@@ -244,8 +244,9 @@ const medianOf = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
 
 /**
- * What somebody else feels of a flood: his latency, and how many requests of the flood are answered during one of his,
- * which depends on no machine. Of both the least of three tries, each with his latency alone and beside a small flood.
+ * The effect of a flood on another client: its latency, and the number of flood requests answered during one of its
+ * own, which depends on no machine. Of both the least of three tries, each with its latency alone and beside a small
+ * flood.
  */
 async function feel(t: TestContext, flood: Flood, status: string) {
   const port = await start(t)

@@ -23,7 +23,7 @@ test('killed and stopped again and again, no account has more than 40 calls in a
     from: '+15550100200',
     rate: `${max}/10s`,
     concurrency,
-    // What is asked here is what a restart forgets, not how long a busy machine holds up a call.
+    // This tests what a restart forgets, not the time for which a busy machine delays a call.
     margin: '200ms',
   }))
   const pools = { sms: { provider: 'twilio', accounts: list, breaker: { of: 1000 } } }
@@ -67,7 +67,7 @@ test('killed and stopped again and again, no account has more than 40 calls in a
   await restart('kill')
   await restart('terminate')
   const first = await called()
-  // What a kill finds ahead is lost for this window: two places of each account.
+  // Calls reserved ahead of a kill are lost for this window: two of each account.
   const least = accounts * max - kills * accounts * 2
   assert.ok(first >= least - accounts, `of the first window ${first} were used`)
   // And while the places of the first window come free.

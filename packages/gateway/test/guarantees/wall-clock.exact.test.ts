@@ -109,7 +109,7 @@ describe('a wall clock that is set while the gateway sends', { concurrency: 2 },
           `${afterStep.length} arrived in the ${silenceMsMax} ms after the step, the first ${Math.round(afterStep[0]!.at - steppedAt)} ms after it`,
         )
 
-        // What people read is by the new wall clock, and a token for now is one for now.
+        // Instants shown to users follow the new wall clock, and a token issued now is valid now.
         const late = { channel: 'webhook', recipient: { id: 'late' }, content: { text: 'late' } }
         const { json } = await site.call('POST', '/api/v1/notifications', late)
         const { notificationId } = json<{ notificationId: string }>()

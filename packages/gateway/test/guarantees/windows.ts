@@ -1,5 +1,5 @@
 /**
- * What arrived, held against what was allowed, by counting: nothing here knows how the gateway decides. A window is
+ * Compares arrivals with limits by counting: nothing here knows how the gateway decides. A window is
  * any half-open interval of its length; lateness is counted from the earliest instant that the limits, each kept
  * `marginMs` longer, admit given what had arrived before.
  */
@@ -35,7 +35,7 @@ export function slackMs(instants: readonly number[], { max, windowMs }: Allowed)
   return least
 }
 
-/** Of each arrival at one recipient: how much later it came than it could have. */
+/** The lateness of each arrival at one recipient, against the earliest possible instant. */
 export function latenesses(
   arrivals: readonly Arrival[],
   limits: readonly Allowed[],

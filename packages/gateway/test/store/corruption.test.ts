@@ -149,7 +149,7 @@ describe('a damaged file', () => {
       await store.commit({ accept: [one] })
       ends.push(statSync(`${path}-wal`).size)
     }
-    // What a kill would leave, hit in the frames of one commit.
+    // The file as a kill would leave it, with a byte changed in the frames of one commit.
     const left = async (hit: number): Promise<number> => {
       const copy = join(folder, `logged-${hit}.db`)
       for (const rest of ['', '-wal']) copyFileSync(path + rest, copy + rest)

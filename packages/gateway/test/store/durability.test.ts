@@ -1,4 +1,4 @@
-/** What a crash may cost the embedded store: nothing that was resolved. Real processes, real kills, real disks. */
+/** Durability of the embedded store: a crash loses no resolved commit. Real processes, real kills, real disks. */
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'

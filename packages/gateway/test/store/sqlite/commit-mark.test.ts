@@ -15,7 +15,7 @@ after(() => rmSync(folder, { recursive: true }))
 const clock = stillClock(epoch)
 const open = (path: string, options: object = {}) => createSqliteStore({ path, clock, ...options })
 
-/** What a kill would leave of these parts of a store. */
+/** Copies these parts of a store as a kill would leave them. */
 function copyOf(path: string, name: string, parts: readonly string[]): string {
   const copy = join(folder, name)
   for (const part of parts) execFileSync('cp', [path + part, copy + part])

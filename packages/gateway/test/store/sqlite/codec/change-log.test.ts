@@ -1,4 +1,4 @@
-/** What a recorder puts on a tape a head takes off it, whatever the texts are and however large. */
+/** The decoder reads from a change log exactly what the recorder wrote, whatever the texts are and however large. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import fc from 'fast-check'

@@ -20,7 +20,7 @@ it('gives what is due and nothing else, whatever is folded, moved, undone or ope
   const upsert = db.prepare('INSERT OR REPLACE INTO states VALUES (?, ?, ?)')
   const open = () => createDueIndex({ db, segmentRows: 16 })
   let index = open()
-  /** What is on record: where a row is due, or that it is not. */
+  /** The expected state: the instant at which a row is due, or that it is not. */
   let truth = new Map<number, number | undefined>()
   let seq = 0
 

@@ -44,7 +44,7 @@ it('finds every row at every moment, whatever is folded, undone or opened anew',
     const committed = next() < 0.8
     db.exec(committed ? 'COMMIT' : 'ROLLBACK')
     index.finish(committed)
-    // What was undone may still be found: its rows are not there, and whoever asks looks at the rows.
+    // A rolled-back row may still be found: its rows are not there, and whoever asks looks at the rows.
     if (committed) {
       for (const [hash, at] of added) truth.set(hash, [...(truth.get(hash) ?? []), at])
       rows.push(...added)
