@@ -4,19 +4,22 @@
  * digests at the size of a request. The gateway, the heavy tenant and the quiet one are a process each; the heavy one has
  * its requests ready and gives way to the others where a core is wanted, for what it costs itself is not the gateway's.
  * The quiet one asks at fixed instants, whether it was answered or not, and each of its waits begins at that instant: so
- * a stall is counted for all whom it hits. Each row has the same gateway before it, alone; and the longest that the
- * client's own event loop was late, which no figure can be better than.
+ * a stall is counted for all whom it hits. Each row has the same gateway before it, alone, when the gateway is idle and
+ * the disk has written back what the row before left; and the longest that the client's own event loop was late, which
+ * no figure can be better than.
  *
  *     npm run bench -- heavy [--seconds 10] [--only batches]
  */
+import { closeSync, fsyncSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { Agent, type ClientRequest, request } from 'node:http'
-import { constants, setPriority } from 'node:os'
+import { constants, setPriority, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { options } from './catalogue.ts'
 import { percentile } from './figures.ts'
 import type { Cost } from './host.ts'
-import { answer, start } from './process.ts'
+import { answer, type Peer, start } from './process.ts'
 
 const kinds = ['batches', 'jobs', 'own data', 'large ones', 'lists', 'event streams', 'digests'] as const
 type Kind = (typeof kinds)[number]
@@ -224,6 +227,36 @@ function quiet(): void {
   }
 }
 
+const idleWaitMaxMs = 30_000
+
+/** Waits until the gateway takes less than 2 % of a core, and ten small writes reach the disk in 3 ms each. */
+async function awaitIdle(gateway: Peer): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-idle-'))
+  const file = openSync(join(folder, 'probe'), 'w')
+  const slowestSync = (): number => {
+    let slowest = 0
+    for (let count = 0; count < 10; count += 1) {
+      writeSync(file, Buffer.alloc(4_096))
+      const began = performance.now()
+      fsyncSync(file)
+      slowest = Math.max(slowest, performance.now() - began)
+    }
+    return slowest
+  }
+  try {
+    const until = performance.now() + idleWaitMaxMs
+    for (let isIdle = false; !isIdle && performance.now() < until; ) {
+      const { cpuMicros } = await gateway.ask<Cost>('cost')
+      await sleep(500)
+      const used = (await gateway.ask<Cost>('cost')).cpuMicros - cpuMicros
+      isIdle = used < 10_000 && slowestSync() < 3
+    }
+  } finally {
+    closeSync(file)
+    rmSync(folder, { recursive: true })
+  }
+}
+
 const shown = (ms: number): string => ms.toFixed(1).padStart(6)
 
 async function measure(): Promise<void> {
@@ -240,6 +273,7 @@ async function measure(): Promise<void> {
     const port = await gateway.ask<number>('port')
     // Code that is not compiled yet would distort the measurement.
     await still.ask('run', { port, seconds: 2 })
+    await awaitIdle(gateway)
     const alone = await still.ask<Waited>('run', { port, seconds: seconds / 2 })
     await loud.ask('begin', { port, kind } satisfies Heavy)
     let rss = 0

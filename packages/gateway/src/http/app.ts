@@ -14,6 +14,7 @@ import { SluiceError } from '../errors.ts'
 import { http } from '../node-http.ts'
 import { createBodyParser, hashOf, largeBytes } from './body-parser.ts'
 import { createFairRequestScheduler, type FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
+import type { HeavyRequestPacer } from './heavy-request-pacer.ts'
 import { parseJson } from './json.ts'
 import { createPipelines, isExcused, isFollowed } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
@@ -40,6 +41,8 @@ export interface AppOptions {
   readonly standstillMs?: number
   /** @defaultValue all requests share one fairness key */
   readonly fairnessKeyOf?: FairRequestSchedulerOptions['fairnessKeyOf']
+  /** Paces bodies that are parsed in the thread. @defaultValue none is paced */
+  readonly pacer?: Pick<HeavyRequestPacer, 'pace' | 'close'>
 }
 
 export function createApp(config: AppOptions): FastifyInstance {
@@ -83,6 +86,7 @@ export function createApp(config: AppOptions): FastifyInstance {
     }
   })
   const bodies = createBodyParser()
+  app.addHook('preClose', async () => config.pacer?.close())
   app.addHook('onClose', () => bodies.close())
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
@@ -94,10 +98,18 @@ export function createApp(config: AppOptions): FastifyInstance {
       const { length } = bytes
       if (length > largeBytes && request.routeOptions.config.bodyApart === true) {
         const withHash = request.headers['idempotency-key'] !== undefined
-        bodies.parse(request.caller.tenant, bytes, withHash).then(({ value, hash = '' }) => {
-          request.received = { length, hash: () => hash }
-          done(null, value)
-        }, done)
+        const { tenant } = request.caller
+        const parse = (): void => {
+          // A request whose client has gone is not worked on: its response is closed already.
+          if (request.raw.socket.destroyed) return
+          bodies.parse(tenant, bytes, withHash).then(({ value, hash = '' }) => {
+            request.received = { length, hash: () => hash }
+            done(null, value)
+          }, done)
+        }
+        const turn = config.pacer?.pace(tenant, length)
+        if (turn === undefined) parse()
+        else void turn.then(parse)
         return
       }
       request.received = { length, hash: () => hashOf(bytes) }

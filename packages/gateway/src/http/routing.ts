@@ -5,6 +5,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
+import type { HeavyRequestPacer } from './heavy-request-pacer.ts'
 import { type Authenticate, operatorScope } from './identity.ts'
 import { nothing } from './problem.ts'
 import type { RequestLimits } from './request-limits.ts'
@@ -19,6 +20,7 @@ const ignoredBodyMaxBytes = 16_384
 export interface Doorkeeping {
   readonly authenticate: Authenticate
   readonly shares: TenantBulkhead
+  readonly pacer: Pick<HeavyRequestPacer, 'note'>
   readonly limits: RequestLimits
 }
 
@@ -99,7 +101,7 @@ function handleInShare({ handle, recipientsOf }: Route, shares: TenantBulkhead):
 type Done = (error?: Error) => void
 
 /** Authenticates before the body is read: no unknown caller may send one, and none above its rate. */
-function identify({ authenticate, limits }: Doorkeeping, { access, counts }: Route) {
+function identify({ authenticate, limits, pacer }: Doorkeeping, { access, counts }: Route) {
   const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
     if (access === 'operator' && !caller.scopes.has(operatorScope)) {
       const challenge = `Bearer error="insufficient_scope", scope="${operatorScope}"`
@@ -107,6 +109,7 @@ function identify({ authenticate, limits }: Doorkeeping, { access, counts }: Rou
       return
     }
     request.caller = caller
+    pacer.note(caller.tenant)
     try {
       if (counts !== undefined) limits.take(counts, caller.tenant)
       done()

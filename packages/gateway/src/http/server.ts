@@ -14,6 +14,7 @@ import type { Caller, Gate, Jobs, Ledger, PoolCounts, PoolReport, Recipients } f
 import { createApp } from './app.ts'
 import type { Offer } from './draft.ts'
 import type { FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
+import { createHeavyRequestPacer } from './heavy-request-pacer.ts'
 import { createIdempotency } from './idempotency.ts'
 import { type Authenticate, loopbackIdentity, refuseForeignHost } from './identity.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
@@ -141,12 +142,14 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     options.authenticate !== undefined,
   )
   const authenticate = options.authenticate ?? loopbackIdentity
-  const app = createApp({ ...config, fairnessKeyOf: parties(routes, authenticate) })
+  const pacer = createHeavyRequestPacer({ clock: options.clock })
+  const app = createApp({ ...config, fairnessKeyOf: parties(routes, authenticate), pacer })
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
   if (options.authenticate === undefined) refuseForeignHosts(app, config.publicUrl)
   addRoutes(app, routes, {
     authenticate,
     shares: createTenantBulkhead(options.clock),
+    pacer,
     limits: createRequestLimits({ ratesOf: options.requestRatesOf ?? (() => unlimited) }),
   })
   answerTheRest(app, routes, options.log)
