@@ -57,7 +57,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
     })
   }
 
-  /** Makes one dead letter; resolves to false if the notification has ended or is dead already. */
+  /** Makes a dead letter of one notification; resolves to true if the move was committed. */
   async function buryOne(found: Notification): Promise<boolean> {
     let recorded: Notification | undefined = found
     for (let tries = 0; tries < triesMax && recorded !== undefined; tries += 1) {

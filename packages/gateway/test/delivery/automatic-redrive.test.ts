@@ -154,7 +154,7 @@ test('the redrive begins at a tenth of the rate and doubles each second, whateve
   const ranks = returned.map(({ id }) => priorities.indexOf(id.split('-')[0] as Priority))
   assert.equal(returned.length, 120)
   assert.deepEqual(ranks, ranks.toSorted(), 'most urgent first')
-  assert.deepEqual(asked, Array(120).fill(-1), 'nobody asks for it a second time')
+  assert.deepEqual(asked, Array(120).fill(-1), 'a redriven notification is no new demand')
 })
 
 test('queued notifications take room from the redrive, and freed room is used', async () => {
@@ -186,7 +186,7 @@ test('critical dead letters return while others wait, up to the critical ones in
   queued.critical = 0
   state.empty = true
   await ticks(3)
-  assert.equal(returned.length, 17, 'nobody is there to carry them')
+  assert.equal(returned.length, 17, 'no account can carry them')
 })
 
 test('one dead letter returns for a probe while all accounts are out', async () => {
@@ -243,7 +243,7 @@ test('a new dead letter restarts the pace of the redrive', async () => {
   await ticks(30)
   bury(2_000)
   automaticRedrive.wake()
-  assert.deepEqual(await ticks(1), [0], 'nobody has said that there are any')
+  assert.deepEqual(await ticks(1), [0], 'no dead letter was noted')
   automaticRedrive.note('normal')
   automaticRedrive.wake()
   assert.deepEqual(await ticks(2), [10, 10])

@@ -35,7 +35,7 @@ function setUp({ waiting = 0, critical = 0, leases = 0 }: Setup = {}) {
       isReduced: () => state.reduced,
       cause: () => 'shed',
       freeAt: () => state.freeAt,
-      pulled: (those: readonly Notification[]) => heard.push(`pulled ${those.length}`),
+      pulled: (notifications: readonly Notification[]) => heard.push(`pulled ${notifications.length}`),
       asked: (_: number, count: number) => heard.push(`asked ${count}`),
       lease(_: number, max: number, urgent: number) {
         const given = Math.min(max, state.leases)
@@ -88,7 +88,11 @@ test('a starting worker sends queued notifications, wakes the redrive, and count
   assert.deepEqual(heard, ['lease 1 of 1, 0 critical', 'pulled 1', 'release 1 with 1', 'wake', 'wake'])
   const busy = setUp({ waiting: 1 })
   busy.worker.start()
-  assert.deepEqual(busy.heard, ['lease 0 of 1, 0 critical', 'wake'], 'critical ones wait for nobody else')
+  assert.deepEqual(
+    busy.heard,
+    ['lease 0 of 1, 0 critical', 'wake'],
+    'critical dead letters wait for no other priority',
+  )
   heard.length = 0
   state.waiting = 1
   arrive(1)

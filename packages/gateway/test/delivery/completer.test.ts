@@ -44,7 +44,7 @@ function setUp(answer: (ids: readonly string[], times: number) => CommitResult |
       release: ({ id }) => heard.push(`release ${id}`),
     },
     scheduler: {
-      place: (those) => heard.push(`place ${ids(those)}`),
+      place: (notifications) => heard.push(`place ${ids(notifications)}`),
       placeFirst: ({ id }) => heard.push(`first ${id}`),
       recover: async ({ id }) => void heard.push(`recover ${id}`),
     },

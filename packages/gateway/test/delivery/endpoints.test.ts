@@ -158,7 +158,7 @@ test('hanging endpoints do not take the concurrency of others', async () => {
   assert.equal(accountOf(harness).status, 'healthy')
   hang = false
   await harness.runFor(hour)
-  assert.equal(harness.counts().delivered, 505, 'and those that hung arrive when they work again')
+  assert.equal(harness.counts().delivered, 505, 'and the hung ones arrive when their endpoint works again')
   await harness.stop()
 })
 

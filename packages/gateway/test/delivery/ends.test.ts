@@ -49,7 +49,7 @@ test('a notification waiting for a blocked account expires in time and releases 
   assert.equal((await harness.post()).status, 'queued')
   assert.equal((await harness.post()).decision.reason, 'over_limit')
   await harness.runUntil(harness.start + hour - 1)
-  assert.equal(calls.length, 1, 'nobody calls a blocked account')
+  assert.equal(calls.length, 1, 'a blocked account gets no call')
   await harness.runUntil(harness.start + hour)
   assert.equal(calls.length, 4, 'it is blocked for exactly as long as it said')
   assert.equal((await harness.notification(blocking.id)).status, 'delivered')

@@ -64,8 +64,8 @@ function setUp({ send, template, becomes = 'delivered', suspects }: Setup) {
       left: async ({ notification: { id } }) => {
         heard.push(`counts ${id}`)
       },
-      cancel: async (those) => {
-        heard.push(`cancel ${those.map(({ notification: { id } }) => id)}`)
+      cancel: async (held) => {
+        heard.push(`cancel ${held.map(({ notification: { id } }) => id)}`)
       },
     },
     composer: {

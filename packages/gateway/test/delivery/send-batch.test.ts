@@ -53,8 +53,8 @@ function setUp({
   const heard: string[] = []
   let failing = failures
   let asked = false
-  const names = (those: readonly { readonly notification: Pick<Notification, 'id'> }[]) =>
-    those.map(({ notification }) => notification.id).join(' ')
+  const names = (notifications: readonly { readonly notification: Pick<Notification, 'id'> }[]) =>
+    notifications.map(({ notification }) => notification.id).join(' ')
   const worker = {
     route: {},
     endpoints: new Endpoints({ wake: () => undefined }),
@@ -64,7 +64,9 @@ function setUp({
   const { release } = createSendBatches({
     clock,
     contents: { of: (notification) => notification },
-    queue: { giveBack: (those) => heard.push(`give back ${those.map(({ id }) => id).join(' ')}`) },
+    queue: {
+      giveBack: (notifications) => heard.push(`give back ${notifications.map(({ id }) => id).join(' ')}`),
+    },
     ledger: {
       isCurrent: ({ id }) => !stale.includes(id) && !(asked && cancelled.includes(id)),
       live: () => undefined,
@@ -81,8 +83,8 @@ function setUp({
           at: limits[id] ?? start,
         }))
       },
-      cancel: async (those) => {
-        heard.push(`cancel ${names(those)}`)
+      cancel: async (notifications) => {
+        heard.push(`cancel ${names(notifications)}`)
         if (keeps) throw new Error('the disk is away')
       },
     },
@@ -130,7 +132,8 @@ function setUp({
   return {
     clock,
     heard,
-    run: (...those: Notification[]) => release(worker, those, leases.slice(0, those.length)),
+    run: (...notifications: Notification[]) =>
+      release(worker, notifications, leases.slice(0, notifications.length)),
   }
 }
 

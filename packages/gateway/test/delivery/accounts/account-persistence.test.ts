@@ -90,7 +90,7 @@ test('a refused write is retried, and a later change replaces it', async () => {
   await clock.runUntil(499)
   assert.deepEqual(troubles, ['keep what is known of accounts'])
   assert.deepEqual(written, [])
-  assert.deepEqual(heard, [], 'nobody is called on a record that is not there')
+  assert.deepEqual(heard, [], 'no account is freed by a record that is not written')
   await clock.runUntil(500)
   assert.deepEqual(written.flat().sort(), ['a 2', 'b 2'])
 })

@@ -68,7 +68,7 @@ describe('one tenant that floods an account, and others beside it', () => {
     assert.equal(waits.length, asked.size)
     const instants = sent.map(({ at }) => at)
     assert.ok(fullestWindow('one', instants, second).most <= 100)
-    // The first two windows were filled before anybody else came. From the second second on, when the account is full all the time.
+    // The first two windows were filled before any other tenant came. From the second second on, when the account is full all the time.
     const used = instants.filter((at) => at >= harness.start + 2 * second && at < harness.start + 10 * second)
     await harness.check()
     await harness.stop()
@@ -90,7 +90,7 @@ describe('one tenant that floods an account, and others beside it', () => {
     assert.ok(perSecond >= 95, `${perSecond}/s`)
   })
 
-  test('alone nobody waits', async () => {
+  test('a tenant alone does not wait', async () => {
     assert.equal((await run(false)).longestMs, 0)
   })
 })

@@ -126,7 +126,7 @@ describe('a lease', () => {
     const other = pool.exchange(lease!, start)
     assert.equal(other.account.id, 'b')
     assert.deepEqual(idsOf(pool.lease(start, 5)), ['a'])
-    assert.equal(pool.exchange(other, start), other, 'nobody else is free')
+    assert.equal(pool.exchange(other, start), other, 'no other account is free')
     const alone = poolOf([''])
     const [only] = alone.lease(start, 1)
     assert.equal(alone.exchange(only!, start), only)
@@ -155,7 +155,7 @@ describe('what is kept for critical ones', () => {
 
   test('is no more than they are', () => {
     const pool = poolOf(['10/s'], { criticalShare: 0.5 })
-    assert.equal(pool.lease(start, 10, 1).length, 5, 'the one critical is among the five that anybody has')
+    assert.equal(pool.lease(start, 10, 1).length, 5, 'the critical one is among the five')
     assert.equal(pool.lease(start, 10, 2).length, 2)
   })
 

@@ -133,7 +133,7 @@ for (const load of [1, 0.5]) {
       const later = harness.side.calls({ account }).filter(({ at }) => at > refused)
       assert.ok(
         later.every(({ at }) => at >= refused + retryAfterMs),
-        'nobody calls a blocked account',
+        'a blocked account gets no call',
       )
     }
     for (const [account, of] of byAccount(calls)) {
@@ -175,7 +175,7 @@ test('queued notifications become dead letters when every account is blocked, an
   const { items } = await harness.gateway.store.deadLetters({ limit: 1_000, causes: ['pool_blocked'] })
   assert.equal(items.length, 400)
   await harness.runUntil(start + 29_990)
-  assert.equal(harness.side.calls().length, 4, 'nobody calls a blocked account')
+  assert.equal(harness.side.calls().length, 4, 'a blocked account gets no call')
   await harness.runFor(minute)
   const arrived = harness.side.received()
   assert.equal(arrived.length, 400)

@@ -21,7 +21,7 @@ test('free members take turns, and the others are tested when their instant has 
   assert.deepEqual([take(50), take(99), take(100)], [0, 0, 0])
   assert.equal(take(100), 1)
   members[2]!.freeAt = 0
-  assert.notEqual(take(101), 2, 'nobody has said that it is free')
+  assert.notEqual(take(101), 2, 'it was not reported as free')
   turns.ended(members[2]!)
   assert.ok([take(102), take(102), take(102)].includes(2))
 })
@@ -106,7 +106,7 @@ test('other finds a free member without taking a turn, and a turn given back is 
   const turns = new RoundRobin({ members, freeAt: ({ freeAt }) => freeAt })
   assert.equal(turns.other(0, members[0]!)?.id, 1)
   assert.equal(turns.other(0, members[1]!)?.id, 0)
-  assert.equal(turns.next(0)?.id, 0, 'nobody has had a turn by this')
+  assert.equal(turns.next(0)?.id, 0, 'no turn was taken by this')
   members[1]!.freeAt = 10
   assert.equal(turns.other(0, members[2]!)?.id, 0, 'who is not free is passed over')
   members[0]!.freeAt = undefined

@@ -102,7 +102,7 @@ test('a lease is exchanged within its pool, else for one of another pool, and it
   const elsewhere = route.exchange(other, start)
   assert.equal(elsewhere.account.id, 'b0')
   assert.deepEqual(idsOf(first.lease(start, 5)), ['a1'])
-  assert.equal(route.exchange(elsewhere, start), elsewhere, 'nobody is free')
+  assert.equal(route.exchange(elsewhere, start), elsewhere, 'no account is free')
 })
 
 test('another account can carry a notification as long as any account of any pool is healthy', () => {
