@@ -22,15 +22,15 @@ export interface SandboxRequest {
 }
 
 /** A send request as the provider understands it. */
-export interface Asked {
-  readonly asked: true
+export interface SendRequest {
+  readonly isSend: true
   /** The account that the credentials name. */
   readonly account: string
   readonly message: SandboxMessage
 }
 
 export interface EmulatorAnswer {
-  readonly asked?: never
+  readonly isSend?: never
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body?: string
@@ -41,7 +41,7 @@ export type Told = Exclude<Fate, 'reset' | 'reset_after_accept' | 'hang' | 'hang
 
 export interface Telling {
   readonly fate: Told
-  readonly asked: Asked
+  readonly send: SendRequest
   /** The `Retry-After` to the letter; '' leaves it out. */
   readonly retryAfter: string
   /** Number of the call at this server, for distinct ids. */
@@ -56,7 +56,7 @@ export interface Emulator {
    * Reads a request. Undefined: it belongs to another provider. An answer: it is refused before it counts, or it is
    * another request than sending, such as one for a token.
    */
-  read(request: SandboxRequest): Asked | EmulatorAnswer | undefined
+  read(request: SandboxRequest): SendRequest | EmulatorAnswer | undefined
   tell(telling: Telling): EmulatorAnswer
 }
 

@@ -72,22 +72,22 @@ export async function createSandboxServer(options: SandboxServerOptions = {}): P
   }
 
   async function serve(request: Request, response: Response): Promise<void> {
-    const asked = await readRequest(request, url, clock.now())
-    if (asked === undefined) return answer(response, { status: 413 })
-    const own = control(asked)
+    const received = await readRequest(request, url, clock.now())
+    if (received === undefined) return answer(response, { status: 413 })
+    const own = control(received)
     if (own !== undefined) return answer(response, own)
-    for (const shape of emulators) {
-      const read = shape.read(asked)
+    for (const emulator of emulators) {
+      const read = emulator.read(received)
       if (read === undefined) continue
-      note(shape.name, asked)
-      if (read.asked !== true) return answer(response, read)
+      note(emulator.name, received)
+      if (read.isSend !== true) return answer(response, read)
       const { fate, retryAfter, delayMs } = side.receive(read.message, read.account)
       number += 1
-      const telling = { asked: read, retryAfter, number, now: clock.now() }
+      const telling = { send: read, retryAfter, number, now: clock.now() }
       if (delayMs > 0) await new Promise((resolve) => setTimeout(resolve, delayMs))
       if (fate === 'hang' || fate === 'hang_after_accept') return
       if (fate === 'reset' || fate === 'reset_after_accept') return reset(request)
-      return answer(response, shape.tell({ ...telling, fate: fate satisfies Told }))
+      return answer(response, emulator.tell({ ...telling, fate: fate satisfies Told }))
     }
     answer(response, { status: 404, body: 'no provider has such a route' })
   }

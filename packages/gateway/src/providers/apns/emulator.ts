@@ -37,7 +37,7 @@ export const apns: Emulator = {
     const payload = jsonBody<{ aps: object; notificationId: string }>(request)
     if (payload?.aps === undefined) return refusal(400, 'PayloadEmpty')
     return {
-      asked: true,
+      isSend: true,
       account,
       message: {
         id: payload.notificationId ?? '',
@@ -47,7 +47,7 @@ export const apns: Emulator = {
       },
     }
   },
-  tell({ fate, asked, retryAfter, number, now }) {
+  tell({ fate, send, retryAfter, number, now }) {
     switch (fate) {
       case 'deliver':
         return { status: 200, headers: { 'apns-unique-id': `sandbox-${number}` } }
@@ -59,7 +59,7 @@ export const apns: Emulator = {
         return refusal(400, 'BadCollapseId')
       case 'reject_address':
         // Some devices were never registered, others are no longer registered.
-        return asked.message.to.pushToken?.endsWith('0') === true
+        return send.message.to.pushToken?.endsWith('0') === true
           ? refusal(400, 'BadDeviceToken')
           : refusal(410, 'Unregistered', { timestamp: Math.floor(now) })
       case 'suspend':

@@ -49,7 +49,7 @@ export const fcm: Emulator = {
     const texts = Object.values(message?.data ?? {}).every((value) => typeof value === 'string')
     if (!message?.token || !texts) return refusal(400, 'INVALID_ARGUMENT', 'INVALID_ARGUMENT')
     return {
-      asked: true,
+      isSend: true,
       account: project,
       message: {
         id: message.data?.notificationId ?? '',
@@ -59,10 +59,10 @@ export const fcm: Emulator = {
       },
     }
   },
-  tell({ fate, asked, retryAfter, number }) {
+  tell({ fate, send, retryAfter, number }) {
     switch (fate) {
       case 'deliver':
-        return json(200, { name: `projects/${asked.account}/messages/${number}` })
+        return json(200, { name: `projects/${send.account}/messages/${number}` })
       case 'rate_limit':
         return refusal(429, 'RESOURCE_EXHAUSTED', 'QUOTA_EXCEEDED', retryAfterHeader(retryAfter))
       case 'fail':

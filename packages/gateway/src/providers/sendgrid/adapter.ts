@@ -40,7 +40,7 @@ export function createSendgridProvider(options: SendgridOptions = {}): Provider 
       idempotent: false,
       compose,
       judge(answer, account) {
-        return quotas.heard(account.id, judge(answer), isSendingQuota(answer.text), clock.now())
+        return quotas.adjust(account.id, judge(answer), isSendingQuota(answer.text), clock.now())
       },
       check,
     },

@@ -29,7 +29,7 @@ export const sendgrid: Emulator = {
     if (mail.content === undefined || mail.content.length === 0)
       return refusal(400, 'content is required', 'content')
     return {
-      asked: true,
+      isSend: true,
       account,
       message: {
         id: personalization?.custom_args?.notification_id ?? '',

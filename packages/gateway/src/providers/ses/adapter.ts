@@ -66,7 +66,7 @@ export function createSesProvider({ clock, ...options }: SesOptions): Provider {
       channels: ['email'],
       idempotent: false,
       judge(answer, account) {
-        return quotas.heard(account.id, judge(answer, account), isSendingQuota(answer.text), clock.now())
+        return quotas.adjust(account.id, judge(answer, account), isSendingQuota(answer.text), clock.now())
       },
       check,
       compose: (message, account) => compose(message, account, clock.now(), cache),
@@ -160,8 +160,8 @@ function judge(answer: HttpAnswer, account: Account): SendResult {
  */
 function kindOf(answer: HttpAnswer): string {
   const { __type: type, code } = jsonOf<{ __type: string; code: string }>(answer)
-  const said = String(answer.headers['x-amzn-errortype'] ?? type ?? code ?? '')
-  return said
+  const kind = String(answer.headers['x-amzn-errortype'] ?? type ?? code ?? '')
+  return kind
     .replace(/^.*#/, '')
     .replace(/:.*$/, '')
     .replace(/Exception$/, '')

@@ -36,7 +36,7 @@ export const ses: Emulator = {
     if (to === undefined || mail?.Content?.Raw === undefined)
       return refusal(400, 'BadRequestException', 'Destination and Content are required')
     return {
-      asked: true,
+      isSend: true,
       account,
       message: {
         id: mail.EmailTags?.find(({ Name }) => Name === 'notification-id')?.Value ?? '',

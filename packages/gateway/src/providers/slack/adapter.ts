@@ -112,13 +112,13 @@ function judge(answer: HttpAnswer, account: Account): SendResult {
   const { status, text } = answer
   if (status === 429) return rateLimited(answer)
   if (isWebhook(account)) {
-    const said = text.trim()
-    if (status === 200) return { outcome: 'delivered', detail: said.slice(0, 20) }
-    if (said === 'fatal_error') return unknown(answer)
+    const reason = text.trim()
+    if (status === 200) return { outcome: 'delivered', detail: reason.slice(0, 20) }
+    if (reason === 'fatal_error') return unknown(answer)
     if (status >= 500) return failed(answer)
     // A webhook's address is the account: where something is gone (no_service, no_team, channel_is_archived), the
     // account is gone.
-    return messageFaults.has(said) || status === 413 ? rejected(answer) : failed(answer)
+    return messageFaults.has(reason) || status === 413 ? rejected(answer) : failed(answer)
   }
   const { ok, ts, error = '' } = jsonOf<{ ok: boolean; ts: string; error: string }>(answer)
   if (ok === true) return { outcome: 'delivered', ...(ts === undefined ? {} : { providerMessageId: ts }) }

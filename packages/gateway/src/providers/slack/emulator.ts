@@ -29,15 +29,15 @@ export const slack: Emulator = {
     const body = jsonBody<{ channel: string; text: string }>(request)
     if (!body?.channel) return json(200, { ok: false, error: 'channel_not_found' })
     if (!body.text) return json(200, { ok: false, error: 'no_text' })
-    return asked(request, account, body.channel)
+    return sendOf(request, account, body.channel)
   },
-  tell({ fate, asked, retryAfter, number, now }): EmulatorAnswer {
+  tell({ fate, send, retryAfter, number, now }): EmulatorAnswer {
     if (fate === 'rate_limit')
       return json(429, { ok: false, error: 'ratelimited' }, retryAfterHeader(retryAfter))
     if (fate === 'deliver')
       return json(200, {
         ok: true,
-        channel: asked.message.to.slackChannel,
+        channel: send.message.to.slackChannel,
         ts: `${Math.floor(now / 1_000)}.${number}`,
       })
     return json(fate === 'fail' ? 503 : 200, { ok: false, error: wordOf[fate] })
@@ -50,7 +50,7 @@ export const slackWebhook: Emulator = {
     const key = /^\/services\/[^/]+\/[^/]+\/([^/]+)$/.exec(request.path)?.[1]
     if (key === undefined) return undefined
     const body = jsonBody<{ text: string }>(request)
-    return body?.text ? asked(request, key, '') : { status: 400, body: 'no_text' }
+    return body?.text ? sendOf(request, key, '') : { status: 400, body: 'no_text' }
   },
   tell: ({ fate, retryAfter }: Telling): EmulatorAnswer => {
     if (fate === 'deliver') return { status: 200, body: 'ok' }
@@ -68,9 +68,9 @@ export const slackWebhook: Emulator = {
   },
 }
 
-function asked(request: SandboxRequest, account: string, channel: string) {
+function sendOf(request: SandboxRequest, account: string, channel: string) {
   return {
-    asked: true,
+    isSend: true,
     account,
     message: {
       id: String(request.headers['x-notification-id'] ?? ''),

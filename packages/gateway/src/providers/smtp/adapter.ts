@@ -83,7 +83,7 @@ export function createSmtpProvider(options: SmtpOptions = {}): Provider {
         const signed =
           post.sign === undefined ? envelope : { ...envelope, mail: await post.sign(envelope.mail) }
         const result = await post.pool.send(signed, signal, onWritten)
-        return quotas.heard(account.id, result, isSendingQuota(result.detail ?? ''), clock.now())
+        return quotas.adjust(account.id, result, isSendingQuota(result.detail ?? ''), clock.now())
       } catch (error) {
         return { outcome: 'failed', detail: (error as Error).message }
       }

@@ -168,21 +168,21 @@ function isOfAccount(
   stage: Stage,
   parties: Parties | undefined,
 ): boolean {
-  const said = words(text)
+  const lower = words(text)
   if (code < 500) {
     if (stage === 'connect' || stage === 'auth' || stage === 'mail') return false
     if (throttling.test(text)) return false
-    return accountCodes.test(enhanced) || ofSender.test(said) || ofRelay.test(said) || ofHost.test(said)
+    return accountCodes.test(enhanced) || ofSender.test(lower) || ofRelay.test(lower) || ofHost.test(lower)
   }
   if (stage === 'connect' || stage === 'auth') return true
   if (code === 530 || code === 534 || code === 535 || code === 538) return true
   // A refused sender is the operator's fault, unless this mail is too large.
   if (stage === 'mail') return code !== 552 && enhanced !== '5.3.4'
-  if (ofRecipientsRule.test(said)) return false
+  if (ofRecipientsRule.test(lower)) return false
   if (accountCodes.test(enhanced)) return true
-  if (ofSender.test(said) || ofLogin.test(said) || ofHost.test(said) || ofDomain.test(said)) return true
+  if (ofSender.test(lower) || ofLogin.test(lower) || ofHost.test(lower) || ofDomain.test(lower)) return true
   if (stage !== 'recipient') return false
-  return ofRelay.test(said) || ofList.test(said) || namesSender(enhanced, text, parties)
+  return ofRelay.test(lower) || ofList.test(lower) || namesSender(enhanced, text, parties)
 }
 
 /**
@@ -191,8 +191,8 @@ function isOfAccount(
  */
 function namesSender(enhanced: string, text: string, parties: Parties | undefined): boolean {
   if (parties === undefined || (enhanced !== '' && !enhanced.startsWith('5.1.'))) return false
-  const said = text.toLowerCase()
-  return said.includes(parties.from.toLowerCase()) && !said.includes(parties.to.toLowerCase())
+  const lower = text.toLowerCase()
+  return lower.includes(parties.from.toLowerCase()) && !lower.includes(parties.to.toLowerCase())
 }
 
 function isInvalidAddress(code: number, enhanced: string, text: string): boolean {

@@ -20,7 +20,7 @@ export const telegram: Emulator = {
     if (!body.text) return refusal(400, 'Bad Request: message text is empty')
     const chat = String(body.chat_id)
     return {
-      asked: true,
+      isSend: true,
       account: bot,
       message: {
         id: String(request.headers['x-notification-id'] ?? ''),
@@ -30,7 +30,7 @@ export const telegram: Emulator = {
       },
     }
   },
-  tell({ fate, asked, retryAfter, number, now }) {
+  tell({ fate, send, retryAfter, number, now }) {
     switch (fate) {
       case 'deliver':
         return json(200, {
@@ -38,7 +38,7 @@ export const telegram: Emulator = {
           result: {
             message_id: number,
             date: Math.floor(now / 1_000),
-            chat: { id: asked.message.to.telegramChatId },
+            chat: { id: send.message.to.telegramChatId },
           },
         })
       case 'rate_limit':

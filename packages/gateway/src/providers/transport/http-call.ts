@@ -88,7 +88,7 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
           agent: isSecure ? secure : plain,
           headers: { 'content-length': Buffer.byteLength(body), ...headers },
         })
-        let heard = false
+        let isAnswered = false
         let late = false
         const giveUp = (): void => {
           late = true
@@ -99,11 +99,11 @@ export function createHttpCaller(options: HttpCallerOptions): HttpCaller {
         const unanswered = (error?: Error): void => {
           // Once there is a status, it decides the result: `read` resolves at the end of the answer, however that
           // comes.
-          if (!heard) resolve({ answered: false, error, late, sent: request.writableFinished })
+          if (!isAnswered) resolve({ answered: false, error, late, sent: request.writableFinished })
         }
         if (onWritten !== undefined) request.on('socket', (socket) => onceOpen(socket, isSecure, onWritten))
         request.on('response', (response) => {
-          heard = true
+          isAnswered = true
           read(response, { answerBytesMax, statusSuffices }, resolve)
         })
         request.on('error', unanswered)
@@ -168,12 +168,12 @@ const detailMax = 200
 
 /** Shortens an answer to a few printable words. */
 export function detailOf({ status, text }: Pick<HttpAnswer, 'status' | 'text'>): string {
-  const said = text
+  const words = text
     .slice(0, 2 * detailMax)
     .replace(/[\p{Cc}\s]+/gu, ' ')
     .trim()
     .slice(0, detailMax)
-  return said === '' ? String(status) : `${status} ${said}`
+  return words === '' ? String(status) : `${status} ${words}`
 }
 
 /**

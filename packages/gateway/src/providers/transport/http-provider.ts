@@ -37,7 +37,7 @@ export interface Composed {
    * True when the endpoint is not a known service: even its refusal of the credentials says nothing about the
    * account.
    */
-  readonly stranger?: boolean
+  readonly untrusted?: boolean
 }
 
 /** Makes the calls: over HTTP/1.1 or HTTP/2. */
@@ -90,15 +90,15 @@ export function createHttpProvider(
       if (answer.error instanceof PrivateAddressError)
         return { outcome: 'rejected', invalidAddress: true, detail: answer.error.message }
       const at = endpointIn(composed)
-      if (answer.sent && composed.stranger !== true)
+      if (answer.sent && composed.untrusted !== true)
         return { outcome: 'unknown', detail: failure.detail, ...at }
       return { ...failure, retry: 'outage', ...at }
     }
-    const heard = withoutCredential(answer, composed)
-    if (isFirst && definition.again?.(heard, account, composed) === true)
+    const masked = withoutCredential(answer, composed)
+    if (isFirst && definition.again?.(masked, account, composed) === true)
       return carry(message, account, way, false)
-    const result = definition.judge(heard, account)
-    return blamedOn(composed, heard, result)
+    const result = definition.judge(masked, account)
+    return blamedOn(composed, masked, result)
   }
 
   return {
@@ -147,7 +147,7 @@ async function heeding<T>(signal: AbortSignal, value: T | Promise<T>): Promise<T
 function blamedOn(composed: Composed, { status }: HttpAnswer, result: SendResult): SendResult {
   if (result.outcome !== 'failed' && result.outcome !== 'rate_limited') return result
   const isRefusal = result.outcome === 'failed' && (status === 401 || status === 403)
-  return isRefusal && composed.stranger !== true ? result : { ...result, ...endpointIn(composed) }
+  return isRefusal && composed.untrusted !== true ? result : { ...result, ...endpointIn(composed) }
 }
 
 function endpointIn({ endpoint }: Composed): { readonly endpoint?: string } {

@@ -235,12 +235,12 @@ function read(
   bytesMax: number,
   done: (answer: HttpAnswer | undefined, error: Error | undefined) => void,
 ): void {
-  let heard: { status: number; headers: IncomingHttpHeaders } | undefined
+  let head: { status: number; headers: IncomingHttpHeaders } | undefined
   let failure: Error | undefined
   const chunks: Buffer[] = []
   let bytes = 0
   stream.on('response', ({ ':status': status = 0, ...headers }) => {
-    heard = { status, headers: headers as IncomingHttpHeaders }
+    head = { status, headers: headers as IncomingHttpHeaders }
   })
   stream.on('data', (chunk: Buffer) => {
     bytes += chunk.length
@@ -252,6 +252,6 @@ function read(
   })
   stream.on('close', () => {
     const text = Buffer.concat(chunks).toString('utf8')
-    done(heard === undefined ? undefined : { answered: true, ...heard, text }, failure)
+    done(head === undefined ? undefined : { answered: true, ...head, text }, failure)
   })
 }

@@ -25,7 +25,7 @@ export class QuotaBackoff {
    * Completes a call's result with the pause to keep, where the quota is used up. Calls that ran at the same time
    * count once, and a call that was under way when the quota ended does not reset the backoff when it is delivered.
    */
-  heard(account: string, result: SendResult, isQuota: boolean, now: number): SendResult {
+  adjust(account: string, result: SendResult, isQuota: boolean, now: number): SendResult {
     if (result.outcome === 'delivered') this.#delivered(account, now)
     return isQuota && result.outcome === 'rate_limited' ? this.#used(account, result, now) : result
   }

@@ -43,7 +43,7 @@ export const twilio: Emulator = {
     const refused = refusedFrom[form.get('From') ?? ''] ?? refusedTo[to]
     if (refused !== undefined) return refusal(400, ...refused)
     return {
-      asked: true,
+      isSend: true,
       account: sid,
       message: {
         id: String(request.headers['x-notification-id'] ?? ''),
@@ -53,13 +53,13 @@ export const twilio: Emulator = {
       },
     }
   },
-  tell({ fate, asked, retryAfter, number }) {
+  tell({ fate, send, retryAfter, number }) {
     switch (fate) {
       case 'deliver':
         return json(201, {
           sid: `SM${number.toString(16).padStart(32, '0')}`,
-          account_sid: asked.account,
-          to: asked.message.to.phone,
+          account_sid: send.account,
+          to: send.message.to.phone,
           status: 'queued',
         })
       case 'rate_limit':

@@ -179,8 +179,8 @@ function judge(answer: HttpAnswer, endpoint: string | undefined): SendResult {
   const { status, headers } = answer
   if (status >= 200 && status < 300) return { outcome: 'delivered', detail: String(status) }
   const detail = detailOf(answer)
-  const asked = headers['retry-after']
-  const later = { detail, ...(asked === undefined ? {} : { retryAfter: asked }) }
+  const retryAfter = headers['retry-after']
+  const later = { detail, ...(retryAfter === undefined ? {} : { retryAfter }) }
   if (status === 429) return { outcome: 'rate_limited', ...later, ...at(endpoint) }
   if (status >= 500) return { outcome: 'failed', ...later, retry: 'outage', ...at(endpoint) }
   // The answer concerns this request alone, and neither the account nor all that go there.

@@ -25,7 +25,7 @@ export const webhook: Emulator = {
     if (request.method !== 'POST' || body === undefined || typeof id !== 'string')
       return json(400, { error: 'a POST with webhook-id and a JSON object is expected' })
     return {
-      asked: true,
+      isSend: true,
       account,
       message: {
         id,

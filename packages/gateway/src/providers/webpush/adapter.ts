@@ -78,7 +78,7 @@ export function createWebPushProvider(options: WebPushOptions): Provider {
       },
       body,
       endpoint: endpoint.origin,
-      stranger: !isKnown(endpoint.hostname, account),
+      untrusted: !isKnown(endpoint.hostname, account),
     })
     const header = vapid.headerFor(account, endpoint.origin)
     return typeof header === 'string' ? compose(header) : header.then(compose)

@@ -31,7 +31,7 @@ export const webpush: Emulator = {
     const id = name.startsWith('rfc8291') ? idIn(request.body) : ''
     if (id === undefined) return refusal(400, 'the payload cannot be decrypted')
     return {
-      asked: true,
+      isSend: true,
       account,
       message: { id, tenant: '', channel: 'push', to: { id: name, pushToken: name } },
     }
