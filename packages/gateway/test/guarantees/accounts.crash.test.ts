@@ -6,7 +6,7 @@ import { createSite, startSink } from '../child.ts'
 
 const messages = 200
 
-test('a block and an open breaker hold through a kill, and everything is delivered', async (t) => {
+test('a 429 block and an open breaker survive a kill, and everything is delivered', async (t) => {
   const sink = await startSink(t, 'http')
   await sink.rules([
     { match: '/throttled', status: 429, headers: { 'retry-after': '20' }, times: 1 },

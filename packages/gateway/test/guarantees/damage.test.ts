@@ -40,7 +40,7 @@ const outcomeOf = async (h: Harness, id: string) => {
   return [status, timeline.at(-1)?.reason]
 }
 
-test('what shares damaged content becomes a dead letter, and the others of its channel leave', async () => {
+test('notifications with damaged shared content become dead letters, and others of the channel are sent', async () => {
   const ids: string[] = []
   const sendAt = Date.UTC(2026, 10, 21, 15)
   const h = await damagedAfter(async (first) => {
@@ -59,7 +59,7 @@ test('what shares damaged content becomes a dead letter, and the others of its c
   await h.stop()
 })
 
-test('what is for somebody whose preferences are damaged becomes a dead letter, and the others leave', async () => {
+test('a notification for a recipient with damaged preferences becomes a dead letter, and others are sent', async () => {
   const ids: string[] = []
   const sendAt = Date.UTC(2026, 10, 21, 15)
   const h = await damagedAfter(async (first) => {
@@ -77,7 +77,7 @@ test('what is for somebody whose preferences are damaged becomes a dead letter, 
   await h.stop()
 })
 
-test('the limits of a tenant are known although one of its people is damaged', async () => {
+test("a tenant's limits are recovered although one of its recipients is damaged", async () => {
   const byTenant = {
     version: 1,
     limits: [{ name: 'all', for: 'any', per: ['tenant'], max: ['3/week'], over: 'drop' }],
@@ -98,7 +98,7 @@ test('the limits of a tenant are known although one of its people is damaged', a
   await h.stop()
 })
 
-test('a digest with an item whose content is damaged ends, and the others of it are sent', async () => {
+test('a digest with a damaged item closes, and its other items are sent', async () => {
   const digesting = {
     version: 1,
     limits: [],
@@ -124,7 +124,7 @@ test('a digest with an item whose content is damaged ends, and the others of it 
   await h.stop()
 })
 
-test('a job whose work is damaged is cancelled, and the one behind it is done', async () => {
+test('a job with damaged work is cancelled, and the next job is done', async () => {
   const config = { tenants: { default: { rate: 'unlimited', modules: 'unlimited' } } }
   files += 1
   const file = join(folder, `${files}.db`)
@@ -178,7 +178,7 @@ const answerOf = (key: string, createdAt: number) => ({
   createdAt,
 })
 
-test('a stored answer that is no JSON any more keeps neither the start, retention nor an erasure', async () => {
+test('a stored answer that is no JSON any more blocks neither start, retention nor erasure', async () => {
   const h = await damagedAfter(async (first) => {
     const at = first.clock.now()
     for (const key of ['k1', 'k2'])
@@ -195,7 +195,7 @@ test('a stored answer that is no JSON any more keeps neither the start, retentio
   await h.stop()
 })
 
-test('a stored answer whose sum is wrong is an error for its key alone', async () => {
+test('a stored answer with a wrong checksum is an error for its key alone', async () => {
   const h = await damagedAfter(async (first) => {
     for (const key of ['k1', 'k2'])
       await first.done(first.gateway.store.commit({ answer: answerOf(key, first.clock.now()) }))
@@ -226,7 +226,7 @@ for (const [what, sql] of [
   })
 }
 
-test('damaged rows are counted and told in the log once each, however often they are read', async (t) => {
+test('damaged rows are counted and logged once each, however often they are read', async (t) => {
   const site = await createSite(t)
   await site.start()
   const ids: string[] = []

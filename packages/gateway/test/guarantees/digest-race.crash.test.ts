@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { testSeed } from '../harness.ts'
 import { race } from './digest-race.ts'
 
-test('under load and through a kill every item of a digest comes to its end, and in time', async (t) => {
+test('every digest item ends in time under load and through kills', async (t) => {
   const result = await race({ items: 1_500, kills: 1, clients: 4, seed: testSeed })
   t.diagnostic(JSON.stringify(result))
   assert.ok(result.onRecord >= result.acknowledged && result.digests > 0)

@@ -47,7 +47,7 @@ function fill(file: string): number {
 
 const skip = mounted ? false : 'no file system of its own can be mounted here'
 
-test('a full disk is answered with 503, loses nothing, doubles nothing, and is survived', {
+test('a full disk answers 503, loses and duplicates no notification, and recovers', {
   skip,
 }, async (t) => {
   const sink = await startSink(t, 'http')

@@ -248,7 +248,7 @@ test('killed while a probe is under way: it is made again, one at a time, and no
   await rig.check(2)
 })
 
-test('killed while it sheds: what was shed is on record and comes back', async (t) => {
+test('killed during load shedding: shed notifications are on record and return', async (t) => {
   const accounts = 6
   const rig = await setUp(t, { accounts, pool: { shedAfter: '300ms' } })
   for (const index of [0, 1])

@@ -85,7 +85,7 @@ test('the same recipient, text and key under two tenants are two of each', async
   assert.notEqual((second.body.decision as { reason?: string }).reason, 'duplicate')
 })
 
-test("one tenant's use of a limit is not the other's", async () => {
+test("one tenant's use of a limit does not count for another", async () => {
   for (let count = 0; count < 30; count += 1) {
     const body = message(mark, { content: { subject: mark, text: `${mark} ${count}` } })
     assert.equal((await asAlpha('POST', `${base}/notifications`, { body })).status, 202)
@@ -130,7 +130,7 @@ async function idsOfAlpha(): Promise<Readonly<Record<string, string>>> {
   return ids
 }
 
-test('what belongs to another tenant is answered to the letter like what does not exist, on every route', async () => {
+test("another tenant's resource answers exactly like a missing one, on every route", async () => {
   const ids = await idsOfAlpha()
   const withId = keyed.routes.filter(({ path }) => path.includes('{') && path.startsWith(base))
   assert.ok(withId.length >= 7)
@@ -171,7 +171,7 @@ test('what belongs to another tenant is answered to the letter like what does no
   assert.equal(own.email, `${mark}@example.com`)
 })
 
-test('lists, filters and cursors show the own alone', async () => {
+test("lists, filters and cursors show only the tenant's own data", async () => {
   const own = await asAlpha('GET', `${base}/notifications?limit=5`)
   const cursor = encodeURIComponent(String(own.body.nextCursor))
   for (const query of [
@@ -192,7 +192,7 @@ test('lists, filters and cursors show the own alone', async () => {
   await asBeta('GET', `${base}/recipients/user-1/timeline`)
 })
 
-test('no header makes one tenant the other', async () => {
+test('no header switches the tenant', async () => {
   const headers = {
     'x-tenant-id': 'alpha',
     'x-module-id': 'other',
@@ -209,7 +209,7 @@ test('no header makes one tenant the other', async () => {
   assert.deepEqual([body.tenant, body.module], ['beta', 'shop'])
 })
 
-test('events, metrics and everything that was ever answered tell nothing of the other', async () => {
+test('events, metrics and all responses reveal nothing of another tenant', async () => {
   const open = ['/metrics', '/openapi.json', '/healthz', '/readyz']
   for (const path of open) answered.push((await keyed.ask('GET', path)).text)
   while (!heard.beta.includes('"tenant":"beta"') || !heard.alpha.includes('"status":"delivered"'))

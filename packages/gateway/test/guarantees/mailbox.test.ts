@@ -87,7 +87,7 @@ async function post(
 }
 
 test(
-  'a mail lies in the mailbox as it was meant, and its link ends all further ones',
+  'a mail arrives in the mailbox intact, and its unsubscribe link stops further mails',
   needs('postfix'),
   async (t) => {
     const account = {

@@ -161,7 +161,7 @@ test('a place in an author’s limit over all recipients goes to another recipie
   assert.ok(instant(await client.get(newcomer.notificationId)) >= instant(second))
 })
 
-test('what would have expired before its place has one that becomes free in time, within a second', async (t) => {
+test('a notification that would expire before its slot takes an earlier free one within a second', async (t) => {
   const client = await serve(folderWith(t, hourly('1/h')))
   t.after(client.stop)
   const soon = (ms: number): string => new Date(Date.now() + ms).toISOString()

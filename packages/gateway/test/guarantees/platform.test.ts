@@ -97,7 +97,7 @@ test('50 a minute for a module and 100 for its tenant: 429 says what is queued, 
   await until(async () => (await statusOf(site, notificationId)) === 'delivered')
 })
 
-test('an operator may answer 202 for what is queued', async (t) => {
+test('an operator may configure 202 for queued notifications', async (t) => {
   const config = { http: { overLimitStatus: 202 }, tenants: { default: { rate: '1/min' } } }
   const site = await createSite(t, { policy, config })
   await site.start()

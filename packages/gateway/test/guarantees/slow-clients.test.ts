@@ -133,7 +133,7 @@ test('600 clients that trickle headers, bodies or nothing are closed on the dead
   )
 })
 
-test('more connections than are allowed are dropped; who is connected is served, and room comes back', async (t) => {
+test('connections over the maximum are dropped; open ones are served, and room comes back', async (t) => {
   const port = await start(t, { connectionsMax: 50 })
   const other = polite(t, port)
   await other.run(1)
@@ -166,7 +166,7 @@ test('connections between two requests make room for new ones', async (t) => {
   await polite(t, port).run(3)
 })
 
-test('a client that pipelines without end and never reads is not read from either, and is cut off', async (t) => {
+test('a client that pipelines endlessly and never reads is throttled and disconnected', async (t) => {
   const stub = await startStub({ standstillMs: 1_000 })
   const port = Number(new URL(stub.url).port)
   const { socket, closed } = await open(t, port)

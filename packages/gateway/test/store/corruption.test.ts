@@ -101,7 +101,7 @@ before(async () => {
 })
 
 describe('a damaged file', () => {
-  it('never changes an answer in silence, whichever byte was hit', async () => {
+  it('never silently changes an answer, whichever byte is damaged', async () => {
     const seed = Number(process.env.SLUICE_SEED ?? 1)
     console.log(`SLUICE_SEED=${seed}`)
     const next = seeded(seed)
@@ -140,7 +140,7 @@ describe('a damaged file', () => {
     assert.ok(detected > rounds / 10)
   })
 
-  it('is told from a write that was cut off, also in the log', async () => {
+  it('is told apart from a torn write, also in the write-ahead log', async () => {
     const path = join(folder, 'logged.db')
     const store = createSqliteStore({ path, clock, thread: false })
     const list = Array.from({ length: 12 }, () => someNotification())
@@ -176,7 +176,7 @@ describe('a damaged file', () => {
     })
   })
 
-  it('takes no commit any more once damage was met', async () => {
+  it('accepts no commit after damage was found', async () => {
     const path = join(folder, 'met.db')
     copyFileSync(sound, path)
     const store = createSqliteStore({ path, clock, checkMib: 0 })

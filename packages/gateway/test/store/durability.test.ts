@@ -48,7 +48,7 @@ async function agree(store: SqliteStore): Promise<void> {
 }
 
 describe('a killed process', () => {
-  it('loses nothing that was resolved, in 20 kills', {
+  it('loses no resolved commit, in 20 kills', {
     timeout: 120_000,
   }, async () => {
     const seed = Number(process.env.SLUICE_SEED ?? 1)
@@ -108,8 +108,8 @@ async function writeUntilKilled(
   }
 }
 
-describe('the one owner', () => {
-  it('is told apart from a second, who is refused with the name of the file', async () => {
+describe('the lock of the store', () => {
+  it('refuses a second process with the name of the file', async () => {
     const path = join(folder, 'owned.db')
     const store = open(path)
     assert.throws(() => open(path), {
@@ -129,7 +129,7 @@ describe('the one owner', () => {
     await open(path).close()
   })
 
-  it('is refused where the file cannot be', () => {
+  it('refuses a path where no file can be created', () => {
     writeFileSync(join(folder, 'a-file'), '')
     assert.throws(() => open(join(folder, 'a-file', 'x.db')), {
       code: 'INVALID_CONFIG',
@@ -148,7 +148,7 @@ describe('the one owner', () => {
     })
   })
 
-  it('takes over a file that was written before there were jobs, and turns in a line', async () => {
+  it('opens a file from before jobs and throttle queue turns existed', async () => {
     const path = join(folder, 'older.db')
     const store = open(path)
     const notification = someNotification()
@@ -170,7 +170,7 @@ describe('the one owner', () => {
     await again.close()
   })
 
-  it('decides anew what a version wrote that put the fields of a request in another order', async () => {
+  it('moves notifications of a version that wrote the fields of a request in another order', async () => {
     const path = join(folder, 'order.db')
     const store = open(path)
     const notification = someNotification({ status: 'scheduled', dueAt: epoch + 5 })
@@ -194,7 +194,7 @@ describe('the one owner', () => {
     await again.close()
   })
 
-  it('keeps what a hundred notifications say together once on the disk', async () => {
+  it('stores the content shared by a hundred notifications once', async () => {
     const path = join(folder, 'batch.db')
     const store = open(path)
     const said = {
@@ -214,7 +214,7 @@ describe('the one owner', () => {
     await store.close()
   })
 
-  it('leaves the file to readers', async () => {
+  it('lets other processes read the file', async () => {
     const path = join(folder, 'read.db')
     const store = open(path)
     await store.commit({ accept: [someNotification()] })
@@ -226,7 +226,7 @@ describe('the one owner', () => {
 })
 
 describe('a crash', () => {
-  it('puts under suspicion what was booked and is unsettled, and nothing else', async () => {
+  it('marks reserved, unsettled notifications as possibly sent, and no others', async () => {
     const path = join(folder, 'suspect.db')
     clock.set(epoch)
     const store = open(path)
@@ -314,7 +314,7 @@ describe('a full disk', () => {
     }
   }
 
-  it('refuses with STORE_UNAVAILABLE, goes on reading, and takes up again by itself', async () => {
+  it('refuses with STORE_UNAVAILABLE, keeps reading, and recovers by itself', async () => {
     clock.set(epoch)
     const path = join(folder, 'bounded.db')
     const store = open(path, { sizeMaxMib: 3 })
@@ -341,7 +341,7 @@ describe('a full disk', () => {
   })
 
   mounted = mount(disk)
-  it('is survived on a real one', {
+  it('is survived on a real full file system', {
     skip: mounted ? false : 'no tmpfs can be mounted here',
   }, async () => {
     const ballast = join(disk, 'ballast')

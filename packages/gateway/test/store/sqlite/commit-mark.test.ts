@@ -22,8 +22,8 @@ function copyOf(path: string, name: string, parts: readonly string[]): string {
   return copy
 }
 
-describe('a log that was deleted', () => {
-  it('is told at the start, which goes on only where the loss is accepted', async () => {
+describe('a deleted write-ahead log', () => {
+  it('is detected at the start, which continues only where the loss is accepted', async () => {
     const path = join(folder, 'log.db')
     let store = open(path)
     const first = someNotification()
@@ -60,7 +60,7 @@ describe('a log that was deleted', () => {
     await open(lost).close()
   })
 
-  it('is not what a clean end leaves, nor an erasure, nor a copy without its mark', async () => {
+  it('is not reported after a clean close, an erasure, or a copy without its mark', async () => {
     const path = join(folder, 'log-clean.db')
     for (let round = 0; round < 2; round += 1) {
       const store = open(path, { thread: round === 1 })
@@ -77,7 +77,7 @@ describe('a log that was deleted', () => {
     for (const copy of [killed, bare]) await open(copy).close()
   })
 
-  it('never makes a commit that is on disk look refused, where the mark itself cannot be written', () => {
+  it('does not refuse a commit that is on disk when the mark itself cannot be written', () => {
     const db = new DatabaseSync(':memory:')
     db.exec('CREATE TABLE meta (name TEXT PRIMARY KEY, value)')
     const mark = createCommitMark(db, join(folder, 'no-such-folder', 'store.db'))

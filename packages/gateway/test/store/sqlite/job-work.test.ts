@@ -9,7 +9,7 @@ import { someJob } from '../../../src/conformance/store/sample.ts'
 import { dataOf, encodingOf } from '../../../src/content.ts'
 import { createSqliteStore } from '../../../src/store/sqlite/sqlite.ts'
 
-test('what a job of megabytes has to do comes back as it was, and nothing long is parsed on the event loop', async (t) => {
+test("a job's work of megabytes is read back unchanged, without a long parse on the event loop", async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-work-'))
   const store = createSqliteStore({ path: join(folder, 'sluice.db'), clock: createSystemClock() })
   t.after(async () => {

@@ -47,7 +47,7 @@ it('forgets that a row was put back when it moves on, even when it comes back to
   await store.close()
 })
 
-it('keeps everything that it writes from all but its owner, also files that were open to others', async () => {
+it('makes all of its files readable by their owner only, also files that were open to others', async () => {
   const data = join(folder, 'data')
   const path = join(data, 'private.db')
   const modes = (): Record<string, number> =>
@@ -69,7 +69,7 @@ it('keeps everything that it writes from all but its owner, also files that were
   }
 })
 
-it('shares one transaction among what arrives together', async () => {
+it('commits changes that arrive together in one transaction', async () => {
   const store = createSqliteStore({
     clock: stillClock(epoch),
     path: join(folder, 'shared.db'),

@@ -19,7 +19,7 @@ function transactions(queue: WriteQueue): number[][] {
   return taken
 }
 
-test('writes large changes one a transaction, by turns with the small ones', () => {
+test('writes one large change per transaction, alternating with the small ones', () => {
   const queue = new WriteQueue()
   for (const id of [1, 2, 3]) queue.put({ id, changeLog: changeLogOf(2_700_000) })
   queue.put({ id: 4, changeLog: changeLogOf(900) })
@@ -53,7 +53,7 @@ test('a small commit waits for at most one large one, whenever it comes', () => 
   }
 })
 
-test('cuts a large change out of those of its turn, which do not wait for it', async () => {
+test("sends a large change apart from its turn's small ones, which do not wait for it", async () => {
   const recorder: { readonly ids: string[]; readonly bytes: number }[] = []
   const soon: (() => void)[] = []
   const group = createGroup({

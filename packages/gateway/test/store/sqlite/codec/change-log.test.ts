@@ -38,7 +38,7 @@ function taken(head: Decoder): Notification {
   return readNotification([1, ...head.longRow(), ...head.shortRow()])
 }
 
-it('gives back every change as it was put down, from the tape and from a tape of its own', () => {
+it('decodes every change as it was recorded, from a shared change log and from one of its own', () => {
   console.log(`SLUICE_SEED=${seed}`)
   const recorder = new Recorder()
   const head = new Decoder()
@@ -58,7 +58,7 @@ it('gives back every change as it was put down, from the tape and from a tape of
   )
 })
 
-it('has nothing on the tape of a change that cannot be written', () => {
+it('records nothing of a change that cannot be written', () => {
   const recorder = new Recorder()
   const before = someNotification()
   const after = someNotification()

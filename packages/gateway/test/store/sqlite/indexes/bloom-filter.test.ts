@@ -31,7 +31,7 @@ async function loadedFrom(link: EngineClient) {
   return bloomFilter
 }
 
-it('knows everybody on record again at the next opening, folded into the index or not', async () => {
+it('knows all recipients on record after reopening, flushed to the index or not', async () => {
   // More than a generation of the index, so that some are in its table, in several pages, and some only noted.
   const ids = Array.from({ length: 60_000 }, (_, n) => `person-${n}`)
   const preferring = Array.from({ length: 12_000 }, (_, n) => `preferring-${n}`)
@@ -53,7 +53,7 @@ it('knows everybody on record again at the next opening, folded into the index o
   assert.ok(recognised > 9_900, `${recognised} of ${others.length} strangers are known as such`)
 })
 
-it('takes nobody for a stranger before it has read who is on record, nor whom it has met', async () => {
+it('takes no recipient for new before the scan has ended, nor one that was just added', async () => {
   const link = open('few.db')
   const bloomFilter = createBloomFilter(link.hashKey)
   assert.equal(bloomFilter.has('notifications', tenant, 'ann'), false)
@@ -64,7 +64,7 @@ it('takes nobody for a stranger before it has read who is on record, nor whom it
   await link.close()
 })
 
-it('finds what was just written of somebody who was a stranger', async () => {
+it('finds a notification just written for a recipient that was new', async () => {
   const store = createSqliteStore({ clock: stillClock(epoch), path: join(folder, 'met.db') })
   // By then the store has read who is on record.
   for (let turn = 0; turn < 20; turn += 1) await store.ping()

@@ -8,7 +8,7 @@ import { createDueIndex } from '../../../../src/store/sqlite/indexes/due-index.t
 const scheduled = 1
 const delivered = 6
 
-it('gives what is due and nothing else, whatever is folded, moved, undone or opened anew', () => {
+it('returns exactly the due rows through flushes, moves, rollbacks and reopening', () => {
   const seed = Number(process.env.SLUICE_SEED ?? 1)
   console.log(`SLUICE_SEED=${seed}`)
   const next = seeded(seed)

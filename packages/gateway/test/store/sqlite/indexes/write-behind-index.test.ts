@@ -20,7 +20,7 @@ function lookup(db: DatabaseSync, index: WriteBehindIndex, hash: number): readon
     .map(({ seq }) => Number(seq))
 }
 
-it('finds every row at every moment, whatever is folded, undone or opened anew', () => {
+it('finds every row at every moment through flushes, rollbacks and reopening', () => {
   const seed = Number(process.env.SLUICE_SEED ?? 1)
   console.log(`SLUICE_SEED=${seed}`)
   const next = seeded(seed)
@@ -65,7 +65,7 @@ it('finds every row at every moment, whatever is folded, undone or opened anew',
   assert.ok(index.from > seq - 200, 'and needs not be read at opening')
 })
 
-it('keeps up when three rows are folded for two that are noted', () => {
+it('keeps up when three rows are flushed for every two noted', () => {
   const db = fresh()
   const index = createWriteBehindIndex({ db, table: 'rows', segmentRows: 64 })
   for (let seq = 1; seq <= 2_000; seq += 2) {

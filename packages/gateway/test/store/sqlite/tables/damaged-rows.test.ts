@@ -59,7 +59,7 @@ test('a damaged notification becomes a dead letter without content, and the othe
   await again.close()
 })
 
-test('a damaged state is set aside too, and one that has ended is only left out', async () => {
+test('a damaged state becomes a dead letter too, and that of an ended notification is only left out', async () => {
   const path = join(folder, 'state.db')
   const waits = someNotification({ status: 'scheduled', dueAt: epoch + 9_000 })
   const ended = someNotification({ status: 'suppressed' })
@@ -81,7 +81,7 @@ test('a damaged state is set aside too, and one that has ended is only left out'
   await store.close()
 })
 
-test('a damaged digest, job, account or person keeps nobody else from theirs', async () => {
+test('a damaged digest, job, account or recipient leaves all others readable', async () => {
   const path = join(folder, 'others.db')
   const first = createSqliteStore({ path, clock })
   const digests = [someDigest({ id: 'd1', recipient: 'a' }), someDigest({ id: 'd2', recipient: 'b' })]

@@ -60,7 +60,7 @@ function shortPages(path: string) {
   }
 }
 
-test('a page looks at a bounded number of rows and ends, also with nothing, and all pages together find everything', async () => {
+test('a page examines a bounded number of rows, may be empty, and all pages together find everything', async () => {
   const path = join(folder, 'scan.db')
   const store = createSqliteStore({ clock, path, thread: false })
   await fill(store, 60, (index) => ({
@@ -95,7 +95,7 @@ test('a page of large messages ends when it has read four megabytes', async () =
   await store.close()
 })
 
-test('dead letters are looked for in bounded pages, too', async () => {
+test('dead letters are listed in bounded pages, too', async () => {
   const path = join(folder, 'dead.db')
   const store = createSqliteStore({ clock, path, thread: false })
   const rows = Array.from({ length: 50 }, (_, index) =>
@@ -114,7 +114,7 @@ test('dead letters are looked for in bounded pages, too', async () => {
   await store.close()
 })
 
-test('the writer does not wait for the lists that were asked for before', async () => {
+test('a commit does not wait for earlier list queries', async () => {
   const store = createSqliteStore({ clock, path: join(folder, 'beside.db') })
   await fill(store, 5_000, () => ({}))
   await store.list({ tenant: 'acme', category: 'none', limit: 50 })
@@ -131,7 +131,7 @@ test('the writer does not wait for the lists that were asked for before', async 
   await store.close()
 })
 
-test('whoever was told of a commit finds it in the next list, by person too', async () => {
+test('an acknowledged commit is in the next list, by recipient too', async () => {
   const store = createSqliteStore({ clock, path: join(folder, 'fresh.db') })
   for (let round = 0; round < 50; round += 1) {
     const one = someNotification({ to: { id: `person-${round}` }, createdAt: epoch + round })
@@ -146,7 +146,7 @@ test('whoever was told of a commit finds it in the next list, by person too', as
   await store.close()
 })
 
-test('a cursor tells no number of rows, goes on after a restart, and is good for its own tenant only', async () => {
+test('a cursor reveals no row count, survives a restart, and is valid for its own tenant only', async () => {
   const path = join(folder, 'cursors.db')
   let store = createSqliteStore({ clock, path })
   await fill(store, 30, (index) => ({ tenant: index % 2 === 0 ? 'acme' : 'other', to: { id: 'eve' } }))
