@@ -1,14 +1,16 @@
 /**
- * Parses large bodies in a thread of its own: some 20 ms a mebibyte of many small values that nobody else has to wait
- * for. One is parsed at a time, and tenants take turns; as many wait as there are requests. The thread starts with the
- * first large body, since many a gateway never gets one.
+ * Parses large bodies in a worker thread: some 20 ms a mebibyte of many small values, for which no other
+ * request has to wait. One body is parsed at a time, and tenants take turns; the queue is bounded by the
+ * requests in progress. The thread starts with the first large body, since many a gateway never gets one.
  */
 import { hash } from 'node:crypto'
 import { Worker } from 'node:worker_threads'
 import { type ErrorCode, type FieldError, SluiceError } from '../errors.ts'
 import { type BodyParts, joinParts } from './body-parts.ts'
 
-/** A body above it is parsed in the thread; the way there and back takes longer than to parse a smaller one. */
+/**
+ * Bytes above which a body is parsed in the thread; below, the way there and back takes longer than parsing.
+ */
 export const largeBytes = 2 ** 17
 
 export interface ToParse {
@@ -27,12 +29,12 @@ interface Fault {
 
 export interface ParsedBody {
   readonly value: unknown
-  /** SHA-256 of the bytes, where that was asked for. */
+  /** SHA-256 of the bytes, where requested. */
   readonly hash?: string
 }
 
 export interface BodyParser {
-  /** The bytes are given away. Throws what `parseJson` throws. */
+  /** Transfers the bytes to the thread. Throws the errors of `parseJson`. */
   parse(tenant: string, bytes: Buffer, withHash: boolean): Promise<ParsedBody>
   close(): Promise<void>
 }
@@ -42,7 +44,7 @@ interface Waiting extends ToParse {
   readonly reject: (error: Error) => void
 }
 
-/** What one request takes is garbage when it is answered. */
+/** The memory of one request is garbage when it is answered. */
 const maxYoungGenerationSizeMb = 16
 const retryAfterMs = 1_000
 
@@ -64,7 +66,7 @@ export function createBodyParser(): BodyParser {
     started.on('exit', () => {
       if (worker === started) worker = undefined
       const why = failure?.message ?? 'it was closed'
-      // Only the one under way has met it; the next one starts another.
+      // Only the body in the thread is lost; the next one starts another thread.
       end((waiting) =>
         waiting.reject(
           new SluiceError('STORE_UNAVAILABLE', `The thread that parses bodies has ended: ${why}.`, {
@@ -99,7 +101,7 @@ export function createBodyParser(): BodyParser {
     if (current !== undefined) return
     const [turn] = lines
     if (turn === undefined) {
-      // Only what is awaited keeps the process alive.
+      // The thread keeps the process alive only while an answer is awaited.
       worker?.unref()
       return
     }
@@ -132,5 +134,5 @@ export function createBodyParser(): BodyParser {
   }
 }
 
-/** The same of a body that was parsed on the event loop. */
+/** Hashes a body that was parsed on the event loop. */
 export const hashOf = (bytes: Buffer): string => hash('sha256', bytes, 'base64url')

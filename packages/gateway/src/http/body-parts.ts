@@ -1,34 +1,34 @@
 /**
- * A large request that was parsed beside the event loop, on its way to it. What is long in it is not handed over as
- * objects, which would take as long as parsing it again: content comes with its size, its JSON and its part in the
- * fingerprint, and data as JSON only, for which an empty object stands until somebody needs what is in it.
+ * A large request on its way from the parsing thread. Long parts are not transferred as objects, which would
+ * take as long as parsing them again: content comes with its size, its JSON and its part of the fingerprint,
+ * and data as JSON only, represented by an empty object until its fields are read.
  */
 import { type Encoding, type JsonObject, keepEncoding } from '../content.ts'
 import { partOf } from '../content-digest.ts'
 import type { JsonValue } from '../model.ts'
 import { isDeeperThan } from './json.ts'
 
-/** What is known of one part: `begin` and `end` in the bytes that come with it. */
+/** A part of the body: `begin` and `end` are positions in the bytes that come with it. */
 interface Part {
   readonly begin: number
   readonly end: number
-  /** Of content, and of what is said to all. */
+  /** Canonical JSON of content, and of data for all recipients. */
   readonly canonical?: string
   readonly isTooDeep?: true
 }
 
 export interface BodyParts {
-  /** The body, without what `data` and `own` have taken out of it. */
+  /** The body, without the parts in `data` and `own`. */
   readonly value: unknown
   readonly content?: Part
   readonly data?: Part
-  /** The data of recipients, by their place in the list. */
+  /** The data of single recipients, by their index in the list. */
   readonly own: readonly (readonly [index: number, part: Part])[]
-  /** All JSON of the parts. */
+  /** The JSON of all parts. */
   readonly bytes: Uint8Array<ArrayBuffer>
 }
 
-/** Data in which objects stand in each other too often, which was found where it was parsed. */
+/** Data that is nested too deeply, as found by the thread that parsed it. */
 const tooDeep = new WeakSet<object>()
 export const isKnownTooDeep = (data: JsonObject): boolean => tooDeep.has(data)
 
@@ -37,12 +37,12 @@ type Body = { content?: unknown; data?: unknown; recipient?: unknown; recipients
 const isObject = (value: unknown): value is { [key: string]: unknown } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Takes the value apart, which is changed by it. */
+/** Splits the value into parts; the value itself is changed. */
 export function takeApart(value: unknown, levelsMax: number): BodyParts {
   const texts: Buffer[] = []
   let at = 0
   function partOfValue(part: object, withCanonical: boolean): Part {
-    // What nests without end cannot be written either.
+    // Data that is nested without end cannot be written either.
     if (isDeeperThan(part, levelsMax)) return { begin: at, end: at, isTooDeep: true }
     const text = Buffer.from(JSON.stringify(part))
     texts.push(text)
@@ -85,7 +85,10 @@ export function takeApart(value: unknown, levelsMax: number): BodyParts {
   return { value: Array.isArray(value) ? [] : value, ...parts, own, bytes }
 }
 
-/** Where a single value belongs the schema refuses a list or an object, whatever is in it: it need not cross. */
+/**
+ * Empties a list or an object where a single value belongs: the schema refuses it whatever it holds, so it need
+ * not be transferred.
+ */
 function emptyInside(holder: object, except: readonly string[] = []): void {
   const places = holder as Record<string, unknown>
   for (const key of Object.keys(places)) {
@@ -96,11 +99,11 @@ function emptyInside(holder: object, except: readonly string[] = []): void {
   }
 }
 
-/** An object of texts, as content is. */
+/** True for an object of texts, as content is. */
 const isFlat = (value: unknown): value is { readonly [key: string]: string } =>
   isObject(value) && Object.values(value).every((each) => typeof each === 'string')
 
-/** The body as it is worked on; what is known of its parts is known of the objects in it. */
+/** Restores the body; the known facts of its parts are attached to the objects in it. */
 export function joinParts({ value, content, data, own, bytes }: BodyParts): unknown {
   const encodingOf = ({ begin, end, canonical }: Part): Encoding => ({
     bytes: end - begin,

@@ -1,4 +1,4 @@
-/** The thread in which large bodies are parsed: see body-parser.ts. */
+/** The worker thread that parses large bodies: see body-parser.ts. */
 import { hash } from 'node:crypto'
 import { constants, setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
@@ -30,7 +30,7 @@ parentPort!.on('message', (asked: ToParse) => {
   try {
     parentPort!.postMessage(parsed, 'parts' in parsed ? [parsed.parts.bytes.buffer] : [])
   } catch (error) {
-    // It cannot cross.
+    // The error cannot be transferred.
     parentPort!.postMessage({ fault: { detail: String(error) } } satisfies Parsed)
   }
 })

@@ -1,26 +1,27 @@
 /**
- * Whose request is begun next. The event loop goes to new requests in slices, with a look at the sockets between two
- * of them. What does not fit into a slice waits in a line for each party (a tenant), and the lines take turns, one
- * request each: whoever has many connections waits for itself, and the others for one slice.
+ * Decides which request is begun next. The event loop starts new requests in slices, and polls the sockets
+ * between two slices. Requests that do not fit into a slice wait in a queue for each fairness key (a tenant),
+ * and the queues take turns (round robin), one request each: a tenant with many connections waits for itself,
+ * and the others for one slice.
  */
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 
 export interface FairRequestSchedulerOptions {
   readonly handle: RequestListener
-  /** Who takes turns with the others. Asked only where there is a line. */
+  /** The fairness key of a request. Called only while requests wait. */
   readonly fairnessKeyOf: (request: IncomingMessage) => FairnessKey
 }
 
-/** A tenant, or all of those who belong together otherwise. */
+/** A tenant, or another group of requests that share their turns. */
 export type FairnessKey = string | symbol
 
-/** Of the event loop. */
+/** The time slice of the event loop. */
 const sliceMs = 1
 
 interface Asked {
   readonly request: IncomingMessage
   readonly response: ServerResponse
-  /** The one behind it. */
+  /** The next request of the queue. */
   next: Asked | undefined
 }
 
@@ -33,14 +34,14 @@ export function createFairRequestScheduler({
   handle,
   fairnessKeyOf,
 }: FairRequestSchedulerOptions): RequestListener {
-  /** In the order of their turns; as many wait as there are connections, at most. */
+  /** In the order of their turns; the connections bound how many wait. */
   const lines = new Map<FairnessKey, ThrottleQueue>()
   let sliceBegan = 0
   let sliceOf = -1
   let isAwaited = false
 
   /**
-   * Whether there is time in this turn of the event loop. The loop's own count tells one turn from the next: an
+   * True while this turn of the event loop has time left. The loop's own count tells one turn from the next: an
    * immediate in each would keep the loop from waiting for more before it goes on.
    */
   function hasTime(): boolean {
@@ -67,7 +68,7 @@ export function createFairRequestScheduler({
 
   function serve(): void {
     handleFirst()
-    // Behind all that this request can do without waiting, so that it is part of the slice.
+    // After all that this request can do without waiting, so that it is part of the slice.
     if (lines.size > 0) queueMicrotask(() => process.nextTick(serveMore))
   }
 
@@ -85,7 +86,7 @@ export function createFairRequestScheduler({
       line.first = next
       lines.set(fairnessKey, line)
     }
-    // Whose client is gone is not worked on.
+    // A request whose client has disconnected is not handled.
     if (!response.destroyed) handle(request, response)
   }
 

@@ -1,8 +1,9 @@
 /**
- * The work of batches in the background, a few recipients at a time. Each module of each tenant has a lane in which
- * its jobs stand in the order in which they came; lanes take turns, so that nobody's jobs hold up another's. What a
- * step accepts and how far the job has come are one commit: whatever ends the process, the next one goes on behind
- * the last step. A few jobs are in memory at once, the others are in the store only.
+ * Accepts batches in the background, a few recipients at a time. Each module of each tenant has a lane in which
+ * its jobs stand in order of arrival; lanes take turns (round robin), so that no module's jobs delay those of
+ * another. The accepted notifications of a step and the progress of its job are one commit: after a crash the
+ * next process continues behind the last step. A few jobs are in memory at once, the others are in the store
+ * only.
  */
 import type { SharedContent } from '../content.ts'
 import { damagedRowOf, SluiceError } from '../errors.ts'
@@ -24,48 +25,51 @@ export interface JobRunnerOptions {
 export type JobName = Pick<Job, 'id' | 'tenant' | 'module'>
 
 export interface JobRunner {
-  /** Puts a job that runs at the end of its lane. */
+  /** Appends a running job to its lane. */
   add(job: JobName): void
-  /** No further step of it begins. */
+  /** Starts no further step of the job. */
   remove(job: JobName): void
-  /** How many are not done yet. */
+  /** The number of jobs that are not done yet. */
   size(): number
-  /** Takes up what an earlier process left. */
+  /** Resumes the jobs of an earlier process. */
   start(): Promise<void>
-  /** Resolves when the step under way is on record: from then on all goes by what is on record now. */
+  /** Resolves when the current step is committed: from then on the runner follows the record as it is now. */
   reread(): Promise<void>
-  /** Resolves when the step under way is on record. */
+  /** Resolves when the current step is committed. */
   stop(): Promise<void>
 }
 
-/** Recipients of one step: some 3 ms of the event loop, a share of a commit, and then it is the others' turn. */
+/**
+ * Recipients of one step at most: some 3 ms of the event loop and a share of a commit; then others have their
+ * turn.
+ */
 const stepMax = 20
-/** What the recipients of one step are sent of their own, as JSON. */
+/** Bytes of the recipients' own data in one step, as JSON. */
 const stepMaxBytes = 2 ** 16
-/** Lanes that take turns; the work of a job is up to some megabytes. */
+/** Jobs in memory at most, one for each lane; one holds up to some megabytes. */
 const tenantsMax = 8
-/** Until a step that failed is tried again, where the error does not say. */
+/** The delay before a failed step is retried, where the error gives none. */
 const againMs = 1_000
 
 interface TenantJobs {
   readonly key: string
   readonly jobs: JobName[]
-  /** The first of them, as far as it has come. */
+  /** The first job of the lane, with its progress. */
   loaded?: Loaded | undefined
 }
 
 interface Loaded {
   readonly job: Job
   readonly work: JobWork
-  /** What it says to all. */
+  /** The content that all recipients share. */
   readonly content?: SharedContent
-  /** Steps of one recipient that are still to be taken, to find the one that cannot be accepted. */
+  /** Steps of one recipient that remain, to find the one that cannot be accepted. */
   readonly single: number
 }
 
 export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const { gate, store, ledger, contents, clock, onError } = options
-  /** Every lane stands in `turns`, in `resting`, waits after a failure, or is being worked on. */
+  /** Every lane is in `turns`, in `resting`, waits after a failure, or has its step running. */
   const tenantJobs = new Map<string, TenantJobs>()
   const turns: TenantJobs[] = []
   const resting: TenantJobs[] = []
@@ -83,7 +87,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       tenantJobs.set(key, tenant)
       resting.push(tenant)
     }
-    // One that is opened while the process starts is found on record too.
+    // A job that is opened while the process starts is found on record too.
     if (tenant.jobs.some(({ id }) => id === job.id)) return
     tenant.jobs.push({ id: job.id, tenant: job.tenant, module: job.module })
     wake()
@@ -129,7 +133,9 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     else resting.push(tenant)
   }
 
-  /** Nothing of it is lost: it is read from the record again, in its own time. */
+  /**
+   * Unloads the job after a failure and retries later: nothing is lost, since it is read from the record again.
+   */
   function setAside(tenant: TenantJobs, error: unknown): void {
     tenant.loaded = undefined
     const retryMs = (error instanceof SluiceError ? error.retryAfterMs : undefined) ?? againMs
@@ -140,7 +146,10 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     onError('accept a batch in the background', error)
   }
 
-  /** One whose row, work or content is damaged cannot go on: it ends, and those behind it in its lane have their turn. */
+  /**
+   * Loads a job. One whose row, work or content is damaged cannot go on: it ends, and the next one of its lane
+   * has its turn.
+   */
   async function loadOrEnd(name: JobName): Promise<Loaded | undefined> {
     try {
       return await load(name)
@@ -169,7 +178,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     return { job, work, content: await contents.find(tenant, job.shared.id), single: 0 }
   }
 
-  /** How far it is then; undefined at its end. */
+  /** Runs one step and returns the progress; undefined at the end of the job. */
   async function step(loaded: Loaded): Promise<Loaded | undefined> {
     const { job, work, content, single } = loaded
     const next = work.recipients.length - pendingOf(job)
@@ -202,7 +211,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     }
   }
 
-  /** What cannot be accepted even alone is refused, and the others go their way. */
+  /** Refuses a recipient that cannot be accepted even alone; the others go on. */
   async function refuse(before: Job, moved: Job, recipient: string, error: unknown): Promise<Job> {
     const known = error instanceof SluiceError
     const code = known ? error.code : 'INTERNAL'
@@ -256,6 +265,6 @@ function movedOn(job: Job, by: number): Job {
   return { ...job, taken, status: taken === job.total ? 'done' : 'running' }
 }
 
-/** Fewer recipients where each has much data of its own. */
+/** Recipients of one step: fewer where each has much data of its own. */
 const stepOf = ({ bytes = 0, total }: Job): number =>
   Math.max(1, Math.min(stepMax, Math.floor((stepMaxBytes * total) / Math.max(1, bytes))))

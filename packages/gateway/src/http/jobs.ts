@@ -1,7 +1,7 @@
 /**
- * Batches that are too large to be answered at once: opened in one durable commit, worked off in the background
- * (job-runner.ts), and cancelled. From its opening on a job holds places in its tenant's queue for all whom it still
- * has to accept, so that nothing of it can meet a queue that is full.
+ * Batches that are too large to be answered at once: opened in one durable commit, accepted in the background
+ * (job-runner.ts), and cancelled. From its opening a job reserves queue capacity of its tenant for all
+ * recipients that it still has to accept, so that it never meets a full queue.
  */
 import { bytesOf, type SharedContent } from '../content.ts'
 import { SluiceError } from '../errors.ts'
@@ -23,14 +23,14 @@ export interface JobsOptions {
 
 export interface BackgroundJobs extends Jobs {
   start(): Promise<void>
-  /** What they have to do has changed on record. */
+  /** Rereads the jobs: their work has changed on record. */
   reread(): Promise<void>
   stop(): Promise<void>
 }
 
-/** A job moves on between a look at it and the write; more often than this is a defect. */
+/** Retries of a write that conflicts with progress of the job; more conflicts are a defect. */
 const triesMax = 8
-/** Work above it is written in a turn of the event loop of its own. */
+/** Work above this size is written in a turn of the event loop of its own. */
 const sliceBytes = 2 ** 18
 /** Notifications that are cancelled together. */
 const cancelSlice = 25
@@ -42,7 +42,7 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
   const waits = ({ id, status }: Pick<Notification, 'id' | 'status'>): boolean =>
     !isFinal(status) && ledger.live(id)?.status !== 'sending'
 
-  /** From here on nothing more of it is accepted. */
+  /** Ends the job: no further notification of it is accepted. */
   async function endRunning(tenant: string, id: string): Promise<Job> {
     for (let tries = 0; tries < triesMax; tries += 1) {
       const job = await store.job(tenant, id)
@@ -61,7 +61,7 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
     try {
       await gate.cancel(tenant, id)
     } catch (error) {
-      // It has left while the others were cancelled.
+      // It was sent while the others were cancelled.
       if (!(error instanceof SluiceError) || error.code !== 'NOT_CANCELLABLE') throw error
     }
   }
@@ -96,7 +96,7 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         bytes: (content?.bytes ?? 0) + pendingBytesOf(job),
       }
       const giveRoomBack = ledger.takeRoom(caller.tenant, room)
-      // Others have the event loop between measuring what is large and writing it.
+      // Other requests have the event loop between measuring large work and writing it.
       if (room.bytes > sliceBytes) await new Promise<void>((resolve) => clock.soon(resolve))
       try {
         const kept = answer?.(job)
@@ -128,7 +128,7 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         if (job.status === 'running') runner.add(job)
         throw error
       }
-      // Also where it was cancelled before: whoever did may not have come to its end.
+      // Runs for a job that was cancelled before too: that cancellation may have been interrupted.
       const waiting = (await store.jobMembers(ended)).filter(waits)
       for (let from = 0; from < waiting.length; from += cancelSlice) {
         const slice = waiting.slice(from, from + cancelSlice)
@@ -138,7 +138,7 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
   }
 }
 
-/** What the job says to all is kept once, apart from what it has to do; a job of nobody keeps nothing. */
+/** Stores the shared content once, apart from the work of the job; a job without recipients stores nothing. */
 function contentApart(
   tenant: string,
   work: JobWork,

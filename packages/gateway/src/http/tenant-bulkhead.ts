@@ -1,25 +1,25 @@
 /**
- * How much of one tenant is under way at once. Whatever is under way goes on in one event loop and shares its commits,
- * so that everybody's answer takes as long as all of it. Beyond its share a tenant's requests wait, first come first
- * served, and the others are not behind them. A tenant that is alone has a larger share: what shares a commit is
- * cheaper, and nobody has to wait for it.
+ * Limits how much of one tenant is in progress at once. All work in progress shares one event loop and its
+ * commits, so that every answer takes as long as all of it. Beyond its share a tenant's requests wait in order
+ * of arrival, and other tenants are not behind them. A tenant that is alone has a larger share: work that
+ * shares a commit is cheaper, and no other tenant has to wait for it.
  */
 export interface TenantBulkheadOptions {
   /** Epoch ms. */
   readonly now: () => number
-  /** Units of one tenant. @defaultValue 16 */
+  /** Units of one tenant at most. @defaultValue 16 */
   readonly unitsMax?: number
-  /** Units of a tenant that is alone. @defaultValue 64 */
+  /** Units at most of a tenant that is alone. @defaultValue 64 */
   readonly unitsMaxAlone?: number
 }
 
 export interface TenantBulkhead {
   /**
-   * Takes a place: now, or when the promise resolves. Whoever finds nothing of its tenant under way always gets one,
-   * however large it is.
+   * Takes the units: now, or when the promise resolves. A request of a tenant that has none in progress is
+   * always admitted, however large it is.
    */
   enter(tenant: string, units: number): Promise<void> | undefined
-  /** Gives it back. */
+  /** Releases the units. */
   leave(tenant: string, units: number): void
 }
 
@@ -28,15 +28,18 @@ interface Share {
   readonly waiting: { readonly units: number; readonly begin: () => void }[]
 }
 
-/** Who has not asked for so long is not counted among the others. */
+/** A tenant counts as active for this long after its last request. */
 const rememberedMs = 60_000
 const unitBytes = 4_096
-/** Deciding and writing so many recipients of a batch costs the event loop as much as two single requests do. */
+/**
+ * Recipients of a batch per unit: deciding and writing them costs the event loop as much as a single request
+ * does.
+ */
 const unitRecipients = 10
 
 /**
- * The weight of a request in single notifications: what is read once by its bytes, what is done for each recipient by
- * their number. The content of a batch is not multiplied by its recipients anywhere before it is sent.
+ * The weight of a request in single notifications: parsing counts by bytes, work for each recipient by their
+ * number. The content of a batch is not multiplied by its recipients anywhere before it is sent.
  */
 export const unitsOf = (bodyBytes: number, recipients = 1): number =>
   1 + Math.floor(bodyBytes / unitBytes) + Math.floor(recipients / unitRecipients)
@@ -46,10 +49,10 @@ export function createTenantBulkhead({
   unitsMax = 16,
   unitsMaxAlone = 64,
 }: TenantBulkheadOptions): TenantBulkhead {
-  /** Of those who have something under way. */
+  /** The shares of tenants with requests in progress. */
   const shares = new Map<string, Share>()
   let latest: string | undefined
-  /** Before it, nobody is known to have asked but the latest. */
+  /** Before this instant only the latest tenant is known to have been active. */
   let aloneFrom = Number.NEGATIVE_INFINITY
 
   function remember(tenant: string): void {

@@ -1,4 +1,4 @@
-/** What a batch is answered: one result for each recipient, whatever is wrong with the others. */
+/** The answer to a batch: one result for each recipient, whatever is wrong with the others. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { joinedPayload } from '../../../src/content.ts'
@@ -14,7 +14,7 @@ const everybody = (count: number) =>
   Array.from({ length: count }, (_, index) => ({ id: `user-${index}`, email: `user-${index}@example.com` }))
 const batch = { recipients: everybody(3), channel: 'email', content }
 
-test('each recipient has its result, in the order sent', async () => {
+test('each recipient has a result, in request order', async () => {
   const { status, body } = await post(batch)
   assert.equal(status, 202)
   const { results } = body
@@ -31,14 +31,14 @@ test('each recipient has its result, in the order sent', async () => {
   assert.ok(results.every(({ sendAt }) => sendAt === null))
 })
 
-test('what must wait for a platform limit is a result like any other', async () => {
+test('a recipient delayed by a tenant limit has a result like any other', async () => {
   stub.verdict = () => ({ status: 'scheduled', queuedBehind: 'tenant' })
   const { status, body } = await post(batch)
   stub.verdict = () => ({})
   assert.deepEqual([status, body.results.map((result) => result.status)], [202, Array(3).fill('scheduled')])
 })
 
-test("a recipient's own data stands over the common one", async () => {
+test("a recipient's own data overrides the common data", async () => {
   const [first, second] = everybody(2)
   await post({
     ...batch,
@@ -57,7 +57,7 @@ test("a recipient's own data stands over the common one", async () => {
   assert.deepEqual(stub.drafts.at(-2)?.to, first)
 })
 
-test('who is misspelt or has no address gets a refusal, the others their notification', async () => {
+test('a misspelt recipient or one without address is refused, the others are accepted', async () => {
   await stub.ask('PUT', '/recipients/stored', { email: 'stored@example.com' })
   const before = stub.drafts.length
   const { status, body } = await post({
@@ -87,7 +87,7 @@ test('who is misspelt or has no address gets a refusal, the others their notific
   assert.equal(stub.drafts.length, before + 2)
 })
 
-test('misspelt recipients are all found, however many they are', async () => {
+test('all misspelt recipients are found, however many they are', async () => {
   const recipients = everybody(100).map((recipient) => ({
     ...recipient,
     email: 'x',
@@ -143,7 +143,7 @@ test('up to 100 recipients are answered one by one, up to 500 by a job, more are
   assert.match(body.detail, /at most 500/)
 })
 
-test('a job gets the message, those who are to get it, and those who are refused', async () => {
+test('a job gets the message, the accepted recipients, and the refused ones', async () => {
   const own = { id: 'own', email: 'own@example.com', data: { post: 'own' } }
   const lost = { id: 'nowhere' }
   const misspelt = { id: 'misspelt', email: 'nobody' }
@@ -169,7 +169,7 @@ test('a job gets the message, those who are to get it, and those who are refused
   assert.match(refused[0]!.detail, /^\/recipients\/1\/email is required/)
 })
 
-test('what is wrong with the message refuses a job too, and so does a full queue', async () => {
+test('an invalid message refuses a job too, and so does a full queue', async () => {
   const before = stub.opened.length
   const large = { ...batch, recipients: everybody(200) }
   assert.equal((await post({ ...large, channel: 'fax' })).status, 400)
@@ -210,10 +210,10 @@ test('a batch may be as large as 8 MiB', async () => {
   assert.deepEqual([status, body.code], [413, 'PAYLOAD_TOO_LARGE'])
 })
 
-test('what all recipients together would be sent is at most 256 MiB, and above it nothing is accepted', async () => {
+test('content times recipients is at most 256 MiB, and above it nothing is accepted', async () => {
   const drafts = stub.drafts.length
   const jobs = stub.opened.length
-  /** A text may be 1 MiB of letters, which here have three bytes each. */
+  /** A text may have 1 MiB of letters, which here take three bytes each. */
   const said = (bytes: number) => {
     const left = bytes - '{"text":"","html":""}'.length
     const wide = Math.floor(left / 2 / 3)
@@ -233,7 +233,7 @@ test('what all recipients together would be sent is at most 256 MiB, and above i
   assert.equal((await post({ ...batch, recipients: everybody(100), content: said(per(100)) })).status, 202)
 })
 
-test('a repeated batch is answered as the first', async () => {
+test('a repeated batch gets the first answer', async () => {
   const first = await post(batch, { 'idempotency-key': 'b1' })
   const second = await post(batch, { 'idempotency-key': 'b1' })
   assert.deepEqual(second.body, first.body)

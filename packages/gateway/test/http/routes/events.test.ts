@@ -1,4 +1,4 @@
-/** Readers of events see what happens to what is theirs, and cannot make the gateway hold it for them. */
+/** Event readers get the changes of their tenant, and their backlog is bounded. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -11,7 +11,7 @@ import { message, startStub } from '../stub.ts'
 const stub = await startStub()
 
 interface Stream {
-  /** The next text that contains this. */
+  /** Resolves with the next text that contains this. */
   until(part: string): Promise<string>
   close(): void
 }
@@ -41,7 +41,7 @@ async function open(query = '', headers: Record<string, string> = {}): Promise<S
 const post = (tenant: string, actor: string) =>
   stub.ask('POST', '/notifications', { ...message, actor }, { 'x-tenant-id': tenant })
 
-test('a change of state is an event with all that the console needs', async () => {
+test('a change of state is an event with all fields that a console needs', async () => {
   const stream = await open()
   const { body } = await post('default', 'a1')
   const text = await stream.until('"status":"queued"')
@@ -62,7 +62,7 @@ test('a change of state is an event with all that the console needs', async () =
   })
 })
 
-test('a tenant sees its own, an operator all or those that it asks for', async () => {
+test('a tenant sees its own events, an operator all or those of one tenant', async () => {
   const [own, all, asked] = await Promise.all([
     open('', { 'x-tenant-id': 'one' }),
     open(),
@@ -78,12 +78,12 @@ test('a tenant sees its own, an operator all or those that it asks for', async (
   for (const stream of [own, all, asked]) stream.close()
 })
 
-/** Of those who listen, the metrics stay. */
+/** Waits until only the listener of the metrics is left. */
 async function allGone(): Promise<void> {
   while (stub.listeners.size > 1) await wait(5)
 }
 
-test('when the last reader has gone nobody listens any more', async () => {
+test('the listener ends with the last reader', async () => {
   await allGone()
   const stream = await open()
   assert.equal(stub.listeners.size, 2)
@@ -91,7 +91,7 @@ test('when the last reader has gone nobody listens any more', async () => {
   await allGone()
 })
 
-test('a reader that does not read is cut off', { timeout: 20_000 }, async () => {
+test('a slow reader is disconnected', { timeout: 20_000 }, async () => {
   await allGone()
   const socket = connect(Number(new URL(stub.url).port), '127.0.0.1')
   await once(socket, 'connect')
@@ -110,7 +110,7 @@ test('a reader that does not read is cut off', { timeout: 20_000 }, async () => 
   socket.destroy()
 })
 
-/** Streams without sockets, over a clock that stands still. */
+/** Starts streams without sockets, with a clock that stands still. */
 function startEvents(bounds: Partial<Parameters<typeof createEventRoutes>[0]> = {}) {
   const beats: (() => void)[] = []
   const events = createEventRoutes({
@@ -147,7 +147,7 @@ function startEvents(bounds: Partial<Parameters<typeof createEventRoutes>[0]> = 
   return { events, connectReader, beat: () => beats.at(-1)!() }
 }
 
-test('readers get a sign of life, and end with the gateway', async () => {
+test('readers get heartbeats, and end with the gateway', async () => {
   const { events, connectReader, beat } = startEvents()
   const reader = connectReader()
   await wait(0)
@@ -158,7 +158,7 @@ test('readers get a sign of life, and end with the gateway', async () => {
   assert.equal(reader.raw.writableEnded, true)
 })
 
-test('when there are too many the tenant with the most loses its oldest, and nobody else', async () => {
+test('above the bound the tenant with the most streams loses its oldest, and no other does', async () => {
   const { events, connectReader } = startEvents({ readersMax: 3 })
   const quiet = connectReader('quiet')
   const noisy = [connectReader('noisy'), connectReader('noisy'), connectReader('noisy')]
@@ -169,7 +169,7 @@ test('when there are too many the tenant with the most loses its oldest, and nob
   events.close()
 })
 
-test('a tenant has 50 streams; the 51st is refused in words, and nobody else loses one', async () => {
+test('a tenant has 50 streams; the 51st is refused with a problem, and no open stream ends', async () => {
   const quiet = await open('', { 'x-tenant-id': 'quiet' })
   const streams = await Promise.all(Array.from({ length: 50 }, () => open('', { 'x-tenant-id': 'crowd' })))
   const refused = await stub.ask('GET', '/events', undefined, { 'x-tenant-id': 'crowd' })
@@ -183,7 +183,7 @@ test('a tenant has 50 streams; the 51st is refused in words, and nobody else los
   for (const stream of [quiet, again, ...streams]) stream.close()
 })
 
-test('an event says nothing of what it carries', async () => {
+test('an event does not contain content', async () => {
   const stream = await open()
   const secret: Partial<Notification> = { content: { text: 'the code is 1234' }, data: { code: '1234' } }
   stub.verdict = () => secret

@@ -1,4 +1,4 @@
-/** What a client is told of a batch in the background, and who is told at all. */
+/** The answers about a background batch, and their access rules. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Identity } from '../../../src/http/identity.ts'
@@ -16,7 +16,7 @@ const job: Job = {
   refused: [{ recipient: 'eve', code: 'INVALID_REQUEST', detail: 'no address' }],
 }
 
-test('a job is its progress, its notifications by state as they are now, and who was refused', async () => {
+test('a job shows its progress, the current states of its notifications, and the refused recipients', async () => {
   const stub = await startStub()
   const as = { 'x-tenant-id': 'acme', 'x-module-id': 'shop' }
   stub.jobs.set(job.id, job)
@@ -36,14 +36,14 @@ test('a job is its progress, its notifications by state as they are now, and who
   assert.equal((await stub.ask('GET', `/notifications/${ids[0]}`, undefined, as)).body.jobId, 'j-1')
 })
 
-test('a job without refusals has no list of them, and one that is done says so', async () => {
+test('a job without refusals has no list of them, and a finished one is done', async () => {
   const stub = await startStub()
   stub.jobs.set('j-2', { ...job, id: 'j-2', tenant: 'default', status: 'done', refused: [] })
   const { body } = await stub.ask('GET', '/jobs/j-2')
   assert.deepEqual(body, { jobId: 'j-2', status: 'done', total: 5, counts: {} })
 })
 
-test('DELETE ends a job, again too, and not what has left or ended', async () => {
+test('DELETE ends a job, again too, and not one that was sent or has ended', async () => {
   const stub = await startStub()
   stub.jobs.set('j-3', { ...job, id: 'j-3', tenant: 'default' })
   stub.jobs.set('j-4', { ...job, id: 'j-4', tenant: 'default', status: 'done' })
@@ -54,7 +54,7 @@ test('DELETE ends a job, again too, and not what has left or ended', async () =>
   assert.deepEqual([status, body.code], [409, 'NOT_CANCELLABLE'])
 })
 
-test('no other tenant, and no other module without the scope of operators, finds it or ends it', async () => {
+test('no other tenant, and no other module without the operator scope, finds or ends a job', async () => {
   let caller: Identity = { tenant: 'acme', module: 'shop', scopes: new Set() }
   const stub = await startStub({ parts: { authenticate: () => caller } })
   stub.jobs.set(job.id, job)
@@ -73,7 +73,7 @@ test('no other tenant, and no other module without the scope of operators, finds
   assert.deepEqual(await answers({ tenant: 'acme', module: 'mail', scopes: admin }), [200, 204])
 })
 
-test('in lists and answers another module of the tenant does not learn of a job either', async () => {
+test('lists and answers hide a job from other modules of the tenant', async () => {
   let caller: Identity = { tenant: 'acme', module: 'shop', scopes: new Set() }
   const stub = await startStub({ parts: { authenticate: () => caller } })
   stub.jobs.set(job.id, job)

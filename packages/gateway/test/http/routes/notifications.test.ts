@@ -1,4 +1,4 @@
-/** What a client is answered for one notification: accepted, made to wait, refused, read, listed, cancelled. */
+/** The answers about one notification: accepted, delayed, refused, read, listed, cancelled. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SluiceError } from '../../../src/errors.ts'
@@ -49,7 +49,7 @@ test('category and priority have defaults, instants become numbers', async () =>
   })
 })
 
-test('what waits says until when, in ISO with milliseconds', async () => {
+test('a delayed notification shows until when, in ISO with milliseconds', async () => {
   stub.verdict = () => ({
     status: 'scheduled',
     decision: {
@@ -104,7 +104,7 @@ for (const [behind, word] of [
   ['module', 'Module'],
   ['tenant', 'Tenant'],
 ] as const) {
-  test(`what is queued behind the limit of its ${behind} is answered 429 with its id and when it leaves`, async () => {
+  test(`a notification queued behind the limit of its ${behind} is answered 429 with its id and sendAt`, async () => {
     const now = Date.UTC(2026, 10, 21)
     stub.now = () => now
     stub.verdict = () => ({
@@ -130,7 +130,7 @@ for (const [behind, word] of [
   })
 }
 
-test('an operator may have 202 in place of that 429', async () => {
+test('an operator may configure 202 in place of that 429', async () => {
   const lenient = await startStub({ overLimitStatus: 202 })
   lenient.verdict = () => ({ status: 'scheduled', queuedBehind: 'module' })
   const { status, body } = await lenient.ask('POST', '/notifications', message)
@@ -167,7 +167,7 @@ test('a refusal of the gate is a problem with its code and Retry-After', async (
   stub.before = () => {}
 })
 
-test('an error that nobody foresaw is INTERNAL, is logged, and tells nothing', async () => {
+test('an unexpected error is INTERNAL, is logged, and reveals nothing', async () => {
   stub.before = () => {
     throw new TypeError('secret inside')
   }
@@ -178,7 +178,7 @@ test('an error that nobody foresaw is INTERNAL, is logged, and tells nothing', a
   assert.match(stub.logged.pop() ?? '', /secret inside/)
 })
 
-test('a dry run answers the decision alone, and the channel where it is another', async () => {
+test('a dry run answers only the decision, and the channel of a fallback', async () => {
   const before = stub.notifications.size
   stub.verdict = () => ({
     channel: 'sms',
@@ -227,7 +227,7 @@ test('a notification is read with its timeline, and not by another tenant', asyn
   assert.equal((await stub.ask('GET', '/notifications/none')).status, 404)
 })
 
-test('what memory knows beyond the record is shown: with a provider now', async () => {
+test('the state in memory is shown: sending', async () => {
   const { body } = await post(message)
   const notification = stub.notifications.get(body.notificationId)!
   stub.live.set(notification.id, {
@@ -289,7 +289,7 @@ for (const query of [
   })
 }
 
-test('cancelling answers 204, again too, and 409 for what has ended', async () => {
+test('cancelling answers 204, again too, and 409 for an ended notification', async () => {
   const { body } = await post(message)
   const path = `/notifications/${body.notificationId}`
   assert.equal((await stub.ask('DELETE', path)).status, 204)
@@ -311,7 +311,7 @@ for (const [header, value] of [
   })
 }
 
-test('tenant and module are those that the headers name', async () => {
+test('tenant and module are taken from the headers', async () => {
   const { body } = await post(message, { 'X-Tenant-Id': 'acme', 'X-Module-Id': 'shop' })
   const { tenant, module } = stub.notifications.get(body.notificationId)!
   assert.deepEqual([tenant, module], ['acme', 'shop'])

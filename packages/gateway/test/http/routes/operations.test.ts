@@ -1,4 +1,4 @@
-/** What operators see and do, and that nobody else does. */
+/** The routes of operators, and their refusal for others. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SluiceError } from '../../../src/errors.ts'
@@ -45,7 +45,7 @@ test('pools show each account, and until when it is blocked', async () => {
   })
 })
 
-test('dead letters are listed and driven again, all or some', async () => {
+test('dead letters are listed and redriven, all or some', async () => {
   const { body } = await stub.ask('POST', '/notifications', message)
   const { notificationId } = body
   stub.notifications.set(notificationId, { ...stub.notifications.get(notificationId)!, status: 'dead' })
@@ -62,7 +62,7 @@ test('dead letters are listed and driven again, all or some', async () => {
   assert.deepEqual(stub.redrives.at(-1), { ...some, caller: 'default' })
 })
 
-test('a redrive that names neither letters nor a filter nor all is refused with the way out', async () => {
+test('a redrive without ids, a filter or all is refused with a way to fix it', async () => {
   const before = stub.redrives.length
   for (const body of [undefined, {}, { all: false }, { dryRun: true }]) {
     const { status, body: problem } = await stub.ask('POST', '/dead-letters/redrive', body)
@@ -72,7 +72,7 @@ test('a redrive that names neither letters nor a filter nor all is refused with 
   assert.equal(stub.redrives.length, before)
 })
 
-test('a filter that cannot be is refused at its name', async () => {
+test('an invalid filter is refused at its name', async () => {
   assert.equal((await stub.ask('GET', '/dead-letters?cause=boredom')).body.errors[0]?.path, '/cause')
   assert.equal(
     (await stub.ask('POST', '/dead-letters/redrive', { reason: 'x' })).body.errors[0]?.path,
@@ -87,7 +87,7 @@ test('the policy in force is shown with its version', async () => {
   assert.equal((body.policy as { limits: { name: string }[] }).limits[0]?.name, 'all')
 })
 
-test('a policy is checked without being put in force', async () => {
+test('a policy is validated without being put in force', async () => {
   const { body: before } = await stub.ask('GET', '/policy')
   const good = await stub.ask('POST', '/policy/validate', {
     version: 1,
@@ -117,7 +117,7 @@ test('a policy is checked without being put in force', async () => {
   assert.deepEqual((await stub.ask('GET', '/policy')).body, before)
 })
 
-test('operators alone may use these routes, and everybody else only known', async () => {
+test('only operators may use these routes, and only authenticated callers the others', async () => {
   const guarded = await startStub({
     parts: {
       authenticate: async (request) => {

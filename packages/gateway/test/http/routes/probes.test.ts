@@ -1,4 +1,4 @@
-/** Probes say how it is, and metrics add up. */
+/** Probes report health, and metrics add up. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SluiceError } from '../../../src/errors.ts'
@@ -6,7 +6,7 @@ import { message, startStub } from '../stub.ts'
 
 const stub = await startStub()
 
-test('it is alive, and ready while the store is', async () => {
+test('the gateway is alive, and ready while the store is', async () => {
   assert.deepEqual((await stub.ask('GET', '/healthz')).body, { status: 'ok' })
   assert.deepEqual((await stub.ask('GET', '/readyz')).body, { status: 'ready' })
   for (const error of [new Error('disk full'), new SluiceError('STORE_UNAVAILABLE', 'No.')]) {
@@ -18,7 +18,7 @@ test('it is alive, and ready while the store is', async () => {
   assert.equal((await stub.ask('GET', '/healthz')).status, 200)
 })
 
-test('a probe names what does not work: the store, a pool without a healthy account, the end', async () => {
+test('a probe names what fails: the store, a pool without a healthy account, the shutdown', async () => {
   let status: 'healthy' | 'blocked' = 'blocked'
   const account = {
     id: 'a',
@@ -88,7 +88,7 @@ test('accepted is the sum of the states', async () => {
   assert.ok(value(text, 'process_resident_memory_bytes') > 1e6)
 })
 
-test('what was lost shows as unaccounted', async () => {
+test('a lost notification shows as unaccounted', async () => {
   const [[id]] = stub.notifications as unknown as [[string]]
   const lost = stub.notifications.get(id)!
   stub.notifications.delete(id)
@@ -96,7 +96,7 @@ test('what was lost shows as unaccounted', async () => {
   stub.notifications.set(id, lost)
 })
 
-test('calls to providers are counted by what they came to', async () => {
+test('calls to providers are counted by their outcome', async () => {
   const [notification] = stub.notifications.values()
   for (const status of [
     'sending',

@@ -1,4 +1,4 @@
-/** People are stored, changed and read, each within the tenant, and never lose what two change at once. */
+/** Recipients are stored, changed and read within their tenant, and concurrent changes are never lost. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { message, startStub } from '../stub.ts'
@@ -6,7 +6,7 @@ import { message, startStub } from '../stub.ts'
 const stub = await startStub()
 const path = (id: string) => `/recipients/${encodeURIComponent(id)}`
 
-test('a person is stored and read again', async () => {
+test('a recipient is stored and read again', async () => {
   const fields = {
     email: 'ada@example.com',
     phone: '+393331234567',
@@ -22,7 +22,7 @@ test('a person is stored and read again', async () => {
   assert.equal(stub.recipients.get('default/ada/1 ü')?.tenant, 'default')
 })
 
-test('somebody unknown, or of another tenant, is not found', async () => {
+test('an unknown recipient, or one of another tenant, is not found', async () => {
   await stub.ask('PUT', path('mine'), {})
   assert.equal((await stub.ask('GET', path('nobody'))).body.code, 'NOT_FOUND')
   assert.equal((await stub.ask('GET', path('mine'), undefined, { 'x-tenant-id': 'other' })).status, 404)
@@ -54,12 +54,12 @@ test('PUT replaces, PATCH merges, null removes', async () => {
   assert.deepEqual((await stub.ask('PUT', path('p'), {})).body, { id: 'p' })
 })
 
-test('PATCH stores somebody new', async () => {
+test('PATCH stores a new recipient', async () => {
   const { status, body } = await stub.ask('PATCH', path('new'), { optOuts: [{ channel: 'sms' }] })
   assert.deepEqual([status, body], [200, { id: 'new', optOuts: [{ channel: 'sms' }] }])
 })
 
-test('changes at the same time are all kept', async () => {
+test('concurrent changes are all kept', async () => {
   await stub.ask('PUT', path('busy'), {})
   const fields = [{ email: 'b@example.com' }, { phone: '+4512345678' }, { locale: 'de' }, { timeZone: 'UTC' }]
   await Promise.all(fields.map((field) => stub.ask('PATCH', path('busy'), field)))
@@ -86,7 +86,7 @@ for (const method of ['PUT', 'PATCH']) {
   }
 }
 
-test('a patch that is deeper than any person is refused', async () => {
+test('a patch that is deeper than any recipient is refused', async () => {
   const { status } = await stub.ask(
     'PATCH',
     path('deep'),
@@ -95,7 +95,7 @@ test('a patch that is deeper than any person is refused', async () => {
   assert.equal(status, 400)
 })
 
-test('limits name what frees when, and never as null', async () => {
+test('limits show what frees when, and never as null', async () => {
   const { body } = await stub.ask('GET', `${path('nobody')}/limits`)
   assert.deepEqual(body, {
     limits: [
@@ -113,7 +113,7 @@ test('limits name what frees when, and never as null', async () => {
   })
 })
 
-test('the timeline of a person is a list of what was for them', async () => {
+test('the timeline of a recipient lists their notifications', async () => {
   for (const id of ['t1', 't2', 't1']) {
     await stub.ask('POST', '/notifications', { ...message, recipient: { ...message.recipient, id } })
   }
@@ -122,7 +122,7 @@ test('the timeline of a person is a list of what was for them', async () => {
   assert.equal((await stub.ask('GET', `${path('t1')}/timeline?colour=red`)).status, 400)
 })
 
-test('DELETE erases a person, again too, and not somebody of another tenant', async () => {
+test('DELETE erases a recipient, again too, and not one of another tenant', async () => {
   await stub.ask('PUT', path('gone'), { email: 'gone@example.com' })
   await stub.ask('PUT', path('gone'), { email: 'kept@example.com' }, { 'x-tenant-id': 'other' })
   for (let round = 0; round < 2; round += 1) {
@@ -133,7 +133,7 @@ test('DELETE erases a person, again too, and not somebody of another tenant', as
   assert.equal((await stub.ask('GET', path('gone'), undefined, { 'x-tenant-id': 'other' })).status, 200)
 })
 
-test('who was erased is not found, and whoever stores them again keeps their opt-outs unless it says otherwise', async () => {
+test('an erased recipient is not found, and keeps the opt-outs when stored again unless the request sets them', async () => {
   const optOuts = [{ category: 'news' }]
   const left = { tenant: 'default', id: 'back', optOuts, erased: true }
   stub.recipients.set('default/back', left)

@@ -1,4 +1,4 @@
-/** One click ends mail of one category, and only who holds the link can click. */
+/** One click ends mail of one category, and only the holder of the link can click. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createUnsubscribeLinks } from '../../../src/http/unsubscribe.ts'
@@ -12,7 +12,7 @@ const about = { tenant: 'acme', to: { id: 'user <42>' }, category: 'marketing', 
 const url = links.urlFor!(about)
 const path = new URL(url).pathname
 
-test('a link leads to the public address, and its token says whose mail it is', () => {
+test('a link leads to the public address, and its token names the recipient and category', () => {
   assert.ok(url.startsWith(`${publicUrl}/u/`))
   assert.deepEqual(links.read(path.slice('/u/'.length)), {
     tenant: 'acme',
@@ -30,7 +30,7 @@ test('following the link changes nothing', async () => {
   assert.equal(stub.recipients.size, 0)
 })
 
-test('one click is an opt-out, a second one no second', async () => {
+test('one click is an opt-out, and a second click adds none', async () => {
   stub.recipients.set('acme/user <42>', {
     tenant: 'acme',
     id: 'user <42>',
@@ -54,13 +54,13 @@ test('one click is an opt-out, a second one no second', async () => {
   })
 })
 
-test('a link that was followed before writes nothing, however often it is followed', async () => {
+test('a repeated click writes nothing', async () => {
   const before = stub.recipients.get('acme/user <42>')
   for (let click = 0; click < 100; click += 1) assert.equal((await stub.ask('POST', path)).status, 200)
   assert.equal(stub.recipients.get('acme/user <42>'), before, 'the same object: nobody stored it anew')
 })
 
-test('more opt-outs of one recipient than a person makes are refused, and others are not hit', async () => {
+test('opt-outs of one recipient above the rate are refused, and other recipients are not affected', async () => {
   const click = (id: string, category: string) =>
     stub.ask('POST', new URL(links.urlFor!({ ...about, to: { id }, category })).pathname)
   for (let count = 0; count < 30; count += 1) assert.equal((await click('eve', `c${count}`)).status, 200)
@@ -72,7 +72,7 @@ test('more opt-outs of one recipient than a person makes are refused, and others
   assert.equal((await click('bob', 'c30')).status, 200)
 })
 
-test('the opt-outs of a tenant are bounded, and a refusal takes no place of a recipient', () => {
+test("the opt-outs of a tenant are bounded, and a refusal takes nothing of a recipient's rate", () => {
   let now = 0
   const limits = createUnsubscribeLimits({ now: () => now })
   const isTaken = (tenant: string, recipient: string) => {
@@ -90,7 +90,7 @@ test('the opt-outs of a tenant are bounded, and a refusal takes no place of a re
   for (let count = 0; count < 30; count += 1) assert.ok(isTaken('acme', 'late'), `${count}`)
 })
 
-test('somebody who was never stored can leave too', async () => {
+test('a recipient that was never stored can unsubscribe too', async () => {
   const other = new URL(links.urlFor!({ ...about, to: { id: 'stranger' } })).pathname
   assert.equal((await stub.ask('POST', other)).status, 200)
   assert.deepEqual(stub.recipients.get('acme/stranger')?.optOuts, [
@@ -98,7 +98,7 @@ test('somebody who was never stored can leave too', async () => {
   ])
 })
 
-test('a token of somebody else, or changed, is not found', async () => {
+test('a token of another recipient, or a changed one, is not found', async () => {
   const forged = createUnsubscribeLinks({ publicUrl, key: 'another secret, guessed' })
   const [payload, signature] = path.split('.') as [string, string]
   for (const bad of [

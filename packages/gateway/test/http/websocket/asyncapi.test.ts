@@ -1,4 +1,4 @@
-/** The published AsyncAPI document: what a gateway serves, and that everything in it hangs together. */
+/** The published AsyncAPI document: the served copy, and its references. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Ajv } from 'ajv'
@@ -32,14 +32,14 @@ function find(ref: string): unknown {
   return keys.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], document)
 }
 
-test('it is AsyncAPI 3.0 and served to everybody', () => {
+test('the document is AsyncAPI 3.0 and public', () => {
   assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8')
   assert.equal(document.asyncapi, '3.0.0')
   assert.ok(document.info.title && document.info.version)
   assert.equal(document.channels.socket!.address, '/ws')
 })
 
-test('every reference leads somewhere, and every part is referred to', () => {
+test('every reference resolves, and every part is used', () => {
   const refs = [...text.matchAll(/"\$ref":"([^"]+)"/g)].map((match) => match[1]!)
   for (const ref of refs) assert.notEqual(find(ref), undefined, ref)
   for (const [part, named] of Object.entries({
@@ -49,14 +49,14 @@ test('every reference leads somewhere, and every part is referred to', () => {
     for (const name of Object.keys(named)) assert.ok(refs.includes(`#/components/${part}/${name}`), name)
 })
 
-test('the gateway receives what clients say and sends the rest', () => {
+test('the gateway receives the messages of clients and sends the others', () => {
   const { hear, say } = document.operations
   const names = (refs: readonly Ref[]): readonly string[] => refs.map(({ $ref }) => $ref.split('/').at(-1)!)
   assert.deepEqual([hear!.action, names(hear!.messages)], ['receive', Object.keys(clientMessages)])
   assert.deepEqual([say!.action, names(say!.messages)], ['send', Object.keys(serverMessages)])
 })
 
-test('its schemas take the examples of the contract and refuse what is misspelt', () => {
+test('its schemas accept the examples of the contract and refuse misspelt ones', () => {
   const ajv = new Ajv()
   const fits = (name: string, message: object): boolean =>
     ajv.validate(document.components.schemas[name]!, message)

@@ -1,6 +1,6 @@
 /**
- * WebSockets as clients have them: a server on a real socket, and connections that keep everything they hear and can
- * be asked for the next thing. Each message that comes is held against the published AsyncAPI document.
+ * WebSockets as clients use them: a server on a real socket, and connections that keep every received message
+ * and return the next one. Each message is checked against the published AsyncAPI document.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -30,9 +30,9 @@ export const webSocketConfig: WebSocketConfig = {
 export interface SocketsOptions extends Partial<WebSocketConfig> {
   /** @defaultValue 200/s */
   readonly rate?: string
-  /** Of one tenant. @defaultValue 1_000 */
+  /** Connections of one tenant at most. @defaultValue 1_000 */
   readonly connections?: number
-  /** Tokens, and who has them. Absent: no keys. */
+  /** Tokens and their identities. Absent: no keys. */
   readonly tokens?: Readonly<Record<string, Partial<Identity>>>
   readonly http?: StubOptions
 }
@@ -43,12 +43,12 @@ export interface Sockets {
   readonly stub: Stub
   /** Opens a connection and resolves when it is open. */
   open(options?: OpenOptions): Promise<Client>
-  /** The answer to an upgrade that is refused over HTTP. */
+  /** Resolves with the answer to an upgrade that is refused over HTTP. */
   refused(options?: OpenOptions): Promise<Refusal>
 }
 
 export interface OpenOptions {
-  /** In the header Authorization. */
+  /** The token for the header Authorization. */
   readonly token?: string
   readonly protocols?: readonly string[]
   readonly tenant?: string
@@ -68,7 +68,7 @@ export interface Heard {
   readonly data?: unknown
   readonly code?: string
   readonly message?: string
-  /** When it was heard, ms of the monotonic clock. */
+  /** The instant of arrival, ms of the monotonic clock. */
   readonly at: number
 }
 
@@ -83,7 +83,7 @@ const checks = new Map(
 export class Client {
   readonly socket: WebSocket
   readonly heard: Heard[] = []
-  /** What has been taken by `next`. */
+  /** The number of messages that `next` has returned. */
   #taken = 0
   #wake: (() => void) | undefined
   readonly closed: Promise<{ readonly code: number; readonly reason: string }>
@@ -107,7 +107,7 @@ export class Client {
     this.socket.send(typeof message === 'string' ? message : JSON.stringify(message))
   }
 
-  /** The next message that was not taken yet. */
+  /** Returns the next message that was not returned yet. */
   async next(withinMs = 5_000): Promise<Heard> {
     const end = performance.now() + withinMs
     while (this.heard.length === this.#taken) {
@@ -130,7 +130,7 @@ export class Client {
     return this.next()
   }
 
-  /** The next that is of a type. */
+  /** Returns the next message of a type. */
   async nextOf(type: string, withinMs?: number): Promise<Heard> {
     for (;;) {
       const heard = await this.next(withinMs)
@@ -143,7 +143,7 @@ export class Client {
   }
 }
 
-/** What a message says, without when. */
+/** Returns a message without its instant. */
 export function said({ at: _, ...message }: Heard): object {
   return message
 }

@@ -1,4 +1,4 @@
-/** One connection before a socket that says how much of it is unread, in virtual time. */
+/** One connection on a socket that reports its unread bytes, in virtual time. */
 import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
@@ -44,7 +44,7 @@ function createTrial() {
 
 const frame = textFrame('hello')
 
-test('what is unread above the bound may be read for a second, and then it is closed with 4408', async () => {
+test('a client above the bound of unread bytes is closed with 4408 after a second', async () => {
   const { clock, closed, socket, connection } = createTrial()
   socket.bufferedAmount = unreadMaxBytes + 1
   connection.send(frame)
@@ -59,7 +59,7 @@ test('what is unread above the bound may be read for a second, and then it is cl
   assert.equal(taken, false)
 })
 
-test('who catches up within that second stays', async () => {
+test('a client that catches up within that second stays connected', async () => {
   const { clock, closed, socket, connection } = createTrial()
   socket.bufferedAmount = unreadMaxBytes + 1
   connection.send(frame)
@@ -69,7 +69,7 @@ test('who catches up within that second stays', async () => {
   assert.deepEqual(closed, [])
 })
 
-test('sixteen times the bound is too much at any time', async () => {
+test('sixteen times the bound closes the connection at once', async () => {
   const { clock, closed, socket, connection } = createTrial()
   socket.bufferedAmount = 16 * unreadMaxBytes + 1
   connection.send(frame)

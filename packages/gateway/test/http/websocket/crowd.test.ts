@@ -1,4 +1,7 @@
-/** A tenant with many connections that publishes as much as it may, and another one beside it, small enough for a test. */
+/**
+ * A tenant with many connections that publishes as much as it may, beside another tenant; small enough for a
+ * test.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { said, startSockets } from './client.ts'
@@ -8,7 +11,7 @@ const range = (count: number): readonly number[] => Array.from({ length: count }
 const medianOf = (values: readonly number[]): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]!
 
-test('200 connections that all hear 180 messages hold nobody else up, and the 201st is closed with 4429', async (t) => {
+test('200 connections that receive 180 messages each do not delay others, and the 201st is closed with 4429', async (t) => {
   const sockets = await startSockets({ connections: 200 })
   const crowd = await Promise.all(range(200).map(() => sockets.open({ tenant: 'noisy' })))
   await Promise.all(crowd.map((client) => client.subscribe('all')))
@@ -19,7 +22,9 @@ test('200 connections that all hear 180 messages hold nobody else up, and the 20
 
   const heardByCrowd = (): number => crowd.reduce((sum, { heard }) => sum + heard.length, 0)
   let echoes = 0
-  /** How long it takes until the quiet one hears itself, and how much the crowd hears meanwhile. */
+  /**
+   * Measures how long the quiet client waits for its own message, and how much the crowd receives meanwhile.
+   */
   async function echo(): Promise<{ readonly tookMs: number; readonly meanwhile: number }> {
     const [since, before] = [performance.now(), heardByCrowd()]
     echoes += 1
@@ -29,7 +34,8 @@ test('200 connections that all hear 180 messages hold nobody else up, and the 20
     return { tookMs, meanwhile: heardByCrowd() - before }
   }
 
-  // Held against itself alone, and against how long the crowd takes, on whatever machine. The least of three tries counts.
+  // Compared with the quiet client alone, and with the time of the crowd, on any machine. The least of three
+  // tries counts.
   const least = { share: Number.POSITIVE_INFINITY, meanwhile: Number.POSITIVE_INFINITY }
   for (const _ of range(3)) {
     const alone: number[] = []
@@ -37,7 +43,7 @@ test('200 connections that all hear 180 messages hold nobody else up, and the 20
     const among: { readonly tookMs: number; readonly meanwhile: number; readonly allMs: number }[] = []
     for (const burst of range(10)) {
       const since = performance.now()
-      // 1,200 frames, and the quiet one behind them.
+      // 1,200 frames, and the one of the quiet client behind them.
       for (const n of range(6)) crowd[6 * burst + n]!.say({ type: 'publish', channel: 'all', data: n })
       const echoed = await echo()
       for (const client of crowd)

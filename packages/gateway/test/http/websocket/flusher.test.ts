@@ -6,7 +6,7 @@ import { Flusher } from '../../../src/http/websocket/flusher.ts'
 import { textFrame } from '../../../src/http/websocket/frame.ts'
 import { createVirtualClock } from '../../../src/simulation/clock.ts'
 
-test('tenants take turns: one connection stands behind a few of the others, not behind a thousand', () => {
+test('tenants take turns: a connection waits behind a few of the others, not behind a thousand', () => {
   const rounds: (() => void)[] = []
   const flusher = new Flusher({ soon: (callback) => rounds.push(callback) })
   const flushed: string[] = []
@@ -20,7 +20,7 @@ test('tenants take turns: one connection stands behind a few of the others, not 
   assert.equal(flushed.length, 1_001)
 })
 
-test('a budget gives a second’s worth at once, and then no more than its rate', () => {
+test('a budget allows a second’s worth at once, and then no more than its rate', () => {
   const budget = new Budget(100)
   for (let n = 0; n < 100; n += 1) assert.equal(budget.spend(5_000), 0)
   assert.equal(budget.spend(5_000), 10)
@@ -29,7 +29,7 @@ test('a budget gives a second’s worth at once, and then no more than its rate'
   assert.equal(budget.spend(60_000), 0)
 })
 
-test('each is asked at its instant, again when it says so, and no more once it is over', async () => {
+test('each connection is called at its instant, again at the next one, and no more once it is closed', async () => {
   const clock = createVirtualClock(0)
   const deadlines = new Deadlines(clock)
   const asked: string[] = []
@@ -47,7 +47,7 @@ test('each is asked at its instant, again when it says so, and no more once it i
   await clock.runUntil(2_000)
 })
 
-test('a frame has the head that RFC 6455 asks for', () => {
+test('a frame has the head of RFC 6455', () => {
   assert.deepEqual([...textFrame('hé')], [0x81, 3, 0x68, 0xc3, 0xa9])
   assert.deepEqual([...textFrame('x'.repeat(125)).subarray(0, 2)], [0x81, 125])
   assert.deepEqual([...textFrame('x'.repeat(126)).subarray(0, 4)], [0x81, 126, 0, 126])

@@ -1,6 +1,6 @@
 /**
- * Frames of every kind from a seed, right and wrong, over real sockets: whatever comes, the connection answers what is
- * right or ends with a code, nobody else notices, and nothing is left behind.
+ * Seeded frames of every kind, valid and invalid, over real sockets: a connection answers valid ones or closes
+ * with a code, other connections are not affected, and nothing leaks.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -61,7 +61,7 @@ function someFrame(): Buffer {
   return chance() < 0.05 ? frame.subarray(0, below(frame.length)) : frame
 }
 
-test(`whatever frames come, the gateway goes on, and the others do not notice (SLUICE_SEED=${testSeed})`, async () => {
+test(`any frames leave the gateway and the other connections intact (SLUICE_SEED=${testSeed})`, async () => {
   const sockets = await startSockets({ rate: 'unlimited', heartbeatMs: 1_000 })
   const other = await sockets.open({ tenant: 'acme' })
   await other.subscribe('a')
@@ -75,7 +75,7 @@ test(`whatever frames come, the gateway goes on, and the others do not notice (S
       if (chance() < 0.3) await new Promise(setImmediate)
       socket.write(frame.subarray(cut))
     }
-    // Half of them stay as they are, and are found by the heartbeat or are alive.
+    // Half of them stay open, and are found by the heartbeat or are alive.
     if (chance() < 0.5) socket.destroy()
     if (run % 10 === 0) {
       const data = { run }

@@ -1,4 +1,4 @@
-/** What one client, one tenant and all of them may do at most, over real sockets, and that nobody else notices. */
+/** The limits of one client, one tenant and all of them, over real sockets, without effect on others. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
@@ -7,7 +7,7 @@ import { handshake, openRaw, said, startSockets, until } from './client.ts'
 
 const range = (count: number): readonly number[] => Array.from({ length: count }, (_, index) => index)
 
-/** Answers the longest time, ms, for which this process did nothing at all. */
+/** Returns a function for the longest time, ms, for which this process was blocked. */
 function watchStalls(): () => number {
   let worst = 0
   let last = performance.now()
@@ -21,7 +21,7 @@ function watchStalls(): () => number {
   }
 }
 
-test('above 200 a second messages wait, keep their order, and bring one warning a second', async () => {
+test('above 200 a second messages are throttled in order, with one warning a second', async () => {
   const sockets = await startSockets()
   const [publisher, reader] = await Promise.all([sockets.open(), sockets.open()])
   await reader!.subscribe('orders')
@@ -34,7 +34,7 @@ test('above 200 a second messages wait, keep their order, and bring one warning 
     range(500),
   )
   const instants = heard.map(({ at }) => at)
-  // What this process itself did not get to hear in time is not the server's.
+  // The time for which this process itself was blocked is not the server's.
   const secondMs = 1_000 - Math.max(0, stalled() - 20)
   assert.ok(densest(instants, secondMs) <= 200, `${densest(instants, secondMs)} in ${secondMs} ms`)
   const tookMs = instants.at(-1)! - instants[0]!
@@ -70,7 +70,7 @@ test('the rate is the tenantâ€™s, over all its connections, and no other tenantâ
   }
 })
 
-test('when too much waits the rest is refused with WS_BUFFER_FULL, and the rest of the line is whole', async () => {
+test('messages above the bound are refused with WS_BUFFER_FULL, and the waiting ones are all sent', async () => {
   const sockets = await startSockets({ rate: '10/s', waitingMax: 5 })
   const client = await sockets.open()
   await client.subscribe('orders')
@@ -88,7 +88,7 @@ test('when too much waits the rest is refused with WS_BUFFER_FULL, and the rest 
   )
 })
 
-test('a message of 65,536 bytes is taken, and one more byte ends the connection with 1009', async () => {
+test('a message of 65,536 bytes is accepted, and one more byte closes the connection with 1009', async () => {
   const sockets = await startSockets()
   const client = await sockets.open()
   await client.subscribe('a')
@@ -102,7 +102,7 @@ test('a message of 65,536 bytes is taken, and one more byte ends the connection 
   assert.equal((await client.closed).code, 1009)
 })
 
-test('a frame of a megabyte, and a message of a thousand fragments, end with 1009', async () => {
+test('a frame of a megabyte, and a message of a thousand fragments, close the connection with 1009', async () => {
   const sockets = await startSockets()
   const [other, large, fragmented] = await Promise.all([sockets.open(), sockets.open(), sockets.open()])
   large!.say('x'.repeat(1_048_576))
@@ -121,14 +121,14 @@ test('a message in fragments is one message', async () => {
   assert.deepEqual(said(await client.next()), { type: 'pong' })
 })
 
-test('fragments without end and without content are ended too', async () => {
+test('endless empty fragments close the connection too', async () => {
   const sockets = await startSockets()
   const client = await sockets.open()
   for (const _ of range(20_000)) client.socket.send('', { fin: false })
   assert.ok([1008, 1006].includes((await client.closed).code))
 })
 
-test('who does not read is closed with 4408, and the others hear everything', async () => {
+test('a client that does not read is closed with 4408, and the others receive everything', async () => {
   const sockets = await startSockets({ rate: 'unlimited', framesPerSecond: 100_000, unreadMaxBytes: 65_536 })
   const [publisher, reader, deaf] = await Promise.all([sockets.open(), sockets.open(), sockets.open()])
   await reader!.subscribe('a')
@@ -136,7 +136,7 @@ test('who does not read is closed with 4408, and the others hear everything', as
   deaf!.socket.pause()
   const data = 'x'.repeat(60_000)
   let published = 0
-  // The kernel takes some megabytes for the deaf one before anything waits here.
+  // The kernel buffers some megabytes for the client that does not read before anything waits here.
   for (; sockets.hub.room('default').subscribers('a')?.size === 2 && published < 3_000; published += 1) {
     publisher!.say({ type: 'publish', channel: 'a', data })
     if (published % 20 === 0) await publisher!.ask({ type: 'ping' })
@@ -149,7 +149,7 @@ test('who does not read is closed with 4408, and the others hear everything', as
   assert.deepEqual(said(await reader!.ask({ type: 'ping' })), { type: 'pong' })
 })
 
-test('a burst that a reader catches up with does not close it', async () => {
+test('a client that catches up with a burst is not closed', async () => {
   const sockets = await startSockets({
     rate: 'unlimited',
     framesPerSecond: 100_000,
@@ -163,7 +163,7 @@ test('a burst that a reader catches up with does not close it', async () => {
   assert.deepEqual(said(await client.ask({ type: 'ping' })), { type: 'pong' })
 })
 
-test('a peer that answers no ping is cut off at the next, and one that does stays', async () => {
+test('a client that answers no ping is disconnected at the next, and one that does stays', async () => {
   const sockets = await startSockets({ heartbeatMs: 200 })
   const [alive, dead] = await Promise.all([sockets.open(), sockets.open({ client: { autoPong: false } })])
   const began = performance.now()
@@ -174,7 +174,7 @@ test('a peer that answers no ping is cut off at the next, and one that does stay
   assert.deepEqual(said(await alive!.ask({ type: 'ping' })), { type: 'pong' })
 })
 
-test('a ping of the protocol is answered', async () => {
+test('a protocol ping is answered', async () => {
   const sockets = await startSockets()
   const client = await sockets.open()
   client.socket.ping('hello')
@@ -182,7 +182,7 @@ test('a ping of the protocol is answered', async () => {
   assert.equal(payload.toString(), 'hello')
 })
 
-test('a connection ends with 4401 at the instant at which its token does', async () => {
+test('a connection ends with 4401 when its token expires', async () => {
   const sockets = await startSockets({
     tokens: { short: { expiresAtMs: Date.now() + 700 }, long: { expiresAtMs: Date.now() + 3_600_000 } },
   })
@@ -192,7 +192,7 @@ test('a connection ends with 4401 at the instant at which its token does', async
   assert.deepEqual(said(await long!.ask({ type: 'ping' })), { type: 'pong' })
 })
 
-test('who sends more than 1,000 messages a second is read no faster, loses nothing, and harms nobody', async () => {
+test('a client that sends more than 1,000 messages a second is read no faster, loses nothing, and delays no other', async () => {
   const sockets = await startSockets({ framesPerSecond: 200 })
   const [flood, other] = await Promise.all([sockets.open(), sockets.open({ tenant: 'acme' })])
   const began = performance.now()
@@ -222,7 +222,7 @@ test('a frame that never ends is cut off by the heartbeat', async () => {
   clearInterval(dripping)
 })
 
-test('what is counted can be read in /metrics', async () => {
+test('the counts are in /metrics', async () => {
   const sockets = await startSockets({ rate: '1/s', waitingMax: 1 })
   const client = await sockets.open()
   await client.subscribe('a')

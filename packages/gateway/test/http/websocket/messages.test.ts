@@ -1,4 +1,4 @@
-/** What is said over a WebSocket: every message, and everything that is none. */
+/** The messages of a WebSocket, and invalid ones. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { said, startSockets } from './client.ts'
@@ -13,7 +13,7 @@ const sockets = await startSockets({
   },
 })
 
-test('what is published to a channel comes to everybody subscribed to it, the publisher too', async () => {
+test('a published message is sent to every subscriber of the channel, the publisher too', async () => {
   const [ada, bob] = await Promise.all([sockets.open({ token: 'ada' }), sockets.open({ token: 'bob' })])
   assert.deepEqual(said(await ada!.ask({ type: 'subscribe', channel: 'orders' })), {
     type: 'subscribed',
@@ -28,7 +28,7 @@ test('what is published to a channel comes to everybody subscribed to it, the pu
   assert.deepEqual(said(await bob!.ask({ type: 'ping' })), { type: 'pong' })
 })
 
-test('a message of any size up to the limit comes whole', async () => {
+test('a message of any size up to the limit arrives whole', async () => {
   const ada = await sockets.open({ token: 'ada' })
   await ada.subscribe('sizes')
   for (const length of [0, 1, 80, 81, 82, 124, 125, 126, 127, 65_400 - 1, 65_400, 65_485]) {
@@ -41,7 +41,7 @@ test('a message of any size up to the limit comes whole', async () => {
   }
 })
 
-test('who unsubscribes hears no more, and doing either twice changes nothing', async () => {
+test('an unsubscribed client receives no more, and repeating either request changes nothing', async () => {
   const ada = await sockets.open({ token: 'ada' })
   await ada.subscribe('news')
   await ada.subscribe('news')
@@ -60,7 +60,7 @@ test('who unsubscribes hears no more, and doing either twice changes nothing', a
   assert.deepEqual(said(await ada.ask({ type: 'ping' })), { type: 'pong' })
 })
 
-test('a channel of the same name under another tenant is another channel, whatever the names', async () => {
+test('equal channel names of two tenants are different channels, whatever the names', async () => {
   const [ada, eve] = await Promise.all([sockets.open({ token: 'ada' }), sockets.open({ token: 'eve' })])
   for (const channel of ['orders', 'acme:orders', 'recipient:ada']) await eve!.subscribe(channel)
   for (const channel of ['orders', 'acme:orders', 'globex:orders'])
@@ -76,7 +76,7 @@ test('publishing needs the scope', async () => {
   assert.deepEqual(said(await bob.ask({ type: 'ping' })), { type: 'pong' })
 })
 
-test('the channel of a person is for a token with that sub, and for notifications only', async () => {
+test('the channel of a recipient needs a token with that sub, and carries notifications only', async () => {
   const [ada, bob, nobody] = await Promise.all(
     ['ada', 'bob', 'nobody'].map((token) => sockets.open({ token })),
   )
@@ -93,7 +93,7 @@ test('the channel of a person is for a token with that sub, and for notification
   assert.equal((await ada!.ask({ type: 'publish', channel: 'recipient:ada', data: 1 })).code, 'WS_FORBIDDEN')
 })
 
-test('without keys every channel of a person is open', async () => {
+test('without keys every recipient channel is open', async () => {
   const keyless = await startSockets()
   const client = await keyless.open()
   await client.subscribe('recipient:user-42')
@@ -131,7 +131,7 @@ const bad: Readonly<Record<string, string | object>> = {
   'a key twice, the second of another kind': '{"type":"ping","type":7}',
 }
 
-test('what is no message is WS_BAD_MESSAGE, and the connection stays', async () => {
+test('an invalid message is answered WS_BAD_MESSAGE, and the connection stays', async () => {
   const ada = await sockets.open({ token: 'ada' })
   for (const [name, message] of Object.entries(bad)) {
     const { type, code, message: text } = await ada.ask(message)
@@ -146,7 +146,7 @@ test('what is no message is WS_BAD_MESSAGE, and the connection stays', async () 
   assert.deepEqual(sockets.hub.report().refused.get('WS_BAD_MESSAGE'), Object.keys(bad).length + 1)
 })
 
-test('a connection has 50 subscriptions', async () => {
+test('a connection has at most 50 subscriptions', async () => {
   const ada = await sockets.open({ token: 'ada' })
   for (let n = 1; n <= 50; n += 1) await ada.subscribe(`channel-${n}`)
   const { code, channel } = await ada.ask({ type: 'subscribe', channel: 'channel-51' })
@@ -156,7 +156,7 @@ test('a connection has 50 subscriptions', async () => {
   await ada.subscribe('channel-51')
 })
 
-test('who has gone is forgotten', async () => {
+test('a closed connection is forgotten', async () => {
   const [ada, bob] = await Promise.all([sockets.open({ token: 'ada' }), sockets.open({ token: 'bob' })])
   await bob!.subscribe('gone')
   await bob!.subscribe('recipient:bob')

@@ -65,7 +65,7 @@ async function become(site: Site, id: string, status: string): Promise<Shown> {
   return assert.fail(`it did not become ${status}: ${JSON.stringify(await shown(site, id))}`)
 }
 
-test('a person who is connected gets it over every connection, and nobody else does', async (t) => {
+test('a connected recipient gets a notification over every own connection, and no other recipient does', async (t) => {
   const site = await start(t, { pools: { push: sandbox } })
   const clients = await Promise.all(['user-42', 'user-42', 'user-7'].map((id) => connect(t, site, id)))
   const id = await post(site, { category: 'product' })
@@ -84,7 +84,7 @@ test('a person who is connected gets it over every connection, and nobody else d
   assert.equal((await clients[2]!.ask({ type: 'ping' })).type, 'pong')
 })
 
-test('one for somebody who is not connected waits for that, also over a restart', async (t) => {
+test('a notification for an offline recipient waits for the connection, also over a restart', async (t) => {
   const site = await start(t, { pools: { push: sandbox } })
   const first = await post(site, { data: { n: 1 } })
   const { timeline } = await become(site, first, 'scheduled')
@@ -104,7 +104,7 @@ test('one for somebody who is not connected waits for that, also over a restart'
   await become(site, second, 'delivered')
 })
 
-test('one that waits for nobody ends as expired: at its end, or when it has waited long enough', async (t) => {
+test('a notification for an offline recipient expires: at its end, or when it has waited long enough', async (t) => {
   const site = await start(t, { pools: { push: sandbox }, websocket: { waitMax: '1500ms' } })
   const ends = await post(site, { expiresAt: new Date(Date.now() + 700).toISOString(), data: { n: 1 } })
   const waits = await post(site, { data: { n: 2 } })
@@ -114,16 +114,16 @@ test('one that waits for nobody ends as expired: at its end, or when it has wait
   assert.equal(timeline.at(-1)!.detail, 'not connected')
 })
 
-test('by configuration it goes over another channel, under the limits of that channel', async (t) => {
+test('by configuration a notification for an offline recipient goes over another channel, under its limits', async (t) => {
   const absent = { default: 'fallback:push', security: 'drop' }
   const site = await start(t, { pools: { push: sandbox }, websocket: { absent } })
   const first = await become(site, await post(site, { data: { n: 1 } }), 'delivered')
   assert.deepEqual([first.channel, first.requestedChannel], ['push', 'websocket'])
   assert.equal(first.timeline.at(-1)!.provider, 'sandbox')
-  // push takes one a day.
+  // push allows one a day.
   const second = await become(site, await post(site, { data: { n: 2 } }), 'suppressed')
   assert.deepEqual([second.channel, second.requestedChannel], ['push', 'websocket'])
-  // Nobody knows a push token for this one.
+  // This recipient has no stored push token.
   await become(site, await post(site, { recipient: 'user-8' }), 'suppressed')
   await become(site, await post(site, { category: 'security', data: { n: 3 } }), 'suppressed')
   const client = await connect(t, site, 'user-42')
@@ -132,7 +132,7 @@ test('by configuration it goes over another channel, under the limits of that ch
   await client.nextOf('message')
 })
 
-test('without any pools the sandbox takes it, and who is connected hears it all the same', async (t) => {
+test('without any pools the sandbox takes the notification, and a connected recipient receives it all the same', async (t) => {
   const site = await start(t, {})
   await become(site, await post(site, { recipient: 'user-7' }), 'delivered')
   const client = await connect(t, site, 'user-42')
@@ -141,7 +141,7 @@ test('without any pools the sandbox takes it, and who is connected hears it all 
   await client.nextOf('message')
 })
 
-test('a cancelled one is not heard by who connects later', async (t) => {
+test('a cancelled notification is not delivered to a recipient who connects later', async (t) => {
   const site = await start(t, { pools: { push: sandbox } })
   const id = await post(site, {})
   await become(site, id, 'scheduled')

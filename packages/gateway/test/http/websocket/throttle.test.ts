@@ -1,4 +1,4 @@
-/** The rate of what a tenant publishes, in virtual time. */
+/** The rate of a tenant's published messages, in virtual time. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseWindows } from '@sluice/limits'
@@ -28,7 +28,7 @@ function createTrial(options: Partial<ThrottleOptions> & { readonly rate?: strin
   }
 }
 
-test('what is above the rate leaves at the first instant that the window admits, in order', async () => {
+test('messages above the rate are sent at the first instant that the window admits, in order', async () => {
   const { clock, sent, throttle, publish } = createTrial({ rate: '2/s' })
   assert.deepEqual(
     [publish(0), publish(1), publish(2), publish(3), publish(4)],
@@ -48,7 +48,7 @@ test('what is above the rate leaves at the first instant that the window admits,
   )
 })
 
-test('nobody passes those who wait, also not at the instant at which the next may leave', async () => {
+test('no message passes the waiting ones, even at the instant at which the next may be sent', async () => {
   const { clock, sent, publish } = createTrial({ rate: '1/s' })
   publish(0)
   // Before the throttle's own timer for that instant.
@@ -65,7 +65,7 @@ test('nobody passes those who wait, also not at the instant at which the next ma
   )
 })
 
-test('the margin is kept, and several windows all hold', async () => {
+test('the margin is kept, and several windows all apply', async () => {
   const { clock, sent, publish } = createTrial({ rate: '2/s, 3/10s', marginMs: 20 })
   for (let n = 0; n < 4; n += 1) publish(n)
   await clock.runUntil(start + 20_000)
@@ -75,7 +75,7 @@ test('the margin is kept, and several windows all hold', async () => {
   )
 })
 
-test('too many and too much are full, and what fits still does', async () => {
+test('too many and too large messages are refused, and those that fit are not', async () => {
   const { throttle, publish } = createTrial({ rate: '1/s', waitingMax: 2, waitingBytesMax: 100 })
   publish(0)
   assert.equal(publish(1, 101), 'full')
@@ -99,7 +99,7 @@ test('an unlimited tenant waits for nothing, and a throttle is idle when its win
   assert.equal(trial.throttle.isIdle(), true)
 })
 
-test(`no rolling window is over, nothing is lost or late, whatever comes (SLUICE_SEED=${testSeed})`, async () => {
+test(`no rolling window is exceeded, and nothing is lost or late, for any input (SLUICE_SEED=${testSeed})`, async () => {
   const chance = seeded(testSeed)
   for (let run = 0; run < 30; run += 1) {
     const max = 1 + Math.floor(chance() * 20)
@@ -117,7 +117,7 @@ test(`no rolling window is over, nothing is lost or late, whatever comes (SLUICE
       came.map((_, n) => n),
     )
     assert.ok(densest(instants, 1_000) <= max)
-    // As early as it came, as those before it, and as the window allows: nothing else may hold it up.
+    // As early as it came, as those before it, and as the window allows: nothing else may delay it.
     instants.forEach((at, n) => {
       const earliest = Math.max(
         came[n]!,

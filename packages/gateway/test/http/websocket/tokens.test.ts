@@ -1,4 +1,4 @@
-/** Real tokens on a whole gateway: both places, scopes, subjects, tenants, and the end of one. */
+/** Real tokens on a whole gateway: both places, scopes, subjects, tenants, and expiry. */
 import assert from 'node:assert/strict'
 import { createHmac } from 'node:crypto'
 import { test } from 'node:test'
@@ -9,7 +9,7 @@ import { Client } from './client.ts'
 const secret = 'a secret of the tests, of more than 32 bytes'
 const base64 = (value: object): string => Buffer.from(JSON.stringify(value)).toString('base64url')
 
-/** Signed here by hand (RFC 7515), so that it shares nothing with what checks it. */
+/** Signed here by hand (RFC 7515), so that it shares nothing with the verifier. */
 function tokenOf(claims: object, seconds = 60): string {
   const all = {
     iss: 'https://issuer.example',
@@ -23,7 +23,7 @@ function tokenOf(claims: object, seconds = 60): string {
   return `${signed}.${createHmac('sha256', secret).update(signed).digest('base64url')}`
 }
 
-test('a token opens, allows what it says, and ends the connection with it', {
+test('a token opens a connection, limits it to its scopes, and ends it at its expiry', {
   timeout: 60_000,
 }, async (t) => {
   const auth = { jwt: { secret, issuer: 'https://issuer.example', audience: 'sluice' } }

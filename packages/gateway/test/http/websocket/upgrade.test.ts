@@ -1,4 +1,4 @@
-/** Who may connect: tokens in both places, origins, the limits of connections, and everything that is no handshake. */
+/** Upgrades: tokens in both places, origins, the limits of connections, and invalid handshakes. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
@@ -58,13 +58,13 @@ test('without keys pages of other machines are refused, and those of this one ar
   await keyed.open({ token: 'good', client: { headers: { origin: 'https://shop.example' } } })
 })
 
-test('a header that names no tenant is 400', async () => {
+test('a header with an invalid tenant is 400', async () => {
   const { status, body } = await keyless.refused({ tenant: 'x'.repeat(300) })
   assert.equal(status, 400)
   assert.equal(body.code, 'INVALID_REQUEST')
 })
 
-test('a request for /ws that asks for no upgrade is told to, and other paths do not upgrade', async () => {
+test('a request for /ws without an upgrade is answered 426, and other paths do not upgrade', async () => {
   const response = await fetch(`${keyless.stub.url}/ws`)
   assert.equal(response.status, 426)
   assert.equal(response.headers.get('upgrade'), 'websocket')
@@ -74,7 +74,7 @@ test('a request for /ws that asks for no upgrade is told to, and other paths do 
   assert.equal((await keyless.refused({ path: '/healthz' })).status, 200)
 })
 
-test('what is no handshake is refused as a problem', async () => {
+test('an invalid handshake is refused as a problem', async () => {
   for (const wrong of [
     handshake.replace('Version: 13', 'Version: 7'),
     handshake.replace('dGhlIHNhbXBsZSBub25jZQ==', 'short'),
@@ -87,7 +87,7 @@ test('what is no handshake is refused as a problem', async () => {
   }
 })
 
-test('compression is not spoken', async () => {
+test('compression is not negotiated', async () => {
   const client = await keyless.open({ client: { perMessageDeflate: true } })
   assert.equal(client.socket.extensions, '')
 })
@@ -119,7 +119,7 @@ test('a flood of connections above the limit is answered 503 once too many of th
   await Promise.all(flood.map(({ socket }) => socket.destroyed || once(socket, 'close')))
 })
 
-test('when the gateway has no connection left the upgrade is answered 503', async () => {
+test('an upgrade is answered 503 when the gateway has no connection left', async () => {
   const sockets = await startSockets({ connectionsMax: 2 })
   await Promise.all([sockets.open(), sockets.open({ tenant: 'acme' })])
   const { status, headers, body } = await sockets.refused({ tenant: 'globex' })
@@ -128,7 +128,7 @@ test('when the gateway has no connection left the upgrade is answered 503', asyn
   assert.equal(headers['retry-after'], '1')
 })
 
-test('an upgrade that does not arrive in time is closed, and others do not notice', async () => {
+test('an upgrade that does not arrive in time is closed, and other connections are not affected', async () => {
   const sockets = await startSockets({ http: { requestTimeoutMs: 1_000 } })
   const client = await sockets.open()
   const { socket, text } = await openRaw(sockets.stub.url, `${handshake}\r\n`)
@@ -141,7 +141,7 @@ test('an upgrade that does not arrive in time is closed, and others do not notic
   assert.deepEqual(said(await client.ask({ type: 'ping' })), { type: 'pong' })
 })
 
-test('a stop tells everybody 1001, and lets what waits leave before', async () => {
+test('a graceful shutdown closes every connection with 1001 after sending the waiting frames', async () => {
   const sockets = await startSockets({ rate: '10/s' })
   const client = await sockets.open()
   await client.subscribe('orders')
