@@ -52,3 +52,16 @@ export interface AdmissionQuery {
   /** The maximum number of notifications, newest first. */
   readonly limit: number
 }
+
+/** Selects what the limits of a subject count: what left since, may have left, or waits. */
+export interface CountedQuery {
+  readonly tenant: string
+  /** @defaultValue the whole tenant */
+  readonly recipient?: string
+  /** For a tenant, notifications created earlier are selected only if their turn came in a throttle queue since. */
+  readonly since: number
+  /** The `nextCursor` of the page before. */
+  readonly cursor?: string
+  /** The number of rows that a page examines: it may return fewer, even none. */
+  readonly limit: number
+}

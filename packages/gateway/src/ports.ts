@@ -5,7 +5,7 @@
  * Instants are epoch milliseconds, durations milliseconds.
  */
 
-import type { Admission, AdmissionQuery } from './admission-ports.ts'
+import type { Admission, AdmissionQuery, CountedQuery } from './admission-ports.ts'
 import type { Erasing, StoredRecipient } from './erasure-ports.ts'
 import type {
   Channel,
@@ -26,7 +26,7 @@ import type {
 } from './model.ts'
 import type { AccountRecord } from './provider-ports.ts'
 
-export type { Admission, AdmissionQuery, Countable } from './admission-ports.ts'
+export type { Admission, AdmissionQuery, Countable, CountedQuery } from './admission-ports.ts'
 export type { ErasureResult, StoredRecipient } from './erasure-ports.ts'
 
 export type {
@@ -270,6 +270,8 @@ export interface Store extends Erasing {
     limit: number,
   ): Promise<Page<Notification>>
   admissions(query: AdmissionQuery): Promise<readonly Admission[]>
+  /** Reads all that limits count of a subject, by pages in the order of acceptance; the end is where `nextCursor` is null. */
+  counted(query: CountedQuery): Promise<Page<Admission>>
   /**
    * Reads the notifications of all tenants that stand in a throttle queue before a tenant or module limit, in the
    * order of acceptance.

@@ -5,13 +5,13 @@
 
 import type { Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Admission, Clock, Store, Subject } from '../ports.ts'
+import type { Admission, Clock, Page, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
 import { findOrNobody } from './recipient-cache.ts'
 import { refusalId } from './recipient-limiter.ts'
 
 export interface LimiterRecoveryOptions {
-  readonly store: Pick<Store, 'admissions' | 'mayHave'>
+  readonly store: Pick<Store, 'counted' | 'mayHave'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'live'>
   readonly recipients: Recipients
@@ -39,8 +39,10 @@ interface Facts {
 
 const nothing: Facts = { entries: [], fingerprints: [], waitlist: [], isOutdated: false }
 
-/** The newest so many admissions of one subject are looked at: no limit of a recipient counts more. */
-const admissionsMax = 5_000
+/** Rows of the record that a page examines: some 10 ms of the store and of the event loop. */
+const pageMax = 1_000
+/** Windows are kept longer than they are written by the margin of the limiter, which is below this, ms. */
+const windowSlackMs = 60_000
 
 export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   const { store, policy, ledger, recipients, clock, isUnsettled } = options
@@ -80,39 +82,49 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
       .rulesFor(admission, recipient)
       .some((each) => each.subject.key === subject.key && each.rules.length > 0)
 
+  /**
+   * Reads all pages, for none may be left out: a limit would not count it, and newcomers would overtake it. What stays
+   * in memory is bounded by what waits of the tenant (`waiting`) and what its limits let leave within their windows.
+   */
   async function read(subject: Subject): Promise<Facts> {
     const now = clock.now()
-    const windowMs = Math.max(policy.longestWindowMs, policy.deduplicationWindowMs ?? 0)
-    const admissions = await store.admissions({
-      tenant: subject.tenant,
-      ...(subject.recipient === undefined ? {} : { recipient: subject.recipient }),
-      // Of a tenant only what was accepted since is found: what it delayed may have left, or leave, so much later.
-      since: now - windowMs - (subject.recipient === undefined ? policy.maxDelayMs : 0),
-      limit: admissionsMax,
-    })
+    const { tenant, recipient } = subject
+    const dedupMs = recipient === undefined ? 0 : (policy.deduplicationWindowMs ?? 0)
+    const countedSince = now - policy.longestWindowMs - windowSlackMs
     const entries: Entry[] = []
+    const fingerprints: Facts['fingerprints'][number][] = []
     const waitlist = new Set<string>()
-    for (const admission of admissions) {
-      const recipient = await findOrNobody(recipients, admission.tenant, admission.to.id)
-      entries.push(...entriesOf(admission, subject, recipient))
+    let isOutdated = false
+
+    async function take(admission: Admission): Promise<void> {
+      const { id, status, policyVersion, createdAt, fingerprint } = admission
+      const recorded = await findOrNobody(recipients, admission.tenant, admission.to.id)
+      for (const entry of entriesOf(admission, subject, recorded))
+        if (!entry.fired || entry.at >= countedSince) entries.push(entry)
       const waiter = waiterOf(admission)
-      if (waiter !== undefined && !waitlist.has(waiter) && counts(admission, subject, recipient))
+      if (waiter !== undefined && !waitlist.has(waiter) && counts(admission, subject, recorded))
         waitlist.add(waiter)
+      if (status === 'scheduled' && (policyVersion !== policy.version || isUnsettled())) isOutdated = true
+      if (createdAt > now - dedupMs && countsAsFirst(admission))
+        fingerprints.push({ fingerprint, id, at: createdAt })
     }
-    const dedup = policy.deduplicationWindowMs
-    const fingerprints =
-      dedup === undefined || subject.recipient === undefined
-        ? []
-        : admissions
-            .filter((each) => each.createdAt > now - dedup && countsAsFirst(each))
-            .map((each) => ({ fingerprint: each.fingerprint, id: each.id, at: each.createdAt }))
-    const isOutdated =
-      waitlist.size > 0 ||
-      admissions.some(
-        ({ status, policyVersion }) =>
-          status === 'scheduled' && (policyVersion !== policy.version || isUnsettled()),
-      )
-    return { entries, fingerprints, waitlist: [...waitlist], isOutdated }
+
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page: Page<Admission> = await store.counted({
+        tenant,
+        ...(recipient === undefined ? {} : { recipient }),
+        // Of a tenant only what was accepted since is found: what it delayed may have left, or leave, so much later.
+        since:
+          now - Math.max(policy.longestWindowMs, dedupMs) - (recipient === undefined ? policy.maxDelayMs : 0),
+        limit: pageMax,
+        ...(cursor === undefined ? {} : { cursor }),
+      })
+      for (const admission of page.items) await take(admission)
+      cursor = page.nextCursor
+    }
+    // Where several have one fingerprint the first of them is kept, which is the last to be set.
+    fingerprints.reverse()
+    return { entries, fingerprints, waitlist: [...waitlist], isOutdated: isOutdated || waitlist.size > 0 }
   }
 
   /** Answers at once for somebody to whom nothing was ever sent. */

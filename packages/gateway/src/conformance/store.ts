@@ -6,6 +6,7 @@ import { describe, it } from 'node:test'
 import type { Clock, Store } from '../ports.ts'
 import { commits } from './store/commits.ts'
 import { contents } from './store/contents.ts'
+import { countedNotifications } from './store/counted.ts'
 import { digests } from './store/digests.ts'
 import { claims } from './store/due-cursor.ts'
 import { erasures } from './store/erasures.ts'
@@ -53,5 +54,6 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
     describe('erasures', () => erasures(test, capabilities))
     describe('claims', () => claims(test, capabilities))
     describe('questions', () => questions(test, capabilities))
+    describe('counted notifications', () => countedNotifications(test))
   })
 }

@@ -1,9 +1,13 @@
 /** No newcomer takes a place before those who wait for it, whatever the moment at which it asks. */
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { limit } from '@sluice/limits'
 import { createMemoryState } from '../../src/adapters/state/memory.ts'
 import type { Clock, LimitRequest } from '../../src/ports.ts'
+import { createHarness, type Harness } from '../harness.ts'
 
 const rules = [limit('all', '1/s')]
 const subject = { key: 'default:ada', tenant: 'default', recipient: 'ada' }
@@ -33,3 +37,46 @@ test('a place is given back and its subject paused in one step, so that a newcom
     assert.equal((await newcomer)[0]!.at, 2_000, `${awaits} awaits later`)
   }
 })
+
+test('after a restart all of 5,500 that wait for one limit hold their places before a newcomer', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-newcomers-'))
+  t.after(() => rmSync(folder, { recursive: true, force: true }))
+  const options = {
+    policy: {
+      version: 1,
+      maxDelay: '30d',
+      limits: [{ name: 'all', for: 'any', per: ['tenant'], max: ['1/10s'], over: 'delay' }],
+    },
+    config: { tenants: { default: { rate: 'unlimited', modules: 'unlimited' } } },
+    file: join(folder, 'sluice.db'),
+  }
+  const before = await createHarness(options)
+  const all = await admitMany(before, 5_500)
+  await before.stop()
+  const after = await createHarness({ ...options, start: before.clock.now() + 1_000 })
+  const [newcomer] = await admitMany(after, 1)
+  const last = await after.notification(all.at(-1)!)
+  assert.ok((await after.notification(newcomer!)).dueAt > last.dueAt, 'the newcomer is the last')
+  const second = await after.notification(all[1]!)
+  await after.done(after.gateway.gate.cancel('default', all[1]!))
+  await after.runFor(1_000)
+  assert.equal((await after.notification(all[2]!)).dueAt, second.dueAt, 'the first that waits has the place')
+  await after.stop()
+})
+
+async function admitMany(harness: Harness, count: number): Promise<readonly string[]> {
+  const ids: string[] = []
+  for (let from = 0; from < count; from += 100) {
+    const drafts = Array.from({ length: Math.min(100, count - from) }, (_, index) => {
+      const id = `${newcomers++}-${index}`
+      const content = { subject: id, text: id }
+      const to = { id, email: 'a@example.com' }
+      return { to, channel: 'email', category: 'product', priority: 'normal', content } as const
+    })
+    const caller = { tenant: 'default', module: 'default' }
+    for (const result of await harness.done(harness.gateway.gate.admit({ caller, drafts })))
+      if (result.ok) ids.push(result.notification.id)
+  }
+  return ids
+}
+let newcomers = 0

@@ -1,5 +1,7 @@
 /** Answers `admissions` over plain values: which notifications limits count, and at which instant. */
 import type { Notification, Status } from '../../model.ts'
+import type { Admission, AdmissionQuery, CountedQuery, Page } from '../../ports.ts'
+import { admissionOf } from '../admission.ts'
 
 export const waits: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'dead'])
 /** Statuses that were never sent, and that do not count for deduplication either. */
@@ -8,7 +10,7 @@ const nothingCame: ReadonlySet<Status> = new Set<Status>(['suppressed', 'failed'
 export const orderOf = (row: Pick<Notification, 'firedAt' | 'suspects' | 'dueAt'>): number =>
   row.firedAt ?? row.suspects?.at(-1) ?? row.dueAt
 
-export function ofRecipient(row: Notification, since: number): boolean {
+function ofRecipient(row: Notification, since: number): boolean {
   const held = waits.has(row.status)
   if (row.firedAt === undefined && row.suspects === undefined && nothingCame.has(row.status)) return false
   return (
@@ -19,6 +21,36 @@ export function ofRecipient(row: Notification, since: number): boolean {
   )
 }
 
-export function ofTenant(row: Notification, since: number): boolean {
+function ofTenant(row: Notification, since: number): boolean {
   return row.createdAt >= since || (row.turnedAt ?? Number.NEGATIVE_INFINITY) >= since
+}
+
+/** Answers the question of `admissions`: the newest first. */
+export function newestAdmissions(rows: readonly Notification[], query: AdmissionQuery): readonly Admission[] {
+  const { recipient, since, limit } = query
+  const counts = recipient === undefined ? ofTenant : ofRecipient
+  return rows
+    .filter((row) => counts(row, since))
+    .reverse()
+    .sort((a, b) => orderOf(b) - orderOf(a))
+    .slice(0, limit)
+    .map(admissionOf)
+}
+
+const waitsOrLeaves: ReadonlySet<Status> = new Set<Status>(['scheduled', 'digesting', 'queued', 'sending'])
+
+/** Selects a page of what limits count; the cursor is the number of rows that were examined. */
+export function countedPage(rows: readonly Notification[], query: CountedQuery): Page<Admission> {
+  const { recipient, since, cursor = '0', limit } = query
+  const counts = (row: Notification): boolean =>
+    waitsOrLeaves.has(row.status) ||
+    (recipient !== undefined
+      ? ofRecipient(row, since)
+      : (row.firedAt ?? 0) >= since || (row.suspects?.at(-1) ?? 0) >= since)
+  const from = Number(cursor)
+  const next = from + limit
+  return {
+    items: rows.slice(from, next).filter(counts).map(admissionOf),
+    nextCursor: next < rows.length ? String(next) : null,
+  }
 }

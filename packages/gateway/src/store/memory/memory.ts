@@ -17,10 +17,10 @@ import {
 } from '../../model.ts'
 import type {
   AccountRecord,
-  Admission,
   AdmissionQuery,
   Change,
   CommitResult,
+  CountedQuery,
   DeadLetterQuery,
   JobWork,
   ListQuery,
@@ -36,7 +36,7 @@ import type {
 } from '../../ports.ts'
 import { admissionOf } from '../admission.ts'
 import { MemoryAccounts } from './memory-accounts.ts'
-import { ofRecipient, ofTenant, orderOf, waits } from './memory-admissions.ts'
+import { countedPage, newestAdmissions, waits } from './memory-admissions.ts'
 import { MemoryCounts } from './memory-counts.ts'
 import { MemoryDueCursor } from './memory-due-cursor.ts'
 import { MemoryErasures } from './memory-erasures.ts'
@@ -243,18 +243,14 @@ class MemoryStore implements Store {
     return (this.#byRecipient.get(tenant)?.get(recipient) ?? []).map((id) => rows!.get(id)!).filter(Boolean)
   }
 
-  async admissions({ tenant, recipient, since, limit }: AdmissionQuery): Promise<readonly Admission[]> {
+  #withErased({ tenant, recipient }: Pick<AdmissionQuery, 'tenant' | 'recipient'>): Notification[] {
     const name = recipient === undefined ? undefined : this.#erasures.nameOf(tenant, recipient)
     const left = name === undefined ? [] : this.#of(tenant, name)
-    const rows = [...left.map((row) => ({ ...row, to: { id: recipient! } })), ...this.#of(tenant, recipient)]
-    const counts = recipient === undefined ? ofTenant : ofRecipient
-    return rows
-      .filter((row) => counts(row, since))
-      .reverse()
-      .sort((a, b) => orderOf(b) - orderOf(a))
-      .slice(0, limit)
-      .map(admissionOf)
+    return [...left.map((row) => ({ ...row, to: { id: recipient! } })), ...this.#of(tenant, recipient)]
   }
+
+  readonly admissions = async (query: AdmissionQuery) => newestAdmissions(this.#withErased(query), query)
+  readonly counted = async (query: CountedQuery) => countedPage(this.#withErased(query), query)
 
   async inThrottleQueue({ after = '', limit }: { readonly after?: string; readonly limit: number }) {
     const found = [...this.#tenants.values()]

@@ -58,6 +58,9 @@ const answersSlice = 1_000
  * @throws SluiceError INVALID_CONFIG where the file is in use, cannot be opened or is of a newer version;
  * STORE_UNAVAILABLE where it is damaged.
  */
+/** The number of admissions of an erased recipient that are read. */
+const erasedMax = 5_000
+
 export function createSqliteStore({
   clock,
   thread,
@@ -203,6 +206,26 @@ export function createSqliteStore({
       const left = valuesOf(await ask('admissions', ofErased), readAdmission)
       const back = left.map((each) => ({ ...each, to: { ...each.to, id: recipient } }))
       return [...own, ...back].sort((a, b) => orderOf(b) - orderOf(a)).slice(0, query.limit)
+    },
+    async counted(query) {
+      const { tenant, recipient, cursor } = query
+      if (isOpen && recipient !== undefined && isNew('notifications', tenant, recipient))
+        return { items: [], nextCursor: null }
+      const { rows, nextCursor } = await ask('counted', query)
+      const items = valuesOf(rows, readAdmission)
+      if (!hasErased || recipient === undefined || cursor !== undefined) return { items, nextCursor }
+      // Nothing of an erased recipient waits: the newest of what was sent are all that a limit counts.
+      const ofErased = {
+        tenant,
+        recipient: pseudonymOf(tenant, recipient),
+        since: query.since,
+        limit: erasedMax,
+      }
+      const left = valuesOf(await ask('admissions', ofErased), readAdmission)
+      return {
+        items: [...left.map((each) => ({ ...each, to: { ...each.to, id: recipient } })), ...items],
+        nextCursor,
+      }
     },
     inThrottleQueue: async (query) => valuesOf(await ask('inThrottleQueue', query), readAdmission),
     claimDue: async (until, limit, without = []) =>

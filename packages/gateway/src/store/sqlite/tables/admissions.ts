@@ -5,15 +5,19 @@
  * Notifications in a throttle queue before them are read separately.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { AdmissionQuery } from '../../../ports.ts'
+import type { AdmissionQuery, CountedQuery } from '../../../ports.ts'
 import type { Row } from '../codec/rows.ts'
 import { columns } from '../codec/rows.ts'
 import type { RecipientIndex } from '../indexes/recipient-index.ts'
 import { rowsOf } from '../indexes/recipient-index.ts'
+import { rowPage } from '../row-page.ts'
+import type { RowPage } from './queries.ts'
 
 export interface Admissions {
   /** Reads admissions, newest first. */
   read(query: AdmissionQuery): readonly Row[]
+  /** Reads what limits count, in the order of acceptance. */
+  counted(query: CountedQuery): RowPage
   /** Reads the throttle queue in the order of acceptance. */
   inThrottleQueue(query: { readonly after?: string; readonly limit: number }): readonly Row[]
 }
@@ -44,9 +48,48 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
     WHERE s.platform = 1 AND s.status = 1
       AND s.seq > coalesce((SELECT seq FROM notifications WHERE id = :after), 0)
     ORDER BY s.seq LIMIT :limit`)
-  for (const statement of [ofRecipient, ofTenant, waiting]) statement.setReturnArrays(true)
+  const pageOfRecipient = db.prepare(`SELECT ${columns}
+    FROM ${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)
+    WHERE r.seq > ?6 AND n.tenant = ?3 AND n.recipient = ?4
+      AND (s.fired_at IS NOT NULL OR s.suspect_at IS NOT NULL OR s.status NOT IN (7, 9, 10))
+      AND (n.created_at >= ?5 OR s.fired_at >= ?5 OR s.suspect_at >= ?5 OR s.status IN (1, 2, 3, 4))
+    ORDER BY r.seq`)
+  // A page examines a bounded stretch of the index, however few of its rows count.
+  const behind = 'n.tenant = :tenant AND n.created_at >= :at AND (n.created_at > :at OR n.seq > :seq)'
+  const endOfPage =
+    db.prepare(`SELECT created_at, seq FROM notifications n INDEXED BY by_tenant WHERE ${behind}
+    ORDER BY created_at, seq LIMIT 1 OFFSET :offset`)
+  const pageOfTenant = db.prepare(`SELECT ${columns}
+    FROM notifications n INDEXED BY by_tenant CROSS JOIN states s USING (seq)
+    WHERE ${behind} AND n.created_at <= :lastAt AND (n.created_at < :lastAt OR n.seq <= :lastSeq)
+      AND (s.fired_at >= :since OR s.suspect_at >= :since OR s.status IN (1, 2, 3, 4))
+    ORDER BY n.created_at, n.seq`)
+  const earliestTurned = db.prepare(`SELECT min(n.created_at) AS at
+    FROM states s INDEXED BY turned CROSS JOIN notifications n USING (seq)
+    WHERE s.turned_at >= ? AND n.tenant = ?`)
+  for (const statement of [ofRecipient, ofTenant, waiting, pageOfRecipient, pageOfTenant])
+    statement.setReturnArrays(true)
+
+  function countedOfTenant({ tenant, since, cursor, limit }: CountedQuery): RowPage {
+    const turnedFrom = cursor === undefined ? earliestTurned.get(since, tenant)?.at : undefined
+    const [at, seq] = cursor?.split(' ').map(Number) ?? [Math.min(since, Number(turnedFrom ?? since)), 0]
+    const from = { tenant, at: at!, seq: seq! }
+    const last = endOfPage.get({ ...from, offset: limit - 1 })
+    const [lastAt, lastSeq] =
+      last === undefined ? [Number.MAX_SAFE_INTEGER, 0] : [Number(last.created_at), Number(last.seq)]
+    const rows = pageOfTenant.all({ ...from, lastAt, lastSeq, since }) as unknown as readonly Row[]
+    return { rows, nextCursor: last === undefined ? null : `${lastAt} ${lastSeq}` }
+  }
 
   return {
+    counted(query) {
+      const { tenant, recipient, since, cursor = '0', limit } = query
+      if (recipient === undefined) return countedOfTenant(query)
+      const found = register.lookup(tenant, recipient)
+      if (found === undefined) return { rows: [], nextCursor: null }
+      const rows = pageOfRecipient.iterate(...found, tenant, recipient, since, Number(cursor))
+      return rowPage(rows as unknown as Iterable<Row>, limit)
+    },
     inThrottleQueue: ({ after = '', limit }) => waiting.all({ after, limit }) as unknown as readonly Row[],
     read({ tenant, recipient, since, limit }) {
       if (recipient === undefined) return ofTenant.all({ tenant, since, limit }) as unknown as readonly Row[]

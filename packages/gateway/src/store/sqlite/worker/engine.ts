@@ -170,6 +170,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     scan: prepareScan(db),
     notedRows: recipientIndex.notedRows,
     admissions: admissions.read,
+    counted: admissions.counted,
     inThrottleQueue: admissions.inThrottleQueue,
     known: prepareRecipientScan(db, recipientIndex),
     recipient: recipients.find,

@@ -1,0 +1,49 @@
+/** The question from which the limits of a subject are rebuilt. */
+import assert from 'node:assert/strict'
+import { advance } from '../../model.ts'
+import type { Admission, Page } from '../../ports.ts'
+import { epoch, inThrottleQueue, settled, someNotification } from './sample.ts'
+import type { Test } from './suite.ts'
+import { ids, must } from './suite.ts'
+
+export function countedNotifications(test: Test): void {
+  test('reads all that limits count in the order of acceptance, by pages that may be empty', async (store) => {
+    const old = { createdAt: epoch - 90_000 }
+    const nothing = someNotification({ status: 'suppressed' })
+    const first = someNotification({ to: { id: 'user-2' } })
+    const turned = inThrottleQueue(old)
+    const booked = someNotification({ status: 'scheduled', dueAt: epoch + 9_000 })
+    const collecting = someNotification({ status: 'digesting' })
+    const former = someNotification({ createdAt: epoch - 80_000 })
+    const accept = [former, first, turned, nothing, booked, collecting, someNotification({ tenant: 'other' })]
+    await must(store, { accept })
+    const turn = { decision: first.decision, turnedAt: epoch }
+    await must(store, {
+      moves: [
+        settled(first, epoch + 1),
+        settled(former, epoch - 79_000),
+        advance(turned, [{ at: epoch, status: 'queued' }], turn),
+      ],
+    })
+    const read = async (query: { readonly tenant: string; readonly recipient?: string }) => {
+      const found: string[] = []
+      for (let cursor: string | null = ''; cursor !== null; ) {
+        const page: Page<Admission> = await store.counted({
+          ...query,
+          since: epoch - 60_000,
+          limit: 2,
+          ...(cursor === '' ? {} : { cursor }),
+        })
+        found.push(...ids(page.items))
+        cursor = page.nextCursor
+      }
+      return found
+    }
+    assert.deepEqual(
+      (await read({ tenant: 'acme' })).sort(),
+      [...ids([turned, first, booked, collecting])].sort(),
+    )
+    assert.deepEqual(await read({ tenant: 'acme', recipient: 'user-2' }), ids([first]))
+    assert.deepEqual(await read({ tenant: 'acme', recipient: 'nobody' }), [])
+  })
+}
