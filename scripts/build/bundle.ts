@@ -6,7 +6,31 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
+import { runInNewContext } from 'node:vm'
 import { type Declaration, readDeclarations } from './declarations.ts'
+
+/**
+ * Properties of the stores' inner classes, which get names of a letter or two in what is published: users' bundlers
+ * shorten variables, and properties they must leave. None may be a name in the public types: the build refuses it.
+ */
+const innerNames = [
+  ...['eventLog', 'eventLogs', 'planLogs', 'chosen', 'names', 'retained', 'windowMsMax', 'counted', 'booked'],
+  ...['merged', 'fulls', 'runs', 'isEmpty', 'isAhead', 'keptMs', 'dropUntil', 'dropEmpty', 'learn', 'cover'],
+  ...['insertFired', 'removeFired', 'insertBooked', 'removeBooked', 'takeOut', 'putBack', 'low', 'ids'],
+  ...[
+    'remember',
+    'forgetId',
+    'attend',
+    'expire',
+    'sweep',
+    'wake',
+    'nextMs',
+    'noteRemoved',
+    'finish',
+    'start',
+  ],
+  ...['insert', 'instantAt', 'endOfRun', 'countBefore', 'dropFirst', 'appendFired', 'splitOff', 'freeFrom'],
+]
 
 /** Paths of entries in `src/` without their ending: `index`, `middleware/express`. */
 export function entriesOf(folder: string): readonly string[] {
@@ -27,8 +51,10 @@ export function bundle(root: string, folder: string, declared: string, outDir: s
     '--target=node20',
     '--packages=external',
     '--log-level=warning',
-    // Both for bundles: a shorter word, and no field named before its constructor fills it.
+    // For bundles: shorter words, and no field named before its constructor fills it.
     '--define:Number.POSITIVE_INFINITY=Infinity',
+    '--define:Number.NaN=NaN',
+    `--mangle-props=^(${innerNames.join('|')})$`,
     '--tsconfig-raw={"compilerOptions":{"useDefineForClassFields":false}}',
   ]
   runEsbuild(root, [
@@ -41,19 +67,48 @@ export function bundle(root: string, folder: string, declared: string, outDir: s
   runEsbuild(root, [...common, ...one], { input: all, cwd: root })
   rollUp(entries, declared, outDir)
   for (const file of readdirSync(outDir, { recursive: true, encoding: 'utf8' }))
-    if (/\.c?js$/.test(file)) format(root, join(outDir, file))
+    if (/\.c?js$/.test(file)) {
+      writeFileSync(join(outDir, file), withoutConstants(root, readFileSync(join(outDir, file), 'utf8')))
+      format(root, join(outDir, file))
+    }
+}
+
+/**
+ * Puts a module's numbers where their names stand: no bundler that a user has does it across functions, and a name
+ * costs more than most numbers. The rest, scripts too, stays as it is.
+ */
+export function withoutConstants(root: string, code: string): string {
+  const shared = /^export \{[^}]*\}/m.exec(code)?.[0] ?? ''
+  const numbers: Record<string, number> = {}
+  const rest = code.replace(
+    /^var (\w+) = ([\w .*+()-]+);\n/gm,
+    (line: string, name: string, written: string) => {
+      const words = written.match(/\b[A-Za-z_]\w*/g) ?? []
+      const isAssigned = new RegExp(`(?<![.\\w])${name}( [-+*/]?= |\\+\\+|--)`, 'g')
+      if (!words.every((word) => Object.hasOwn(numbers, word)) || code.match(isAssigned)!.length > 1)
+        return line
+      numbers[name] = runInNewContext(written, { ...numbers })
+      return new RegExp(`\\b${name}\\b`).test(shared) ? line : ''
+    },
+  )
+  const defined = Object.entries(numbers).map(([name, value]) => `--define:${name}=${value}`)
+  return runEsbuild(root, ['--platform=node', '--target=node20', '--log-level=warning', ...defined], {
+    // One word for both: where users' bundlers keep `const`, as rollup does, two of them cost 60 bytes.
+    input: rest.replace(/^(\s*(?:else )?(?:for (?:await )?\()?)const\b/gm, '$1let'),
+  })
 }
 
 function runEsbuild(
   root: string,
   args: readonly string[],
   options: { input?: string; cwd?: string } = {},
-): void {
-  const { status, stderr, error } = spawnSync(join(root, 'node_modules/.bin/esbuild'), args, {
+): string {
+  const { status, stdout, stderr, error } = spawnSync(join(root, 'node_modules/.bin/esbuild'), args, {
     ...options,
     encoding: 'utf8',
   })
   if (status !== 0) throw new Error(`esbuild could not bundle:\n${error?.message ?? stderr}`)
+  return stdout
 }
 
 /** esbuild writes a call on one line, however long it is. */
@@ -79,7 +134,9 @@ function rollUp(entries: readonly string[], declared: string, outDir: string): v
   const all = declarations.closure([...exported])
   refuseTwins(all)
   const body = all.map((declaration) => published(declaration, exported.has(declaration)))
-  write(join(outDir, 'types.d.cts'), [...declarations.foreignOf(all), ...body])
+  const types = [...declarations.foreignOf(all), ...body]
+  refuseInnerNames(types.join('\n'))
+  write(join(outDir, 'types.d.cts'), types)
   for (const [entry, own] of doors) {
     const named = [...new Set(own)]
     const names = named.map(({ kind, name }) => (isValue(kind) ? name : `type ${name}`))
@@ -109,6 +166,13 @@ function refuseTwins(all: readonly Declaration[]): void {
     if (other !== undefined) throw new Error(`${name} is declared in ${other} and in ${file}: rename one`)
     files.set(name, file)
   }
+}
+
+/** Refuses a name that is shortened and that the public types have too: users would look for it in vain. */
+export function refuseInnerNames(types: string): void {
+  const words = new Set(types.replace(/\/\*[\s\S]*?\*\/|'[^']*'/g, '').match(/\w+/g))
+  const found = innerNames.filter((name) => words.has(name))
+  if (found.length > 0) throw new Error(`public types name what is shortened: ${found.join(', ')}`)
 }
 
 /** Declarations that no entry exports are there for the compiler only, and need no comments. */

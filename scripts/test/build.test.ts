@@ -168,8 +168,8 @@ function filesOf(folder: string): string[] {
  * Where a goal is not met, `max` holds the size that has been reached.
  */
 const bundleBounds = [
-  { what: 'memory limiter', imports: 'createLimits, limit, memoryStore', goal: 11, max: 11.7 },
-  { what: 'Redis limiter', imports: 'createLimits, limit, redisStore', goal: 23, max: 26.1 },
+  { what: 'memory limiter', imports: 'createLimits, limit, memoryStore', goal: 11, max: 11 },
+  { what: 'Redis limiter', imports: 'createLimits, limit, redisStore', goal: 23, max: 25.3 },
   { what: 'tokenBucket', imports: 'tokenBucket', goal: 3, max: 3 },
   { what: 'isQuiet', imports: 'isQuiet', goal: 2, max: 2 },
 ]

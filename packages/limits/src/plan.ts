@@ -91,9 +91,7 @@ export function compile(limits: readonly Limit[], marginMs: number): Plan {
 function checkLimit(limits: readonly Limit[], index: number): void {
   const limit = limits[index]
   if (
-    typeof limit !== 'object' ||
-    limit === null ||
-    !Array.isArray(limit.windows) ||
+    !Array.isArray(limit?.windows) ||
     limit.windows.length === 0 ||
     typeof limit.stream !== 'string' ||
     !limit.stream.isWellFormed()
@@ -152,8 +150,8 @@ export function createPlanner(marginMs: number): (limits: readonly Limit[]) => P
 
 /** Whether the array still holds the limits that were compiled. */
 function isCurrent(plan: Plan, limits: readonly Limit[]): boolean {
-  const { length } = plan.limits
-  if (limits.length !== length) return false
-  for (let index = 0; index < length; index += 1) if (plan.limits[index] !== limits[index]) return false
+  if (limits.length !== plan.limits.length) return false
+  for (let index = 0; index < limits.length; index += 1)
+    if (plan.limits[index] !== limits[index]) return false
   return true
 }

@@ -8,7 +8,7 @@
  * Whoever inserts `weight` instants at once needs a block less by weight − 1: `places = N − weight + 1`.
  */
 import { type ForbiddenInterval, leave } from './forbidden.ts'
-import { Runs } from './runs.ts'
+import { firstAbove, Runs } from './runs.ts'
 
 /** Sorted epoch milliseconds. The same instant may stand in it several times. */
 export type Log = readonly number[]
@@ -27,19 +27,6 @@ export interface Rule {
   readonly windowMs: number
 }
 
-/** How many instants are < t: the index of the first one ≥ t. */
-export function countBefore(log: AnyLog, t: number): number {
-  if (log instanceof Runs) return log.countBefore(t)
-  let low = 0
-  let high = log.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (log[middle]! < t) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
 /** How many instants are ≤ t: the index of the first one > t. */
 export function countUntil(log: AnyLog, t: number): number {
   if (log instanceof Runs) return log.countBefore(t + 1)
@@ -47,18 +34,26 @@ export function countUntil(log: AnyLog, t: number): number {
   // Nearly always everything lies in the past, or everything within the window.
   if (length === 0 || log[length - 1]! <= t) return length
   if (log[0]! > t) return 0
-  let low = 1
-  let high = length - 1
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if (log[middle]! <= t) low = middle + 1
-    else high = middle
-  }
-  return low
+  return firstAbove(log, t)
 }
 
 /** The earliest instant ≥ from at which one rule over a sorted log of instants admits `weight` more. Infinity where it never does. */
-export function freeAt(log: AnyLog, max: number, windowMs: number, weight: number, from: number): number {
+export function freeAt(log: Log, max: number, windowMs: number, weight: number, from: number): number {
+  return findFree(log, max, windowMs, weight, from)
+}
+
+/**
+ * Does the same for logs in runs too. With `isTest` it stops at the first block that forbids, which is enough to know
+ * whether `from` is admitted.
+ */
+export function findFree(
+  log: AnyLog,
+  max: number,
+  windowMs: number,
+  weight: number,
+  from: number,
+  isTest = false,
+): number {
   const places = max - weight + 1
   if (places < 1) return Number.POSITIVE_INFINITY
   if (log.length < places) return from
@@ -69,12 +64,15 @@ export function freeAt(log: AnyLog, max: number, windowMs: number, weight: numbe
     // This block, and each one behind it, begins to forbid at or after t.
     if (last - windowMs >= t) break
     // A block that spans W or more is no full window. Without this test the rule would refuse what is legal.
-    if (last - log[first]! < windowMs) t = log[first]! + windowMs
+    if (last - log[first]! < windowMs) {
+      t = log[first]! + windowMs
+      if (isTest) break
+    }
   }
   return t
 }
 
-/** The same from run to run: between two ends of runs no block has another first or last instant. */
+/** Does the same from run to run: between two ends of runs no block has another first or last instant. */
 function freeInRuns(log: Runs, places: number, windowMs: number, from: number): number {
   let t = from
   for (let first = countUntil(log, t - windowMs); first + places <= log.length; ) {
@@ -88,17 +86,9 @@ function freeInRuns(log: Runs, places: number, windowMs: number, from: number): 
   return t
 }
 
-/** Whether this one rule admits `weight` more at t. Like `freeAt`, but done at the first block that forbids. */
+/** Tells whether this one rule admits `weight` more at t. */
 export function admits(log: AnyLog, max: number, windowMs: number, weight: number, t: number): boolean {
-  const places = max - weight + 1
-  if (places < 1) return t === Number.POSITIVE_INFINITY
-  if (log instanceof Runs) return log.length < places || freeInRuns(log, places, windowMs, t) === t
-  for (let first = countUntil(log, t - windowMs); first + places <= log.length; first += 1) {
-    const last = log[first + places - 1]!
-    if (last - windowMs >= t) return true
-    if (last - log[first]! < windowMs) return false
-  }
-  return true
+  return findFree(log, max, windowMs, weight, t, true) === t
 }
 
 /** The earliest instant ≥ from at which a rule admits. */
@@ -148,7 +138,7 @@ export function givesWayAt(log: AnyLog, max: number, windowMs: number, weight: n
   const places = max - weight + 1
   if (places < 1) return t === Number.POSITIVE_INFINITY
   if (!admits(log, max, windowMs, weight, t)) return false
-  const first = countBefore(log, t - windowMs)
+  const first = countUntil(log, t - windowMs - 1)
   if (first + places > log.length) return false
   const head = instantAt(log, first)
   return head + windowMs === t && instantAt(log, first + places - 1) - head < windowMs
@@ -179,20 +169,11 @@ export function roomAt(log: AnyLog, max: number, windowMs: number, t: number): n
 export function merge(a: AnyLog, b: AnyLog): AnyLog {
   if (b.length === 0) return a
   if (a.length === 0) return b
-  if (a instanceof Runs || b instanceof Runs) {
-    const runs = runsOf(a).copy()
-    for (const [at, count] of runsOf(b).each()) runs.insert(at, count)
-    return runs
-  }
+  if (a instanceof Runs || b instanceof Runs) return Runs.of(b, Runs.of(a))
   const merged: number[] = []
   let i = 0
   let j = 0
-  while (i < a.length && j < b.length) merged.push(a[i]! <= b[j]! ? a[i++]! : b[j++]!)
-  while (i < a.length) merged.push(a[i++]!)
-  while (j < b.length) merged.push(b[j++]!)
+  // Behind the end of b nothing is greater.
+  while (i < a.length || j < b.length) merged.push(i < a.length && !(a[i]! > b[j]!) ? a[i++]! : b[j++]!)
   return merged
-}
-
-function runsOf(log: AnyLog): Runs {
-  return log instanceof Runs ? log : Runs.of(log)
 }

@@ -14,21 +14,14 @@ export class Runs {
     return this.#at.length === 0 ? 0 : this.#ends[this.#ends.length - 1]! - this.#base
   }
 
-  static of(instants: readonly number[]): Runs {
-    const runs = new Runs()
-    for (const at of instants) runs.insert(at, 1)
+  /** Copies a log, or inserts it into runs that exist. */
+  static of(log: readonly number[] | Runs, runs = new Runs()): Runs {
+    if (log instanceof Runs)
+      log.#at.forEach((at, run) => {
+        runs.insert(at, log.#end(run) - log.#end(run - 1))
+      })
+    else for (const at of log) runs.insert(at, 1)
     return runs
-  }
-
-  copy(): Runs {
-    const twin = new Runs()
-    for (const [at, count] of this.each()) twin.insert(at, count)
-    return twin
-  }
-
-  *each(): Generator<readonly [at: number, count: number]> {
-    for (let run = 0; run < this.#at.length; run += 1)
-      yield [this.#at[run]!, this.#end(run) - this.#end(run - 1)]
   }
 
   /** The instant of the unit with this index, which exists. */
@@ -95,8 +88,8 @@ export class Runs {
   }
 }
 
-/** The index of the first number > value, in a sorted list of whole numbers. */
-function firstAbove(list: readonly number[], value: number): number {
+/** Finds the index of the first number > value in a sorted list of whole numbers. */
+export function firstAbove(list: readonly number[], value: number): number {
   let low = 0
   let high = list.length
   while (low < high) {

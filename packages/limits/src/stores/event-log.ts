@@ -5,7 +5,7 @@
  * list knows ids. Once a batch of more than some units came, both are kept in runs. `fired` is only ever appended to in place; any other change makes a new array, so that decisions
  * may keep the old one with its length as a snapshot.
  */
-import { type AnyLog, countBefore, countUntil, freeAt, merge } from '../rolling-window.ts'
+import { type AnyLog, countUntil, findFree, merge } from '../rolling-window.ts'
 import { Runs } from '../runs.ts'
 import { retainedMin, unclaimedMs, unitsMax } from '../store.ts'
 
@@ -18,16 +18,18 @@ interface Full {
   to: number
 }
 
-/** What most lanes never have: bookings, runs, and stretches that are full for a while. */
-class Ahead {
-  /** Changed in place; nobody keeps it. */
-  booked: number[] | Runs = []
-  /** What counts, where batches are kept in runs. */
-  runs: Runs | undefined = undefined
-  /** What counts and what is booked in one list, made when first asked for and kept up from then on. */
-  merged: number[] | Runs | undefined = undefined
-  fulls: Full[] = []
+/** The state that most event logs never need: bookings, runs, and stretches that are full for a while. */
+interface Ahead {
+  /** Changed in place; nothing else refers to it. */
+  booked: number[] | Runs
+  /** The instants that count, where batches are kept in runs. */
+  runs: Runs | undefined
+  /** The instants that count and those that are booked in one list, made when first asked for and kept up from then on. */
+  merged: number[] | Runs | undefined
+  fulls: Full[]
 }
+
+const noneAhead = (): Ahead => ({ booked: [], runs: undefined, merged: undefined, fulls: [] })
 
 /** A lane remembers full stretches for so many rules; the tenant's and the module's are two. */
 const fullsMax = 4
@@ -73,14 +75,14 @@ export class EventLog {
   }
 
   /** The streams of these names go their own way from here on, in a lane with the same history. */
-  split(names: readonly string[]): EventLog {
+  splitOff(names: readonly string[]): EventLog {
     const twin = new EventLog(names)
     twin.fired = [...this.fired]
     const ahead = this.#ahead
     if (ahead !== undefined) {
-      twin.#ahead = new Ahead()
-      twin.#ahead.runs = ahead.runs?.copy()
-      twin.#ahead.booked = ahead.booked instanceof Runs ? ahead.booked.copy() : [...ahead.booked]
+      twin.#ahead = noneAhead()
+      if (ahead.runs !== undefined) twin.#ahead.runs = Runs.of(ahead.runs)
+      twin.#ahead.booked = copyOf(ahead.booked)
     }
     twin.retained = this.retained
     twin.windowMsMax = this.windowMsMax
@@ -101,12 +103,12 @@ export class EventLog {
    * the end is long; since insertions only fill a lane further, what was found full is full until something is
    * taken out (bench/memory.ts on so many, best of a busy machine: 2 µs a reservation, 30 when each walked it).
    */
-  freeAt(max: number, windowMs: number, weight: number, from: number): number {
+  freeFrom(max: number, windowMs: number, weight: number, from: number): number {
     const full = this.#ahead?.fulls.find(
       (one) => one.max === max && one.windowMs === windowMs && one.weight === weight,
     )
     const isWithin = full !== undefined && full.from <= from && from <= full.to
-    const free = freeAt(this.all(), max, windowMs, weight, isWithin ? full.to : from)
+    const free = findFree(this.all(), max, windowMs, weight, isWithin ? full.to : from)
     if (isWithin) full.to = free
     else if (free > from && free < Number.POSITIVE_INFINITY)
       this.#learnFull(max, windowMs, weight, full, from, free)
@@ -126,7 +128,7 @@ export class EventLog {
       known.to = to
       return
     }
-    this.#ahead ??= new Ahead()
+    this.#ahead ??= noneAhead()
     if (this.#ahead.fulls.length >= fullsMax) this.#ahead.fulls = []
     this.#ahead.fulls.push({ max, windowMs, weight, from, to })
   }
@@ -138,7 +140,7 @@ export class EventLog {
   }
 
   /** `at` is not before anything that counts already; what counts by itself may lie in the future. Some units only. */
-  append(at: number, weight: number, now = at): void {
+  appendFired(at: number, weight: number, now = at): void {
     for (let copy = 0; copy < weight; copy += 1) this.fired.push(at)
     const merged = this.#ahead?.merged
     if (merged !== undefined) insert(merged, at, weight)
@@ -150,7 +152,7 @@ export class EventLog {
     if (runs === undefined) {
       const { fired } = this
       if (fired.length === 0 || fired[fired.length - 1]! <= at) {
-        this.append(at, weight, now)
+        this.appendFired(at, weight, now)
         return
       }
       this.fired = [...fired]
@@ -170,7 +172,7 @@ export class EventLog {
 
   insertBooked(at: number, weight: number): void {
     if (weight > unitsMax) this.#inRuns()
-    this.#ahead ??= new Ahead()
+    this.#ahead ??= noneAhead()
     const { booked, merged } = this.#ahead
     insert(booked, at, weight)
     if (merged !== undefined) insert(merged, at, weight)
@@ -215,11 +217,11 @@ export class EventLog {
 
   /** From here on both lists are in runs. */
   #inRuns(): Runs {
-    this.#ahead ??= new Ahead()
+    this.#ahead ??= noneAhead()
     const ahead = this.#ahead
     if (ahead.runs === undefined) {
       ahead.runs = Runs.of(this.fired)
-      if (!(ahead.booked instanceof Runs)) ahead.booked = Runs.of(ahead.booked)
+      ahead.booked = Runs.of(ahead.booked)
       ahead.merged = undefined
       this.fired = []
     }
@@ -230,9 +232,7 @@ export class EventLog {
   #tidy(): void {
     const ahead = this.#ahead
     if (ahead?.runs === undefined || ahead.runs.length > 0 || ahead.booked.length > 0) return
-    ahead.runs = undefined
-    ahead.booked = []
-    ahead.merged = undefined
+    this.#ahead = undefined
   }
 
   /** Something was taken out: what was full need not be any more. */
@@ -251,7 +251,7 @@ export class EventLog {
 }
 
 function copyOf(log: AnyLog): number[] | Runs {
-  return log instanceof Runs ? log.copy() : [...log]
+  return log instanceof Runs ? Runs.of(log) : [...log]
 }
 
 function insert(log: number[] | Runs, at: number, weight: number): void {
@@ -274,7 +274,7 @@ function remove(log: number[] | Runs, at: number, weight: number): number {
     log.pop()
     return 1
   }
-  const first = countBefore(log, at)
+  const first = countUntil(log, at - 1)
   const count = Math.min(weight, countUntil(log, at) - first)
   if (count > 0) log.splice(first, count)
   return count

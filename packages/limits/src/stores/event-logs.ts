@@ -47,7 +47,7 @@ export class EventLogs {
     const eventLogs = found.map((eventLog) => {
       const meant = eventLog.names.filter((name) => names.includes(name))
       if (meant.length === eventLog.names.length) return eventLog
-      const twin = this.#add(eventLog.split(meant))
+      const twin = this.#add(eventLog.splitOff(meant))
       onSplit(eventLog, twin)
       return twin
     })

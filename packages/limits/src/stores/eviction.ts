@@ -9,7 +9,6 @@ import type { Plan } from '../plan.ts'
 import { type AnyLog, earliest, type Free } from '../rolling-window.ts'
 import type { Terms } from '../store.ts'
 import { admitsAt, refuserOf } from '../verdict.ts'
-import type { Entry } from './entry.ts'
 import type { EventLog } from './event-log.ts'
 import type { SubjectEntries } from './subject-entries.ts'
 
@@ -36,13 +35,13 @@ export function makeRoom(
       ([, entry]) =>
         entry.low && !entry.fired && entry.eventLogs.some((eventLog) => planLogs.includes(eventLog)),
     )
-    .sort(inOrder)
+    .sort(([idA, a], [idB, b]) => a.at - b.at || (idA < idB ? -1 : 1))
   if (candidates.length === 0) return undefined
   for (const [, entry] of candidates) subject.takeOut(entry)
   const refuses = (): boolean =>
     refuserOf(plan, admitsAt(plan, allOf(planLogs), weight, without.firstAt)) !== undefined
   const free: Free = ({ stream, max, windowMs }, from) =>
-    planLogs[stream]!.freeAt(max, windowMs, weight, from)
+    planLogs[stream]!.freeFrom(max, windowMs, weight, from)
   const at = earliest(plan.rules, free, terms.forbidden, without.firstAt)
   if (refuses() || at >= without.at || at - without.start > terms.horizonMs) {
     for (const [, entry] of candidates) subject.putBack(entry, without.start)
@@ -67,7 +66,3 @@ export function makeRoom(
 }
 
 const allOf = (planLogs: readonly EventLog[]): readonly AnyLog[] => planLogs.map((eventLog) => eventLog.all())
-
-function inOrder([idA, a]: readonly [string, Entry], [idB, b]: readonly [string, Entry]): number {
-  return a.at - b.at || (idA < idB ? -1 : 1)
-}

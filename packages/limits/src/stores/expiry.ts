@@ -12,98 +12,97 @@ const looksPerTurn = 5_000
 /** The longest that setTimeout waits; whatever is due later is asked for again. */
 const timerMsMax = 2 ** 31 - 1
 
-export class ExpiryQueue<T> {
+export interface ExpiryQueue<T> {
   /** When the first bucket is due, epoch ms. */
-  nextMs = Number.POSITIVE_INFINITY
-  readonly #buckets = new Map<number, T[]>()
-  readonly #expire: (item: T, now: number) => number | undefined
-  readonly #isKnown: (item: T) => boolean
-  readonly #clock: (() => number) | undefined
-  #timer: ReturnType<typeof setTimeout> | undefined
-  #size = 0
-  #leftCount = 0
+  nextMs: number
+  add(item: T, now: number, dueMs: number): void
+  /** Says that an item has left by another way. Items that have are let go when they are the half. */
+  noteRemoved(): void
+  /** Looks at no more than `looksMax` items that are due. */
+  sweep(now: number, looksMax: number): void
+  /** Looks at items that are due, for the timer. */
+  wake(): void
+}
 
-  /**
-   * @param expire drops what is over; answers when to look again, or undefined where the item is gone
-   * @param isKnown false for items that have left by another way
-   * @param clock by which a timer looks too; without one only calls do
-   */
-  constructor(
-    expire: (item: T, now: number) => number | undefined,
-    isKnown: (item: T) => boolean,
-    clock: (() => number) | undefined,
-  ) {
-    this.#expire = expire
-    this.#isKnown = isKnown
-    this.#clock = clock
+/**
+ * @param expire drops what is over; answers when to look again, or undefined where the item is gone
+ * @param isKnown false for items that have left by another way
+ * @param clock by which a timer looks too; without one only calls do
+ */
+export function createExpiryQueue<T>(
+  expire: (item: T, now: number) => number | undefined,
+  isKnown: (item: T) => boolean,
+  clock: (() => number) | undefined,
+): ExpiryQueue<T> {
+  const buckets = new Map<number, T[]>()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let size = 0
+  let leftCount = 0
+
+  const findNext = (): void => {
+    queue.nextMs = Math.min(Infinity, ...buckets.keys())
+  }
+  const arm = (now: number): void => {
+    if (timer === undefined && clock !== undefined && queue.nextMs < Infinity)
+      timer = startTimer(new WeakRef(queue), queue.nextMs - now)
   }
 
-  add(item: T, now: number, dueMs: number): void {
-    const width = 2 ** Math.max(0, Math.floor(Math.log2(Math.max(1, dueMs - now))) - 3)
-    const at = Math.ceil(dueMs / width) * width
-    const bucket = this.#buckets.get(at)
-    if (bucket === undefined) this.#buckets.set(at, [item])
-    else bucket.push(item)
-    this.#size += 1
-    if (at < this.nextMs) this.nextMs = at
-    if (this.#timer === undefined && this.#clock !== undefined) this.#arm(now)
-  }
-
-  /** An item has left by another way. Those that have are let go when they are the half. */
-  left(): void {
-    this.#leftCount += 1
-    if (2 * this.#leftCount <= this.#size) return
-    this.#size = 0
-    this.#leftCount = 0
-    for (const [at, bucket] of this.#buckets) {
-      const kept = bucket.filter(this.#isKnown)
-      this.#size += kept.length
-      if (kept.length > 0) this.#buckets.set(at, kept)
-      else this.#buckets.delete(at)
-    }
-    this.#findNext()
-  }
-
-  /** Looks at so many of those that are due. */
-  sweep(now: number, looksMax: number): void {
-    for (let looks = 0; looks < looksMax && now >= this.nextMs; looks += 1) {
-      const bucket = this.#buckets.get(this.nextMs)!
-      const item = bucket.pop()!
-      this.#size -= 1
-      if (bucket.length === 0) {
-        this.#buckets.delete(this.nextMs)
-        this.#findNext()
+  const queue: ExpiryQueue<T> = {
+    nextMs: Infinity,
+    add(item, now, dueMs) {
+      const width = 2 ** Math.max(0, Math.floor(Math.log2(Math.max(1, dueMs - now))) - 3)
+      const at = Math.ceil(dueMs / width) * width
+      const bucket = buckets.get(at)
+      if (bucket === undefined) buckets.set(at, [item])
+      else bucket.push(item)
+      size += 1
+      if (at < queue.nextMs) queue.nextMs = at
+      arm(now)
+    },
+    noteRemoved() {
+      leftCount += 1
+      if (2 * leftCount <= size) return
+      size = 0
+      leftCount = 0
+      for (const [at, bucket] of buckets) {
+        const kept = bucket.filter(isKnown)
+        size += kept.length
+        if (kept.length > 0) buckets.set(at, kept)
+        else buckets.delete(at)
       }
-      if (!this.#isKnown(item)) {
-        this.#leftCount -= 1
-        continue
+      findNext()
+    },
+    sweep(now, looksMax) {
+      for (let looks = 0; looks < looksMax && now >= queue.nextMs; looks += 1) {
+        const bucket = buckets.get(queue.nextMs)!
+        const item = bucket.pop()!
+        size -= 1
+        if (bucket.length === 0) {
+          buckets.delete(queue.nextMs)
+          findNext()
+        }
+        if (!isKnown(item)) {
+          leftCount -= 1
+          continue
+        }
+        const next = expire(item, now)
+        if (next !== undefined) queue.add(item, now, Math.max(next, now + 1))
       }
-      const next = this.#expire(item, now)
-      if (next !== undefined) this.add(item, now, Math.max(next, now + 1))
-    }
+    },
+    wake() {
+      timer = undefined
+      const now = clock!()
+      queue.sweep(now, looksPerTurn)
+      arm(now)
+    },
   }
+  return queue
+}
 
-  #findNext(): void {
-    this.nextMs = Number.POSITIVE_INFINITY
-    for (const at of this.#buckets.keys()) if (at < this.nextMs) this.nextMs = at
-  }
-
-  /** A timer keeps neither the process nor the store alive. */
-  #arm(now: number): void {
-    const queue = new WeakRef(this)
-    const wake = (): void => {
-      const known = queue.deref()
-      if (known !== undefined) known.#wake()
-    }
-    this.#timer = setTimeout(wake, Math.min(timerMsMax, Math.max(1, this.nextMs - now)))
-    // Elsewhere than in Node a timer is a number.
-    this.#timer.unref?.()
-  }
-
-  #wake(): void {
-    this.#timer = undefined
-    const now = this.#clock!()
-    this.sweep(now, looksPerTurn)
-    if (this.#timer === undefined && this.nextMs < Number.POSITIVE_INFINITY) this.#arm(now)
-  }
+/** The timer keeps neither the process nor the queue alive: its callback sees nothing but this weak reference. */
+function startTimer(queue: WeakRef<{ wake(): void }>, ms: number): ReturnType<typeof setTimeout> {
+  const timer = setTimeout(() => queue.deref()?.wake(), Math.min(timerMsMax, Math.max(1, ms)))
+  // Elsewhere than in Node a timer is a number.
+  timer.unref?.()
+  return timer
 }

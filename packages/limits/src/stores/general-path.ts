@@ -12,13 +12,13 @@ import {
   countUntil,
   earliest,
   type Free,
-  freeAt,
+  findFree,
   instantAt,
   roomAt,
 } from '../rolling-window.ts'
 import type { Kind, Terms } from '../store.ts'
 import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.ts'
-import { Entry } from './entry.ts'
+import { entryOf } from './entry.ts'
 import type { EventLog } from './event-log.ts'
 import { type Eviction, makeRoom } from './eviction.ts'
 import type { SubjectEntries } from './subject-entries.ts'
@@ -92,7 +92,7 @@ export function generalPath(
   let entry = own
   if (countsNow || (booked && !repeated && kind !== 'preview')) {
     const low = own?.low ?? terms.priority === 'low'
-    entry = new Entry(countsNow ? now : at, weight, countsNow || (books && terms.firm), low, eventLogs)
+    entry = entryOf(countsNow ? now : at, weight, countsNow || (books && terms.firm), low, eventLogs)
   } else if (kind === 'fire') entry = undefined
 
   const counted = entry?.fired === true && entry.at <= now
@@ -126,8 +126,8 @@ function logsOf(planLogs: readonly EventLog[], kind: Kind): readonly AnyLog[] {
 function freeOf(planLogs: readonly EventLog[], kind: Kind, weight: number): Free {
   return ({ stream, max, windowMs }, from) =>
     kind === 'fire'
-      ? freeAt(planLogs[stream]!.counted, max, windowMs, weight, from)
-      : planLogs[stream]!.freeAt(max, windowMs, weight, from)
+      ? findFree(planLogs[stream]!.counted, max, windowMs, weight, from)
+      : planLogs[stream]!.freeFrom(max, windowMs, weight, from)
 }
 
 function rowsOf(
@@ -150,7 +150,7 @@ function rowsOf(
       remaining: Math.max(0, maxWritten - (past - gone)),
       available: roomAt(planLogs[stream]!.all(), maxWritten, windowMs, now),
       reserved: booked.length - countUntil(booked, now - windowMs) + ahead,
-      freesAt: planLogs[stream]!.freeAt(max, windowMs, 1, now),
+      freesAt: planLogs[stream]!.freeFrom(max, windowMs, 1, now),
       resetAt: gone < past ? instantAt(fired, gone) + windowMs : now,
       admits: admits[index]!,
     }

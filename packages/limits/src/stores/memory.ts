@@ -4,12 +4,10 @@
  * is over is dropped in passing, a few subjects per call, and by a timer where nobody calls any more: see expiry.ts.
  */
 import { checkKey, checkOptions } from '../calls.ts'
-import type { Decision } from '../decision.ts'
 import { isWhole, LimitsError } from '../errors.ts'
-import type { Plan } from '../plan.ts'
 import { steadyClock } from '../steady-clock.ts'
-import type { BlockChange, Question, RestoredEntry, Store, SyncStore, Terms } from '../store.ts'
-import { ExpiryQueue } from './expiry.ts'
+import type { Question, Store, SyncStore } from '../store.ts'
+import { createExpiryQueue } from './expiry.ts'
 import { Subject } from './subject.ts'
 
 export interface MemoryStoreOptions {
@@ -51,140 +49,113 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
       `retentionMs is a whole number of milliseconds, 0 or more, not ${retentionMs}`,
     )
   }
-  const engine = new Engine(now, retentionMs)
+  const sync = createEngine(now, retentionMs)
   return {
-    sync: engine,
+    sync,
     get size() {
-      return engine.size
+      return sync.size
     },
-    async decide(questions) {
-      return questions.map(({ kind, plan, subject, id, terms }: Question) =>
-        engine[kind](plan, subject, id, terms),
-      )
-    },
-    async cancel(places) {
-      return places.map(({ subject, id }) => engine.cancel(subject, id))
-    },
+    decide: async (questions: readonly Question[]) =>
+      questions.map(({ kind, plan, subject, id, terms }) => sync[kind](plan, subject, id, terms)),
+    cancel: async (places) => places.map(({ subject, id }) => sync.cancel(subject, id)),
     async restore(batches) {
-      for (const { subject, entries } of batches) engine.restore(subject, entries)
+      for (const { subject, entries } of batches) sync.restore(subject, entries)
     },
-    async block(blocks) {
-      return blocks.map(({ subject, ms }) => engine.block(subject, ms))
-    },
+    block: async (blocks) => blocks.map(({ subject, ms }) => sync.block(subject, ms)),
     async forget(subjects) {
-      for (const subject of subjects) engine.forget(subject)
+      for (const subject of subjects) sync.forget(subject)
     },
-    async has(subjects) {
-      return subjects.map((subject) => engine.has(subject))
-    },
+    has: async (subjects) => subjects.map((subject) => sync.has(subject)),
   }
 }
 
-class Engine implements SyncStore {
-  readonly #subjects = new Map<string, Subject>()
-  readonly #clock: () => number
-  readonly #retentionMs: number
-  readonly #expiry: ExpiryQueue<Subject>
+interface Engine extends SyncStore {
+  readonly size: number
+}
 
-  constructor(clock: (() => number) | undefined, retentionMs: number) {
-    // Looked up in each call: tests put another Date in its place.
-    this.#clock = clock ?? steadyClock(() => Date.now())
-    this.#retentionMs = retentionMs
-    // A clock of one's own does not run on while nobody calls, so that a timer would find nothing.
-    this.#expiry = new ExpiryQueue(
-      (subject, now) => this.#expire(subject, now),
-      (subject) => this.#subjects.get(subject.key) === subject,
-      clock === undefined ? this.#clock : undefined,
-    )
+/** Closures over the state in place of a class: a fifth shorter in a user's bundle, and as fast. */
+function createEngine(ownClock: (() => number) | undefined, retentionMs: number): Engine {
+  const subjects = new Map<string, Subject>()
+  // Looked up in each call: tests put another Date in its place.
+  const clock = ownClock ?? steadyClock(() => Date.now())
+  /** Drops what is over of a subject; returns when to look again, or undefined where nothing is left. */
+  const expire = (subject: Subject, now: number): number | undefined => {
+    const next = subject.expire(now, retentionMs)
+    if (next === undefined) subjects.delete(subject.key)
+    return next
   }
+  // A clock of one's own does not run on while nobody calls, so that a timer would find nothing.
+  const expiry = createExpiryQueue(
+    expire,
+    (subject) => subjects.get(subject.key) === subject,
+    ownClock === undefined ? clock : undefined,
+  )
 
-  get size(): number {
-    return this.#subjects.size
-  }
-
-  take(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
-    const now = this.#now()
-    return this.#subject(subject, now, plan.longestMs).take(plan, id, terms, now)
-  }
-
-  reserve(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
-    const now = this.#now()
-    return this.#subject(subject, now, plan.longestMs).reserve(plan, id!, terms, now)
-  }
-
-  fire(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
-    const now = this.#now()
-    return this.#subject(subject, now, plan.longestMs).fire(plan, id!, terms, now)
-  }
-
-  force(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
-    const now = this.#now()
-    return this.#subject(subject, now, plan.longestMs).decide('force', plan, id, terms, now)
-  }
-
-  // Questions leave nothing behind, not even an empty subject.
-
-  check(plan: Plan, subject: string, _id: string | undefined, terms: Terms): Decision {
-    const known = this.#subjects.get(subject) ?? new Subject(subject)
-    return known.check(plan, terms, this.#now())
-  }
-
-  preview(plan: Plan, subject: string, id: string | undefined, terms: Terms): Decision {
-    const known = this.#subjects.get(subject) ?? new Subject(subject)
-    return known.decide('preview', plan, id, terms, this.#now())
-  }
-
-  cancel(subject: string, id: string): boolean {
-    return this.#subjects.get(subject)?.cancel(id) ?? false
-  }
-
-  restore(subject: string, entries: readonly RestoredEntry[]): void {
-    const now = this.#now()
-    this.#subject(subject, now, 0).restore(entries, now)
-  }
-
-  block(subject: string, ms: number): BlockChange {
-    const now = this.#now()
-    return this.#subject(subject, now, 0).block(ms, now)
-  }
-
-  forget(subject: string): void {
-    if (this.#subjects.delete(subject)) this.#expiry.left()
-  }
-
-  has(subject: string): boolean {
-    const known = this.#subjects.get(subject)
-    if (known === undefined) return false
-    if (known.expire(this.#now(), this.#retentionMs) !== undefined) return true
-    this.forget(subject)
-    return false
-  }
-
-  #now(): number {
-    const now = this.#clock()
+  function readClock(): number {
+    const now = clock()
     // Whole as it nearly always is: rounding would be one more number to allocate in each call.
     if (Number.isInteger(now) && now >= 0) return now
     if (now >= 0 && now < Number.POSITIVE_INFINITY) return Math.floor(now)
     throw new LimitsError('INVALID_CLOCK', `now() gave ${now}; epoch milliseconds, 0 or more, are needed`)
   }
 
-  #subject(key: string, now: number, longestMs: number): Subject {
-    if (now >= this.#expiry.nextMs) this.#expiry.sweep(now, dropsPerCall)
-    const known = this.#subjects.get(key)
+  function subjectOf(key: string, now: number, longestMs: number): Subject {
+    if (now >= expiry.nextMs) expiry.sweep(now, dropsPerCall)
+    const known = subjects.get(key)
     if (known !== undefined) return known
     checkKey('subject', key)
     const subject = new Subject(key)
-    this.#subjects.set(key, subject)
-    // What comes without a plan is looked at soon, when its windows are known.
-    const keptMs = longestMs > this.#retentionMs ? longestMs : this.#retentionMs
-    this.#expiry.add(subject, now, now + (longestMs > 0 ? keptMs : unaskedLookMs))
+    subjects.set(key, subject)
+    // A subject that comes without a plan is looked at soon, when its windows are known.
+    const keptMs = longestMs > retentionMs ? longestMs : retentionMs
+    expiry.add(subject, now, now + (longestMs > 0 ? keptMs : unaskedLookMs))
     return subject
   }
 
-  /** Drops what is over of a subject; answers when to look again, or undefined where nothing is left. */
-  #expire(subject: Subject, now: number): number | undefined {
-    const next = subject.expire(now, this.#retentionMs)
-    if (next === undefined) this.#subjects.delete(subject.key)
-    return next
+  /** Finds the subject of a question, which leaves nothing behind, not even an empty subject. */
+  const found = (key: string): Subject => subjects.get(key) ?? new Subject(key)
+  const forget = (key: string): void => {
+    if (subjects.delete(key)) expiry.noteRemoved()
+  }
+
+  return {
+    get size() {
+      return subjects.size
+    },
+    take(plan, key, id, terms) {
+      const now = readClock()
+      return subjectOf(key, now, plan.longestMs).take(plan, id, terms, now)
+    },
+    reserve(plan, key, id, terms) {
+      const now = readClock()
+      return subjectOf(key, now, plan.longestMs).reserve(plan, id!, terms, now)
+    },
+    fire(plan, key, id, terms) {
+      const now = readClock()
+      return subjectOf(key, now, plan.longestMs).fire(plan, id!, terms, now)
+    },
+    force(plan, key, id, terms) {
+      const now = readClock()
+      return subjectOf(key, now, plan.longestMs).decide('force', plan, id, terms, now)
+    },
+    check: (plan, key, _id, terms) => found(key).check(plan, terms, readClock()),
+    preview: (plan, key, id, terms) => found(key).decide('preview', plan, id, terms, readClock()),
+    cancel: (key, id) => subjects.get(key)?.cancel(id) ?? false,
+    restore(key, entries) {
+      const now = readClock()
+      subjectOf(key, now, 0).restore(entries, now)
+    },
+    block(key, ms) {
+      const now = readClock()
+      return subjectOf(key, now, 0).block(ms, now)
+    },
+    forget,
+    has(key) {
+      const known = subjects.get(key)
+      if (known === undefined) return false
+      if (known.expire(readClock(), retentionMs) !== undefined) return true
+      forget(key)
+      return false
+    },
   }
 }

@@ -8,7 +8,7 @@ import { LimitsError } from '../errors.ts'
 import { leave } from '../forbidden.ts'
 import type { BlockChange, Kind, Question } from '../store.ts'
 import { refusingLimits } from '../verdict.ts'
-import { Entry } from './entry.ts'
+import { entryOf } from './entry.ts'
 import { EventLog } from './event-log.ts'
 import { admitted, answered } from './fast-path.ts'
 import { never } from './redis-wire.ts'
@@ -160,7 +160,7 @@ function readSubject(reply: Bytes): Subject {
     const own = homes.filter((eventLog) => eventLog !== undefined)
     const weight = int(reply, from + 7, 3, 128)
     subject.ids ??= new Map()
-    subject.ids.set(id, new Entry(int(reply, from, 7, 128), weight, (flags & 1) === 1, flags >= 2, own))
+    subject.ids.set(id, entryOf(int(reply, from, 7, 128), weight, (flags & 1) === 1, flags >= 2, own))
   }
   return subject
 }

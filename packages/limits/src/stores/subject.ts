@@ -18,7 +18,7 @@ import {
   unclaimedMs,
   unitsMax,
 } from '../store.ts'
-import { Entry } from './entry.ts'
+import { type Entry, entryOf } from './entry.ts'
 import { EventLog } from './event-log.ts'
 import { EventLogs } from './event-logs.ts'
 import { admitted, answered, eventLogStanding, standingOf } from './fast-path.ts'
@@ -62,7 +62,7 @@ export class Subject implements SubjectEntries {
     ) {
       const { fired } = eventLog
       const { length } = fired
-      eventLog.append(now, 1)
+      eventLog.appendFired(now, 1)
       return new Outcome(true, true, true, now, 0, undefined, now, nobody, nobody, plan, 1, fired, length)
     }
     return this.#take(plan, id, terms, now)
@@ -76,7 +76,7 @@ export class Subject implements SubjectEntries {
     if (standing === 'admits') {
       const decision = admitted(now, true, plan, weight, this)
       this.#append(now, weight)
-      if (id !== undefined) this.remember(id, new Entry(now, weight, true, false, this.eventLogs), now)
+      if (id !== undefined) this.remember(id, entryOf(now, weight, true, false, this.eventLogs), now)
       return decision
     }
     if (standing === 'unknown' || plan.countRefused.length > 0)
@@ -102,7 +102,7 @@ export class Subject implements SubjectEntries {
     const decision = admitted(now, firm, plan, weight, this)
     if (firm) this.#append(now, weight)
     else for (const eventLog of this.eventLogs) eventLog.insertBooked(now, weight)
-    this.remember(id, new Entry(now, weight, firm, terms.priority === 'low', this.eventLogs), now)
+    this.remember(id, entryOf(now, weight, firm, terms.priority === 'low', this.eventLogs), now)
     return decision
   }
 
@@ -131,8 +131,8 @@ export class Subject implements SubjectEntries {
   }
 
   #append(now: number, weight: number): void {
-    if (this.eventLog !== undefined) this.eventLog.append(now, weight)
-    else for (const eventLog of this.eventLogs) eventLog.append(now, weight)
+    if (this.eventLog !== undefined) this.eventLog.appendFired(now, weight)
+    else for (const eventLog of this.eventLogs) eventLog.appendFired(now, weight)
   }
 
   cancel(id: string): boolean {
@@ -147,7 +147,7 @@ export class Subject implements SubjectEntries {
   block(ms: number, now: number): BlockChange {
     const change = { stood: this.#isBlocked(now), until: now + ms }
     if (ms === 0) this.forgetId(blockId)
-    else this.remember(blockId, new Entry(change.until, 1, true, false, noEventLogs), now)
+    else this.remember(blockId, entryOf(change.until, 1, true, false, noEventLogs), now)
     return change
   }
 
@@ -168,7 +168,7 @@ export class Subject implements SubjectEntries {
   restore(entries: readonly RestoredEntry[], now: number): void {
     for (const { id, at, fired, streams, weight = plainTerms.weight } of entries) {
       if (this.ids?.has(id)) continue
-      const entry = new Entry(at, weight, fired, false, this.#cover([...new Set(streams)]))
+      const entry = entryOf(at, weight, fired, false, this.#cover([...new Set(streams)]))
       this.putBack(entry, now)
       this.remember(id, entry, now)
     }
@@ -268,22 +268,25 @@ export class Subject implements SubjectEntries {
    * are overdue. Answers when something of it may be over next, or undefined where nothing is left.
    */
   expire(now: number, retentionMs: number): number | undefined {
-    const all = this.#eventLogs?.all ?? (this.eventLog === undefined ? noEventLogs : [this.eventLog])
-    for (const eventLog of all) eventLog.dropUntil(now - eventLog.keptMs(retentionMs), now - unclaimedMs)
+    for (const eventLog of this.#all)
+      eventLog.dropUntil(now - eventLog.keptMs(retentionMs), now - unclaimedMs)
     if (this.#eventLogs === undefined ? this.eventLog?.isEmpty === true : this.#eventLogs.dropEmpty()) {
       this.#plan = undefined
       this.eventLog = undefined
     }
     if (this.ids !== undefined) this.#forgetIds(now)
-    if (this.ids === undefined && this.eventLog === undefined && (this.#eventLogs?.all.length ?? 0) === 0)
-      return undefined
+    if (this.ids === undefined && this.#all.length === 0) return undefined
     return this.#overAt(now, retentionMs)
+  }
+
+  /** All event logs of the subject, whatever the plan at hand counts. */
+  get #all(): readonly EventLog[] {
+    return this.#eventLogs?.all ?? (this.eventLog === undefined ? noEventLogs : [this.eventLog])
   }
 
   #overAt(now: number, retentionMs: number): number {
     let over = 0
-    const all = this.#eventLogs?.all ?? (this.eventLog === undefined ? noEventLogs : [this.eventLog])
-    for (const eventLog of all) {
+    for (const eventLog of this.#all) {
       const { counted, booked } = eventLog
       if (eventLog.windowMsMax === 0) return now + unaskedLookMs
       const last = (log: AnyLog): number => instantAt(log, log.length - 1)
@@ -311,7 +314,7 @@ export class Subject implements SubjectEntries {
   }
 }
 
-/** Whether neither notBefore nor a forbidden interval stands against now. */
+/** Tells whether notBefore and the forbidden intervals let something go now. */
 function isOpen(terms: Terms, now: number): boolean {
-  return terms.notBefore <= now && (terms.forbidden.length === 0 || leave(terms.forbidden, now) === now)
+  return terms.notBefore <= now && leave(terms.forbidden, now) === now
 }
