@@ -324,7 +324,7 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
 
   function notFound(request: FastifyRequest, reply: FastifyReply): void {
     const path = request.url.split('?', 1)[0]!
-    // Of `/notifications/batch` and `/notifications/:id` the literal path is meant.
+    // The literal path wins: `/notifications/batch` before `/notifications/:id`.
     const meant = places.get(path)
     const fitting =
       meant === undefined ? [...places.values()].filter(({ pattern }) => pattern.test(path)) : [meant]

@@ -381,7 +381,7 @@ async function documentCheck(url: string) {
     path: string,
     reply: { status: number; headers: Headers; text: string; body: unknown },
   ) => {
-    // Of two matching paths the literal one is meant (OpenAPI 3.1, 4.8.8.1).
+    // The literal one of two matching paths wins (OpenAPI 3.1, 4.8.8.1).
     const place =
       places.find((each) => each.path === path) ?? places.find(({ pattern }) => pattern.test(path))
     const operation = place?.operations[method.toLowerCase()]
