@@ -74,6 +74,11 @@ export interface LimitState {
   pause(subjects: readonly Subject[]): Promise<void>
   resume(subjects: readonly Subject[]): Promise<void>
   /**
+   * Books newcomers of a subject no earlier than the latest instant that these ids hold, until it is called again: no
+   * newcomer overtakes one of them while they move up. No ids end it.
+   */
+  queueBehind(subject: Subject, ids: readonly string[]): Promise<void>
+  /**
    * Adds ids to the waiting lists of their subjects. They hold no instant but wait for one: for them, too, a subject
    * is paused when a slot becomes free. `cancel`, a held reservation and `delist` remove them.
    */

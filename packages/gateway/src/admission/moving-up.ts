@@ -17,7 +17,7 @@ import { type Evaluator, moveTo } from './evaluate.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 
 export interface MovingUpOptions {
-  readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume'>
+  readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume' | 'queueBehind'>
   readonly limiter: Pick<RecipientLimiter, 'enlist'>
   readonly store: Pick<Store, 'notification' | 'digest' | 'scan' | 'crashed'>
   readonly policy: Policy
@@ -57,8 +57,8 @@ export interface MovingUp {
 /** Looked at before the event loop goes on with others: about 5 ms. */
 const sliceMax = 64
 /**
- * Newcomers are held up while so many are looked at, some 100 ms: where more wait for one subject, a newcomer may come
- * to stand before those behind.
+ * Newcomers are held up while so many are looked at, some 100 ms. Where more wait for one subject, newcomers are booked
+ * behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2_000
 /** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
@@ -125,29 +125,41 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     const { promise, resolve } = Promise.withResolvers<void>()
     const own: Turn = { over: promise, again: false }
     turns.set(subject.key, own)
-    let isPaused = true
-    let looked = 0
+    const pausing = { isPaused: true }
     try {
       await work?.()
+      let ids: readonly string[] = await state.waiting(subject)
       do {
         own.again = false
-        const ids = await state.waiting(subject)
-        for (let from = 0; from < ids.length && !stopped; from += sliceMax) {
-          if (from > 0) await new Promise<void>((next) => clock.soon(next))
-          const slice = ids.slice(from, from + sliceMax)
-          await moveUp(subject, slice)
-          looked += slice.length
-          if (!isPaused || looked < pausedMax) continue
-          isPaused = false
-          await state.resume([subject])
+        const last = ids.at(-1) ?? ''
+        await pass(subject, ids, pausing)
+        if (!own.again && !pausing.isPaused) {
+          await state.pause([subject])
+          pausing.isPaused = true
         }
-      } while (own.again && !stopped)
+        // Newcomers that came meanwhile stand behind those that have moved: they close up.
+        const waiting = await state.waiting(subject)
+        ids = own.again ? waiting : waiting.filter((id) => id > last)
+      } while ((ids.length > 0 || own.again) && !stopped)
     } catch (error) {
       onError('let those who wait move up', error)
     } finally {
+      await state.queueBehind(subject, [])
       turns.delete(subject.key)
-      if (isPaused) await state.resume([subject])
+      if (pausing.isPaused) await state.resume([subject])
       resolve()
+    }
+  }
+
+  /** Moves all up that can, by slices. Newcomers are held up at first, and booked behind all of them after that. */
+  async function pass(subject: Subject, ids: readonly string[], pausing: { isPaused: boolean }) {
+    await state.queueBehind(subject, ids)
+    for (let from = 0; from < ids.length && !stopped; from += sliceMax) {
+      if (from > 0) await new Promise<void>((next) => clock.soon(next))
+      await moveUp(subject, ids.slice(from, from + sliceMax))
+      if (!pausing.isPaused || from + sliceMax < pausedMax) continue
+      pausing.isPaused = false
+      await state.resume([subject])
     }
   }
 

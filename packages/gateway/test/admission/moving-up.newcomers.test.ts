@@ -80,3 +80,23 @@ async function admitMany(harness: Harness, count: number): Promise<readonly stri
   return ids
 }
 let newcomers = 0
+
+test('a newcomer that asks while the last of a line have not been looked at is booked behind them', async () => {
+  const state = createMemoryState({
+    clock,
+    marginMs: 0,
+    recover: () => ({ entries: [], fingerprints: [], waitlist: [] }),
+  })
+  for (const id of ['1', '2', '3', '4']) await state.reserve([request(id)])
+  const freed = await state.cancel([request('2')])
+  await state.queueBehind(subject, ['3', '4'])
+  await state.resume(freed)
+  const [previewed] = await state.preview([request('5')])
+  const [newcomer] = await state.reserve([request('5')])
+  assert.equal(previewed!.at, 4_000)
+  assert.equal(newcomer!.at, 4_000, 'behind the last, though 1,000 is free')
+  assert.equal(newcomer!.allowed, false)
+  assert.equal(newcomer!.limit, 'all')
+  await state.queueBehind(subject, [])
+  assert.equal((await state.reserve([request('6')]))[0]!.at, 1_000)
+})

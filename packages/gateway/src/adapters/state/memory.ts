@@ -75,6 +75,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const subjects = new Map<string, Known>()
   const loading = new Map<string, Promise<void>>()
   const pauses = new Map<string, Pause>()
+  /** By subject, the instant before which no newcomer is booked. As many as there are subjects that are settled. */
+  const floors = new Map<string, number>()
   /** A clock with a second chance (Corbató, 1968): one look-up a question, and nothing is moved. */
   let hand = subjects.entries()
 
@@ -206,9 +208,43 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return requests.map(one)
   }
 
+  /** Reserves; a newcomer goes behind those that move up, though its limits admit it earlier. */
+  function reserveBehind(request: LimitRequest, id: string): Reservation {
+    const { subject, rules, notBefore = clock.now() } = request
+    const first = limits.reserve(subject.key, rules, { ...termsOf(request), id })
+    const floor = floors.size === 0 || request.waited === true ? undefined : floors.get(subject.key)
+    if (floor === undefined || !first.held || first.at >= floor || rules.length === 0) return first
+    // The library computes the reports from its state when they are first read.
+    const { refusedBy, firstAt } = first
+    const reports = [...first.rules]
+    limits.cancel(subject.key, id)
+    const { horizonMs } = request
+    const { at, held, limit } = limits.reserve(
+      subject.key,
+      // From here on it waits, and is not refused by what those before it have taken.
+      rules.map((rule) => (rule.over === 'refuse' ? { ...rule, over: 'delay' } : rule)),
+      {
+        ...termsOf(request),
+        id,
+        notBefore: floor,
+        ...(horizonMs === undefined ? {} : { horizonMs: Math.max(0, horizonMs - (floor - notBefore)) }),
+      },
+    )
+    return {
+      ...first,
+      firstAt,
+      refusedBy,
+      rules: reports,
+      at,
+      held,
+      allowed: false,
+      limit: limit ?? first.limit ?? rules[0]!.name,
+    }
+  }
+
   function reserve(request: LimitRequest): Reservation {
-    const { subject, id, rules } = request
-    const reservation = limits.reserve(subject.key, rules, termsOf(request))
+    const { subject, id } = request
+    const reservation = reserveBehind(request, id)
     if (!reservation.held) return reservation
     if (reservation.at > clock.now()) note(subject, id, reservation.at)
     if (known(subject.key)?.waitlist !== undefined) delist(subject, id)
@@ -301,6 +337,13 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     async resume(of) {
       for (const subject of of) resume(subject)
     },
+    async queueBehind({ key }, ids) {
+      const booked = subjects.get(key)?.booked
+      let floor = Number.NEGATIVE_INFINITY
+      for (const id of ids) floor = Math.max(floor, booked?.get(id) ?? floor)
+      if (floor > clock.now()) floors.set(key, floor)
+      else floors.delete(key)
+    },
     async waiting(subject) {
       await each([{ subject }], () => undefined)
       const now = clock.now()
@@ -340,7 +383,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   /** Books and takes back within one turn of the event loop: the answer is that of `reserve`, and nobody sees it. */
   function preview(request: LimitRequest) {
     const id = `preview:${request.id}`
-    const reservation = limits.reserve(request.subject.key, request.rules, { ...termsOf(request), id })
+    const reservation = reserveBehind(request, id)
     limits.cancel(request.subject.key, id)
     return reservation
   }
