@@ -2,32 +2,16 @@
  * The limiter's state in this process: a cache of facts from the store. A subject is filled from the record on the
  * first touch, and forgotten again when many others were touched since, so what waits costs disk and not memory.
  */
-import {
-  createLimits,
-  type FireOptions,
-  memoryStore,
-  type ReserveOptions,
-  type RestoredEntry,
-} from '@sluice/limits'
+import { createLimits, type FireOptions, memoryStore, type ReserveOptions } from '@sluice/limits'
 import type { Advance, Clock, LimitRequest, LimitState, Reservation, Subject } from '../../ports.ts'
-
-/** What the record says of a subject. */
-export interface Facts {
-  readonly entries: readonly RestoredEntry[]
-  /** Fingerprints of what was accepted, with their instants. */
-  readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
-  /** Those who wait and hold no instant. */
-  readonly waitlist: readonly string[]
-  /** Some of those who wait may have an earlier instant, or hold none. */
-  readonly isOutdated?: boolean
-}
+import type { RecoveredSubject } from './recovered-subject.ts'
 
 export interface MemoryStateOptions {
   readonly clock: Clock
   /** Every window is kept this much longer, for what happens on the way to the provider. */
   readonly marginMs: number
   /** Answers at once where it need not ask. */
-  readonly recover: (subject: Subject) => Facts | Promise<Facts>
+  readonly recover: (subject: Subject) => RecoveredSubject | Promise<RecoveredSubject>
   /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
   readonly onOutdated?: (subject: Subject) => void
   /**
@@ -86,7 +70,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return found
   }
 
-  function remember(subject: Subject, { entries, fingerprints, ...facts }: Facts): void {
+  function remember(subject: Subject, { entries, fingerprints, ...facts }: RecoveredSubject): void {
     const { key } = subject
     if (entries.length > 0) limits.restore(key, entries)
     const now = clock.now()

@@ -1,0 +1,12 @@
+import type { RestoredEntry } from '@sluice/limits'
+
+/** The limiter's state of one subject, as the record has it. */
+export interface RecoveredSubject {
+  readonly entries: readonly RestoredEntry[]
+  /** Fingerprints of what was accepted, with their instants. */
+  readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
+  /** Those who wait and hold no instant. */
+  readonly waitlist: readonly string[]
+  /** Some of those who wait may have an earlier instant, or hold none. */
+  readonly isOutdated?: boolean
+}
