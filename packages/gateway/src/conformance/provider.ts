@@ -114,7 +114,7 @@ export function exerciseProvider(
     describe('deliveries', () => deliveries(test, capabilities))
     describe('outcomes', () => outcomes(test, capabilities))
     describe('deadlines', () => deadlines(test, capabilities))
-    describe('beginning and end', () => beginningAndEnd(test, capabilities))
+    describe('start and stop', () => beginningAndEnd(test, capabilities))
   })
 }
 
@@ -134,27 +134,27 @@ async function hangUp(rig: ProviderRig): Promise<void> {
 }
 
 function deliveries(test: Test, { channel, tellsWritten }: ProviderCapabilities): void {
-  test('hands over a message once, and says so', async (rig, send) => {
+  test('delivers a message once, and reports it', async (rig, send) => {
     const message = someMessage(channel)
     is(await send(message), 'delivered')
     assert.deepEqual(rig.arrived(), [message.id])
   })
 
-  test('hands over two hundred at once, each of them once', async (rig, send) => {
+  test('delivers two hundred messages at once, each of them once', async (rig, send) => {
     const messages = Array.from({ length: 200 }, () => someMessage(channel))
     const results = await Promise.all(messages.map((message) => send(message)))
     for (const result of results) is(result, 'delivered')
     assert.deepEqual([...rig.arrived()].sort(), messages.map(({ id }) => id).sort())
   })
 
-  test('hands over a repetition with the id of the first, unless it knows that it is one', async (rig, send) => {
+  test('delivers a repetition with the same id, unless it is idempotent', async (rig, send) => {
     const message = someMessage(channel)
     is(await send(message), 'delivered')
     is(await send({ ...message, attempt: 2 }), 'delivered')
     assert.deepEqual(rig.arrived(), rig.provider.idempotent ? [message.id] : [message.id, message.id])
   })
 
-  test('tells once when a message leaves, before it has arrived', async (rig, send) => {
+  test('calls onWritten once, before the message has arrived', async (rig, send) => {
     for (let index = 0; index < 3; index += 1) {
       const arrivedWhenWritten: number[] = []
       is(
@@ -166,7 +166,7 @@ function deliveries(test: Test, { channel, tellsWritten }: ProviderCapabilities)
     }
   })
 
-  test('goes on after the other side has ended its idle connections', async (rig, send) => {
+  test('delivers after the server has closed its idle connections', async (rig, send) => {
     is(await send(), 'delivered')
     await hangUp(rig)
     is(await send(), 'delivered')
@@ -193,7 +193,7 @@ function outcomes(test: Test, capabilities: ProviderCapabilities): void {
     ],
   ]
   for (const [side, outcome, what] of cases) {
-    test(`tells ${what} as ${outcome}, and carries the next message`, async (rig, send) => {
+    test(`reports ${what} as ${outcome}, and delivers the next message`, async (rig, send) => {
       rig.behave(side)
       const result = await send()
       is(result, outcome)
@@ -207,7 +207,7 @@ function outcomes(test: Test, capabilities: ProviderCapabilities): void {
     })
   }
 
-  test('tells an address that nobody has from other refusals', async (rig, send) => {
+  test('distinguishes an invalid address from other refusals', async (rig, send) => {
     rig.behave('refuse_address')
     const nobody = await send()
     const isAddressed = capabilities.tellsAddress !== false
@@ -217,7 +217,7 @@ function outcomes(test: Test, capabilities: ProviderCapabilities): void {
     assert.equal(refused.outcome === 'rejected' && refused.invalidAddress, false)
   })
 
-  test('passes on how long the other side wants to be left alone', async (rig, send) => {
+  test('passes on the server’s Retry-After', async (rig, send) => {
     rig.behave('rate_limit')
     const result = await send()
     assert.ok(result.outcome === 'rate_limited')
@@ -232,7 +232,7 @@ function outcomes(test: Test, capabilities: ProviderCapabilities): void {
   })
 
   if (!capabilities.checksAddress) return
-  test('refuses a message without an address, and asks nobody', async (rig, send) => {
+  test('refuses a message without an address, without a call', async (rig, send) => {
     const result = await send(someMessage(channel, { to: { id: 'user-1' } }))
     assert.equal(result.outcome === 'rejected' && result.invalidAddress, true, JSON.stringify(result))
     assert.deepEqual(rig.arrived(), [])
@@ -243,7 +243,7 @@ function deadlines(test: Test, { channel, deadlineMs, remote }: ProviderCapabili
   const isNoAnswer = (result: SendResult): void =>
     assert.ok(result.outcome === 'failed' || result.outcome === 'unknown', JSON.stringify(result))
 
-  test('ends when it is told to, although the other side says nothing', async (rig, send) => {
+  test('ends when its signal is aborted, although the server does not answer', async (rig, send) => {
     rig.behave('hang')
     const deadline = new AbortController()
     const waiting = send(someMessage(channel), deadline.signal)
@@ -253,7 +253,7 @@ function deadlines(test: Test, { channel, deadlineMs, remote }: ProviderCapabili
     is(await send(), 'delivered')
   })
 
-  test('begins nothing when its time is already up', async (rig, send) => {
+  test('makes no call when its signal is already aborted', async (rig, send) => {
     is(await send(someMessage(channel), AbortSignal.abort()), 'failed')
     assert.deepEqual(rig.arrived(), [])
   })
@@ -275,7 +275,7 @@ function beginningAndEnd(test: Test, { channel, remote }: ProviderCapabilities):
     is(await send(), 'delivered')
   })
 
-  test('settles what is under way when it is closed, and takes nothing more', async (rig, send) => {
+  test('settles calls under way when it is closed, and accepts no more', async (rig, send) => {
     rig.behave('hang')
     const waiting = [send(), send(), send()]
     await new Promise((resolve) => setTimeout(resolve, 30))
@@ -285,7 +285,7 @@ function beginningAndEnd(test: Test, { channel, remote }: ProviderCapabilities):
   })
 
   if (!remote) return
-  test('fails, and does not throw, when nobody listens', async (rig, send) => {
+  test('fails without throwing when the server is unreachable', async (rig, send) => {
     await rig.closeServer()
     await rig.provider.warm?.(rig.account)
     is(await send(), 'failed')

@@ -52,8 +52,8 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
     describe('contents', () => contents(test, capabilities))
     describe('jobs', () => jobs(test, capabilities))
     describe('erasures', () => erasures(test, capabilities))
-    describe('claims', () => claims(test, capabilities))
-    describe('questions', () => questions(test, capabilities))
+    describe('due cursor', () => claims(test, capabilities))
+    describe('queries', () => questions(test, capabilities))
     describe('counted notifications', () => countedNotifications(test))
   })
 }

@@ -18,7 +18,7 @@ const alert = {
   until: Date.UTC(2026, 10, 21, 12, 0, 5),
 } as const
 
-test('an alert is told signed, and again when the first time fails', async (t) => {
+test('an alert is sent signed, and retried after a failure', async (t) => {
   const sink = await createHttpSink({ rules: [{ status: 503, times: 1 }] })
   t.after(() => sink.close())
   const troubles: string[] = []
@@ -44,7 +44,7 @@ test('an alert is told signed, and again when the first time fails', async (t) =
   assert.deepEqual([id, signature], [alert.id, `v1,${expected}`])
 })
 
-test('an alert that nobody hears is given up at the end, and logged', async () => {
+test('an alert that cannot be delivered is dropped after its retries, and logged', async () => {
   const troubles: string[] = []
   const alerts = createAlertWebhook({
     url: 'http://127.0.0.1:9/',
@@ -59,7 +59,7 @@ test('an alert that nobody hears is given up at the end, and logged', async () =
   assert.deepEqual(troubles, ['alert account.opened of main'])
 })
 
-test('five hundred alerts at once are all told, a few at a time', async (t) => {
+test('five hundred alerts at once are all delivered, a few at a time', async (t) => {
   const sink = await createHttpSink({ rules: [{ delayMs: 5 }] })
   t.after(() => sink.close())
   const troubles: string[] = []
@@ -77,7 +77,7 @@ test('five hundred alerts at once are all told, a few at a time', async (t) => {
   assert.ok(sink.connections.opened <= 16, `${sink.connections.opened} connections`)
 })
 
-test('a receiver that never answers costs a bounded line; what is old is dropped, and no trouble names its path', async (t) => {
+test('an unresponsive receiver fills only a bounded queue; old alerts are dropped, and no error names its path', async (t) => {
   const sink = await createHttpSink({ rules: [{ do: 'hang' }] })
   t.after(() => sink.close())
   const troubles: { readonly what: string; readonly text: string }[] = []

@@ -17,7 +17,7 @@ function setUp(wallAt = start) {
   return { machine, pass, clock }
 }
 
-test('it begins at the wall clock and goes on by the monotonic one, whatever the wall clock does', () => {
+test('the clock starts at the wall clock and follows the monotonic one, whatever the wall clock does', () => {
   const { machine, pass, clock } = setUp()
   assert.deepEqual([clock.now(), clock.aheadMs()], [start, 0])
   pass(1_500)
@@ -29,7 +29,7 @@ test('it begins at the wall clock and goes on by the monotonic one, whatever the
   assert.deepEqual([clock.now(), clock.aheadMs()], [start + 2_000, -2 * hour])
 })
 
-test('a wall clock that is off by a few milliseconds has not stepped; one that creeps away has in the end', () => {
+test('a wall clock that is off by a few milliseconds has not stepped; one that drifts away eventually has', () => {
   const { machine, clock } = setUp()
   machine.wallMs += 200
   assert.equal(clock.aheadMs(), 0)
@@ -37,7 +37,7 @@ test('a wall clock that is off by a few milliseconds has not stepped; one that c
   assert.equal(clock.aheadMs(), 400)
 })
 
-test('a step is told once, by how much', (t) => {
+test('a step of the wall clock is reported once, with its size', (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { machine, clock } = setUp()
   const steps: number[] = []
@@ -52,7 +52,7 @@ test('a step is told once, by how much', (t) => {
   assert.deepEqual(steps, [-hour])
 })
 
-test('the next process goes on with the line: what the wall clock is ahead stays, and it is never in the past', () => {
+test('the clock continues across processes: the offset of the wall clock stays, and time never goes back', () => {
   const { machine, pass, clock } = setUp()
   machine.wallMs += hour
   pass(10_000)

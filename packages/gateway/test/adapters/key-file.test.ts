@@ -8,7 +8,7 @@ import { keptKey } from '../../src/adapters/key-file.ts'
 const root = mkdtempSync(join(tmpdir(), 'sluice-key-'))
 after(() => rmSync(root, { recursive: true }))
 
-test('a key is made once, for its owner only, and found again', () => {
+test('a key file is created once, readable by its owner only, and read again', () => {
   const file = join(root, 'data', 'unsubscribe.key')
   const first = keptKey(file)
   assert.deepEqual(keptKey(file), first)
@@ -17,7 +17,7 @@ test('a key is made once, for its owner only, and found again', () => {
   assert.ok(first.length >= 32)
 })
 
-test('a key that others could read is its owner’s alone from then on, and so is its folder', () => {
+test('a key file that others could read is restricted to its owner, and so is its folder', () => {
   const file = join(root, 'open', 'unsubscribe.key')
   const first = keptKey(file)
   assert.equal(statSync(join(root, 'open')).mode & 0o777, 0o700)
@@ -26,11 +26,11 @@ test('a key that others could read is its owner’s alone from then on, and so i
   assert.equal(statSync(file).mode & 0o777, 0o600)
 })
 
-test('without a file each key is another', () => {
+test('without a file each key is a new one', () => {
   assert.notDeepEqual(keptKey(undefined), keptKey(undefined))
 })
 
-test('a file that can neither be read nor written is told with its path', () => {
+test('a file that can neither be read nor written is an error with its path', () => {
   assert.throws(() => keptKey(root), {
     code: 'INVALID_CONFIG',
     message: new RegExp(`The key in ${root} can neither be read nor written: EISDIR`),

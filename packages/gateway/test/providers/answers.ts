@@ -1,4 +1,4 @@
-/** What one answer of a service means to a provider, over a real socket: the answer is given to the letter. */
+/** Classifies single answers of a service over a real socket: the answer is given to the letter. */
 import type { Account, Message, Provider, SendResult } from '../../src/ports.ts'
 import { createHttpSink, type HttpRule } from '../sinks/http.ts'
 
@@ -29,7 +29,7 @@ export async function openAnswers(
   }
 }
 
-/** Whose fault it is, in a word. */
+/** Names the party at fault in a word. */
 export function blameOf(result: SendResult): string {
   if (result.outcome === 'rejected') return result.invalidAddress ? 'address' : 'message'
   if (result.outcome === 'failed') return result.recipientFault === true ? 'recipient' : 'account'

@@ -6,7 +6,7 @@ import { createApnsProvider } from '../../src/providers/apns/adapter.ts'
 import { apnsExample } from '../../src/sandbox/example-keys.ts'
 import { createSandboxServer } from '../../src/sandbox/server.ts'
 
-it('a silent slow-down reaches whoever measures, and connections fall with the concurrency and come back', async (t) => {
+it('a silent slow-down is measured, and connections shrink with the concurrency and grow again', async (t) => {
   const usualMs = 10
   const server = await createSandboxServer({
     behaviour: { latency: usualMs, slowDown: { above: { max: 30, windowMs: 1_000 }, factor: 20 } },

@@ -1,4 +1,7 @@
-/** The three providers against the one suite: mail and webhooks over real sockets, the sandbox in its own process. */
+/**
+ * Mail, webhooks and the sandbox under the conformance suite: mail and webhooks over real sockets, the sandbox in its
+ * own process.
+ */
 import { createSystemClock } from '../../src/adapters/clock.ts'
 import { exerciseProvider, type OtherSide } from '../../src/conformance/provider.ts'
 import { createSandbox } from '../../src/providers/sandbox/adapter.ts'

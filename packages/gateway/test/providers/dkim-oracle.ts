@@ -10,7 +10,7 @@ export function relaxedBodyHash(raw: string): string {
   return createHash('sha256').update(Buffer.from(canonical, 'latin1')).digest('base64')
 }
 
-/** What the signature signs: the named headers, last one first where a name repeats, and itself without `b`. */
+/** The text that the signature covers: the named headers, last one first where a name repeats, and itself without `b`. */
 export function relaxedHeaders(raw: string, names: readonly string[], signature: string): string {
   const fields = raw
     .slice(0, raw.indexOf('\r\n\r\n') + 2)

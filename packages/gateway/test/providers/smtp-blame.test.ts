@@ -1,4 +1,4 @@
-/** Who is blamed for what a mail server says, over a real socket; every reply by itself is in smtp-reply.test.ts. */
+/** Blame for a mail server's replies, over a real socket; every reply by itself is in smtp-reply.test.ts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -6,7 +6,7 @@ import { runningGateway } from '../cli/session.ts'
 import { createSmtpSink } from '../sinks/smtp.ts'
 import { connected } from './smtp-rig.ts'
 
-test('who is put off at the recipient is put off alone, and for minutes', async (t) => {
+test('a greylisted recipient is retried after minutes, and no other recipient is delayed', async (t) => {
   const { sink, send } = await connected(t)
   for (const reply of [
     '450 4.2.0 <ada@example.com>: Recipient address rejected: Greylisted',
@@ -39,14 +39,14 @@ const accountsFaults: readonly (readonly ['rcpt' | 'body', string])[] = [
   ],
 ]
 for (const [at, reply] of accountsFaults) {
-  test(`“${reply.slice(0, 70)}” to ${at} is laid to the account, and another one may carry the mail`, async (t) => {
+  test(`“${reply.slice(0, 70)}” to ${at} is the account’s fault, and another account may carry the mail`, async (t) => {
     const { sink, send } = await connected(t)
     sink.rules = [{ at, do: reply }]
     assert.deepEqual(await send(), { outcome: 'failed', detail: reply.slice(0, 200) })
   })
 }
 
-test('an account whose quota of the day is used up is left alone longer and longer', async (t) => {
+test('an account whose daily quota is used up backs off longer and longer', async (t) => {
   let now = 0
   const { sink, send } = await connected(t, { provider: { clock: { now: () => now } } })
   sink.rules = [{ at: 'body', do: '454 Throttling failure: Daily message quota exceeded.' }]
@@ -54,7 +54,7 @@ test('an account whose quota of the day is used up is left alone longer and long
     const result = await send()
     return result.outcome === 'rate_limited' ? Number(result.retryAfter) : -1
   }
-  // What was under way at the same time counts once.
+  // Calls that were under way at the same time count once.
   assert.deepEqual(await Promise.all([refused(), refused(), refused()]), [60, 60, 60])
   const waits: number[] = []
   for (let trial = 0; trial < 8; trial += 1) {
@@ -69,7 +69,7 @@ test('an account whose quota of the day is used up is left alone longer and long
   assert.equal(await refused(), 60)
 })
 
-test('a server that is away says so, and one whose certificate is not trusted does not', async (t) => {
+test('an unreachable server counts as an outage, and an untrusted certificate does not', async (t) => {
   const { sink, send } = await connected(t)
   sink.rules = [{ at: 'connect', do: '421 4.3.2 not now' }]
   const refused = await send()
@@ -82,7 +82,7 @@ test('a server that is away says so, and one whose certificate is not trusted do
   assert.equal(untrusted.outcome === 'failed' && untrusted.retry, undefined)
 })
 
-test('a mail that one relay does not take is carried by the next account, and says who refused it', async (t) => {
+test('a mail that one relay refuses is carried by the next account, and its timeline names the refusal', async (t) => {
   const [refusing, taking] = await Promise.all([createSmtpSink(), createSmtpSink()])
   t.after(() => Promise.all([refusing.close(), taking.close()]))
   refusing.rules = [{ at: 'rcpt', do: '554 5.7.1 <ada@example.com>: Relay access denied' }]
@@ -110,7 +110,7 @@ test('a mail that one relay does not take is carried by the next account, and sa
   assert.ok(refusing.commands.some((line) => line.startsWith('RCPT')))
 })
 
-test('twelve recipients who greylist leave the account well, and are tried again in minutes', async (t) => {
+test('twelve greylisting recipients leave the account healthy, and are retried in minutes', async (t) => {
   const sink = await createSmtpSink()
   t.after(() => sink.close())
   sink.rules = [{ at: 'rcpt', match: '^grey', do: '450 4.7.1 Greylisted, please come back later' }]

@@ -72,7 +72,7 @@ test('three hundred mails reach the mailbox, each once and as it was written', n
   })
 })
 
-test('Postfix’s refusals mean what they say, and spoil no connection', needs('postfix'), async () => {
+test('Postfix’s refusals are classified, and leave the connection usable', needs('postfix'), async () => {
   await withProvider(async (send) => {
     const to = (name: string) => ({ to: { id: 'u', email: `${name}@example.test` } })
     for (let round = 0; round < 3; round += 1) {

@@ -37,14 +37,14 @@ describe('a webhook', () => {
       soon(2_000),
     )
 
-  it('arrives, with the account and the notification on record', async () => {
+  it('is recorded with its account and notification', async () => {
     assert.equal((await send('plain')).outcome, 'delivered')
     const [call] = sandbox.received({ account: 'plain' })
     assert.equal(call!.message.to.id, 'user-1')
     assert.equal(sandbox.requests().at(-1)!.headers['webhook-id'], call!.message.id)
   })
 
-  it('meets a hard rate, is told when to come back, and is counted while it does not obey', async () => {
+  it('gets 429 with Retry-After above a hard rate, and early retries are counted', async () => {
     await put('/behaviour?account=tight', { rates: [{ max: 2, windowMs: 60_000 }] })
     const results = [await send('tight'), await send('tight'), await send('tight'), await send('tight')]
     assert.deepEqual(
@@ -65,13 +65,13 @@ describe('a webhook', () => {
     ['hang', 'failed'],
   ]
   for (const [mishap, outcome] of told) {
-    it(`that meets ${mishap} is ${outcome}`, async () => {
+    it(`with the mishap ${mishap} is ${outcome}`, async () => {
       await put(`/behaviour?account=${mishap}`, { odds: { [mishap]: 1 } })
       assert.equal((await send(mishap)).outcome, outcome)
     })
   }
 
-  it('waits as long as the account takes', async () => {
+  it('waits for the latency of the account', async () => {
     await put('/behaviour?account=slow', { latency: 60 })
     const before = performance.now()
     await send('slow')
@@ -79,7 +79,7 @@ describe('a webhook', () => {
   })
 })
 
-it('speaks HTTP/2 on the same port', async () => {
+it('the sandbox server speaks HTTP/2 on the same port', async () => {
   const session = connectHttp2(sandbox.url)
   const stream = session.request({ ':method': 'POST', ':path': '/hook/two', 'webhook-id': 'n-2' })
   stream.end('{"recipient":"user-9"}')
@@ -89,7 +89,7 @@ it('speaks HTTP/2 on the same port', async () => {
   assert.equal(sandbox.received({ account: 'two' })[0]!.message.to.id, 'user-9')
 })
 
-it('takes mail, on the account that logged in, and refuses it above its rate', async () => {
+it('the sandbox server takes mail for the account that logged in, and refuses it above the rate', async () => {
   const provider = createSmtpProvider({ deadlineMs: 2_000 })
   const url = sandbox.smtpUrl.replace('//', '//mailer:secret@')
   await put('/behaviour?account=mailer', { rates: [{ max: 1, windowMs: 30_000 }] })
@@ -102,8 +102,8 @@ it('takes mail, on the account that logged in, and refuses it above its rate', a
   assert.equal(sandbox.received({ account: 'mailer' })[0]!.message.id, 'mail-1')
 })
 
-describe('its own routes', () => {
-  it('say how full the fullest rolling window was, counted literally', async () => {
+describe('the control routes of the sandbox', () => {
+  it('report the fullest rolling window, counted literally', async () => {
     for (let i = 0; i < 3; i += 1)
       await fetch(`${sandbox.url}/hook/counted`, {
         method: 'POST',
@@ -115,13 +115,13 @@ describe('its own routes', () => {
     assert.deepEqual([window!.most, window!.calls], [3, 3])
   })
 
-  it('refuse a behaviour that makes no sense, by the name of its field', async () => {
+  it('refuse an invalid behaviour, naming its field', async () => {
     const { status, body } = await put('/behaviour', { odds: { fail: 2 } })
     assert.equal(status, 400)
     assert.match((body as { error: string }).error, /behaviour\.odds/)
   })
 
-  it('hand out credentials that their own shapes check', async () => {
+  it('hand out credentials that the emulators verify', async () => {
     const { status, body } = await control('/credentials')
     assert.equal(status, 200)
     assert.deepEqual(Object.keys(body as object), ['apns', 'fcm', 'webpush'])
@@ -130,7 +130,7 @@ describe('its own routes', () => {
     assert.equal(webpush!.pushToken!.endpoint, `${sandbox.url}/push/rfc8291`)
   })
 
-  it('name themselves, and forget what they are told to', async () => {
+  it('list themselves, and clear the recorded calls', async () => {
     assert.equal((await control('')).status, 200)
     assert.equal((await control('/nothing')).status, 404)
     assert.equal((await control('/calls', { method: 'DELETE' })).status, 204)

@@ -77,7 +77,7 @@ function counted(rule: Rule, of: Posted, posted: readonly Posted[]): readonly Po
 const countsFor = (rule: Rule, of: Posted): boolean =>
   rule.category === undefined || rule.category === of.category
 
-test(`no literal window is over and nothing is late, under ${runs} random policies (seed ${testSeed})`, async () => {
+test(`no literal window exceeds its limit and no message is late, under ${runs} random policies (seed ${testSeed})`, async () => {
   let lateMs = 0
   let messages = 0
   for (let run = 0; run < runs; run += 1) {

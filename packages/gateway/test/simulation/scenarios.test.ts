@@ -42,7 +42,7 @@ interface Run {
   readonly [figure: string]: unknown
 }
 
-test('the war story in small: unprotected 47 a head, protected at most 3 a day and author, digests included', async () => {
+test('a runaway sender reaches a recipient 47 times without a policy, and at most 3 times a day and author with one', async () => {
   const { code, out } = await simulate(file('story.yaml', story), '--json')
   assert.equal(code, 0)
   const { scenario, seed, runs } = JSON.parse(out) as { scenario: string; seed: number; runs: readonly Run[] }
@@ -60,7 +60,7 @@ test('the war story in small: unprotected 47 a head, protected at most 3 a day a
   assert.deepEqual(Object.keys(protectedRun.delayMs as object), ['p50', 'p90', 'p99'])
 })
 
-test('the same seed gives the same run to the letter, another one another', async () => {
+test('the same seed gives the same run exactly, another seed another run', async () => {
   const name = file('again.yaml', story)
   const [first, second, other] = [
     await simulate(name, '--json'),
@@ -71,7 +71,7 @@ test('the same seed gives the same run to the letter, another one another', asyn
   assert.notEqual(first.out, other.out)
 })
 
-test('two policies are compared, and the page escapes what they are called', async () => {
+test('two policies are compared, and the page escapes their names', async () => {
   const drop = `version: 1\nlimits:\n  - { name: one, for: any, max: [1/day], over: drop }\n`
   const name = file('<b>.yaml', drop)
   const { out } = await simulate(
@@ -142,7 +142,7 @@ interface Accounts {
   readonly returned: number
 }
 
-test('a scenario with pools shows the cascade without shedding, and none with it', async () => {
+test('a scenario with pools shows a cascade of failures without load shedding, and none with it', async () => {
   const { out } = await simulate(file('blocked.yaml', blocked), '--json', '--report', 'blocked.html')
   const { runs } = JSON.parse(out) as { runs: readonly (Run & { readonly accounts: Accounts })[] }
   const [without, withIt] = runs.map(({ accounts }) => accounts) as [Accounts, Accounts]
@@ -166,7 +166,7 @@ test('a scenario with pools shows the cascade without shedding, and none with it
     assert.ok(page.includes(text), text)
 })
 
-test('a scenario without pools says nothing of accounts', async () => {
+test('a scenario without pools reports no accounts', async () => {
   const { out } = await simulate(file('poolless.yaml', story), '--json')
   const { runs } = JSON.parse(out) as { runs: readonly Run[] }
   assert.ok(runs.every((each) => !('accounts' in each)))
@@ -191,14 +191,14 @@ for (const [text, message] of wrongPools) {
   })
 }
 
-test('a name that is neither a file nor a scenario tells those that ship', async () => {
+test('an unknown scenario name lists the built-in scenarios', async () => {
   await assert.rejects(simulate('war-stroy'), {
     code: 'BAD_USAGE',
     message: /no file "war-stroy", and of the scenarios only cascade, hierarchy, quiet-blast, war-story/,
   })
 })
 
-test('without a scenario those that ship are listed, and a bare name finds them', async () => {
+test('without a scenario the built-in ones are listed, and a bare name finds them', async () => {
   const { out } = await simulate()
   for (const name of ['war-story', 'quiet-blast', 'hierarchy', 'cascade']) assert.ok(out.includes(name))
   const hierarchy = await simulate('hierarchy', '--json')

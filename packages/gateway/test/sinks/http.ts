@@ -31,7 +31,7 @@ export interface HttpRule {
 export interface SunkRequest {
   /** When the last byte of the request arrived, epoch ms with fractions. */
   readonly at: number
-  /** Which connection it came over, from 1. */
+  /** Number of the connection that it came over, from 1. */
   readonly connection: number
   readonly method: string
   readonly path: string

@@ -64,7 +64,7 @@ export interface SmtpSinkOptions {
 const tlsKeys = { key: certificateKey, cert: certificate }
 const now = (): number => performance.timeOrigin + performance.now()
 
-/** What all conversations of a sink share. */
+/** State that all conversations of a sink share. */
 interface Hall {
   readonly extensions: readonly string[]
   readonly login: string | undefined

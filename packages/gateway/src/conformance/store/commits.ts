@@ -9,7 +9,7 @@ import type { StoreCapabilities, Test } from './suite.ts'
 import { applied, conflict, must } from './suite.ts'
 
 export function commits(test: Test, capabilities: StoreCapabilities): void {
-  test('gives back exactly what was accepted, whatever its fields hold', async (store) => {
+  test('returns exactly the accepted notification, whatever its fields hold', async (store) => {
     const plain = someNotification()
     const full = someNotification({
       requestedChannel: 'push',
@@ -62,7 +62,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.equal(await store.notification('acme', 'unknown'), undefined)
   })
 
-  test('knows the version of a notification whose timeline has become too long to be kept whole', async (store) => {
+  test('knows the version of a notification whose timeline was shortened', async (store) => {
     let notification = someNotification()
     await must(store, { accept: [notification] })
     const before = notification
@@ -136,7 +136,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.equal(await store.recipient('acme', 'user-9'), undefined)
   })
 
-  test('tells versions in the same state apart', async (store) => {
+  test('distinguishes versions in the same state', async (store) => {
     const notification = someNotification({
       status: 'scheduled',
       dueAt: epoch + 5,
@@ -147,7 +147,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.commit({ moves: [again] }), conflict(notification.id))
   })
 
-  test('tells apart two versions that are equally old', async (store) => {
+  test('distinguishes two versions of the same age', async (store) => {
     const notification = someNotification()
     await must(store, { accept: [notification] })
     const taken = advance(notification, [{ at: epoch, status: 'scheduled' }])
@@ -157,7 +157,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.commit({ moves: [onwards] }), conflict(notification.id))
   })
 
-  test('answers a move of what was never accepted with a conflict', async (store) => {
+  test('answers a move of an unknown notification with a conflict', async (store) => {
     const unknown = someNotification()
     assert.deepEqual(await store.commit({ moves: [settled(unknown, epoch)] }), conflict(unknown.id))
   })
@@ -191,7 +191,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.equal((await store.notification('acme', first.id))?.status, 'delivered')
   })
 
-  test('throws for a path that the table of transitions does not know, and writes the rest of the group', async (store) => {
+  test('throws for a transition that the table does not allow, and writes the rest of the group', async (store) => {
     const notification = someNotification()
     const neighbour = someNotification()
     await must(store, { accept: [notification] })
@@ -250,7 +250,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     await must(store, { answer: { ...answer, module: 'other' } })
   })
 
-  test('keeps what is known of accounts until they are healthy', async (store) => {
+  test('keeps the state of accounts until they are healthy', async (store) => {
     const account = { channel: 'email', provider: 'smtp', account: 'a' } as const
     const blocked = { ...account, blockedUntil: epoch + 5 }
     const open = { ...account, account: 'b', breaker: { openUntil: epoch, coolDownMs: 5_000 } }
@@ -264,14 +264,14 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.accounts(), [open])
   })
 
-  test('keeps how the line of time stands', async (store) => {
+  test('keeps the position of the clock', async (store) => {
     assert.equal(await store.timeLine(), undefined)
     await store.keepTimeLine({ at: epoch, aheadMs: -3_600_000 })
     await store.keepTimeLine({ at: epoch + 1, aheadMs: 0 })
     assert.deepEqual(await store.timeLine(), { at: epoch + 1, aheadMs: 0 })
   })
 
-  test('keeps the use of accounts with what else is known, as long as there is any', async (store) => {
+  test('keeps the usage of accounts with their state, as long as there is any', async (store) => {
     const account = { channel: 'email', provider: 'smtp', account: 'a' } as const
     const calls = Array.from({ length: 300 }, (_, slice) => [epoch + slice * 36_000, 7] as const)
     const use = { calls, ahead: 500, windowMs: 3_600_020 }
@@ -291,7 +291,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.accounts(), [])
   })
 
-  test('stores people by tenant, the last version', async (store) => {
+  test('stores the last version of recipients by tenant', async (store) => {
     const recipient: Recipient = {
       tenant: 'acme',
       id: 'user-1',
@@ -319,7 +319,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     await store.ping()
   })
 
-  test('counts dead letters whose channel no pool serves apart', async (store) => {
+  test('counts dead letters of channels without a pool separately', async (store) => {
     const behind = inThrottleQueue()
     const others = [someNotification(), someNotification()]
     await must(store, { accept: [behind, ...others] })
@@ -344,7 +344,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
   })
 
   if (capabilities.durable) {
-    test('has everything again after it was closed and opened', async (store, context) => {
+    test('has all rows after it was closed and opened', async (store, context) => {
       const notification = someNotification()
       await must(store, { accept: [notification] })
       const move = settled(notification, epoch)
@@ -369,7 +369,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       ])
     })
 
-    test('suspects nothing after a clean end', async (store, context) => {
+    test('reports no crash after a clean shutdown', async (store, context) => {
       const notification = someNotification()
       await must(store, { accept: [notification] })
       context.clock.set(epoch + 1_000)
@@ -377,7 +377,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       assert.deepEqual(await again.notification('acme', notification.id), notification)
     })
 
-    test('refuses what comes after its end', async (store, context) => {
+    test('refuses calls after it was closed', async (store, context) => {
       await context.reopen()
       await assert.rejects(store.commit({}), { code: 'STORE_UNAVAILABLE' })
       await assert.rejects(store.notification('acme', 'x'), {

@@ -22,7 +22,7 @@ function referring(patch: Partial<Notification> = {}): Notification {
 }
 
 export function contents(test: Test, capabilities: StoreCapabilities): void {
-  test('gives content back as it was, to its tenant only, and those who refer to it without it', async (store) => {
+  test('returns content unchanged, to its tenant only, and notifications that refer to it without it', async (store) => {
     const accept = [referring(), referring({ data: { own: true }, bytes: 12 })]
     await must(store, { contents: [content], accept })
     assert.deepEqual(await store.content('acme', content.id), content)
@@ -33,7 +33,7 @@ export function contents(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.claimDue(epoch, 10), accept)
   })
 
-  test('counts how many that have not ended refer to a content, and how much the others carry themselves', async (store) => {
+  test('counts the unfinished notifications that refer to a content, and the bytes of inline content', async (store) => {
     const own = someNotification({ bytes: 50 })
     const accept = [referring(), referring({ bytes: 12, data: { a: 1 } }), own]
     await must(store, { contents: [content], accept })
@@ -58,7 +58,7 @@ export function contents(test: Test, capabilities: StoreCapabilities): void {
     )
   })
 
-  test('keeps content until the last that refers to it is forgotten', async (store) => {
+  test('keeps content until the last notification that refers to it is pruned', async (store) => {
     const old = referring()
     const young = referring({ createdAt: epoch + 1_000 })
     await must(store, { contents: [content], accept: [old, young] })
@@ -69,7 +69,7 @@ export function contents(test: Test, capabilities: StoreCapabilities): void {
     assert.equal(await store.content('acme', content.id), undefined)
   })
 
-  test('writes nothing of a content with a change that is refused, nor a content twice', async (store) => {
+  test('writes no content with a refused change, and no content twice', async (store) => {
     const taken = someNotification()
     await must(store, { accept: [taken] })
     const refused = { contents: [content], accept: [referring(), taken] }
@@ -80,7 +80,7 @@ export function contents(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.waitingContents(), waiting(1))
   })
 
-  test('keeps the content of a job as long as it runs, also where nothing of it is accepted yet', async (store, context) => {
+  test('keeps the content of a job as long as it runs, also before it accepts a notification', async (store, context) => {
     const job = someJob({ shared: ref, bytes: 300 })
     const work = {
       message: { channel: 'email', category: 'product', priority: 'normal' },
@@ -99,7 +99,7 @@ export function contents(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await again.waitingContents(), [])
   })
 
-  test('lets the content of a job go that ends without having accepted anything', async (store) => {
+  test('drops the content of a job that ends without an accepted notification', async (store) => {
     const job = someJob({ shared: ref, bytes: 1 })
     const message = { channel: 'email', category: 'product', priority: 'normal' } as const
     await must(store, {

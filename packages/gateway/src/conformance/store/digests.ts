@@ -8,7 +8,7 @@ import type { Test } from './suite.ts'
 import { agree, conflict, ids, must } from './suite.ts'
 
 export function digests(test: Test): void {
-  test('opens one digest for a person, channel, category and name', async (store) => {
+  test('opens one digest for a recipient, channel, category and name', async (store) => {
     const digest = someDigest()
     await must(store, { digests: [{ kind: 'open', digest }] })
     assert.deepEqual(await store.openDigest(digest), digest)
@@ -37,7 +37,7 @@ export function digests(test: Test): void {
     }
   })
 
-  test('lets those who open a digest in the same moment open the same one, but none that was closed', async (store) => {
+  test('gives concurrent openings of a digest the same one, but never a closed one', async (store) => {
     const digest = someDigest({ closesAt: epoch + 100 })
     const items = [100, 60, 80].map((at) => ({
       item: someNotification({ status: 'digesting', digestId: digest.id }),
@@ -66,7 +66,7 @@ export function digests(test: Test): void {
     await agree(store)
   })
 
-  test('collects items in the order of their acceptance, and lets none join what is closed', async (store) => {
+  test('collects items in the order of their acceptance, and lets none join a closed digest', async (store) => {
     const digest = someDigest()
     const first = someNotification({
       id: '01Z-first',
@@ -120,7 +120,7 @@ export function digests(test: Test): void {
     await must(store, { digests: [{ kind: 'open', digest: someDigest() }] })
   })
 
-  test('gives what closes until it is closed or postponed, earliest first', async (store) => {
+  test('returns closing digests until they are closed or postponed, earliest first', async (store) => {
     const [late, early, never] = [5, 3, 9].map((at) =>
       someDigest({ recipient: `user-${at}`, closesAt: epoch + at }),
     ) as [Digest, Digest, Digest]
@@ -169,7 +169,7 @@ export function digests(test: Test): void {
     await agree(store)
   })
 
-  test('counts what leaves, stays and joins in the same change, when it closes or postpones a digest', async (store) => {
+  test('counts items that leave, stay and join in the change that closes or postpones a digest', async (store) => {
     const digest = someDigest()
     const next = someDigest({ recipient: 'user-2' })
     const items = [1, 2, 3].map(() => someNotification({ status: 'digesting', digestId: digest.id }))
@@ -207,7 +207,7 @@ export function digests(test: Test): void {
     assert.equal((await itemsOf(store, next)).length, 3)
   })
 
-  test('keeps what an item says, although the move that leaves its decision does not bring it', async (store) => {
+  test('keeps the content of an item when a move does not carry it', async (store) => {
     const digest = someDigest()
     const { content, ...bare } = someNotification({ status: 'digesting', digestId: digest.id })
     await must(store, { digests: [{ kind: 'open', digest }], accept: [{ ...bare, content: content! }] })
@@ -216,7 +216,7 @@ export function digests(test: Test): void {
     assert.deepEqual(await store.notification('acme', bare.id), { ...move.after, content })
   })
 
-  test('brings the closing forward for an item that was told so, and puts it off for none', async (store) => {
+  test('brings the closing forward for an item with an earlier promise, and postpones it for none', async (store) => {
     const digest = someDigest({ closesAt: epoch + 100 })
     await must(store, { digests: [{ kind: 'open', digest }] })
     const join = async (closesAt: number): Promise<number | undefined> => {
@@ -231,7 +231,7 @@ export function digests(test: Test): void {
     assert.deepEqual(ids(await store.dueDigests(epoch + 40, 9)), [digest.id])
   })
 
-  test('gives the items of a digest page by page, whatever leaves meanwhile', async (store) => {
+  test('returns the items of a digest page by page, whatever leaves meanwhile', async (store) => {
     const digest = someDigest()
     const items = Array.from({ length: 7 }, () =>
       someNotification({ status: 'digesting', digestId: digest.id }),
@@ -265,7 +265,7 @@ export function digests(test: Test): void {
     assert.deepEqual(ids(await itemsOf(store, open)), ids([collected, found!]).toSorted())
   })
 
-  test('leaves no item behind, whichever of many joins and closings at once comes first', async (store) => {
+  test('strands no item, in any order of concurrent joins and closings', async (store) => {
     const accepted: string[] = []
     for (let round = 0; round < 20; round += 1) {
       const digest = someDigest()

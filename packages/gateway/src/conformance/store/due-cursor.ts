@@ -11,7 +11,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
   const at = (dueAt: number, status: Status = 'scheduled'): Notification =>
     someNotification({ status, dueAt })
 
-  test('gives what is scheduled, queued or dead and due, earliest first, each once', async (store) => {
+  test('returns scheduled, queued and dead notifications that are due, earliest first, each once', async (store) => {
     const due = [at(epoch + 3), at(epoch + 1, 'queued'), at(epoch + 2)]
     const later = at(epoch + 50)
     const collecting = at(epoch + 1, 'digesting')
@@ -27,7 +27,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.equal(await store.nextDueAt(), undefined)
   })
 
-  test('loses none of those that are due in the same instant, however small the pages', async (store) => {
+  test('loses no notification due at the same instant, however small the pages', async (store) => {
     const same = Array.from({ length: 25 }, () => at(epoch + 7))
     await must(store, { accept: same })
     const given: string[] = []
@@ -40,7 +40,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.equal(store.claimedUntil(), epoch + 7)
   })
 
-  test('leaves to its writer what is written behind the claims, and gives what is written ahead', async (store) => {
+  test('leaves a row written behind the cursor to its writer, and returns a row written ahead', async (store) => {
     assert.deepEqual(await store.claimDue(epoch + 10, 5), [])
     const mine = at(epoch + 10)
     const ahead = at(epoch + 11)
@@ -49,7 +49,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.claimDue(epoch + 11, 5), [ahead])
   })
 
-  test('gives a row again after a move to a later instant, not after one that leaves its instant', async (store) => {
+  test('returns a row again after a move to a later instant, not after one that keeps its instant', async (store) => {
     const notification = at(epoch + 1)
     await must(store, { accept: [notification] })
     await store.claimDue(epoch + 5, 5)
@@ -81,7 +81,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.claimDue(epoch + 7, 10), [])
   })
 
-  test('gives back what was put back, as it is then, and not what has moved on', async (store) => {
+  test('returns released rows in their present state, and none that has moved on', async (store) => {
     const list = [1, 2, 3, 4].map((ms) => at(epoch + ms))
     const [a, b, c, d] = list as [Notification, Notification, Notification, Notification]
     await must(store, { accept: list })
@@ -101,7 +101,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(ids(await store.claimDue(epoch + 99, 5)), [d.id])
   })
 
-  test('leaves the claims alone when a change is refused', async (store) => {
+  test('does not move the cursor when a change is refused', async (store) => {
     const claimed = at(epoch + 7)
     const far = at(epoch + 90)
     const stale = at(epoch + 91)
@@ -120,7 +120,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.claimDue(epoch + 90, 10), [far])
   })
 
-  test('puts back what the writer kept for itself', async (store) => {
+  test('returns a row that its writer released', async (store) => {
     await store.claimDue(epoch + 10, 5)
     const mine = at(epoch + 10)
     await must(store, { accept: [mine] })
@@ -128,7 +128,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.claimDue(epoch + 10, 5), [mine])
   })
 
-  test('goes on over a clock that steps back', async (store) => {
+  test('continues when the clock steps back', async (store) => {
     const early = at(epoch + 1)
     const late = at(epoch + 3_600_000)
     await must(store, { accept: [early, late] })
@@ -149,7 +149,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.notification('acme', notification.id), dead.after)
   })
 
-  test('passes over tenants without room, and gives theirs by turns when they have some, each once', async (store) => {
+  test('skips tenants without room, and returns their rows round robin when they have some, each once', async (store) => {
     const of = (tenant: string, ms: number) =>
       someNotification({ tenant, status: 'scheduled', dueAt: epoch + ms })
     const loud = Array.from({ length: 60 }, () => of('loud', 1))
@@ -197,7 +197,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.claimDue(epoch + 9, 8, []), [later.after])
   })
 
-  test('gives each that is due once, or leaves it to its writer, whoever has room meanwhile', async (store) => {
+  test('returns each due row once, or leaves it to its writer, whichever tenants have room', async (store) => {
     const draw = seeded(7)
     const below = (count: number): number => Math.floor(draw() * count)
     /** The due rows on record, and those that this process keeps. */
@@ -251,7 +251,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
   })
 
   if (capabilities.durable) {
-    test('gives everything unsettled again after a restart', async (store, context) => {
+    test('returns all unsettled rows again after a restart', async (store, context) => {
       const list = [at(epoch + 1), at(epoch + 2, 'queued')]
       await must(store, { accept: list })
       await store.claimDue(epoch + 5, 5)

@@ -10,7 +10,7 @@ const eve = { id: 'eve', email: 'eve@example.com', timeZone: 'Europe/Rome' }
 const content = { subject: 'For Eve', text: 'the code is 1234' }
 
 export function erasures(test: Test, capabilities: StoreCapabilities): void {
-  test('erases a person: rows stay for the counts and say neither whose they are nor what was said', async (store) => {
+  test('erases a recipient: rows stay for the counts, without recipient and content', async (store) => {
     const sent = someNotification({
       to: eve,
       content,
@@ -48,7 +48,7 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     await agree(store)
   })
 
-  test('keeps what limits count and opt-outs, for when the person comes back', async (store, context) => {
+  test('keeps limit usage and opt-outs of an erased recipient', async (store, context) => {
     const sent = someNotification({ to: eve, content })
     await must(store, { accept: [sent, someNotification({ to: { id: 'bob' } })] })
     await must(store, { moves: [settled(sent, epoch + 5)] })
@@ -88,7 +88,7 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     }
   })
 
-  test('names what has not ended, and erases nothing of it', async (store) => {
+  test('lists unfinished notifications, and erases none of them', async (store) => {
     const waits = someNotification({ to: eve, content, status: 'scheduled', dueAt: epoch + 9_000 })
     const dead = someNotification({ to: eve, content })
     await must(store, { accept: [waits, dead] })
@@ -106,7 +106,7 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     await agree(store)
   })
 
-  test('takes a person out of stored answers and of what jobs still have to do', async (store) => {
+  test('removes a recipient from stored answers and from the remaining work of jobs', async (store) => {
     const body = JSON.stringify({
       results: [
         { recipient: 'eve', code: 'INVALID_REQUEST', detail: 'eve@example is no address' },
@@ -141,7 +141,7 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     assert.ok(!JSON.stringify(await store.job('acme', job.id)).includes('eve'))
   })
 
-  test('erases somebody of whom nothing is known, and again', async (store) => {
+  test('erases an unknown recipient, and again', async (store) => {
     for (let round = 0; round < 2; round += 1) {
       await store.beginErasure('acme', 'nobody')
       assert.deepEqual(await store.erase('acme', 'nobody'), { done: true })

@@ -17,7 +17,7 @@ const step = (before: Job, patch: Partial<Job>) =>
 const member = (job: Job, patch = {}) => someNotification({ job: job.id, ...patch })
 
 export function jobs(test: Test, capabilities: StoreCapabilities): void {
-  test('gives back a job and its work as they were, to its tenant only', async (store) => {
+  test('returns a job and its work unchanged, to its tenant only', async (store) => {
     const job = someJob({ refused: [refusal], taken: 1 })
     await must(store, { jobs: [{ kind: 'open', job, work }] })
     assert.deepEqual(await store.job('acme', job.id), job)
@@ -29,7 +29,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.jobMembers({ ...job, id: 'unknown' }), [])
   })
 
-  test('keeps a job that had nothing to do as ended', async (store) => {
+  test('keeps a job without work as ended', async (store) => {
     const job = someJob({ status: 'done', total: 1, taken: 1, refused: [refusal] })
     await must(store, { jobs: [{ kind: 'open', job, work: { ...work, recipients: [] } }] })
     assert.deepEqual(await store.job('acme', job.id), job)
@@ -37,7 +37,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     assert.equal(await store.jobWork(job), undefined)
   })
 
-  test('moves a job on in one commit with what it accepts, and forgets its work at the end', async (store) => {
+  test('moves a job in one commit with the notifications that it accepts, and drops its work at the end', async (store) => {
     const job = someJob()
     await must(store, { jobs: [{ kind: 'open', job, work }] })
     const first = step(job, { taken: 2, refused: [refusal] })
@@ -53,7 +53,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.notification('acme', accept[0]!.id), accept[0])
   })
 
-  test('takes each step once: of two at the same time the second is a conflict and accepts nothing', async (store) => {
+  test('takes each step of a job once: a concurrent second one is a conflict and accepts nothing', async (store) => {
     const job = someJob()
     await must(store, { jobs: [{ kind: 'open', job, work }] })
     const [one, two] = [member(job), member(job)]
@@ -70,7 +70,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.commit({ jobs: [step(unknown, { taken: 1 })] }), conflict(unknown.id))
   })
 
-  test('accepts nothing more of a job that was cancelled', async (store) => {
+  test('accepts no more notifications of a cancelled job', async (store) => {
     const job = someJob()
     await must(store, { jobs: [{ kind: 'open', job, work }] })
     const cancelled = step(job, { status: 'cancelled' })
@@ -85,7 +85,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     await agree(store)
   })
 
-  test('does not move a job when something else of the change conflicts', async (store) => {
+  test('does not move a job when another part of the change conflicts', async (store) => {
     const job = someJob()
     const known = someNotification()
     await must(store, { accept: [known], jobs: [{ kind: 'open', job, work }] })
@@ -96,7 +96,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.jobMembers(job), [])
   })
 
-  test('opens a job together with the answer to its request, or not at all', async (store) => {
+  test('opens a job atomically with the answer to its request', async (store) => {
     const answer: StoredAnswer = {
       tenant: 'acme',
       module: 'shop',
@@ -143,7 +143,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(ids((await store.list(both)).items), [list[0]!.id])
   })
 
-  test('forgets an old job with the last of its notifications, and none that runs', async (store) => {
+  test('prunes an old job with the last of its notifications, and none that runs', async (store) => {
     const old = epoch - 1_000
     const [running, done, empty] = [1, 2, 3].map(() => someJob({ createdAt: old })) as [Job, Job, Job]
     const young = someJob()
@@ -164,7 +164,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
   })
 
   if (capabilities.durable) {
-    test('has a job again where it was after it was closed and opened', async (store, context) => {
+    test('resumes a job at its step after it was closed and opened', async (store, context) => {
       const [first, second] = [someJob(), someJob({ createdAt: epoch - 1 })]
       await must(store, { jobs: [first, second].map((job) => ({ kind: 'open', job, work })) })
       const on = step(first, { taken: 1 })

@@ -8,7 +8,7 @@ import type { StoreCapabilities, Test } from './suite.ts'
 import { agree, ids, must } from './suite.ts'
 
 export function questions(test: Test, capabilities: StoreCapabilities): void {
-  test('lists newest first, by pages that neither lose nor repeat', async (store) => {
+  test('lists newest first, by pages without gaps or repetitions', async (store) => {
     const list = Array.from({ length: 23 }, (_, index) =>
       someNotification({ createdAt: epoch + Math.floor(index / 5) }),
     )
@@ -71,7 +71,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(suppressed, { items: [others[5]], nextCursor: null })
   })
 
-  test('goes through the record in slices, and gives what was asked for of each', async (store) => {
+  test('scans the record in slices, and returns the requested part of each row', async (store) => {
     const under = (policyVersion: string): Notification['decision'] => ({
       outcome: 'delay',
       at: epoch,
@@ -151,7 +151,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await of({}), [b, c, d])
   })
 
-  test('knows what waits for a person', async (store) => {
+  test('finds the waiting notifications of a recipient', async (store) => {
     const waiting = (['scheduled', 'digesting', 'queued'] as const).map((status) =>
       someNotification({ status }),
     )
@@ -166,7 +166,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual((await store.waiting('acme', 'user-1', null, 10)).items, waiting)
   })
 
-  test('tells what waits for a person by pages that neither lose nor repeat', async (store) => {
+  test('lists the waiting notifications of a recipient by pages without gaps or repetitions', async (store) => {
     const waiting = Array.from({ length: 7 }, () => someNotification({ status: 'scheduled' }))
     await must(store, { accept: waiting })
     const found: Notification[] = []
@@ -259,7 +259,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     )
   })
 
-  test('tells who stands in the line before a tenant or module limit, in the order of acceptance, by pages', async (store) => {
+  test('lists the throttle queue of a tenant or module limit in the order of acceptance, by pages', async (store) => {
     const first = inThrottleQueue({ tenant: 'zeta' })
     const second = inThrottleQueue()
     const third = inThrottleQueue({ expiresAt: epoch + 1, dueAt: epoch + 1 })
@@ -279,7 +279,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual([last?.countedAt, none], [undefined, []])
   })
 
-  test('tallies every state of every tenant, and the platform-delayed apart', async (store) => {
+  test('counts every state of every tenant, and throttled notifications separately', async (store) => {
     const delayed = someNotification({
       status: 'scheduled',
       decision: {
@@ -343,7 +343,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
     if (capabilities.durable) await agree(await context.reopen())
   })
 
-  test('forgets what is final and old, and answers that are old, and counts it', async (store) => {
+  test('prunes old final notifications and old answers, and counts them', async (store) => {
     const old = someNotification({ createdAt: epoch - 1_000 })
     const open = someNotification({ createdAt: epoch - 1_000 })
     const lately = someNotification({ createdAt: epoch - 1_000 })

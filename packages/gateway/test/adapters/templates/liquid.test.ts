@@ -43,7 +43,7 @@ const isCode =
     return true
   }
 
-test('a channel gets its own parts, and the others’ text', () => {
+test('a channel gets its own parts, and the common text for the others', () => {
   const { render, has } = templates({
     'hi/email.subject.liquid': 'Hi {{ recipient.id }}',
     'hi/email.html.liquid': '<p>{{ data.a }}</p>',
@@ -64,7 +64,7 @@ test('a channel gets its own parts, and the others’ text', () => {
   }
 })
 
-test('HTML escapes, also in what it renders and after a text was rendered; text does not', () => {
+test('HTML is escaped, also in partials and after a text was rendered; text is not', () => {
   const { render } = templates({
     '_part.liquid': '{{ value }}',
     'x/text.liquid': '{{ data.a }}{% render "_part", value: data.a %}',
@@ -100,12 +100,12 @@ test('a missing variable is empty, at any depth', () => {
   assert.equal(render('x', 'sms', locals()).text, '[]')
 })
 
-test('data is found under data only', () => {
+test('application data is found under `data` only', () => {
   const { render } = templates({ 'x/text.liquid': '{{ tenant }}{{ a }}{{ data.tenant }}' })
   assert.equal(render('x', 'sms', locals({ a: 'a', tenant: 'evil' })).text, 'acmeevil')
 })
 
-test('no variable reaches what an object inherits', () => {
+test('no variable reaches inherited properties', () => {
   const { render } = templates({
     'x/text.liquid':
       '[{{ data.constructor }}{{ data.__proto__ }}{{ data.toString }}{{ recipient.constructor.name }}{{ data.s.constructor }}]',
@@ -113,7 +113,7 @@ test('no variable reaches what an object inherits', () => {
   assert.equal(render('x', 'sms', locals({ s: 'text' })).text, '[]')
 })
 
-test('a template of an earlier folder stands for the whole of a later one', () => {
+test('a template of an earlier folder replaces all parts of a later one', () => {
   const mine = folder({ 'hi/text.liquid': 'mine' })
   const theirs = folder({
     'hi/text.liquid': 'theirs',
@@ -125,7 +125,7 @@ test('a template of an earlier folder stands for the whole of a later one', () =
   assert.deepEqual(render('hi', 'email', locals()), { text: 'mine' })
 })
 
-test('what cannot be rendered is named: the template, the channel, the part', () => {
+test('a rendering error names the template, the channel and the part', () => {
   const { render } = templates({
     'hi/email.html.liquid': 'h',
     'bad/text.liquid': 'a\n{% render "_missing" %}',
@@ -151,7 +151,7 @@ for (const [what, files, words] of faults) {
   })
 }
 
-test('a folder that is not there is refused at start', () => {
+test('a missing template folder is refused at start', () => {
   assert.throws(
     () => createTemplates({ folders: [join(root, 'nowhere')] }),
     isCode('INVALID_CONFIG', 'nowhere'),
@@ -173,7 +173,7 @@ test('no template reads a file', () => {
   }
 })
 
-test('a folder that is a link is no template', () => {
+test('a symbolic link to a folder is not a template', () => {
   const path = folder({ 'x/text.liquid': 'x' })
   symlinkSync(dirname(path), join(path, 'linked'))
   assert.deepEqual(createTemplates({ folders: [path] }).names, ['x'])
@@ -198,7 +198,7 @@ for (const [what, source] of greedy) {
   })
 }
 
-test('a text has a largest size', () => {
+test('a rendered text has a maximum size', () => {
   const { render } = templates({ 'x/text.liquid': '{{ data.a }}' }, { outputMax: 100 })
   assert.throws(() => render('x', 'sms', locals({ a: 'x'.repeat(101) })), isCode('INVALID_REQUEST', '100'))
 })
@@ -241,7 +241,7 @@ const items = Array.from({ length: 100 }, (_, index) => ({
 
 for (const template of ['activity-digest', 'follower-digest']) {
   for (const channel of ['email', 'push', 'slack'] as const satisfies Channel[]) {
-    test(`${template} shows every item that it is given, each on one line (${channel})`, () => {
+    test(`${template} shows every item of a digest, each on one line (${channel})`, () => {
       const { render } = createTemplates({ folders: [builtInTemplates] })
       const content = render(template, channel, locals({ items, totalCount: 130, hasMore: true }))
       for (const [part, text] of Object.entries(content)) {
@@ -292,7 +292,7 @@ test('a digest of the longest items stays small enough for a mail', () => {
   assert.ok(huge.text!.length < 1_000)
 })
 
-test('an unsubscribe address is shown where there is one', () => {
+test('a template shows the unsubscribe address where there is one', () => {
   const { render, names } = createTemplates({ folders: [builtInTemplates] })
   const unsubscribeUrl = 'https://notify.example/u/a?b=c&d'
   for (const name of names.filter((each) => each !== 'one-time-code')) {
@@ -302,7 +302,7 @@ test('an unsubscribe address is shown where there is one', () => {
   }
 })
 
-test('a part in mrkdwn keeps its markup, and nothing that data brings becomes one', () => {
+test('a part in mrkdwn keeps its markup, and escapes markup in data', () => {
   const { render, hasSubject } = templates({
     'hi/text.liquid': 'plain {{ data.name }}',
     'hi/slack.mrkdwn.liquid': '<https://shop.example|*Shop*> {{ data.name }} {{ data.n }} {% render "_x" %}',

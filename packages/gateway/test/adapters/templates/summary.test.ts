@@ -30,7 +30,7 @@ for (const [value, line] of [
   test(`${JSON.stringify(value)} is “${line}”`, () => assert.equal(summary(value), line))
 }
 
-test('long things are cut, and a cut is shown', () => {
+test('long values are truncated, and the cut is visible', () => {
   assert.equal(summary('x'.repeat(1_000)).length, 300)
   assert.ok(summary('x'.repeat(1_000)).endsWith('…'))
   const many = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`key${index}`, index]))

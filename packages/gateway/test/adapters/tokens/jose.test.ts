@@ -49,7 +49,7 @@ for (const algorithm of algorithms) {
     await tokens.verify(sign(signer, { ...good, aud: ['other', audience] }))
   })
 
-  test(`${algorithm}: while keys change both are good`, async () => {
+  test(`${algorithm}: both keys are accepted during a rotation`, async () => {
     const [one, two] = [createSigner(algorithm, 'one'), createSigner(algorithm, 'two')]
     const { tokens } = tokensFor(one, two)
     for (const signer of [one, two]) await tokens.verify(sign(signer, claims({}, start)))
@@ -61,13 +61,13 @@ for (const algorithm of algorithms) {
   })
 }
 
-test('keys of several kinds stand beside each other', async () => {
+test('keys of several kinds work side by side', async () => {
   const signers = [createSigner('RS256'), createSigner('ES256'), createSigner('EdDSA')]
   const { tokens } = tokensFor(...signers)
   for (const signer of signers) await tokens.verify(sign(signer, claims({}, start)))
 })
 
-test('a token ends at its second, by the clock of the gateway, and begins up to 5 s early', async () => {
+test('a token expires at its second, by the clock of the gateway, and is valid up to 5 s early', async () => {
   const signer = createSigner('HS256')
   const { tokens, clock } = tokensFor(signer)
   const token = sign(signer, { ...claims({}, start), exp: start / 1_000 + 60 })
@@ -81,7 +81,7 @@ test('a token ends at its second, by the clock of the gateway, and begins up to 
   await assert.rejects(tokens.verify(from(now + 6)), says('The token is not valid yet.'))
 })
 
-test('a refusal says which check failed, in words of its own', async () => {
+test('a refusal names the failed check, in fixed words', async () => {
   const signer = createSigner('ES256')
   const { tokens } = tokensFor(signer)
   const good = claims({}, start)

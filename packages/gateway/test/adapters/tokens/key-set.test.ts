@@ -80,7 +80,7 @@ test('many tokens at once fetch the keys once, and each algorithm passes', async
   assert.equal(issuing.requests, 1)
 })
 
-test('a new key is fetched when the first token names it, and unknown ones do not fetch more often than allowed', async (t) => {
+test('a new key is fetched when the first token names it, and unknown key ids cause no more fetches than the cool-down allows', async (t) => {
   const { issuing, verify, pass } = await setUp(t)
   const [first, second2] = [createSigner('ES256'), createSigner('ES256')]
   issuing.answer = set({ a: first })
@@ -98,7 +98,7 @@ test('a new key is fetched when the first token names it, and unknown ones do no
   assert.equal(issuing.requests, 3)
 })
 
-test('known keys go on while the issuer is down; what cannot be known then is told as such', async (t) => {
+test('known keys stay in use while the issuer is down; an unknown key is reported as unavailable', async (t) => {
   const { issuing, verify, pass, troubles } = await setUp(t)
   const [known, fresh] = [createSigner('RS256'), createSigner('RS256')]
   issuing.answer = set({ a: known })
@@ -114,7 +114,7 @@ test('known keys go on while the issuer is down; what cannot be known then is to
   await verify(fresh, 'b')
 })
 
-test('a key that is withdrawn is forgotten when the keys are fetched again', async (t) => {
+test('a revoked key is dropped at the next fetch', async (t) => {
   const { issuing, verify, pass } = await setUp(t)
   const [old, now] = [createSigner('EdDSA'), createSigner('EdDSA')]
   issuing.answer = set({ old, now })
@@ -137,7 +137,7 @@ test('a token that does not name its key is tried with each that fits', async (t
   await assert.rejects(verify(createSigner('ES256')), refusedAs('UNAUTHENTICATED'))
 })
 
-test('while no keys were ever fetched, nobody is refused for good', async (t) => {
+test('before the first successful fetch no token is refused for good', async (t) => {
   const { issuing, verify, pass } = await setUp(t)
   const signer = createSigner('ES256')
   issuing.answer = broken
@@ -171,7 +171,7 @@ for (const [name, answer] of Object.entries<(response: ServerResponse) => void>(
   })
 }
 
-test('a secret among published keys is never used, and neither is a key that is too short', async (t) => {
+test('a secret among published keys is never used, nor a key that is too short', async (t) => {
   const { issuing, verify } = await setUp(t)
   const { generateKeyPairSync } = await import('node:crypto')
   const pair = generateKeyPairSync('rsa', { modulusLength: 1024 })

@@ -54,7 +54,7 @@ describe('apns', () => {
   })
   after(() => calls.close())
 
-  it('sends an alert over HTTP/2, under a token that another implementation finds rightly signed', async () => {
+  it('sends an alert over HTTP/2, under a token whose signature another implementation verifies', async () => {
     const result = await calls.send(push({ id: '01JXYZ' }))
     assert.match((result as { providerMessageId: string }).providerMessageId, /^sandbox-/)
     const { path, headers, body } = calls.last()
@@ -85,7 +85,7 @@ describe('apns', () => {
     assert.equal(calls.last().headers.authorization, first)
   })
 
-  it('tells the urgency, and the instant from which on it is of no use', async () => {
+  it('sends priority and expiry', async () => {
     await calls.send(push({ priority: 'low', expiresAt: Date.now() + 60_000 }))
     const { headers, body } = calls.last()
     assert.equal(headers['apns-priority'], '5')
@@ -93,7 +93,7 @@ describe('apns', () => {
     assert.equal(JSON.parse(body).aps.sound, undefined)
   })
 
-  it('leaves data behind that does not fit, and refuses texts that do not', async () => {
+  it('omits data that does not fit, and refuses texts that do not', async () => {
     const big = { list: 'x'.repeat(5_000) }
     assert.equal((await calls.send(push({ data: big }))).outcome, 'delivered')
     assert.equal(JSON.parse(calls.last().body).data, undefined)
@@ -102,7 +102,7 @@ describe('apns', () => {
   })
 
   for (const pushToken of ['', 'token-1', `${device}/../x`, 'ab']) {
-    it(`asks nobody for the device ${JSON.stringify(pushToken)}`, async () => {
+    it(`makes no call for the device ${JSON.stringify(pushToken)}`, async () => {
       const before = calls.server.counters().calls
       const result = await calls.send(push({ to: { id: 'u', pushToken } }))
       assert.equal(result.outcome === 'rejected' && result.invalidAddress, true)
@@ -110,7 +110,7 @@ describe('apns', () => {
     })
   }
 
-  it('knows a device that is gone, and takes a token for another server or app for no news of its address', async () => {
+  it('recognises an unregistered device, and does not blame the address for a token of another server or app', async () => {
     for (const end of ['0', '1']) {
       const to = { id: 'u', pushToken: device.slice(0, -1) + end }
       const result = await calls.send(push({ to }), 'reject_address')
@@ -119,13 +119,13 @@ describe('apns', () => {
     }
   })
 
-  it('lays a key that may not send to the account, and shows no secret', async () => {
+  it('blames a key without permission on the account, and shows no secret', async () => {
     const result = await calls.send(push(), 'suspend')
     assert.equal(result.outcome, 'failed')
     assert.doesNotMatch(JSON.stringify(result), /PRIVATE|bearer|eyJ/)
   })
 
-  it('refuses accounts that can never work', async () => {
+  it('refuses accounts that can never work, when they are warmed', async () => {
     const wrong: Partial<Account>[] = [
       { secret: 'canary' },
       { secret: privateKey.replace('MIG', 'MIH') },
@@ -140,8 +140,8 @@ describe('apns', () => {
   })
 })
 
-describe('a token of apns that is refused', () => {
-  it('has a successor when it is older than twenty minutes, and the call is made again with it', async (t) => {
+describe('a refused token of apns', () => {
+  it('is replaced when it is older than twenty minutes, and the call is retried with its successor', async (t) => {
     let here = Date.now()
     let there = here
     const server = await createSandboxServer({ clock: { now: () => there } })
@@ -160,7 +160,7 @@ describe('a token of apns that is refused', () => {
     assert.notEqual(renewed, first)
   })
 
-  it('is the account’s failure while it is young: a new one would be refused for coming too soon', async (t) => {
+  it('is the account’s failure while it is young: Apple would refuse a new one as too early', async (t) => {
     const server = await createSandboxServer()
     const provider = createApnsProvider({ clock: { now: () => Date.now() - 61 * 60_000 } })
     t.after(async () => {
@@ -173,7 +173,7 @@ describe('a token of apns that is refused', () => {
     assert.equal(server.requests().length, 1)
   })
 
-  it('is renewed in time, so that none is', async (t) => {
+  it('is avoided by renewing in time', async (t) => {
     let now = Date.now()
     const clock = { now: () => now }
     const server = await createSandboxServer({ clock })
@@ -193,7 +193,7 @@ describe('a token of apns that is refused', () => {
     assert.equal(server.requests().length, 19, 'none was refused')
   })
 
-  it('is checked: another key under the same name does not pass', async (t) => {
+  it('follows from a wrong signature: another key under the same id does not pass', async (t) => {
     const { generateKeyPairSync } = await import('node:crypto')
     const other = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey
     const server = await createSandboxServer()
@@ -250,7 +250,7 @@ describe('what APNs answers', () => {
     server.close()
   })
   for (const [status, reason, expected] of cases)
-    it(`${status} ${reason}: ${JSON.stringify(expected)}, and what it repeats of the token is not told`, async () => {
+    it(`${status} ${reason}: ${JSON.stringify(expected)}, and the detail repeats nothing of the token`, async () => {
       answer = [status, reason]
       const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
       const result = await provider.send(push(), account(url), AbortSignal.timeout(5_000))

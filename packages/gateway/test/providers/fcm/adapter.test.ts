@@ -40,7 +40,7 @@ describe('fcm', () => {
   })
   after(() => calls.close())
 
-  it('asks for a token with an assertion that another implementation finds rightly signed', async () => {
+  it('requests a token with an assertion whose signature another implementation verifies', async () => {
     await calls.send(push())
     const { body, headers } = calls.server.requests().find(({ path }) => path === '/token')!
     assert.equal(headers['content-type'], 'application/x-www-form-urlencoded')
@@ -58,7 +58,7 @@ describe('fcm', () => {
     })
   })
 
-  it('sends what is shown, what the app needs, and the urgency in the words of each platform', async () => {
+  it('sends the texts, the data, and the priority in the words of each platform', async () => {
     const message = push({ id: 'n-1', expiresAt: Date.now() + 3_600_500, data: { post: { id: 7 } } })
     const result = await calls.send(message)
     assert.match(
@@ -90,28 +90,28 @@ describe('fcm', () => {
     assert.doesNotMatch(calls.last().body, /"sound"/)
   })
 
-  it('asks once for a token, however many calls wait for it', async (t) => {
+  it('requests a token once, however many calls wait for it', async (t) => {
     const { server, send } = await open(t)
     const results = await Promise.all(Array.from({ length: 50 }, () => send()))
     assert.ok(results.every(({ outcome }) => outcome === 'delivered'))
     assert.equal(server.requests().filter(({ path }) => path === '/token').length, 1)
   })
 
-  it('leaves data behind that does not fit, and refuses texts that do not', async () => {
+  it('omits data that does not fit, and refuses texts that do not', async () => {
     assert.equal((await calls.send(push({ data: { list: 'x'.repeat(5_000) } }))).outcome, 'delivered')
     assert.deepEqual(Object.keys(JSON.parse(calls.last().body).message.data), ['notificationId'])
     const text = await calls.send(push({ content: { text: 'x'.repeat(4_096) } }))
     assert.equal(text.outcome === 'rejected' && !text.invalidAddress, true)
   })
 
-  it('asks nobody for a device that is none', async () => {
+  it('makes no call for an invalid device token', async () => {
     const before = calls.server.requests().length
     const result = await calls.send(push({ to: { id: 'u', pushToken: '{"endpoint":"x"}' } }))
     assert.equal(result.outcome === 'rejected' && result.invalidAddress, true)
     assert.equal(calls.server.requests().length, before)
   })
 
-  it('refuses accounts that can never work, and shows nothing of their secret', async () => {
+  it('refuses accounts that can never work, when they are warmed, and shows nothing of their secret', async () => {
     const wrong = [
       'canary',
       '{"canary":1}',
@@ -126,7 +126,7 @@ describe('fcm', () => {
       )
   })
 
-  it('lays a key that is refused a token to the account', async (t) => {
+  it('blames a key that gets no token on the account', async (t) => {
     const { generateKeyPairSync } = await import('node:crypto')
     const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2_048 })
     const { send } = await open(t, {
@@ -155,7 +155,7 @@ async function open(t: TestContext, patch: object = {}, now = () => Date.now()) 
 }
 
 describe('an access token', () => {
-  it('is renewed before its end, and no call waits for that', async (t) => {
+  it('is renewed before its expiry, without holding up a call', async (t) => {
     let now = Date.now()
     const { send, asked } = await open(t, {}, () => now)
     await send()
@@ -172,7 +172,7 @@ describe('an access token', () => {
     assert.equal(asked(), 2)
   })
 
-  it('that has run out is replaced before the call', async (t) => {
+  it('that has expired is replaced before the call', async (t) => {
     let now = Date.now()
     const { send, asked, server } = await open(t, {}, () => now)
     await send()
@@ -269,7 +269,7 @@ describe('what FCM answers', () => {
       assert.deepEqual({ ...result, ...expected }, result)
     })
 
-  it('a token that is withdrawn is replaced once, and the call made again; a young one is not', async (t) => {
+  it('a revoked token is replaced once, and the call retried; a young one is not', async (t) => {
     let now = Date.now()
     const sink = await createHttpSink({ rules: [token] })
     const provider = createFcmProvider({ clock: { now: () => now } })

@@ -27,7 +27,7 @@ const isSettled = async (promise: Promise<unknown>): Promise<boolean> => {
   return (await Promise.race([promise, Promise.resolve(pending)])) !== pending
 }
 
-test('it delivers everything at once, and remembers it', async () => {
+test('the sandbox delivers everything at once, and records it', async () => {
   const { sandbox, send } = placed()
   assert.deepEqual(await send('a1', { id: '01A', to: { id: 'ada' } }), { outcome: 'delivered' })
   await send('a2', { id: '01B', to: { id: 'bob' } })
@@ -47,7 +47,7 @@ test('it delivers everything at once, and remembers it', async () => {
   assert.equal(sandbox.counters('a1').arrived, 1)
 })
 
-test('it keeps the last calls only, and counts all of them', async () => {
+test('the sandbox keeps the last calls only, and counts all of them', async () => {
   const { sandbox, send } = placed({ keep: 3 })
   for (const id of ['1', '2', '3', '4', '5']) await send('a1', { id })
   assert.deepEqual(
@@ -59,7 +59,7 @@ test('it keeps the last calls only, and counts all of them', async () => {
   assert.deepEqual([sandbox.calls().length, sandbox.counters().calls], [0, 0])
 })
 
-test('its rate is a rolling window: never more than the limit in any of them', async () => {
+test('the sandbox’s rate is a rolling window: never more calls than the limit in any window', async () => {
   const { sandbox, sendAt } = placed({ behaviour: { rates: [{ max: 3, windowMs: 1_000 }], retryAfter: '' } })
   const outcomes: string[] = []
   for (const at of [0, 100, 900, 950, 999, 1_000, 1_050, 1_100, 1_899, 1_900])
@@ -70,7 +70,7 @@ test('its rate is a rolling window: never more than the limit in any of them', a
   for (let index = 3; index < at.length; index += 1) assert.ok(at[index]! - at[index - 3]! >= 1_000)
 })
 
-test('two windows hold together, each account for itself', async () => {
+test('two windows apply together, separately for each account', async () => {
   const rates = [
     { max: 2, windowMs: 100 },
     { max: 3, windowMs: 10_000 },
@@ -102,7 +102,7 @@ test('Retry-After can be any text', async () => {
   }
 })
 
-test('its latency passes on the gateway’s clock', async () => {
+test('the sandbox’s latency passes on the gateway’s clock', async () => {
   const { clock, send } = placed({ behaviour: { latency: 250 } })
   const sending = send()
   await clock.runUntil(start + 249)
@@ -111,7 +111,7 @@ test('its latency passes on the gateway’s clock', async () => {
   assert.deepEqual(await sending, { outcome: 'delivered' })
 })
 
-test(`its latency has the median and the tail that it was given (SLUICE_SEED=${seed})`, async () => {
+test(`the sandbox’s latency has the configured median and 99th percentile (SLUICE_SEED=${seed})`, async () => {
   const { clock, send } = placed({ behaviour: { latency: { p50Ms: 40, p99Ms: 400 } } })
   const tookMs: number[] = []
   await Promise.all(
@@ -126,7 +126,7 @@ test(`its latency has the median and the tail that it was given (SLUICE_SEED=${s
   assert.ok(Math.abs(tookMs[3_960]! / 400 - 1) < 0.25, `p99 ${tookMs[3_960]}`)
 })
 
-test('above a rate it grows slower and says nothing', async () => {
+test('the sandbox slows down silently above a rate', async () => {
   const { clock, send } = placed({
     behaviour: { latency: 10, slowDown: { above: { max: 2, windowMs: 1_000 }, factor: 20 } },
   })
@@ -137,7 +137,7 @@ test('above a rate it grows slower and says nothing', async () => {
   assert.deepEqual(await sending[2], { outcome: 'delivered' })
 })
 
-test(`mishaps come as often as they were ordered, and the same seed orders the same ones (SLUICE_SEED=${seed})`, async () => {
+test(`mishaps occur with their configured probability, and the same seed gives the same ones (SLUICE_SEED=${seed})`, async () => {
   const odds = { fail: 0.1, reject: 0.05, reset_after_accept: 0.05 } as const
   const run = async (with_: number) => {
     const { sandbox, send } = placed({ behaviour: { odds }, seed: with_, keep: 10_000 })
@@ -170,7 +170,7 @@ test('a message whose answer was lost has arrived all the same', async () => {
   }
 })
 
-test('a hang lasts until its caller gives up', async () => {
+test('a hang lasts until the caller aborts', async () => {
   const { clock, sandbox, send } = placed({ script: () => 'hang' })
   const deadline = new AbortController()
   const sending = send('a1', {}, deadline.signal)

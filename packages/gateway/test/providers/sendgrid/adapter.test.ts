@@ -44,7 +44,7 @@ describe('sendgrid', () => {
     return provider.send(someMessage('email', patch), account(server.url, secret), AbortSignal.timeout(5_000))
   }
 
-  it('sends one recipient, both parts, and the headers of one click', async () => {
+  it('sends one recipient, both parts, and the headers of one-click unsubscribe', async () => {
     const unsubscribeUrl = 'https://notify.example.com/u/token'
     const result = await send({}, { id: 'n-1', unsubscribeUrl })
     assert.equal(result.outcome, 'delivered')
@@ -75,7 +75,7 @@ describe('sendgrid', () => {
     assert.ok(Math.abs(until - Date.now() - 30_000) < 2_500)
   })
 
-  it('lays a suspended account to the account, and a bad address to the address', async () => {
+  it('blames a suspended account on the account, and a bad address on the address', async () => {
     const suspended = await send({ odds: { suspend: 1 } })
     assert.equal(suspended.outcome, 'failed')
     const refused = await send({ odds: { reject_address: 1 } })
@@ -86,12 +86,12 @@ describe('sendgrid', () => {
     assert.doesNotMatch(JSON.stringify([suspended, refused]), /canary/)
   })
 
-  it('lets nothing into the subject that ends a header', async () => {
+  it('keeps line breaks out of the subject', async () => {
     const result = await send({}, { content: { subject: 'a\r\nBcc: b@example.com', text: 'x' } })
     assert.equal(result.outcome, 'rejected')
   })
 
-  it('refuses an account without a key or with a sender that is none, when it is warmed', async () => {
+  it('refuses an account without a key or with an invalid sender, when it is warmed', async () => {
     const bare: Account = { id: 'a', options: { from: 'shop@example.com' } }
     await assert.rejects(async () => provider.warm?.(bare), /API key/)
     await assert.rejects(
@@ -116,16 +116,16 @@ const said: readonly (readonly [blame: string, status: number, body: string])[] 
   ['account', 401, refusal(null, 'The provided authorization grant is invalid')],
 ]
 
-describe('the blame for what sendgrid says', () => {
+describe('a refusal by sendgrid', () => {
   for (const [blame, status, body] of said) {
-    it(`as ${status} ${body.slice(0, 60)} is laid to: ${blame}`, async (t) => {
+    it(`as ${status} ${body.slice(0, 60)} is the fault of: ${blame}`, async (t) => {
       const answers = await openAnswers(createSendgridProvider(), account, () => someMessage('email'))
       t.after(() => answers.close())
       assert.equal(blameOf(await answers.to({ status, body })), blame)
     })
   }
 
-  it('cannot be that there is no subject: it is not asked', async (t) => {
+  it('is not caused by a missing subject: such a mail is not sent', async (t) => {
     const content = { text: 'only text' }
     const answers = await openAnswers(createSendgridProvider(), account, () =>
       someMessage('email', { content }),
@@ -135,7 +135,7 @@ describe('the blame for what sendgrid says', () => {
     assert.deepEqual(answers.bodies(), [])
   })
 
-  it('of a plan that is used up for the day blocks the account longer and longer', async (t) => {
+  it('of a used-up daily plan blocks the account longer and longer', async (t) => {
     let now = 0
     const provider = createSendgridProvider({ clock: { now: () => now } })
     const answers = await openAnswers(provider, account, () => someMessage('email'))

@@ -37,7 +37,7 @@ describe('ses', () => {
   })
   after(() => calls.close())
 
-  it('sends the mail as SMTP would carry it, signed so that another computation agrees', async () => {
+  it('sends the mail as SMTP would, with a signature that an independent computation confirms', async () => {
     const unsubscribeUrl = 'https://notify.example.com/u/token'
     const result = await calls.send(someMessage('email', { id: 'n-1', unsubscribeUrl }))
     assert.equal(result.outcome, 'delivered')
@@ -54,7 +54,7 @@ describe('ses', () => {
     assert.match(mail, /List-Unsubscribe: <https:\/\/notify\.example\.com\/u\/token>\r\n/)
   })
 
-  it('is refused with another secret, which is the account’s failure, and shows none', async () => {
+  it('fails the account under a wrong secret, and shows none', async () => {
     secret = 'canary-secret'
     const result = await calls.send(someMessage('email'))
     secret = undefined
@@ -63,11 +63,11 @@ describe('ses', () => {
     assert.doesNotMatch(JSON.stringify(result), /canary/)
   })
 
-  it('lays a suspended account to the account', async () => {
+  it('blames a suspended account on the account', async () => {
     assert.equal((await calls.send(someMessage('email'), 'suspend')).outcome, 'failed')
   })
 
-  it('refuses accounts that can never work', async () => {
+  it('refuses accounts that can never work, when they are warmed', async () => {
     const { options } = account('')
     for (const wrong of [
       { id: 'a1', options },
@@ -99,9 +99,9 @@ const said: readonly (readonly [blame: string, status: number, kind: string, mes
   ['rate_limited', 400, 'ThrottlingException', 'Daily message quota exceeded'],
 ]
 
-describe('the blame for what ses says', () => {
+describe('a refusal by ses', () => {
   for (const [blame, status, kind, message] of said) {
-    it(`as ${kind} “${message.slice(-40)}” is laid to: ${blame}`, async (t) => {
+    it(`as ${kind} “${message.slice(-40)}” is the fault of: ${blame}`, async (t) => {
       const answers = await openAnswers(createSesProvider({ clock }), account, () => someMessage('email'))
       t.after(() => answers.close())
       const body = JSON.stringify({ message })
@@ -112,14 +112,14 @@ describe('the blame for what ses says', () => {
     })
   }
 
-  it('is nobody else’s where something in between said it', async (t) => {
+  it('by an intermediary counts for no other party', async (t) => {
     const answers = await openAnswers(createSesProvider({ clock }), account, () => someMessage('email'))
     t.after(() => answers.close())
     assert.equal(blameOf(await answers.to({ status: 404, body: '<html>Not Found</html>' })), 'account')
     assert.equal(blameOf(await answers.to({ status: 413, body: 'Request Entity Too Large' })), 'message')
   })
 
-  it('as a quota of the day blocks the account longer and longer, until a mail goes through', async (t) => {
+  it('for a daily quota blocks the account longer and longer, until a mail goes through', async (t) => {
     let now = Date.UTC(2026, 10, 22)
     const answers = await openAnswers(createSesProvider({ clock: { now: () => now } }), account, () =>
       someMessage('email'),

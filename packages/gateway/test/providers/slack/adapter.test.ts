@@ -65,7 +65,7 @@ describe('slack by an incoming webhook', () => {
   })
   after(() => calls.close())
 
-  it('posts a text, and shows the address of the webhook nowhere', async () => {
+  it('posts a text, and never shows the address of the webhook', async () => {
     assert.equal((await calls.send(text({ to: { id: 'user-1' } }))).outcome, 'delivered')
     assert.deepEqual(JSON.parse(calls.last().body), { text: 'Grüße' })
     const results = [await calls.send(text(), 'suspend'), await calls.send(text(), 'reset')]
@@ -124,9 +124,9 @@ const ofWebhook: Readonly<Record<string, readonly (readonly [number, string])[]>
   ],
 }
 
-describe('the blame for what slack says', () => {
+describe('a refusal by slack', () => {
   for (const [blame, words] of Object.entries(ofBot)) {
-    it(`to a bot is laid to: ${blame}`, async (t) => {
+    it(`to a bot is the fault of: ${blame}`, async (t) => {
       const answers = await openAnswers(createSlackProvider(), bot, text)
       t.after(() => answers.close())
       for (const error of words) {
@@ -137,7 +137,7 @@ describe('the blame for what slack says', () => {
   }
 
   for (const [blame, said] of Object.entries(ofWebhook)) {
-    it(`to a webhook is laid to: ${blame}`, async (t) => {
+    it(`to a webhook is the fault of: ${blame}`, async (t) => {
       const answers = await openAnswers(createSlackProvider(), webhook, text)
       t.after(() => answers.close())
       for (const [status, body] of said)
@@ -145,7 +145,7 @@ describe('the blame for what slack says', () => {
     })
   }
 
-  it('to a bot in a way that is cut or none of Slack’s leaves open what was done, or is no answer', async (t) => {
+  it('to a bot that is truncated, or not Slack’s, is an unknown outcome or a failure', async (t) => {
     const answers = await openAnswers(createSlackProvider(), bot, text)
     t.after(() => answers.close())
     assert.equal(blameOf(await answers.to({ body: '{"ok": tr' })), 'unknown')
@@ -157,12 +157,12 @@ describe('the blame for what slack says', () => {
   })
 })
 
-describe('what slack shows', () => {
+describe('the text that slack shows', () => {
   for (const [name, account] of [
     ['a bot', bot],
     ['a webhook', webhook],
   ] as const) {
-    it(`of a text by ${name} is the text, and calls nobody`, async (t) => {
+    it(`for a text by ${name} is the text, and notifies no channel`, async (t) => {
       const content = { text: 'Tom & <!channel> <https://evil.example|bank> > &lt;' }
       const answers = await openAnswers(createSlackProvider(), account, () => text({ content }))
       t.after(() => answers.close())
@@ -172,7 +172,7 @@ describe('what slack shows', () => {
     })
   }
 
-  it('of a template in mrkdwn is its markup, as it is', async (t) => {
+  it('for a template in mrkdwn keeps its markup', async (t) => {
     const content = { text: 'plain', mrkdwn: '<https://shop.example|*Shop*> &amp; more' }
     const answers = await openAnswers(createSlackProvider(), bot, () => text({ content }))
     t.after(() => answers.close())

@@ -11,7 +11,7 @@ import { connected } from '../smtp-rig.ts'
 const headersOf = (raw: string): string =>
   raw.slice(0, raw.indexOf('\r\n\r\n') + 2).replace(/\r\n[ \t]+/g, ' ')
 
-test('a mail carries its notification, its way out, and the same Message-ID when it is repeated', async (t) => {
+test('a mail carries its notification id, its unsubscribe address, and the same Message-ID in a retry', async (t) => {
   const { sink, send } = await connected(t, { account: { from: 'Shop <shop@shop.example>' } })
   const patch = { id: '01ABC', unsubscribeUrl: 'https://notify.example/u/token' }
   assert.equal((await send(patch)).outcome, 'delivered')
@@ -31,13 +31,13 @@ test('a mail carries its notification, its way out, and the same Message-ID when
   assert.deepEqual([sink.mails[0]!.from, sink.mails[0]!.to], ['shop@shop.example', ['ada@example.com']])
 })
 
-test('without a way out there is no List-Unsubscribe', async (t) => {
+test('a mail without an unsubscribe address has no List-Unsubscribe', async (t) => {
   const { sink, send } = await connected(t)
   await send()
   assert.doesNotMatch(sink.mails[0]!.raw, /list-unsubscribe/i)
 })
 
-test('the server’s own name for the mail is passed on', async (t) => {
+test('the server’s id of the mail is passed on', async (t) => {
   const { send } = await connected(t)
   assert.deepEqual(await send(), {
     outcome: 'delivered',
@@ -59,7 +59,7 @@ const injections: readonly (readonly [string, Partial<Message>])[] = [
   ['a line break in the way out', { unsubscribeUrl: 'https://x.example/\r\nBcc: x@y.example' }],
 ]
 for (const [what, patch] of injections) {
-  test(`${what} is refused before the server hears of it`, async (t) => {
+  test(`${what} is refused without a call to the server`, async (t) => {
     const { sink, provider, account, send } = await connected(t)
     await provider.warm!(account)
     const heard = sink.commands.length
@@ -78,7 +78,7 @@ test('a text can neither end the mail nor begin another one', async (t) => {
   assert.equal(sink.mails[0]!.raw.split('\r\n\r\n')[1], `${text.replace(/\r\n|\n/g, '\r\n')}\r\n`)
 })
 
-test('an international name is announced where the server takes it, and refused where it does not', async (t) => {
+test('an international address is sent with SMTPUTF8 where the server supports it, and refused elsewhere', async (t) => {
   const email = 'jürgen@bücher.example'
   const able = await connected(t)
   assert.equal((await able.send({ to: { id: 'u', email } })).outcome, 'delivered')
@@ -91,7 +91,7 @@ test('an international name is announced where the server takes it, and refused 
   assert.deepEqual(unable.sink.mails[0]!.to, ['ada@xn--bcher-kva.example'])
 })
 
-test('mails leave in the order in which they came', async (t) => {
+test('mails are sent in their order of arrival', async (t) => {
   const { sink, send } = await connected(t, { account: { connections: 1 } })
   const ids = Array.from({ length: 50 }, (_, index) => `01ORDER${index}`)
   await Promise.all(ids.map((id) => send({ id })))
@@ -101,7 +101,7 @@ test('mails leave in the order in which they came', async (t) => {
   )
 })
 
-test('a reply is an answer: what it puts off is not asked again', async (t) => {
+test('a mail that a reply defers is not sent again by the adapter', async (t) => {
   const { sink, send } = await connected(t)
   await send()
   sink.rules = [{ at: 'rcpt', do: '451 4.3.0 local error' }]
@@ -110,7 +110,7 @@ test('a reply is an answer: what it puts off is not asked again', async (t) => {
   assert.equal(sink.commands.filter((line) => line.startsWith('RCPT')).length, asked + 1)
 })
 
-test('what the server may have taken is never sent again by itself', async (t) => {
+test('a mail that the server may have taken is never resent by the adapter', async (t) => {
   const { sink, send } = await connected(t)
   await send()
   sink.rules = [{ at: 'body', do: 'take-reset' }]
@@ -118,7 +118,7 @@ test('what the server may have taken is never sent again by itself', async (t) =
   assert.equal(sink.mails.filter(({ raw }) => raw.includes('01ONCE')).length, 1)
 })
 
-test('a server that throttles is not asked again on another connection', async (t) => {
+test('a throttling server gets no second try over another connection', async (t) => {
   const { sink, send } = await connected(t)
   await send()
   sink.rules = [{ at: 'mail', do: '421 4.7.0 too many messages, slow down' }]
@@ -127,7 +127,7 @@ test('a server that throttles is not asked again on another connection', async (
   assert.equal(sink.commands.filter((line) => line.startsWith('MAIL')).length, asked + 1)
 })
 
-test('a time-out after the mail was given is unknown, one before it is a failure', async (t) => {
+test('a time-out after the mail was transferred is unknown, one before it is a failure', async (t) => {
   const { sink, send } = await connected(t, { provider: { deadlineMs: 200 } })
   sink.rules = [{ at: 'body', do: 'take-hang' }]
   assert.equal((await send()).outcome, 'unknown')
@@ -135,7 +135,7 @@ test('a time-out after the mail was given is unknown, one before it is a failure
   assert.equal((await send()).outcome, 'failed')
 })
 
-test('a time-out is the end, also on a kept connection', { timeout: 10_000 }, async (t) => {
+test('a time-out ends the call, also on a kept connection', { timeout: 10_000 }, async (t) => {
   const { sink, send } = await connected(t, { provider: { deadlineMs: 300 } })
   await send()
   sink.rules = [{ at: 'mail', do: 'hang' }]
@@ -143,7 +143,7 @@ test('a time-out is the end, also on a kept connection', { timeout: 10_000 }, as
   assert.equal(sink.commands.filter((line) => line.startsWith('MAIL')).length, 2)
 })
 
-test('a password is used, and shown by no failure', async (t) => {
+test('the password logs in, and no failure shows it', async (t) => {
   const withPassword = (password: string) => (url: string) => url.replace('://', `://ada:${password}@`)
   const right = await connected(t, { sink: { login: 'ada:pa:ss/word' }, url: withPassword('pa%3Ass%2Fword') })
   assert.equal((await right.send()).outcome, 'delivered')
@@ -153,7 +153,7 @@ test('a password is used, and shown by no failure', async (t) => {
   assert.doesNotMatch(JSON.stringify(result), /canary-7781|Y2FuYXJ5/)
 })
 
-test('TLS is spoken where it is offered, and a certificate that nobody signed is not trusted', async (t) => {
+test('TLS is used where it is offered, and a self-signed certificate is not trusted', async (t) => {
   for (const tls of ['offered', 'at-once'] as const) {
     const trusting = await connected(t, { sink: { tls }, account: { tls: 'unverified' } })
     assert.equal((await trusting.send()).outcome, 'delivered')
@@ -164,7 +164,7 @@ test('TLS is spoken where it is offered, and a certificate that nobody signed is
   }
 })
 
-test('where TLS is required, a server without it gets nothing', async (t) => {
+test('a server without TLS gets no mail where TLS is required', async (t) => {
   const { sink, send } = await connected(t, { account: { tls: 'required' } })
   assert.equal((await send()).outcome, 'failed')
   assert.deepEqual(
@@ -173,7 +173,7 @@ test('where TLS is required, a server without it gets nothing', async (t) => {
   )
 })
 
-test('a signed mail verifies, its way out included', async (t) => {
+test('a DKIM signature verifies, the unsubscribe header included', async (t) => {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const dkim = {
     domainName: 'shop.example',
@@ -211,7 +211,7 @@ for (const [what, privateKey] of [
   ['of another kind', generateKeyPairSync('ed25519').privateKey.export({ type: 'pkcs8', format: 'pem' })],
   ['that is broken', '-----BEGIN PRIVATE KEY-----\nbroken\n-----END PRIVATE KEY-----\n'],
 ] as const) {
-  test(`with a DKIM key ${what} nothing leaves, and the start says why`, async (t) => {
+  test(`with a DKIM key ${what} no mail is sent, and the start names the reason`, async (t) => {
     const dkim = { domainName: 'shop.example', keySelector: 's1', privateKey: String(privateKey) }
     const { sink, provider, account, send } = await connected(t, { account: { dkim } })
     await assert.rejects(provider.warm!(account), /main: the DKIM key cannot sign/)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
 import { connected } from '../smtp-rig.ts'
 
-test('warm connections carry everything, and none is opened for a single mail', async (t) => {
+test('warm connections carry all mails, and no connection is opened for a single mail', async (t) => {
   const { sink, provider, account, send } = await connected(t, { account: { connections: 3 } })
   await provider.warm!(account)
   assert.deepEqual(sink.connections, { opened: 3, open: 3 })
@@ -26,7 +26,7 @@ test('a server that allows fewer connections than were wanted carries everything
   assert.ok(sink.connections.opened <= 8, `${sink.connections.opened} connections were asked for`)
 })
 
-test('a server that does not answer keeps nobody from starting', { timeout: 10_000 }, async (t) => {
+test('an unresponsive server does not keep the gateway from starting', { timeout: 10_000 }, async (t) => {
   const { sink, provider, account } = await connected(t)
   sink.rules = [{ at: 'connect', do: 'hang' }]
   const began = performance.now()
@@ -34,7 +34,7 @@ test('a server that does not answer keeps nobody from starting', { timeout: 10_0
   assert.ok(performance.now() - began < 3_000)
 })
 
-test('a kept connection that the server has ended costs no mail', async (t) => {
+test('a kept connection that the server closed loses no mail', async (t) => {
   const { sink, send } = await connected(t, { account: { connections: 1 } })
   await send()
   sink.rules = [{ at: 'mail', do: 'reset', times: 1 }]
@@ -44,7 +44,7 @@ test('a kept connection that the server has ended costs no mail', async (t) => {
   assert.equal(sink.mails.length, 3)
 })
 
-test('a connection that ends again and again is a failure, not a loop', async (t) => {
+test('a connection that is closed again and again is a failure, not a loop', async (t) => {
   const { sink, send } = await connected(t, { account: { connections: 1 } })
   await send()
   sink.rules = [{ at: 'mail', do: 'reset' }]
@@ -52,7 +52,7 @@ test('a connection that ends again and again is a failure, not a loop', async (t
   assert.equal(sink.connections.opened, 2)
 })
 
-test('however many kept connections have ended unnoticed, a new one carries the mail', async (t) => {
+test('a new connection carries the mail, however many kept ones were closed unnoticed', async (t) => {
   const { sink, send } = await connected(t, { account: { connections: 3 } })
   await Promise.all(Array.from({ length: 30 }, () => send()))
   sink.rules = [{ at: 'mail', do: 'reset', times: sink.connections.open }]
@@ -66,7 +66,7 @@ async function until(holds: () => boolean): Promise<boolean> {
   return holds()
 }
 
-test('a connection that was used lately comes back after the server ended it, and no other', async (t) => {
+test('only a recently used connection is reopened after the server closed it', async (t) => {
   const { sink, provider, account, send } = await connected(t, { account: { connections: 3 } })
   await provider.warm!(account)
   await send()
@@ -78,7 +78,7 @@ test('a connection that was used lately comes back after the server ended it, an
   assert.equal(sink.connections.opened, 4)
 })
 
-test('without mail nobody logs in again, however often the server ends its connections', async (t) => {
+test('without mail no connection logs in again, however often the server closes connections', async (t) => {
   const { sink, provider, account, send } = await connected(t, { account: { connections: 4 } })
   sink.rules = [{ at: 'ehlo', do: '421 4.3.2 going down', after: 4 }]
   await provider.warm!(account)
@@ -92,7 +92,7 @@ test('without mail nobody logs in again, however often the server ends its conne
   assert.equal(sink.connections.opened, 5)
 })
 
-test('a server that takes so many mails a connection gets the others over another, and no block', async (t) => {
+test('a server with a limit of mails per connection gets the others over another connection, and the account is not blocked', async (t) => {
   for (const reply of [
     '421 too many messages in this connection',
     '421 Max message per connection reached, closing transmission channel',
@@ -109,7 +109,7 @@ test('a server that takes so many mails a connection gets the others over anothe
   }
 })
 
-test('a server that says so of a first mail has failed, and is not asked for ever', async (t) => {
+test('a server that answers this to a first mail fails it, without an endless retry', async (t) => {
   const { sink, send } = await connected(t, { account: { connections: 1 } })
   sink.rules = [{ at: 'mail', do: '421 too many messages in this connection' }]
   await send()
@@ -117,7 +117,7 @@ test('a server that says so of a first mail has failed, and is not asked for eve
   assert.equal(sink.connections.opened, 2)
 })
 
-test('a line that is full fails at once', async (t) => {
+test('a mail fails at once when the queue of the pool is full', async (t) => {
   const { sink, send } = await connected(t, {
     provider: { waitingMax: 2, deadlineMs: 300 },
     account: { connections: 1 },

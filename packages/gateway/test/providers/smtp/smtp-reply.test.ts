@@ -95,7 +95,7 @@ for (const [reply, stage, outcome] of table) {
   })
 }
 
-test('a time that the server names is passed on as it wrote it', () => {
+test('the server’s retry time is passed on as written', () => {
   const said = (text: string) => {
     const result = judgeReply(451, text, 'data')
     return result.outcome === 'rate_limited' ? result.retryAfter : 'no rate limit'
@@ -105,7 +105,7 @@ test('a time that the server names is passed on as it wrote it', () => {
   assert.equal(said('451 rate limit exceeded'), undefined)
 })
 
-test('an address that is not verified is the account’s where it is not the recipient’s alone', () => {
+test('an unverified address is the account’s fault unless it is the recipient’s alone', () => {
   const said = (identities: string) =>
     nameOf(
       judgeReply(
@@ -121,7 +121,7 @@ test('an address that is not verified is the account’s where it is not the rec
   assert.equal(said('Ada@example.com'), 'blameless')
 })
 
-test('a server that greylists is asked when it says', () => {
+test('a greylisting server is retried at the time it names', () => {
   const after = (text: string) => {
     const result = judgeReply(450, text, 'recipient', parties)
     return result.outcome === 'failed' ? result.retryAfter : 'not put off'
@@ -137,7 +137,7 @@ test('a detail is one bounded line, whatever the server writes', () => {
   assert.doesNotMatch(result.detail, /\p{Cc}/u)
 })
 
-test('the names that servers give to a mail are found', () => {
+test('the server’s id of a mail is found in its reply', () => {
   assert.equal(messageIdOf('250 2.0.0 Ok: queued as 4WxYz1234'), '4WxYz1234')
   assert.equal(messageIdOf('250 OK id=1sAbCd-000123-4x'), '1sAbCd-000123-4x')
   assert.equal(

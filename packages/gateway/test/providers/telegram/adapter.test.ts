@@ -43,12 +43,12 @@ describe('telegram', () => {
     assert.deepEqual(JSON.parse(body), { chat_id: '-100123', text: 'Grüße' })
   })
 
-  it('takes how long to wait from the parameters', async () => {
+  it('reads the retry delay from the parameters', async () => {
     const result = await calls.send(text(), 'rate_limit')
     assert.deepEqual([result.outcome, (result as { retryAfter: string }).retryAfter], ['rate_limited', '30'])
   })
 
-  it('takes a person who has blocked the bot for a dead address, and a withdrawn token for the account’s failure', async () => {
+  it('treats a recipient who has blocked the bot as an invalid address, and a revoked token as the account’s failure', async () => {
     const blocked = await calls.send(text(), 'reject_address')
     assert.equal(blocked.outcome === 'rejected' && blocked.invalidAddress, true)
     assert.equal((await calls.send(text(), 'suspend')).outcome, 'failed')
@@ -71,14 +71,14 @@ describe('telegram', () => {
   })
 
   for (const telegramChatId of ['', 'abc', '12/../34', '1'.repeat(21)]) {
-    it(`asks nobody for the chat “${telegramChatId}”`, async () => {
+    it(`makes no call for the chat “${telegramChatId}”`, async () => {
       const result = await calls.send(text({ to: { id: 'u', telegramChatId } }))
       assert.equal(result.outcome === 'rejected' && result.invalidAddress, true)
     })
   }
 })
 
-describe('the blame for what telegram says', () => {
+describe('a refusal by telegram', () => {
   const said: readonly (readonly [blame: string, status: number, body: string])[] = [
     ['address', 403, '{"ok":false,"error_code":403,"description":"Forbidden: bot was blocked by the user"}'],
     ['address', 400, '{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}'],
@@ -89,14 +89,14 @@ describe('the blame for what telegram says', () => {
     ['unknown', 200, '{"ok": tr'],
   ]
   for (const [blame, status, body] of said) {
-    it(`as ${status} ${body.slice(-40)} is laid to: ${blame}`, async (t) => {
+    it(`as ${status} ${body.slice(-40)} is the fault of: ${blame}`, async (t) => {
       const answers = await openAnswers(createTelegramProvider(), account, text)
       t.after(() => answers.close())
       assert.equal(blameOf(await answers.to({ status, body })), blame)
     })
   }
 
-  it('as too fast is laid to the chat that was written to too fast, else to the bot', async (t) => {
+  it('as too fast is the fault of the chat whose rate was exceeded, else of the bot', async (t) => {
     let now = Date.UTC(2026, 10, 22)
     let chat = '-1'
     const answers = await openAnswers(createTelegramProvider({ clock: { now: () => now } }), account, () =>

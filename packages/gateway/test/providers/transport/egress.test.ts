@@ -68,7 +68,7 @@ function send(t: TestContext, url: string, egress: Egress) {
   return provider.send(someMessage('webhook'), { id: 'a', url, options: {} }, AbortSignal.timeout(5_000))
 }
 
-test('a call goes through the proxy, and past it where its host is to be called without', async (t) => {
+test('a call goes through the proxy, and bypasses it for excluded hosts', async (t) => {
   const sink = await createHttpSink()
   t.after(() => sink.close())
   const { url, asked } = await createProxy(t)
@@ -79,7 +79,7 @@ test('a call goes through the proxy, and past it where its host is to be called 
   assert.equal(sink.requests.length, 2)
 })
 
-test('https goes through a tunnel, and is trusted by an authority of one’s own alone', async (t) => {
+test('https goes through a tunnel, and a configured authority makes its certificate trusted', async (t) => {
   const url = await createTls(t)
   const proxy = await createProxy(t)
   const refused = await send(t, url, through(proxy.url))
@@ -91,7 +91,7 @@ test('https goes through a tunnel, and is trusted by an authority of one’s own
   assert.deepEqual(proxy.asked.at(-1), `CONNECT ${new URL(url).host}`)
 })
 
-test('a proxy that wants a login gets it, and a refusal does not tell it', async (t) => {
+test('a proxy gets its login, and a refusal does not show it', async (t) => {
   const sink = await createHttpSink()
   t.after(() => sink.close())
   const secure = await createTls(t)
@@ -105,7 +105,7 @@ test('a proxy that wants a login gets it, and a refusal does not tell it', async
   }
 })
 
-test('an address from a request is judged before the proxy is asked for it', async (t) => {
+test('an address from a request is judged before the proxy connects to it', async (t) => {
   const { url, asked } = await createProxy(t)
   const provider = createWebhookProvider({ egress: through(url), deadlineMs: 3_000 })
   t.after(() => provider.close())
@@ -154,7 +154,7 @@ for (const isSecure of [false, true])
     nowhere.close()
   })
 
-test('NODE_USE_ENV_PROXY makes the gateway heed the proxies of the environment, and nothing else does', () => {
+test('NODE_USE_ENV_PROXY alone makes the gateway use the proxies of the environment', () => {
   const env = { HTTPS_PROXY: 'http://proxy:3128', NO_PROXY: 'a.example, .b.example' }
   const load = (more: object) => loadConfig({ env: { ...env, ...more }, cwd: '/tmp' }).network
   assert.equal(load({}).proxy, undefined)

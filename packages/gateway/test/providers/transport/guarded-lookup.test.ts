@@ -54,7 +54,7 @@ test('a name without addresses is refused', async () => {
   await assert.rejects(find(createGuardedLookup(resolver([]))), PrivateAddressError)
 })
 
-test('a name that the own network knows is told in the same words as one that does not exist', async () => {
+test('a name of the private network is refused in the same words as one that does not exist', async () => {
   const unknown = ((_host: string, _options: object, callback: (error: Error) => void) =>
     callback(Object.assign(new Error('getaddrinfo ENOTFOUND hook.example'), { code: 'ENOTFOUND' }))) as never
   const said = (lookup: ReturnType<typeof createGuardedLookup>) =>
@@ -70,13 +70,13 @@ test('a name that the own network knows is told in the same words as one that do
   assert.equal(await said(createGuardedLookup(failing)), 'Error: getaddrinfo EAI_AGAIN', 'it is tried again')
 })
 
-test('a name that changes its mind is judged at every connection', async () => {
+test('a name that changes its address is judged at every connection', async () => {
   const lookup = createGuardedLookup(resolver(['93.184.216.34'], ['127.0.0.1']))
   assert.equal(await find(lookup), '93.184.216.34')
   await assert.rejects(find(lookup), PrivateAddressError)
 })
 
-test('an address that is written out is judged without a look-up', () => {
+test('a literal address is judged without a look-up', () => {
   for (const url of [
     'http://127.0.0.1/',
     'http://2130706433/',

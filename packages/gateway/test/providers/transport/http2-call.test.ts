@@ -111,7 +111,7 @@ function call(
 const statusOf = (answer: HttpAnswer | NoAnswer): number | string =>
   answer.answered ? answer.status : answer.sent ? 'sent' : 'not sent'
 
-it('carries path, query, headers and body', async (t) => {
+it('sends path, query, headers and body', async (t) => {
   const other = await open(t, (stream) => {
     stream.respond({ ':status': 201, 'x-id': '7' })
     stream.end('äöü')
@@ -123,7 +123,7 @@ it('carries path, query, headers and body', async (t) => {
   assert.equal(stream!.sentHeaders?.[':status'], 201)
 })
 
-it('makes a call again that the server refused to look at', async (t) => {
+it('retries a call that the server refused to process', async (t) => {
   const other = await open(t, (stream, number) =>
     number === 1 ? stream.close(NGHTTP2_REFUSED_STREAM) : accept(stream, number),
   )
@@ -133,13 +133,13 @@ it('makes a call again that the server refused to look at', async (t) => {
   assert.equal(left, 2)
 })
 
-it('gives up a call that is refused again and again, and knows that it was not carried out', async (t) => {
+it('gives up a call that is refused again and again, as not carried out', async (t) => {
   const other = await open(t, (stream) => stream.close(NGHTTP2_REFUSED_STREAM))
   assert.equal(statusOf(await call(other)), 'not sent')
   assert.equal(other.streams.length, 3)
 })
 
-it('makes a call again that a GOAWAY says was not looked at, and not one that may have been', async (t) => {
+it('retries a call that a GOAWAY names as unprocessed, and not one that may have been processed', async (t) => {
   let looked: ServerHttp2Stream | undefined
   const other = await open(t, (stream, number) => {
     if (number === 1) looked = stream
@@ -155,7 +155,7 @@ it('makes a call again that a GOAWAY says was not looked at, and not one that ma
   assert.equal(other.sessions.length, 2)
 })
 
-it('opens another session after a GOAWAY, while what was under way on the first is answered', async (t) => {
+it('opens another session after a GOAWAY, while calls under way on the first are answered', async (t) => {
   const held: ServerHttp2Stream[] = []
   const other = await open(t, (stream, number) => {
     if (number > 1) return accept(stream, number)
@@ -171,7 +171,7 @@ it('opens another session after a GOAWAY, while what was under way on the first 
   assert.equal(other.sessions.length, 2)
 })
 
-it('puts no more on a session than the server allows, and opens others', async (t) => {
+it('keeps each session within the server’s limit of streams, and opens others', async (t) => {
   let most = 0
   const underWay = new Map<unknown, number>()
   const other = await open(
@@ -194,7 +194,7 @@ it('puts no more on a session than the server allows, and opens others', async (
   assert.equal(other.sessions.length, 4)
 })
 
-it('has as many sessions as the concurrency needs: fewer when it falls, more when it grows', async (t) => {
+it('adapts the number of sessions to the concurrency', async (t) => {
   const other = await open(t, (stream, number) => setTimeout(accept, 30, stream, number), undefined, {
     streamsMax: 10,
   })
@@ -211,7 +211,7 @@ it('has as many sessions as the concurrency needs: fewer when it falls, more whe
   assert.equal(other.caller.sessions(), 4)
 })
 
-it('cuts no call off when sessions become fewer', async (t) => {
+it('interrupts no call when sessions become fewer', async (t) => {
   const other = await open(t, (stream, number) => setTimeout(accept, 60, stream, number), undefined, {
     streamsMax: 5,
   })
@@ -221,7 +221,7 @@ it('cuts no call off when sessions become fewer', async (t) => {
   assert.deepEqual(new Set((await Promise.all(answers)).map(statusOf)), new Set([200]))
 })
 
-it('tells a call that was cut off from one that never left', async (t) => {
+it('distinguishes a call that was cut off from one that never left', async (t) => {
   const other: Other = await open(t, () => other.cut())
   assert.equal(statusOf(await call(other)), 'sent')
   const caller = createHttp2Caller({ origin: 'http://127.0.0.1:1', deadlineMs: 1_000 })
@@ -231,7 +231,7 @@ it('tells a call that was cut off from one that never left', async (t) => {
   assert.match(String((nobody as NoAnswer).error?.message), /ECONNREFUSED/)
 })
 
-it('leaves a session that has fallen silent, and carries the next call on another', async (t) => {
+it('abandons a silent session, and carries the next call on another', async (t) => {
   const other = await open(
     t,
     (stream, number) => (number === 1 ? undefined : accept(stream, number)),
@@ -257,7 +257,7 @@ it('keeps a session on which one call alone was late', async (t) => {
   assert.equal(other.sessions.length, 1)
 })
 
-it('finds out by pings that an idle connection is dead', async (t) => {
+it('detects a dead idle connection by pings', async (t) => {
   const other = await open(t, accept, undefined, { pingMs: 50, pongMs: 50 })
   await call(other)
   await after(200)
@@ -267,7 +267,7 @@ it('finds out by pings that an idle connection is dead', async (t) => {
   assert.equal(other.caller.sessions(), 0)
 })
 
-it('lets no more calls wait than it is told', async (t) => {
+it('bounds the number of waiting calls', async (t) => {
   const other = await open(t, () => {}, undefined, { streamsMax: 1, sessionsMax: 1, waitingMax: 2 })
   const first = call(other, AbortSignal.timeout(200))
   while (other.streams.length === 0) await after(5)
@@ -277,7 +277,7 @@ it('lets no more calls wait than it is told', async (t) => {
   assert.deepEqual((await Promise.all([first, ...waiting])).map(statusOf), ['sent', 'not sent', 'not sent'])
 })
 
-it('reads no more of an answer than it is told, and goes by its status', async (t) => {
+it('reads an answer up to the limit, and judges by its status', async (t) => {
   const other = await open(
     t,
     (stream) => {
@@ -291,7 +291,7 @@ it('reads no more of an answer than it is told, and goes by its status', async (
   assert.ok(answer.answered && answer.status === 400 && answer.text.length <= 1_000)
 })
 
-it('speaks TLS, and no HTTP/2 to a server whose certificate it does not know', async (t) => {
+it('uses TLS, and refuses a server with an untrusted certificate', async (t) => {
   const server = http2.createSecureServer({ cert: certificate, key: certificateKey })
   server.on('stream', (stream) => accept(stream, 1))
   server.listen(0, '127.0.0.1')

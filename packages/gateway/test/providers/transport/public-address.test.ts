@@ -148,11 +148,10 @@ for (const text of [
   '2606:4700::256.1.1.1',
   'g::1',
 ]) {
-  test(`${JSON.stringify(text)} is nothing that may be called`, () =>
-    assert.equal(isPublicAddress(text), false))
+  test(`${JSON.stringify(text)} is not a public address`, () => assert.equal(isPublicAddress(text), false))
 }
 
-test(`it judges as Node’s own list of blocks does (SLUICE_SEED=${seed})`, () => {
+test(`the guard agrees with Node’s own list of blocks (SLUICE_SEED=${seed})`, () => {
   const list = new BlockList()
   for (const block of blocksV4) list.addSubnet(block.split('/')[0]!, Number(block.split('/')[1]), 'ipv4')
   fc.assert(

@@ -17,7 +17,7 @@ const said = async (detail: string | undefined, account: Partial<Account>): Prom
   return seen.detail
 }
 
-test('what a server repeats of an address, a password or a key is masked', async () => {
+test('an address, a password or a key that a server repeats is masked', async () => {
   const url = 'https://user:p%40ssword@hooks.example.com/services/T01/B02?token=abcdefgh'
   assert.equal(await said('Cannot POST /services/T01/B02', { url }), 'Cannot POST (secret)')
   assert.equal(await said('Cannot POST /services/T01/B02?token=abcdefgh', { url }), 'Cannot POST (secret)')
@@ -33,7 +33,7 @@ test('what a server repeats of an address, a password or a key is masked', async
   )
 })
 
-test('everything else is told as it was said', async () => {
+test('the rest of a detail is unchanged', async () => {
   for (const detail of [undefined, '', '200', '550 5.1.1 no such user at hooks.example.com'])
     assert.equal(await said(detail, { url: 'https://u:p@hooks.example.com/in', secret: 'abc' }), detail)
 })

@@ -1,4 +1,4 @@
-/** What an account's url has for a path is kept: many call their provider through a gateway of their own. */
+/** The path of an account's url is kept: many call their provider through a gateway of their own. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { someMessage } from '../../../src/conformance/provider.ts'

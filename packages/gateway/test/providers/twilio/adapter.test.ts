@@ -37,7 +37,7 @@ describe('twilio', () => {
   after(() => calls.close())
   const sms = () => someMessage('sms', { content: { text: 'Your code is 123 456 & more' } })
 
-  it('sends a form with the sender, and logs in with the account', async () => {
+  it('posts a form with the sender, under the account’s credentials', async () => {
     const result = await calls.send(sms())
     assert.match((result as { providerMessageId: string }).providerMessageId, /^SM/)
     const { path, headers, body } = calls.last()
@@ -60,14 +60,14 @@ describe('twilio', () => {
     options = undefined
   })
 
-  it('lays a suspended account to the account, and shows no secret', async () => {
+  it('blames a suspended account on the account, and shows no secret', async () => {
     const result = await calls.send(sms(), 'suspend')
     assert.equal(result.outcome, 'failed')
     assert.doesNotMatch(JSON.stringify(result), /canary/)
   })
 
   for (const phone of ['0612345678', '+0123456789', '+39 06 12345678', '+39061234567890123']) {
-    it(`asks nobody for ${phone}, which is no number`, async () => {
+    it(`makes no call for ${phone}, which is not a number`, async () => {
       const before = calls.server.counters().calls
       const result = await calls.send(someMessage('sms', { to: { id: 'u', phone } }))
       assert.equal(result.outcome === 'rejected' && result.invalidAddress, true)
@@ -86,7 +86,7 @@ describe('twilio', () => {
   })
 })
 
-describe('how long Twilio may keep a message', () => {
+describe('the validity of a message at Twilio', () => {
   const now = Date.UTC(2026, 10, 21, 12)
   const cases: readonly (readonly [string, number | undefined, string | null])[] = [
     ['nothing where it has no end', undefined, null],
@@ -95,7 +95,7 @@ describe('how long Twilio may keep a message', () => {
     ['nothing where its end is behind the longest that Twilio keeps any', now + 36_000_000, null],
   ]
   for (const [what, expiresAt, expected] of cases)
-    it(`is said as its validity: ${what}`, async (t) => {
+    it(`is sent: ${what}`, async (t) => {
       const provider = createTwilioProvider({ clock: { now: () => now } })
       const calls = await openSandboxCalls(provider, (url) => account(url))
       t.after(() => calls.close())

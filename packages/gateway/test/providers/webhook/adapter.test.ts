@@ -50,20 +50,20 @@ test('the body has exactly the contract’s fields', async (t) => {
   })
 })
 
-test('without data there is an empty object', async (t) => {
+test('a notification without data has an empty data object', async (t) => {
   const { sink, send } = await connected(t)
   const { data: _, ...message } = someMessage('webhook')
   await send(message)
   assert.deepEqual(JSON.parse(sink.requests[0]!.body).data, {})
 })
 
-test('an account that asks for addresses gets them', async (t) => {
+test('an account that wants addresses gets them in the body', async (t) => {
   const { sink, send } = await connected(t)
   await send(someMessage('sms'), { url: sink.url, options: { address: true } })
   assert.equal(JSON.parse(sink.requests[0]!.body).to.phone, '+390612345678')
 })
 
-test('the signature is the one of Standard Webhooks', async (t) => {
+test('the signature follows Standard Webhooks', async (t) => {
   const { sink, send } = await connected(t, { clock: { now: () => 1_795_262_400_999 } })
   await send(someMessage('webhook', { id: '01ABC' }), { url: sink.url, secret })
   const { headers, body } = sink.requests[0]!
@@ -83,7 +83,7 @@ test('the signature agrees with the specification’s own example', async () => 
   )
 })
 
-test('without a secret there is an id and a time, and no signature', async (t) => {
+test('without a secret a request has an id and a time, and no signature', async (t) => {
   const { sink, send } = await connected(t)
   await send()
   assert.equal(sink.requests[0]!.headers['webhook-signature'], undefined)
@@ -136,7 +136,7 @@ const misbehaviours: readonly (readonly [string, HttpRule, SendResult['outcome']
   ['an endless detail', { status: 500, body: 'x'.repeat(200_000) }, 'failed'],
 ]
 for (const [what, rule, outcome] of misbehaviours) {
-  test(`${what} is judged by its status, and read no further than allowed`, async (t) => {
+  test(`${what} is judged by its status, and its body is read up to the limit`, async (t) => {
     const { sink, send } = await connected(t, { deadlineMs: 400 })
     sink.rules = [rule]
     const result = await send()
@@ -147,7 +147,7 @@ for (const [what, rule, outcome] of misbehaviours) {
   })
 }
 
-test('a body without end is given up long before the deadline', async (t) => {
+test('an endless body is cut off long before the deadline', async (t) => {
   const { sink, send } = await connected(t, { deadlineMs: 8_000 })
   sink.rules = [{ do: 'flood', status: 500 }]
   const began = performance.now()
@@ -155,7 +155,7 @@ test('a body without end is given up long before the deadline', async (t) => {
   assert.ok(performance.now() - began < 4_000)
 })
 
-test('https wants a certificate that somebody trusted has signed', async (t) => {
+test('https requires a certificate of a trusted authority', async (t) => {
   const server = https.createServer({ cert: certificate, key: certificateKey }, (_, response) =>
     response.end(),
   )
@@ -168,13 +168,13 @@ test('https wants a certificate that somebody trusted has signed', async (t) => 
   assert.deepEqual(result, { outcome: 'failed', detail: 'DEPTH_ZERO_SELF_SIGNED_CERT', retry: 'outage' })
 })
 
-test('connections are kept and used again', async (t) => {
+test('connections are kept open and reused', async (t) => {
   const { sink, send } = await connected(t)
   for (let index = 0; index < 20; index += 1) await send()
   assert.equal(sink.connections.opened, 1)
 })
 
-test('an address from a request that leads inside is refused, at whatever hour it is looked up', async (t) => {
+test('an address from a request that leads into a private network is refused, whenever it is resolved', async (t) => {
   const { sink, send } = await connected(t)
   const port = String(sink.port)
   for (const host of [
@@ -198,7 +198,7 @@ test('an address from a request that leads inside is refused, at whatever hour i
   assert.deepEqual([sink.requests.length, sink.connections.opened], [0, 0])
 })
 
-test('a connection to the operator’s own address is not lent to one from a request', async (t) => {
+test('a connection to the operator’s own address is not reused for one from a request', async (t) => {
   const { sink, send } = await connected(t)
   const url = `http://localhost:${sink.port}/in`
   assert.equal((await send(undefined, { url })).outcome, 'delivered')
@@ -209,14 +209,14 @@ test('a connection to the operator’s own address is not lent to one from a req
   assert.equal(sink.requests.length, 1)
 })
 
-test('private networks can be allowed', async (t) => {
+test('allowPrivate lets addresses lead into private networks', async (t) => {
   const { sink, send } = await connected(t, { allowPrivate: true })
   const to = { id: 'user-1', webhookUrl: `${sink.url}/mine` }
   assert.equal((await send(someMessage('webhook', { to }), {})).outcome, 'delivered')
   assert.equal(sink.requests[0]!.path, '/mine')
 })
 
-test('the account’s address stands above the recipient’s', async (t) => {
+test('the account’s address takes precedence over the recipient’s', async (t) => {
   const { sink, send } = await connected(t)
   const to = { id: 'user-1', webhookUrl: 'http://recipient.example/' }
   assert.equal((await send(someMessage('webhook', { to }))).outcome, 'delivered')

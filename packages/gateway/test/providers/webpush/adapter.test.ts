@@ -57,7 +57,7 @@ describe('webpush', () => {
   }
   const read = (): unknown => JSON.parse(decrypt(Buffer.from(calls.last().body, 'base64')).toString())
 
-  it('sends what the browser alone can read, with a token of VAPID for the service’s origin', async () => {
+  it('encrypts for the browser, and sends a VAPID token for the service’s origin', async () => {
     const result = await calls.send(push({ id: 'n-1', expiresAt: Date.now() + 3_600_500 }))
     assert.match((result as { providerMessageId: string }).providerMessageId, /^\/message\//)
     assert.deepEqual(read(), {
@@ -82,7 +82,7 @@ describe('webpush', () => {
     assert.ok(hours > 11.9 && hours < 12.1)
   })
 
-  it('tells the urgency, and 28 days where nothing says how long it is of use', async () => {
+  it('sends the urgency, and a TTL of 28 days by default', async () => {
     for (const [priority, urgency] of [
       ['critical', 'high'],
       ['high', 'high'],
@@ -94,12 +94,12 @@ describe('webpush', () => {
     }
   })
 
-  it('gives no topic that a service would refuse', async () => {
+  it('sends only topics that a service accepts', async () => {
     await calls.send(push({ id: 'x'.repeat(33) }))
     assert.equal(calls.last().headers.topic, undefined)
   })
 
-  it('leaves data behind that does not fit, and refuses texts that do not', async () => {
+  it('omits data that does not fit, and refuses texts that do not', async () => {
     assert.equal(
       (await calls.send(push({ id: 'n-2', data: { list: 'x'.repeat(4_000) } }))).outcome,
       'delivered',
@@ -125,14 +125,14 @@ describe('webpush', () => {
     JSON.stringify({ ...webPushExample.subscription('x'), endpoint: 'file:///etc/passwd' }),
   ]
   for (const pushToken of wrong)
-    it(`asks nobody for the subscription ${pushToken.slice(0, 60)}`, async () => {
+    it(`makes no call for the subscription ${pushToken.slice(0, 60)}`, async () => {
       const before = calls.server.requests().length
       const result = await calls.send(push({ to: { id: 'u', pushToken } }))
       assert.equal(result.outcome === 'rejected' && result.invalidAddress, true)
       assert.equal(calls.server.requests().length, before)
     })
 
-  it('takes what a service that nobody knows says for news of the recipient alone', async () => {
+  it('blames refusals of an unknown service on the recipient alone', async () => {
     used = account({ options: { subject: 'mailto:ops@example.com', services: ['push.example.com'] } })
     const results: Partial<Record<Fate, SendResult>> = {}
     for (const fate of ['fail', 'rate_limit', 'suspend', 'reset', 'reject_address', 'deliver'] as const)
@@ -153,7 +153,7 @@ describe('webpush', () => {
     assert.equal(results.deliver!.outcome, 'delivered')
   })
 
-  it('refuses accounts that can never work', async () => {
+  it('refuses accounts that can never work, when they are warmed', async () => {
     const bad: Partial<Account>[] = [
       { secret: 'canary' },
       { secret: Buffer.alloc(32, 255).toString('base64url') },
@@ -167,7 +167,7 @@ describe('webpush', () => {
   })
 })
 
-describe('an endpoint of webpush, which came with a request', () => {
+describe('an endpoint of webpush', () => {
   const strict = createWebPushProvider({ clock })
   after(() => strict.close())
   const hosts = [
@@ -186,7 +186,7 @@ describe('an endpoint of webpush, which came with a request', () => {
       assert.match(String(result.detail), /public internet/)
     })
 
-  it('has to speak TLS', async () => {
+  it('must use TLS', async () => {
     const message = someMessage('push', { to: { id: 'u', pushToken: tokenAt('http://push.example.com') } })
     const result = await strict.send(message, account(), AbortSignal.timeout(2_000))
     assert.match(String(result.detail), /no https URL/)

@@ -11,7 +11,7 @@ const keys = {
   auth: bytes('BTBZMqHH6r4Tts7J_aSIgg'),
 }
 
-it('makes of the example of RFC 8291 (section 5) what stands there, byte for byte', () => {
+it('encrypts the example of RFC 8291 (section 5) byte for byte', () => {
   const pair = createECDH('prime256v1')
   pair.setPrivateKey(bytes('yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw'))
   const salt = bytes('DGv6ra1nlYgDCS1FRnbzlw')
@@ -23,7 +23,7 @@ it('makes of the example of RFC 8291 (section 5) what stands there, byte for byt
   assert.equal(decrypt(message).toString(), 'When I grow up, I want to be a watermelon')
 })
 
-it('is read by the browser alone, however long it is, and never looks the same twice', () => {
+it('only the browser can decrypt a payload of any length, and no two ciphertexts are equal', () => {
   assert.deepEqual(webPushExample.browser.getPublicKey(), keys.p256dh)
   for (const length of [0, 1, 15, 16, 17, 1_000, plainBytesMax]) {
     const plain = Buffer.alloc(length, 'ä')
@@ -36,6 +36,6 @@ it('is read by the browser alone, however long it is, and never looks the same t
   assert.equal(encrypt(Buffer.alloc(plainBytesMax), keys).length, 4_096)
 })
 
-it('refuses a key that is no point of the curve', () => {
+it('refuses a key that is not a point of the curve', () => {
   assert.throws(() => encrypt(Buffer.from('x'), { ...keys, p256dh: Buffer.alloc(65, 4) }))
 })

@@ -25,7 +25,7 @@ function createTrial() {
 
 const never = new AbortController().signal
 
-test('one socket that took it is enough', async () => {
+test('a notification that one socket took is delivered', async () => {
   const { heard, join, provider } = createTrial()
   for (const taken of [false, true, undefined]) join(taken)
   assert.equal((await provider.send(someMessage('websocket'), account, never)).outcome, 'delivered')
@@ -36,7 +36,7 @@ test('one socket that took it is enough', async () => {
   )
 })
 
-test('nobody there, of this tenant, is a failure that nobody heard', async () => {
+test('a recipient of this tenant without a connection is a failure, as not delivered', async () => {
   const { heard, join, provider } = createTrial()
   join(true, 'globex')
   const failed = { outcome: 'failed', detail: 'not connected', recipientFault: true }
@@ -46,7 +46,7 @@ test('nobody there, of this tenant, is a failure that nobody heard', async () =>
   assert.deepEqual(await provider.send(someMessage('websocket'), account, never), failed)
 })
 
-test('who does not read in time may have got it', async () => {
+test('a socket that does not read in time is an unknown outcome', async () => {
   const { join, provider } = createTrial()
   join(undefined)
   const result = await provider.send(someMessage('websocket'), account, AbortSignal.timeout(30))
@@ -60,7 +60,7 @@ test('who does not read in time may have got it', async () => {
   assert.deepEqual(late, { outcome: 'failed', detail: 'no time left' })
 })
 
-test('what the sandbox takes is heard by the connected, and what it refuses is not', async () => {
+test('a sandbox delivery is published to connected clients, and a refusal is not', async () => {
   const { hub, heard, join } = createTrial()
   join(true)
   const sandbox = createSandbox({ clock })
