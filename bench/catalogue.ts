@@ -134,10 +134,10 @@ const meanings: Readonly<Record<string, string>> = {
   nodemailer: 'nodemailer’s own pool in place of ours',
 }
 
-/** One line an option of those named: what it means, and its default. */
-export function optionLines(names: readonly Name[]): string[] {
-  const taken = Object.keys(meanings).filter((option) =>
-    names.some((name) => option in catalogue[name].options),
+/** One line an option that at least `takenBy` of these benchmarks take: its meaning and its defaults. */
+export function optionLines(names: readonly Name[], takenBy: number): string[] {
+  const taken = Object.keys(meanings).filter(
+    (option) => names.filter((name) => option in catalogue[name].options).length >= takenBy,
   )
   return taken.map((option) => {
     const defaults = new Set(names.map((name) => catalogue[name].options[option]))

@@ -19,7 +19,7 @@ const inOrder = Object.keys(benchmarks) as (keyof typeof benchmarks)[]
 const isKnown = (name: string): name is Name => Object.hasOwn(catalogue, name)
 
 function usageOf(name: Name): string {
-  const taken = optionLines([name])
+  const taken = optionLines([name], 1)
   return [
     `Usage: npm run bench -- ${name}${taken.length > 0 ? ' [options]' : ', which takes no options'}`,
     `  ${catalogue[name].what}`,
@@ -41,9 +41,9 @@ function usage(): string {
     '',
     'page writes docs/reference/benchmarks.md from what is on record and measures nothing.',
     '',
-    'Options, each for those that take it (the default in brackets):',
-    ...optionLines([...inOrder, ...(Object.keys(studies) as Name[])]),
-    `  ${'--help'.padEnd(22)} this; after a name, what that one takes`,
+    'Options that several of them take (the defaults in brackets):',
+    ...optionLines([...inOrder, ...(Object.keys(studies) as Name[])], 2),
+    `  ${'--help'.padEnd(22)} this; after a name, all options of that one`,
   ].join('\n')
 }
 
