@@ -51,7 +51,7 @@ export interface Site {
     headers?: Readonly<Record<string, string>>,
     timeoutMs?: number,
   ): Promise<Answer>
-  /** What all processes so far wrote to standard error and, after their first line, to standard output. */
+  /** The text that all processes so far wrote to standard error and, after their first line, to standard output. */
   log(): string
 }
 

@@ -17,7 +17,7 @@ import type { Change, Clock, CommitResult, Store } from '../src/ports.ts'
 import { createHarness, type Harness, type HarnessOptions, hour, second } from './harness.ts'
 
 /**
- * What happens at a call; `before` and `after` are before it reaches the store, and before its answer comes back. At an
+ * An event at a call; `before` and `after` are before it reaches the store, and before its answer comes back. At an
  * await a writer begins `beside` the flow.
  */
 export type Event =
@@ -28,25 +28,25 @@ export type Event =
 
 export interface Flow {
   readonly name: string
-  /** Of these awaits all are met by the writer, not some: from the first call of one name to the last of another. */
+  /** The writer meets all awaits of this range, not some: from the first call of one name to the last of another. */
   readonly wholly?: { readonly from: string; readonly to: string; readonly writer: string }
   /** How long it takes until all must have come to their end, late ones too. @defaultValue 4 hours */
   readonly afterMs?: number
   /** Made anew for each run. */
   readonly options: () => HarnessOptions
   /**
-   * Of the gateway before, which prepares and is stopped; then one that has not begun its stages opens its file, and
+   * The gateway before, which prepares and is stopped; then one that has not begun its stages opens its file, and
    * acts. @defaultValue the one that acts prepares too
    */
   readonly earlier?: () => HarnessOptions
   /** Up to the moment before; answers the ids that must come to an end. */
   prepare(harness: Harness): Promise<readonly string[]>
-  /** What is met by something at each of its calls. Rejects with nothing but what a client is told. */
+  /** The flow, which an event meets at each of its calls. Rejects only with errors that a client is told. */
   act(harness: Harness, ids: readonly string[]): Promise<unknown>
   readonly writers: Readonly<Record<string, (harness: Harness, ids: readonly string[]) => Promise<unknown>>>
   /** How much later than undisturbed it may come to its end, ms. @defaultValue 10_000 */
   readonly lateMsMax?: number
-  /** What else must hold when all has come to its end. */
+  /** Further assertions when all has come to its end. */
   verify?(harness: Harness, ids: readonly string[], disturbed: Disturbed | undefined): Promise<void>
 }
 
@@ -72,7 +72,7 @@ interface Interfered {
   bury(): Promise<void>
 }
 
-/** What answers at once, or is not part of a flow. */
+/** Calls that answer at once, or are not part of a flow. */
 const unmet = new Set(['mayHave', 'claimedUntil', 'close', 'counters', 'check'])
 /** The files of a store that hold what is on record. */
 const fileEnds = ['', '-wal']
@@ -191,7 +191,7 @@ function refusalOf({ moves = [], digests = [], jobs = [], accept = [], answer }:
   return { applied: false, conflicts: conflicts.slice(0, 1) }
 }
 
-/** What a client may be told; anything else is a defect. */
+/** Throws anything but an error that a client may be told: it is a defect. */
 function expected(error: unknown): void {
   if (!(error instanceof SluiceError)) throw error
 }
@@ -243,7 +243,7 @@ export function eventsAtAwaits(flow: Flow, { left }: Undisturbed): readonly Dist
   })
 }
 
-/** Those of the events at awaits that are met in any case: the writer within the bounds that the flow names, and each end. */
+/** True for the events at awaits that are met in any case: the writer within the bounds that the flow names, and each end. */
 export function isMetInAnyCase(
   flow: Flow,
   { calls, callsBefore }: Undisturbed,

@@ -150,7 +150,7 @@ export function badTokens(signer: Signer): readonly BadToken[] {
   ]
 }
 
-/** Of a token that says HS256, whatever its key is; where HS256 is right, one that says RS256. */
+/** The header of a token that says HS256, whatever its key is; where HS256 is right, it says RS256. */
 function swappedText({ algorithm }: Signer): string {
   return `${base64url({ alg: algorithm === 'HS256' ? 'RS256' : 'HS256' })}.${base64url(claims())}`
 }

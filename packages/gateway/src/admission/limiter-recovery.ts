@@ -16,7 +16,7 @@ export interface LimiterRecoveryOptions {
   readonly ledger: Pick<Ledger, 'live'>
   readonly recipients: Recipients
   readonly clock: Clock
-  /** Whether the process before may have left places free that nobody who waits was given yet. */
+  /** True if the process before may have left slots free that no waiting notification was given yet. */
   readonly isUnsettled: () => boolean
 }
 
@@ -31,7 +31,7 @@ interface Facts {
   readonly entries: readonly Entry[]
   /** Fingerprints of what was accepted, with their instants. */
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
-  /** Those who wait and hold no instant, by id. */
+  /** Ids of notifications that wait and hold no instant. */
   readonly waitlist: readonly string[]
   /** Some of those who wait were promised their instants under another policy, or by a process that was killed, or hold none. */
   readonly isOutdated: boolean
@@ -113,7 +113,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
       const page: Page<Admission> = await store.counted({
         tenant,
         ...(recipient === undefined ? {} : { recipient }),
-        // Of a tenant only what was accepted since is found: what it delayed may have left, or leave, so much later.
+        // A tenant's rows are found by their acceptance: a delayed notification may leave as much later as a delay may last.
         since:
           now - Math.max(policy.longestWindowMs, dedupMs) - (recipient === undefined ? policy.maxDelayMs : 0),
         limit: pageMax,
@@ -147,7 +147,7 @@ function isCountedRefusal({ status, firedAt, dueAt }: Admission): boolean {
 }
 
 /**
- * What was cancelled, failed or suppressed is not a first (contract, Deduplication); a critical one passes
+ * A cancelled, failed or suppressed notification is not a first (contract, Deduplication); a critical one passes
  * deduplication, and takes no fingerprint.
  */
 function countsAsFirst({ status, priority }: Admission): boolean {

@@ -1,6 +1,6 @@
 /**
- * Those who wait for a recipient's limits move up when a place becomes free: somebody was cancelled, expired or
- * suppressed, a preference or the policy became wider. While a subject is settled it is paused, so that no newcomer
+ * Notifications that wait for a recipient's limits move up when a slot becomes free: another one was cancelled, expired
+ * or suppressed, a preference or the policy became wider. While a subject is settled it is paused, so that no newcomer
  * takes a place before those who wait: each of them, in the order of acceptance, is booked anew where its limits admit
  * it earlier, again and again until nobody gains. Each step brings one to an earlier instant, so that it comes to an
  * end. Nobody is moved to a later instant here.
@@ -48,7 +48,7 @@ export interface MovingUp {
    * to anybody. Whoever is asked for before has moved up before that.
    */
   start(): void
-  /** Whether that has come to its end. */
+  /** True if that has come to its end. */
   isThrough(): boolean
   /** Resolves when nobody moves any more. */
   stop(): Promise<void>
@@ -201,7 +201,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     }
   }
 
-  /** Whether it still waits for its instant, or for its expiry. What stands in the queue is about to leave. */
+  /** True if it still waits for its instant, or for its expiry. A queued notification is about to leave. */
   function waits(notification: Notification): boolean {
     const { id, status, undecided } = notification
     if (status !== 'scheduled' || (ledger.live(id)?.status ?? status) !== 'scheduled') return false

@@ -125,7 +125,7 @@ class Conversation {
     return taken
   }
 
-  /** Says `usual`, or what a rule says instead. Whether the client may go on. */
+  /** Says `usual`, or what a rule says instead. Answers true if the client may go on. */
   async #reply(step: SmtpStep, said: string, usual: string, keep?: () => void): Promise<boolean> {
     const rule = this.#hall.ruleFor(step, said)
     if (rule?.delayMs !== undefined) await new Promise((resolve) => setTimeout(resolve, rule.delayMs))

@@ -115,7 +115,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return [...busy.values()]
   }
 
-  /** Whether others than this id wait there. */
+  /** True if other ids than this one wait in the subject. */
   function isAwaited(key: string, own: string, now: number): boolean {
     const { booked, waitlist } = subjects.get(key) ?? {}
     if (waitlist !== undefined && waitlist.size > (waitlist.has(own) ? 1 : 0)) return true
@@ -237,7 +237,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   /** In one turn of the event loop: nobody sees what stands where until all agree. */
   function advance(all: readonly LimitRequest[]): Advance | undefined {
-    // What no limit counts is not on record of a subject: it holds nothing there after a restart.
+    // A notification that no limit counts is not on record of a subject: it holds nothing there after a restart.
     const limited = all.filter(({ rules }) => rules.length > 0)
     const requests = limited.length > 0 ? limited : all
     const held = requests.map(({ subject, id }) => subjects.get(subject.key)?.booked?.get(id))
@@ -373,7 +373,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   }
 }
 
-/** What the library is told of a reservation: it refuses names that it does not know. */
+/** The options of a reservation by the library's names: it refuses names that it does not know. */
 function termsOf({ id, notBefore, forbidden, horizonMs }: LimitRequest): ReserveOptions {
   const terms: { -readonly [Name in keyof ReserveOptions]: ReserveOptions[Name] } = { id }
   if (notBefore !== undefined) terms.notBefore = notBefore

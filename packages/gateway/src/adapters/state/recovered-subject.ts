@@ -5,7 +5,7 @@ export interface RecoveredSubject {
   readonly entries: readonly RestoredEntry[]
   /** Fingerprints of what was accepted, with their instants. */
   readonly fingerprints: readonly { readonly fingerprint: string; readonly id: string; readonly at: number }[]
-  /** Those who wait and hold no instant. */
+  /** Ids of notifications that wait and hold no instant. */
   readonly waitlist: readonly string[]
   /** Some of those who wait may have an earlier instant, or hold none. */
   readonly isOutdated?: boolean
