@@ -34,8 +34,9 @@ export interface ParsedBody {
 }
 
 export interface BodyParser {
-  /** Transfers the bytes to the thread. Throws the errors of `parseJson`. */
+  /** Transfers the bytes to the thread. Throws the errors of `parseJson`, and STORE_UNAVAILABLE once it is closed. */
   parse(tenant: string, bytes: Buffer, withHash: boolean): Promise<ParsedBody>
+  /** Ends the thread, and with STORE_UNAVAILABLE all bodies that it has not parsed. */
   close(): Promise<void>
 }
 
@@ -53,6 +54,7 @@ export function createBodyParser(): BodyParser {
   const lines = new Map<string, Waiting[]>()
   let worker: Worker | undefined
   let current: Waiting | undefined
+  let isClosed = false
 
   function start(): Worker {
     const started = new Worker(new URL(`./body-worker${import.meta.url.slice(-3)}`, import.meta.url), {
@@ -65,15 +67,9 @@ export function createBodyParser(): BodyParser {
     })
     started.on('exit', () => {
       if (worker === started) worker = undefined
-      const why = failure?.message ?? 'it was closed'
+      const error = ended(failure?.message ?? 'it was closed')
       // Only the body in the thread is lost; the next one starts another thread.
-      end((waiting) =>
-        waiting.reject(
-          new SluiceError('STORE_UNAVAILABLE', `The thread that parses bodies has ended: ${why}.`, {
-            retryAfterMs,
-          }),
-        ),
-      )
+      end((waiting) => waiting.reject(error))
     })
     return started
   }
@@ -91,14 +87,20 @@ export function createBodyParser(): BodyParser {
   }
 
   function end(settle: (waiting: Waiting) => void): void {
-    const ended = current
+    const done = current
     current = undefined
-    if (ended !== undefined) settle(ended)
+    if (done !== undefined) settle(done)
     next()
   }
 
   function next(): void {
     if (current !== undefined) return
+    if (isClosed) {
+      const error = ended('it was closed')
+      for (const line of lines.values()) for (const waiting of line) waiting.reject(error)
+      lines.clear()
+      return
+    }
     const [turn] = lines
     if (turn === undefined) {
       // The thread keeps the process alive only while an answer is awaited.
@@ -127,12 +129,17 @@ export function createBodyParser(): BodyParser {
       })
     },
     async close() {
+      isClosed = true
       const closing = worker
       worker = undefined
       await closing?.terminate()
+      next()
     },
   }
 }
+
+const ended = (why: string): SluiceError =>
+  new SluiceError('STORE_UNAVAILABLE', `The thread that parses bodies has ended: ${why}.`, { retryAfterMs })
 
 /** Hashes a body that was parsed on the event loop. */
 export const hashOf = (bytes: Buffer): string => hash('sha256', bytes, 'base64url')

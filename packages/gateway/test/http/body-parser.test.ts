@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { dataOf, joinedPayload } from '../../src/content.ts'
-import { largeBytes } from '../../src/http/body-parser.ts'
+import { createBodyParser, largeBytes } from '../../src/http/body-parser.ts'
 import { email, message, startStub } from './stub.ts'
 
 const stub = await startStub()
@@ -130,4 +130,15 @@ test('of a batch of 8 MiB the event loop parses and writes nothing longer than o
     await response.arrayBuffer()
   }
   assert.ok(longest > 0 && longest <= 65_536, `${longest} characters at once`)
+})
+
+test('closing ends the bodies that wait for the parser thread, and starts no other thread', async () => {
+  const parser = createBodyParser()
+  const body = () => Buffer.from(JSON.stringify({ text: 'x'.repeat(2 * largeBytes) }))
+  const waiting = Array.from({ length: 5 }, (_, index) => parser.parse(`t${index % 2}`, body(), false))
+  const ended = Promise.allSettled(waiting)
+  await parser.close()
+  for (const each of await ended)
+    assert.ok(each.status === 'rejected' && each.reason.code === 'STORE_UNAVAILABLE')
+  await assert.rejects(parser.parse('t0', body(), false), { code: 'STORE_UNAVAILABLE' })
 })
