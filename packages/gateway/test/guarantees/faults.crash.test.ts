@@ -227,8 +227,11 @@ test('killed while a probe is under way: it is made again, one at a time, and no
     if ((await status()) === 'open') await rig.post(2)
     return (await status()) === 'half_open'
   })
-  const killedAt = Date.now()
-  await rig.restart()
+  await rig.site.kill()
+  // The breaker is half open before its probe leaves, and the last bytes of the killed process may still be on their way.
+  await rig.sandbox.calls()
+  const deadAt = Date.now()
+  await rig.site.start()
   assert.notEqual(await status(), 'healthy', 'an answer that is lost with the process says nothing')
   await rig.post(20)
   await rig.until('closed', async () => {
@@ -236,7 +239,7 @@ test('killed while a probe is under way: it is made again, one at a time, and no
     return (await status()) === 'healthy'
   })
   const probes = (await rig.sandbox.calls()).filter(
-    ({ account, at }) => account === sidOf(0) && at > killedAt,
+    ({ account, at }) => account === sidOf(0) && at > deadAt,
   )
   if (probes.length > 1) assert.ok(probes[1]!.at - probes[0]!.at >= 1_990, 'the second waits for the first')
   await rig.sandbox.behave({}, sidOf(0))
