@@ -1,6 +1,7 @@
 /**
- * Which test files a run takes, and in which company: most files run beside others; those that measure time over
- * real sockets (`*.exact.test.ts`) or kill processes (`*.crash.test.ts`) run alone, one after the other.
+ * Chooses the test files of a run and their company. Most files run several at once. Files that kill processes
+ * (`*.crash.test.ts`) load the disk and run two at once, after them. Files that measure time over real sockets
+ * (`*.exact.test.ts`) run alone, one after the other.
  */
 import { engines } from '../services/engines.ts'
 import { closure, reachedFrom, withoutComments } from '../tidy/imports.ts'
@@ -15,6 +16,7 @@ export interface Wish {
 
 export interface Choice {
   readonly beside: readonly string[]
+  readonly crash: readonly string[]
   readonly alone: readonly string[]
   /** Engines that the chosen files look for in the environment. */
   readonly engines: readonly string[]
@@ -24,7 +26,8 @@ export interface Choice {
 
 /** The library's examples are run by a test of the library, which reads what they print. */
 const testFile = /^(packages\/[^/]+|scripts)\/test\/.*\.test\.ts$|^examples\/(?!limits\/).*\.(ts|js)$/
-const lonely = /\.(exact|crash)\.test\.ts$/
+const crashing = /\.crash\.test\.ts$/
+const lonely = /\.exact\.test\.ts$/
 
 export function choose(tree: Tree, { only, unit }: Wish): Choice {
   const wished = tree.files
@@ -36,7 +39,8 @@ export function choose(tree: Tree, { only, unit }: Wish): Choice {
     : []
   const files = wished.filter((file) => !leftOut.includes(file))
   return {
-    beside: files.filter((file) => !lonely.test(file)),
+    beside: files.filter((file) => !lonely.test(file) && !crashing.test(file)),
+    crash: files.filter((file) => crashing.test(file)),
     alone: files.filter((file) => lonely.test(file)),
     engines: Object.keys(engines).filter((name) => files.some((file) => asked.get(file)!.engines.has(name))),
     leftOut,

@@ -107,7 +107,8 @@ test('files are chosen by path, company and engines', () => {
   })
   const tree = readTree(root)
   const all = choose(tree, { only: [], unit: false })
-  assert.deepEqual(all.alone, ['packages/a/test/near.exact.test.ts', 'packages/a/test/own.crash.test.ts'])
+  assert.deepEqual(all.alone, ['packages/a/test/near.exact.test.ts'])
+  assert.deepEqual(all.crash, ['packages/a/test/own.crash.test.ts'])
   assert.deepEqual(all.beside, [
     'examples/hello.ts',
     'packages/a/test/mail.test.ts',
@@ -118,7 +119,7 @@ test('files are chosen by path, company and engines', () => {
   assert.deepEqual(choose(tree, { only: ['own'], unit: false }).engines, [], 'it starts its own')
   const unit = choose(tree, { only: ['packages/'], unit: true })
   assert.deepEqual(
-    [...unit.beside, ...unit.alone],
+    [...unit.beside, ...unit.crash, ...unit.alone],
     ['packages/a/test/pure.test.ts', 'packages/a/test/near.exact.test.ts'],
   )
   assert.deepEqual(unit.engines, [])

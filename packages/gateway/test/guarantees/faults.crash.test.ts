@@ -238,9 +238,7 @@ test('killed while a probe is under way: it is made again, one at a time, and no
     if ((await status()) === 'open') await rig.post(2)
     return (await status()) === 'healthy'
   })
-  const probes = (await rig.sandbox.calls()).filter(
-    ({ account, at }) => account === sidOf(0) && at > deadAt,
-  )
+  const probes = (await rig.sandbox.calls()).filter(({ account, at }) => account === sidOf(0) && at > deadAt)
   if (probes.length > 1) assert.ok(probes[1]!.at - probes[0]!.at >= 1_990, 'the second waits for the first')
   await rig.sandbox.behave({}, sidOf(0))
   await rig.until('settled', async () => {
