@@ -77,7 +77,7 @@ export function bundle(root: string, folder: string, declared: string, outDir: s
  * Puts a module's numbers where their names stand: no bundler that a user has does it across functions, and a name
  * costs more than most numbers. The rest, scripts too, stays as it is.
  */
-export function withoutConstants(root: string, code: string): string {
+function withoutConstants(root: string, code: string): string {
   const shared = /^export \{[^}]*\}/m.exec(code)?.[0] ?? ''
   const numbers: Record<string, number> = {}
   const rest = code.replace(
@@ -169,7 +169,7 @@ function refuseTwins(all: readonly Declaration[]): void {
 }
 
 /** Refuses a name that is shortened and that the public types have too: users would look for it in vain. */
-export function refuseInnerNames(types: string): void {
+function refuseInnerNames(types: string): void {
   const words = new Set(types.replace(/\/\*[\s\S]*?\*\/|'[^']*'/g, '').match(/\w+/g))
   const found = innerNames.filter((name) => words.has(name))
   if (found.length > 0) throw new Error(`public types name what is shortened: ${found.join(', ')}`)

@@ -26,7 +26,7 @@ export const luaModules = {
 export type LuaModule = keyof typeof luaModules
 
 /** The script made short: it is sent over the wire and lies in the package. */
-export function luaScript(module: LuaModule): string {
+function luaScript(module: LuaModule): string {
   return shortenLua(luaModules[module].map((part) => readFileSync(folder + part, 'utf8')).join('\n'))
 }
 

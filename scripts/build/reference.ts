@@ -12,10 +12,10 @@ import { type Declaration, readDeclarations } from './declarations.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = join(root, 'packages/limits')
-export const referencePage = join(root, 'docs/reference/limits-api.md')
+const referencePage = join(root, 'docs/reference/limits-api.md')
 
 /** @throws {Error} with the compiler's words */
-export function reference(): string {
+function reference(): string {
   const declared = mkdtempSync(join(tmpdir(), 'sluice-reference-'))
   try {
     const project = join(root, 'scripts/build/limits.tsconfig.json')

@@ -65,7 +65,8 @@ async function main(): Promise<void> {
   const run = { root, strict, print, signal: interrupted.signal }
   if (choice.engines.length > 0) await phase('engines', () => startEngines(choice.engines, started))
   try {
-    await phase('tests', () => runFiles({ ...run, files: choice.beside, concurrency }))
+    if (choice.beside.length > 0)
+      await phase('tests', () => runFiles({ ...run, files: choice.beside, concurrency }))
     if (choice.crash.length > 0)
       await phase('crash tests', () => runFiles({ ...run, files: choice.crash, concurrency: 2 }))
     if (choice.alone.length > 0)

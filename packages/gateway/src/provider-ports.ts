@@ -36,7 +36,7 @@ export interface Message {
  * Backoff profile of a failed send. `greylisting`: the recipient's server asks to retry in minutes. `outage`: the
  * service behind the provider is down, possibly for hours. Absent: the pool's ordinary backoff.
  */
-export type RetryKind = 'greylisting' | 'outage'
+type RetryKind = 'greylisting' | 'outage'
 
 export type SendResult =
   | { readonly outcome: 'delivered'; readonly providerMessageId?: string; readonly detail?: string }

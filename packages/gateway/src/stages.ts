@@ -341,7 +341,7 @@ export interface PoolCounts {
 }
 
 /** The reason for an account's absence from its pool: a 429 blocked it, or its breaker is not closed. */
-export type OutBecause = 'rate_limited' | 'breaker'
+type OutBecause = 'rate_limited' | 'breaker'
 
 /** Account status. `blocked`: by a 429. `open`: by its breaker. `half_open`: one probe is in flight. */
 export type AccountStatus = 'healthy' | 'blocked' | 'open' | 'half_open'

@@ -20,7 +20,7 @@ import { createHarness, type Harness, type HarnessOptions, hour, second } from '
  * An event at a call; `before` and `after` are before it reaches the store, and before its answer comes back. At an
  * await a writer begins `beside` the flow.
  */
-export type Event =
+type Event =
   | { readonly kind: 'writer'; readonly when: 'before' | 'after' | 'beside'; readonly name: string }
   | { readonly kind: 'refusal' }
   | { readonly kind: 'failure' }

@@ -36,10 +36,10 @@ export function createSigner(algorithm: Algorithm, name = 'trusted'): Signer {
   }
 }
 
-export const base64url = (value: object | string): string =>
+const base64url = (value: object | string): string =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 
-export function hmac(text: string, secret: string): string {
+function hmac(text: string, secret: string): string {
   return createHmac('sha256', secret).update(text).digest('base64url')
 }
 

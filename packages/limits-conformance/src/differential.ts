@@ -12,7 +12,7 @@ export interface World {
 }
 
 /** Streams overlap, windows are short, so that every operation meets others. */
-export function ruleSets(): readonly (readonly Limit[])[] {
+function ruleSets(): readonly (readonly Limit[])[] {
   const gap = limit('gap', '4/60ms', { stream: 'a', minGap: 7 })
   return [
     [limit('one', '2/40ms')],
@@ -38,7 +38,7 @@ const subjects = ['ada', 'bob']
 const ids = ['i1', 'i2', 'i3', 'i4', 'i5', 'i6', 'i7', 'i8']
 
 /** One random operation as a function that can be applied to several limiters. */
-export function randomOperation(
+function randomOperation(
   random: Random,
   now: number,
   sets: readonly (readonly Limit[])[],
@@ -97,7 +97,7 @@ function randomIntervals(random: Random, now: number): { from: number; to: numbe
 }
 
 /** Mostly on, by what the windows are made of; now and then back. */
-export function step(random: Random, world: World): void {
+function step(random: Random, world: World): void {
   if (random.once(40)) world.now = Math.max(0, world.now - random.between(1, 60))
   else if (!random.once(3)) world.now += random.pick([1, 2, 3, 7, 10, 25, 40, 90])
 }

@@ -40,7 +40,7 @@ export interface Capabilities {
   readonly forgets?: boolean
 }
 
-export interface Bench {
+interface Bench {
   readonly limits: Limits
   readonly store: Store
   readonly world: World

@@ -50,7 +50,7 @@ export function missingAt(bucket: Bucket | undefined, rate: BucketRate, now: num
 }
 
 /** Whether a bucket from which so much is missing has `cost` tokens. */
-export function has(missing: number, { capacity, windowMs }: BucketRate, cost: number): boolean {
+function has(missing: number, { capacity, windowMs }: BucketRate, cost: number): boolean {
   return missing + cost * windowMs <= capacity * windowMs
 }
 

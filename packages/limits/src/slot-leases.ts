@@ -80,7 +80,7 @@ export interface SlotLease {
 }
 
 /** As many leases as there were asks. */
-export type LeasesOf<Asks extends readonly SlotAsk[]> = { readonly [Index in keyof Asks]: SlotLease }
+type LeasesOf<Asks extends readonly SlotAsk[]> = { readonly [Index in keyof Asks]: SlotLease }
 
 export interface SlotLeases {
   /**

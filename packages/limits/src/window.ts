@@ -31,7 +31,7 @@ const unitMs = {
 } as const
 
 /** The longest window is a leap year. What Redis writes of it, with the longest margin, is below 128^5 ms. */
-export const windowMsMax = 366 * day
+const windowMsMax = 366 * day
 /** Of slots and token buckets, whose sums of a million a window stay whole numbers; and of margins. */
 export const shortWindowMsMax = 31 * day
 

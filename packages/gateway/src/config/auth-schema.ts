@@ -5,7 +5,7 @@ import { text } from './schema-terms.ts'
 const closed = { additionalProperties: false } as const
 
 /** The algorithms with which tokens may be signed. `none` and all others are refused. */
-export const jwtAlgorithms = ['HS256', 'RS256', 'ES256', 'EdDSA'] as const
+const jwtAlgorithms = ['HS256', 'RS256', 'ES256', 'EdDSA'] as const
 export type JwtAlgorithm = (typeof jwtAlgorithms)[number]
 
 /** The least bytes of a secret for HS256 (RFC 7518, section 3.2). */

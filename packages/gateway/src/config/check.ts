@@ -131,7 +131,7 @@ function reason(error: ValueError): string {
   return ''
 }
 
-export function shown(value: unknown): string {
+function shown(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)
   if (value === undefined) return 'missing'
   if (value === null) return 'empty'

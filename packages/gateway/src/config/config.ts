@@ -72,7 +72,7 @@ export interface AuthConfig {
   readonly claims: { readonly tenant: string; readonly module: string; readonly scope: string }
 }
 
-export interface JwtConfig {
+interface JwtConfig {
   readonly keys: JwtKeys
   readonly issuer: string
   readonly audience: string
@@ -279,7 +279,7 @@ export interface PatienceConfig {
   readonly attemptsMax?: number
 }
 
-export interface LimitsConfig {
+interface LimitsConfig {
   /**
    * Each window of a recipient or account is extended by this, because sends bunch on the way. @defaultValue 20
    * ms
@@ -306,7 +306,7 @@ export interface ProxyConfig {
   readonly isWritten: boolean
 }
 
-export interface UnsubscribeConfig {
+interface UnsubscribeConfig {
   /** Signs the unsubscribe links. Absent: the key in `keyFile` signs, which is made when it is first needed. */
   readonly secret: string | undefined
   /**

@@ -36,7 +36,7 @@ export class Problems {
 }
 
 /** Formats a problem: `sluice.yaml:12: pools.email.accounts[0].rate: expected …`. */
-export function problemText(problem: Problem): string {
+function problemText(problem: Problem): string {
   const where =
     problem.file === undefined
       ? []

@@ -23,7 +23,7 @@ export interface LoadOptions {
 const usualFile = 'sluice.yaml'
 
 /** Finds the file in force, as an absolute path; undefined without one. */
-export function fileOf(options: LoadOptions): string | undefined {
+function fileOf(options: LoadOptions): string | undefined {
   const named = options.path ?? (options.env.SLUICE_CONFIG || undefined)
   if (named !== undefined) return resolve(options.cwd, named)
   const usual = resolve(options.cwd, usualFile)

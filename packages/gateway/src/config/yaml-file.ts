@@ -17,7 +17,7 @@ import {
 
 export type Path = readonly (string | number)[]
 
-export interface YamlFault {
+interface YamlFault {
   readonly path: Path
   readonly message: string
   readonly line?: number

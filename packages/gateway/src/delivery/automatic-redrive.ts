@@ -31,7 +31,7 @@ export interface AutomaticRedrive {
 }
 
 /** Causes of death that are due to missing capacity alone. */
-export const capacityCauses: readonly DeadCause[] = ['pool_blocked', 'shed', 'circuit_open']
+const capacityCauses: readonly DeadCause[] = ['pool_blocked', 'shed', 'circuit_open']
 
 const tickMs = 100
 const pageMax = 500

@@ -23,10 +23,10 @@ export interface EndpointsOptions {
 }
 
 /** Consecutive failures that open the breaker of an endpoint. */
-export const endpointFailuresMax = 5
+const endpointFailuresMax = 5
 /** Duration of the first cool-down, and the maximum, ms; each failed probe doubles it. */
 export const endpointCoolDownMs = 10_000
-export const endpointCoolDownMaxMs = 600_000
+const endpointCoolDownMaxMs = 600_000
 /** Concurrent calls to an origin that has not delivered yet; each delivery allows one more. */
 export const newOriginCalls = 4
 /** Notifications that wait on record for one endpoint return spread over this time at most, ms. */

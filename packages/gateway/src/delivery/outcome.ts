@@ -105,6 +105,6 @@ function retried(attempted: Attempted, detail: string): Move {
 }
 
 /** Tests if a retry may be a duplicate for the recipient: then the first call counts too. */
-export function mayHaveArrived(result: SendResult): boolean {
+function mayHaveArrived(result: SendResult): boolean {
   return result.outcome === 'unknown' || (result.outcome === 'failed' && result.maybeDelivered === true)
 }

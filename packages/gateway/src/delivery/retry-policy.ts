@@ -31,9 +31,9 @@ export interface Patience {
  * Greylisting servers usually ask for 5 min (RFC 6647, 2.3 knows 1 min to 24 h); mail is given up after four to five
  * days (RFC 5321, 4.5.4.1, which also advises 30 min between two attempts).
  */
-export const defaultGreylisting: Patience = { baseMs: 300_000, capMs: 14_400_000, forMs: 345_600_000 }
+const defaultGreylisting: Patience = { baseMs: 300_000, capMs: 14_400_000, forMs: 345_600_000 }
 /** A service that is down is retried soon at first, because most are back at once, and then ever more rarely. */
-export const defaultOutage: Patience = { baseMs: 1_000, capMs: 900_000, forMs: 259_200_000 }
+const defaultOutage: Patience = { baseMs: 1_000, capMs: 900_000, forMs: 259_200_000 }
 
 export const defaultRetryPolicy: RetryPolicy = {
   baseMs: 1_000,

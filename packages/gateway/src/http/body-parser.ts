@@ -27,7 +27,7 @@ interface Fault {
   readonly errors?: readonly FieldError[]
 }
 
-export interface ParsedBody {
+interface ParsedBody {
   readonly value: unknown
   /** SHA-256 of the bytes, where requested. */
   readonly hash?: string

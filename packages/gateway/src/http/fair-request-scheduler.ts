@@ -13,7 +13,7 @@ export interface FairRequestSchedulerOptions {
 }
 
 /** A tenant, or another group of requests that share their turns. */
-export type FairnessKey = string | symbol
+type FairnessKey = string | symbol
 
 /** The time slice of the event loop. */
 const sliceMs = 1

@@ -22,7 +22,7 @@ export interface JobRunnerOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-export type JobName = Pick<Job, 'id' | 'tenant' | 'module'>
+type JobName = Pick<Job, 'id' | 'tenant' | 'module'>
 
 export interface JobRunner {
   /** Appends a running job to its lane. */

@@ -19,7 +19,7 @@ export interface ProblemMembers {
   readonly degraded?: readonly string[]
 }
 
-export const problemUri = (code: ErrorCode): string =>
+const problemUri = (code: ErrorCode): string =>
   `urn:sluice:problem:${code.toLowerCase().replaceAll('_', '-')}`
 
 export function problemBody(error: SluiceError, members: ProblemMembers = {}): string {
@@ -57,7 +57,7 @@ function saysWhen({ status, code }: SluiceError): boolean {
 }
 
 /** The `WWW-Authenticate` of a refusal (RFC 6750, section 3). */
-export function challengeOf({ status, challenge }: SluiceError): string | undefined {
+function challengeOf({ status, challenge }: SluiceError): string | undefined {
   return challenge ?? (status === 401 ? 'Bearer' : undefined)
 }
 

@@ -18,7 +18,7 @@ export interface RecipientEditor {
 }
 
 /** `wasErased`: nothing is known before except the opt-outs. */
-export type ChangeRecipient = (before: Recipient | undefined, wasErased: boolean) => Recipient
+type ChangeRecipient = (before: Recipient | undefined, wasErased: boolean) => Recipient
 
 export interface RecipientEditorOptions {
   readonly gate: Pick<Gate, 'saveRecipient'>

@@ -20,7 +20,7 @@ declare module 'fastify' {
   }
 }
 
-export interface ReceivedBody {
+interface ReceivedBody {
   readonly length: number
   /** The SHA-256 of a body that was sent with an Idempotency-Key. */
   hash(): string

@@ -9,7 +9,7 @@ import type { FormName } from './syntax.ts'
 
 const closed = { additionalProperties: false } as const
 
-export const text = (format: FormName, maxLength: number, description?: string) =>
+const text = (format: FormName, maxLength: number, description?: string) =>
   Type.String({ minLength: 1, maxLength, format, ...(description === undefined ? {} : { description }) })
 
 export const oneOf = <const T extends readonly string[]>(values: T, description?: string) =>
@@ -19,16 +19,16 @@ export const oneOf = <const T extends readonly string[]>(values: T, description?
     ...(description === undefined ? {} : { description }),
   })
 
-export const instant = (description: string) =>
+const instant = (description: string) =>
   Type.String({ format: 'date-time' satisfies FormName, maxLength: 40, description })
 
-export const recipientId = text('printable', 256, 'The person, within the tenant.')
-export const categoryName = text(
+const recipientId = text('printable', 256, 'The person, within the tenant.')
+const categoryName = text(
   'category',
   64,
   'What it is about: security, billing, marketing, product, activity, …',
 )
-export const channelName = oneOf(channels)
+const channelName = oneOf(channels)
 
 const addresses = {
   email: Type.Optional(text('email', 254)),
@@ -62,7 +62,7 @@ const data = Type.Unsafe<JsonObject>({
 
 const contentText = (maxLength: number) => Type.String({ minLength: 1, maxLength })
 
-export const contentSchema = Type.Unsafe<Content>(
+const contentSchema = Type.Unsafe<Content>(
   Type.Object(
     {
       subject: Type.Optional(text('one-line', 998)),

@@ -64,7 +64,7 @@ export interface HttpServerConfig {
   readonly dataMaxBytes: number
 }
 
-export interface HttpLog {
+interface HttpLog {
   error(about: object, message: string): void
 }
 
@@ -106,7 +106,7 @@ export interface HttpServerOptions {
   readonly webSocket?: WebSocketOptions
 }
 
-export interface WebSocketOptions {
+interface WebSocketOptions {
   readonly config: WebSocketConfig
   readonly hub: WebSocketHub
   /** Connections of one tenant at most. */
@@ -115,7 +115,7 @@ export interface WebSocketOptions {
 
 type Headers = Readonly<Record<string, string>>
 /** Synchronous where nothing has to be read. */
-export type LimitHeaders = (caller: Caller) => Headers | Promise<Headers>
+type LimitHeaders = (caller: Caller) => Headers | Promise<Headers>
 
 export interface HttpServer {
   /** Resolves with the address when requests are answered. */

@@ -16,7 +16,7 @@ const faultsMax = 50
 const valuesMax = 2_000
 
 /** A fault; `misspelt` marks one in the text of a value only: an address, a time zone. */
-export interface Fault extends FieldError {
+interface Fault extends FieldError {
   readonly misspelt: boolean
 }
 

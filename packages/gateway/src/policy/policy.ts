@@ -6,8 +6,6 @@ import type { Limit, QuietSpec } from '@sluice/limits'
 import type { Channel, JsonObject, Priority, Recipient, RecipientFields } from '../model.ts'
 import type { Countable, Subject } from '../ports.ts'
 
-export type { Countable }
-
 /** The outcome for a notification that a limit does not admit. */
 export type Over =
   | { readonly kind: 'delay' }

@@ -24,7 +24,7 @@ export function writeDocument(document: PolicyDocument): JsonObject {
   }
 }
 
-export function writeOver(over: Over): string {
+function writeOver(over: Over): string {
   switch (over.kind) {
     case 'digest':
       return `digest:${over.digest}`

@@ -22,7 +22,7 @@ export interface SandboxRequest {
 }
 
 /** A send request as the provider understands it. */
-export interface SendRequest {
+interface SendRequest {
   readonly isSend: true
   /** The account that the credentials name. */
   readonly account: string

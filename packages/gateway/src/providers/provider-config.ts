@@ -17,7 +17,7 @@ export interface AccountPlace {
 }
 
 /** Fields that every account may have, whatever its provider. */
-export const accountTerms = {
+const accountTerms = {
   id: text('a name of letters, digits, dots and dashes', {
     pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
     description: 'What reports, logs and the timeline call it.',

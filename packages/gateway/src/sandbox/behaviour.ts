@@ -12,7 +12,7 @@ export interface SandboxRate {
  * A fate of a call besides its delivery. With `…_after_accept` the message reaches its recipient although the caller
  * never gets the answer, the case that no caller can tell from a loss.
  */
-export const mishaps = [
+const mishaps = [
   'fail',
   'reject',
   'reject_address',

@@ -44,7 +44,7 @@ export interface FakeProviderOptions<M extends SandboxMessage> {
   readonly idempotent?: boolean
 }
 
-export interface ScriptedCall<M extends SandboxMessage> {
+interface ScriptedCall<M extends SandboxMessage> {
   readonly message: M
   readonly account: string
   readonly now: number
@@ -53,7 +53,7 @@ export interface ScriptedCall<M extends SandboxMessage> {
 }
 
 /** The outcome of a call. */
-export interface Judgement {
+interface Judgement {
   readonly fate: Fate
   /** `Retry-After` to the letter; '' where there is none. */
   readonly retryAfter: string

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 
 export const launcher = fileURLToPath(new URL('../../bin/sluice.js', import.meta.url))
 
-export interface Exit {
+interface Exit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }

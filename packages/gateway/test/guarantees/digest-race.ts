@@ -39,7 +39,7 @@ export interface RaceResult {
 }
 
 /** Instants are ms since the first start. */
-export interface LateDigest {
+interface LateDigest {
   readonly digest: string
   readonly items: number
   readonly firstJoinedAt: number

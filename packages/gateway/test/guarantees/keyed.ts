@@ -30,7 +30,7 @@ export interface Reply {
   readonly body: Readonly<Record<string, unknown>>
 }
 
-export interface PublishedRoute {
+interface PublishedRoute {
   readonly method: string
   /** `/api/v1/notifications/{id}`. */
   readonly path: string

@@ -45,7 +45,7 @@ export interface Stub {
   close(): Promise<void>
 }
 
-export interface Reply {
+interface Reply {
   readonly status: number
   readonly headers: Headers
   readonly text: string

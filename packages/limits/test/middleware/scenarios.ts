@@ -6,10 +6,6 @@ import { Redis } from 'ioredis'
 import { createLimits, type Limit, limit, memoryStore, redisStore } from '../../src/index.ts'
 import type { GuardOptions, Refusal } from '../../src/middleware/guard.ts'
 
-export interface Asked {
-  readonly headers: Readonly<Record<string, string | string[] | undefined>>
-}
-
 /** The options that do not depend on the framework; `header` reads one of a request. */
 export interface Wanted extends Omit<GuardOptions<never>, 'rules' | 'key' | 'skip' | 'weight'> {
   readonly rules: readonly Limit[]

@@ -6,7 +6,7 @@ import { createExpressLimiter, type ExpressLimiterOptions } from '../../src/midd
 
 export type Options = Partial<ExpressLimiterOptions<Request, Response>>
 
-export interface App {
+interface App {
   readonly get: (query?: string, headers?: Record<string, string>) => Promise<globalThis.Response>
   /** The status of each of so many requests, one after the other. */
   readonly statuses: (times: number, query?: string) => Promise<readonly number[]>

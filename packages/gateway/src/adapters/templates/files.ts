@@ -19,7 +19,7 @@ export const partsOf = {
   websocket: ['title', 'text'],
 } as const satisfies Record<Channel, readonly Part[]>
 
-export const parts = ['subject', 'title', 'text', 'html', 'mrkdwn'] as const
+const parts = ['subject', 'title', 'text', 'html', 'mrkdwn'] as const
 export type Part = (typeof parts)[number]
 
 export interface PartFile {
@@ -30,7 +30,7 @@ export interface PartFile {
   readonly part: Part
 }
 
-export interface TemplateFiles {
+interface TemplateFiles {
   readonly name: string
   readonly files: readonly PartFile[]
 }

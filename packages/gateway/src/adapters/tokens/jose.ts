@@ -22,7 +22,7 @@ export type TokenKeys =
   | { readonly kind: 'public'; readonly keys: readonly PublicKey[] }
   | { readonly kind: 'jwks'; readonly url: string }
 
-export interface PublicKey {
+interface PublicKey {
   readonly algorithm: string
   readonly key: KeyObject
 }

@@ -10,7 +10,7 @@ export interface DigestCollectorOptions {
 }
 
 /** The limit that sends a notification into a digest, and the answer of the limits. */
-export interface Sending {
+interface Sending {
   readonly limit: string
   readonly reservation: Reservation
 }

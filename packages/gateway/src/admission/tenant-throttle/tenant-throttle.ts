@@ -15,13 +15,13 @@ export interface TenantThrottleOptions extends ThrottleQueuesOptions {
   readonly policyVersion: string
 }
 
-export interface Passed {
+interface Passed {
   /** Uncounts these candidates, or all of them, because they were not accepted. */
   takeBack(some?: readonly Candidate[]): Promise<void>
 }
 
 /** The turn of a notification: passed and counted at this time, or still in the throttle queue until then. */
-export interface Turn {
+interface Turn {
   readonly passed: boolean
   readonly at: number
 }

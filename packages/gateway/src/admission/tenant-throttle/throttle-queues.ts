@@ -7,7 +7,7 @@ import type { Window } from '@sluice/limits'
 import type { Clock, Store } from '../../ports.ts'
 import { type Counted, type RestoredEntry, ThrottleQueue } from './throttle-queue.ts'
 
-export interface ThrottleRates {
+interface ThrottleRates {
   /** Windows over all modules of a tenant together; empty means unlimited. */
   readonly tenant: readonly Window[]
   /** Windows of each module. */

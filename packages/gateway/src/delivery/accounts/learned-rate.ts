@@ -10,7 +10,7 @@ export interface LearnedRatePolicy {
   readonly risePerSecond: number
 }
 
-export const defaultLearnedRatePolicy: LearnedRatePolicy = { fall: 0.8, risePerSecond: 0.01 }
+const defaultLearnedRatePolicy: LearnedRatePolicy = { fall: 0.8, risePerSecond: 0.01 }
 /** Minimum share: below it no call would be made to learn from. */
 const least = 0.01
 

@@ -9,7 +9,7 @@ import type { AccountChange, PooledAccount } from '../accounts/account.ts'
 import type { Pool } from './pool.ts'
 
 /** The log that receives the lines; a part of the gateway's log. */
-export interface WatchLog {
+interface WatchLog {
   warn(fields: object, text: string): void
   info(fields: object, text: string): void
 }

@@ -20,7 +20,7 @@ export interface WebSocketHubOptions {
 }
 
 /** Counts since the start, and gauges of now; the number of labels is bounded. */
-export interface WebSocketReport {
+interface WebSocketReport {
   readonly connections: number
   /** Published messages that wait for the rate of their tenant. */
   readonly waiting: number

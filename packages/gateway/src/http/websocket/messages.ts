@@ -16,7 +16,7 @@ export const closeCodes = {
   tooMany: 4429,
 } as const
 
-export const channelLengthMax = 300
+const channelLengthMax = 300
 const dataLevelsMax = 32
 
 const closed = { additionalProperties: false } as const

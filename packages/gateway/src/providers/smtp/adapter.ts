@@ -14,8 +14,6 @@ import { SmtpPool } from './smtp-pool.ts'
 import { isSendingQuota } from './smtp-reply.ts'
 import type { Envelope } from './smtp-transaction.ts'
 
-export type { DkimOptions, TlsMode } from './smtp-account.ts'
-
 export interface SmtpOptions extends SmtpDefaults {
   /** Gives the header Date. @defaultValue the machine's clock */
   readonly clock?: Pick<Clock, 'now'>

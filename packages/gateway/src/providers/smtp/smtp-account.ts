@@ -12,10 +12,10 @@ import { parseSender, type Sender } from '../transport/mail-address.ts'
  * `auto`: STARTTLS where the server offers it, needed where there is a password, left out on loopback.
  * `required`: never without. `unverified`: like auto, with any certificate. `off`: never.
  */
-export const tlsModes = ['auto', 'required', 'unverified', 'off'] as const
-export type TlsMode = (typeof tlsModes)[number]
+const tlsModes = ['auto', 'required', 'unverified', 'off'] as const
+type TlsMode = (typeof tlsModes)[number]
 
-export interface DkimOptions {
+interface DkimOptions {
   readonly domainName: string
   readonly keySelector: string
   /** Private key in PEM. */

@@ -38,7 +38,7 @@ export function fit(
 }
 
 /** How long a service keeps a message for an offline device by default, s: FCM's longest, 28 days. */
-export const usualTtlMs = 28 * 86_400_000
+const usualTtlMs = 28 * 86_400_000
 
 /** The instant at which the message expires, epoch ms. */
 export function expiryOf({ expiresAt }: Message, ttlMs: unknown, now: number): number {

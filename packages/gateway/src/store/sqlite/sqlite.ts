@@ -1,5 +1,5 @@
 /** The entry of the embedded store; sqlite/store.ts explains its parts. */
 
-export type { SqliteStore, SqliteStoreOptions } from './store.ts'
+export type { SqliteStore } from './store.ts'
 export { createSqliteStore } from './store.ts'
 export type { DamagedRow } from './tables/damaged-rows.ts'

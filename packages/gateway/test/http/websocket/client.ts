@@ -17,7 +17,7 @@ import { createWebSocketHub, type WebSocketHub } from '../../../src/http/websock
 import type { WebSocketConfig } from '../../../src/http/websocket/upgrade.ts'
 import { type Stub, type StubOptions, startStub } from '../stub.ts'
 
-export const webSocketConfig: WebSocketConfig = {
+const webSocketConfig: WebSocketConfig = {
   messageMaxBytes: 65_536,
   subscriptionsMax: 50,
   framesPerSecond: 1_000,
@@ -47,7 +47,7 @@ export interface Sockets {
   refused(options?: OpenOptions): Promise<Refusal>
 }
 
-export interface OpenOptions {
+interface OpenOptions {
   /** The token for the header Authorization. */
   readonly token?: string
   readonly protocols?: readonly string[]
@@ -56,7 +56,7 @@ export interface OpenOptions {
   readonly client?: ClientOptions
 }
 
-export interface Refusal {
+interface Refusal {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly body: { readonly code: string; readonly detail: string; readonly status: number }

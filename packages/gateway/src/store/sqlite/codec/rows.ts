@@ -103,10 +103,6 @@ export function seqOf(row: Row): number {
   return row[0] as number
 }
 
-export function dueAtOf(row: Row): number {
-  return row[shortAt + 2] as number
-}
-
 export function createdAtOf(row: Row): number {
   return row[7] as number
 }

@@ -27,7 +27,7 @@ export interface OwnedPlace extends Place {
 }
 
 /** A tenant's passed-over rows: they lie after `after`, up to `to`. */
-export interface Lag {
+interface Lag {
   after: Place
   to: Place
   /** Rows of the stretch that their writers hold. */

@@ -25,7 +25,7 @@ export interface Answers extends Pick<WriteBehindIndex, 'flush' | 'finish'> {
   prune(before: number, max: number): number
 }
 
-export interface RenamedAnswers {
+interface RenamedAnswers {
   readonly tenant: string
   readonly recipient: string
   readonly pseudonym: string

@@ -27,7 +27,7 @@ export interface Erased {
   readonly pseudonym: string
 }
 
-export type ErasedRows =
+type ErasedRows =
   /** These notifications have not ended: nothing was done. */
   { readonly open: readonly string[] } | { readonly more: boolean }
 
