@@ -55,13 +55,13 @@ export async function main(args: readonly string[], io: Io): Promise<number> {
   try {
     if (name === undefined || name === '--help' || name === '-h' || name === 'help')
       return await help(rest, name, io)
-    if (name === '--version' || name === '-V' || name === 'version') {
+    if (name === '--version' || name === '-v' || name === '-V' || name === 'version') {
       io.out(version)
       return exitCodes.ok
     }
     return await (await commandOf(name).load()).run(rest, io)
   } catch (error) {
-    return failed(error, io)
+    return failed(error, io, rest.includes('--json'))
   }
 }
 
@@ -106,15 +106,32 @@ function commandOf(name: string): Command {
   )
 }
 
-function failed(error: unknown, io: Io): number {
-  if (error instanceof SluiceError) {
-    io.err(`sluice: ${titled(error)}`)
-    return errors[error.code].status === exitCodes.usage ? exitCodes.usage : exitCodes.failure
+function failed(error: unknown, io: Io, asJson: boolean): number {
+  const code =
+    error instanceof SluiceError && errors[error.code].status === exitCodes.usage
+      ? exitCodes.usage
+      : exitCodes.failure
+  if (asJson) {
+    io.err(JSON.stringify({ error: errorJson(error) }))
+    return code
   }
-  if (error instanceof Failure) io.err(`sluice: ${error.message}`)
+  if (error instanceof SluiceError) io.err(`sluice: ${titled(error)}`)
+  else if (error instanceof Failure)
+    io.err(`sluice: ${error.message}${error.hint === undefined ? '' : `\n${error.hint}`}`)
   // A defect: the stack helps to find it.
   else io.err(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
-  return exitCodes.failure
+  return code
+}
+
+/** The error of a command that was asked for JSON: its code, its message, and the way out where one is known. */
+function errorJson(error: unknown): { code: string; message: string; hint?: string } {
+  if (error instanceof Failure) {
+    const { code, message, hint } = error
+    return { code, message, ...(hint === undefined ? {} : { hint }) }
+  }
+  if (!(error instanceof SluiceError)) return { code: 'INTERNAL', message: String(error) }
+  const [message = '', ...hint] = error.message.split('\n')
+  return { code: error.code, message, ...(hint.length === 0 ? {} : { hint: hint.join('\n') }) }
 }
 
 /** Formats a list of mistakes below its title. */

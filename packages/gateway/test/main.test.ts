@@ -11,7 +11,7 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 }
 
 test('the version is that of the package', async () => {
-  for (const args of [['--version'], ['-V'], ['version']])
+  for (const args of [['--version'], ['-v'], ['-V'], ['version']])
     assert.deepEqual(await sluice(args), { code: 0, out: version, err: '' })
 })
 
@@ -21,6 +21,22 @@ test('help lists every command; without a command it stands on standard error, a
   for (const [name, { summary }] of Object.entries(commands))
     assert.ok(asked.out.includes(`${name} `) && asked.out.includes(summary), name)
   assert.deepEqual(await sluice([]), { code: 2, out: '', err: asked.out })
+})
+
+test('an option that belongs to the configuration is answered with the place where it is set', async () => {
+  const { code, err } = await sluice(['serve', '--port', '8081'])
+  assert.equal(code, 2)
+  assert.match(
+    err,
+    /^sluice: --port is no option: use http\.port of the configuration, or SLUICE_HTTP_PORT\n/,
+  )
+})
+
+test('with --json an error is JSON on standard error', async () => {
+  const { code, out, err } = await sluice(['pools', '--json', '--chanel', 'x'])
+  assert.deepEqual([code, out], [2, ''])
+  assert.deepEqual(Object.keys(JSON.parse(err).error), ['code', 'message', 'hint'])
+  assert.equal(JSON.parse(err).error.code, 'BAD_USAGE')
 })
 
 test('a command that is misspelt is answered with the one that was meant', async () => {

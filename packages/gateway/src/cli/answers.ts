@@ -48,6 +48,10 @@ export interface NotificationAnswer {
   readonly timeline: readonly EventAnswer[]
 }
 
+export interface ExplainedAnswer extends NotificationAnswer {
+  readonly explanation: { readonly verdict: string; readonly text: string }
+}
+
 export interface ListAnswer<Item> {
   readonly items: readonly Item[]
   readonly nextCursor: string | null

@@ -43,6 +43,19 @@ export function createClient(args: Arguments, io: Io): Client {
   const token = args.text('token') ?? tokenOf(io)
   if (token !== undefined) headers.authorization = `Bearer ${headerValue('the token', token)}`
 
+  /** The tenant as which the gateway knows the caller: the one whose record was searched. */
+  async function tenantAsked(): Promise<string | undefined> {
+    const { text, status } = await request(`${url}${basePath}/whoami`, 'GET', headers, undefined)
+    return status === 200 ? (parse(text) as { tenant?: string } | undefined)?.tenant : undefined
+  }
+
+  async function hintOf(code: string): Promise<string | undefined> {
+    if (code !== 'NOT_FOUND') return tokenHint(code, token !== undefined)
+    const asked = await tenantAsked().catch(() => undefined)
+    if (asked === undefined) return undefined
+    return `Asked for the tenant ${plain(asked)}; what belongs to another tenant is not found.`
+  }
+
   async function ask(method: string, path: string, body?: unknown): Promise<Response> {
     try {
       return await request(
@@ -52,7 +65,11 @@ export function createClient(args: Arguments, io: Io): Client {
         body === undefined ? undefined : JSON.stringify(body),
       )
     } catch (error) {
-      throw new Failure(`no gateway answers at ${url} (${reasonOf(error)})\n${wayOut}`, { cause: error })
+      throw new Failure(`no gateway answers at ${url} (${reasonOf(error)})`, {
+        cause: error,
+        code: 'UNREACHABLE',
+        hint: wayOut,
+      })
     }
   }
 
@@ -61,14 +78,16 @@ export function createClient(args: Arguments, io: Io): Client {
     if (response.status >= 200 && response.status < 300 && value !== undefined) return value as Answer
     const problem = (value ?? {}) as Problem
     if (typeof problem.code !== 'string') {
-      throw new Failure(`what answers at ${url} is no Sluice gateway (HTTP ${response.status})\n${wayOut}`)
+      throw new Failure(`what answers at ${url} is no Sluice gateway (HTTP ${response.status})`, {
+        code: 'NO_GATEWAY',
+        hint: wayOut,
+      })
     }
     const fields = (problem.errors ?? []).map(({ path, message }) => `\n  ${path}: ${message}`).join('')
-    const hint = tokenHint(problem.code, token !== undefined)
+    const hint = await hintOf(problem.code)
     throw new Failure(
-      plain(`${problem.code}: ${problem.detail ?? problem.title ?? `HTTP ${response.status}`}`) +
-        fields +
-        (hint === undefined ? '' : `\n${hint}`),
+      plain(`${problem.code}: ${problem.detail ?? problem.title ?? `HTTP ${response.status}`}`) + fields,
+      { code: problem.code, ...(hint === undefined ? {} : { hint }) },
     )
   }
 

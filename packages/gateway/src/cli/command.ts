@@ -20,6 +20,8 @@ export interface CommandForm {
   readonly positionals?: readonly string[]
   readonly options: Readonly<Record<string, OptionForm>>
   readonly examples: readonly (readonly [command: string, what: string])[]
+  /** Options that users expect here, each with the place where the same is said. */
+  readonly elsewhere?: Readonly<Record<string, string>>
 }
 
 export interface Arguments {
@@ -71,6 +73,9 @@ export function readArguments(form: CommandForm, args: readonly string[]): Argum
   for (const token of parsed.tokens) {
     if (token.kind !== 'option') continue
     const option = Object.hasOwn(options, token.name) ? options[token.name] : undefined
+    const elsewhere = form.elsewhere?.[token.name]
+    if (option === undefined && elsewhere !== undefined)
+      throw badUsage(form, `${token.rawName} is no option: ${elsewhere}`)
     if (option === undefined)
       throw badUsage(form, `unknown option ${token.rawName}${didYouMean(token.name, Object.keys(options))}`)
     if (option.value === undefined && token.value !== undefined)

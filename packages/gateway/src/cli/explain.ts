@@ -1,30 +1,35 @@
 /**
  * `sluice explain`: shows why a notification was sent, delayed or suppressed, rule by rule, and its timeline.
  */
-import type { DecisionAnswer, EventAnswer, NotificationAnswer, PoolsAnswer, RuleAnswer } from './answers.ts'
-import { createClient } from './client.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import { isFinal, type Status } from '../model.ts'
+import type {
+  DecisionAnswer,
+  EventAnswer,
+  ExplainedAnswer,
+  NotificationAnswer,
+  RuleAnswer,
+} from './answers.ts'
+import { type Client, createClient } from './client.ts'
 import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
-import { deadLetterText } from './dead-letter-text.ts'
 import { exitCodes, type Io } from './io.ts'
-import {
-  type Column,
-  indent,
-  instant,
-  instantFrom,
-  paint,
-  plain,
-  plainLines,
-  styleOf,
-  table,
-} from './text.ts'
+import { type Column, indent, instant, instantFrom, paint, plain, styleOf, table } from './text.ts'
 
 export const form: CommandForm = {
   name: 'explain',
   summary: 'Why a notification was sent, waits, or was suppressed: rule by rule, with its timeline.',
   positionals: ['<notificationId>'],
-  options: gatewayOptions,
+  options: {
+    ...gatewayOptions,
+    wait: { text: 'Follow it to its end' },
+    'exit-status': { text: 'Exit with 3 where it has not ended, and with 4 where it ended undelivered' },
+  },
   examples: [
     ['sluice explain 01KAJ2ZC5T0V6QH7N3W8XEY4RD', 'The decision and the timeline'],
+    [
+      'sluice explain 01KAJ2ZC5T0V6QH7N3W8XEY4RD --wait --exit-status',
+      'For a script: 0 when it was delivered',
+    ],
     ['sluice explain 01KAJ2ZC5T0V6QH7N3W8XEY4RD --tenant shop --json', 'Of another tenant, for a program'],
   ],
 }
@@ -36,27 +41,38 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     return exitCodes.ok
   }
   const client = createClient(read, io)
-  const notification = await client.get<NotificationAnswer>(
-    `/notifications/${encodeURIComponent(read.positionals[0]!)}`,
-  )
-  if (read.has('json')) {
-    io.out(JSON.stringify(notification, null, 2))
-    return exitCodes.ok
+  const path = `/notifications/${encodeURIComponent(read.positionals[0]!)}`
+  const notification = await found(client, path, read.has('wait'), io)
+  io.out(read.has('json') ? JSON.stringify(notification, null, 2) : explained(notification, Date.now(), io))
+  return read.has('exit-status') ? endOf(notification) : exitCodes.ok
+}
+
+/** Interval at which a notification is read again while it is followed. */
+const followEveryMs = 500
+
+/** Reads the notification; while it is followed, each new sentence goes to standard error until it has ended. */
+async function found(client: Client, path: string, isFollowed: boolean, io: Io): Promise<ExplainedAnswer> {
+  let told: string | undefined
+  for (;;) {
+    const notification = await client.get<ExplainedAnswer>(path, { explain: 'true' })
+    if (!isFollowed || isFinal(notification.status as Status)) return notification
+    const { text } = notification.explanation
+    if (text !== told) io.err(plain(text))
+    told = text
+    await delay(followEveryMs)
   }
-  // Only an operator may see the accounts; the cause of a dead letter is visible to every token.
-  const pools =
-    notification.status === 'dead'
-      ? await client.get<PoolsAnswer>('/pools').catch(() => undefined)
-      : undefined
-  io.out(explained(notification, Date.now(), io, pools))
-  return exitCodes.ok
+}
+
+/** The exit code for a script: 3 while it has not ended, 4 where it ended undelivered. */
+function endOf({ status }: NotificationAnswer): number {
+  if (!isFinal(status as Status)) return 3
+  return status === 'delivered' || status === 'merged' ? exitCodes.ok : 4
 }
 
 export function explained(
-  notification: NotificationAnswer,
+  notification: NotificationAnswer & Partial<ExplainedAnswer>,
   now: number,
   io: Io,
-  pools?: PoolsAnswer | undefined,
 ): string {
   const { notificationId, status, channel, requestedChannel, category, priority, template, recipient } =
     notification
@@ -71,12 +87,15 @@ export function explained(
     ['expires', expiresAt === null ? undefined : instantFrom(expiresAt, now)],
     ['digest', digestId],
   ]
+  const { explanation } = notification
   return [
+    ...(explanation === undefined ? [] : [plain(explanation.text)]),
+    ...(status === 'dead' ? [`To send it now: sluice dead-letters redrive ${plain(notificationId)}`] : []),
+    ...(explanation === undefined ? [] : ['']),
     `${paint(io, 'bold', plain(notificationId))}  ${statusText(status, io)}`,
     ...facts
       .filter((fact): fact is readonly [string, string] => fact[1] !== undefined)
       .map(([name, text]) => `  ${paint(io, 'dim', name.padEnd(8))} ${plain(text)}`),
-    ...(status === 'dead' ? ['', plainLines(deadLetterText(notification, pools, now))] : []),
     '',
     decided(decision, now, io),
     '',

@@ -21,9 +21,19 @@ export const exitCodes = { ok: 0, failure: 1, usage: 2 } as const
 
 /** A failure that is no mistake in the command line: exit code 1. The message says how to fix it. */
 export class Failure extends Error {
-  constructor(message: string, options?: ErrorOptions) {
+  /** The code of the gateway's refusal, or `FAILED`. */
+  readonly code: string
+  /** The way out, for the line below the message. */
+  readonly hint: string | undefined
+
+  constructor(
+    message: string,
+    options: ErrorOptions & { readonly code?: string; readonly hint?: string } = {},
+  ) {
     super(message, options)
     this.name = 'Failure'
+    this.code = options.code ?? 'FAILED'
+    this.hint = options.hint
   }
 }
 

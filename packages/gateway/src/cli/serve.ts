@@ -28,6 +28,10 @@ export const form: CommandForm = {
     },
     json: { ...jsonOption, text: 'Print the line that tells the address as JSON' },
   },
+  elsewhere: {
+    port: 'use http.port of the configuration, or SLUICE_HTTP_PORT',
+    host: 'use http.host of the configuration, or SLUICE_HTTP_HOST',
+  },
   examples: [
     ['sluice serve', 'With ./sluice.yaml where there is one, else with the defaults'],
     ['sluice serve --config /etc/sluice/sluice.yaml', 'With another configuration'],

@@ -17,11 +17,6 @@ export function plain(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f-\u009f]+/g, ' ')
 }
 
-/** Strips control characters and escape sequences, but keeps line breaks. */
-export function plainLines(text: string): string {
-  return text.split('\n').map(plain).join('\n')
-}
-
 function width(cell: string): number {
   return [...stripVTControlCharacters(cell)].length
 }

@@ -2,6 +2,7 @@
 import { Type } from '@sinclair/typebox'
 import type { Status } from '../model.ts'
 import { channels, jobStatuses, priorities, statuses } from '../model.ts'
+import { verdicts } from './explanation.ts'
 import { oneOf } from './schema.ts'
 
 const moment = Type.String({ format: 'date-time' })
@@ -83,6 +84,41 @@ const eventSchema = Type.Object({
   detail: optionalText,
 })
 
+const explanationSchema = Type.Object(
+  {
+    verdict: oneOf(verdicts),
+    reason: optionalText,
+    limit: optionalText,
+    window: optionalText,
+    until: Type.Optional(moment),
+    untilIs: Type.Optional(oneOf(['booked', 'estimate'])),
+    heldBy: Type.Optional(Type.Array(Type.Object({ notificationId: Type.String(), at: moment }))),
+    accounts: Type.Optional(
+      Type.Object({
+        out: Type.Integer(),
+        of: Type.Integer(),
+        firstBackAt: momentOrNull,
+        named: Type.Optional(
+          Type.Array(
+            Type.Object({
+              id: Type.String(),
+              status: Type.String(),
+              outUntil: momentOrNull,
+              outBecause: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+            }),
+            { description: 'For operators: the accounts that are out, five at most.' },
+          ),
+        ),
+      }),
+    ),
+    returnsByItself: Type.Optional(Type.Boolean()),
+    latenessMs: Type.Optional(Type.Number()),
+    next: Type.Array(oneOf(['cancel', 'redrive'])),
+    text: Type.String({ description: 'All of it in one sentence.' }),
+  },
+  { $id: 'Explanation' },
+)
+
 export const notificationSchema = Type.Object(
   {
     notificationId: Type.String(),
@@ -103,6 +139,7 @@ export const notificationSchema = Type.Object(
     decision: decisionSchema,
     digestId: optionalText,
     timeline: Type.Array(eventSchema),
+    explanation: Type.Optional(explanationSchema),
   },
   { $id: 'Notification' },
 )

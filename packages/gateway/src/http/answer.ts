@@ -6,7 +6,7 @@
 import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
 import { isFinal, statuses } from '../model.ts'
 import type { Ledger, LimitUsage, PoolReport } from '../stages.ts'
-import { type Identity, operatorScope } from './identity.ts'
+import { type Identity, mayRead } from './identity.ts'
 
 let last = { instant: 0, text: new Date(0).toISOString() }
 let lastButOne = last
@@ -62,8 +62,8 @@ export function shown(recorded: Notification, ledger: Pick<Ledger, 'live'>): Not
 }
 
 /** True where a caller may see a job: one of its own module, or any for operators. */
-export const knowsJobOf = ({ module, scopes }: Identity, of: Pick<Job, 'module'>): boolean =>
-  module === of.module || scopes.has(operatorScope)
+export const knowsJobOf = (caller: Identity, of: Pick<Job, 'module'>): boolean =>
+  caller.module === of.module || mayRead(caller)
 
 /** The notification as the caller may see it; a job of another module is left out. */
 export function notificationAnswer(notification: Notification, caller: Identity) {

@@ -10,6 +10,8 @@ import { invalidRequest } from './validation.ts'
 
 /** The scope of the operators' routes. */
 export const operatorScope = 'sluice:admin'
+/** The scope that reads the operators' routes and changes nothing. */
+export const readScope = 'sluice:read'
 /** The scope with which a WebSocket client may publish. */
 export const publishScope = 'sluice:publish'
 
@@ -25,6 +27,10 @@ export interface Identity extends Caller {
    */
   readonly asTenant?: boolean
 }
+
+/** True for a caller that may read what operators read: the accounts, and all tenants. */
+export const mayRead = ({ scopes }: Pick<Identity, 'scopes'>): boolean =>
+  scopes.has(operatorScope) || scopes.has(readScope)
 
 /** The part that is read. A FastifyRequest and an IncomingMessage both have it. */
 export type WithHeaders = Pick<IncomingMessage, 'headers'>

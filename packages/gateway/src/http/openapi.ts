@@ -2,7 +2,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { type ErrorCode, errors } from '../errors.ts'
 import { problemSchema } from './answer-schema.ts'
-import { operatorScope } from './identity.ts'
+import { operatorScope, readScope } from './identity.ts'
 import type { Route, RouteAnswer } from './route.ts'
 
 type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
@@ -53,8 +53,10 @@ export function openApiDocument(routes: readonly Route[], { withKeys }: Document
 function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRecord {
   const { body } = route
   return {
-    operationId: operationIdOf(route),
+    operationId: route.operation,
+    tags: [route.tag],
     summary: route.summary,
+    description: `${route.details ?? route.summary}.`,
     ...(route.access === 'open' ? {} : { security: security(route, withKeys) }),
     parameters: [
       ...parameters(route.params, 'path', schemas),
@@ -80,7 +82,8 @@ function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRe
 
 /** The security requirement of a route. Without keys a token may be sent and is not read. */
 function security({ access }: Route, withKeys: boolean): JsonRecord[] {
-  const bearer = { bearer: access === 'operator' ? [operatorScope] : [] }
+  const scope = access === 'operator' ? [operatorScope] : access === 'reader' ? [readScope] : []
+  const bearer = { bearer: scope }
   return withKeys ? [bearer] : [{}, bearer]
 }
 
@@ -90,12 +93,6 @@ const idempotencyKey: JsonRecord = {
   required: false,
   description: 'The same key with the same body gets the answer of the first request again.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
-}
-
-function operationIdOf({ method, path }: Pick<Route, 'method' | 'path'>): string {
-  const words = path.replace('/api/v1', '').split(/[/.-]/).filter(Boolean)
-  const name = words.map((word) => (word.startsWith(':') ? `by-${word.slice(1)}` : word)).join('-')
-  return `${method.toLowerCase()}-${name}`
 }
 
 function parameters(schema: TSchema | undefined, place: 'path' | 'query', schemas: JsonRecord): JsonRecord[] {
@@ -124,8 +121,10 @@ const plainSchema = (type: string): JsonRecord => ({
   type: type === 'application/json' ? 'object' : 'string',
 })
 
-function link({ id, ...route }: NonNullable<RouteAnswer['links']>[number]): [string, JsonRecord] {
-  const operationId = operationIdOf(route)
+function link({
+  id,
+  operation: operationId,
+}: NonNullable<RouteAnswer['links']>[number]): [string, JsonRecord] {
   return [operationId, { operationId, parameters: { id: `$response.body#${id}` } }]
 }
 

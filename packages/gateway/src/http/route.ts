@@ -28,13 +28,34 @@ interface ReceivedBody {
 
 export const basePath = '/api/v1'
 
+/** The groups of the document, in its order, each with its description. */
+export const tags = {
+  Notifications: 'Send, look up, list and cancel notifications.',
+  Batches: 'Send to many recipients at once, in the background where they are more than a hundred.',
+  Recipients: 'Addresses and preferences of recipients, and the use of their limits.',
+  Operation: 'See what happens and why: accounts, backlog, dead letters, policy.',
+  Events: 'Follow changes of state as they happen.',
+  Probes: 'Health, readiness, metrics, and this document.',
+  Unsubscribe: 'One-click unsubscribing from links in messages.',
+} as const
+export type Tag = keyof typeof tags
+
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** The path in Fastify's form: `/api/v1/notifications/:id`. */
   readonly path: string
+  /** The operationId in the document: a verb and its object, `listNotifications`. */
+  readonly operation: string
+  /** The group of the document to which it belongs. */
+  readonly tag: Tag
   readonly summary: string
-  /** `open`: public; `caller`: authenticated; `operator`: with the scope of operators. */
-  readonly access: 'open' | 'caller' | 'operator'
+  /** Two or three sentences for the document. @defaultValue the summary */
+  readonly details?: string
+  /**
+   * `open`: public; `caller`: authenticated; `reader`: with the scope of operators or the one that only reads;
+   * `operator`: with the scope of operators.
+   */
+  readonly access: 'open' | 'caller' | 'reader' | 'operator'
   /** The rate limit of the tenant against which a request counts. @defaultValue none */
   readonly counts?: RequestKind
   readonly params?: TSchema
@@ -69,6 +90,6 @@ export interface RouteAnswer {
   readonly schema?: TSchema
   /** @defaultValue application/json */
   readonly type?: string
-  /** Routes that take an id of the answer, and the place of this `id` in it (JSON Pointer). */
-  readonly links?: readonly (Pick<Route, 'method' | 'path'> & { readonly id: string })[]
+  /** Operations that take an id of the answer, and the place of this `id` in it (JSON Pointer). */
+  readonly links?: readonly { readonly operation: string; readonly id: string }[]
 }

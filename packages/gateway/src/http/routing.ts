@@ -6,7 +6,7 @@ import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import type { HeavyRequestPacer } from './heavy-request-pacer.ts'
-import { type Authenticate, operatorScope } from './identity.ts'
+import { type Authenticate, mayRead, operatorScope, readScope } from './identity.ts'
 import { nothing } from './problem.ts'
 import type { RequestLimits } from './request-limits.ts'
 import type { Route } from './route.ts'
@@ -103,9 +103,13 @@ type Done = (error?: Error) => void
 /** Authenticates before the body is read: no unknown caller may send one, and none above its rate. */
 function identify({ authenticate, limits, pacer }: Doorkeeping, { access, counts }: Route) {
   const admit = (request: FastifyRequest, caller: FastifyRequest['caller'], done: Done): void => {
-    if (access === 'operator' && !caller.scopes.has(operatorScope)) {
-      const challenge = `Bearer error="insufficient_scope", scope="${operatorScope}"`
-      done(new SluiceError('FORBIDDEN', `This route needs the scope ${operatorScope}.`, { challenge }))
+    const isAdmitted =
+      access === 'operator' ? caller.scopes.has(operatorScope) : access !== 'reader' || mayRead(caller)
+    if (!isAdmitted) {
+      const scope = access === 'operator' ? operatorScope : readScope
+      const challenge = `Bearer error="insufficient_scope", scope="${scope}"`
+      const admitted = access === 'operator' ? operatorScope : `${operatorScope} or ${readScope}`
+      done(new SluiceError('FORBIDDEN', `This route needs the scope ${admitted}.`, { challenge }))
       return
     }
     request.caller = caller

@@ -169,6 +169,12 @@ const statusFilter = Type.Optional(
   }),
 )
 
+export const explainQuery = Type.Object(
+  { explain: Type.Optional(Type.Boolean({ description: 'Adds `explanation`.' })) },
+  closed,
+)
+export type ExplainQuery = Static<typeof explainQuery>
+
 export const pageQuery = Type.Object(paging, closed)
 export const listQuery = Type.Object(
   {
@@ -213,7 +219,17 @@ export const redriveBody = Type.Object(
 )
 export type RedriveBody = Static<typeof redriveBody>
 
-export const eventsQuery = Type.Object({ tenant: Type.Optional(text('printable', 256)) }, closed)
+export const eventsQuery = Type.Object(
+  {
+    tenant: Type.Optional(text('printable', 256)),
+    notification: Type.Optional(
+      Type.String({ minLength: 1, maxLength: 64, description: 'Changes of this notification only.' }),
+    ),
+    recipient: Type.Optional(recipientId),
+  },
+  closed,
+)
+export type EventsQuery = Static<typeof eventsQuery>
 
 export const policyBody = Type.Unsafe<JsonObject>({
   type: 'object',

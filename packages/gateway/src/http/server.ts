@@ -18,12 +18,13 @@ import { createHeavyRequestPacer } from './heavy-request-pacer.ts'
 import { createIdempotency } from './idempotency.ts'
 import { type Authenticate, loopbackIdentity, refuseForeignHost } from './identity.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
-import { openApiDocument } from './openapi.ts'
+import { openApiDocument, version } from './openapi.ts'
 import { asSluiceError, nothing, sendProblem } from './problem.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
 import { createRequestLimits, type RequestRates } from './request-limits.ts'
 import { basePath, type Route } from './route.ts'
 import { batchRoutes } from './routes/batch.ts'
+import { callerRoutes } from './routes/caller.ts'
 import { createEventRoutes } from './routes/events.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { notificationRoutes } from './routes/notifications.ts'
@@ -218,6 +219,7 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
       onAccepted,
     }),
     ...batchRoutes({ ...options, offer, idempotency, bodyMaxBytes: config.batchBodyMaxBytes }),
+    ...callerRoutes({ clock, policy: options.policy, withKeys: options.authenticate !== undefined, version }),
     ...jobRoutes(options),
     ...recipientRoutes({ ...options, editor }),
     ...operationRoutes({ ...options, idempotency }),
@@ -252,6 +254,8 @@ function withDocument(routes: readonly Route[], withKeys: boolean): readonly Rou
   const document: Route = {
     method: 'GET',
     path: '/openapi.json',
+    operation: 'getOpenApi',
+    tag: 'Probes',
     summary: 'This document',
     access: 'open',
     answers: { 200: { description: 'OpenAPI 3.1', type: 'application/json' } },

@@ -43,7 +43,7 @@ test('dead letters are listed, counted, and redriven', async (t) => {
   assert.match(
     explained,
     new RegExp(
-      `\nIt is a dead letter since \\S+ \\S+ \\(attempts_exhausted\\): attempt 1 failed and was the last \\(.*\\)\\.\nIt stays until somebody sends it again: sluice dead-letters redrive ${id}\\.\n`,
+      `^Is a dead letter since \\S+ \\S+ \\(attempts_exhausted\\): attempt 1 through webhook/a failed and was the last \\(.*\\)\\. It stays until an operator redrives it\\.\nTo send it now: sluice dead-letters redrive ${id}\n`,
     ),
   )
   assert.equal((await run('list', '--channel', 'email')).out, 'No dead letters.')

@@ -26,7 +26,12 @@ test('explain shows the decision rule by rule, which limit decided, and the time
   }
   const third = await sluice(['explain', ids[2]!, '--url', gateway.url])
   assert.equal(third.code, 0, third.err)
-  assert.match(third.out, new RegExp(`^${ids[2]} {2}suppressed\n`))
+  assert.match(
+    third.out,
+    new RegExp(
+      `^Was not sent: the limit marketing-email admits 2/day, and all of its places are taken, the next of which is free at \\S+ \\S+Z\\.\n\n${ids[2]} {2}suppressed\n`,
+    ),
+  )
   assert.match(third.out, /^ {2}to {7}user-42 by email$/m)
   assert.match(third.out, /^Decision {2}suppress over_limit by marketing-email/m)
   assert.match(
@@ -49,6 +54,46 @@ test('explain takes the tenant from --tenant, and finds no notification of anoth
   const other = await sluice(['explain', id, '--url', gateway.url, '--tenant', 'other'])
   assert.equal(other.code, 1)
   assert.match(other.err, /^sluice: NOT_FOUND: /)
+  assert.match(other.err, /\nAsked for the tenant other; what belongs to another tenant is not found\.$/)
+  const json = await sluice(['explain', id, '--url', gateway.url, '--tenant', 'other', '--json'])
+  assert.equal(json.out, '')
+  const { error } = JSON.parse(json.err)
+  assert.deepEqual(
+    [json.code, error.code, error.hint],
+    [1, 'NOT_FOUND', 'Asked for the tenant other; what belongs to another tenant is not found.'],
+  )
+})
+
+test('explain --wait follows a notification to its end, and --exit-status tells how it ended', async (t) => {
+  const gateway = await runningGateway(t)
+  const run = (id: unknown, ...more: string[]) =>
+    sluice(['explain', String(id), '--url', gateway.url, '--exit-status', ...more])
+  const soon = new Date(Date.now() + 1_200).toISOString()
+  const later = new Date(Date.now() + 3_600_000).toISOString()
+  const [first, second] = await Promise.all(
+    [soon, later].map((sendAt, index) =>
+      gateway.post('/notifications', {
+        ...mail,
+        recipient: { id: `u${index}`, email: 'a@example.com' },
+        sendAt,
+      }),
+    ),
+  )
+  assert.equal((await run(second!.body.notificationId)).code, 3)
+  const followed = await run(first!.body.notificationId, '--wait')
+  assert.equal(followed.code, 0)
+  assert.match(followed.err, /^Waits until .*Z: the request asked for this instant\./)
+  assert.match(
+    followed.out,
+    /^Was delivered at \S+ \S+Z through sandbox\/\S+, \d+ ms after the promised instant\.\n/,
+  )
+  const ids = await Promise.all(
+    [0, 1, 2].map((n) =>
+      gateway.post('/notifications', { ...mail, content: { subject: `${n}`, text: 'x' } }),
+    ),
+  )
+  const codes = await Promise.all(ids.map(({ body }) => run(body.notificationId, '--wait')))
+  assert.deepEqual(codes.map(({ code }) => code).sort(), [0, 0, 4])
 })
 
 test('a gateway that does not answer is reported with a way to fix it, and exit code 1', async () => {

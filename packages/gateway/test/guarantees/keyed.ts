@@ -34,7 +34,7 @@ interface PublishedRoute {
   readonly method: string
   /** `/api/v1/notifications/{id}`. */
   readonly path: string
-  readonly access: 'open' | 'caller' | 'operator'
+  readonly access: 'open' | 'caller' | 'reader' | 'operator'
 }
 
 interface Operation {
@@ -74,17 +74,19 @@ export async function startKeyed(
   }
 }
 
+function accessOf(security: Operation['security']): PublishedRoute['access'] {
+  if (security === undefined || security.length === 0) return 'open'
+  const scopes = security[0]?.bearer
+  if (scopes?.includes('sluice:admin')) return 'operator'
+  return scopes?.includes('sluice:read') ? 'reader' : 'caller'
+}
+
 function routesOf({ paths }: OpenApi): readonly PublishedRoute[] {
   return Object.entries(paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, { security }]) => ({
       method: method.toUpperCase(),
       path,
-      access:
-        security === undefined
-          ? 'open'
-          : security[0]?.bearer?.includes('sluice:admin')
-            ? 'operator'
-            : 'caller',
+      access: accessOf(security),
     })),
   )
 }

@@ -64,6 +64,7 @@ test('every route of the contract is described', () => {
     'GET /recipients/{id}/limits',
     'GET /recipients/{id}/timeline',
     'GET /u/{token}',
+    'GET /whoami',
     'PATCH /recipients/{id}',
     'POST /dead-letters/redrive',
     'POST /decisions',

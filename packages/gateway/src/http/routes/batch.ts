@@ -200,6 +200,8 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     {
       method: 'POST',
       path: `${basePath}/notifications/batch`,
+      operation: 'sendBatch',
+      tag: 'Batches',
       summary: 'Accept one message for many recipients',
       access: 'caller',
       body: batchBody,
@@ -211,11 +213,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
         202: {
           description: `One result for each recipient, in the order sent; above ${answeredMax} the job that accepts them`,
           schema: batchSchema,
-          links: (['GET', 'DELETE'] as const).map((method) => ({
-            method,
-            path: `${basePath}/jobs/:id`,
-            id: '/jobId',
-          })),
+          links: ['getJob', 'cancelJob'].map((operation) => ({ operation, id: '/jobId' })),
         },
       },
       problems: [

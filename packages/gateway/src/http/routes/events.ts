@@ -8,9 +8,9 @@ import { SluiceError } from '../../errors.ts'
 import type { Clock } from '../../ports.ts'
 import type { Happening, Ledger } from '../../stages.ts'
 import { eventAnswer } from '../answer.ts'
-import { operatorScope } from '../identity.ts'
+import { mayRead } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'
-import { eventsQuery } from '../schema.ts'
+import { type EventsQuery, eventsQuery } from '../schema.ts'
 import { aheadOf, eventInWallTime } from '../wall-time.ts'
 
 export interface EventRoutesOptions {
@@ -56,7 +56,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
   function publish(happening: Happening): void {
     let text: string | undefined
     for (const reader of readers) {
-      if (reader.tenant !== undefined && reader.tenant !== happening.notification.tenant) continue
+      if (!reader.wants(happening)) continue
       text ??= eventText(happening, aheadOf(clock))
       reader.send(text)
     }
@@ -108,6 +108,8 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
   const route: Route = {
     method: 'GET',
     path: `${basePath}/events`,
+    operation: 'streamEvents',
+    tag: 'Events',
     summary: 'Changes of state as they happen',
     access: 'caller',
     stream: true,
@@ -121,9 +123,9 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
       },
     },
     handle(request, reply) {
-      const { tenant } = request.query as { tenant?: string }
+      const { tenant, notification, recipient } = request.query as EventsQuery
       const { caller } = request
-      const asOperator = caller.scopes.has(operatorScope) && caller.asTenant !== true
+      const asOperator = mayRead(caller) && caller.asTenant !== true
       checkRoom(caller.tenant)
       reply.hijack()
       reply.raw.writeHead(200, {
@@ -134,7 +136,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
       const reader = new Reader({
         response: reply.raw,
         owner: caller.tenant,
-        tenant: asOperator ? tenant : caller.tenant,
+        wanted: { tenant: asOperator ? tenant : caller.tenant, notification, recipient },
         backlogMaxBytes,
       })
       reply.raw.on('close', () => remove(reader))
@@ -157,25 +159,36 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
 interface ReaderOptions {
   readonly response: ServerResponse
   readonly owner: string
-  readonly tenant: string | undefined
+  readonly wanted: Wanted
   readonly backlogMaxBytes: number
+}
+
+/** The changes that a stream gets; an undefined field selects all. */
+interface Wanted {
+  readonly tenant: string | undefined
+  readonly notification: string | undefined
+  readonly recipient: string | undefined
 }
 
 /** The stream of one reader. All events of one turn of the event loop are written at once. */
 class Reader {
   /** The tenant that opened it. */
   readonly owner: string
-  /** The tenant whose changes it gets; undefined: all tenants. */
-  readonly tenant: string | undefined
+  readonly #wanted: Wanted
   readonly #response: ServerResponse
   readonly #backlogMaxBytes: number
   #pending = ''
 
-  constructor({ response, owner, tenant, backlogMaxBytes }: ReaderOptions) {
+  constructor({ response, owner, wanted, backlogMaxBytes }: ReaderOptions) {
     this.#response = response
     this.owner = owner
-    this.tenant = tenant
+    this.#wanted = wanted
     this.#backlogMaxBytes = backlogMaxBytes
+  }
+
+  wants({ notification: { tenant, id, to } }: Happening): boolean {
+    const { tenant: ofTenant = tenant, notification = id, recipient = to.id } = this.#wanted
+    return ofTenant === tenant && notification === id && recipient === to.id
   }
 
   get isEnding(): boolean {

@@ -6,6 +6,7 @@ import type { Store } from '../../ports.ts'
 import type { Jobs, Ledger } from '../../stages.ts'
 import { jobAnswer, knowsJobOf } from '../answer.ts'
 import { jobSchema } from '../answer-schema.ts'
+import { operatorScope } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'
 import { idParams } from '../schema.ts'
 
@@ -24,13 +25,15 @@ export function jobRoutes({ jobs, store, ledger }: JobRoutesOptions): readonly R
     const { id } = params as { id: string }
     const job = await store.job(caller.tenant, id)
     if (job !== undefined && knowsJobOf(caller, job)) return job
-    throw new SluiceError('NOT_FOUND', 'There is no job with this id.')
+    throw notFound()
   }
 
   return [
     {
       method: 'GET',
       path: `${basePath}/jobs/:id`,
+      operation: 'getJob',
+      tag: 'Batches',
       summary: 'Progress of a batch in the background',
       access: 'caller',
       params: idParams,
@@ -48,6 +51,8 @@ export function jobRoutes({ jobs, store, ledger }: JobRoutesOptions): readonly R
     {
       method: 'DELETE',
       path: `${basePath}/jobs/:id`,
+      operation: 'cancelJob',
+      tag: 'Batches',
       summary: 'Accept nothing more of a batch, and cancel what of it still waits',
       access: 'caller',
       counts: 'writes',
@@ -55,9 +60,14 @@ export function jobRoutes({ jobs, store, ledger }: JobRoutesOptions): readonly R
       answers: { 204: { description: 'It is cancelled, now or since before' } },
       problems: ['NOT_FOUND', 'NOT_CANCELLABLE', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
       async handle(request, reply) {
-        await jobs.cancel(await find(request))
+        const job = await find(request)
+        const { caller } = request
+        if (job.module !== caller.module && !caller.scopes.has(operatorScope)) throw notFound()
+        await jobs.cancel(job)
         return reply.code(204).send()
       },
     },
   ]
 }
+
+const notFound = (): SluiceError => new SluiceError('NOT_FOUND', 'There is no job with this id.')

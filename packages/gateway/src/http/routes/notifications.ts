@@ -17,18 +17,27 @@ import {
   readRecipient,
   withData,
 } from '../draft.ts'
+import { createExplanations, type ExplanationsOptions } from '../explanations.ts'
 import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
 import type { Identity } from '../identity.ts'
 import { jsonType, problemBody, problemType } from '../problem.ts'
 import { basePath, type Route } from '../route.ts'
-import { idParams, type ListFilter, listQuery, type NotificationBody, notificationBody } from '../schema.ts'
+import {
+  type ExplainQuery,
+  explainQuery,
+  idParams,
+  type ListFilter,
+  listQuery,
+  type NotificationBody,
+  notificationBody,
+} from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
 import { invalidRequest } from '../validation.ts'
 import { aheadOf, decisionInWallTime, inWallTime } from '../wall-time.ts'
 
-export interface NotificationRoutesOptions {
+export interface NotificationRoutesOptions extends ExplanationsOptions {
   readonly gate: Pick<Gate, 'admit' | 'preview' | 'cancel' | 'placeOf'>
-  readonly store: Pick<Store, 'notification' | 'list' | 'job'>
+  readonly store: Pick<Store, 'notification' | 'list' | 'job' | 'admissions'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly recipients: Recipients
   readonly offer: Offer
@@ -41,6 +50,7 @@ export interface NotificationRoutesOptions {
 
 export function notificationRoutes(options: NotificationRoutesOptions): readonly Route[] {
   const { gate, store, ledger, recipients, offer, idempotency, clock, overLimitStatus, onAccepted } = options
+  const explanations = createExplanations(options)
 
   /** Synchronous where no stored address has to be read. */
   function readDraft(request: FastifyRequest): Draft | Promise<Draft> {
@@ -90,6 +100,8 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     {
       method: 'POST',
       path: `${basePath}/notifications`,
+      operation: 'sendNotification',
+      tag: 'Notifications',
       summary: 'Accept one notification',
       access: 'caller',
       body: notificationBody,
@@ -98,9 +110,8 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
         202: {
           description: 'Accepted and on disk',
           schema: acceptedSchema,
-          links: (['GET', 'DELETE'] as const).map((method) => ({
-            method,
-            path: `${basePath}/notifications/:id`,
+          links: ['getNotification', 'cancelNotification'].map((operation) => ({
+            operation,
             id: '/notificationId',
           })),
         },
@@ -123,6 +134,8 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     {
       method: 'POST',
       path: `${basePath}/decisions`,
+      operation: 'previewDecision',
+      tag: 'Notifications',
       summary: 'The decision that a notification would get now; consumes nothing',
       access: 'caller',
       counts: 'writes',
@@ -144,6 +157,8 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     {
       method: 'GET',
       path: `${basePath}/notifications`,
+      operation: 'listNotifications',
+      tag: 'Notifications',
       summary: 'Notifications, newest first',
       access: 'caller',
       counts: 'reads',
@@ -167,9 +182,12 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     {
       method: 'GET',
       path: `${basePath}/notifications/:id`,
+      operation: 'getNotification',
+      tag: 'Notifications',
       summary: 'State, decision and timeline of one notification',
       access: 'caller',
       params: idParams,
+      query: explainQuery,
       answers: { 200: { description: 'The notification', schema: notificationSchema } },
       problems: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
       async handle(request) {
@@ -179,12 +197,17 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
           throw new SluiceError('NOT_FOUND', 'There is no notification with this id.')
         const dueAt = await gate.placeOf(recorded)
         const found = dueAt === undefined ? recorded : { ...recorded, dueAt }
-        return notificationAnswer(inWallTime(shown(found, ledger), aheadOf(clock)), request.caller)
+        const current = shown(found, ledger)
+        const answer = notificationAnswer(inWallTime(current, aheadOf(clock)), request.caller)
+        if ((request.query as ExplainQuery).explain !== true) return answer
+        return { ...answer, explanation: await explanations.of(current, request.caller) }
       },
     },
     {
       method: 'DELETE',
       path: `${basePath}/notifications/:id`,
+      operation: 'cancelNotification',
+      tag: 'Notifications',
       summary: 'Cancel what still waits; its places in the limits are given back',
       access: 'caller',
       counts: 'writes',

@@ -35,6 +35,8 @@ export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOpt
     {
       method: 'GET',
       path: '/healthz',
+      operation: 'getHealth',
+      tag: 'Probes',
       summary: 'Whether the process is alive',
       access: 'open',
       answers: { 200: { description: 'It is', schema: healthSchema } },
@@ -43,6 +45,8 @@ export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOpt
     {
       method: 'GET',
       path: '/readyz',
+      operation: 'getReadiness',
+      tag: 'Probes',
       summary: 'Whether it can accept notifications now; what does not work is named',
       access: 'open',
       answers: { 200: { description: 'It can', schema: readinessSchema } },
@@ -69,6 +73,8 @@ export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOpt
     {
       method: 'GET',
       path: '/metrics',
+      operation: 'getMetrics',
+      tag: 'Probes',
       summary: "Counts and latencies in Prometheus' form",
       access: 'open',
       answers: { 200: { description: 'The metrics', type: 'text/plain' } },

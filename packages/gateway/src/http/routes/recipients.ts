@@ -39,6 +39,8 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
     {
       method: 'GET',
       path,
+      operation: 'getRecipient',
+      tag: 'Recipients',
       summary: 'Addresses and preferences of a person',
       access: 'caller',
       params: recipientParams,
@@ -54,6 +56,8 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
     {
       method: 'PUT',
       path,
+      operation: 'replaceRecipient',
+      tag: 'Recipients',
       summary: 'Store a person, in place of what was stored',
       access: 'caller',
       counts: 'writes',
@@ -77,6 +81,8 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
     {
       method: 'PATCH',
       path,
+      operation: 'updateRecipient',
+      tag: 'Recipients',
       summary: 'Change what is stored of a person (JSON merge patch); stores it where nothing was',
       access: 'caller',
       counts: 'writes',
@@ -102,6 +108,8 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
     {
       method: 'DELETE',
       path,
+      operation: 'eraseRecipient',
+      tag: 'Recipients',
       summary: 'Erase a person: addresses, preferences and content are gone, and what waits is cancelled',
       access: 'caller',
       counts: 'writes',
@@ -120,6 +128,8 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
     {
       method: 'GET',
       path: `${path}/limits`,
+      operation: 'getRecipientLimits',
+      tag: 'Recipients',
       summary: 'What each limit has used up for a person, and when it frees',
       access: 'caller',
       params: recipientParams,
@@ -134,6 +144,8 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
     {
       method: 'GET',
       path: `${path}/timeline`,
+      operation: 'listRecipientTimeline',
+      tag: 'Recipients',
       summary: 'Everything that was sent to a person, waits or was suppressed, and why',
       access: 'caller',
       counts: 'reads',

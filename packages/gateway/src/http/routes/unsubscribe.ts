@@ -36,6 +36,8 @@ export function unsubscribeRoutes({
     {
       method: 'GET',
       path: '/u/:token',
+      operation: 'showUnsubscribePage',
+      tag: 'Unsubscribe',
       summary: 'Asks whether to unsubscribe; changes nothing',
       access: 'open',
       params: tokenParams,
@@ -54,6 +56,8 @@ export function unsubscribeRoutes({
     {
       method: 'POST',
       path: '/u/:token',
+      operation: 'unsubscribe',
+      tag: 'Unsubscribe',
       summary: 'Unsubscribes, at once and without another question (RFC 8058)',
       access: 'open',
       params: tokenParams,

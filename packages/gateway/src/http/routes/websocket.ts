@@ -11,6 +11,8 @@ export function webSocketRoutes(): readonly Route[] {
     {
       method: 'GET',
       path: webSocketPath,
+      operation: 'openWebSocket',
+      tag: 'Events',
       summary: 'The WebSocket: see /asyncapi.json',
       access: 'caller',
       answers: { 101: { description: 'The connection speaks WebSocket from here on' } },
@@ -23,6 +25,8 @@ export function webSocketRoutes(): readonly Route[] {
     {
       method: 'GET',
       path: '/asyncapi.json',
+      operation: 'getAsyncApi',
+      tag: 'Events',
       summary: 'What is said over the WebSocket',
       access: 'open',
       answers: { 200: { description: 'AsyncAPI 3.0', type: 'application/json' } },

@@ -38,6 +38,30 @@ async function open(query = '', headers: Record<string, string> = {}): Promise<S
   return stream
 }
 
+test('a stream may be narrowed to one notification or one recipient', async () => {
+  const { body } = await post('default', 'before')
+  const streams = await Promise.all([
+    open(`?notification=${body.notificationId}`),
+    open('?recipient=user-43'),
+    open('?recipient=user-42'),
+  ])
+  const notification = stub.notifications.get(String(body.notificationId))!
+  const other = { ...notification, id: 'other', to: { id: 'user-43' } }
+  for (const each of [notification, other])
+    for (const listener of stub.listeners)
+      listener({ notification: each, events: [{ at: 0, status: 'queued' }] })
+  const texts = await Promise.all([
+    streams[0]!.until(`"notificationId":"${body.notificationId}"`),
+    streams[1]!.until('"notificationId":"other"'),
+    streams[2]!.until(`"notificationId":"${body.notificationId}"`),
+  ])
+  for (const stream of streams) stream.close()
+  assert.deepEqual(
+    texts.map((text) => text.split('event: state').length - 1),
+    [1, 1, 1],
+  )
+})
+
 const post = (tenant: string, actor: string) =>
   stub.ask('POST', '/notifications', { ...message, actor }, { 'x-tenant-id': tenant })
 

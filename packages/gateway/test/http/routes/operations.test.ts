@@ -126,7 +126,7 @@ test('only operators may use these routes, and only authenticated callers the ot
         return {
           tenant: 't',
           module: 'm',
-          scopes: new Set(authorization === 'Bearer admin' ? ['sluice:admin'] : []),
+          scopes: new Set(authorization === 'Bearer me' ? [] : [authorization.replace('Bearer ', 'sluice:')]),
         }
       },
     },
@@ -146,6 +146,8 @@ test('only operators may use these routes, and only authenticated callers the ot
       'FORBIDDEN',
     )
     assert.equal((await guarded.ask(method, path, body, { authorization: 'Bearer admin' })).status, 200)
+    const read = await guarded.ask(method, path, body, { authorization: 'Bearer read' })
+    assert.equal(read.status, path === '/dead-letters/redrive' ? 403 : 200, path)
   }
   assert.equal((await guarded.ask('POST', '/notifications', '{broken')).status, 401)
   assert.equal(

@@ -1,0 +1,58 @@
+/** Gathers the facts of an explanation (explanation.ts): accounts, places of the limit, and the time. */
+import type { Notification } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Clock, Store } from '../ports.ts'
+import type { PoolReport } from '../stages.ts'
+import { isoOrNull } from './answer.ts'
+import { type Explanation, explain, waitingReason } from './explanation.ts'
+import { type Identity, mayRead } from './identity.ts'
+import { limitHolders } from './limit-holders.ts'
+import { aheadOf, inWallTime, poolsInWallTime } from './wall-time.ts'
+
+export interface ExplanationsOptions {
+  readonly store: Pick<Store, 'admissions'>
+  readonly policy: Pick<Policy, 'rulesFor' | 'longestWindowMs'>
+  readonly pools: () => readonly PoolReport[]
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+}
+
+export function createExplanations({ store, policy, pools, clock }: ExplanationsOptions) {
+  return {
+    /** The explanation of a notification as it is answered; `current` has its state in memory. */
+    async of(current: Notification, caller: Identity) {
+      const aheadMs = aheadOf(clock)
+      const isHeld = current.dueAt > clock.now() && waitingReason(current) === 'recipient_limit'
+      const heldBy = isHeld ? await limitHolders({ store, policy }, current, clock.now()) : []
+      const explanation = explain({
+        notification: inWallTime(current, aheadMs),
+        accounts: poolsInWallTime(
+          pools().filter(({ channel }) => channel === current.channel),
+          aheadMs,
+        ).flatMap(({ accounts }) => accounts),
+        heldBy: heldBy.map((each) => ({ ...each, at: each.at + aheadMs })),
+        now: clock.now() + aheadMs,
+        namesAccounts: mayRead(caller),
+      })
+      return explanationAnswer(explanation)
+    },
+  }
+}
+
+function explanationAnswer({ until, heldBy, accounts, ...rest }: Explanation) {
+  return {
+    ...rest,
+    ...(until === undefined ? {} : { until: isoOrNull(until) ?? undefined }),
+    ...(heldBy === undefined ? {} : { heldBy: heldBy.map((each) => ({ ...each, at: isoOrNull(each.at) })) }),
+    ...(accounts === undefined
+      ? {}
+      : {
+          accounts: {
+            ...accounts,
+            firstBackAt: isoOrNull(accounts.firstBackAt),
+            ...(accounts.named === undefined
+              ? {}
+              : { named: accounts.named.map((one) => ({ ...one, outUntil: isoOrNull(one.outUntil) })) }),
+          },
+        }),
+  }
+}
