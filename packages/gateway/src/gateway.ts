@@ -39,7 +39,8 @@ export interface Gateway {
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const context = runtimeContextOf(config, parts)
-  const { clock, onError } = context
+  const { clock } = context
+  const onError = context.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
   const templates = parts.templates ?? loadTemplates(config)

@@ -5,9 +5,9 @@
 import { columns } from './cli/command.ts'
 import { exitCodes, Failure, type Io, processIo } from './cli/io.ts'
 import { plain } from './cli/text.ts'
-import { version } from './cli/version.ts'
 import { didYouMean } from './config/suggestion.ts'
 import { errors, SluiceError } from './errors.ts'
+import { version } from './version.ts'
 
 interface Command {
   readonly summary: string

@@ -362,6 +362,8 @@ export interface Queue {
   critical(channel: Channel): number
   /** The instant since which the oldest queued notification waits. */
   oldest(channel: Channel): number | undefined
+  /** The earliest `dueAt` among the notifications at the fronts of the channel's FIFOs. */
+  oldestDue(channel: Channel): number | undefined
   /** Removes notifications that have been queued since the instant or longer, lowest priority first. */
   takeOverdue(channel: Channel, since: number, max: number): readonly Notification[]
   close(): Promise<void>

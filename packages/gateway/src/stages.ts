@@ -320,6 +320,8 @@ export interface Room {
 /** A state transition that is on record. */
 export interface Happening {
   readonly notification: Notification
+  /** The notification before the transition; absent for an acceptance. */
+  readonly before?: Notification
   readonly events: readonly TimelineEvent[]
 }
 
@@ -338,6 +340,18 @@ export interface PoolCounts {
   readonly changes: Readonly<Record<'blocked' | 'opened' | 'closed' | 'resized', number>>
   /** The number of retries that the pool may make now. */
   readonly retryBudget: number
+}
+
+/** The load of a pool now, for the metrics. */
+export interface PoolLoad {
+  /** Calls per second of all accounts together; `undefined` where one has no limit. */
+  readonly ratePerSecond: number | undefined
+  /** The share of that rate that the accounts use after 429s, from 0 to 1. */
+  readonly learnedRatio: number
+  /** Calls per second that the pool admits now; `undefined` where nothing bounds it. */
+  readonly admittedPerSecond: number | undefined
+  /** Calls that are under way. */
+  readonly inFlight: number
 }
 
 /** The reason for an account's absence from its pool: a 429 blocked it, or its breaker is not closed. */

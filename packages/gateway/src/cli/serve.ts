@@ -6,11 +6,11 @@
 import type { Config } from '../config/config.ts'
 import { didYouMean } from '../config/suggestion.ts'
 import { SluiceError } from '../errors.ts'
+import { version } from '../version.ts'
 import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
 import { collectEarlier, giveBackStartMemory } from './start-memory.ts'
 import { type Stopping, stopSignal } from './stop-signal.ts'
-import { version } from './version.ts'
 
 const roles = ['http', 'websocket', 'intake', 'schedule', 'dispatch'] as const
 

@@ -25,8 +25,9 @@ import type { Storage } from './storage.ts'
 
 export type Admission = ReturnType<typeof createAdmission>
 
-export function createAdmission({ config, clock, random, log, onError }: RuntimeContext, record: Storage) {
+export function createAdmission({ config, clock, random, log, errorsOf }: RuntimeContext, record: Storage) {
   const { store, ledger, recipients, contents } = record
+  const onError = errorsOf('admission')
   const policy = config.policy.compiled
   const { marginMs } = config.limits
 

@@ -29,11 +29,12 @@ interface Texts {
 }
 
 export async function createDispatch(
-  { config, parts, clock, random, log, onError }: RuntimeContext,
+  { config, parts, clock, random, log, errorsOf }: RuntimeContext,
   { store, ledger, recipients, contents }: Storage,
   { queue, limiter, scheduler, forbiddenHours, releaseHolds }: Admission,
   { templates, links }: Texts,
 ) {
+  const onError = errorsOf('delivery')
   const { marginMs } = config.limits
   const hub = createWebSocketHub({
     clock,

@@ -7,10 +7,12 @@ import { needsSubject, selfAddressed } from '../config/pools.ts'
 import type { Authenticate } from '../http/identity.ts'
 import type { HttpServer } from '../http/server.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
+import type { Metrics } from '../observability/metrics.ts'
 import type { Templates, Tokens } from '../ports.ts'
 import type { PoolReport, ThrottleUsage } from '../stages.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch } from './dispatch.ts'
+import { createGatewayMetrics } from './metrics.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
@@ -27,8 +29,11 @@ interface Inside {
 /** Before the server exists, nothing is measured. */
 const untimed = (): void => {}
 
-export function createGatewayServer({ config, clock, log, onError }: RuntimeContext) {
+export function createGatewayServer(context: RuntimeContext) {
+  const { config, clock, log } = context
+  const onError = context.errorsOf('http')
   let server: HttpServer | undefined
+  let metrics: Metrics | undefined
   let tokens: Tokens | undefined
 
   /** Creates authentication; undefined without keys. */
@@ -45,7 +50,7 @@ export function createGatewayServer({ config, clock, log, onError }: RuntimeCont
   }
 
   return {
-    timeCommit: (): (() => void) => server?.metrics.timeCommit() ?? untimed,
+    timeCommit: (writes: number): (() => void) => metrics?.timeCommit(writes) ?? untimed,
     /** Opens the server and resolves with its address. */
     async open({ record, admission, dispatch, templates, links, pools }: Inside): Promise<string> {
       const [{ createHttpServer }, { limitHeaders }, { aheadOf }] = await Promise.all([
@@ -53,17 +58,19 @@ export function createGatewayServer({ config, clock, log, onError }: RuntimeCont
         import('../http/limit-headers.ts'),
         import('../http/wall-time.ts'),
       ])
-      const { gate, jobs, queue, throttle, orphans, erasure } = admission
+      const { gate, jobs, throttle, erasure } = admission
       const authenticate = await createDoorkeeper()
+      metrics = await createGatewayMetrics(context, { record, admission, dispatch, pools })
       server = createHttpServer({
         ...(authenticate === undefined ? {} : { authenticate }),
-        ...record,
+        store: record.store,
+        ledger: record.ledger,
+        recipients: record.recipients,
         config: config.http,
         gate,
         erase: erasure.erase,
         jobs,
-        queue,
-        orphans,
+        metrics,
         policy: config.policy.compiled,
         templates,
         links,
@@ -71,7 +78,6 @@ export function createGatewayServer({ config, clock, log, onError }: RuntimeCont
         selfAddressed: selfAddressed(config.pools),
         needsSubject: needsSubject(config.pools),
         pools,
-        poolCounts: () => dispatch.pools.map(dispatch.watch.countsOf),
         clock,
         log,
         webSocket: {

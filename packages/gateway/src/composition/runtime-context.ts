@@ -34,17 +34,29 @@ export interface RuntimeContext {
   readonly clock: Clock
   readonly random: Random
   readonly log: ReturnType<typeof createLog>
-  readonly onError: (what: string, error: unknown) => void
+  /** Errors that were logged, by the part of the gateway that met them. */
+  readonly errorCounts: ReadonlyMap<string, number>
+  /** Returns the error report of one part of the gateway. */
+  readonly errorsOf: (component: Component) => (what: string, error: unknown) => void
 }
+
+/** A part of the gateway that reports errors of its own. */
+const components = ['gateway', 'http', 'admission', 'delivery', 'store'] as const
+type Component = (typeof components)[number]
 
 export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeContext {
   const log = createLog(config.log.level)
+  const errorCounts = new Map<string, number>(components.map((component) => [component, 0]))
   return {
     config,
     parts,
     clock: parts.clock ?? createSystemClock(),
     random: parts.random ?? createRandom(),
     log,
-    onError: (what, error) => log.error({ err: error }, what),
+    errorCounts,
+    errorsOf: (component) => (what, error) => {
+      errorCounts.set(component, errorCounts.get(component)! + 1)
+      log.error({ component, err: error }, what)
+    },
   }
 }

@@ -21,8 +21,12 @@ export interface Storage {
   close(): Promise<void>
 }
 
-export async function openStorage(context: RuntimeContext, timeCommit: () => () => void): Promise<Storage> {
-  const { config, parts, clock, onError } = context
+export async function openStorage(
+  context: RuntimeContext,
+  timeCommit: (writes: number) => () => void,
+): Promise<Storage> {
+  const { config, parts, clock } = context
+  const onError = context.errorsOf('store')
   let ledger: Ledger | undefined
   let damagedRows = 0
   const { acceptLoss = false } = parts

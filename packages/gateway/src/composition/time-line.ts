@@ -14,10 +14,11 @@ const isSystemClock = (clock: Clock): clock is SystemClock => 'continueFrom' in 
 
 /** Returns the function that stops saving, after a last save. Virtual time needs none of this. */
 export async function continueTimeLine(
-  { clock, log, onError }: Pick<RuntimeContext, 'clock' | 'log' | 'onError'>,
+  { clock, log, errorsOf }: Pick<RuntimeContext, 'clock' | 'log' | 'errorsOf'>,
   store: Pick<Store, 'timeLine' | 'keepTimeLine'>,
 ): Promise<() => Promise<void>> {
   if (!isSystemClock(clock)) return async () => {}
+  const onError = errorsOf('gateway')
   const line = await store.timeLine()
   if (line !== undefined) clock.continueFrom(line)
   const keep = (): Promise<void> =>

@@ -243,6 +243,7 @@ export const problemSchema = Type.Object(
     detail: Type.String(),
     code: Type.String(),
     errors: Type.Optional(Type.Array(Type.Object({ path: Type.String(), message: Type.String() }))),
+    requestId: Type.Optional(Type.String({ description: 'As in the header X-Request-Id of the answer.' })),
     notificationId: optionalText,
     sendAt: Type.Optional(moment),
     degraded,

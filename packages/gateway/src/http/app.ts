@@ -12,12 +12,16 @@ import Fastify, {
 } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import { http } from '../node-http.ts'
+import { createHttpMetrics, type HttpMetrics } from '../observability/http-metrics.ts'
+import { createMeter } from '../observability/meter.ts'
 import { createBodyParser, hashOf, largeBytes } from './body-parser.ts'
 import { createFairRequestScheduler, type FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
 import type { HeavyRequestPacer } from './heavy-request-pacer.ts'
 import { parseJson } from './json.ts'
 import { createPipelines, isExcused, isFollowed } from './pipelines.ts'
 import { asSluiceError, refuseSocket, sendProblem, unsupportedMediaType } from './problem.ts'
+import { requestIdOf } from './request-id.ts'
+import { noteArrival, observeRequests } from './request-observer.ts'
 import { refuseEncoded, refuseRepeated } from './single-headers.ts'
 import { isWebSocketUpgrade } from './websocket/request.ts'
 
@@ -43,11 +47,18 @@ export interface AppOptions {
   readonly fairnessKeyOf?: FairRequestSchedulerOptions['fairnessKeyOf']
   /** Paces bodies that are parsed in the thread. @defaultValue none is paced */
   readonly pacer?: Pick<HeavyRequestPacer, 'pace' | 'close'>
+  /** @defaultValue metrics that are not scraped */
+  readonly metrics?: HttpMetrics
 }
 
-export function createApp(config: AppOptions): FastifyInstance {
+type MeasuredAppOptions = AppOptions & { readonly metrics: HttpMetrics }
+
+export function createApp(options: AppOptions): FastifyInstance {
+  const config = { metrics: createHttpMetrics(createMeter()), ...options }
   const app = Fastify({
     logger: false,
+    genReqId: requestIdOf,
+    requestIdHeader: false,
     bodyLimit: config.bodyMaxBytes,
     // Fastify's bound on opening and closing is 10 s; ours on closing is `drainMs`, and closing connections may
     // take longer.
@@ -57,7 +68,7 @@ export function createApp(config: AppOptions): FastifyInstance {
     return503OnClosing: false,
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 4_096 },
-    clientErrorHandler: (error, socket) => refuseClient(error, socket, config.requestTimeoutMs),
+    clientErrorHandler: (error, socket) => refuseClient(error, socket, config),
     frameworkErrors: (error: FastifyError, _request: FastifyRequest, reply: FastifyReply) => {
       sendProblem(reply, asSluiceError(error))
     },
@@ -65,6 +76,7 @@ export function createApp(config: AppOptions): FastifyInstance {
   app.server.maxConnections = config.connectionsMax
   // An idle connection makes room for a new one.
   app.server.on('drop', () => app.server.closeIdleConnections())
+  observeRequests(app, config.metrics)
   app.decorateRequest('caller')
   app.decorateRequest('received', null)
   app.addHook('onRequest', (request, reply, done) => {
@@ -124,8 +136,18 @@ export function createApp(config: AppOptions): FastifyInstance {
 }
 
 /** Creates Node's server: its deadlines, and the fair request scheduler in front of the routes. */
-function createHttp(config: AppOptions, handle: RequestListener): Server {
-  const { requestTimeoutMs, standstillMs = 60_000, fairnessKeyOf = () => 'everybody' } = config
+function createHttp(config: MeasuredAppOptions, handle: RequestListener): Server {
+  const { requestTimeoutMs, standstillMs = 60_000, fairnessKeyOf = () => 'everybody', metrics } = config
+  let waiting = 0
+  metrics.waiting = () => waiting
+  const onWaiting = (by: 1 | -1): void => {
+    waiting += by
+  }
+  const schedule = createFairRequestScheduler({ handle, fairnessKeyOf, onWaiting })
+  const arrive: RequestListener = (request, response) => {
+    noteArrival(request)
+    schedule(request, response)
+  }
   const server = http.createServer(
     {
       requestTimeout: requestTimeoutMs,
@@ -138,7 +160,7 @@ function createHttp(config: AppOptions, handle: RequestListener): Server {
       // A request for another protocol, or for WebSocket at another path, is answered in HTTP.
       shouldUpgradeCallback: isWebSocketUpgrade,
     },
-    createPipelines({ handle: createFairRequestScheduler({ handle, fairnessKeyOf }) }),
+    createPipelines({ handle: arrive }),
   )
   return server.setTimeout(standstillMs)
 }
@@ -153,12 +175,20 @@ function isUtf8Type(type: string | undefined): boolean {
 /**
  * Refuses input that is no HTTP, or came too slowly: there is no request yet, so the answer is written by hand.
  */
-function refuseClient(error: Error & { code?: string }, socket: Socket, requestTimeoutMs: number): void {
+function refuseClient(
+  error: Error & { code?: string },
+  socket: Socket,
+  { requestTimeoutMs, metrics }: Pick<MeasuredAppOptions, 'requestTimeoutMs' | 'metrics'>,
+): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return
   }
-  const refuse = (): void => refuseSocket(socket, clientErrorOf(error.code))
+  const refuse = (): void => {
+    const refusal = clientErrorOf(error.code)
+    metrics.refused(refusal.code)
+    refuseSocket(socket, refusal)
+  }
   const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
   if (!isLate || !isExcused(socket, requestTimeoutMs, refuse)) refuse()
 }

@@ -10,6 +10,8 @@ export interface FairRequestSchedulerOptions {
   readonly handle: RequestListener
   /** The fairness key of a request. Called only while requests wait. */
   readonly fairnessKeyOf: (request: IncomingMessage) => FairnessKey
+  /** Called with 1 for a request that has to wait, and with -1 when its turn comes. @defaultValue nothing counts */
+  readonly onWaiting?: ((by: 1 | -1) => void) | undefined
 }
 
 /** A tenant, or another group of requests that share their turns. */
@@ -33,6 +35,7 @@ interface ThrottleQueue {
 export function createFairRequestScheduler({
   handle,
   fairnessKeyOf,
+  onWaiting,
 }: FairRequestSchedulerOptions): RequestListener {
   /** In the order of their turns; the connections bound how many wait. */
   const lines = new Map<FairnessKey, ThrottleQueue>()
@@ -86,6 +89,7 @@ export function createFairRequestScheduler({
       line.first = next
       lines.set(fairnessKey, line)
     }
+    onWaiting?.(-1)
     // A request whose client has disconnected is not handled.
     if (!response.destroyed) handle(request, response)
   }
@@ -93,6 +97,7 @@ export function createFairRequestScheduler({
   function enqueue(request: IncomingMessage, response: ServerResponse): void {
     const fairnessKey = fairnessKeyOf(request)
     const asked: Asked = { request, response, next: undefined }
+    onWaiting?.(1)
     const line = lines.get(fairnessKey)
     if (line === undefined) lines.set(fairnessKey, { first: asked, last: asked })
     else {

@@ -4,6 +4,7 @@ import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply } from 'fastify'
 import { type ErrorCode, errors, SluiceError } from '../errors.ts'
 import { http } from '../node-http.ts'
+import { newRequestId } from './request-id.ts'
 
 export const jsonType = 'application/json; charset=utf-8'
 export const problemType = 'application/problem+json; charset=utf-8'
@@ -13,6 +14,8 @@ const retryAfterMsDefault = 1_000
 
 /** Members of a problem besides those of its error. */
 export interface ProblemMembers {
+  /** The request, as `X-Request-Id` of the answer and the lines of the log name it. */
+  readonly requestId?: string
   readonly notificationId?: string
   readonly sendAt?: string
   /** The failing parts, in the answer of a probe. */
@@ -42,13 +45,17 @@ export function sendProblem(
   members: ProblemMembers = {},
 ): FastifyReply {
   const { status } = error
-  reply.code(status).header('content-type', problemType)
+  const { request } = reply
+  const requestId = request.id
+  request.problem = error.code
+  // Also where the request was refused before the hook that sets it on every answer.
+  reply.code(status).header('content-type', problemType).header('x-request-id', requestId)
   const challenge = challengeOf(error)
   if (challenge !== undefined) reply.header('www-authenticate', challenge)
   if (saysWhen(error)) {
     reply.header('retry-after', retryAfterSeconds(error.retryAfterMs ?? retryAfterMsDefault))
   }
-  return reply.send(problemBody(error, members))
+  return reply.send(problemBody(error, { ...members, requestId }))
 }
 
 /** True where an answer carries `Retry-After`: a queued request (RATE_LIMIT_EXCEEDED) has its own. */
@@ -72,11 +79,13 @@ export function refuseSocket(socket: Duplex, error: SluiceError): void {
   }
   const { status } = error
   const challenge = challengeOf(error)
-  const body = problemBody(error)
+  const requestId = newRequestId()
+  const body = problemBody(error, { requestId })
   const head = [
     `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}`,
     `content-type: ${problemType}`,
     `content-length: ${Buffer.byteLength(body)}`,
+    `x-request-id: ${requestId}`,
     ...(challenge === undefined ? [] : [`www-authenticate: ${challenge}`]),
     ...(status === 503
       ? [`retry-after: ${retryAfterSeconds(error.retryAfterMs ?? retryAfterMsDefault)}`]

@@ -8,16 +8,16 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
+import { createMetrics, type Metrics } from '../observability/metrics.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { Clock, Queue, Store, Templates } from '../ports.ts'
-import type { Caller, Gate, Jobs, Ledger, PoolCounts, PoolReport, Recipients } from '../stages.ts'
+import type { Clock, Store, Templates } from '../ports.ts'
+import type { Caller, Gate, Jobs, Ledger, PoolReport, Recipients } from '../stages.ts'
 import { createApp } from './app.ts'
 import type { Offer } from './draft.ts'
 import type { FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
 import { createHeavyRequestPacer } from './heavy-request-pacer.ts'
 import { createIdempotency } from './idempotency.ts'
 import { type Authenticate, loopbackIdentity, refuseForeignHost } from './identity.ts'
-import { createMetrics, type Metrics } from './metrics.ts'
 import { openApiDocument, version } from './openapi.ts'
 import { asSluiceError, nothing, sendProblem } from './problem.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
@@ -87,10 +87,8 @@ export interface HttpServerOptions {
   /** Channels with a provider that requires a subject. @defaultValue none */
   readonly needsSubject?: ReadonlySet<Channel>
   readonly pools: () => readonly PoolReport[]
-  readonly poolCounts?: () => readonly PoolCounts[]
-  readonly queue?: Pick<Queue, 'size'>
-  readonly orphans?: { count(): number }
-  readonly damagedRows?: () => number
+  /** @defaultValue metrics of the ledger, the jobs and the pools alone */
+  readonly metrics?: Metrics
   readonly links?: UnsubscribeLinks
   readonly clock: Clock
   readonly log: HttpLog
@@ -126,8 +124,6 @@ export interface HttpServer {
    * requests that have arrived, and cuts those that are not done within `drainMs`.
    */
   close(): Promise<void>
-  /** Records measurements of work behind the routes. */
-  readonly metrics: Pick<Metrics, 'timeCommit'>
 }
 
 const releaseEveryMs = 50
@@ -135,7 +131,11 @@ const unlimited: RequestRates = { reads: [], writes: [] }
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { config } = options
-  const metrics = createMetrics(options)
+  const { ledger, jobs, pools } = options
+  const hub = options.webSocket?.hub
+  const metrics =
+    options.metrics ??
+    createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
   const events = createEventRoutes(options)
   let closing = false
   const routes = withDocument(
@@ -144,7 +144,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   )
   const authenticate = options.authenticate ?? loopbackIdentity
   const pacer = createHeavyRequestPacer({ clock: options.clock })
-  const app = createApp({ ...config, fairnessKeyOf: parties(routes, authenticate), pacer })
+  const app = createApp({
+    ...config,
+    fairnessKeyOf: parties(routes, authenticate),
+    pacer,
+    metrics: metrics.http,
+  })
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
   if (options.authenticate === undefined) refuseForeignHosts(app, config.publicUrl)
   addRoutes(app, routes, {
@@ -171,7 +176,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   })
 
   return {
-    metrics,
     async listen() {
       await app.listen({ host: config.host, port: config.port })
       const address = app.server.address()
@@ -181,6 +185,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     },
     async close() {
       closing = true
+      metrics.draining()
       const { drainDelayMs = 0 } = config
       // Without a delay new connections are refused from this moment on.
       if (drainDelayMs > 0) await delay(drainDelayMs)

@@ -28,8 +28,8 @@ export interface LedgerOptions {
   readonly store: Store
   readonly clock: Clock
   readonly boundsFor: (tenant: string) => TenantBounds
-  /** Starts timing a commit; the returned function stops it. */
-  readonly timeCommit?: () => () => void
+  /** Starts timing a commit of so many notifications; the returned function stops it. */
+  readonly timeCommit?: (writes: number) => () => void
 }
 
 /** Counts what waits of one tenant; a tenant without anything waiting has no entry. */
@@ -122,21 +122,21 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     else holders.set(tenant, count)
   }
 
-  function publish(notification: Notification, events: readonly TimelineEvent[]): void {
-    for (const listener of listeners) listener({ notification, events })
+  function publish(happening: Happening): void {
+    for (const listener of listeners) listener(happening)
   }
 
   function record(change: Change): void {
     for (const notification of change.accept ?? []) {
       count(notification, 1)
-      if (listeners.size > 0) publish(notification, notification.timeline)
+      if (listeners.size > 0) publish({ notification, events: notification.timeline })
     }
     for (const move of change.moves ?? []) {
       // `after` before `before`, so that a content to which both refer is not released in between.
       count(move.after, 1)
       count(move.before, -1)
       drop(move.after)
-      if (listeners.size > 0) publish(move.after, move.events)
+      if (listeners.size > 0) publish({ notification: move.after, before: move.before, events: move.events })
     }
     for (const write of change.jobs ?? []) {
       if (write.kind === 'open') countJob(write.job, 1)
@@ -155,7 +155,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 
   return {
     async commit(change) {
-      const onCommitted = options.timeCommit?.()
+      const onCommitted = options.timeCommit?.((change.accept?.length ?? 0) + (change.moves?.length ?? 0))
       const result = await store.commit(change)
       onCommitted?.()
       if (result.applied) record(change)

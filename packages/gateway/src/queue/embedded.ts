@@ -32,6 +32,11 @@ class Fifo {
     return this.#since[this.#head]
   }
 
+  /** The instant at which the first item was due. */
+  get oldestDue(): number | undefined {
+    return this.#items[this.#head]?.dueAt
+  }
+
   push(item: Notification, now: number): void {
     this.#items.push(item)
     this.#since.push(now)
@@ -158,6 +163,17 @@ class ChannelQueue {
     return oldest
   }
 
+  oldestDue(): number | undefined {
+    let oldest = this.critical.oldestDue
+    for (const queue of this.#turns) {
+      for (const urgency of urgencies) {
+        const dueAt = queue.fifo(urgency)?.oldestDue
+        if (dueAt !== undefined && (oldest === undefined || dueAt < oldest)) oldest = dueAt
+      }
+    }
+    return oldest
+  }
+
   /** Takes notifications queued at this instant or earlier, lowest priority first. */
   takeOverdue(since: number, max: number): Notification[] {
     const taken: Notification[] = []
@@ -251,6 +267,7 @@ export function createEmbeddedQueue(options: EmbeddedQueueOptions): Queue {
 
     critical: (channel) => queueOf(channel).critical.length,
     oldest: (channel) => queueOf(channel).oldest(),
+    oldestDue: (channel) => queueOf(channel).oldestDue(),
     takeOverdue: (channel, since, max) => queueOf(channel).takeOverdue(since, max),
 
     close() {

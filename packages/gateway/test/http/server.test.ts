@@ -51,6 +51,7 @@ test('an unknown path is answered with a problem, with any body', async () => {
       assert.equal(response.status, 404, path)
       assert.equal(response.headers.get('content-type'), 'application/problem+json; charset=utf-8')
       assert.deepEqual(await response.json(), {
+        requestId: response.headers.get('x-request-id'),
         type: 'urn:sluice:problem:not-found',
         title: 'Not found',
         status: 404,

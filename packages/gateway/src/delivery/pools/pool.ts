@@ -6,7 +6,7 @@
 
 import type { Channel } from '../../model.ts'
 import type { AccountRecord, Provider, SendResult } from '../../ports.ts'
-import type { PoolReport } from '../../stages.ts'
+import type { PoolLoad, PoolReport } from '../../stages.ts'
 import { type AccountChange, type AccountOptions, PooledAccount } from '../accounts/account.ts'
 import { type BreakerPolicy, defaultBreakerPolicy } from '../accounts/breaker.ts'
 import { SlicedCount } from '../accounts/sliced-count.ts'
@@ -330,6 +330,22 @@ export class Pool {
       if (account.isOut(now)) this.#out.add(account)
     }
     if (this.#out.size > 0) this.#weigh(now)
+  }
+
+  /** Returns the rate of the pool, how much of it is learned and admitted now, and its calls in flight. */
+  load(now: number): PoolLoad {
+    const { ratePerSecond, inFlight, shedding } = this
+    const learned = this.#accounts.map((account) => {
+      const weight = this.#weights.get(account)!
+      const { learnedRate } = account.report(now)
+      return learnedRate === null || account.ratePerSecond === undefined ? weight : learnedRate
+    })
+    return {
+      ratePerSecond,
+      learnedRatio: this.#weight === 0 ? 1 : sum(learned) / this.#weight,
+      admittedPerSecond: shedding.isActive ? shedding.admitted(now) : ratePerSecond,
+      inFlight,
+    }
   }
 
   report(now: number): PoolReport {

@@ -130,6 +130,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
       reply.hijack()
       reply.raw.writeHead(200, {
         'content-type': 'text/event-stream',
+        'x-request-id': request.id,
         'cache-control': 'no-store',
         'x-accel-buffering': 'no',
       })

@@ -73,15 +73,15 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     return job !== undefined && !knowsJobOf(caller, job)
   }
 
-  const answerTo = (result: Admitted): Answer =>
-    admittedAnswer(result, overLimitStatus, clock.now(), aheadOf(clock))
+  const answerTo = (result: Admitted, requestId: string): Answer =>
+    admittedAnswer(result, { overLimitStatus, now: clock.now(), aheadMs: aheadOf(clock), requestId })
 
   async function accept(request: FastifyRequest, keep: Keep | undefined): Promise<Answer> {
     const { caller } = request
     const drafts = [await readDraft(request)]
     if (keep === undefined) {
       const [result] = await gate.admit({ caller, drafts })
-      return answerTo(result!)
+      return answerTo(result!, request.id)
     }
     // The stored answer is the sent answer, to the letter: a commit that is tried again makes it anew.
     let answer: Answer | undefined
@@ -89,11 +89,11 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       caller,
       drafts,
       answer: ([result]) => {
-        answer = answerTo(result!)
+        answer = answerTo(result!, request.id)
         return keep(answer)
       },
     })
-    return answer ?? answerTo(result!)
+    return answer ?? answerTo(result!, request.id)
   }
 
   return [
@@ -224,7 +224,20 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
 }
 
 /** Returns 202, or 429 for a notification that was queued behind a limit of its tenant or module. */
-function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: number, aheadMs: number): Answer {
+function admittedAnswer(
+  result: Admitted,
+  {
+    overLimitStatus,
+    now,
+    aheadMs,
+    requestId,
+  }: {
+    readonly overLimitStatus: 429 | 202
+    readonly now: number
+    readonly aheadMs: number
+    readonly requestId: string
+  },
+): Answer {
   if (!result.ok) throw result.error
   const { notification, queuedBehind } = result
   if (queuedBehind === undefined || overLimitStatus === 202) {
@@ -239,7 +252,7 @@ function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: numbe
   )
   return {
     status: 429,
-    body: problemBody(error, { notificationId: notification.id, sendAt: iso(sendAt + aheadMs) }),
+    body: problemBody(error, { notificationId: notification.id, sendAt: iso(sendAt + aheadMs), requestId }),
   }
 }
 
@@ -251,6 +264,7 @@ function admittedAnswer(result: Admitted, overLimitStatus: 429 | 202, now: numbe
 export function headed(reply: FastifyReply, answer: Answer, wallNow: number): string {
   reply.code(answer.status).header('content-type', answer.status < 400 ? jsonType : problemType)
   if (answer.status === 429) {
+    reply.request.problem = 'RATE_LIMIT_EXCEEDED'
     const { sendAt } = JSON.parse(answer.body) as { sendAt: string }
     reply.header('retry-after', retryAfterSeconds(Date.parse(sendAt) - wallNow))
   }

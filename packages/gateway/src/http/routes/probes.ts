@@ -1,10 +1,10 @@
 /** Liveness, readiness and metrics, for load balancers, orchestrators and Prometheus. */
 import type { FastifyReply } from 'fastify'
 import { SluiceError } from '../../errors.ts'
+import type { Metrics } from '../../observability/metrics.ts'
 import type { Store } from '../../ports.ts'
 import type { PoolReport } from '../../stages.ts'
 import { healthSchema, readinessSchema } from '../answer-schema.ts'
-import type { Metrics } from '../metrics.ts'
 import { sendProblem } from '../problem.ts'
 import type { Route } from '../route.ts'
 

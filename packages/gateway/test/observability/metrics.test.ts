@@ -1,17 +1,17 @@
 /** Stages behind the routes report to the metrics too, and a busy event loop shows. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import { createMetrics } from '../../src/http/metrics.ts'
 import type { Status } from '../../src/model.ts'
 import { statuses } from '../../src/model.ts'
+import { createMetrics } from '../../src/observability/metrics.ts'
 import type { Happening } from '../../src/stages.ts'
 
 const none = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
 const metrics = createMetrics({
   ledger: { counts: () => none, pruned: () => 0, subscribe: () => () => {} },
-  queue: { size: (channel) => (channel === 'sms' ? 7 : 0) },
+  queue: { size: (channel) => (channel === 'sms' ? 7 : 0), oldestDue: () => undefined },
   jobs: { running: () => 3 },
-  pools: () => [],
+  poolReports: () => [],
 })
 after(() => metrics.close())
 
@@ -22,7 +22,7 @@ async function value(name: string): Promise<number> {
 }
 
 test('commits are timed finer than a millisecond', async () => {
-  for (let count = 0; count < 3; count += 1) metrics.timeCommit()()
+  for (let count = 0; count < 3; count += 1) metrics.timeCommit(1)()
   assert.equal(await value('sluice_commit_seconds_count'), 3)
   const sum = await value('sluice_commit_seconds_sum')
   assert.ok(sum > 0 && sum < 0.1, String(sum))
@@ -43,13 +43,17 @@ test('the counter of acceptances begins at 0 after a restart, with each of its s
       },
     },
     jobs: { running: () => 0 },
-    pools: () => [],
+    poolReports: () => [],
   })
   const lines = async () => (await own.text()).split('\n')
   assert.ok((await lines()).includes('sluice_accepted_total{channel="email",priority="critical"} 0'))
   assert.ok((await lines()).includes('sluice_notifications_unaccounted 0'))
   counts.queued += 1
-  const notification = { channel: 'sms', priority: 'high' } as Happening['notification']
+  const notification = {
+    channel: 'sms',
+    priority: 'high',
+    decision: { outcome: 'send', policyVersion: '', rules: [] },
+  } as unknown as Happening['notification']
   heard({ notification, events: [{ at: 1, status: 'accepted' }] })
   assert.ok((await lines()).includes('sluice_accepted_total{channel="sms",priority="high"} 1'))
   // Retention deletes two: that is no loss.

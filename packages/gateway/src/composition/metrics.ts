@@ -1,0 +1,81 @@
+/** Composes the metrics of a gateway: what each part reports about itself. */
+import type { JsonObject } from '../model.ts'
+import { diskUse } from '../observability/disk-use.ts'
+import { createMetrics, type Metrics } from '../observability/metrics.ts'
+import { causeOf, type DeadLetterCount } from '../observability/notification-metrics.ts'
+import type { Store } from '../ports.ts'
+import type { PoolReport } from '../stages.ts'
+import { version } from '../version.ts'
+import type { Admission } from './admission.ts'
+import type { Dispatch } from './dispatch.ts'
+import type { RuntimeContext } from './runtime-context.ts'
+import type { Storage } from './storage.ts'
+
+interface Inside {
+  readonly record: Storage
+  readonly admission: Admission
+  readonly dispatch: Dispatch
+  readonly pools: () => readonly PoolReport[]
+}
+
+/** Dead letters in one page at the start. */
+const pageMax = 500
+
+export async function createGatewayMetrics(
+  { config, clock, errorCounts }: RuntimeContext,
+  { record, admission, dispatch, pools }: Inside,
+): Promise<Metrics> {
+  const { compiled } = config.policy
+  return createMetrics({
+    ledger: record.ledger,
+    queue: admission.queue,
+    jobs: admission.jobs,
+    orphans: admission.orphans,
+    damagedRows: record.damagedRows,
+    poolReports: pools,
+    poolCounts: () =>
+      dispatch.pools.map((pool) => ({ ...dispatch.watch.countsOf(pool), ...pool.load(clock.now()) })),
+    webSocket: dispatch.hub,
+    channels: [...new Set(dispatch.pools.map(({ channel }) => channel))],
+    pools: dispatch.pools.map(({ channel, provider }) => ({ channel, provider: provider.name })),
+    limits: limitsOf(compiled.document),
+    deadLetters: await countDeadLetters(record.store),
+    errorCounts: () => errorCounts,
+    build: { version, policy: compiled.version },
+    now: () => clock.now(),
+    ...(config.store.path === ':memory:' ? {} : { disk: () => diskUse(config.store.path) }),
+  })
+}
+
+/** Counts the dead letters on record, before anything moves. */
+async function countDeadLetters(store: Pick<Store, 'deadLetters'>): Promise<readonly DeadLetterCount[]> {
+  const found = new Map<string, { -readonly [Key in keyof DeadLetterCount]: DeadLetterCount[Key] }>()
+  let cursor: string | null = null
+  do {
+    const page: Awaited<ReturnType<Store['deadLetters']>> = await store.deadLetters({
+      limit: pageMax,
+      ...(cursor === null ? {} : { cursor }),
+    })
+    for (const { channel, timeline } of page.items) {
+      const cause = causeOf(timeline)
+      const key = `${channel} ${cause}`
+      const counted = found.get(key)
+      if (counted === undefined) found.set(key, { channel, cause, count: 1 })
+      else counted.count += 1
+    }
+    cursor = page.nextCursor
+  } while (cursor !== null)
+  return [...found.values()]
+}
+
+/** The limits of a policy, with what becomes of a notification over each: `digest:daily` counts as `digest`. */
+function limitsOf(document: JsonObject): readonly { readonly name: string; readonly over: string }[] {
+  const limits = (document.limits ?? []) as unknown as readonly {
+    readonly name: string
+    readonly over?: unknown
+  }[]
+  return limits.map(({ name, over }) => ({
+    name,
+    over: typeof over === 'string' ? over.split(':', 1)[0]! : 'delay',
+  }))
+}

@@ -1,0 +1,218 @@
+/**
+ * Metrics in Prometheus' format. Counting is adding to a number; labels and text are made when they are scraped.
+ * Every series of a known label is there from the start, since Prometheus cannot tell a new series from none. The
+ * default path stays below 1,500 series; accounts and tenants, whose number nobody bounds, have paths of their own.
+ */
+import type { Channel, Status } from '../model.ts'
+import { channels, statuses } from '../model.ts'
+import type { Queue } from '../ports.ts'
+import type { Jobs, Ledger, PoolCounts, PoolLoad, PoolReport } from '../stages.ts'
+import { createHttpMetrics, type HttpMetrics } from './http-metrics.ts'
+import { createMeter, type Distribution, type Meter } from './meter.ts'
+import { createNotificationMetrics, type NotificationMetricsOptions } from './notification-metrics.ts'
+import { measurePools } from './pool-metrics.ts'
+import { measureProcess } from './process-metrics.ts'
+
+export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
+  readonly ledger: Pick<Ledger, 'counts' | 'pruned' | 'subscribe'>
+  readonly queue?: Pick<Queue, 'size' | 'oldestDue'>
+  readonly jobs: Pick<Jobs, 'running'>
+  readonly poolReports: () => readonly PoolReport[]
+  readonly poolCounts?: () => readonly (PoolCounts & PoolLoad)[]
+  readonly webSocket?: { report(): WebSocketReport }
+  /** Items of digests that no open digest will ever close. */
+  readonly orphans?: { count(): number }
+  /** Rows of the store that could not be read, each counted once. */
+  readonly damagedRows?: () => number
+  /** Errors that were logged, by the part of the gateway that met them. */
+  readonly errorCounts?: () => Iterable<readonly [component: string, count: number]>
+  /** Sizes of the store's files and of its disk, bytes. */
+  readonly disk?: () => DiskUse | undefined
+  readonly build?: { readonly version: string; readonly policy: string }
+  readonly now?: () => number
+}
+
+export interface WebSocketReport {
+  readonly connections: number
+  readonly waiting: number
+  readonly published: object
+  readonly passedOn: number
+  readonly refused: Iterable<readonly [string | number, number]>
+  readonly closed: Iterable<readonly [string | number, number]>
+}
+
+export interface DiskUse {
+  readonly files: Readonly<Record<string, number>>
+  readonly freeBytes: number
+}
+
+export interface Metrics {
+  readonly contentType: string
+  readonly http: HttpMetrics
+  /** Records how long a request took that accepted a notification, ms. */
+  onAccepted(tookMs: number): void
+  /** Starts to time a durable commit of some writes; the returned function ends it. */
+  timeCommit(writes: number): () => void
+  /** Records that the graceful shutdown has begun. */
+  draining(): void
+  text(): Promise<string>
+  close(): void
+}
+
+const latencyBounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const sizeBounds = [1, 4, 16, 64, 256, 1024]
+
+export function createMetrics(options: MetricsOptions): Metrics {
+  const meter = createMeter()
+  const http = createHttpMetrics(meter)
+  const acceptSeconds = meter
+    .histogram(
+      'sluice_accept_seconds',
+      'From a request that brings a notification to its answer, in which it is on disk.',
+      [],
+      latencyBounds,
+    )
+    .of()
+  const commits = measureCommits(meter)
+  const unsubscribe = measureNotifications(meter, options)
+  measureWaiting(meter, options)
+  measurePools(meter, { pools: options.poolReports, poolCounts: options.poolCounts })
+  if (options.webSocket !== undefined) measureWebSockets(meter, options.webSocket)
+  measureStore(meter, options)
+  let isDraining = 0
+  meter.gauge('sluice_draining', '1 from the begin of a graceful shutdown on.', [], (set) =>
+    set([], isDraining),
+  )
+  const { build } = options
+  if (build !== undefined)
+    meter.gauge('sluice_build_info', 'Versions in force: 1.', ['version', 'node', 'policy'], (set) =>
+      set([build.version, process.version, build.policy], 1),
+    )
+  const stopProcess = measureProcess(meter)
+
+  return {
+    contentType: meter.contentType,
+    http,
+    onAccepted: (tookMs) => acceptSeconds.observe(tookMs / 1_000),
+    timeCommit(writes) {
+      const begunMs = performance.now()
+      commits.size.observe(writes)
+      return () => commits.seconds.observe((performance.now() - begunMs) / 1_000)
+    },
+    draining() {
+      isDraining = 1
+    },
+    text: () => meter.text(),
+    close() {
+      unsubscribe()
+      stopProcess()
+    },
+  }
+}
+
+function measureCommits(meter: Meter): { readonly seconds: Distribution; readonly size: Distribution } {
+  return {
+    seconds: meter.histogram('sluice_commit_seconds', 'Duration of durable commits.', [], latencyBounds).of(),
+    size: meter.histogram('sluice_commit_size', 'Notifications written in one commit.', [], sizeBounds).of(),
+  }
+}
+
+function measureNotifications(meter: Meter, options: MetricsOptions): () => void {
+  const { ledger, pools = [], limits = [], deadLetters } = options
+  const sum = (counts: Readonly<Record<Status, number>>): number =>
+    statuses.reduce((total, status) => total + counts[status], 0)
+  const onRecordBefore = sum(ledger.counts())
+  let accepted = 0
+  const served: readonly Channel[] = options.channels ?? channels
+  const notifications = createNotificationMetrics(meter, { channels: served, pools, limits, deadLetters })
+  meter.gauge('sluice_notifications', 'Notifications on record in each state.', ['status'], (set) => {
+    const counts = ledger.counts()
+    for (const status of statuses) set([status], counts[status])
+  })
+  meter.gauge(
+    'sluice_notifications_unaccounted',
+    'Accepted notifications that are in no state, or collected by no open digest: always 0.',
+    [],
+    (set) => {
+      const inNoState = onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts())
+      set([], inNoState + (options.orphans?.count() ?? 0))
+    },
+  )
+  return ledger.subscribe((happening) => {
+    if (happening.before === undefined && happening.events[0]?.status === 'accepted') accepted += 1
+    notifications.count(happening)
+  })
+}
+
+function measureWaiting(meter: Meter, { queue, jobs, now = Date.now }: MetricsOptions): void {
+  meter.gauge('sluice_queue_size', 'Notifications that are due and have not left.', ['channel'], (set) => {
+    if (queue !== undefined) for (const channel of channels) set([channel], queue.size(channel))
+  })
+  meter.gauge(
+    'sluice_queue_oldest_due_seconds',
+    'For how long the oldest notification in the queue has been due; 0 where there is none.',
+    ['channel'],
+    (set) => {
+      if (queue === undefined) return
+      const at = now()
+      for (const channel of channels)
+        set([channel], Math.max(0, at - (queue.oldestDue(channel) ?? at)) / 1_000)
+    },
+  )
+  meter.gauge('sluice_jobs_running', 'Batches in the background that are not done.', [], (set) =>
+    set([], jobs.running()),
+  )
+}
+
+function measureStore(meter: Meter, { damagedRows, disk, errorCounts }: MetricsOptions): void {
+  meter.counter(
+    'sluice_damaged_rows_total',
+    'Rows of the store that could not be read and are left out, each counted once.',
+    [],
+    (set) => set([], damagedRows?.() ?? 0),
+  )
+  meter.counter(
+    'sluice_errors_total',
+    'Errors that were logged, by the part of the gateway that met them.',
+    ['component'],
+    (set) => {
+      for (const [component, count] of errorCounts?.() ?? []) set([component], count)
+    },
+  )
+  if (disk === undefined) return
+  meter.gauge('sluice_store_bytes', 'Size of the store on disk, by file.', ['file'], (set) => {
+    for (const [file, bytes] of Object.entries(disk()?.files ?? {})) set([file], bytes)
+  })
+  meter.gauge('sluice_store_free_bytes', 'Free space on the disk of the store.', [], (set) => {
+    const use = disk()
+    if (use !== undefined) set([], use.freeBytes)
+  })
+}
+
+function measureWebSockets(meter: Meter, hub: { report(): WebSocketReport }): void {
+  const name = (what: string): string => `sluice_websocket_${what}`
+  meter.gauge(name('connections'), 'Open WebSockets.', [], (set) => set([], hub.report().connections))
+  meter.gauge(name('waiting'), 'Published messages that wait for the rate of their tenant.', [], (set) =>
+    set([], hub.report().waiting),
+  )
+  meter.counter(
+    name('published_total'),
+    'Published messages, by what became of them.',
+    ['outcome'],
+    (set) => {
+      for (const [outcome, count] of Object.entries(hub.report().published)) set([outcome], count as number)
+    },
+  )
+  meter.counter(
+    name('passed_on_total'),
+    'Messages for subscribers, each as often as it was passed on.',
+    [],
+    (set) => set([], hub.report().passedOn),
+  )
+  meter.counter(name('refused_total'), 'Messages and upgrades that were refused.', ['code'], (set) => {
+    for (const [code, count] of hub.report().refused) set([`${code}`], count)
+  })
+  meter.counter(name('closed_total'), 'Connections that have ended, by close code.', ['code'], (set) => {
+    for (const [code, count] of hub.report().closed) set([`${code}`], count)
+  })
+}

@@ -1,0 +1,264 @@
+/**
+ * Metrics of notifications: decisions, changes of state, lateness, calls to providers. All of them are counted from
+ * what the ledger reports after a commit, so that they agree with the record. The labels are channels, states,
+ * reasons, providers and names of the policy, never tenants or recipients: their number is bounded.
+ */
+import type { Channel, Notification, Reason, TimelineEvent } from '../model.ts'
+import { deadCauses, priorities, statuses } from '../model.ts'
+import type { Happening } from '../stages.ts'
+import { type Meter, Tally } from './meter.ts'
+
+export interface NotificationMetricsOptions {
+  /** Channels that a pool serves: their series are there from the start. */
+  readonly channels: readonly Channel[]
+  /** Pools of the configuration: their series are there from the start. */
+  readonly pools: readonly { readonly channel: Channel; readonly provider: string }[]
+  /** Limits of the policy, with what becomes of a notification over each. */
+  readonly limits: readonly { readonly name: string; readonly over: string }[]
+  /** Dead letters on record when the process began. @defaultValue none */
+  readonly deadLetters?: readonly DeadLetterCount[] | undefined
+}
+
+export interface DeadLetterCount {
+  readonly channel: Channel
+  readonly cause: string
+  readonly count: number
+}
+
+export interface NotificationMetrics {
+  /** Counts one transition that is on record. */
+  count(happening: Happening): void
+  /** Dead letters on record now, by channel and cause. */
+  readonly deadLetters: Tally
+}
+
+/** Seconds of lateness: from the jitter of a timer to two hours. */
+const latenessBounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200]
+const deliveryBounds = [0.1, 0.5, 1, 5, 30, 300, 3600]
+const callBounds = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15]
+/** Names of limits at most; further ones count as `other`. */
+const limitNamesMax = 200
+
+const suppressionReasons = [
+  'duplicate',
+  'opted_out',
+  'over_limit',
+  'complaint_guard',
+  'invalid_address',
+] as const
+const callOutcomes = ['delivered', 'failed', 'retry', 'rate_limited', 'dead'] as const
+const decisions: readonly (readonly [outcome: string, reason: string])[] = [
+  ['send', 'none'],
+  ['digest', 'digest'],
+  ...(
+    ['recipient_limit', 'tenant_limit', 'module_limit', 'quiet_hours', 'legal_hours', 'send_at'] as const
+  ).map((reason) => ['delay', reason] as const),
+  ...suppressionReasons.map((reason) => ['suppress', reason] as const),
+]
+
+export function createNotificationMetrics(
+  meter: Meter,
+  options: NotificationMetricsOptions,
+): NotificationMetrics {
+  const acceptances = new Tally()
+  const changes = new Tally()
+  const suppressions = new Tally()
+  const decided = new Tally()
+  const refusals = new Tally()
+  const throttled = { tenant: 0, module: 0 }
+  const calls = new Tally()
+  const deaths = new Tally()
+  const returns = new Tally()
+  const deadLetters = new Tally()
+  const limitNames = new Set<string>()
+
+  meter.counter(
+    'sluice_accepted_total',
+    'Notifications accepted since the process started.',
+    ['channel', 'priority'],
+    acceptances.each,
+  )
+  meter.counter(
+    'sluice_state_changes_total',
+    'Changes of state of notifications since the process started.',
+    ['channel', 'status'],
+    changes.each,
+  )
+  meter.counter(
+    'sluice_decisions_total',
+    'Decisions at acceptance, by outcome and by the reason of a delay or suppression.',
+    ['channel', 'outcome', 'reason'],
+    decided.each,
+  )
+  meter.counter(
+    'sluice_limit_refusals_total',
+    'Notifications that a limit of the policy did not admit at acceptance, by what became of them.',
+    ['limit', 'over'],
+    refusals.each,
+  )
+  meter.counter(
+    'sluice_throttle_delays_total',
+    'Notifications that were queued because of a limit of their tenant or module (HTTP 429, accepted).',
+    ['limit'],
+    (set) => {
+      for (const limit of ['tenant', 'module'] as const) set([limit], throttled[limit])
+    },
+  )
+  meter.counter(
+    'sluice_suppressed_total',
+    'Notifications that ended suppressed.',
+    ['channel', 'reason'],
+    suppressions.each,
+  )
+  const lateness = meter.histogram(
+    'sluice_lateness_seconds',
+    'From the promised instant of a notification to its first call to the provider.',
+    ['channel', 'priority'],
+    latenessBounds,
+  )
+  const delivery = meter.histogram(
+    'sluice_delivery_seconds',
+    'From the promised instant of a notification to its delivery, retries included.',
+    ['channel'],
+    deliveryBounds,
+  )
+  const callSeconds = meter.histogram(
+    'sluice_provider_call_seconds',
+    'Duration of calls to providers.',
+    ['channel', 'provider'],
+    callBounds,
+  )
+  meter.counter(
+    'sluice_provider_calls_total',
+    'Calls to providers that have ended; failed means rejected for good, retry that another call follows.',
+    ['channel', 'provider', 'outcome'],
+    calls.each,
+  )
+  meter.gauge('sluice_dead_letters', 'Dead letters on record now.', ['channel', 'cause'], deadLetters.each)
+  meter.counter(
+    'sluice_dead_letters_total',
+    'Notifications that became dead letters.',
+    ['channel', 'cause'],
+    deaths.each,
+  )
+  meter.counter(
+    'sluice_dead_letters_returned_total',
+    'Dead letters that left by redrive, by an operator or by themselves.',
+    ['channel', 'cause'],
+    returns.each,
+  )
+
+  for (const channel of options.channels) {
+    for (const priority of priorities) {
+      acceptances.add(channel, priority, '', 0)
+      lateness.of(channel, priority)
+    }
+    for (const status of statuses) changes.add(channel, status, '', 0)
+    for (const [outcome, reason] of decisions) decided.add(channel, outcome, reason, 0)
+    for (const reason of suppressionReasons) suppressions.add(channel, reason, '', 0)
+    for (const cause of deadCauses)
+      for (const tally of [deaths, returns, deadLetters]) tally.add(channel, cause, '', 0)
+    delivery.of(channel)
+  }
+  for (const { channel, provider } of options.pools) {
+    callSeconds.of(channel, provider)
+    for (const outcome of callOutcomes) calls.add(channel, provider, outcome, 0)
+  }
+  for (const { name, over } of options.limits) refusals.add(limitLabel(name), over, '', 0)
+  for (const { channel, cause, count } of options.deadLetters ?? [])
+    deadLetters.add(channel, cause, '', count)
+
+  function limitLabel(name: string): string {
+    if (limitNames.has(name)) return name
+    if (limitNames.size >= limitNamesMax) return 'other'
+    limitNames.add(name)
+    return name
+  }
+
+  function countDecision({ channel, priority, decision }: Notification): void {
+    const { outcome, reason, limit } = decision
+    acceptances.add(channel, priority)
+    decided.add(channel, outcome, reason ?? 'none')
+    if (reason === 'tenant_limit') throttled.tenant += 1
+    else if (reason === 'module_limit') throttled.module += 1
+    else if (limit !== undefined) refusals.add(limitLabel(limit), overOf[outcome])
+  }
+
+  function countCall(after: Notification, event: TimelineEvent, outcome: string): void {
+    const { channel, firedAt } = after
+    const provider = event.provider ?? 'none'
+    calls.add(channel, provider, outcome)
+    if (firedAt !== undefined) callSeconds.of(channel, provider).observe(secondsFrom(firedAt, event.at))
+  }
+
+  return {
+    deadLetters,
+    count({ notification, before, events }) {
+      const { channel, priority, firedAt } = notification
+      for (const event of events) {
+        const { status } = event
+        changes.add(channel, status)
+        if (status === 'accepted') countDecision(notification)
+        else if (status === 'suppressed') suppressions.add(channel, event.reason ?? 'none')
+        else if (status === 'dead') deaths.add(channel, event.reason ?? 'none')
+        const outcome = callOutcome(event)
+        if (outcome !== undefined) countCall(notification, event, outcome)
+        if (status === 'delivered' && before !== undefined)
+          delivery.of(channel).observe(secondsFrom(promisedAt(before), event.at))
+      }
+      if (before === undefined) return
+      if (before.firedAt === undefined && firedAt !== undefined)
+        lateness.of(channel, priority).observe(secondsFrom(before.dueAt, firedAt))
+      if (before.status !== 'dead' && notification.status !== 'dead') return
+      if (before.status === 'dead') {
+        const cause = causeOf(before.timeline)
+        deadLetters.add(before.channel, cause, '', -1)
+        if (notification.status === 'queued' || notification.status === 'scheduled')
+          returns.add(before.channel, cause)
+      }
+      if (notification.status === 'dead') deadLetters.add(channel, causeOf(notification.timeline))
+    },
+  }
+}
+
+const overOf = {
+  send: 'delay',
+  delay: 'delay',
+  digest: 'digest',
+  fallback: 'fallback',
+  suppress: 'drop',
+} as const
+
+/** The cause of a dead letter: the reason of the event that made it one. */
+export const causeOf = (timeline: readonly TimelineEvent[]): Reason | 'none' =>
+  timeline.at(-1)?.reason ?? 'none'
+
+/**
+ * The promised instant of a notification: that of its decision, which a retry does not move, or an earlier one at which
+ * its turn in a throttle queue came.
+ */
+const promisedAt = ({ decision, dueAt }: Notification): number => Math.min(decision.at ?? dueAt, dueAt)
+
+/** Seconds between two instants, at least 0: a call may be made within the same millisecond. */
+const secondsFrom = (from: number, to: number): number => Math.max(0, to - from) / 1_000
+
+/** The outcome of a call to a provider; undefined for an event that ends no call. */
+export function callOutcome({
+  status,
+  reason,
+  attempt,
+}: TimelineEvent): (typeof callOutcomes)[number] | undefined {
+  if (attempt === undefined) return undefined
+  switch (status) {
+    case 'delivered':
+    case 'failed':
+    case 'dead':
+      return status
+    case 'scheduled':
+      return 'retry'
+    case 'queued':
+      return reason === 'retry' ? 'retry' : 'rate_limited'
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,31 @@
+/** docs/reference/metrics.md names every metric that the gateway answers, and no other. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { createSite } from '../child.ts'
+
+const page = readFileSync(new URL('../../../../docs/reference/metrics.md', import.meta.url), 'utf8')
+
+test('the page of metrics names every metric with its labels, and no other', async (t) => {
+  const site = await createSite(t)
+  await site.start()
+  const { text } = await site.call('GET', '/metrics')
+  const answered = new Set([...text.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name!))
+  const rows = page.split('\n').filter((line) => line.startsWith('| `'))
+  const listed = new Set(
+    rows.flatMap((row) => [...row.split('|')[1]!.matchAll(/`(\w+)`/g)].map(([, name]) => name!)),
+  )
+  assert.deepEqual([...listed].toSorted(), [...answered].toSorted())
+  for (const row of rows) {
+    const [, names, labels] = row.split('|')
+    const documented = new Set([...labels!.matchAll(/`(\w+)`/g)].map(([, name]) => name!))
+    for (const [, name] of names!.matchAll(/`(\w+)`/g)) {
+      for (const [, list] of text.matchAll(new RegExp(`^${name}(?:_bucket|_sum|_count)?\\{(.*)\\} `, 'gm'))) {
+        const found = [...list!.matchAll(/(\w+)="/g)]
+          .map(([, label]) => label!)
+          .filter((label) => label !== 'le')
+        assert.deepEqual(found.toSorted(), [...documented].toSorted(), name)
+      }
+    }
+  }
+})
