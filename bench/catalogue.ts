@@ -52,6 +52,10 @@ export const benchmarks = {
 
 /** Studies of one part, which print their figures; run by name. */
 export const studies = {
+  'before-after': {
+    what: 'the gateway of another commit beside this one, in pairs, from POST to settled',
+    options: { base: 'HEAD~1', rounds: 15, messages: 6_000 },
+  },
   'http-route': {
     what: 'intake over HTTP before any decision, beside a route that answers a constant',
     options: { rounds: 5, seconds: 2 },
@@ -116,6 +120,7 @@ export const catalogue: Readonly<Record<Name, Benchmark>> = all
 
 const meanings: Readonly<Record<string, string>> = {
   rounds: 'every contestant is measured once in each',
+  base: 'the commit that ours is compared with',
   waiting: 'how many wait for the limit',
   seconds: 'length of one measurement',
   only: 'some of its rows, separated by commas',

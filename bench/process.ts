@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 
 export interface Asked {
   readonly name: string
@@ -27,10 +27,10 @@ export const serving = JSON.parse(
   readFileSync(join(import.meta.dirname, '../packages/gateway/bin/serving.json'), 'utf8'),
 ) as { readonly flags: readonly string[]; readonly env: NodeJS.ProcessEnv }
 
-/** `file` beside this one; typed arrays pass as they are. */
+/** `file` beside this one, or an absolute path; typed arrays pass as they are. */
 export function start(file: string, ...args: readonly string[]): Peer {
   const { flags: own, env } = args[0] === 'gateway.ts' ? serving : { flags: [], env: {} }
-  const child: ChildProcess = fork(join(import.meta.dirname, file), args, {
+  const child: ChildProcess = fork(resolve(import.meta.dirname, file), args, {
     execArgv: [...own, ...flags],
     env: { ...env, ...process.env },
     serialization: 'advanced',

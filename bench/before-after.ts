@@ -1,0 +1,179 @@
+/**
+ * The gateway as it is in this checkout beside the gateway of another commit, in pairs: both processes are warm, each
+ * round measures one right after the other, and the order changes from round to round. The ratio of each pair is
+ * oriented so that more than 1 is better now; the table shows its geometric mean and the lower bound of its 95 %
+ * confidence interval (one-sided, Student's t over the logarithms). Processes are started afresh every five rounds,
+ * because two runs of the same code differ by some percent.
+ *
+ *     npm run bench -- before-after --base <commit> [--rounds 15] [--messages 6000]
+ */
+import { execFileSync } from 'node:child_process'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { options } from './catalogue.ts'
+import { percentile } from './figures.ts'
+import type { Cost, Settled } from './host.ts'
+import type { Load, Loaded } from './load.ts'
+import { type Peer, start } from './process.ts'
+
+const { base, rounds, messages } = options('before-after')
+const root = join(import.meta.dirname, '..')
+const path = '/api/v1/notifications'
+const roundsPerProcess = 5
+
+/** Extracts the commit and links the packages that are installed here. @returns its folder */
+function checkOut(commit: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-before-'))
+  const archive = execFileSync('git', ['archive', commit], { cwd: root, maxBuffer: 2 ** 30 })
+  execFileSync('tar', ['-x', '-C', folder], { input: archive })
+  const modules = join(folder, 'node_modules')
+  mkdirSync(join(modules, '@sluice'), { recursive: true })
+  for (const name of readdirSync(join(root, 'node_modules')))
+    if (name !== '@sluice') symlinkSync(join(root, 'node_modules', name), join(modules, name))
+  // The workspace's own packages are those of the commit.
+  for (const name of readdirSync(join(folder, 'packages'))) {
+    symlinkSync(join(folder, 'packages', name), join(modules, '@sluice', name))
+    const own = join(root, 'packages', name, 'node_modules')
+    if (existsSync(own)) symlinkSync(own, join(folder, 'packages', name, 'node_modules'))
+  }
+  return folder
+}
+
+type Figure = 'singles' | 'batches' | 'halfP99' | 'cpuSingle' | 'cpuBatch'
+type Figures = Record<Figure, number>
+
+const meanings: Readonly<Record<Figure, { readonly what: string; readonly lessIsBetter?: true }>> = {
+  singles: { what: 'single requests, settled, messages/s' },
+  batches: { what: 'batches of 100, settled, messages/s' },
+  halfP99: { what: 'sent → settled at a steady rate, p99, ms', lessIsBetter: true },
+  cpuSingle: { what: 'CPU of a single message, µs', lessIsBetter: true },
+  cpuBatch: { what: 'CPU of a message in a batch, µs', lessIsBetter: true },
+}
+
+interface Phase {
+  readonly perSecond: number
+  readonly p99Ms: number
+  readonly cpuMicros: number
+}
+
+interface Side {
+  readonly host: Peer
+  /** The number of the next message. */
+  first: number
+}
+
+const load = start('load.ts')
+
+async function phase(side: Side, total: number, more: Partial<Load> = {}): Promise<Phase> {
+  const { host, first } = side
+  side.first += total
+  const port = await host.ask<number>('port')
+  const before = await host.ask<Cost>('cost')
+  const given = { port, path, connections: 64, recipients: 10_000, total, first, ...more }
+  const loaded = await load.ask<Loaded>('run', given)
+  if (loaded.statuses['202'] === undefined || Object.keys(loaded.statuses).length > 1)
+    throw new Error(`not all accepted: ${JSON.stringify(loaded.statuses)}`)
+  const until = performance.now() + 60_000
+  let cost = await host.ask<Cost>('cost')
+  while (cost.settled < total && performance.now() < until) {
+    await sleep(20)
+    cost = await host.ask<Cost>('cost')
+  }
+  const { numbers, at, twice } = await host.ask<Settled>('take')
+  if (numbers.length !== total || twice > 0)
+    throw new Error(`of ${total} sent ${numbers.length} are settled, ${twice} twice`)
+  const latencies = at.map((instant, index) => instant - loaded.sent[numbers[index]! - first]!).sort()
+  const took = at.reduce((a, b) => Math.max(a, b)) - loaded.sent[0]!
+  return {
+    perSecond: (total / took) * 1_000,
+    p99Ms: percentile(latencies, 0.99),
+    cpuMicros: (cost.cpuMicros - before.cpuMicros) / total,
+  }
+}
+
+const inBatches = { batch: 100, path: `${path}/batch` }
+
+async function open(folder: string): Promise<Side> {
+  const host = start(join(folder, 'bench/host.ts'), 'gateway.ts', JSON.stringify({ policy: 'wide' }))
+  const side = { host, first: 0 }
+  // V8 compiles for some 30,000 messages.
+  await phase(side, 15_000)
+  await phase(side, 15_000, inBatches)
+  return side
+}
+
+async function measure(side: Side, rate: number): Promise<Figures> {
+  const single = await phase(side, messages)
+  const steady = await phase(side, Math.ceil(messages / 2), { rate })
+  const batch = await phase(side, messages * 2, inBatches)
+  return {
+    singles: single.perSecond,
+    batches: batch.perSecond,
+    halfP99: steady.p99Ms,
+    cpuSingle: single.cpuMicros,
+    cpuBatch: batch.cpuMicros,
+  }
+}
+
+const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length
+
+/** The quantile 0.95 of Student's t (Cornish-Fisher expansion; within 1 % from four degrees of freedom). */
+function studentT(degrees: number): number {
+  const z = 1.644854
+  return z + (z ** 3 + z) / (4 * degrees) + (5 * z ** 5 + 16 * z ** 3 + 3 * z) / (96 * degrees ** 2)
+}
+
+/** The geometric mean of the ratios and the lower bound of its 95 % confidence interval. */
+function compare(ratios: readonly number[]): { readonly ratio: number; readonly lower: number } {
+  const logs = ratios.map(Math.log)
+  const middle = mean(logs)
+  const variance = logs.reduce((sum, each) => sum + (each - middle) ** 2, 0) / (logs.length - 1)
+  const margin = studentT(logs.length - 1) * Math.sqrt(variance / logs.length)
+  return { ratio: Math.exp(middle), lower: Math.exp(middle - margin) }
+}
+
+const pairs: { readonly before: Figures; readonly now: Figures }[] = []
+const folder = checkOut(base)
+try {
+  let sides: { readonly before: Side; readonly now: Side } | undefined
+  const close = () => Promise.all(Object.values(sides ?? {}).map(({ host }: Side) => host.stop()))
+  for (let round = 0; round < rounds; round += 1) {
+    if (round % roundsPerProcess === 0) {
+      await close()
+      sides = { before: await open(folder), now: await open(root) }
+    }
+    const { before, now } = sides!
+    // Half of what this machine manages: the same rate for both.
+    const rate = pairs.length === 0 ? 1_000 : mean(pairs.map((pair) => pair.before.singles)) / 2
+    if (round % 2 === 0) pairs.push({ before: await measure(before, rate), now: await measure(now, rate) })
+    else {
+      const later = await measure(now, rate)
+      pairs.push({ before: await measure(before, rate), now: later })
+    }
+    const last = pairs.at(-1)!
+    console.log(
+      `  ${String(round + 1).padStart(2)}: singles ${last.before.singles.toFixed(0)} → ${last.now.singles.toFixed(0)}, batches ${last.before.batches.toFixed(0)} → ${last.now.batches.toFixed(0)}, CPU ${last.before.cpuSingle.toFixed(0)} → ${last.now.cpuSingle.toFixed(0)} µs`,
+    )
+  }
+  await close()
+} finally {
+  await load.stop()
+  rmSync(folder, { recursive: true, force: true })
+}
+
+console.log(`\n${'figure'.padEnd(44)} ${'before'.padStart(9)} ${'now'.padStart(9)}  ratio  lower 95 %`)
+for (const [name, { what, lessIsBetter }] of Object.entries(meanings) as [
+  Figure,
+  (typeof meanings)[Figure],
+][]) {
+  const before = pairs.map((pair) => pair.before[name])
+  const now = pairs.map((pair) => pair.now[name])
+  const { ratio, lower } = compare(
+    now.map((figure, index) => (lessIsBetter ? before[index]! / figure : figure / before[index]!)),
+  )
+  console.log(
+    `${what.padEnd(44)} ${mean(before).toFixed(1).padStart(9)} ${mean(now).toFixed(1).padStart(9)}  ${ratio.toFixed(3)}  ${lower.toFixed(3)}`,
+  )
+}
