@@ -33,6 +33,7 @@ const core = [
   'errors.ts',
   'heap.ts',
   'conflict.ts',
+  'undo.ts',
   'policy/',
 ] as const
 const limits = ['@sluice/limits'] as const
@@ -72,6 +73,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'errors.ts', values: [] },
   { module: 'heap.ts', values: [] },
   { module: 'conflict.ts', values: [] },
+  { module: 'undo.ts', values: [] },
   { module: 'node-http.ts', values: [], impure: true },
   {
     module: 'ports.ts',

@@ -71,7 +71,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await throttle.start()
     await scheduler.start()
     await jobs.start()
-    gate.movingUp.start()
+    gate.startMovingUp()
     unserved.start()
     // It takes long with many records, and nothing waits for it.
     void orphans.start()

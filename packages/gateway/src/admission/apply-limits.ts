@@ -9,9 +9,11 @@ import { limitName } from '../policy/counter.ts'
 import type { Over, Policy } from '../policy/policy.ts'
 import type { Clock, Reservation } from '../ports.ts'
 import type { RecipientLimiter, ReservationRequest } from '../stages.ts'
+import type { UndoList } from '../undo.ts'
 import {
   type Candidate,
-  type EvaluationMode,
+  type Evaluation,
+  type Mutable,
   reservedVerdict,
   ruleReports,
   suppressed,
@@ -33,7 +35,7 @@ export interface LimitApplicationOptions {
 
 export interface LimitApplication {
   /** Gives each candidate its verdict. */
-  applyLimits(candidates: readonly Candidate[], now: number, mode: EvaluationMode): Promise<void>
+  applyLimits(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void>
   /** Returns a new verdict where the limits now admit a scheduled notification earlier. */
   advance(each: Candidate, now: number): Promise<Verdict | undefined>
 }
@@ -61,29 +63,34 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   const { policy, limiter, forbiddenHours, digestCollector, ineligibility, clock } = options
   const policyVersion = policy.version
 
-  const ask = (
+  async function ask(
     reservationRequests: readonly CandidateRequest[],
-    mode: EvaluationMode,
-  ): Promise<readonly Reservation[]> =>
-    mode.dry === true ? limiter.preview(reservationRequests) : limiter.reserve(reservationRequests)
+    { undo }: Evaluation,
+  ): Promise<readonly Reservation[]> {
+    if (undo === undefined) return limiter.preview(reservationRequests)
+    let answers: readonly Reservation[] | undefined
+    // An id that got no slot here may hold one that was reserved elsewhere: only after an error all are cancelled.
+    undo.add(() => limiter.cancel(reservationRequests.filter((_, index) => answers?.[index]?.held !== false)))
+    answers = await limiter.reserve(reservationRequests)
+    return answers
+  }
 
   function reservationRequestOf(
     { notification, recipient }: Candidate,
-    now: number,
-    mode: EvaluationMode,
+    { now, waited, patient }: Omit<Evaluation, 'undo'>,
   ): CandidateRequest {
     const { sendAt = 0, expiresAt = Number.POSITIVE_INFINITY, single } = notification
     const notBefore = Math.max(now, sendAt)
     const horizonMs = Math.max(0, Math.min(policy.maxDelayMs, expiresAt - notBefore - 1))
-    const waited = mode.waited === true ? { waited: true } : {}
-    const reservationRequest = { notification, recipient, notBefore, horizonMs, ...waited }
-    return mode.patient === true || single === true
-      ? { ...reservationRequest, patient: true }
-      : reservationRequest
+    const request: Mutable<CandidateRequest> = { notification, recipient, notBefore, horizonMs }
+    if (waited === true) request.waited = true
+    if (patient === true || single === true) request.patient = true
+    return request
   }
 
   /** Sets the verdict; returns a promise only where another call is needed. */
-  function follow(answer: Answer, now: number, mode: EvaluationMode): Promise<void> | undefined {
+  function follow(answer: Answer, evaluation: Evaluation): Promise<void> | undefined {
+    const { now, undo } = evaluation
     const { each, reservationRequest, reservation, fallback } = answer
     const { notification } = reservationRequest
     if (reservation.held) {
@@ -98,18 +105,16 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
           limit,
           rules: ruleReports(reservation),
         })
-        return mode.dry === true || !policy.countsRefused
-          ? undefined
-          : countRefusal(each, reservationRequest, fallback)
+        return undo === undefined || !policy.countsRefused ? undefined : countRefusal(answer, undo)
       case 'digest':
-        return digestCollector.collect(each, policy.digest(follows.digest)!, now, mode, {
+        return digestCollector.collect(each, policy.digest(follows.digest)!, evaluation, {
           limit,
           reservation,
         })
       case 'fallback':
         return fallback === undefined && notification.requestedChannel === undefined
-          ? fallBack(each, { channel: follows.channel, limit }, now, mode)
-          : wait(answer, now, mode)
+          ? fallBack(each, { channel: follows.channel, limit }, evaluation)
+          : wait(answer, evaluation)
       case 'delay':
         each.verdict = concluded(each, tooLate(answer, now), fallback)
         return undefined
@@ -117,15 +122,11 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   }
 
   /** A refusal that counts is stored with the time of its suppression in `firedAt`. */
-  async function countRefusal(
-    each: Candidate,
-    reservationRequest: CandidateRequest,
-    fallback: Fallback | undefined,
-  ): Promise<void> {
+  async function countRefusal({ each, reservationRequest, fallback }: Answer, undo: UndoList): Promise<void> {
+    undo.add(() => limiter.forgetRefusal(reservationRequest))
     if (!(await limiter.countRefusal(reservationRequest))) return
-    const { dueAt, ...verdict } = each.verdict!
-    const refused: Verdict = { ...verdict, dueAt, countsRefusal: true, patch: { firedAt: dueAt } }
-    each.verdict = concluded(each, refused, fallback)
+    const verdict = each.verdict!
+    each.verdict = concluded(each, { ...verdict, patch: { firedAt: verdict.dueAt } }, fallback)
   }
 
   function held({ reservationRequest, reservation, fallback }: Answer): Verdict {
@@ -158,34 +159,29 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   }
 
   /** Evaluates the candidate under the limits of the fallback channel, once. */
-  async function fallBack(
-    each: Candidate,
-    fallback: Fallback,
-    now: number,
-    mode: EvaluationMode,
-  ): Promise<void> {
+  async function fallBack(each: Candidate, fallback: Fallback, evaluation: Evaluation): Promise<void> {
     const { channel, limit } = fallback
     const { notification: asked, recipient } = each
     const moved: Candidate = {
       notification: { ...asked, channel, requestedChannel: asked.channel },
       recipient,
     }
-    const refused = ineligibility(each, channel, now, limit)
+    const refused = ineligibility(each, channel, evaluation.now, limit)
     if (refused !== undefined) {
       each.verdict = concluded(each, refused, fallback)
       return
     }
-    const reservationRequest = reservationRequestOf(moved, now, mode)
-    const [reservation] = await ask([reservationRequest], mode)
-    await follow({ each: moved, reservationRequest, reservation: reservation!, fallback }, now, mode)
+    const reservationRequest = reservationRequestOf(moved, evaluation)
+    const [reservation] = await ask([reservationRequest], evaluation)
+    await follow({ each: moved, reservationRequest, reservation: reservation!, fallback }, evaluation)
     each.verdict = concluded(each, moved.verdict!, fallback)
   }
 
   /** Delays a candidate that would fall back a second time: it waits for its limits instead. */
-  async function wait(answer: Answer, now: number, mode: EvaluationMode): Promise<void> {
+  async function wait(answer: Answer, evaluation: Evaluation): Promise<void> {
     const reservationRequest = { ...answer.reservationRequest, patient: true }
-    const [reservation] = await ask([reservationRequest], mode)
-    await follow({ ...answer, reservationRequest, reservation: reservation! }, now, mode)
+    const [reservation] = await ask([reservationRequest], evaluation)
+    await follow({ ...answer, reservationRequest, reservation: reservation! }, evaluation)
   }
 
   /** Handles a time out of bounds: beyond its expiry a notification waits for that, beyond maxDelay it is suppressed. */
@@ -219,21 +215,20 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   }
 
   return {
-    async applyLimits(candidates, now, mode) {
+    async applyLimits(candidates, evaluation) {
       if (candidates.length === 0) return
-      const reservationRequests = candidates.map((each) => reservationRequestOf(each, now, mode))
-      const reservations = await ask(reservationRequests, mode)
+      const reservationRequests = candidates.map((each) => reservationRequestOf(each, evaluation))
+      const reservations = await ask(reservationRequests, evaluation)
       for (const [index, each] of candidates.entries()) {
         const more = follow(
           { each, reservationRequest: reservationRequests[index]!, reservation: reservations[index]! },
-          now,
-          mode,
+          evaluation,
         )
         if (more !== undefined) await more
       }
     },
     async advance(each, now) {
-      const reservationRequest = reservationRequestOf(each, now, { patient: true })
+      const reservationRequest = reservationRequestOf(each, { now, patient: true })
       const reservation = await limiter.advance(reservationRequest)
       return reservation === undefined ? undefined : held({ each, reservationRequest, reservation })
     },

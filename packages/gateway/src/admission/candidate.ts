@@ -1,6 +1,12 @@
 /**
- * A candidate is a notification on its way to a decision. This file holds the pure parts of deciding: the verdict that
- * follows from a reservation, and the fields and events that it writes. evaluate.ts asks the limits and the store.
+ * A candidate is a notification on its way to be admitted (admit.ts), or to be decided anew (redecision.ts):
+ *
+ *     candidate ── throttle, evaluate ──► verdict ── commit ──► committed
+ *         ▲                                  │
+ *         └──── conflict: decided anew ◄─────┘
+ *
+ * This file holds the pure parts: the verdict that follows from a reservation, and the fields and events that it writes.
+ * evaluate.ts asks the limits and the store. Whatever a verdict takes stands on the undo list of its try (undo.ts).
  */
 import type {
   Channel,
@@ -19,9 +25,10 @@ import type {
 } from '../model.ts'
 import { limitName } from '../policy/counter.ts'
 import type { Reservation } from '../ports.ts'
+import type { UndoList } from '../undo.ts'
 import type { HoursReason } from './quiet-hours.ts'
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] }
+export type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
 export interface Candidate {
   /** The notification as it would be stored, without the verdict. */
@@ -32,6 +39,16 @@ export interface Candidate {
   verdict?: Verdict | undefined
 }
 
+/** The digest that an item joins. */
+export interface JoinedDigest {
+  readonly digest: Digest
+  /**
+   * True where the digest is not known to be stored: then each commit of items opens it, so that none depends on another
+   * commit.
+   */
+  readonly opens: boolean
+}
+
 export interface Verdict {
   readonly status: Status
   readonly dueAt: number
@@ -39,27 +56,28 @@ export interface Verdict {
   readonly detail?: string
   readonly patch?: Patch
   /** The digest that it joins; `opens` where the commit has to open it. */
-  readonly digest?: { readonly digest: Digest; readonly opens: boolean }
-  /** It holds a reservation in the limits, to be cancelled if the verdict is not committed. */
+  readonly digest?: JoinedDigest
+  /** It holds a reservation in the limits. */
   readonly booked: boolean
   /** It has no reservation and goes on the waiting lists: a slot that becomes free may come before its expiry. */
   readonly waitlisted?: boolean
-  /** It holds its fingerprint, to be released if the verdict is not committed. */
-  readonly claimed?: boolean
-  /** Its refusal counts in limits, to be uncounted if the verdict is not committed. */
-  readonly countsRefusal?: boolean
 }
 
 /** Options of an evaluation. */
 export interface EvaluationMode {
-  /** A dry run: reserves nothing, takes no fingerprint, opens no digest. */
-  readonly dry?: boolean
   /** The notification was evaluated before: deduplication was done when it was accepted. */
   readonly again?: boolean
   /** Limits that would drop, digest or fall back delay it instead: used for dead letters and single digest items. */
   readonly patient?: boolean
   /** The notification waited before, so it is not held up while other notifications of its subjects move up. */
   readonly waited?: boolean
+}
+
+/** One evaluation: its options, its instant, and the list that releases what it takes. */
+export interface Evaluation extends EvaluationMode {
+  readonly now: number
+  /** Absent in a preview, which reserves nothing, takes no fingerprint and opens no digest. */
+  readonly undo?: UndoList
 }
 
 export function ruleReports(reservation: Reservation): readonly RuleReport[] {
@@ -156,16 +174,17 @@ export function undecidedVerdict(
   }
 }
 
-/** Returns the notification with its verdict, as it is stored when it is accepted. */
-export function accepted(notification: Notification, verdict: Verdict): Notification {
-  // One copy, then field by field: each further spread copies all fields, 1 µs a message.
-  const result: Mutable<Notification> = { ...notification }
+/** Writes the verdict into a new candidate's notification, and returns it as it is stored when it is accepted. */
+export function accepted(candidate: Candidate): Notification {
+  // In place, since no other code has the notification yet: a copy of all fields costs 1 µs a message.
+  const result: Mutable<Notification> = candidate.notification
+  const verdict = candidate.verdict!
   if (verdict.patch !== undefined) Object.assign(result, verdict.patch)
   if (verdict.digest !== undefined) result.digestId = verdict.digest.digest.id
   result.dueAt = verdict.dueAt
   result.decision = verdict.decision
   result.status = verdict.status
-  const { createdAt } = notification
+  const { createdAt } = result
   result.timeline = [{ at: createdAt, status: 'accepted' }, eventOf(createdAt, verdict)]
   return result
 }

@@ -2,7 +2,7 @@
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { FingerprintHold, LimitState } from '../ports.ts'
-import { type Candidate, suppressed } from './candidate.ts'
+import { type Candidate, type Evaluation, suppressed } from './candidate.ts'
 
 export interface DuplicatesOptions {
   readonly policy: Policy
@@ -10,12 +10,10 @@ export interface DuplicatesOptions {
 }
 
 export interface Duplicates {
-  /** Suppresses duplicates; returns the candidates that took their fingerprint, none in a dry run. */
-  find(candidates: readonly Candidate[], now: number, dry: boolean): Promise<readonly Candidate[]>
-  /** Runs after the verdicts: a candidate that is suppressed gives its fingerprint back and is no first. */
-  confirm(claimed: readonly Candidate[]): Promise<void>
-  /** Releases the fingerprints of candidates. */
-  free(candidates: readonly Candidate[]): Promise<void>
+  /** Suppresses duplicates; returns the candidates that took their fingerprint, none in a preview. */
+  suppress(candidates: readonly Candidate[], evaluation: Evaluation): Promise<readonly Candidate[]>
+  /** Releases the fingerprints of candidates that are suppressed for another reason: they are no first. */
+  releaseSuppressed(claimed: readonly Candidate[]): Promise<void>
 }
 
 /** Builds the fingerprint hold of a notification, which makes equal ones within the window duplicates. */
@@ -27,14 +25,8 @@ export function fingerprintHoldOf(policy: Policy, notification: Notification, wi
 export function createDuplicates({ policy, state }: DuplicatesOptions): Duplicates {
   const windowMs = policy.deduplicationWindowMs
 
-  async function free(candidates: readonly Candidate[]): Promise<void> {
-    if (candidates.length > 0)
-      await state.releaseFingerprints(candidates.map((each) => fingerprintHoldOf(policy, each.notification)))
-  }
-
   return {
-    free,
-    async find(candidates, now, dry) {
+    async suppress(candidates, { now, undo }) {
       if (windowMs === undefined) return []
       // A notification in a throttle queue has a verdict already, and takes its fingerprint now all the same.
       const checked = candidates.filter(
@@ -43,18 +35,24 @@ export function createDuplicates({ policy, state }: DuplicatesOptions): Duplicat
       )
       if (checked.length === 0) return []
       const holds = checked.map((each) => fingerprintHoldOf(policy, each.notification, windowMs))
-      const first = await state.holdFingerprints(dry ? holds.map((hold) => ({ ...hold, dry })) : holds)
+      // A fingerprint is released only where its notification holds it.
+      undo?.add(() => state.releaseFingerprints(holds))
+      const first = await state.holdFingerprints(
+        undo === undefined ? holds.map((hold) => ({ ...hold, dry: true })) : holds,
+      )
       const claimed: Candidate[] = []
       for (const [index, each] of checked.entries()) {
         if (first[index] !== true) each.verdict = suppressed(policy.version, now, 'duplicate')
-        else if (!dry) claimed.push(each)
+        else if (undo !== undefined) claimed.push(each)
       }
       return claimed
     },
-    async confirm(claimed) {
-      await free(claimed.filter((each) => each.verdict?.status === 'suppressed'))
-      for (const each of claimed)
-        if (each.verdict?.status !== 'suppressed') each.verdict = { ...each.verdict!, claimed: true }
+    async releaseSuppressed(claimed) {
+      const suppressed = claimed.filter((each) => each.verdict?.status === 'suppressed')
+      if (suppressed.length > 0)
+        await state.releaseFingerprints(
+          suppressed.map((each) => fingerprintHoldOf(policy, each.notification)),
+        )
     },
   }
 }

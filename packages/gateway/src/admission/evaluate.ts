@@ -9,9 +9,11 @@ import { advance } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState } from '../ports.ts'
 import type { RecipientLimiter } from '../stages.ts'
+import type { UndoList } from '../undo.ts'
 import { createLimitApplication } from './apply-limits.ts'
 import {
   type Candidate,
+  type Evaluation,
   type EvaluationMode,
   eventOf,
   patchOf,
@@ -36,14 +38,14 @@ export interface EvaluatorOptions {
 }
 
 export interface Evaluator {
-  /** Gives every candidate its verdict. */
-  decide(candidates: readonly Candidate[], mode?: EvaluationMode): Promise<void>
+  /** Gives every candidate its verdict. Whatever the verdicts take is entered in the undo list. */
+  evaluate(candidates: readonly Candidate[], undo: UndoList, mode?: EvaluationMode): Promise<void>
+  /** Gives every candidate the verdict that `evaluate` would give it now, and takes nothing. */
+  preview(candidates: readonly Candidate[], mode?: EvaluationMode): Promise<void>
   /** Returns the verdict of suppression where preferences or addresses alone forbid the notification. */
   ineligibility(each: Candidate): Verdict | undefined
   /** Returns a new verdict where the limits now admit a scheduled notification earlier. */
   advance(each: Candidate): Promise<Verdict | undefined>
-  /** Gives back everything that the verdicts hold. */
-  takeBack(candidates: readonly Candidate[]): Promise<void>
 }
 
 export function createEvaluator(options: EvaluatorOptions): Evaluator {
@@ -66,48 +68,35 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
     return undecidedVerdict(policy.version, expiresAt, 'send_at', { detail: 'expires before it may leave' })
   }
 
+  async function decide(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void> {
+    const { now, again, patient } = evaluation
+    for (const each of candidates) {
+      const refused = ineligibility(each, each.notification.channel, now)
+      if (refused !== undefined) each.verdict = refused
+    }
+    const claimed = again === true ? [] : await duplicates.suppress(candidates, evaluation)
+    for (const each of candidates) {
+      if (each.verdict !== undefined) continue
+      const spec = patient === true ? undefined : digestCollector.specFor(each)
+      if (spec === undefined) {
+        each.verdict = expiresBeforeItMayLeave(each.notification, now)
+        continue
+      }
+      const collecting = digestCollector.collect(each, spec, evaluation)
+      if (collecting !== undefined) await collecting
+    }
+    await reservations.applyLimits(
+      candidates.filter((each) => each.verdict === undefined),
+      evaluation,
+    )
+    if (claimed.length > 0) await duplicates.releaseSuppressed(claimed)
+  }
+
   return {
+    evaluate: (candidates, undo, mode) => decide(candidates, { ...mode, now: clock.now(), undo }),
+    preview: (candidates, mode) => decide(candidates, { ...mode, now: clock.now() }),
     ineligibility: (each) => ineligibility(each, each.notification.channel, clock.now()),
     advance: (each) => reservations.advance(each, clock.now()),
-
-    async decide(candidates, mode = {}) {
-      const now = clock.now()
-      for (const each of candidates) {
-        const refused = ineligibility(each, each.notification.channel, now)
-        if (refused !== undefined) each.verdict = refused
-      }
-      const claimed = mode.again === true ? [] : await duplicates.find(candidates, now, mode.dry === true)
-      for (const each of candidates) {
-        if (each.verdict !== undefined) continue
-        const spec = mode.patient === true ? undefined : digestCollector.specFor(each)
-        if (spec === undefined) each.verdict = expiresBeforeItMayLeave(each.notification, now)
-        else await digestCollector.collect(each, spec, now, mode)
-      }
-      await reservations.applyLimits(
-        candidates.filter((each) => each.verdict === undefined),
-        now,
-        mode,
-      )
-      if (claimed.length > 0) await duplicates.confirm(claimed)
-    },
-
-    async takeBack(candidates) {
-      const booked = candidates.filter((each) => each.verdict?.booked === true)
-      if (booked.length > 0) {
-        const reservationRequests = booked.map(({ notification, recipient, verdict }) => ({
-          notification: { ...notification, ...verdict!.patch },
-          recipient,
-        }))
-        await limiter.cancel(reservationRequests)
-      }
-      for (const { notification, recipient, verdict } of candidates) {
-        if (verdict?.countsRefusal !== true) continue
-        await limiter.forgetRefusal({ notification: { ...notification, ...verdict.patch }, recipient })
-      }
-      await duplicates.free(candidates.filter((each) => each.verdict?.claimed === true))
-      for (const each of candidates)
-        if (each.verdict?.digest?.opens === true) digests.forget(each.verdict.digest.digest)
-    },
   }
 }
 

@@ -1,26 +1,29 @@
 /**
- * The gate admits every notification. An accepted one is decided and on disk before the caller is answered
- * (acceptance.ts); a refused one leaves nothing behind, neither in the store nor in the limits. The same gate decides
- * again (redecision.ts) after a changed preference, a freed tenant limit, a closed digest or a redrive. evaluate.ts
- * holds the order of the checks.
+ * The gate admits every notification. An accepted one is decided and on disk before the caller is answered (admit.ts); a
+ * refused one leaves nothing behind, neither in the store nor in the limits. The same gate decides again (redecision.ts)
+ * after a changed preference, a freed tenant limit, a closed digest or a redrive. evaluate.ts holds the order of the
+ * checks.
  */
 
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Random, Store } from '../ports.ts'
 import type { Contents, Gate, Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
-import { createAcceptance } from './acceptance.ts'
+import { createAdmit } from './admit.ts'
 import { createCancellation } from './cancellation.ts'
+import { createCandidateFactory } from './candidates.ts'
 import { createDigestCloser } from './digests/digest-closer.ts'
 import { createDigestPlanner } from './digests/digest-plan.ts'
 import { createOpenDigests } from './digests/open-digests.ts'
 import { createEvaluator } from './evaluate.ts'
+import { createHandover } from './handover.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import type { RecipientCache } from './recipient-cache.ts'
 import { createRedecision, type Redecision } from './redecision.ts'
 import { createRedrive } from './redrive.ts'
 import type { ReleaseHolds } from './release-holds.ts'
+import { createScheduleCommitted } from './schedule-committed.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 import { createUsage } from './usage.ts'
 
@@ -46,36 +49,94 @@ export interface GateOptions {
 }
 
 export interface Admitting extends Gate {
-  readonly movingUp: MovingUp
+  readonly movingUp: Pick<MovingUp, 'freed' | 'isThrough' | 'stop'>
+  /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
+  startMovingUp(): void
   /** Decides a digest item anew whose digest is not open: see `Redecision`. */
   readonly adopt: Redecision['adopt']
 }
 
 export function createGate(options: GateOptions): Admitting {
-  const { store, random, throttle } = options
+  const { store, ledger, state, limiter, recipients, policy, forbiddenHours, scheduler, throttle } = options
+  const { contents, releaseHolds, serves, selfAddressed, clock, random, onError } = options
+
+  // Decide.
   const digests = createOpenDigests({ store, random })
-  const evaluator = createEvaluator({ ...options, digests })
-  const planner = createDigestPlanner({ ...options, evaluator })
-  const closer = createDigestCloser({ ...options, planner, digests, evaluator })
-  const review: Redecision['review'] = (waiting) => redecision.review(waiting)
-  const movingUp = createMovingUp({ ...options, evaluator, closer, review })
-  const acceptance = createAcceptance({ ...options, digests, evaluator, movingUp })
-  const { bringBack, ...redecision } = createRedecision({ ...options, evaluator, acceptance, movingUp })
+  const candidatesOf = createCandidateFactory({ recipients, policyVersion: policy.version, clock, random })
+  const evaluator = createEvaluator({ policy, limiter, state, forbiddenHours, digests, selfAddressed, clock })
+
+  // Follow a commit.
+  const schedule = createScheduleCommitted({ scheduler, contents, onError })
+  const planner = createDigestPlanner({
+    store,
+    limiter,
+    recipients,
+    contents,
+    policy,
+    evaluator,
+    clock,
+    random,
+  })
+  const closer = createDigestCloser({
+    planner,
+    ledger,
+    scheduler,
+    digests,
+    schedule,
+    releaseHolds,
+    clock,
+    onError,
+  })
+  const movingUp = createMovingUp({
+    state,
+    limiter,
+    store,
+    policy,
+    ledger,
+    recipients,
+    scheduler,
+    evaluator,
+    closer,
+    clock,
+    onError,
+  })
+  const handover = createHandover({ schedule, scheduler, digests, recipients, state, movingUp, onError })
+
+  // Admit, and decide again.
+  const admit = createAdmit({ store, ledger, candidatesOf, throttle, evaluator, digests, handover, onError })
+  const { bringBack, ...redecision } = createRedecision({
+    store,
+    ledger,
+    limiter,
+    recipients,
+    scheduler,
+    evaluator,
+    digests,
+    handover,
+    throttle,
+    releaseHolds,
+    state,
+    forbiddenHours,
+    movingUp,
+    clock,
+    onError,
+  })
 
   return {
-    movingUp,
-    admit: acceptance.admit,
-    cancel: createCancellation(options),
+    admit,
     ...redecision,
-    redrive: createRedrive({ ...options, bringBack }),
+    movingUp,
+    startMovingUp: () => movingUp.start(redecision.review),
+    cancel: createCancellation({ store, ledger, scheduler, releaseHolds, clock }),
+    redrive: createRedrive({ store, ledger, bringBack, serves, onError }),
     closeDigest: closer.close,
-    usage: createUsage(options),
+    usage: createUsage({ state, policy, store, clock }),
     placeOf: throttle.placeOf,
 
     async preview(caller, draft) {
-      const [each] = await acceptance.candidatesOf(caller, [draft])
+      const [each] = await candidatesOf(caller, [draft])
       await throttle.preview(each!)
-      await evaluator.decide([each!], { dry: true })
+      await evaluator.preview([each!])
       const { patch, decision } = each!.verdict!
       return {
         draft: patch?.channel === undefined ? draft : { ...draft, channel: patch.channel },

@@ -11,6 +11,7 @@ import type { Notification, Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
+import { withUndo } from '../undo.ts'
 import type { Candidate, Verdict } from './candidate.ts'
 import type { DigestCloser } from './digests/digest-closer.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
@@ -24,13 +25,14 @@ export interface MovingUpOptions {
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
   readonly recipients: Pick<RecipientCache, 'find'>
   readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
-  readonly evaluator: Pick<Evaluator, 'advance' | 'decide' | 'takeBack'>
+  readonly evaluator: Pick<Evaluator, 'advance' | 'evaluate' | 'preview'>
   readonly closer: DigestCloser
-  /** Evaluates a waiting notification again under its recipient's present preferences (redecision.ts). */
-  readonly review: (waiting: Notification) => Promise<void>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
+
+/** Evaluates a waiting notification again under its recipient's present preferences (redecision.ts). */
+export type Review = (waiting: Notification) => Promise<void>
 
 export interface MovingUp {
   /** Places of these subjects, which are paused, are free; resolves when all have moved up and they are resumed. */
@@ -47,7 +49,7 @@ export interface MovingUp {
    * everybody, and what their people had asked for is brought to them: a place that became free may not have been given
    * to anybody. Whoever is asked for before has moved up before that.
    */
-  start(): void
+  start(review: Review): void
   /** True if that has come to its end. */
   isThrough(): boolean
   /** Resolves when nobody moves any more. */
@@ -80,20 +82,8 @@ interface Turn {
 }
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
-  const {
-    state,
-    limiter,
-    store,
-    policy,
-    ledger,
-    recipients,
-    scheduler,
-    evaluator,
-    closer,
-    review,
-    clock,
-    onError,
-  } = options
+  const { state, limiter, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } =
+    options
   /** One for each subject that is being settled. */
   const turns = new Map<string, Turn>()
   let stopped = false
@@ -219,10 +209,12 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   /** One that waits for its expiry holds the instant that its limits admit before that, if there is one now. */
   async function rescue(each: Candidate): Promise<void> {
-    await evaluator.decide([each], { again: true, patient: true, waited: true })
-    if (each.verdict?.booked !== true) return
-    // Where the record has moved on, whoever moved it does not know of this place.
-    if ((await write(each.notification, each.verdict)) === 'gone') await evaluator.takeBack([each])
+    await withUndo(onError, async (undo) => {
+      await evaluator.evaluate([each], undo, { again: true, patient: true, waited: true })
+      if (each.verdict?.booked !== true) return
+      // Where the record has moved on, whoever moved it does not know of this place.
+      if ((await write(each.notification, each.verdict)) !== 'gone') undo.keep()
+    })
   }
 
   /** `gone` where it does not wait any more. */
@@ -253,7 +245,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     await limiter.enlist([{ notification, recipient }])
     // A place may have become free since it was decided.
     const each: Candidate = { notification, recipient }
-    await evaluator.decide([each], { dry: true, again: true, patient: true })
+    await evaluator.preview([each], { again: true, patient: true })
     if (each.verdict?.booked !== true) return
     const subjects = policy.rulesFor(notification, recipient).map(({ subject }) => subject)
     await state.pause(subjects)
@@ -275,7 +267,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /** All who were promised an instant under another policy, or by a process that was killed. */
-  async function sweep(): Promise<void> {
+  async function sweep(review: Review): Promise<void> {
     let met = new Set<string>()
     for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
       try {
@@ -285,7 +277,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
           limit: scanMax,
           ...(cursor === undefined ? {} : { cursor }),
         })
-        const subjects = await subjectsOf(page.items, met)
+        const subjects = await subjectsOf(page.items, met, review)
         await settleAll([...subjects.values()])
         if (met.size + subjects.size > metMax) met = new Set()
         for (const key of subjects.keys()) met.add(key)
@@ -300,7 +292,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /** Where those of them wait who were not met yet. After a kill their preferences are brought to them first. */
-  async function subjectsOf(found: readonly Notification[], met: ReadonlySet<string>) {
+  async function subjectsOf(found: readonly Notification[], met: ReadonlySet<string>, review: Review) {
     const subjects = new Map<string, Subject>()
     for (const notification of found) {
       const { status, tenant, to } = notification
@@ -329,8 +321,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     settleAfter,
     enlist,
     isThrough: () => through,
-    start() {
-      sweeping = sweep()
+    start(review) {
+      sweeping = sweep(review)
     },
     async stop() {
       stopped = true

@@ -7,9 +7,12 @@ import { isFinal, type Notification, type Patch, type Recipient, revisionOf } fr
 import { recipientSubject } from '../policy/subject.ts'
 import type { Clock, LimitState, Page, Store } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
-import { type Acceptance, digestWrites } from './acceptance.ts'
+import { type UndoList, withUndo } from '../undo.ts'
+import { digestWrites } from './admit.ts'
 import type { Candidate, EvaluationMode } from './candidate.ts'
+import { forgetConflicting, type OpenDigests } from './digests/open-digests.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
+import type { Handover } from './handover.ts'
 import type { MovingUp } from './moving-up.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import type { RecipientCache } from './recipient-cache.ts'
@@ -22,14 +25,16 @@ export interface RedecisionOptions {
   readonly limiter: RecipientLimiter
   readonly recipients: RecipientCache
   readonly scheduler: Scheduler
-  readonly evaluator: Evaluator
-  readonly acceptance: Pick<Acceptance, 'follow' | 'giveUp'>
+  readonly evaluator: Pick<Evaluator, 'evaluate' | 'ineligibility'>
+  readonly digests: Pick<OpenDigests, 'forget'>
+  readonly handover: Handover
   readonly throttle: TenantThrottle
   readonly releaseHolds: ReleaseHolds
   readonly state: Pick<LimitState, 'pause'>
   readonly forbiddenHours: Pick<ForbiddenHours, 'reasonAt'>
   readonly movingUp: Pick<MovingUp, 'settleAfter'>
   readonly clock: Clock
+  readonly onError: (what: string, error: unknown) => void
 }
 
 export interface Redecision {
@@ -73,12 +78,13 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     recipients,
     scheduler,
     evaluator,
-    acceptance,
+    digests,
+    handover,
     throttle,
     releaseHolds,
     clock,
   } = options
-  const { state, forbiddenHours, movingUp } = options
+  const { state, forbiddenHours, movingUp, onError } = options
   /** Notifications whose turn is being taken: the scheduler and the throttle queue may both name them. */
   const turning = new Map<string, Notification>()
   /** Consecutive failures of notifications that are being retried. */
@@ -130,7 +136,9 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       const recipient = await recipients.find(before.tenant, before.to.id)
       await limiter.cancel([{ notification: before, recipient }])
     }
-    const result = await retryOnConflict(() => redecideOnce(before, mode, patch, path))
+    const result = await retryOnConflict(() =>
+      withUndo(onError, (undo) => redecideOnce(before, { ...mode, patch, path }, undo)),
+    )
     if (result === true) return true
     await scheduler.recover(before)
     return false
@@ -139,28 +147,28 @@ export function createRedecision(options: RedecisionOptions): Redecision {
   /** Decides and commits once; false where the notification itself has changed. */
   async function redecideOnce(
     before: Notification,
-    { waitsUntil, ...mode }: RedecisionMode,
-    patch: Patch,
-    path: Notification['timeline'],
+    decided: Omit<RedecisionMode, 'holds'> & {
+      readonly patch: Patch
+      readonly path: Notification['timeline']
+    },
+    undo: UndoList,
   ): Promise<boolean | Conflicted> {
+    const { waitsUntil, patch, path, ...mode } = decided
     const recipient = await recipients.find(before.tenant, before.to.id)
     const each: Candidate = { notification: { ...before, ...patch }, recipient }
-    let result: Awaited<ReturnType<Ledger['commit']>> | undefined
-    try {
-      if (waitsUntil !== undefined) throttle.wait(each, waitsUntil)
-      await evaluator.decide([each], { ...mode, again: true })
-      const verdict = each.verdict!
-      const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
-      result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
-      if (result.applied) {
-        acceptance.follow([each], [move.after])
-        if (verdict.status === 'suppressed') await releaseHolds(before, verdict.status)
-        return true
-      }
+    if (waitsUntil !== undefined) throttle.wait(each, waitsUntil)
+    await evaluator.evaluate([each], undo, { ...mode, again: true })
+    const verdict = each.verdict!
+    const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
+    const result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
+    if (!result.applied) {
+      forgetConflicting(digests, [each], result.conflicts)
       return result.conflicts.includes(before.id) ? false : conflicted
-    } finally {
-      if (result?.applied !== true) await acceptance.giveUp([each])
     }
+    undo.keep()
+    handover([each], [move.after])
+    if (verdict.status === 'suppressed') await releaseHolds(before, verdict.status)
+    return true
   }
 
   /** Postpones a notification that could not be decided, with exponential backoff. */

@@ -7,6 +7,7 @@ import { concernsAll, SluiceError } from '../errors.ts'
 import { type Channel, type DeadCause, deadCauses, type Notification } from '../model.ts'
 import type { DeadLetterQuery, Store } from '../ports.ts'
 import type { Ledger, RedriveLeft, RedriveRequest, RedriveResult } from '../stages.ts'
+import { withUndo } from '../undo.ts'
 
 export interface RedriveOptions {
   readonly store: Pick<Store, 'notification' | 'deadLetters'>
@@ -59,19 +60,16 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
 
   /** Redrives one letter; undefined where it is queued or scheduled again, or would be. */
   async function redriveOne(dead: Notification, isDry: boolean): Promise<RedriveLeft['why'] | undefined> {
-    let giveBack: () => void
-    try {
-      giveBack = ledger.takeRoom(dead.tenant, roomFor(dead))
-    } catch (error) {
-      if (error instanceof SluiceError && error.code === 'QUEUE_FULL') return 'queue_full'
-      throw error
-    }
-    try {
+    return withUndo(onError, async (undo) => {
+      try {
+        // A committed notification counts in the ledger by itself.
+        undo.always(ledger.takeRoom(dead.tenant, roomFor(dead)))
+      } catch (error) {
+        if (error instanceof SluiceError && error.code === 'QUEUE_FULL') return 'queue_full'
+        throw error
+      }
       return isDry || (await bringBack(dead)) ? undefined : 'not_dead'
-    } finally {
-      // A committed notification counts in the ledger by itself.
-      giveBack()
-    }
+    })
   }
 
   /** Searches the given tenant only: letters of other tenants are answered like those that do not exist. */

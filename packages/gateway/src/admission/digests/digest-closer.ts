@@ -4,26 +4,26 @@
  * exponential backoff and simplified: with fewer items, in the end one by one and undecided, so that a faulty digest
  * costs the other digests no more than a closing now and then.
  */
-import { conflicted, retryOnConflict } from '../../conflict.ts'
+import { type Conflicted, conflicted, retryOnConflict } from '../../conflict.ts'
 import { SluiceError } from '../../errors.ts'
 import type { Digest } from '../../model.ts'
 import type { Clock } from '../../ports.ts'
-import type { Contents, Ledger, Scheduler } from '../../stages.ts'
-import type { Evaluator } from '../evaluate.ts'
+import type { Ledger, Scheduler } from '../../stages.ts'
+import { type UndoList, withUndo } from '../../undo.ts'
 import type { ReleaseHolds } from '../release-holds.ts'
+import type { ScheduleCommitted } from '../schedule-committed.ts'
 import type { DigestPlanner, Extent, Plan } from './digest-plan.ts'
 import type { OpenDigests } from './open-digests.ts'
 
 export interface DigestCloserOptions {
   readonly planner: DigestPlanner
   readonly ledger: Pick<Ledger, 'commit'>
-  readonly scheduler: Pick<Scheduler, 'place' | 'noteDigest'>
-  readonly digests: OpenDigests
-  readonly evaluator: Pick<Evaluator, 'takeBack'>
+  readonly scheduler: Pick<Scheduler, 'noteDigest'>
+  readonly digests: Pick<OpenDigests, 'hold'>
+  readonly schedule: ScheduleCommitted
   readonly releaseHolds: ReleaseHolds
-  readonly contents: Pick<Contents, 'keep'>
   readonly clock: Pick<Clock, 'now'>
-  readonly onError?: ((what: string, error: unknown) => void) | undefined
+  readonly onError: (what: string, error: unknown) => void
 }
 
 export interface DigestCloser {
@@ -46,28 +46,18 @@ export function extentAfter(failures: number): Extent {
 }
 
 export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
-  const { planner, ledger, scheduler, digests, evaluator, releaseHolds, clock } = options
+  const { planner, ledger, scheduler, digests, schedule, releaseHolds, clock, onError } = options
   /** Failed closings by digest id, removed when the digest is closed. */
   const failures = new Map<string, number>()
 
-  async function closeOnce(digest: Digest, extent: Extent): Promise<true | typeof conflicted> {
-    const plan = await planner.plan(digest, extent)
+  async function closeOnce(digest: Digest, extent: Extent, undo: UndoList): Promise<true | Conflicted> {
+    const plan = await planner.plan(digest, extent, undo)
     // Nothing has changed: its limits still hold it up.
     if (isEmpty(plan)) return true
-    let result: Awaited<ReturnType<Ledger['commit']>>
-    try {
-      result = await ledger.commit(plan)
-    } catch (error) {
-      await evaluator.takeBack(plan.held)
-      throw error
-    }
-    if (!result.applied) {
-      await evaluator.takeBack(plan.held)
-      // A digest closed by a concurrent change needs nothing more.
-      return (await planner.isOpen(digest)) ? conflicted : true
-    }
-    for (const content of plan.contents ?? []) options.contents.keep(content)
-    scheduler.place([...plan.accept, ...plan.moves.map((move) => move.after)])
+    // A digest closed by a concurrent change needs nothing more.
+    if (!(await ledger.commit(plan)).applied) return (await planner.isOpen(digest)) ? conflicted : true
+    undo.keep()
+    schedule([...plan.accept, ...plan.moves.map((move) => move.after)], plan.contents)
     for (const { before, after } of plan.moves) {
       if (after.status === 'suppressed') await releaseHolds(before, after.status)
     }
@@ -78,14 +68,14 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     return true
   }
 
-  const isEmpty = ({ accept, moves, digests: writes, held }: Plan): boolean =>
-    accept.length + moves.length + writes.length + held.length === 0
+  const isEmpty = ({ accept, moves, digests: writes }: Plan): boolean =>
+    accept.length + moves.length + writes.length === 0
 
   async function putOff(digest: Digest, error: unknown): Promise<void> {
     const count = (failures.get(digest.id) ?? 0) + 1
     if (failures.size >= failuresMax) failures.clear()
     failures.set(digest.id, count)
-    options.onError?.(`close digest ${digest.id}, failure ${count}`, error)
+    onError(`close digest ${digest.id}, failure ${count}`, error)
     const closesAt = clock.now() + Math.min(retryMsMax, retryMsMin * 2 ** Math.min(count - 1, 30))
     await ledger.commit({ digests: [{ kind: 'postpone', digest: { ...digest, closesAt } }] })
     scheduler.noteDigest(closesAt)
@@ -98,7 +88,10 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
       const letJoin = digests.hold(digest)
       try {
         const extent = extentAfter(failures.get(digest.id) ?? 0)
-        if ((await retryOnConflict(() => closeOnce(digest, extent))) === conflicted)
+        const result = await retryOnConflict(() =>
+          withUndo(onError, (undo) => closeOnce(digest, extent, undo)),
+        )
+        if (result === conflicted)
           await putOff(digest, new Error('its items changed each time while it was being closed'))
       } catch (error) {
         // An unavailable store or limiter is no fault of the digest. A damaged row of the digest is one.

@@ -11,6 +11,7 @@ import { advance } from '../../model.ts'
 import type { DigestSpec, Policy } from '../../policy/policy.ts'
 import type { Clock, DigestWrite, Random, Reservation, Store } from '../../ports.ts'
 import type { Contents, RecipientLimiter } from '../../stages.ts'
+import type { UndoList } from '../../undo.ts'
 import { type Candidate, eventOf, reservedVerdict, undecidedVerdict } from '../candidate.ts'
 import { type Evaluator, moveTo } from '../evaluate.ts'
 import type { RecipientCache } from '../recipient-cache.ts'
@@ -24,7 +25,7 @@ export interface DigestPlannerOptions {
   readonly recipients: RecipientCache
   readonly contents: Pick<Contents, 'of'>
   readonly policy: Policy
-  readonly evaluator: Pick<Evaluator, 'decide' | 'ineligibility'>
+  readonly evaluator: Pick<Evaluator, 'evaluate' | 'ineligibility'>
   readonly clock: Clock
   readonly random: Random
 }
@@ -32,17 +33,17 @@ export interface DigestPlannerOptions {
 /** The extent of a closing: all items that may leave, a few of them, or each of them on its own, undecided. */
 export type Extent = 'whole' | 'few' | 'apart'
 
-/** The writes of a closing, and the candidates that hold reservations until it is committed. */
+/** The writes of a closing. */
 export interface Plan {
   readonly contents?: readonly SharedContent[]
   readonly accept: readonly Notification[]
   readonly moves: readonly Move[]
   readonly digests: readonly DigestWrite[]
-  readonly held: readonly Candidate[]
 }
 
 export interface DigestPlanner {
-  plan(digest: Digest, extent: Extent): Promise<Plan>
+  /** Plans a closing. Reservations that it makes are entered in the undo list. */
+  plan(digest: Digest, extent: Extent, undo: UndoList): Promise<Plan>
   isOpen(digest: Digest): Promise<boolean>
 }
 
@@ -66,6 +67,7 @@ interface Closing {
   readonly gathered: Gathered
   /** Moves of the items that expired or may not be sent. */
   readonly ended: readonly Move[]
+  readonly undo: UndoList
 }
 
 /** Items whose authors are at their limits, and the time when the first of these authors has a free slot. */
@@ -117,7 +119,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     return { ...behind, until: await hold(closing, as, until) }
   }
 
-  async function closingOf(digest: Digest, max: number): Promise<Closing> {
+  async function closingOf(digest: Digest, max: number, undo: UndoList): Promise<Closing> {
     const now = clock.now()
     const recipient = await recipients.find(digest.tenant, digest.recipient)
     const gathered = await digestItems.gather(digest, max)
@@ -133,7 +135,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     // A move is written with its notification's content; items for which that is too large are moved next time.
     for (const item of await digestItems.withText(refused, singleMax))
       ended.push(moveTo(item, now, evaluator.ineligibility({ notification: item, recipient })!))
-    return { digest, recipient, now, items, gathered, ended }
+    return { digest, recipient, now, items, gathered, ended, undo }
   }
 
   /** Counts the items that stay in the digest after `taken` have left. */
@@ -174,7 +176,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   function stayOpen(closing: Closing, until: number): Plan {
     const write = postponed(closing, 0, until)
     const isAsBefore = closing.ended.length === 0 && write.digest.closesAt === closing.digest.closesAt
-    return { accept: [], moves: closing.ended, digests: isAsBefore ? [] : [write], held: [] }
+    return { accept: [], moves: closing.ended, digests: isAsBefore ? [] : [write] }
   }
 
   async function oneByOne(
@@ -183,13 +185,13 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     before: Behind,
     spec?: DigestSpec,
   ): Promise<Plan> {
-    const { ended, recipient, now } = closing
+    const { ended, recipient, now, undo } = closing
     const taken = await digestItems.withText(included, singleMax)
     const candidates: Candidate[] = taken.map((item) => ({
       notification: { ...item, single: true },
       recipient,
     }))
-    await evaluator.decide(candidates, { again: true, patient: true, waited: true })
+    await evaluator.evaluate(candidates, undo, { again: true, patient: true, waited: true })
     const behind = spec === undefined ? before : await holdBehind(closing, spec, before)
     const moves = candidates.map(({ verdict }, index) =>
       moveTo(taken[index]!, now, { ...verdict!, patch: { ...verdict!.patch, single: true } }),
@@ -198,7 +200,6 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       accept: [],
       moves: [...ended, ...moves, ...staying(behind, now)],
       digests: [rest(closing, taken.length, behind)],
-      held: candidates,
     }
   }
 
@@ -215,12 +216,11 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       accept: [],
       moves: [...ended, ...moves],
       digests: [rest(closing, taken.length, noneBehind)],
-      held: [],
     }
   }
 
   async function together(closing: Closing, spec: DigestSpec): Promise<Plan> {
-    const { digest, items, recipient, now } = closing
+    const { digest, items, recipient, now, undo } = closing
     const carrying = (included: readonly Notification[]): Notification => {
       const id = isLast(closing, included.length) ? digest.id : random.id(now)
       return digestOf({ ...digest, id }, spec, included, now)
@@ -234,7 +234,10 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         notBefore: now,
         horizonMs: 0,
       }
-      return (await limiter.reserve([reservationRequest]))[0]!
+      let reservation: Reservation | undefined
+      undo.add(() => (reservation?.held === false ? undefined : limiter.cancel([reservationRequest])))
+      ;[reservation] = await limiter.reserve([reservationRequest])
+      return reservation!
     }
     const whole = carrying(items)
     const reservation = await reserve(whole)
@@ -266,7 +269,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     outgoing: { notification: Notification; items: readonly Notification[]; reservation: Reservation },
     behind: Behind,
   ): Promise<Plan> {
-    const { ended, recipient, now } = closing
+    const { ended, now } = closing
     const { notification, items, reservation } = outgoing
     const { id } = notification
     const shown = await digestItems.shown(items, spec.maxItems)
@@ -293,7 +296,6 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
       accept: [sent],
       moves: [...ended, ...merged, ...staying(behind, now)],
       digests: [rest(closing, items.length, behind)],
-      held: [{ notification: sent, recipient, verdict }],
     }
   }
 
@@ -323,12 +325,12 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
   }
 
   return {
-    async plan(digest, extent) {
+    async plan(digest, extent, undo) {
       const spec = policy.digest(digest.name)
       // A digest that is no longer in the policy sends its items one by one.
       const max =
         spec === undefined ? singleMax : Math.max(itemsMax[extent], extent === 'whole' ? spec.minItems : 0)
-      const closing = await closingOf(digest, max)
+      const closing = await closingOf(digest, max, undo)
       const letGo = await lift(digest)
       try {
         if (extent === 'apart') return await apart(closing)

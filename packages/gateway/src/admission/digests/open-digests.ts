@@ -1,20 +1,15 @@
 /** A cache of the open digests by recipient, channel, category and name. The store has all of them. */
 import type { Digest, Notification } from '../../model.ts'
-import type { DigestSpec } from '../../policy/policy.ts'
 import type { Random, Store } from '../../ports.ts'
+import type { UndoList } from '../../undo.ts'
+import type { Candidate, JoinedDigest } from '../candidate.ts'
 
 export interface OpenDigests {
   /**
-   * Returns the digest to join, which then closes at `closesBy` or earlier. `opens` is true where the digest is not known
-   * to be stored: then each commit of items opens it, so that none depends on another commit. Waits while the digest is
-   * being closed.
+   * Returns the digest to join, which then closes at `closesBy` or earlier. A promise only where the store is asked, or
+   * where the digest is being closed: its end is waited for.
    */
-  find(
-    notification: Notification,
-    spec: DigestSpec,
-    now: number,
-    closesBy: number,
-  ): Promise<{ digest: Digest; opens: boolean }>
+  join(item: Notification, name: string, joining: Joining): JoinedDigest | Promise<JoinedDigest>
   /** Marks a digest as stored: later items join it. */
   opened(digest: Digest): void
   /** Removes a digest that is closed or was never opened: the next item reads the store. */
@@ -23,12 +18,34 @@ export interface OpenDigests {
   hold(digest: Digest): () => void
 }
 
+interface Joining {
+  readonly now: number
+  /** The window of a digest that is opened now. */
+  readonly windowMs: number
+  readonly closesBy: number
+  /** Forgets the digest again where it is not on record as it was joined. */
+  readonly undo: UndoList
+}
+
+type DigestGroup = Omit<Digest, 'id' | 'openedAt' | 'closesAt'>
+
 const cachedMax = 50_000
 
-const onRecord = (digest: Digest | undefined) => digest && { digest, opens: false }
+const onRecord = (digest: Digest | undefined): JoinedDigest | undefined => digest && { digest, opens: false }
+
+/** Forgets the joined digests that the store named as conflicts: they were closed or changed by another commit. */
+export function forgetConflicting(
+  digests: Pick<OpenDigests, 'forget'>,
+  candidates: readonly Candidate[],
+  conflicts: readonly string[],
+): void {
+  for (const { verdict } of candidates)
+    if (verdict?.digest !== undefined && conflicts.includes(verdict.digest.digest.id))
+      digests.forget(verdict.digest.digest)
+}
 
 export function createOpenDigests(options: { readonly store: Store; readonly random: Random }): OpenDigests {
-  const known = new Map<string, { readonly digest: Digest; readonly opens: boolean }>()
+  const known = new Map<string, JoinedDigest>()
   /** Digests that are being closed; each promise resolves at the end of the closing. */
   const closing = new Map<string, Promise<void>>()
   const reads = new Map<string, Promise<Digest | undefined>>()
@@ -36,10 +53,7 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
   const keyOf = (digest: Pick<Digest, 'tenant' | 'recipient' | 'channel' | 'category' | 'name'>): string =>
     [digest.tenant, digest.recipient, digest.channel, digest.category, digest.name].join('\n')
 
-  async function stored(
-    key: string,
-    group: Omit<Digest, 'id' | 'openedAt' | 'closesAt'>,
-  ): Promise<Digest | undefined> {
+  async function stored(key: string, group: DigestGroup): Promise<Digest | undefined> {
     let read = reads.get(key)
     if (read === undefined) {
       read = options.store.openDigest(group).finally(() => reads.delete(key))
@@ -53,25 +67,35 @@ export function createOpenDigests(options: { readonly store: Store; readonly ran
     if (known.get(key)?.digest.id === digest.id) known.delete(key)
   }
 
+  /** Joins what was found, or a new digest. In one step with the look into the cache: two items open one digest. */
+  function joinFound(found: JoinedDigest | undefined, group: DigestGroup, joining: Joining): JoinedDigest {
+    const { now, windowMs, closesBy, undo } = joining
+    let joined = found ?? {
+      digest: { ...group, id: options.random.id(now), openedAt: now, closesAt: now + windowMs },
+      opens: true,
+    }
+    const isEarlier = closesBy < joined.digest.closesAt
+    if (isEarlier) joined = { ...joined, digest: { ...joined.digest, closesAt: closesBy } }
+    const { digest, opens } = joined
+    if (opens || isEarlier) undo.add(() => forget(digest))
+    if (known.size >= cachedMax) known.clear()
+    known.set(keyOf(group), joined)
+    return joined
+  }
+
+  async function findAndJoin(group: DigestGroup, joining: Joining): Promise<JoinedDigest> {
+    const key = keyOf(group)
+    while (closing.has(key)) await closing.get(key)
+    const found = known.get(key) ?? onRecord(await stored(key, group)) ?? known.get(key)
+    return joinFound(found, group, joining)
+  }
+
   return {
-    async find(notification, spec, now, closesBy) {
-      const group = {
-        tenant: notification.tenant,
-        recipient: notification.to.id,
-        channel: notification.channel,
-        category: notification.category,
-        name: spec.name,
-      }
+    join({ tenant, to, channel, category }, name, joining) {
+      const group = { tenant, recipient: to.id, channel, category, name }
       const key = keyOf(group)
-      while (closing.has(key)) await closing.get(key)
-      const found = known.get(key) ?? onRecord(await stored(key, group)) ?? known.get(key)
-      const opens = found?.opens ?? true
-      let digest = found?.digest
-      digest ??= { ...group, id: options.random.id(now), openedAt: now, closesAt: now + spec.windowMs }
-      if (closesBy < digest.closesAt) digest = { ...digest, closesAt: closesBy }
-      if (known.size >= cachedMax) known.clear()
-      known.set(key, { digest, opens })
-      return { digest, opens }
+      const found = closing.has(key) ? undefined : known.get(key)
+      return found === undefined ? findAndJoin(group, joining) : joinFound(found, group, joining)
     },
     opened({ id, ...group }) {
       const key = keyOf(group)

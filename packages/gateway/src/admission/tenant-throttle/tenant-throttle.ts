@@ -6,6 +6,7 @@
 
 import { delayingLimit, type Notification, type RuleReport } from '../../model.ts'
 import type { Caller, ThrottleUsage } from '../../stages.ts'
+import type { UndoList } from '../../undo.ts'
 import { type Candidate, undecidedVerdict } from '../candidate.ts'
 import type { Place, ThrottleQueue } from './throttle-queue.ts'
 import { createThrottleQueues, type ThrottleQueuesOptions } from './throttle-queues.ts'
@@ -16,8 +17,8 @@ export interface TenantThrottleOptions extends ThrottleQueuesOptions {
 }
 
 interface Passed {
-  /** Uncounts these candidates, or all of them, because they were not accepted. */
-  takeBack(some?: readonly Candidate[]): Promise<void>
+  /** Takes candidates out of the throttle queue that were suppressed after they had joined it; passed ones stay counted. */
+  releaseSuppressed(): void
 }
 
 /** The turn of a notification: passed and counted at this time, or still in the throttle queue until then. */
@@ -27,8 +28,11 @@ interface Turn {
 }
 
 export interface TenantThrottle {
-  /** Counts the candidates that may pass now and gives the others the verdict of a delay. All are of one tenant. */
-  pass(candidates: readonly Candidate[]): Promise<Passed>
+  /**
+   * Counts the candidates that may pass now and gives the others the verdict of a delay. All are of one tenant. Undefined
+   * for a tenant without limits; a promise only where the throttle queue is restored from the store.
+   */
+  pass(candidates: readonly Candidate[], undo: UndoList): Passed | undefined | Promise<Passed | undefined>
   /** Takes the turn of a due notification in the throttle queue. */
   turn(notification: Notification): Promise<Turn>
   /** Removes notifications that end while they are in the throttle queue; passed ones stay counted. */
@@ -46,8 +50,6 @@ export interface TenantThrottle {
   start(): Promise<void>
   stop(): Promise<void>
 }
-
-const uncounted: Passed = { takeBack: async () => {} }
 
 export function createTenantThrottle(options: TenantThrottleOptions): TenantThrottle {
   const { clock, policyVersion } = options
@@ -69,53 +71,58 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
 
   const isCritical = ({ notification }: Candidate): boolean => notification.priority === 'critical'
 
-  function pass(queue: ThrottleQueue, candidates: readonly Candidate[]): ReadonlyMap<Candidate, Place> {
+  function pass(queue: ThrottleQueue, candidates: readonly Candidate[], undo: UndoList): Passed {
     const now = clock.now()
-    const places = new Map<Candidate, Place>()
+    /** By candidate; undefined after its release. */
+    const places: (Place | undefined)[] = []
     let rules: readonly RuleReport[] | undefined
+    let waiting = 0
+
+    function release(index: number): void {
+      const place = places[index]
+      if (place === undefined) return
+      places[index] = undefined
+      const { id, module, tenant } = candidates[index]!.notification
+      if (place.waits) queue.leave(module, id, clock.now())
+      else queue.uncount(module, place.at, clock.now())
+      queues.rearm(tenant)
+    }
+
+    undo.add(() => {
+      for (let index = places.length - 1; index >= 0; index -= 1) release(index)
+    })
     for (const each of candidates) {
       const { id, module, expiresAt } = each.notification
       // A critical notification passes and counts all the same.
       if (isCritical(each)) {
         queue.count(module, now)
-        places.set(each, { at: now, waits: false, behind: 'tenant' })
+        places.push({ at: now, waits: false, behind: 'tenant' })
         continue
       }
       const use = rules === undefined && queue.peek(module, now).waits ? queue.use(module, now) : undefined
       if (use !== undefined) rules = use.map((row) => ruleReport(row, now))
       const place = queue.join(module, id, now, expiresAt)
-      places.set(each, place)
-      if (place.waits) delay(each, place, rules ?? [])
+      places.push(place)
+      if (!place.waits) continue
+      waiting += 1
+      delay(each, place, rules ?? [])
     }
-    return places
-  }
-
-  /** Returns the undo for candidates that have passed or joined the queue. */
-  function undoOf(
-    queue: ThrottleQueue,
-    candidates: readonly Candidate[],
-    places: ReadonlyMap<Candidate, Place>,
-  ): Passed {
-    const left = new Map(places)
     return {
-      async takeBack(some = candidates) {
-        for (const each of some.toReversed()) {
-          const place = left.get(each)
-          if (place === undefined || !left.delete(each)) continue
-          const { id, module, tenant } = each.notification
-          if (place.waits) queue.leave(module, id, clock.now())
-          else queue.uncount(module, place.at, clock.now())
-          queues.rearm(tenant)
-        }
+      releaseSuppressed() {
+        for (let index = candidates.length - 1; waiting > 0 && index >= 0; index -= 1)
+          if (places[index]?.waits === true && candidates[index]!.verdict?.status === 'suppressed')
+            release(index)
       },
     }
   }
 
   return {
-    async pass(candidates) {
+    pass(candidates, undo) {
       const tenant = candidates[0]?.notification.tenant
-      const queue = tenant === undefined ? undefined : await queues.of(tenant)
-      return queue === undefined ? uncounted : undoOf(queue, candidates, pass(queue, candidates))
+      const queue = tenant === undefined ? undefined : queues.of(tenant)
+      if (queue instanceof Promise)
+        return queue.then((restored) => restored && pass(restored, candidates, undo))
+      return queue && pass(queue, candidates, undo)
     },
     async turn({ id, tenant, module }) {
       const now = clock.now()

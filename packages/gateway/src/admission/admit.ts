@@ -1,0 +1,148 @@
+/**
+ * Admits the drafts of one request: `candidate → verdict → committed` (candidate.ts), on one page.
+ *
+ *     drafts ─► candidates ─► throttle ─► evaluate and reserve ─► commit ─► schedule
+ *
+ * Whatever is taken on the way (a place in the throttle queue, a fingerprint, an open digest, a reservation, room in the
+ * bounds of the tenant) is on one undo list: it is released unless the commit is applied. A concurrent change leads to
+ * another try.
+ */
+import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
+import { SluiceError } from '../errors.ts'
+import { delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
+import type { Change, DigestWrite, Store } from '../ports.ts'
+import type { Admit, Admitted, Gate, Ledger, Room } from '../stages.ts'
+import { type UndoList, withUndo } from '../undo.ts'
+import { accepted, type Candidate } from './candidate.ts'
+import type { CandidateFactory } from './candidates.ts'
+import { forgetConflicting, type OpenDigests } from './digests/open-digests.ts'
+import type { Evaluator } from './evaluate.ts'
+import type { Handover } from './handover.ts'
+import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
+
+export interface AdmitOptions {
+  readonly store: Pick<Store, 'answer'>
+  readonly ledger: Pick<Ledger, 'commit' | 'takeRoom'>
+  readonly candidatesOf: CandidateFactory
+  readonly throttle: Pick<TenantThrottle, 'pass'>
+  readonly evaluator: Pick<Evaluator, 'evaluate'>
+  readonly digests: Pick<OpenDigests, 'forget'>
+  readonly handover: Handover
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export function createAdmit(options: AdmitOptions): Gate['admit'] {
+  const { store, ledger, candidatesOf, throttle, evaluator, digests, handover, onError } = options
+
+  async function admitOnce(request: Admit, undo: UndoList): Promise<readonly Admitted[] | Conflicted> {
+    const { caller, drafts, job } = request
+    const candidates = await candidatesOf(caller, drafts)
+
+    const passing = throttle.pass(candidates, undo)
+    const passed = passing instanceof Promise ? await passing : passing
+    await evaluator.evaluate(candidates, undo)
+    passed?.releaseSuppressed()
+
+    const notifications = candidates.map(accepted)
+    const contents = contentsOf(candidates)
+    undo.always(ledger.takeRoom(caller.tenant, roomFor(notifications, contents, job !== undefined)))
+    const results = notifications.map(admitted)
+    const change = changeOf(request, candidates, { notifications, contents, results })
+    const result = await ledger.commit(change)
+    if (!result.applied) {
+      forgetConflicting(digests, candidates, result.conflicts)
+      await refuseRepeated(request, change, result.conflicts)
+      return conflicted
+    }
+    undo.keep()
+
+    handover(candidates, notifications, contents)
+    return results
+  }
+
+  /** Throws where a retry would not help: the job has moved on, or the request was answered meanwhile. */
+  async function refuseRepeated({ job }: Admit, { answer }: Change, conflicts: readonly string[]) {
+    if (job !== undefined && conflicts.includes(job.before.id))
+      throw new SluiceError('STORE_UNAVAILABLE', `Job ${job.before.id} has moved on meanwhile.`)
+    if (answer !== undefined && (await store.answer(answer)) !== undefined)
+      throw new SluiceError(
+        'IDEMPOTENCY_IN_PROGRESS',
+        'A request with this Idempotency-Key was just accepted.',
+      )
+  }
+
+  return async (request) => {
+    const result = await retryOnConflict(() => withUndo(onError, (undo) => admitOnce(request, undo)))
+    if (result !== conflicted) return result
+    throw new SluiceError('STORE_UNAVAILABLE', 'The notification met too many changes at once. Try again.', {
+      retryAfterMs: 1_000,
+    })
+  }
+}
+
+function admitted(notification: Notification): Admitted {
+  const queuedBehind = delayingLimit(notification)
+  return queuedBehind === undefined ? { ok: true, notification } : { ok: true, notification, queuedBehind }
+}
+
+function changeOf(
+  { answer, job }: Admit,
+  candidates: readonly Candidate[],
+  written: {
+    readonly notifications: readonly Notification[]
+    readonly contents: readonly SharedContent[]
+    readonly results: readonly Admitted[]
+  },
+): Change {
+  const { notifications: accept, contents, results } = written
+  return {
+    ...(contents.length === 0 ? {} : { contents }),
+    accept,
+    ...digestWrites(candidates),
+    ...(answer === undefined ? {} : { answer: answer(results) }),
+    ...(job === undefined ? {} : { jobs: [{ kind: 'move', ...job }] }),
+  }
+}
+
+/** Collects the contents to be written, each once. At most as many as a batch has drafts, and nearly always one. */
+function contentsOf(candidates: readonly Candidate[]): readonly SharedContent[] {
+  const contents: SharedContent[] = []
+  for (const { content } of candidates)
+    if (content !== undefined && !contents.includes(content)) contents.push(content)
+  return contents
+}
+
+/** Builds one write for each digest that the candidates join, with the earliest closing time among them. */
+export function digestWrites(candidates: readonly Candidate[]): {
+  readonly digests?: readonly DigestWrite[]
+} {
+  let writes: Map<string, DigestWrite> | undefined
+  for (const { verdict } of candidates) {
+    if (verdict?.digest === undefined) continue
+    const { digest, opens } = verdict.digest
+    writes ??= new Map()
+    const other = writes.get(digest.id)
+    if (other !== undefined && other.digest.closesAt <= digest.closesAt) continue
+    writes.set(digest.id, { kind: opens || other?.kind === 'open' ? 'open' : 'join', digest })
+  }
+  return writes === undefined ? {} : { digests: [...writes.values()] }
+}
+
+/** Counts the room that notifications need. The drafts of a job have held theirs in the queue since it was opened. */
+function roomFor(
+  notifications: readonly Notification[],
+  contents: readonly SharedContent[],
+  ofJob: boolean,
+): Room {
+  const room = { queue: 0, critical: 0, waiting: 0, bytes: 0 }
+  for (const { bytes } of contents) room.bytes += bytes
+  for (const notification of notifications) {
+    const { status, priority, bytes = 0 } = notification
+    if (!isFinal(status)) room.bytes += bytes
+    if (status === 'digesting') room.waiting += 1
+    else if (status === 'queued') room[priority === 'critical' ? 'critical' : 'queue'] += 1
+    else if (status === 'scheduled')
+      room[delayingLimit(notification) === undefined ? 'waiting' : 'queue'] += 1
+  }
+  return ofJob ? { queue: 0, critical: 0, waiting: room.waiting, bytes: 0 } : room
+}
