@@ -1,19 +1,19 @@
-/** Durability of the embedded store: a crash loses no resolved commit. Real processes, real kills, real disks. */
+/** Durability of the embedded store: its lock, older versions, a crash, a full disk. Real files, real disks. */
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, describe, it } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { crc32 } from 'node:zlib'
-import { epoch, seeded, settled, someNotification, stillClock } from '../../src/conformance/store/sample.ts'
-import type { Notification, Status } from '../../src/model.ts'
-import { advance, statuses } from '../../src/model.ts'
+import { epoch, settled, someNotification, stillClock } from '../../src/conformance/store/sample.ts'
+import type { Notification } from '../../src/model.ts'
+import { advance } from '../../src/model.ts'
 import type { SqliteStore } from '../../src/store/sqlite/sqlite.ts'
 import { createSqliteStore } from '../../src/store/sqlite/sqlite.ts'
+import { agree } from './agree.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-durability-'))
 const disk = join(folder, 'disk')
@@ -30,82 +30,6 @@ function open(path: string, options: object = {}): SqliteStore {
   const store = createSqliteStore({ path, clock, ...options })
   opened.push(store)
   return store
-}
-
-async function agree(store: SqliteStore): Promise<void> {
-  const tallies = await store.tallies()
-  for (const status of statuses) {
-    const { items } = await store.list({
-      tenant: 'acme',
-      statuses: [status],
-      limit: 1_000_000,
-    })
-    const counted = tallies
-      .filter((tally) => tally.status === status)
-      .reduce((sum, { count }) => sum + count, 0)
-    assert.equal(counted, items.length, status)
-  }
-}
-
-describe('a killed process', () => {
-  it('loses no resolved commit, in 20 kills', {
-    timeout: 120_000,
-  }, async () => {
-    const seed = Number(process.env.SLUICE_SEED ?? 1)
-    console.log(`SLUICE_SEED=${seed}`)
-    const next = seeded(seed)
-    const path = join(folder, 'killed.db')
-    const resolved = new Map<string, Status>()
-    for (let run = 0; run < 20; run += 1) {
-      await writeUntilKilled(path, run, next() * 100, resolved)
-      clock.set(Date.now() + 1_000)
-      const store = open(path)
-      let unsettled = 0
-      for (const [id, status] of resolved) {
-        const found = await store.notification('acme', id)
-        assert.ok(found, `${id} is lost after kill ${run}`)
-        // One whose settlement was not resolved may be settled all the same.
-        if (status === 'delivered') assert.equal(found.status, 'delivered')
-        if (found.status === 'queued') {
-          unsettled += 1
-          assert.equal(found.suspects?.at(-1), clock.now(), 'it may have been sent')
-        } else assert.ok(found.suspects === undefined || found.firedAt !== undefined)
-      }
-      assert.ok(unsettled > 0)
-      await agree(store)
-      const { items } = await store.list({
-        tenant: 'acme',
-        recipient: 'user-1',
-        limit: 1_000_000,
-      })
-      assert.ok(items.length >= resolved.size)
-      await store.close()
-    }
-    console.log(`${resolved.size} notifications over 20 kills`)
-  })
-})
-
-async function writeUntilKilled(
-  path: string,
-  run: number,
-  afterMs: number,
-  resolved: Map<string, Status>,
-): Promise<void> {
-  const notes = join(folder, `notes-${run}`)
-  const writer = spawn(process.execPath, ['--conditions=sluice-source', child, path, String(run), notes], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const gone = once(writer, 'exit')
-  await once(writer.stdout, 'data')
-  // Real time on purpose: the kill has to hit the process wherever it happens to be.
-  setTimeout(() => writer.kill('SIGKILL'), afterMs)
-  await gone
-  assert.equal(writer.signalCode, 'SIGKILL')
-  // The last line may be cut off.
-  for (const line of readFileSync(notes, 'utf8').split('\n').slice(0, -1)) {
-    const [id = '', status] = line.split(' ')
-    resolved.set(id, status as Status)
-  }
 }
 
 describe('the lock of the store', () => {
@@ -160,6 +84,7 @@ describe('the lock of the store', () => {
       CREATE INDEX promised ON states (due_at) WHERE platform = 1;
       DROP TABLE erasures; DROP TABLE accounts; ALTER TABLE states DROP COLUMN suspects;
       DROP TABLE contents; DROP TABLE content_uses; ALTER TABLE notifications DROP COLUMN shared;
+      DROP TABLE parts;
       ALTER TABLE tallies DROP COLUMN bytes;
       PRAGMA user_version = 1`)
     db.close()

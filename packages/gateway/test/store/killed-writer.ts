@@ -1,6 +1,7 @@
 /**
  * A process that writes to a store until it is killed, and notes what was resolved: one line per notification,
- * `id status`. Started by durability.test.ts: `node killed-writer.ts <file> <run> <notes>`. It says `on` after the first.
+ * `id status`. Started by killed.test.ts: `node killed-writer.ts <file> <run> <notes> small|large`, where `large` are
+ * notifications with content of a megabyte. It says `on` after the first.
  */
 import { openSync, writeSync } from 'node:fs'
 import { settled, someNotification } from '../../src/conformance/store/sample.ts'
@@ -8,7 +9,7 @@ import type { Notification } from '../../src/model.ts'
 import type { Clock } from '../../src/ports.ts'
 import { createSqliteStore } from '../../src/store/sqlite/sqlite.ts'
 
-const [path = '', run = '0', notes = '/dev/null'] = process.argv.slice(2)
+const [path = '', run = '0', notes = '/dev/null', what = 'small'] = process.argv.slice(2)
 const notebook = openSync(notes, 'w')
 const clock: Clock = {
   now: Date.now,
@@ -37,6 +38,17 @@ async function one(): Promise<void> {
   say(move.after)
 }
 
-await one()
+const bytes = 2 ** 20
+async function oneLarge(): Promise<void> {
+  made += 1
+  const id = `run-${run}-${made}`
+  const { content: _, ...notification } = someNotification({ id, shared: { id, bytes } })
+  const content = { text: String(made % 10).repeat(bytes) }
+  await store.commit({ contents: [{ id, tenant: 'acme', bytes, content }], accept: [notification] })
+  say(notification)
+}
+
+await (what === 'large' ? oneLarge() : one())
 console.log('on')
+if (what === 'large') for (;;) await Promise.all([oneLarge(), oneLarge()])
 for (;;) await Promise.all(Array.from({ length: 1 + (made % 40) }, one))

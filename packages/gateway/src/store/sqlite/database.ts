@@ -12,6 +12,7 @@ import type { HashKey } from './indexes/hash.ts'
 import { damaged, diskFault, isBusy, isDamage } from './sqlite-errors.ts'
 import { makeCursorKey } from './tables/cursor.ts'
 import { erasedName } from './tables/erasures.ts'
+import { nextPartsKey } from './tables/parts.ts'
 import { isBrokenInside } from './wal-check.ts'
 
 export interface DatabaseOptions {
@@ -36,6 +37,8 @@ export interface Database {
   readonly hasErased: boolean
   /** True if the run before this one ended without a close. */
   readonly crashed: boolean
+  /** The first key that no part of a large value on record has. */
+  readonly partsKey: number
   /** Releases the lock on the file; to be called when `db` is closed. */
   readonly unlock: () => void
 }
@@ -68,7 +71,15 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
     checkSchema(db, path)
     if (path !== inMemory && options.acceptLoss !== true) checkCommits(db, path)
     makeKeys(db)
-    return { db, small, hashKey: hashKeyOf(db), hasErased: hasErased(db), crashed: hasCrashed(db), unlock }
+    return {
+      db,
+      small,
+      hashKey: hashKeyOf(db),
+      hasErased: hasErased(db),
+      crashed: hasCrashed(db),
+      partsKey: nextPartsKey(db),
+      unlock,
+    }
   } catch (error) {
     db.close()
     throw error

@@ -18,6 +18,7 @@ import type { Kind } from './indexes/bloom-filter.ts'
 import { createBloomFilter } from './indexes/bloom-filter.ts'
 import type { ScanCursor, ScanPage } from './indexes/recipient-scan.ts'
 import { readWork } from './job-work.ts'
+import { createLargeValues } from './large-values.ts'
 import { closed, retryAfterMs } from './sqlite-errors.ts'
 import { createDamagedRows, type DamagedRow } from './tables/damaged-rows.ts'
 import type { Erased } from './tables/erasures.ts'
@@ -83,6 +84,18 @@ export function createSqliteStore({
   const open = (thread ?? path !== inMemory) ? openWorker : openInProcess
   const engine = open({ ...options, now: clock.now(), onFault })
   const group = createGroup({ clock, write: engine.write, raise })
+  const largeValues = createLargeValues({
+    firstKey: engine.partsKey,
+    write: engine.write,
+    raise,
+    commit(change, ahead) {
+      const committed = group.commit(change, ahead)
+      if (!isOpen) group.flush()
+      return committed
+    },
+    // Where that fails, the next opening drops them.
+    drop: (keys) => engine.ask('dropParts', keys).catch(() => {}),
+  })
 
   const ask: EngineClient['ask'] = async (name, ...args) => {
     if (!isOpen) throw closed(path)
@@ -142,6 +155,7 @@ export function createSqliteStore({
 
   /** @throws STORE_UNAVAILABLE where another connection goes on reading an older state */
   async function emptyLog(): Promise<void> {
+    while (await ask('dropPart'));
     for (let tries = 0; tries < emptyLogTriesMax; tries += 1) {
       if (await ask('emptyLog')) return
       await new Promise<void>((resolve) => clock.soon(resolve))
@@ -160,7 +174,7 @@ export function createSqliteStore({
     async commit(change) {
       if (!isOpen) throw closed(path)
       if (damage !== undefined) throw errorOf(damage)
-      const committed = group.commit(change)
+      const committed = largeValues.areIn(change) ? largeValues.commit(change) : group.commit(change)
       meet(change)
       return await committed
     },
@@ -320,6 +334,7 @@ export function createSqliteStore({
       if (!isOpen) return
       group.flush()
       isOpen = false
+      await largeValues.settled()
       await engine.close()
     },
   }

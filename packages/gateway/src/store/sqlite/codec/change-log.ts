@@ -5,7 +5,9 @@
 import { jsonOf } from '../../../content.ts'
 import type { Job, Move, Notification, SharedContent } from '../../../model.ts'
 import { isLegalPath, revisionOf } from '../../../model.ts'
-import type { AccountRecord, Change, DigestWrite, JobWork, JobWrite, StoredAnswer } from '../../../ports.ts'
+import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
+import { piecesOfWork } from '../job-work.ts'
+import type { InParts } from '../tables/parts.ts'
 import { ByteWriter } from './bytes.ts'
 import { isCountedApart, statusCodes, throttledFlag } from './codes.ts'
 import { putLong, putShort } from './row-bytes.ts'
@@ -27,6 +29,7 @@ export const Op = {
   job: 5,
   account: 6,
   content: 7,
+  part: 8,
 } as const
 
 /** A move with only the fields that the writer needs. */
@@ -56,12 +59,28 @@ export interface ShortJobWrite {
   readonly before: Pick<Job, 'status' | 'taken'> | undefined
   readonly after: Job
   readonly work: Uint8Array
+  /** The work is in parts, and `work` is empty. */
+  readonly parts: InParts | undefined
 }
 
 /** A new shared content as JSON, beside the fields that the writer reads. */
 export interface ShortContent extends Pick<SharedContent, 'id' | 'tenant' | 'bytes'> {
   readonly body: Uint8Array
+  /** The content is in parts, and `body` is empty. */
+  readonly parts: InParts | undefined
 }
+
+/** One part of a large value. */
+export interface ShortPart {
+  readonly key: number
+  readonly number: number
+  readonly body: Uint8Array
+}
+
+/** The values of a change that were written ahead, by their content or job write. */
+export type WrittenAhead = ReadonlyMap<object, InParts>
+
+const nothingAhead: WrittenAhead = new Map()
 
 /** The content of a notification as it is counted; `own` in bytes. */
 export interface ContentCount {
@@ -88,11 +107,23 @@ export class Recorder {
    * Encodes a change; returns its size in bytes.
    * @throws TypeError for a path that the transition table does not allow; then nothing of the change is in the log.
    */
-  put(change: Change): number {
+  put(change: Change, ahead = nothingAhead): number {
     checkPaths(change)
+    return this.#record(() => putChange(this.#writer, change, ahead))
+  }
+
+  /** Encodes a part of a large value as a change of its own; returns its size in bytes. */
+  putPart({ key, number, body }: ShortPart): number {
+    return this.#record(() => {
+      put(this.#writer, 1, Op.part, key, number)
+      this.#writer.pieces([body])
+    })
+  }
+
+  #record(encode: () => void): number {
     const begin = this.#writer.at
     try {
-      putChange(this.#writer, change)
+      encode()
     } catch (error) {
       this.#writer.rewind(begin)
       throw error
@@ -124,14 +155,14 @@ export function changesOf({ bytes, ends }: ChangeLog): readonly ChangeLog[] {
   })
 }
 
-function putChange(writer: ByteWriter, change: Change): void {
+function putChange(writer: ByteWriter, change: Change, ahead: WrittenAhead): void {
   const { digests = [], answer, moves = [], accept = [], recipients = [], jobs = [], accounts = [] } = change
   const { contents = [] } = change
   const answers = answer === undefined ? 0 : 1
   const lists = [digests, moves, accept, recipients, jobs, accounts, contents]
   writer.number(lists.reduce((sum, { length }) => sum + length, answers))
-  for (const content of contents) putContent(writer, content)
-  for (const write of jobs) putJob(writer, write)
+  for (const content of contents) putContent(writer, content, ahead.get(content))
+  for (const write of jobs) putJob(writer, write, ahead.get(write))
   for (const write of digests) putDigest(writer, write)
   if (answer !== undefined) putAnswer(writer, answer)
   for (const move of moves) putMove(writer, move)
@@ -183,26 +214,26 @@ function putMove(writer: ByteWriter, { before, after }: Move): void {
   putCount(writer, after)
 }
 
-function putContent(writer: ByteWriter, { id, tenant, bytes, content, data }: SharedContent): void {
-  writer.number(Op.content)
-  put(writer, id, tenant, bytes)
+/** The content as one JSON text, in pieces that may be encoded already. */
+export function piecesOfContent({ content, data }: SharedContent): readonly (string | Uint8Array)[] {
   const pieces: (string | Uint8Array)[] = []
   for (const [name, value] of Object.entries({ content, data })) {
     if (value !== undefined) pieces.push(`${pieces.length === 0 ? '{' : ','}"${name}":`, jsonOf(value))
   }
-  writer.pieces(pieces.length === 0 ? ['{}'] : [...pieces, '}'])
+  return pieces.length === 0 ? ['{}'] : [...pieces, '}']
 }
 
-/** The remaining work of a job as JSON pieces; the data of recipients may be encoded already. */
-function piecesOf({ message, recipients }: JobWork): readonly (string | Uint8Array)[] {
-  const pieces: (string | Uint8Array)[] = [`{"message":${JSON.stringify(message)},"recipients":[`]
-  for (const [index, { data, ...to }] of recipients.entries()) {
-    const text = `${index === 0 ? '' : ','}${JSON.stringify(to)}`
-    if (data === undefined) pieces.push(text)
-    else pieces.push(`${text.slice(0, -1)},"data":`, jsonOf(data), '}')
-  }
-  pieces.push(']}')
-  return pieces
+function putContent(writer: ByteWriter, content: SharedContent, parts: InParts | undefined): void {
+  const { id, tenant, bytes } = content
+  writer.number(Op.content)
+  put(writer, id, tenant, bytes)
+  putParts(writer, parts)
+  writer.pieces(parts === undefined ? piecesOfContent(content) : [])
+}
+
+function putParts(writer: ByteWriter, parts: InParts | undefined): void {
+  writer.number(parts?.key ?? null)
+  if (parts !== undefined) writer.number(parts.count)
 }
 
 function putCount(writer: ByteWriter, { bytes = 0, shared }: Notification): void {
@@ -224,7 +255,7 @@ function putAnswer(writer: ByteWriter, answer: StoredAnswer): void {
   put(writer, tenant, module, method, path, key, createdAt, JSON.stringify(answer))
 }
 
-function putJob(writer: ByteWriter, write: JobWrite): void {
+function putJob(writer: ByteWriter, write: JobWrite, parts: InParts | undefined): void {
   const opens = write.kind === 'open'
   const job = opens ? write.job : write.after
   const { id, tenant, module, createdAt, status, total, taken, refused } = job
@@ -235,7 +266,8 @@ function putJob(writer: ByteWriter, write: JobWrite): void {
   writer.text(job.shared?.id ?? null)
   writer.number(job.shared?.bytes ?? 0)
   writer.number(job.bytes ?? null)
-  writer.pieces(opens ? piecesOf(write.work) : [])
+  putParts(writer, parts)
+  writer.pieces(opens && parts === undefined ? piecesOfWork(write.work) : [])
 }
 
 function checkPaths(change: Change): void {

@@ -1,6 +1,7 @@
 /** Decodes the changes of a change log for the writer. Every method reads the next value and advances past it. */
 import type { Channel, Job, JobStatus, Refusal } from '../../../model.ts'
 import type { DigestWrite } from '../../../ports.ts'
+import type { InParts } from '../tables/parts.ts'
 import { ByteReader } from './bytes.ts'
 import type {
   ChangeLog,
@@ -9,6 +10,7 @@ import type {
   ShortContent,
   ShortJobWrite,
   ShortMove,
+  ShortPart,
 } from './change-log.ts'
 import { digestKinds, unchecked } from './change-log.ts'
 import { takeLong, takeShort } from './row-bytes.ts'
@@ -59,7 +61,22 @@ export class Decoder {
   }
 
   content(): ShortContent {
-    return { id: this.text(), tenant: this.text(), bytes: this.number(), body: this.#reader.textBytes() }
+    return {
+      id: this.text(),
+      tenant: this.text(),
+      bytes: this.number(),
+      parts: this.#parts(),
+      body: this.#reader.textBytes(),
+    }
+  }
+
+  part(): ShortPart {
+    return { key: this.number(), number: this.number(), body: this.#reader.textBytes() }
+  }
+
+  #parts(): InParts | undefined {
+    const key = this.#reader.nullable()
+    return key === null ? undefined : { key, count: this.number() }
   }
 
   digest(): DigestWrite {
@@ -111,7 +128,8 @@ export class Decoder {
       refused: JSON.parse(this.text()) as readonly Refusal[],
       ...this.#jobSize(),
     }
-    return { before: status === null ? undefined : { status, taken }, after, work: this.#reader.textBytes() }
+    const before = status === null ? undefined : { status, taken }
+    return { before, after, parts: this.#parts(), work: this.#reader.textBytes() }
   }
 
   #jobSize(): Pick<Job, 'shared' | 'bytes'> {

@@ -6,8 +6,9 @@ import type { DatabaseSync } from 'node:sqlite'
 import type { Payload, SharedContent } from '../../../model.ts'
 import type { WaitingContent } from '../../../ports.ts'
 import type { ShortContent } from '../codec/change-log.ts'
-import { checksum, checksumOf, damageIn } from '../codec/checksum.ts'
+import { checksumOf, damageIn } from '../codec/checksum.ts'
 import { deletingSecurely } from '../secure-delete.ts'
+import { inOrder, type Parts, placeholderOf, readValue, valueColumns, valueJoin } from './parts.ts'
 
 export interface Contents {
   /** Writes a content; false where the id is taken. */
@@ -26,26 +27,31 @@ export interface Contents {
 /** Prepares the query for one content, which may be megabytes: it runs beside the writer. */
 export function prepareContentReads(db: DatabaseSync) {
   const select =
-    db.prepare(`SELECT c.body, c.sum, u.bytes FROM contents c CROSS JOIN content_uses u USING (id)
-    WHERE c.id = ? AND c.tenant = ?`)
+    db.prepare(`SELECT ${valueColumns('c')}, u.bytes FROM contents c CROSS JOIN content_uses u USING (id)
+    ${valueJoin('c')} WHERE c.id = ? AND c.tenant = ? ${inOrder}`)
   return {
     content(tenant: string, id: string): SharedContent | undefined {
-      const row = select.get(id, tenant)
+      const rows = select.all(id, tenant)
+      const [row] = rows
       if (row === undefined) return undefined
-      checksum(row.body as string, row.sum, `content ${id}`)
-      return { id, tenant, bytes: row.bytes as number, ...(JSON.parse(row.body as string) as Payload) }
+      const value = readValue(rows, `content ${id}`)
+      const text = 'bytes' in value ? value.bytes.toString() : value.text
+      return { id, tenant, bytes: row.bytes as number, ...(JSON.parse(text) as Payload) }
     },
   }
 }
 
-export function prepareContents(db: DatabaseSync): Contents {
+export function prepareContents(db: DatabaseSync, parts: Pick<Parts, 'doom'>): Contents {
   // The bytes are a text already: through a string each of them is converted twice, 4 ms a mebibyte.
-  const insert = db.prepare('INSERT INTO contents VALUES (?, ?, CAST(? AS TEXT), ?) ON CONFLICT DO NOTHING')
+  const insert = db.prepare(
+    'INSERT INTO contents VALUES (?, ?, CAST(? AS TEXT), ?, ?) ON CONFLICT DO NOTHING',
+  )
   const insertUses = db.prepare('INSERT INTO content_uses VALUES (?, ?, ?, 0, 0)')
   const update = db.prepare(
     'UPDATE content_uses SET refs = refs + ?, waiting = waiting + ? WHERE id = ? RETURNING refs',
   )
-  const removes = ['contents', 'content_uses'].map((table) => db.prepare(`DELETE FROM ${table} WHERE id = ?`))
+  const remove = db.prepare('DELETE FROM contents WHERE id = ? RETURNING parts')
+  const removeUses = db.prepare('DELETE FROM content_uses WHERE id = ?')
   const waiting = db.prepare(
     'SELECT id, tenant, bytes, waiting FROM content_uses WHERE waiting > 0 ORDER BY tenant, id',
   )
@@ -66,8 +72,9 @@ export function prepareContents(db: DatabaseSync): Contents {
 
   return {
     count,
-    write({ id, tenant, bytes, body }) {
-      if (insert.run(id, tenant, body, checksumOf(body)).changes === 0) return false
+    write({ id, tenant, bytes, body, parts: inParts }) {
+      const kept = inParts === undefined ? body : Buffer.from(placeholderOf(inParts))
+      if (insert.run(id, tenant, kept, checksumOf(kept), inParts?.key ?? null).changes === 0) return false
       insertUses.run(id, tenant, bytes)
       // Makes the flush examine the content, which is deleted where nothing of its change refers to it.
       count(id, 0, 0)
@@ -78,7 +85,9 @@ export function prepareContents(db: DatabaseSync): Contents {
         const row = update.get(delta.refs, delta.waiting, id)
         if (row !== undefined && (row.refs as number) <= 0)
           deletingSecurely(db, () => {
-            for (const remove of removes) remove.run(id)
+            const key = remove.get(id)?.parts as number | null | undefined
+            removeUses.run(id)
+            if (typeof key === 'number') parts.doom(key)
           })
       }
     },

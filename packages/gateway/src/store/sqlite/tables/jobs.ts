@@ -1,14 +1,23 @@
 /**
- * Background batch jobs: the progress of each, and, as long as it runs, its remaining work. The work is a JSON text
- * of up to some megabytes that is written once; moving on rewrites the short row only.
+ * Background batch jobs: the progress of each, and, as long as it runs, its remaining work (job-work.ts), which is
+ * written once; moving on rewrites the short row only.
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Job } from '../../../model.ts'
-import type { JobWork } from '../../../ports.ts'
 import type { ShortJobWrite } from '../codec/change-log.ts'
-import { checksum, checksumOf, isSound, type Readable, readable, unsoundSumOf } from '../codec/checksum.ts'
+import {
+  checksum,
+  checksumOf,
+  isSound,
+  type Readable,
+  RowDamage,
+  readable,
+  unsoundSumOf,
+} from '../codec/checksum.ts'
+import { renamedWork } from '../job-work.ts'
 import { deletingSecurely } from '../secure-delete.ts'
 import type { Contents } from './contents.ts'
+import { inOrder, type Parts, placeholderOf, readValue, valueColumns, valueJoin } from './parts.ts'
 
 export interface Jobs {
   /** Applies a write; false where the job has changed since the write was computed. */
@@ -24,15 +33,19 @@ export interface Jobs {
 const columns = `j.id, j.tenant, j.module, j.created_at AS "createdAt", j.status, j.total, j.taken, j.refused, j.sum, j.shared, j.bytes,
   (SELECT bytes FROM content_uses u WHERE u.id = j.shared) AS "sharedBytes"`
 
-export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>): Jobs {
+export function prepareJobs(
+  db: DatabaseSync,
+  contents: Pick<Contents, 'count'>,
+  parts: Pick<Parts, 'doom' | 'rewrite'>,
+): Jobs {
   const insert = db.prepare(
     'INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING',
   )
-  const insertWork = db.prepare('INSERT INTO job_work VALUES (?, CAST(? AS TEXT), ?)')
+  const insertWork = db.prepare('INSERT INTO job_work VALUES (?, CAST(? AS TEXT), ?, ?)')
   const update = db.prepare(
     'UPDATE jobs SET status = ?, taken = ?, refused = ?, sum = ? WHERE id = ? AND status = ? AND taken = ?',
   )
-  const removeWork = db.prepare('DELETE FROM job_work WHERE id = ?')
+  const removeWork = db.prepare('DELETE FROM job_work WHERE id = ? RETURNING parts')
   const find = db.prepare(`SELECT ${columns} FROM jobs j WHERE id = ? AND tenant = ?`)
   const running = db.prepare(
     `SELECT ${columns} FROM job_work w CROSS JOIN jobs j USING (id) ORDER BY j.created_at, w.rowid`,
@@ -41,14 +54,36 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
   const refusing = db.prepare(`SELECT ${columns} FROM jobs j WHERE j.tenant = ? AND instr(j.refused, ?) > 0`)
   const updateRefused = db.prepare('UPDATE jobs SET refused = ?, sum = ? WHERE id = ?')
   const working = db.prepare(
-    'SELECT w.id, w.body, w.sum FROM job_work w JOIN jobs j USING (id) WHERE j.tenant = ? AND instr(w.body, ?) > 0',
+    `SELECT w.id FROM job_work w JOIN jobs j USING (id)
+     WHERE j.tenant = ? AND (w.parts IS NOT NULL OR instr(w.body, ?) > 0)`,
   )
-  const updateWork = db.prepare('UPDATE job_work SET body = ?, sum = ? WHERE id = ?')
+  const workValue = db.prepare(
+    `SELECT ${valueColumns('w')} FROM job_work w ${valueJoin('w')} WHERE w.id = ? ${inOrder}`,
+  )
+  const updateWork = db.prepare('UPDATE job_work SET body = ?, sum = ?, parts = ? WHERE id = ?')
   const prune = db.prepare(`DELETE FROM jobs WHERE id IN (SELECT id FROM jobs j WHERE created_at < ?
     AND status <> 'running' AND NOT EXISTS (SELECT 1 FROM notifications n WHERE n.job = j.id) LIMIT ?)`)
 
+  /** Renames a recipient in the remaining work of a job. Work in parts is rewritten as a whole. */
+  function renameIn(id: string, recipient: string, renamed: string): void {
+    const rows = workValue.all(id)
+    const key = rows[0]!.parts as number | null
+    try {
+      const value = readValue(rows, `the work of job ${id}`)
+      const after = renamedWork(value, recipient, renamed)
+      if (after === undefined) return
+      const kept =
+        'text' in after ? after.text : placeholderOf({ key: key!, count: parts.rewrite(key!, after.bytes) })
+      updateWork.run(kept, checksumOf(kept), key, id)
+    } catch (error) {
+      if (!(error instanceof RowDamage)) throw error
+      updateWork.run('', unsoundSumOf(''), null, id)
+      if (key !== null) parts.doom(key)
+    }
+  }
+
   return {
-    write({ before, after, work }) {
+    write({ before, after, work, parts: inParts }) {
       const { id, tenant, module, createdAt, status, total, taken } = after
       const refused = JSON.stringify(after.refused)
       const sum = checksumOf(textOf(after, refused))
@@ -56,14 +91,16 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
         const row = [id, tenant, module, createdAt, status, total, taken, refused, sum] as const
         if (insert.run(...row, after.shared?.id ?? null, after.bytes ?? null).changes === 0) return false
         if (status === 'running') {
-          insertWork.run(id, work, checksumOf(work))
+          const kept = inParts === undefined ? work : Buffer.from(placeholderOf(inParts))
+          insertWork.run(id, kept, checksumOf(kept), inParts?.key ?? null)
           if (after.shared !== undefined) contents.count(after.shared.id, 1, 1)
         }
         return true
       }
       if (update.run(status, taken, refused, sum, id, before.status, before.taken).changes === 0) return false
       if (before.status === 'running' && status !== 'running') {
-        deletingSecurely(db, () => removeWork.run(id))
+        const key = deletingSecurely(db, () => removeWork.get(id))?.parts as number | null | undefined
+        if (typeof key === 'number') parts.doom(key)
         if (after.shared !== undefined) contents.count(after.shared.id, -1, -1)
       }
       return true
@@ -88,16 +125,7 @@ export function prepareJobs(db: DatabaseSync, contents: Pick<Contents, 'count'>)
         )
         updateRefused.run(refused, checksumOf(textOf(job, refused)), job.id)
       }
-      for (const { id, body, sum } of working.all(tenant, needle)) {
-        if (!isSound(body as string, sum)) {
-          updateWork.run('', unsoundSumOf(''), id!)
-          continue
-        }
-        const work = JSON.parse(body as string) as JobWork
-        const recipients = work.recipients.map((each) => (each.id === recipient ? { id: renamed } : each))
-        const text = JSON.stringify({ ...work, recipients })
-        updateWork.run(text, checksumOf(text), id!)
-      }
+      for (const { id } of working.all(tenant, needle)) renameIn(id as string, recipient, renamed)
     },
     prune: (before, max) => Number(prune.run(before, max).changes),
   }

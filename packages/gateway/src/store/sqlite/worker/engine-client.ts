@@ -16,6 +16,8 @@ export interface EngineClient {
   readonly hasErased: boolean
   /** True if the run before this one ended without a close. */
   readonly crashed: boolean
+  /** The first key that no part of a large value on record has. */
+  readonly partsKey: number
   /**
    * Writes changes and returns one result for each. Rejects only where the engine is gone. The change log is
    * transferred.

@@ -31,6 +31,7 @@ import type { Erased } from '../tables/erasures.ts'
 import { prepareErasures } from '../tables/erasures.ts'
 import { prepareJobs } from '../tables/jobs.ts'
 import { prepareNotificationWrites } from '../tables/notifications.ts'
+import { prepareParts } from '../tables/parts.ts'
 import { preparePrune } from '../tables/prune.ts'
 import { prepareRecipients } from '../tables/recipients.ts'
 import { prepareTallies } from '../tables/tallies.ts'
@@ -98,8 +99,9 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const recipients = prepareRecipients(db)
   const tallies = prepareTallies(db)
   const answers = prepareAnswers(db, key)
-  const contents = prepareContents(db)
-  const jobs = prepareJobs(db, contents)
+  const parts = prepareParts(db)
+  const contents = prepareContents(db, parts)
+  const jobs = prepareJobs(db, contents, parts)
   const recipientIndex = createRecipientIndex(db, key)
   const waiting = prepareWaiting(db, recipientIndex)
   const admissions = prepareAdmissions(db, recipientIndex)
@@ -117,6 +119,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     jobs,
     accounts,
     contents,
+    parts,
     tallies,
     recipientIndex,
     due: dueIndex,
@@ -149,6 +152,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     try {
       const results = writer.write(changeLogs)
       tookNothing = false
+      sweepFailed = false
       return results
     } catch (error) {
       const fault = faultOf(error, path)
@@ -162,6 +166,28 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
 
   /** Runs a transaction that leaves nothing of the deleted content in the file. */
   const erasing = <T>(work: () => T): T => deletingSecurely(db, () => writer.transaction(work))
+
+  /** True if the last sweep failed: the next one waits for a write that succeeds. */
+  let sweepFailed = false
+
+  /** Drops one part that no row refers to; false where there is none. */
+  function dropPart(): boolean {
+    const key = parts.doomed()
+    if (key === undefined) return false
+    if (erasing(() => parts.drop(key))) parts.forget(key)
+    return true
+  }
+
+  /** The same between writes; never throws. */
+  function sweep(): boolean {
+    if (sweepFailed) return false
+    try {
+      return dropPart()
+    } catch {
+      sweepFailed = true
+      return false
+    }
+  }
 
   const questions = {
     ...reads,
@@ -199,6 +225,9 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       erasing(() => erasures.answers(erased, after, max)),
     eraseFinish: (erased: Erased) => erasing(() => erasures.finish(erased)),
     erasuresPending: erasures.pending,
+    dropParts: (keys: readonly number[]) => keys.forEach(parts.doom),
+    /** Drops one part that no row refers to; false where there is none. */
+    dropPart,
     /** Removes overwritten content from the log; false where a reader prevents it. */
     emptyLog: () => db.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.busy === 0,
     ping: (at: number) => {
@@ -226,5 +255,5 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       }
     },
   }
-  return { write, questions, claimedUntil: () => dueCursor.claimedUntil }
+  return { write, sweep, questions, claimedUntil: () => dueCursor.claimedUntil }
 }

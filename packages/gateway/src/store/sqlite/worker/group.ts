@@ -4,7 +4,7 @@
  * change goes alone (write-queue.ts).
  */
 import type { Change, Clock, CommitResult } from '../../../ports.ts'
-import type { ChangeLog } from '../codec/change-log.ts'
+import type { ChangeLog, WrittenAhead } from '../codec/change-log.ts'
 import { Recorder } from '../codec/change-log.ts'
 import { largeBytes } from '../write-queue.ts'
 import type { Result } from './engine.ts'
@@ -24,7 +24,7 @@ export interface GroupOptions {
 
 export interface Group {
   /** @throws TypeError for a path that the transition table does not allow */
-  commit(change: Change): Promise<CommitResult>
+  commit(change: Change, ahead?: WrittenAhead): Promise<CommitResult>
   /** Sends the waiting changes now. */
   flush(): void
 }
@@ -61,8 +61,8 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
 
   return {
     flush,
-    commit(change) {
-      const bytes = recorder.put(change)
+    commit(change, ahead) {
+      const bytes = recorder.put(change, ahead)
       return new Promise((resolve, reject) => {
         // The other changes of this turn must not wait for a large one.
         if (bytes > largeBytes) return send(recorder.cutLast(), [{ resolve, reject }])

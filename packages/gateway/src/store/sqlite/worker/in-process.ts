@@ -7,7 +7,7 @@ import type { EngineClient, EngineClientOptions } from './engine-client.ts'
 
 export function openInProcess(options: EngineClientOptions): EngineClient {
   const { path, now, onFault } = options
-  const { db, small, hashKey, hasErased, crashed, unlock } = openDatabase(options)
+  const { db, small, unlock, ...opened } = openDatabase(options)
   let engine: Engine
   try {
     engine = createEngine({ db, path, now, verify: small })
@@ -16,11 +16,17 @@ export function openInProcess(options: EngineClientOptions): EngineClient {
     unlock()
     throw diskFault(error, path) ?? error
   }
+  const sweep = (): void => {
+    while (engine.sweep());
+  }
+  sweep()
   const client: EngineClient = {
-    hashKey,
-    hasErased,
-    crashed,
-    write: async (changeLog) => engine.write([changeLog]),
+    ...opened,
+    async write(changeLog) {
+      const results = engine.write([changeLog])
+      sweep()
+      return results
+    },
     async ask(name, ...args) {
       try {
         const question = engine.questions[name] as (...args: unknown[]) => never

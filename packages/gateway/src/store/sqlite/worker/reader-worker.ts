@@ -2,6 +2,7 @@
 import { flushCompileCache } from 'node:module'
 import { parentPort, workerData } from 'node:worker_threads'
 import { connectReader } from '../database.ts'
+import type { WorkText } from '../job-work.ts'
 import { faultOf } from './engine.ts'
 import type { Asked, ReaderData, Replied } from './reader.ts'
 import { prepareReads } from './reads.ts'
@@ -19,5 +20,11 @@ port.on('message', ({ id, name, args }: Asked) => {
   } catch (error) {
     reply = { id, fault: faultOf(error, path) }
   }
-  port.postMessage(reply)
+  port.postMessage(reply, 'value' in reply ? bytesIn(reply.value) : [])
 })
+
+/** Bytes of a job's work, which are handed over and not copied. */
+function bytesIn(value: unknown): ArrayBuffer[] {
+  const { bytes } = (value ?? {}) as Partial<WorkText>
+  return bytes instanceof Uint8Array && bytes.length > 0 ? [bytes.buffer] : []
+}

@@ -62,7 +62,7 @@ function environment(): NodeJS.ProcessEnv {
  */
 export function openWorker(options: EngineClientOptions): EngineClient {
   const { path, onFault } = options
-  const { db, small, hashKey, hasErased, crashed, unlock } = openDatabase(options)
+  const { db, small, unlock, ...opened } = openDatabase(options)
   db.close()
   const { onFault: _, ...rest } = options
   const workerData: ThreadData = { ...rest, verify: small }
@@ -139,21 +139,19 @@ export function openWorker(options: EngineClientOptions): EngineClient {
   }
 
   let isOpen = false
-  const opened = send<unknown>(0, (id) => ({ id, name: 'counters', args: [] })).then(() => {
+  const started = send<unknown>(0, (id) => ({ id, name: 'counters', args: [] })).then(() => {
     isOpen = true
   })
   // Every caller gets the error through its own question.
-  opened.catch(() => {})
+  started.catch(() => {})
 
   const client: EngineClient = {
-    hashKey,
-    hasErased,
-    crashed,
+    ...opened,
     write: (changeLog) => send(changeLog.ends.length, (id) => ({ id, changeLog })),
     ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
     // Not before the store is open: the writes of a start belong to the record that is read.
     read: (name, ...args) =>
-      isOpen ? reader.read(name, ...args) : opened.then(() => reader.read(name, ...args)),
+      isOpen ? reader.read(name, ...args) : started.then(() => reader.read(name, ...args)),
     claimedUntil: () => claimedUntil,
     async close() {
       try {

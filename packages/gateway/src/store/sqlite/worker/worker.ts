@@ -13,9 +13,12 @@ import { startId } from './worker-client.ts'
 
 const options = workerData as ThreadData
 const port = parentPort!
+const sweepEvery = 16
 const engine = start()
 const queue = new WriteQueue()
 let answers: Received[] = []
+/** Transactions since the last part was dropped. */
+let sinceSweep = 0
 // The thread is terminated before the point at which Node would write its compile cache.
 flushCompileCache()
 
@@ -40,6 +43,17 @@ function write(): void {
     answers.push(own.every((result) => result === null) ? { id } : { id, results: own })
   }
   reply()
+}
+
+/**
+ * Drops a part that no row refers to, where nothing else is to do; else behind every so many transactions, so that it
+ * never waits for ever. False where there is none.
+ */
+function sweep(): boolean {
+  sinceSweep += 1
+  if (!queue.isEmpty && sinceSweep < sweepEvery) return false
+  sinceSweep = 0
+  return engine.sweep()
 }
 
 function ask({ id, name, args }: Exclude<Sent, Write>): void {
@@ -68,8 +82,7 @@ function take(batch: readonly Sent[]): void {
   }
 }
 
-port.on('message', (first: readonly Sent[]) => {
-  take(first)
+function work(): void {
   for (;;) {
     // Messages that arrived while the last transaction was written.
     for (;;) {
@@ -77,8 +90,16 @@ port.on('message', (first: readonly Sent[]) => {
       if (batch === undefined) break
       take(batch)
     }
-    if (queue.isEmpty) break
-    write()
+    if (!queue.isEmpty) write()
+    const isSwept = !sweep()
+    if (queue.isEmpty) reply()
+    if (queue.isEmpty && isSwept) break
   }
-  reply()
+}
+
+port.on('message', (first: readonly Sent[]) => {
+  take(first)
+  work()
 })
+// Parts that the process before left behind.
+setImmediate(work)

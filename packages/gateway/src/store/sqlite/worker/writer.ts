@@ -20,6 +20,7 @@ import type { Contents } from '../tables/contents.ts'
 import type { Digests } from '../tables/digests.ts'
 import type { Jobs } from '../tables/jobs.ts'
 import type { NotificationWrites } from '../tables/notifications.ts'
+import type { Parts } from '../tables/parts.ts'
 import type { Recipients } from '../tables/recipients.ts'
 import type { Tallies } from '../tables/tallies.ts'
 
@@ -33,6 +34,7 @@ export interface WriterParts {
   readonly jobs: Jobs
   readonly accounts: Accounts
   readonly contents: Contents
+  readonly parts: Pick<Parts, 'write'>
   readonly tallies: Tallies
   readonly recipientIndex: RecipientIndex
   readonly due: DueIndex
@@ -107,6 +109,7 @@ export function createWriter(parts: WriterParts): Writer {
     due,
   } = parts
   const { contents, mark } = parts
+  const largeValues = parts.parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
   const savepoint = db.prepare('SAVEPOINT change')
@@ -197,6 +200,11 @@ export function createWriter(parts: WriterParts): Writer {
       case Op.content: {
         const content = decoder.content()
         return contents.write(content) ? undefined : content.id
+      }
+      case Op.part: {
+        const { key, number, body } = decoder.part()
+        largeValues.write(key, number, body)
+        return undefined
       }
       case Op.account:
         accounts.write(decoder.text(), decoder.text(), decoder.text(), decoder.text())
