@@ -23,7 +23,6 @@ import type {
   DeadLetterQuery,
   JobWork,
   Reservation,
-  SendResult,
   Store,
   StoredAnswer,
 } from './ports.ts'
@@ -154,6 +153,8 @@ export interface Recipients {
   /** Answers synchronously from the cache; `null` for an unknown recipient. */
   cached(tenant: string, recipient: string): Recipient | null | undefined
   find(tenant: string, recipient: string): Promise<Recipient | null>
+  /** Counts the changes of recipients: if it is the same as before, no recipient has changed meanwhile. */
+  readonly changes: number
 }
 
 /** Shared contents that are kept apart from their notifications (content.ts). */
@@ -223,32 +224,6 @@ export interface RecipientLimiter {
   advance(reservationRequest: ReservationRequest): Promise<Reservation | undefined>
 }
 
-/** One call to a provider, with everything that its settlement depends on. */
-export interface Attempted {
-  readonly notification: Notification
-  /** Events known in memory beyond the record: it was queued, it was handed over. */
-  readonly events: readonly TimelineEvent[]
-  readonly result: SendResult
-  readonly provider: string
-  readonly account: string
-  /** The instant at which it was handed to the provider. */
-  readonly firedAt: number
-  readonly now: number
-  /** The retry plan for a call that neither delivered nor was refused for good. */
-  readonly retry: Retry
-  /** True if the provider deduplicates retries, so that an unknown outcome may be retried. */
-  readonly idempotent: boolean
-}
-
-export type Retry =
-  /** Retry over another account, as soon as one is free. */
-  | { readonly kind: 'elsewhere' }
-  | { readonly kind: 'later'; readonly at: number }
-  /** No retry: the attempts are used up. */
-  | { readonly kind: 'never' }
-  /** No retry now: the pool's retry budget is spent; the notification returns when there is room. */
-  | { readonly kind: 'no_budget' }
-
 /** Schedules work for later instants. */
 export interface Scheduler {
   /**
@@ -281,7 +256,15 @@ export interface Ledger {
   release(notification: Notification): void
   /** True if it is held, and this is still its current version: a cancelled or re-evaluated one is not. */
   isCurrent(notification: Notification): boolean
-  /** Records, without a commit, that a held notification is queued or sending. False when it is not current. */
+  /**
+   * Gives the right to hand held notifications to their providers. A notification that has it is `sending`: it is
+   * neither cancelled nor expired nor decided anew. Its settlement ends the right, or `mark` as queued. Answers without
+   * a promise where no engine across a network must be asked.
+   */
+  begin(of: readonly { readonly notification: Notification }[]): Begun | Promise<Begun>
+  /**
+   * Records, without a commit, that a held notification is queued, or is handed over. False when it is not current.
+   */
   mark(notification: Notification, status: 'queued' | 'sending'): boolean
   /** The live state of a notification: events and status known in memory beyond the record. */
   live(id: string): Live | undefined
@@ -297,6 +280,14 @@ export interface Ledger {
   /** Takes room within the bounds of a tenant or throws QUEUE_FULL; the returned function gives it back. */
   takeRoom(tenant: string, room: Room): () => void
   occupancy(tenant: string): { readonly queue: number; readonly waiting: number; readonly bytes: number }
+}
+
+/** The rights to send that `Ledger.begin` gave. */
+export interface Begun {
+  /** Ids of notifications without the right: they are no longer current, because they have gone another way. */
+  readonly refused: ReadonlySet<string>
+  /** The instant after which no call may be made under these rights. */
+  readonly until: number
 }
 
 export interface Live {

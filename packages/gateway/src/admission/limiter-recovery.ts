@@ -66,8 +66,9 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     for (const [index, at] of suspects.entries()) {
       entries.push({ id: `${admission.id}?${index}`, at, fired: true, streams })
     }
-    const live = ledger.live(admission.id)
-    const handedOver = live?.status === 'sending' ? live.events.at(-1)?.at : undefined
+    // The right to send alone does not count: the limits are asked after it was given.
+    const last = ledger.live(admission.id)?.events.at(-1)
+    const handedOver = last?.status === 'sending' ? last.at : undefined
     const firedAt = handedOver ?? admission.firedAt
     if (firedAt !== undefined && !suspects.includes(firedAt))
       entries.push({ id: admission.id, at: firedAt, fired: true, streams })

@@ -50,6 +50,7 @@ const sizeOf = (profile: Recipient | null, key: string): number =>
 
 export function createRecipientCache({ store, bytesMax = 2 ** 24 }: RecipientCacheOptions): RecipientCache {
   const known = new Segments<Recipient | null>(bytesMax / 2, sizeOf)
+  let changes = 0
   const keyOf = (tenant: string, recipient: string): string => `${tenant}\n${recipient}`
 
   // Nearly all recipients have no preferences, and the bloom filter says so without a read.
@@ -68,7 +69,16 @@ export function createRecipientCache({ store, bytesMax = 2 ** 24 }: RecipientCac
       known.set(keyOf(tenant, recipient), profile)
       return profile
     },
-    forget: (tenant, recipient) => known.delete(keyOf(tenant, recipient)),
-    put: (profile) => known.set(keyOf(profile.tenant, profile.id), profile),
+    get changes() {
+      return changes
+    },
+    forget(tenant, recipient) {
+      changes += 1
+      known.delete(keyOf(tenant, recipient))
+    },
+    put(profile) {
+      changes += 1
+      known.set(keyOf(profile.tenant, profile.id), profile)
+    },
   }
 }

@@ -5,12 +5,12 @@ import { createAlertWebhook } from '../adapters/alert-webhook.ts'
 import { type Config, tenantOf } from '../config/config.ts'
 import { sandboxBehaviours } from '../config/pools.ts'
 import { createAccountPersistence } from '../delivery/accounts/account-persistence.ts'
-import { createDispatcher, type DispatcherOptions } from '../delivery/dispatcher.ts'
+import { createDispatcher } from '../delivery/dispatcher.ts'
 import { away } from '../delivery/offline-recipient.ts'
-import { settle } from '../delivery/outcome.ts'
 import type { PoolOptions } from '../delivery/pools/pool.ts'
 import { createPoolAlerts } from '../delivery/pools/pool-alerts.ts'
 import { Route } from '../delivery/pools/route.ts'
+import type { SendChecks } from '../delivery/send-batch.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import { createWebSocketHub } from '../http/websocket/hub.ts'
 import { optedOut } from '../policy/preferences.ts'
@@ -80,7 +80,12 @@ export async function createDispatch(
 
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({
-    ...(ownSockets ? { away: createAway(config, hub) } : {}),
+    checks: {
+      mayReceive: ({ category, channel, priority }, recipient) =>
+        !optedOut(recipient, category, channel, priority),
+      quietAt: forbiddenHours.reasonAt,
+      away: ownSockets ? createAway(config, hub) : undefined,
+    },
     routes: [...Map.groupBy(pools, (pool) => pool.channel).values()].map((sharing) => new Route(sharing)),
     queue,
     store,
@@ -96,11 +101,7 @@ export async function createDispatch(
     },
     clock,
     random,
-    settle,
-    quietAt: forbiddenHours.reasonAt,
     releaseHolds,
-    mayReceive: ({ category, channel, priority }, recipient) =>
-      !optedOut(recipient, category, channel, priority),
     onError,
   })
 
@@ -127,7 +128,7 @@ export async function createDispatch(
 }
 
 /** Tells whether a recipient is offline, and how a notification is delivered then. */
-function createAway({ webSocket: { absent } }: Config, hub: Hub): NonNullable<DispatcherOptions['away']> {
+function createAway({ webSocket: { absent } }: Config, hub: Hub): NonNullable<SendChecks['away']> {
   return (notification, events, now) => {
     const { tenant, to, channel, category } = notification
     if (channel !== 'websocket' || hub.isConnected(tenant, to.id)) return undefined

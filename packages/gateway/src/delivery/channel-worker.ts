@@ -1,36 +1,34 @@
 /**
- * The worker of one channel. It takes as many notifications from the queue as the channel's pools have leases for,
- * and looks again when a call ends, when a notification arrives, or when an account is free by the clock.
+ * The worker of one channel. It takes as many notifications from the queue as the channel's pools have leases for and
+ * makes an attempt of each. It looks again when an attempt has finished, when a notification arrives, and when an
+ * account is free by the clock.
  */
 import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
+import type { Attempts } from './attempt.ts'
 import type { AutomaticRedrive } from './automatic-redrive.ts'
-import { Endpoints } from './endpoints.ts'
-import type { Lease } from './pools/lease.ts'
+import { settleAgainMs } from './completer.ts'
+import type { Endpoints } from './endpoints.ts'
 import type { Route } from './pools/route.ts'
 import { createQueueExpiry } from './queue-expiry.ts'
+import type { SendBatch } from './send-batch.ts'
 
 export interface ChannelWorkerOptions {
   readonly route: Route
   readonly automaticRedrive: AutomaticRedrive
   readonly queue: Queue
   readonly clock: Clock
-  /** Sends the notifications; there are at least as many leases. */
-  readonly release: (worker: ChannelWorker, pulled: readonly Notification[], leases: Lease[]) => void
+  readonly attempts: Attempts
+  readonly endpoints: Endpoints
+  readonly send: SendBatch
   /** Makes dead letters of notifications that waited for capacity in vain. */
-  readonly shed: (worker: ChannelWorker, overdue: readonly Notification[], cause: DeadCause) => void
+  readonly shed: (overdue: readonly Notification[], cause: DeadCause) => void
+  readonly onError: (what: string, error: unknown) => void
 }
 
 export interface ChannelWorker {
   readonly route: Route
-  readonly automaticRedrive: AutomaticRedrive
-  /** The recipients' own endpoints that the channel's providers call. */
-  readonly endpoints: Endpoints
   start(): void
-  /** Takes all notifications that may be sent now. */
-  pump(): void
-  /** Called when a call ended. Pumps once for all calls that end in the same tick. */
-  freed(): void
   /** Called when an account went out or came back. */
   changed(): void
   /** Stops taking notifications. */
@@ -41,25 +39,24 @@ export interface ChannelWorker {
 const batchMax = 128
 const settled = Promise.resolve()
 
-export function createChannelWorker({
-  route,
-  automaticRedrive,
-  queue,
-  clock,
-  release,
-  shed,
-}: ChannelWorkerOptions): ChannelWorker {
+export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorker {
+  const { route, automaticRedrive, queue, clock, attempts, endpoints, send, shed, onError } = options
   const { channel } = route
-  const queueExpiry = createQueueExpiry({
-    route,
-    queue,
-    clock,
-    shed: (overdue, cause) => shed(worker, overdue, cause),
-  })
+  const queueExpiry = createQueueExpiry({ route, queue, clock, shed })
   let stopped = false
   let willPump = false
   let disarm: (() => void) | undefined
 
+  attempts.onFinished(({ state }) => {
+    // A released attempt may have met a store that is away: then its batch says when to look again.
+    if (state === 'settled') pumpSoon()
+  })
+  endpoints.onRoom((notifications) => {
+    queue.giveBack(notifications)
+    pumpSoon()
+  })
+
+  /** Takes all notifications that may be sent now. */
   function pump(): void {
     willPump = false
     while (!stopped) {
@@ -79,8 +76,25 @@ export function createChannelWorker({
       for (const lease of leases.splice(pulled.length)) lease.undo()
       if (pulled.length === 0) return
       route.pulled(pulled, now)
-      release(worker, pulled, leases)
+      void sendAll(pulled.map((notification, index) => attempts.begin(notification, leases[index]!)))
     }
+  }
+
+  async function sendAll(batch: Parameters<SendBatch>[0]): Promise<void> {
+    try {
+      await send(batch)
+      if (batch.some(({ state }) => state === 'released')) pumpSoon()
+    } catch (error) {
+      onError('dispatch', error)
+      clock.at(clock.now() + settleAgainMs, pump)
+    }
+  }
+
+  /** Pumps once for everything that happens in the same tick. */
+  function pumpSoon(): void {
+    if (willPump) return
+    willPump = true
+    void settled.then(pump)
   }
 
   function arm(now: number): void {
@@ -91,16 +105,8 @@ export function createChannelWorker({
     disarm = clock.at(free, pump)
   }
 
-  const worker: ChannelWorker = {
+  return {
     route,
-    automaticRedrive,
-    endpoints: new Endpoints({
-      wake(notifications) {
-        queue.giveBack(notifications)
-        worker.freed()
-      },
-    }),
-    pump,
     start() {
       queue.subscribe(channel, (arrived) => {
         route.asked(clock.now(), arrived)
@@ -108,11 +114,6 @@ export function createChannelWorker({
       })
       pump()
       automaticRedrive.wake()
-    },
-    freed() {
-      if (willPump) return
-      willPump = true
-      void settled.then(pump)
     },
     changed() {
       const now = clock.now()
@@ -128,5 +129,4 @@ export function createChannelWorker({
       await automaticRedrive.stop()
     },
   }
-  return worker
 }

@@ -21,10 +21,15 @@ export interface CompleterOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
+export interface SettledListener {
+  /** Called when the move is on record or is obsolete. */
+  settled(): void
+}
+
 export interface Completer {
-  /** Commits the move with the others of the same tick; `done` is called when it is on record or is obsolete. */
-  add(move: Move, done?: () => void): void
-  /** Does the same as `add`; resolves when `done` would be called. */
+  /** Commits the move with the others of the same tick. */
+  add(move: Move, listener?: SettledListener): void
+  /** Does the same as `add`; resolves when a listener would be called. */
   write(move: Move): Promise<void>
 }
 
@@ -36,18 +41,18 @@ const settled = Promise.resolve()
 
 interface Settling {
   readonly move: Move
-  readonly done: (() => void) | undefined
+  readonly listener: SettledListener | undefined
 }
 
 export function createCompleter(options: CompleterOptions): Completer {
   const { ledger, scheduler, clock, inFlight, onError } = options
   let gathered: Settling[] = []
 
-  function add(move: Move, done?: () => void): void {
+  function add(move: Move, listener?: SettledListener): void {
     inFlight.begin()
     // Answers that are here already come before this flush: promise callbacks keep their order.
     if (gathered.length === 0) void settled.then(flush)
-    gathered.push({ move, done })
+    gathered.push({ move, listener })
     if (gathered.length === groupMax) flush()
   }
 
@@ -115,14 +120,14 @@ export function createCompleter(options: CompleterOptions): Completer {
     end(settling)
   }
 
-  function end({ done }: Settling): void {
-    done?.()
+  function end({ listener }: Settling): void {
+    listener?.settled()
     inFlight.end()
   }
 
   return {
     add,
-    write: (move) => new Promise<void>((resolve) => add(move, resolve)),
+    write: (move) => new Promise<void>((resolve) => add(move, { settled: resolve })),
   }
 }
 

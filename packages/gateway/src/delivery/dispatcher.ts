@@ -1,27 +1,32 @@
 /**
  * Composes delivery. For each channel a worker (channel-worker.ts) takes as many notifications from the queue as
- * there are leases; a send batch (send-batch.ts) fires the limits for all of them; a send attempt (send-attempt.ts)
- * hands one to its provider; the completer (completer.ts) commits the results. A lease lasts until its result is
- * committed, so calls in flight are bounded by the accounts' concurrency.
+ * there are leases, and makes an attempt (attempt.ts) of each. A send batch (send-batch.ts) asks the limits for all of
+ * them together; an attempt hands its notification to the provider; the completer (completer.ts) commits the results.
+ * A lease lasts until its result is committed, so calls in flight are bounded by the accounts' concurrency.
  */
 
-import { advance, type DeadCause, type Move, type Notification } from '../model.ts'
+import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue, Random, Store } from '../ports.ts'
-import type { Attempted, Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
-import { createAutomaticRedrive } from './automatic-redrive.ts'
+import type { Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
+import { createAttempts } from './attempt.ts'
+import { type AutomaticRedrive, createAutomaticRedrive } from './automatic-redrive.ts'
 import { type ChannelWorker, createChannelWorker } from './channel-worker.ts'
 import { createCompleter } from './completer.ts'
+import { createDeadlines } from './deadline.ts'
+import { Endpoints } from './endpoints.ts'
 import { InFlightCounter } from './in-flight-counter.ts'
-import { createInFlightSends } from './in-flight-sends.ts'
+import { InFlightSends } from './in-flight-sends.ts'
 import type { Composer } from './message.ts'
+import { deadLetter } from './not-sent.ts'
 import type { Pool } from './pools/pool.ts'
 import type { Route } from './pools/route.ts'
+import { createQuarantine } from './quarantine.ts'
 import { createRetries } from './retry.ts'
-import { createSendAttempts } from './send-attempt.ts'
-import { createSendBatches, type SendBatchesOptions } from './send-batch.ts'
+import { createSendBatch, type SendChecks } from './send-batch.ts'
 
-export interface DispatcherOptions extends Pick<SendBatchesOptions, 'mayReceive' | 'quietAt' | 'away'> {
+export interface DispatcherOptions {
   readonly routes: readonly Route[]
+  readonly checks: SendChecks
   readonly queue: Queue
   readonly store: Pick<Store, 'deadLetters'>
   readonly ledger: Ledger
@@ -32,8 +37,6 @@ export interface DispatcherOptions extends Pick<SendBatchesOptions, 'mayReceive'
   readonly composer: Composer
   readonly clock: Clock
   readonly random: Random
-  /** Computes the next state of a notification from the provider's answer. */
-  readonly settle: (attempted: Attempted) => Move
   /** Releases what a notification holds when it ends without having been delivered. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
   readonly onError: (what: string, error: unknown) => void
@@ -48,50 +51,98 @@ export interface Dispatcher {
 }
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
-  const { ledger, limiter, recipients, clock, onError } = options
+  const { routes, checks, queue, store, ledger, limiter, recipients, contents, scheduler } = options
+  const { composer, clock, random, releaseHolds, onError } = options
   const inFlight = new InFlightCounter()
-  const retries = createRetries(options)
-  const inFlightSends = createInFlightSends(options)
-  const completer = createCompleter({ ...options, inFlight })
-  const attempts = createSendAttempts({ ...options, inFlightSends, retries, completer, inFlight })
-  const batches = createSendBatches({ ...options, attempts, inFlightSends, retries, completer })
-  const workers = options.routes.map((route) =>
-    createChannelWorker({
-      ...options,
-      route,
-      automaticRedrive: createAutomaticRedrive({ ...options, route }),
-      release: (...batch) => track('dispatch', batches.release(...batch)),
-      shed: (...overdue) => track('shed', bury(...overdue)),
-    }),
-  )
+  const retries = createRetries({ random })
+  const inFlightSends = new InFlightSends(clock)
+  const deadlineOf = createDeadlines(clock)
+  const quarantine = createQuarantine({ ledger, scheduler, clock })
+  const completer = createCompleter({ ledger, scheduler, clock, releaseHolds, inFlight, onError })
+  const workers = routes.map(createWorker)
 
-  function track(what: string, work: Promise<void>): void {
-    inFlight.begin()
-    work.catch((error) => onError(what, error)).finally(() => inFlight.end())
+  function createWorker(route: Route): ChannelWorker {
+    const automaticRedrive = createAutomaticRedrive({
+      route,
+      store,
+      ledger,
+      scheduler,
+      queue,
+      clock,
+      onError,
+    })
+    const attempts = createAttempts({
+      route,
+      ledger,
+      limiter,
+      composer,
+      clock,
+      deadlineOf,
+      inFlightSends,
+      retries,
+      completer,
+      inFlight,
+      onError,
+    })
+    attempts.onFinished(({ move }) => {
+      if (move?.after.status === 'dead') automaticRedrive.note(move.after.priority)
+    })
+    const endpoints = new Endpoints()
+    const send = createSendBatch({
+      checks,
+      queue,
+      ledger,
+      limiter,
+      recipients,
+      contents,
+      scheduler,
+      clock,
+      endpoints,
+      inFlightSends,
+      retries,
+      quarantine,
+      completer,
+      onError,
+    })
+    return createChannelWorker({
+      route,
+      automaticRedrive,
+      queue,
+      clock,
+      attempts,
+      endpoints,
+      send,
+      shed(overdue, cause) {
+        inFlight.begin()
+        bury(automaticRedrive, overdue, cause)
+          .catch((error) => onError('shed', error))
+          .finally(() => inFlight.end())
+      },
+      onError,
+    })
   }
 
   /** Makes dead letters of notifications that waited for capacity in vain, and releases their reservations. */
   async function bury(
-    worker: ChannelWorker,
+    automaticRedrive: AutomaticRedrive,
     overdue: readonly Notification[],
-    cause: DeadCause,
+    reason: DeadCause,
   ): Promise<void> {
     await Promise.all(
       overdue.filter(ledger.isCurrent).map(async (notification) => {
-        const { id, tenant, to, priority, expiresAt } = notification
+        const { id, tenant, to, priority } = notification
         retries.forget(id)
-        const event = { at: clock.now(), status: 'dead', reason: cause } as const
-        const dueAt = expiresAt ?? Number.MAX_SAFE_INTEGER
-        const events = [...(ledger.live(id)?.events ?? []), event]
-        await completer.write(advance(notification, events, { dueAt }))
+        await completer.write(
+          deadLetter(notification, ledger.live(id)?.events ?? [], clock.now(), { reason }),
+        )
         try {
           await limiter.cancel([{ notification, recipient: await recipients.find(tenant, to.id) }])
         } finally {
-          worker.automaticRedrive.note(priority)
+          automaticRedrive.note(priority)
         }
       }),
     )
-    worker.automaticRedrive.wake()
+    automaticRedrive.wake()
   }
 
   return {

@@ -14,8 +14,6 @@ import { endpointOf } from './fault.ts'
 import { defaultBlockMs, parseRetryAfter } from './retry-policy.ts'
 
 export interface EndpointsOptions {
-  /** Called with notifications for which there may be room now, to be tried again. */
-  readonly wake: (notifications: readonly Notification[]) => void
   /** Maximum of known names. @defaultValue 10_000 */
   readonly namesMax?: number
   /** Maximum of notifications that wait in memory. @defaultValue 1_000 */
@@ -74,13 +72,13 @@ export interface EndpointWait {
 }
 
 export class Endpoints {
-  readonly #options: EndpointsOptions
   readonly #namesMax: number
   readonly #parkedMax: number
   /** Known names in LRU order: the least recently used is first. */
   readonly #known = new Map<string, Endpoint>()
   /** Origins for which a notification is parked. */
   readonly #waitedFor = new Set<Endpoint>()
+  #onRoom: (notifications: readonly Notification[]) => void = () => {}
   #parked = 0
   /** Calls in flight to origins that have not delivered. */
   #doubtful = 0
@@ -89,10 +87,14 @@ export class Endpoints {
   /** Three quarters: a new origin may make a first call while others hang; the rest is for origins that deliver. */
   #most = 1
 
-  constructor(options: EndpointsOptions) {
-    this.#options = options
+  constructor(options: EndpointsOptions = {}) {
     this.#namesMax = options.namesMax ?? 10_000
     this.#parkedMax = options.parkedMax ?? 1_000
+  }
+
+  /** Calls the listener with notifications for which there may be room now, to be tried again. Supports one listener. */
+  onRoom(listener: (notifications: readonly Notification[]) => void): void {
+    this.#onRoom = listener
   }
 
   /** Counts the known names. */
@@ -192,7 +194,7 @@ export class Endpoints {
     const woken = origin.parked.splice(0, count)
     if (origin.parked.length === 0) this.#waitedFor.delete(origin)
     this.#parked -= woken.length
-    this.#options.wake(woken)
+    this.#onRoom(woken)
   }
 
   /** Counts the calls that may begin now. An open breaker that is due admits its probe alone. */

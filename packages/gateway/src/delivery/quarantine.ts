@@ -5,9 +5,10 @@
  * notification.
  */
 
-import { advance, type Move, type Notification } from '../model.ts'
+import type { Move, Notification } from '../model.ts'
 import type { Clock } from '../ports.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
+import { deadLetter } from './not-sent.ts'
 
 export interface QuarantineOptions {
   readonly ledger: Pick<Ledger, 'live'>
@@ -47,9 +48,7 @@ export function createQuarantine({ ledger, scheduler, clock }: QuarantineOptions
         return undefined
       }
       const detail = `it cannot be handed over: ${messageOf(error)}`.slice(0, detailMax)
-      const event = { at: now, status: 'dead', reason: 'poison', detail } as const
-      const dueAt = expiresAt ?? Number.MAX_SAFE_INTEGER
-      return advance(notification, [...(ledger.live(id)?.events ?? []), event], { dueAt })
+      return deadLetter(notification, ledger.live(id)?.events ?? [], now, { reason: 'poison', detail })
     },
     release(id) {
       if (failures.size > 0) failures.delete(id)

@@ -6,11 +6,19 @@
 
 import type { Notification } from '../model.ts'
 import type { Random, SendResult } from '../ports.ts'
-import type { Retry } from '../stages.ts'
 import { isRecipientFault, mayCarryElsewhere } from './fault.ts'
 import type { Lease } from './pools/lease.ts'
 import type { Route } from './pools/route.ts'
 import { backoffMs, defaultBlockMs, parseRetryAfter, patientMs } from './retry-policy.ts'
+
+export type Retry =
+  /** Retry over another account, as soon as one is free. */
+  | { readonly kind: 'elsewhere' }
+  | { readonly kind: 'later'; readonly at: number }
+  /** No retry: the attempts are used up. */
+  | { readonly kind: 'never' }
+  /** No retry now: the pool's retry budget is spent; the notification returns when there is room. */
+  | { readonly kind: 'no_budget' }
 
 export interface Retries {
   /** Decides the retry of a notification whose call had this result. */

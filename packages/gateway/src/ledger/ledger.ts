@@ -10,7 +10,7 @@ import { SluiceError } from '../errors.ts'
 import type { ContentRef, Job, Notification, Status, TimelineEvent } from '../model.ts'
 import { pendingBytesOf, pendingOf, statuses } from '../model.ts'
 import type { Change, Clock, Store } from '../ports.ts'
-import type { Happening, Ledger, Live, Room } from '../stages.ts'
+import type { Begun, Happening, Ledger, Live, Room } from '../stages.ts'
 
 export interface TenantBounds {
   /**
@@ -49,6 +49,9 @@ const noCounts = (): Record<Status, number> =>
   Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
 
 const nothing: Readonly<Account> = { queue: 0, waiting: 0, bytes: 0 }
+
+/** No other process can take a notification of this one, so its rights do not end. */
+const allBegun: Begun = { refused: new Set(), until: Number.POSITIVE_INFINITY }
 
 /** Retry-After for a client whose tenant's queue is full, ms. */
 const fullRetryAfterMs = 5_000
@@ -175,13 +178,26 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       return held.get(notification.id)?.notification === notification
     },
 
+    begin(of) {
+      let refused: Set<string> | undefined
+      for (const { notification } of of) {
+        const entry = held.get(notification.id)
+        if (entry?.notification === notification) entry.status = 'sending'
+        else {
+          refused ??= new Set()
+          refused.add(notification.id)
+        }
+      }
+      return refused === undefined ? allBegun : { refused, until: Number.POSITIVE_INFINITY }
+    },
+
     mark(notification, status) {
       const entry = held.get(notification.id)
       if (entry?.notification !== notification) return false
-      if (entry.status !== status) {
-        entry.status = status
-        entry.events.push({ at: clock.now(), status })
-      }
+      entry.status = status
+      // A right to send that was given back leaves no trace in the timeline.
+      const last = entry.events.at(-1)?.status ?? notification.status
+      if (last !== status) entry.events.push({ at: clock.now(), status })
       return true
     },
 

@@ -10,6 +10,9 @@ import type { Ledger } from '../stages.ts'
 /** Entries at which stale ones are removed the first time; after that, each time the number has doubled. */
 const sizeMin = 1_024
 
+/** A notification that is about to be sent at its expiry is looked at again after this time, ms. */
+const lookAgainMs = 100
+
 export class ExpiryTimer {
   readonly #ledger: Pick<Ledger, 'isCurrent' | 'live'>
   #heap = new Heap<Notification>()
@@ -33,11 +36,16 @@ export class ExpiryTimer {
   /** Takes the notifications that must expire now, except any that is with a provider. */
   take(now: number): readonly Notification[] {
     const expired: Notification[] = []
+    const begun: Notification[] = []
     while (this.#heap.leastKey !== undefined && this.#heap.leastKey <= now) {
       const notification = this.#heap.pop()!
       if (!this.#ledger.isCurrent(notification)) continue
-      if (this.#ledger.live(notification.id)?.status !== 'sending') expired.push(notification)
+      const { status, events } = this.#ledger.live(notification.id)!
+      if (status !== 'sending') expired.push(notification)
+      // It has the right to send and is not sent yet: if it gives the right back, it must expire.
+      else if (events.at(-1)?.status !== 'sending') begun.push(notification)
     }
+    for (const each of begun) this.#heap.push(now + lookAgainMs, each)
     return expired
   }
 

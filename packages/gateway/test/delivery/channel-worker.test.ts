@@ -1,162 +1,84 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AutomaticRedrive } from '../../src/delivery/automatic-redrive.ts'
-import { createChannelWorker } from '../../src/delivery/channel-worker.ts'
-import type { Lease } from '../../src/delivery/pools/lease.ts'
-import type { Route } from '../../src/delivery/pools/route.ts'
-import type { Notification } from '../../src/model.ts'
-import type { Queue } from '../../src/ports.ts'
-import { createVirtualClock } from '../../src/simulation/clock.ts'
+import type { SendResult } from '../../src/ports.ts'
+import { delivered, throttled } from './scripted.ts'
+import { createStage, queued, second, start } from './stage.ts'
 
-const second = 1_000
+const many = (count: number) => Array.from({ length: count }, (_, index) => queued(`n${index}`))
+const instants = (calls: readonly { readonly at: number }[]): number[] => calls.map(({ at }) => at)
 
-interface Setup {
-  readonly waiting?: number
-  readonly critical?: number
-  /** Leases available from the route. */
-  readonly leases?: number
-}
-
-function setUp({ waiting = 0, critical = 0, leases = 0 }: Setup = {}) {
-  const clock = createVirtualClock(0)
-  const heard: string[] = []
-  const state = { waiting, leases, freeAt: undefined as number | undefined, reduced: false }
-  let arrive: (count: number) => void = () => assert.fail()
-  const take = (max: number): Notification[] => {
-    const taken = Math.min(max, state.waiting)
-    state.waiting -= taken
-    return Array.from({ length: taken }, () => ({}) as Notification)
-  }
-  const worker = createChannelWorker({
-    clock,
-    route: {
-      channel: 'email',
-      shedAfterMs: 5 * second,
-      isReduced: () => state.reduced,
-      cause: () => 'shed',
-      freeAt: () => state.freeAt,
-      pulled: (notifications: readonly Notification[]) => heard.push(`pulled ${notifications.length}`),
-      asked: (_: number, count: number) => heard.push(`asked ${count}`),
-      lease(_: number, max: number, urgent: number) {
-        const given = Math.min(max, state.leases)
-        state.leases -= given
-        heard.push(`lease ${given} of ${max}, ${urgent} critical`)
-        return Array.from({ length: given }, () => ({ undo: () => heard.push('undo') }) as unknown as Lease)
-      },
-    } as unknown as Route,
-    automaticRedrive: {
-      note: () => undefined,
-      wake: () => heard.push('wake'),
-      changed: () => heard.push('changed'),
-      stop: async () => {
-        heard.push('comeback stops')
-      },
-    } as AutomaticRedrive,
-    queue: {
-      size: () => state.waiting,
-      critical: () => critical,
-      oldest: () => (state.waiting > 0 ? 0 : undefined),
-      pull: (_: string, max: number) => take(max),
-      takeOverdue: (_: string, __: number, max: number) => take(max),
-      subscribe: (_: string, wake: (count: number) => void) => {
-        arrive = wake
-      },
-    } as unknown as Queue,
-    release: (_, pulled, given) => heard.push(`release ${pulled.length} with ${given.length}`),
-    shed: (_, overdue, cause) => heard.push(`${cause} ${overdue.length}`),
-  })
-  return { clock, heard, state, worker, arrive: (count: number) => arrive(count) }
-}
-
-test('a worker takes as many notifications as there are leases, at most 128 at once, and wakes the redrive when the queue is empty', () => {
-  const { heard, worker } = setUp({ waiting: 200, critical: 3, leases: 1_000 })
-  worker.pump()
-  assert.deepEqual(heard, [
-    'lease 128 of 128, 3 critical',
-    'pulled 128',
-    'release 128 with 128',
-    'lease 72 of 72, 3 critical',
-    'pulled 72',
-    'release 72 with 72',
-    'wake',
-  ])
-})
-
-test('a starting worker sends queued notifications, wakes the redrive, and counts arrivals as demand', () => {
-  const { heard, state, worker, arrive } = setUp({ waiting: 1, leases: 2 })
-  worker.start()
-  assert.deepEqual(heard, ['lease 1 of 1, 0 critical', 'pulled 1', 'release 1 with 1', 'wake', 'wake'])
-  const busy = setUp({ waiting: 1 })
-  busy.worker.start()
+test('a worker takes as many notifications as there are leases, at most 128 at once', async (t) => {
+  const stage = await createStage(t, { started: false })
+  await stage.queue(...many(200))
+  stage.start()
+  await stage.runFor(0)
   assert.deepEqual(
-    busy.heard,
-    ['lease 0 of 1, 0 critical', 'wake'],
-    'critical dead letters wait for no other priority',
+    stage.fired.map(({ length }) => length),
+    [128, 72],
   )
-  heard.length = 0
-  state.waiting = 1
-  arrive(1)
-  assert.deepEqual(heard.slice(0, 2), ['asked 1', 'lease 1 of 1, 0 critical'])
+  assert.equal(stage.calls.length, 200)
 })
 
-test('a worker without a lease looks again when an account is free, and at once when a call ends', async () => {
-  const { clock, heard, state, worker } = setUp({ waiting: 1 })
-  state.freeAt = 300
-  worker.pump()
-  await clock.runUntil(299)
-  assert.equal(heard.length, 1)
-  state.freeAt = 10 * second
-  await clock.runUntil(300)
-  assert.equal(heard.length, 2)
-  state.freeAt = 600
-  worker.changed()
-  state.leases = 1
-  await clock.runUntil(600)
-  assert.equal(heard.at(-2), 'release 1 with 1')
+test('a starting worker sends queued notifications, and later ones when they arrive', async (t) => {
+  const stage = await createStage(t, { started: false })
+  await stage.queue(queued('early'))
+  assert.equal(stage.calls.length, 0)
+  stage.start()
+  await stage.runFor(0)
+  assert.equal(stage.calls.length, 1)
+  await stage.runFor(second)
+  await stage.queue(queued('late'))
+  assert.deepEqual(instants(stage.calls), [0, second])
 })
 
-test('a worker pumps once for calls that end in the same tick', async () => {
-  const { clock, heard, worker } = setUp({ waiting: 1 })
-  worker.freed()
-  worker.freed()
-  assert.equal(heard.length, 0)
-  await clock.settle()
-  assert.equal(heard.length, 1)
-  worker.freed()
-  await clock.settle()
-  assert.equal(heard.length, 2)
+test('a worker without a lease sends when the rate of an account has room again', async (t) => {
+  const stage = await createStage(t, { rates: ['1/300ms'] })
+  await stage.queue(...many(3))
+  await stage.runFor(second)
+  assert.deepEqual(instants(stage.calls), [0, 300, 600])
 })
 
-test('queued notifications are shed in time during an outage, noticed by pump or by changed', async () => {
-  for (const say of ['pump', 'changed'] as const) {
-    const { clock, heard, state, worker } = setUp({ waiting: 3 })
-    state.reduced = true
-    worker[say]()
-    await clock.runUntil(5 * second)
-    assert.equal(heard.at(-1), 'shed 3')
-  }
+test('a worker without a lease sends when a call has ended, once for calls that end in the same tick', async (t) => {
+  const stage = await createStage(t, {
+    rates: [''],
+    concurrency: 4,
+    send: () =>
+      new Promise((resolve) => {
+        stage.clock.at(stage.clock.now() + 100, () => resolve(delivered))
+      }),
+  })
+  await stage.queue(...many(8))
+  await stage.runFor(100)
+  assert.deepEqual(instants(stage.calls).slice(-4), [100, 100, 100, 100])
+  assert.deepEqual(stage.fired.at(-1)?.length, 4)
 })
 
-test('account changes are passed to the automatic redrive when the queue is empty', () => {
-  const { heard, state, worker } = setUp()
-  worker.changed()
-  assert.deepEqual(heard, ['changed'])
-  state.waiting = 1
-  worker.changed()
-  assert.deepEqual(heard, ['changed'])
+test('notifications that wait longer than 5 s while all accounts are out are dead letters, and return when one is back', async (t) => {
+  let limited = true
+  const answer = (): SendResult => (limited ? throttled('60') : delivered)
+  const stage = await createStage(t, { rates: [''], answer })
+  await stage.queue(queued('first'))
+  limited = false
+  await stage.queue(...many(3))
+  await stage.runFor(5 * second - 1)
+  assert.equal((await stage.record('n0')).status, 'queued')
+  await stage.runFor(1)
+  for (const id of ['first', 'n0', 'n1', 'n2'])
+    assert.deepEqual(await stage.last(id), ['dead', 'pool_blocked', 5 * second])
+  await stage.runFor(55 * second - 1)
+  assert.equal(stage.calls.length, 1)
+  await stage.runFor(second)
+  assert.equal(stage.calls.length, 5)
+  assert.equal(stage.calls[1]!.at, 60 * second)
 })
 
-test('a stopped worker takes nothing and leaves no timer', async () => {
-  const { clock, heard, state, worker, arrive } = setUp({ waiting: 1 })
-  worker.start()
-  state.freeAt = 10 * second
-  state.reduced = true
-  worker.changed()
-  heard.length = 0
-  await worker.stop()
-  assert.deepEqual([heard, clock.next()], [['comeback stops'], undefined])
-  state.leases = 1
-  worker.pump()
-  arrive(1)
-  assert.deepEqual(heard, ['comeback stops', 'asked 1'])
+test('a stopped worker takes nothing and leaves no timer', async (t) => {
+  const stage = await createStage(t, { rates: ['1/s'] })
+  await stage.queue(...many(3))
+  await stage.stop()
+  assert.equal(stage.clock.next(), undefined)
+  await stage.queue(queued('late'))
+  await stage.runFor(60 * second)
+  assert.deepEqual(instants(stage.calls), [0])
+  assert.equal(stage.ledger.live('late')?.notification.dueAt, start)
 })

@@ -55,7 +55,7 @@ function setUp(answer: (ids: readonly string[], times: number) => CommitResult |
     onError: (what, error) => heard.push(`${what}: ${(error as Error).message}`),
   })
   const add = (id: string, status: Status = 'delivered'): void =>
-    completer.add(moveTo(id, status), () => heard.push(`done ${id}`))
+    completer.add(moveTo(id, status), { settled: () => void heard.push(`done ${id}`) })
   return { clock, completer, inFlight, heard, groups, add }
 }
 

@@ -212,7 +212,7 @@ const waits = (endpoints: Endpoints, name: string, now = start) => {
 }
 
 test('a failing hook is blamed alone, an unreachable host for all of its hooks', () => {
-  const endpoints = new Endpoints({ wake: () => undefined })
+  const endpoints = new Endpoints()
   const fail = (name: string, endpoint: string) =>
     place(endpoints, name).end(start, { outcome: 'failed', detail: '', endpoint }, 1)
   for (let count = 0; count < 5; count += 1) fail(`${bad}/a`, `${bad}/a`)
@@ -223,7 +223,7 @@ test('a failing hook is blamed alone, an unreachable host for all of its hooks',
 })
 
 test('names and parked notifications are bounded: the oldest name is dropped, further notifications wait on record', () => {
-  const endpoints = new Endpoints({ wake: () => undefined, namesMax: 100, parkedMax: 2 })
+  const endpoints = new Endpoints({ namesMax: 100, parkedMax: 2 })
   const held = place(endpoints, bad)
   for (let index = 0; index < 1_000; index += 1)
     place(endpoints, `http://h${index}.example`).end(start, delivered, 1)
@@ -241,7 +241,7 @@ test('names and parked notifications are bounded: the oldest name is dropped, fu
 })
 
 test('notifications waiting on record return one after the other, not all at once', () => {
-  const endpoints = new Endpoints({ wake: () => undefined })
+  const endpoints = new Endpoints()
   place(endpoints, bad).end(
     start,
     { outcome: 'rate_limited', detail: '', retryAfter: '60', endpoint: bad },

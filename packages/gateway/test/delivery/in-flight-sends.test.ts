@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createInFlightSends } from '../../src/delivery/in-flight-sends.ts'
-import type { Lease } from '../../src/delivery/pools/lease.ts'
-import type { Notification } from '../../src/model.ts'
 import type { Clock, Provider, SendResult } from '../../src/ports.ts'
 import { createHarness, densest, minute, second, seeded, testSeed } from '../harness.ts'
 
@@ -74,33 +71,4 @@ test('a call that was written and never answered counts besides its retry', asyn
   const left = await behindSlowDoor(3, () => 0, silentOnce, rules)
   assert.equal(left.length, 4)
   assert.equal(densest(left, 20 * second), 2)
-})
-
-test('the time between the fire of a batch and the send of one call in it counts as lateness', () => {
-  let now = 1_000
-  const counted: number[] = []
-  const leftAt: number[] = []
-  const inFlightSends = createInFlightSends({
-    clock: { now: () => now },
-    limiter: {
-      left: async () => {
-        counted.push(now)
-      },
-    },
-    onError: assert.fail,
-  })
-  const lease = { left: (at: number) => void leftAt.push(at) } as Lease
-  const sendToTrack = {
-    notification: { tenant: 'default', to: { id: 'ada' } } as Notification,
-    recipient: null,
-  }
-  const soon = inFlightSends.begin({ ...sendToTrack, lease, firedAt: now, tells: true })
-  now += 5
-  soon.leave()
-  assert.deepEqual([counted, soon.at], [[], 1_000])
-  const late = inFlightSends.begin({ ...sendToTrack, lease, firedAt: 1_000, tells: true })
-  now += 1
-  late.leave()
-  assert.deepEqual([counted, late.at], [[1_006], 1_006])
-  assert.deepEqual(leftAt, [1_005, 1_006])
 })

@@ -141,8 +141,6 @@ function once(work: () => Promise<void>): () => Promise<void> {
   }
 }
 
-type Part = 'gate' | 'erase' | 'jobs' | 'store' | 'ledger' | 'recipients' | 'clock'
-
 function createMemory() {
   const listeners = new Set<(happening: Happening) => void>()
   let count = 0
@@ -349,9 +347,9 @@ function createMemory() {
   const recipients: HttpServerOptions['recipients'] = {
     cached: (tenant, id) => stub.recipients.get(`${tenant}/${id}`),
     find: async (tenant, id) => stub.recipients.get(`${tenant}/${id}`) ?? null,
+    changes: 0,
   }
-  const ports: Pick<HttpServerOptions, Part> = { gate, erase, jobs, store, ledger, recipients, clock }
-  return { stub, ports }
+  return { stub, ports: { gate, erase, jobs, store, ledger, recipients, clock } }
 }
 
 interface Documented {

@@ -1,0 +1,243 @@
+/**
+ * One attempt to hand a notification to its provider. It owns what it holds meanwhile: the lease of an account, the
+ * right to send (`Ledger.begin`), and a place at the recipient's own endpoint. `release` gives all of it back, in this
+ * one place. The reservation in the limits belongs to the notification: it outlives an attempt that is released.
+ *
+ *          begin         fire          send         answer, commit
+ *   leased ─────► begun ─────► fired ──────► sent ────────────────► settled
+ *      └────────────┴────────────┴─► released
+ *
+ * Listeners hear of each attempt that has finished: settled or released. Callbacks instead of async/await on purpose:
+ * promises per call measured more than the call itself.
+ */
+import type { Payload } from '../content.ts'
+import type { Move, Notification, Recipient, TimelineEvent } from '../model.ts'
+import type { Clock, Message, SendResult } from '../ports.ts'
+import type { Ledger, RecipientLimiter } from '../stages.ts'
+import { lateMsMax } from './accounts/account.ts'
+import type { Completer, SettledListener } from './completer.ts'
+import type { Deadline } from './deadline.ts'
+import type { EndpointPlace } from './endpoints.ts'
+import type { InFlightCounter } from './in-flight-counter.ts'
+import type { InFlightSend, InFlightSends } from './in-flight-sends.ts'
+import { type Composer, compose } from './message.ts'
+import { settle } from './outcome.ts'
+import type { Lease } from './pools/lease.ts'
+import type { Route } from './pools/route.ts'
+import type { Retries } from './retry.ts'
+import { retryAfterOnLine } from './retry-policy.ts'
+
+export interface AttemptsOptions {
+  readonly route: Route
+  readonly ledger: Pick<Ledger, 'live' | 'mark'>
+  readonly limiter: Pick<RecipientLimiter, 'left' | 'cancel'>
+  readonly composer: Composer
+  readonly clock: Clock
+  /** Gives the deadline of a call that begins now. */
+  readonly deadlineOf: (timeoutMs: number) => Deadline
+  /** Calls that are not written yet. */
+  readonly inFlightSends: InFlightSends
+  readonly retries: Retries
+  readonly completer: Pick<Completer, 'add'>
+  /** Counts attempts that have not finished. */
+  readonly inFlight: InFlightCounter
+  readonly onError: (what: string, error: unknown) => void
+}
+
+/** Makes the attempts of one channel. */
+export interface Attempts {
+  /** Begins an attempt; from now on it owns the lease. */
+  begin(notification: Notification, lease: Lease): Attempt
+  /** Calls the listener with each attempt that has finished. */
+  onFinished(listener: (attempt: Attempt) => void): void
+}
+
+interface AttemptContext extends AttemptsOptions {
+  readonly listeners: ((attempt: Attempt) => void)[]
+}
+
+export function createAttempts(options: AttemptsOptions): Attempts {
+  const context: AttemptContext = { ...options, listeners: [] }
+  return {
+    begin(notification, lease) {
+      options.inFlight.begin()
+      return new Attempt(context, notification, lease)
+    },
+    onFinished: (listener) => void context.listeners.push(listener),
+  }
+}
+
+export type AttemptState = 'leased' | 'begun' | 'fired' | 'sent' | 'settled' | 'released'
+
+export class Attempt implements SettledListener, InFlightSend {
+  readonly notification: Notification
+  recipient: Recipient | null = null
+  /** The whole content; absent if it is gone from the record, and after the message was composed. */
+  payload: Payload | undefined
+  /** Its place at the recipient's own endpoint, if it calls one. */
+  place: EndpointPlace | undefined
+  /** The instant at which it counts in the limits: fired, or written if that was later. */
+  firedAt = 0
+  /** The result of its call; absent where no call was made. */
+  move: Move | undefined
+  readonly #context: AttemptContext
+  #lease: Lease
+  #state: AttemptState = 'leased'
+  #deadline: Deadline | undefined
+  /** True from the call until its last byte is on the socket, where the provider reports that. */
+  #isUnwritten = false
+
+  constructor(context: AttemptContext, notification: Notification, lease: Lease) {
+    this.#context = context
+    this.notification = notification
+    this.#lease = lease
+  }
+
+  get lease(): Lease {
+    return this.#lease
+  }
+
+  get state(): AttemptState {
+    return this.#state
+  }
+
+  /** Events in memory that are not yet on record: it was queued, it was handed over. */
+  get events(): readonly TimelineEvent[] {
+    return this.#context.ledger.live(this.notification.id)?.events ?? []
+  }
+
+  /** Records that it has the right to send: from now on the notification is neither cancelled nor expired. */
+  begun(): void {
+    this.#state = 'begun'
+  }
+
+  /** Records that the limits counted it; false if the notification is no longer current. */
+  fired(at: number): boolean {
+    this.#state = 'fired'
+    this.firedAt = at
+    return this.#context.ledger.mark(this.notification, 'sending')
+  }
+
+  /** Goes back to its beginning and keeps its lease. */
+  withdraw(): void {
+    this.place?.undo(this.#context.clock.now())
+    this.place = undefined
+    if (this.#state !== 'leased') this.#context.ledger.mark(this.notification, 'queued')
+    this.#state = 'leased'
+  }
+
+  /** Gives back what it holds, for no call is made. Does nothing after it was sent or released. */
+  release(): void {
+    if (this.#state === 'sent' || this.#state === 'settled' || this.#state === 'released') return
+    this.withdraw()
+    this.#lease.undo()
+    this.#finish('released')
+  }
+
+  /** Renders the message and hands it to the provider. The result goes to the account, the retries and the completer. */
+  send(): void {
+    const { route, retries, composer, inFlightSends, deadlineOf } = this.#context
+    this.#lease = retries.suited(route, this.notification, this.#lease, this.firedAt)
+    this.#state = 'sent'
+    const { pool, account } = this.#lease
+    const { provider } = pool
+    const tells = provider.tellsWritten === true
+    this.#isUnwritten = tells
+    if (tells) inFlightSends.add(this)
+    let message: Message
+    try {
+      if (this.payload === undefined) throw new Error('Its content is not on record any more.')
+      message = compose(composer, this.notification, this.payload, this.recipient)
+    } catch (error) {
+      this.#answered({ outcome: 'rejected', invalidAddress: false, detail: (error as Error).message })
+      return
+    }
+    // It is not kept for as long as the call lasts.
+    this.payload = undefined
+    const deadline = deadlineOf(pool.timeoutMs)
+    this.#deadline = deadline
+    try {
+      provider.send(message, account, deadline.signal, tells ? () => this.#written() : undefined).then(
+        (result) => this.#answered(result),
+        (error) => this.#failed(error),
+      )
+    } catch (error) {
+      this.#failed(error)
+    }
+  }
+
+  /** Counts it as written now if that is later than it counts so far; resolves when it is counted. */
+  countLate(now: number): Promise<void> | undefined {
+    if (now - this.firedAt <= lateMsMax) return undefined
+    this.firedAt = now
+    return this.#context.limiter.left(this)
+  }
+
+  /** Called by the completer when its result is on record or is obsolete. */
+  settled(): void {
+    this.#lease.end()
+    this.#finish('settled')
+  }
+
+  /** Called by the provider when the last byte is on the socket. */
+  #written(): void {
+    const now = this.#context.clock.now()
+    this.#stopTracking()
+    this.#lease.left(now)
+    this.countLate(now)?.catch((error) => this.#context.onError('count what has left', error))
+  }
+
+  #stopTracking(): void {
+    if (!this.#isUnwritten) return
+    this.#isUnwritten = false
+    this.#context.inFlightSends.remove(this)
+  }
+
+  #failed(error: unknown): void {
+    this.#context.onError(`provider ${this.#lease.pool.provider.name}`, error)
+    this.#answered({ outcome: 'failed', detail: (error as Error).message })
+  }
+
+  #answered(answer: SendResult): void {
+    const { route, clock, completer, retries, onError } = this.#context
+    const { notification } = this
+    const lease = this.#lease
+    try {
+      this.#deadline?.end()
+      this.#stopTracking()
+      const now = clock.now()
+      const result = retryAfterOnLine(answer, clock.aheadMs?.() ?? 0)
+      const tookMs = now - this.firedAt
+      lease.judge(now, result, tookMs)
+      this.place?.end(now, result, tookMs)
+      const move = settle(this, result, retries.retryOf(route, notification, result, lease, now), now)
+      this.move = move
+      if (move.after.suspects === notification.suspects) completer.add(move, this)
+      else this.#settleSuspicion(move)
+    } catch (error) {
+      onError('settle', error)
+      this.settled()
+    }
+  }
+
+  /** Counts a call that may have arrived under an id of its own; a retry fires the limits again. */
+  #settleSuspicion(move: Move): void {
+    const { limiter, completer, onError } = this.#context
+    const { before, after } = move
+    const { recipient } = this
+    const suspect = { ...before, id: `${before.id}?${after.suspects!.length - 1}` }
+    limiter
+      .left({ notification: suspect, recipient })
+      .then(async () => {
+        if (after.status === 'dead') await limiter.cancel([{ notification: before, recipient }])
+      })
+      .catch((error) => onError('count what may have arrived', error))
+      .finally(() => completer.add(move, this))
+  }
+
+  #finish(state: 'settled' | 'released'): void {
+    this.#state = state
+    for (const listener of this.#context.listeners) listener(this)
+    this.#context.inFlight.end()
+  }
+}

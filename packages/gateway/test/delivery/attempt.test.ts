@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { SendResult } from '../../src/ports.ts'
+import { broken, delivered } from './scripted.ts'
+import { createStage, queued, second, start } from './stage.ts'
+
+test('a delivered notification is on record with the account that carried it, and its lease is free', async (t) => {
+  const stage = await createStage(t)
+  await stage.queue(queued('n'))
+  const { status, attempts, timeline } = await stage.record('n')
+  assert.deepEqual([status, attempts, stage.pool.inFlight], ['delivered', 1, 0])
+  assert.deepEqual(timeline.slice(2), [
+    { at: start, status: 'sending', provider: 'scripted', account: 'a', attempt: 1 },
+    { at: start, status: 'delivered', provider: 'scripted', account: 'a', attempt: 1 },
+  ])
+  await stage.stop()
+  assert.equal(stage.clock.next(), undefined, 'no timer is left')
+})
+
+test('a lease is held until the result is on record', async (t) => {
+  let write = (): void => {}
+  const stage = await createStage(t, {
+    wrapLedger: (ledger) => ({
+      ...ledger,
+      async commit(change) {
+        if (change.moves !== undefined) {
+          await new Promise<void>((resolve) => {
+            write = resolve
+          })
+        }
+        return ledger.commit(change)
+      },
+    }),
+  })
+  await stage.queue(queued('n'))
+  assert.deepEqual([stage.calls.length, stage.pool.inFlight], [1, 1])
+  write()
+  await stage.runFor(0)
+  assert.equal(stage.pool.inFlight, 0)
+})
+
+test('a notification that cannot be rendered fails without a call and without blame for the account', async (t) => {
+  const stage = await createStage(t, {
+    templates() {
+      throw new Error('no such filter')
+    },
+  })
+  await stage.queue(queued('n', { template: 'broken', content: undefined as never }))
+  assert.deepEqual([stage.calls, stage.pool.inFlight], [[], 0])
+  const { status, detail } = (await stage.record('n')).timeline.at(-1)!
+  assert.deepEqual([status, detail], ['failed', 'no such filter'])
+  assert.equal(stage.pool.budget.isCalm(start), true)
+})
+
+test('an adapter that throws or rejects counts as a failure of the account, and the notification is retried', async (t) => {
+  const thrown = (): never => {
+    throw new Error('a defect')
+  }
+  for (const send of [thrown, async () => thrown()]) {
+    let calls = 0
+    const stage = await createStage(t, {
+      provider: {
+        send: () => {
+          calls += 1
+          return calls === 1 ? send() : Promise.resolve(delivered)
+        },
+      },
+    })
+    await stage.queue(queued('n'))
+    await stage.runFor(0)
+    assert.deepEqual(stage.errors, ['provider scripted: a defect'])
+    assert.equal(stage.pool.budget.isCalm(start), false)
+    assert.deepEqual([(await stage.record('n')).status, calls, stage.pool.inFlight], ['delivered', 2, 0])
+  }
+})
+
+test('a call is aborted at its timeout', async (t) => {
+  let signal: AbortSignal | undefined
+  const stage = await createStage(t, {
+    pool: { timeoutMs: second },
+    send: (_, __, given) =>
+      new Promise((resolve) => {
+        signal = given
+        given.addEventListener('abort', () => resolve(delivered))
+      }),
+  })
+  await stage.queue(queued('n'))
+  await stage.runFor(second - 1)
+  assert.equal(signal?.aborted, false)
+  await stage.runFor(1)
+  assert.equal(signal?.aborted, true)
+})
+
+test('a dead letter without a retry budget is redriven when there is capacity again', async (t) => {
+  let up = false
+  const stage = await createStage(t, { rates: [''], answer: () => (up ? delivered : broken) })
+  const ids = Array.from({ length: 14 }, (_, index) => `n${index}`)
+  await stage.queue(...ids.map((id) => queued(id)))
+  await stage.runFor(0)
+  const shed: string[] = []
+  for (const id of ids) if ((await stage.last(id))[1] === 'shed') shed.push(id)
+  assert.ok(shed.length > 0, 'the budget of retries is spent')
+  up = true
+  await stage.runFor(60 * second)
+  for (const id of ids) assert.equal((await stage.record(id)).status, 'delivered')
+})
+
+test('a call that may have arrived counts under an id of its own, and without a retry nothing else is held', async (t) => {
+  const unknown: SendResult = { outcome: 'unknown', detail: 'reset' }
+  const stage = await createStage(t, { answer: () => unknown })
+  await stage.queue(queued('n'))
+  assert.deepEqual(await stage.last('n'), ['dead', 'outcome_unknown', 0])
+  assert.deepEqual([...stage.counted.keys()], ['n?0'])
+  let calls = 0
+  const repeating = await createStage(t, {
+    provider: { idempotent: true },
+    answer: () => (++calls <= 2 ? unknown : delivered),
+  })
+  await repeating.queue(queued('n'))
+  await repeating.runFor(60 * second)
+  assert.deepEqual([...repeating.counted.keys()].toSorted(), ['n', 'n?0', 'n?1'])
+  assert.deepEqual((await repeating.record('n')).suspects?.length, 2)
+})
+
+test('a call counts from when it was written if that is more than 5 ms after the limits were asked', async (t) => {
+  for (const lateMs of [5, 6]) {
+    const counted = lateMs === 5 ? 0 : 6
+    const stage = await createStage(t, {
+      rates: ['1/10s'],
+      provider: { tellsWritten: true },
+      send: (_, __, ___, onWritten) =>
+        new Promise((resolve) => {
+          stage.clock.at(start + lateMs, () => {
+            onWritten?.()
+            resolve(delivered)
+          })
+        }),
+    })
+    await stage.queue(queued('n'))
+    await stage.runFor(second)
+    assert.equal(stage.counted.get('n'), counted)
+    assert.equal((await stage.record('n')).firedAt, start + counted)
+  }
+})
