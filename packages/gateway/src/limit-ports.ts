@@ -23,6 +23,15 @@ export interface LimitRequest {
   readonly waited?: boolean
 }
 
+/** A slot to release. */
+export interface SlotRelease extends Pick<LimitRequest, 'subject' | 'id'> {
+  /**
+   * The slot stays where the id was fired later than `after`: another writer has sent the notification meanwhile, and
+   * that counts. Absent: the slot is released in any case.
+   */
+  readonly unlessFired?: { readonly after: number; readonly rules: readonly Limit[] }
+}
+
 /** A deduplication request: one notification with this fingerprint is allowed within the window. */
 export interface FingerprintHold {
   readonly subject: Subject
@@ -69,7 +78,7 @@ export interface LimitState {
    * Releases slots. Where other notifications wait for an instant that is still to come, the subject is paused, so
    * that no newcomer takes the slot before them. Returns these subjects; `resume` must be called for each of them.
    */
-  cancel(requests: readonly Pick<LimitRequest, 'subject' | 'id'>[]): Promise<readonly Subject[]>
+  cancel(requests: readonly SlotRelease[]): Promise<readonly Subject[]>
   /** Holds up newcomers in `reserve` and `preview` until `resume` was called as often. */
   pause(subjects: readonly Subject[]): Promise<void>
   resume(subjects: readonly Subject[]): Promise<void>

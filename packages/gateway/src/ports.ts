@@ -36,6 +36,7 @@ export type {
   LimitRequest,
   LimitState,
   Reservation,
+  SlotRelease,
   Subject,
 } from './limit-ports.ts'
 export type {

@@ -207,6 +207,15 @@ export interface RecipientLimiter {
     reservationRequests: readonly Pick<ReservationRequest, 'notification' | 'recipient'>[],
   ): Promise<void>
   /**
+   * Releases slots whose change was not written. What another writer has sent meanwhile, later than the notification's
+   * own `firedAt`, stays counted.
+   */
+  takeBack(
+    reservationRequests: readonly (Pick<ReservationRequest, 'recipient'> & {
+      readonly notification: ReservationRequest['notification'] & Pick<Notification, 'firedAt'>
+    })[],
+  ): Promise<void>
+  /**
    * Adds a notification to the waiting lists: it holds no instant, and is evaluated again when a slot of its subjects
    * becomes free.
    */
@@ -242,10 +251,10 @@ export interface Scheduler {
   noteDigest(closesAt: number): void
   /**
    * Recovers a notification that was taken out of memory and whose change was refused. A concurrent writer usually
-   * moved it on and takes care of it; otherwise it is placed as the record says, half a second later where it is due.
-   * Never throws.
+   * moved it on and takes care of it; otherwise it is placed as the record says, `retryMs` later where it is due: half
+   * a second unless given. Never throws.
    */
-  recover(notification: Pick<Notification, 'tenant' | 'id'>): Promise<void>
+  recover(notification: Pick<Notification, 'tenant' | 'id'>, retryMs?: number): Promise<void>
 }
 
 /** The one way to write: commits, keeps the counts and the live versions, and informs the listeners. */

@@ -70,7 +70,9 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     if (undo === undefined) return limiter.preview(reservationRequests)
     let answers: readonly Reservation[] | undefined
     // An id that got no slot here may hold one that was reserved elsewhere: only after an error all are cancelled.
-    undo.add(() => limiter.cancel(reservationRequests.filter((_, index) => answers?.[index]?.held !== false)))
+    undo.add(() =>
+      limiter.takeBack(reservationRequests.filter((_, index) => answers?.[index]?.held !== false)),
+    )
     answers = await limiter.reserve(reservationRequests)
     return answers
   }

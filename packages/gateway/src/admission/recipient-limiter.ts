@@ -5,7 +5,7 @@
  */
 import type { Limit } from '@sluice/limits'
 import type { Policy } from '../policy/policy.ts'
-import type { Clock, Firing, LimitRequest, LimitState, Reservation, Subject } from '../ports.ts'
+import type { Clock, Firing, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../ports.ts'
 import type { RecipientLimiter, ReservationRequest } from '../stages.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 
@@ -144,6 +144,13 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     return { fired: false, at: reservation.at }
   }
 
+  /** Releases slots, and lets those who wait for them move up. */
+  async function release(requests: readonly SlotRelease[]): Promise<void> {
+    if (requests.length === 0) return
+    const freed = await state.cancel(requests)
+    if (freed.length > 0) onFreed(freed)
+  }
+
   const placesOf = ({ notification, recipient }: Pick<ReservationRequest, 'notification' | 'recipient'>) =>
     policy.rulesFor(notification, recipient).map(({ subject }) => ({ subject, id: notification.id }))
 
@@ -172,11 +179,15 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     async forgetRefusal(reservationRequest) {
       await cancelAll(refusalsOf(reservationRequest))
     },
-    async cancel(reservationRequests) {
-      const requests = reservationRequests.flatMap(placesOf)
-      if (requests.length === 0) return
-      const freed = await state.cancel(requests)
-      if (freed.length > 0) onFreed(freed)
+    cancel: (reservationRequests) => release(reservationRequests.flatMap(placesOf)),
+    async takeBack(reservationRequests) {
+      const requests = reservationRequests.flatMap(({ notification, recipient }) => {
+        const { id, firedAt: after = Number.NEGATIVE_INFINITY } = notification
+        return policy
+          .rulesFor(notification, recipient)
+          .map(({ subject, rules }): SlotRelease => ({ subject, id, unlessFired: { after, rules } }))
+      })
+      await release(requests)
     },
     enlist: (reservationRequests) => state.enlist(reservationRequests.flatMap(placesOf)),
     async lift(reservationRequest) {

@@ -94,7 +94,6 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     try {
       if (throttle.behind(notification) === undefined) await redecide(notification, {})
       else await takeTurn(notification)
-      failures.delete(notification.id)
     } catch (error) {
       retryLater(notification)
       throw error
@@ -134,13 +133,20 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     ledger.release(before)
     if (holds === true) {
       const recipient = await recipients.find(before.tenant, before.to.id)
-      await limiter.cancel([{ notification: before, recipient }])
+      await limiter.takeBack([{ notification: before, recipient }])
     }
     const result = await retryOnConflict(() =>
       withUndo(onError, (undo) => redecideOnce(before, { ...mode, patch, path }, undo)),
     )
-    if (result === true) return true
-    await scheduler.recover(before)
+    if (result === true) {
+      failures.delete(before.id)
+      return true
+    }
+    const retryMs = nextRetryMs(before.id)
+    // Once is a concurrent change; again and again is a fault that somebody has to see.
+    if (retryMs > retryMsMin)
+      onError(`decide ${before.id}, again in ${retryMs} ms`, new Error('its change was refused again'))
+    await scheduler.recover(before, retryMs)
     return false
   }
 
@@ -181,11 +187,16 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       scheduler.place([notification])
       return
     }
-    const count = failures.get(notification.id) ?? 0
-    if (failures.size >= failuresMax) failures.clear()
-    failures.set(notification.id, count + 1)
     ledger.hold(notification)
-    scheduler.postpone(notification, now + Math.min(retryMsMax, retryMsMin * 2 ** Math.min(count, 30)))
+    scheduler.postpone(notification, now + nextRetryMs(notification.id))
+  }
+
+  /** Counts a failure, and returns the delay until the next try, ms. */
+  function nextRetryMs(id: string): number {
+    const count = failures.get(id) ?? 0
+    if (failures.size >= failuresMax) failures.clear()
+    failures.set(id, count + 1)
+    return Math.min(retryMsMax, retryMsMin * 2 ** Math.min(count, 30))
   }
 
   async function promoteOne(tenant: string, id: string): Promise<void> {

@@ -144,18 +144,22 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     else await recover(notification)
   }
 
-  async function recover({ tenant, id }: Pick<Notification, 'tenant' | 'id'>): Promise<void> {
+  async function recover(
+    { tenant, id }: Pick<Notification, 'tenant' | 'id'>,
+    afterMs = retryMs,
+  ): Promise<void> {
     try {
       const recorded = await store.notification(tenant, id)
       if (recorded === undefined || ledger.live(id) !== undefined) return
       const now = clock.now()
-      if (recorded.status === 'scheduled' && recorded.dueAt <= now) keepUntil(recorded, now + retryMs)
+      if (recorded.status === 'scheduled' && recorded.dueAt <= now) keepUntil(recorded, now + afterMs)
       else place([recorded])
       arm()
     } catch (error) {
       options.onError?.(`look where ${id} stands`, error)
       // Retried until the store answers; a restart would find the notification as well.
-      if (running) clock.at(clock.now() + retryMs, () => tasks.track('recover', recover({ tenant, id })))
+      if (running)
+        clock.at(clock.now() + retryMs, () => tasks.track('recover', recover({ tenant, id }, afterMs)))
     }
   }
 

@@ -1,23 +1,13 @@
 /**
- * More flows that read and then commit: a closing by itself, of which every await is met; those who move up; a recipient
- * who is erased; a start without a pool that there was; dead letters that return by themselves.
+ * More flows that read and then commit: a closing by itself, of which every await is met; a recipient who is erased; a start without a pool that there was; dead letters that return by themselves.
  */
 import assert from 'node:assert/strict'
 import { isFinal } from '../../src/model.ts'
 import { createScripted, delivered, throttled } from '../delivery/scripted.ts'
-import { type Harness, hour, minute, second } from '../harness.ts'
+import { hour, minute, second } from '../harness.ts'
 import type { Flow } from '../interference.ts'
-import {
-  asleep,
-  cancelled,
-  digest,
-  item,
-  joined,
-  joinedByPost,
-  lateEnds,
-  optedOut,
-  postAll,
-} from './flow-writers.ts'
+import { cancelled, digest, item, joined, joinedByPost, lateEnds, optedOut, postAll } from './flow-writers.ts'
+import { newcomer } from './waiting-flows.ts'
 
 const closing: Flow = {
   name: 'a digest closes, and nothing else happens',
@@ -48,52 +38,6 @@ const closing: Flow = {
 
 const few = { version: 1, limits: [{ name: 'few', for: 'any', max: ['1/h'], over: 'delay' }] }
 
-const movingUp: Flow = {
-  name: 'those who wait move up',
-  options: () => ({ policy: few }),
-  prepare: (harness) =>
-    postAll(
-      harness,
-      [0, 1, 2, 3].map(() => ({ recipient: 'a' })),
-    ),
-  async act(harness, ids) {
-    await cancelled(1)(harness, ids)
-    await harness.runFor(second)
-  },
-  writers: {
-    cancel: cancelled(2),
-    'cancel the same': cancelled(1),
-    sleep: asleep('a'),
-    wake: ({ gateway }) => gateway.gate.saveRecipient({ tenant: 'default', id: 'a', timeZone: 'UTC' }),
-    newcomer: (harness) => newcomer(harness),
-  },
-  // One is cancelled in vain where the process ends, and somebody sleeps for an hour.
-  lateMsMax: 2 * hour,
-  async verify(harness, ids) {
-    const all = await Promise.all(ids.map((id) => harness.notification(id)))
-    const sent = all.filter(({ status }) => status === 'delivered')
-    const at = sent.map(({ timeline }) => timeline.at(-1)!.at)
-    assert.deepEqual(
-      at,
-      at.toSorted((one, other) => one - other),
-      'the earliest accepted has the earliest place',
-    )
-    const { items } = await harness.gateway.store.list({ tenant: 'default', limit: 10 })
-    const last = items.find(
-      ({ id, timeline }) => !ids.includes(id) && timeline.at(-1)?.status === 'delivered',
-    )
-    if (last !== undefined)
-      assert.ok(last.timeline.at(-1)!.at >= Math.max(...at), 'no newcomer is before those who wait')
-  },
-}
-
-async function newcomer({ gateway }: Harness): Promise<void> {
-  const content = { subject: 'new', text: 'new' }
-  const to = { id: 'a', email: 'a@example.com' }
-  const draft = { to, channel: 'email', category: 'product', priority: 'normal', content } as const
-  await gateway.gate.admit({ caller: { tenant: 'default', module: 'default' }, drafts: [draft] })
-}
-
 const erasure: Flow = {
   name: 'a recipient is erased',
   options: () => ({ policy: { ...few, digests: [{ ...digest, minItems: 2 }] } }),
@@ -111,7 +55,7 @@ const erasure: Flow = {
     erased.add(gateway)
   },
   writers: {
-    newcomer: (harness) => newcomer(harness),
+    newcomer,
     cancel: cancelled(1),
     join: joinedByPost('a'),
     'opt-out': optedOut('a'),
@@ -209,4 +153,4 @@ const automaticRedrive: Flow = {
   },
 }
 
-export const changeFlows: readonly Flow[] = [closing, movingUp, erasure, poolGone, automaticRedrive]
+export const changeFlows: readonly Flow[] = [closing, erasure, poolGone, automaticRedrive]

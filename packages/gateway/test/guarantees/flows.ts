@@ -22,6 +22,7 @@ import {
   type Post,
   postAll,
 } from './flow-writers.ts'
+import { waitingFlows } from './waiting-flows.ts'
 
 const closing: Flow = {
   name: 'a digest closes',
@@ -361,4 +362,5 @@ export const flows: readonly Flow[] = [
   settlement,
   idempotency,
   ...changeFlows,
+  ...waitingFlows,
 ]

@@ -2,8 +2,17 @@
  * The limiter's state in this process: a cache of facts from the store. A subject is filled from the record on the
  * first touch, and forgotten again when many others were touched since, so what waits costs disk and not memory.
  */
-import { createLimits, type FireOptions, memoryStore, type ReserveOptions } from '@sluice/limits'
-import type { Advance, Clock, LimitRequest, LimitState, Reservation, Subject } from '../../ports.ts'
+import { createLimits, memoryStore } from '@sluice/limits'
+import type {
+  Advance,
+  Clock,
+  LimitRequest,
+  LimitState,
+  Reservation,
+  SlotRelease,
+  Subject,
+} from '../../ports.ts'
+import { releaseOf, termsOf } from './limit-terms.ts'
 import type { RecoveredSubject } from './recovered-subject.ts'
 
 export interface MemoryStateOptions {
@@ -296,6 +305,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       const paused = new Map<string, Subject>()
       await each(requests, (request) => {
         const { subject, id } = request
+        if (wasFired(request)) return
         limits.cancel(subject.key, id)
         note(subject, id, undefined)
         delist(subject, id)
@@ -364,29 +374,18 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     close: () => Promise.resolve(),
   }
 
+  /** True if the id was fired later than its caller knows. The limiter answers a known id from what it holds. */
+  function wasFired({ subject, id, unlessFired }: SlotRelease): boolean {
+    if (unlessFired === undefined) return false
+    const { fired, at } = limits.preview(subject.key, unlessFired.rules, { id })
+    return fired && at > unlessFired.after
+  }
+
   /** Books and takes back within one turn of the event loop: the answer is that of `reserve`, and nobody sees it. */
   function preview(request: LimitRequest) {
     const id = `preview:${request.id}`
     const reservation = reserveBehind(request, id)
     limits.cancel(request.subject.key, id)
     return reservation
-  }
-}
-
-/** The options of a reservation by the library's names: it refuses names that it does not know. */
-function termsOf({ id, notBefore, forbidden, horizonMs }: LimitRequest): ReserveOptions {
-  const terms: { -readonly [Name in keyof ReserveOptions]: ReserveOptions[Name] } = { id }
-  if (notBefore !== undefined) terms.notBefore = notBefore
-  if (forbidden !== undefined) terms.forbidden = forbidden
-  if (horizonMs !== undefined) terms.horizonMs = horizonMs
-  return terms
-}
-
-/** Undefined where there is nothing to tell: most releases. */
-function releaseOf({ notBefore, forbidden }: LimitRequest): FireOptions | undefined {
-  if (notBefore === undefined && forbidden === undefined) return undefined
-  return {
-    ...(notBefore === undefined ? {} : { notBefore }),
-    ...(forbidden === undefined ? {} : { forbidden }),
   }
 }

@@ -235,7 +235,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
         horizonMs: 0,
       }
       let reservation: Reservation | undefined
-      undo.add(() => (reservation?.held === false ? undefined : limiter.cancel([reservationRequest])))
+      undo.add(() => (reservation?.held === false ? undefined : limiter.takeBack([reservationRequest])))
       ;[reservation] = await limiter.reserve([reservationRequest])
       return reservation!
     }
