@@ -117,7 +117,13 @@ const gateway: readonly ImportRow[] = [
   { module: 'ledger/', ...stage },
   {
     module: 'config/',
-    values: ['providers/configs.ts', 'providers/provider-config.ts', 'providers/*/config.ts', ...core],
+    values: [
+      'observability/log-events.ts',
+      'providers/configs.ts',
+      'providers/provider-config.ts',
+      'providers/*/config.ts',
+      ...core,
+    ],
     packages: 'any',
     node: 'any',
     impure: true,
@@ -164,11 +170,18 @@ const gateway: readonly ImportRow[] = [
     node: 'any',
     impure: true,
   },
-  { module: 'log.ts', values: [], types: ['config/'], packages: ['pino'], node: 'any', impure: true },
+  {
+    module: 'log.ts',
+    values: ['observability/', 'version.ts'],
+    types: ['config/'],
+    packages: ['pino'],
+    node: 'any',
+    impure: true,
+  },
   {
     module: 'gateway.ts',
     values: ['composition/', 'config/', 'ledger/', 'scheduler/', ...core],
-    types: ['adapters/', 'providers/', 'store/'],
+    types: ['log.ts', 'adapters/', 'providers/', 'store/'],
   },
   // Its importer knows every adapter: gateway.ts alone.
   {

@@ -12,11 +12,13 @@ import { openStorage } from './composition/storage.ts'
 import { createLinks, loadTemplates } from './composition/templates.ts'
 import type { Config } from './config/config.ts'
 import { startRetention } from './ledger/retention.ts'
+import type { OperatorLog } from './log.ts'
 import type { Store } from './ports.ts'
 import type { Sandbox } from './providers/sandbox/adapter.ts'
 import { createReconnect } from './scheduler/reconnect.ts'
 import type { Gate, Jobs, Ledger, PoolReport } from './stages.ts'
 
+export { hashRecipient } from './composition/recipient-hash.ts'
 export { type GatewayParts, virtualParts } from './composition/runtime-context.ts'
 export { loadTemplates } from './composition/templates.ts'
 
@@ -35,11 +37,12 @@ export interface Gateway {
   readonly ledger: Ledger
   readonly pools: () => readonly PoolReport[]
   readonly sandbox: Sandbox
+  readonly log: OperatorLog
 }
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const context = runtimeContextOf(config, parts)
-  const { clock } = context
+  const { clock, log } = context
   const onError = context.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
@@ -61,10 +64,15 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const { sandbox, hub } = dispatch
   const pools = (): readonly PoolReport[] => dispatch.pools.map((pool) => pool.report(clock.now()))
   let stopRetention: (() => void) | undefined
+  let isServing = false
+  const inFlight = () => ({
+    inFlight: dispatch.pools.reduce((total, pool) => total + pool.inFlight, 0),
+  })
+  const onDone = (rows: number, tookMs: number): void => log.debug({ event: 'retention.done', rows, tookMs })
 
   async function startStages(): Promise<void> {
     await dispatch.start(bornAt)
-    stopRetention = startRetention({ ledger, clock, ...config.retention, onError })
+    stopRetention = startRetention({ ledger, clock, ...config.retention, onDone, onError })
     hub.onConnect(createReconnect({ store, ledger, scheduler: scheduler, clock, onError }))
     // Before any notification of an erased recipient continues.
     await erasure.start()
@@ -84,14 +92,31 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     store,
     ledger,
     sandbox,
+    log,
     pools,
     startStages,
     async start() {
       const url = await server.open({ record, admission, dispatch, templates, links, pools })
       await startStages()
+      isServing = true
+      log.info({
+        event: 'gateway.started',
+        address: url,
+        store: config.store.path,
+        policy: config.policy.compiled.version,
+        pools: config.pools.map(({ channel, provider, accounts }) => ({
+          channel,
+          provider,
+          accounts: accounts.length,
+        })),
+        waiting: waitingOf(ledger),
+        recovered: store.crashed,
+      })
       return { url }
     },
     async stop() {
+      const begunAt = clock.now()
+      if (isServing) log.info({ event: 'gateway.draining', ...inFlight() })
       await server.close()
       await jobs.stop()
       erasure.stop()
@@ -103,7 +128,16 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await gate.movingUp.stop()
       await unserved.stop()
       await Promise.all([queue.close(), state.close()])
+      const left = waitingOf(ledger)
       await record.close()
+      if (isServing)
+        log.info({ event: 'gateway.stopped', tookMs: clock.now() - begunAt, leftForNextStart: left })
     },
   }
+}
+
+/** Counts what waits on record. */
+function waitingOf(ledger: Ledger): number {
+  const { scheduled, digesting, queued, sending } = ledger.counts()
+  return scheduled + digesting + queued + sending
 }

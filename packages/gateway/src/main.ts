@@ -42,6 +42,7 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'A token for trying out, signed with the secret of the configuration',
     load: () => import('./cli/token.ts'),
   },
+  hash: { summary: 'How the log names a recipient', load: () => import('./cli/hash.ts') },
   schema: {
     summary: 'The JSON Schema of sluice.yaml or of a policy, for editors',
     load: () => import('./cli/schema.ts'),

@@ -3,9 +3,10 @@
  * work is accepted, sends in flight finish, and the process exits with 0 within http.drainDelay plus
  * http.drainMs. Sends that did not finish are recovered at the next start. A second signal exits at once.
  */
-import type { Config } from '../config/config.ts'
+import type { Config, LogLevel } from '../config/config.ts'
 import { didYouMean } from '../config/suggestion.ts'
 import { SluiceError } from '../errors.ts'
+import type { OperatorLog } from '../log.ts'
 import { version } from '../version.ts'
 import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
@@ -51,10 +52,19 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
   const { createGateway } = await import('../gateway.ts')
   const stopping = stopSignal()
+  let stopDebugging = (): void => {}
   collectEarlier()
   try {
     const gateway = await createGateway(config, { acceptLoss: read.has('accept-loss') })
+    const { log } = gateway
+    stopDebugging = debugOnSignal(log, config.log.level)
     const { url } = await gateway.start()
+    log.info({
+      event: 'config.loaded',
+      file: config.file ?? null,
+      policy: config.policy.compiled.version,
+      policyFile: config.policy.file,
+    })
     giveBackStartMemory()
     io.out(
       read.has('json')
@@ -68,6 +78,35 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     throw startError(error, config)
   } finally {
     stopping.forget()
+    stopDebugging()
+  }
+}
+
+/** How long SIGUSR2 keeps the log at the level debug. */
+const debugMs = 5 * 60_000
+
+/** SIGUSR2 sets the log to debug for five minutes; a second one within them sets it back. */
+function debugOnSignal(log: OperatorLog, level: LogLevel): () => void {
+  let timer: NodeJS.Timeout | undefined
+  const set = (to: LogLevel): void => {
+    log.setLevel(to)
+    log.info({ event: 'log.level', to })
+  }
+  const end = (): void => {
+    clearTimeout(timer)
+    timer = undefined
+    set(level)
+  }
+  const onSignal = (): void => {
+    if (timer === undefined) {
+      timer = setTimeout(end, debugMs).unref()
+      set('debug')
+    } else end()
+  }
+  process.on('SIGUSR2', onSignal)
+  return () => {
+    clearTimeout(timer)
+    process.off('SIGUSR2', onSignal)
   }
 }
 

@@ -72,11 +72,7 @@ export function createAdmission({ config, clock, random, log, errorsOf }: Runtim
     clock,
     releaseHolds,
     recover: (notification) => scheduler.recover(notification),
-    onBuried: (channel, count) =>
-      log.warn(
-        { channel, count },
-        'no pool serves this channel: what waited for it are dead letters until one does',
-      ),
+    onBuried: (channel, count) => log.warn({ event: 'channel.unserved', channel, count }),
     onError,
   })
   const scheduler = createScheduler({

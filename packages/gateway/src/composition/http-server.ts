@@ -5,14 +5,18 @@
 import { type TenantConfig, tenantOf } from '../config/config.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'
 import type { Authenticate } from '../http/identity.ts'
+import type { MetricsServer } from '../http/metrics-server.ts'
 import type { HttpServer } from '../http/server.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
+import { createCommitLog } from '../observability/commit-log.ts'
 import type { Metrics } from '../observability/metrics.ts'
+import { createRequestLog, type RequestLog } from '../observability/request-log.ts'
 import type { Templates, Tokens } from '../ports.ts'
 import type { PoolReport, ThrottleUsage } from '../stages.ts'
 import type { Admission } from './admission.ts'
 import type { Dispatch } from './dispatch.ts'
 import { createGatewayMetrics } from './metrics.ts'
+import { startOperatorLog } from './operator-log.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
@@ -34,7 +38,11 @@ export function createGatewayServer(context: RuntimeContext) {
   const onError = context.errorsOf('http')
   let server: HttpServer | undefined
   let metrics: Metrics | undefined
+  let requestLog: RequestLog | undefined
   let tokens: Tokens | undefined
+  const commitLog = createCommitLog(log)
+  let metricsServer: MetricsServer | undefined
+  let stopLines = (): void => {}
 
   /** Creates authentication; undefined without keys. */
   async function createDoorkeeper(): Promise<Authenticate | undefined> {
@@ -50,7 +58,10 @@ export function createGatewayServer(context: RuntimeContext) {
   }
 
   return {
-    timeCommit: (writes: number): (() => void) => metrics?.timeCommit(writes) ?? untimed,
+    timeCommit: (writes: number): ((error?: unknown) => void) => {
+      const end = metrics?.timeCommit(writes)
+      return end === undefined ? untimed : (error) => commitLog.note(end(), writes, error)
+    },
     /** Opens the server and resolves with its address. */
     async open({ record, admission, dispatch, templates, links, pools }: Inside): Promise<string> {
       const [{ createHttpServer }, { limitHeaders }, { aheadOf }] = await Promise.all([
@@ -60,7 +71,9 @@ export function createGatewayServer(context: RuntimeContext) {
       ])
       const { gate, jobs, throttle, erasure } = admission
       const authenticate = await createDoorkeeper()
+      requestLog = createRequestLog({ log, all: config.log.requests === 'all' })
       metrics = await createGatewayMetrics(context, { record, admission, dispatch, pools })
+      stopLines = startOperatorLog(context, { record, metrics })
       server = createHttpServer({
         ...(authenticate === undefined ? {} : { authenticate }),
         store: record.store,
@@ -71,6 +84,8 @@ export function createGatewayServer(context: RuntimeContext) {
         erase: erasure.erase,
         jobs,
         metrics,
+        metricsElsewhere: config.metrics.listen !== undefined,
+        requestLog,
         policy: config.policy.compiled,
         templates,
         links,
@@ -92,10 +107,19 @@ export function createGatewayServer(context: RuntimeContext) {
           return usage instanceof Promise ? usage.then(headers) : headers(usage)
         },
       })
+      if (config.metrics.listen !== undefined) {
+        const { createMetricsServer } = await import('../http/metrics-server.ts')
+        metricsServer = createMetricsServer(metrics, config.metrics.listen)
+        log.info({ event: 'metrics.listening', address: await metricsServer.listen() })
+      }
       return await server.listen()
     },
     async close(): Promise<void> {
       await server?.close()
+      await metricsServer?.close()
+      requestLog?.close()
+      commitLog.close()
+      stopLines()
       tokens?.close()
     },
   }

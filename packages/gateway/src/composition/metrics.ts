@@ -1,8 +1,10 @@
 /** Composes the metrics of a gateway: what each part reports about itself. */
 import type { JsonObject } from '../model.ts'
+import { type ApartMetrics, createAccountMetrics } from '../observability/account-metrics.ts'
 import { diskUse } from '../observability/disk-use.ts'
-import { createMetrics, type Metrics } from '../observability/metrics.ts'
+import { type ApartPath, createMetrics, type Metrics } from '../observability/metrics.ts'
 import { causeOf, type DeadLetterCount } from '../observability/notification-metrics.ts'
+import { createTenantMetrics } from '../observability/tenant-metrics.ts'
 import type { Store } from '../ports.ts'
 import type { PoolReport } from '../stages.ts'
 import { version } from '../version.ts'
@@ -26,12 +28,34 @@ export async function createGatewayMetrics(
   { record, admission, dispatch, pools }: Inside,
 ): Promise<Metrics> {
   const { compiled } = config.policy
+
+  /** Metrics of accounts and tenants, where the operator wants them. */
+  function apartMetrics(): ReadonlyMap<ApartPath, ApartMetrics> {
+    const { accounts, tenantsTop } = config.metrics
+    const apart = new Map<ApartPath, ApartMetrics>()
+    const aheadMs = (): number => clock.aheadMs?.() ?? 0
+    if (accounts) apart.set('/metrics/accounts', createAccountMetrics({ pools, maxOf: callsMax, aheadMs }))
+    if (tenantsTop !== undefined) {
+      const { occupancy } = record.ledger
+      apart.set('/metrics/tenants', createTenantMetrics({ top: tenantsTop, occupancy }))
+    }
+    return apart
+  }
+
+  /** Calls at most in the narrowest window of an account. */
+  function callsMax(channel: string, account: string): number | undefined {
+    const own = config.pools.filter((pool) => pool.channel === channel).flatMap((pool) => pool.accounts)
+    const windows = own.find((each) => each.account.id === account)?.rate.windows ?? []
+    return windows.toSorted((a, b) => a.windowMs - b.windowMs)[0]?.max
+  }
+
   return createMetrics({
     ledger: record.ledger,
     queue: admission.queue,
     jobs: admission.jobs,
     orphans: admission.orphans,
     damagedRows: record.damagedRows,
+    tenantsFull: record.tenantsFull,
     poolReports: pools,
     poolCounts: () =>
       dispatch.pools.map((pool) => ({ ...dispatch.watch.countsOf(pool), ...pool.load(clock.now()) })),
@@ -43,6 +67,7 @@ export async function createGatewayMetrics(
     errorCounts: () => errorCounts,
     build: { version, policy: compiled.version },
     now: () => clock.now(),
+    apart: apartMetrics(),
     ...(config.store.path === ':memory:' ? {} : { disk: () => diskUse(config.store.path) }),
   })
 }

@@ -3,9 +3,11 @@
  * report.
  */
 import { createSystemClock } from '../adapters/clock.ts'
+import { keptKey } from '../adapters/key-file.ts'
 import { createRandom } from '../adapters/random.ts'
 import type { Config } from '../config/config.ts'
-import { createLog } from '../log.ts'
+import { createLog, type OperatorLog } from '../log.ts'
+import { createNameRecipient, maskText, type NameRecipient } from '../observability/masking.ts'
 import type { Clock, Provider, Random, Store, Templates } from '../ports.ts'
 import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
@@ -33,7 +35,9 @@ export interface RuntimeContext {
   readonly parts: GatewayParts
   readonly clock: Clock
   readonly random: Random
-  readonly log: ReturnType<typeof createLog>
+  readonly log: OperatorLog
+  /** Names a recipient in a line of the log. */
+  readonly nameRecipient: NameRecipient
   /** Errors that were logged, by the part of the gateway that met them. */
   readonly errorCounts: ReadonlyMap<string, number>
   /** Returns the error report of one part of the gateway. */
@@ -45,7 +49,7 @@ const components = ['gateway', 'http', 'admission', 'delivery', 'store'] as cons
 type Component = (typeof components)[number]
 
 export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeContext {
-  const log = createLog(config.log.level)
+  const log = createLog(config.log)
   const errorCounts = new Map<string, number>(components.map((component) => [component, 0]))
   return {
     config,
@@ -53,10 +57,11 @@ export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeCo
     clock: parts.clock ?? createSystemClock(),
     random: parts.random ?? createRandom(),
     log,
+    nameRecipient: createNameRecipient(config.log.recipient ?? 'hash', () => keptKey(config.log.keyFile)),
     errorCounts,
     errorsOf: (component) => (what, error) => {
       errorCounts.set(component, errorCounts.get(component)! + 1)
-      log.error({ component, err: error }, what)
+      log.error({ event: 'gateway.error', component, what: maskText(what), err: error })
     },
   }
 }

@@ -4,6 +4,7 @@ import { createRecipientCache, type RecipientCache } from '../admission/recipien
 import { tenantOf } from '../config/config.ts'
 import { createContents } from '../ledger/contents.ts'
 import { createLedger } from '../ledger/ledger.ts'
+import { createFullTenants, type FullTenants } from '../observability/full-tenants.ts'
 import type { Store } from '../ports.ts'
 import type { Contents, Ledger } from '../stages.ts'
 import { createSqliteStore, type DamagedRow } from '../store/sqlite/sqlite.ts'
@@ -17,15 +18,17 @@ export interface Storage {
   readonly contents: Contents
   /** The number of rows of the store that could not be read so far, each counted once. */
   readonly damagedRows: () => number
+  /** Tenants that have no room left, by bound. */
+  readonly tenantsFull: FullTenants['counts']
   /** Stops the keeping of time and closes the store. */
   close(): Promise<void>
 }
 
 export async function openStorage(
   context: RuntimeContext,
-  timeCommit: (writes: number) => () => void,
+  timeCommit: (writes: number) => (error?: unknown) => void,
 ): Promise<Storage> {
-  const { config, parts, clock } = context
+  const { config, parts, clock, log } = context
   const onError = context.errorsOf('store')
   let ledger: Ledger | undefined
   let damagedRows = 0
@@ -39,12 +42,19 @@ export async function openStorage(
     if (move !== undefined)
       ledger?.commit({ moves: [move] }).catch((error) => onError('set a damaged row aside', error))
   }
+  const fullTenants = createFullTenants({
+    log,
+    clock,
+    occupancy: (tenant) => ledger!.occupancy(tenant),
+    maxOf: (tenant, bound) => tenantOf(config.tenants, tenant)[`${bound}Max`],
+  })
   const stopTimeLine = await continueTimeLine(context, store)
   ledger = await createLedger({
     store,
     clock,
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
     timeCommit,
+    onFull: fullTenants.note,
   })
   return {
     store,
@@ -52,7 +62,9 @@ export async function openStorage(
     recipients: createRecipientCache({ store }),
     contents: createContents({ store }),
     damagedRows: () => damagedRows,
+    tenantsFull: fullTenants.counts,
     async close() {
+      fullTenants.stop()
       await stopTimeLine()
       await store.close()
     },

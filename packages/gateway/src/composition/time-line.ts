@@ -24,7 +24,7 @@ export async function continueTimeLine(
   const keep = (): Promise<void> =>
     store.keepTimeLine(clock.line()).catch((error) => onError('keep how time stands', error))
   const forget = clock.onStep((byMs) => {
-    log.warn({ byMs, aheadMs: clock.aheadMs() }, 'the wall clock stepped; what waits goes on as before')
+    log.warn({ event: 'clock.stepped', byMs, aheadMs: clock.aheadMs() })
     void keep()
   })
   let disarm: (() => void) | undefined

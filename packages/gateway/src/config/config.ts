@@ -34,7 +34,8 @@ export interface Config {
   readonly alerts: AlertsConfig | undefined
   readonly unsubscribe: UnsubscribeConfig
   readonly retention: RetentionConfig
-  readonly log: { readonly level: LogLevel }
+  readonly log: LogConfig
+  readonly metrics: MetricsConfig
 }
 
 export interface HttpConfig {
@@ -324,6 +325,32 @@ export interface RetentionConfig {
    * 2_678_400_000 ms
    */
   readonly notificationsMs: number
+}
+
+export interface LogConfig {
+  /** @defaultValue info */
+  readonly level: LogLevel
+  /** Absent: text where standard error is a terminal, JSON elsewhere. */
+  readonly format?: 'json' | 'text'
+  /** How a line names a recipient: by a keyed hash, by the id, or not at all. @defaultValue hash */
+  readonly recipient?: 'hash' | 'plain' | 'none'
+  /** The file of the key for that hash; absent with a store in memory, where it lasts as long as the process. */
+  readonly keyFile?: string
+  /** True adds the process id and the name of the machine to each line. @defaultValue false */
+  readonly host?: boolean
+  /** Requests with a line at info: those that fail or are slow, or all. @defaultValue failed */
+  readonly requests?: 'failed' | 'all'
+  /** Levels of events by the part before their dot, such as `http`. @defaultValue the level of all */
+  readonly levels?: Readonly<Record<string, LogLevel>>
+}
+
+export interface MetricsConfig {
+  /** True serves metrics of each account at /metrics/accounts. @defaultValue false */
+  readonly accounts: boolean
+  /** Serves metrics of this many tenants with the most notifications at /metrics/tenants. Absent: of none. */
+  readonly tenantsTop: number | undefined
+  /** An address of their own for all metrics; absent: they are served beside the API. */
+  readonly listen: { readonly host: string; readonly port: number } | undefined
 }
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const

@@ -34,6 +34,7 @@ export function describeConfig(config: Config): JsonObject {
     unsubscribe,
     retention,
     log,
+    metrics,
   } = config
   return {
     http: {
@@ -91,7 +92,19 @@ export function describeConfig(config: Config): JsonObject {
       answers: formatDuration(retention.answersMs),
       notifications: formatDuration(retention.notificationsMs),
     },
-    log: { level: log.level },
+    log: {
+      level: log.level,
+      ...(log.format === undefined ? {} : { format: log.format }),
+      recipient: log.recipient ?? 'hash',
+      host: log.host ?? false,
+      requests: log.requests ?? 'failed',
+      ...(log.levels === undefined ? {} : { levels: { ...log.levels } }),
+    },
+    metrics: {
+      accounts: metrics.accounts,
+      ...(metrics.tenantsTop === undefined ? {} : { tenants: { top: metrics.tenantsTop } }),
+      ...(metrics.listen === undefined ? {} : { ...metrics.listen }),
+    },
   }
 }
 

@@ -39,6 +39,7 @@ const variables = {
   SLUICE_POLICY: { path: ['policy'], read: asText },
   SLUICE_TEMPLATES: { path: ['templates'], read: asText },
   SLUICE_LOG_LEVEL: { path: ['log', 'level'], read: asText },
+  SLUICE_LOG_FORMAT: { path: ['log', 'format'], read: asText },
   SLUICE_UNSUBSCRIBE_SECRET: { path: ['unsubscribe', 'secret'], read: asText },
   SLUICE_UNSUBSCRIBE_SECRET_FILE: { path: ['unsubscribe', 'secretFile'], read: asText },
   NOTIFY_RATE_LIMIT_PER_TENANT: { path: ['tenants', 'default', 'rate'], read: perMinute },

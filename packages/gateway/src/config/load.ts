@@ -14,6 +14,9 @@ import { misfits } from './check.ts'
 import type {
   Config,
   HttpConfig,
+  LogConfig,
+  LogLevel,
+  MetricsConfig,
   PolicyConfig,
   RetentionConfig,
   StoreConfig,
@@ -103,7 +106,8 @@ export function loadConfig(options: LoadOptions): Config {
       keyFile: store.path === ':memory:' ? undefined : join(dirname(store.path), 'unsubscribe.key'),
     },
     retention,
-    log: { level: document.log?.level ?? 'info' },
+    log: readLog(source.sound(['log'], document.log), store),
+    metrics: readMetrics(source.sound(['metrics'], document.metrics)),
   }
 }
 
@@ -177,6 +181,32 @@ function isPublicUrl(text: string): boolean {
   if (!URL.canParse(text)) return false
   const url = new URL(text)
   return url.protocol === 'https:' && url.username === '' && url.search === '' && url.hash === ''
+}
+
+function readLog(written: NonNullable<ConfigDocument['log']>, store: StoreConfig): LogConfig {
+  const { level = 'info', format, recipient = 'hash', host = false, requests = 'failed', levels } = written
+  return {
+    level,
+    recipient,
+    host,
+    requests,
+    ...(format === undefined ? {} : { format }),
+    ...(store.path === ':memory:' ? {} : { keyFile: join(dirname(store.path), 'log.key') }),
+    ...(levels === undefined ? {} : { levels: levels as Readonly<Record<string, LogLevel>> }),
+  }
+}
+
+function readMetrics({
+  accounts = false,
+  tenants,
+  host = '127.0.0.1',
+  port,
+}: NonNullable<ConfigDocument['metrics']>): MetricsConfig {
+  return {
+    accounts,
+    tenantsTop: tenants === undefined ? undefined : (tenants.top ?? 20),
+    listen: port === undefined ? undefined : { host, port },
+  }
 }
 
 function readTenants(written: NonNullable<ConfigDocument['tenants']>): TenantsConfig {

@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { type Channel, channels } from '../model.ts'
+import { logComponents } from '../observability/log-events.ts'
 import { alertsSchema } from './alerts.ts'
 import { authSchema } from './auth-schema.ts'
 import { logLevels } from './config.ts'
@@ -134,6 +135,13 @@ const webSocketSchema = Type.Object(
   { ...closed, description: 'The WebSocket at /ws.' },
 )
 
+const levelOfPart = Type.Optional(
+  Type.Union(
+    logLevels.map((level) => Type.Literal(level)),
+    { expects: `one of ${logLevels.join(', ')}`, define: 'logLevel' },
+  ),
+)
+
 const poolOfChannel = Type.Optional(poolsSchema)
 
 export const configSchema = Type.Object(
@@ -220,6 +228,59 @@ export const configSchema = Type.Object(
               logLevels.map((level) => Type.Literal(level)),
               { expects: `one of ${logLevels.join(', ')}`, description: 'Default info.' },
             ),
+          ),
+          format: Type.Optional(
+            Type.Union([Type.Literal('json'), Type.Literal('text')], {
+              expects: 'json or text',
+              description: 'Default text on a terminal, json elsewhere.',
+            }),
+          ),
+          recipient: Type.Optional(
+            Type.Union([Type.Literal('hash'), Type.Literal('plain'), Type.Literal('none')], {
+              expects: 'hash, plain or none',
+              description: 'How a line names a recipient. Default hash, as `sluice hash` makes it.',
+            }),
+          ),
+          host: Type.Optional(
+            Type.Boolean({
+              expects: 'true or false',
+              description: 'Process id and machine in each line. Default false.',
+            }),
+          ),
+          requests: Type.Optional(
+            Type.Union([Type.Literal('failed'), Type.Literal('all')], {
+              expects: 'failed or all',
+              description: 'Requests with a line at info. Default failed, which includes slow ones.',
+            }),
+          ),
+          levels: Type.Optional(
+            Type.Object(Object.fromEntries(logComponents.map((part) => [part, levelOfPart])), {
+              ...closed,
+              description: 'Levels of events by the part before their dot.',
+            }),
+          ),
+        },
+        closed,
+      ),
+    ),
+    metrics: Type.Optional(
+      Type.Object(
+        {
+          accounts: Type.Optional(
+            Type.Boolean({
+              expects: 'true or false',
+              description: 'Metrics of each account at /metrics/accounts. Default false.',
+            }),
+          ),
+          tenants: Type.Optional(
+            Type.Object(
+              { top: Type.Optional(count(1, 1_000, 'Tenants with the most notifications. Default 20.')) },
+              { ...closed, description: 'Metrics of tenants at /metrics/tenants. Default none.' },
+            ),
+          ),
+          host: Type.Optional(text('a host name or IP address', { description: 'Default 127.0.0.1.' })),
+          port: Type.Optional(
+            count(0, 65_535, 'All metrics on a port of their own, and not beside the API. Default none.'),
           ),
         },
         closed,

@@ -14,6 +14,7 @@ import { SluiceError } from '../errors.ts'
 import { http } from '../node-http.ts'
 import { createHttpMetrics, type HttpMetrics } from '../observability/http-metrics.ts'
 import { createMeter } from '../observability/meter.ts'
+import type { RequestLog } from '../observability/request-log.ts'
 import { createBodyParser, hashOf, largeBytes } from './body-parser.ts'
 import { createFairRequestScheduler, type FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
 import type { HeavyRequestPacer } from './heavy-request-pacer.ts'
@@ -47,6 +48,8 @@ export interface AppOptions {
   readonly fairnessKeyOf?: FairRequestSchedulerOptions['fairnessKeyOf']
   /** Paces bodies that are parsed in the thread. @defaultValue none is paced */
   readonly pacer?: Pick<HeavyRequestPacer, 'pace' | 'close'>
+  /** @defaultValue requests have no lines */
+  readonly requestLog?: RequestLog
   /** @defaultValue metrics that are not scraped */
   readonly metrics?: HttpMetrics
 }
@@ -76,7 +79,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.server.maxConnections = config.connectionsMax
   // An idle connection makes room for a new one.
   app.server.on('drop', () => app.server.closeIdleConnections())
-  observeRequests(app, config.metrics)
+  observeRequests(app, config.metrics, config.requestLog)
   app.decorateRequest('caller')
   app.decorateRequest('received', null)
   app.addHook('onRequest', (request, reply, done) => {

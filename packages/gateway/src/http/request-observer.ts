@@ -1,12 +1,20 @@
 /** Measures every request that is answered: its duration by route and status, and the code of its problem. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ErrorCode } from '../errors.ts'
 import type { HttpMetrics } from '../observability/http-metrics.ts'
+import type { AuditEntry, RequestLog } from '../observability/request-log.ts'
+import { type Identity, operatorScope } from './identity.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The code of the problem that answers the request; undefined without one. */
     problem: ErrorCode | undefined
+    /** The change that an operator made with it; undefined where it is none. */
+    audit: AuditEntry | undefined
+  }
+  interface FastifyContextConfig {
+    /** A change by an operator is audited. */
+    audited?: boolean
   }
 }
 
@@ -16,8 +24,9 @@ const arrivals = new WeakMap<object, number>()
 export const noteArrival = (request: object): void => void arrivals.set(request, performance.now())
 
 /** Registers the hooks. */
-export function observeRequests(app: FastifyInstance, metrics: HttpMetrics): void {
+export function observeRequests(app: FastifyInstance, metrics: HttpMetrics, log?: RequestLog): void {
   app.decorateRequest('problem', undefined)
+  app.decorateRequest('audit', undefined)
   app.server.on('connection', (socket) => socket.once('close', metrics.connected()))
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
@@ -27,8 +36,33 @@ export function observeRequests(app: FastifyInstance, metrics: HttpMetrics): voi
     const { raw, problem } = request
     const arrivedAt = arrivals.get(raw)
     const tookMs = arrivedAt === undefined ? reply.elapsedTime : performance.now() - arrivedAt
-    metrics.answered(request.routeOptions.url, raw.method ?? 'GET', reply.statusCode, tookMs)
+    const { url: route, config } = request.routeOptions
+    const { statusCode: status } = reply
+    metrics.answered(route, raw.method ?? 'GET', status, tookMs)
     if (problem !== undefined) metrics.refused(problem)
+    const audit = config.audited === true ? auditOf(request) : undefined
+    if (log !== undefined && (audit !== undefined || log.wants(status, tookMs))) {
+      const caller: Identity | undefined = request.caller
+      log.note({
+        requestId: request.id,
+        tenant: caller?.tenant,
+        module: caller?.module,
+        method: raw.method ?? 'GET',
+        route,
+        status,
+        code: problem,
+        tookMs,
+        bytes: request.received?.length,
+        audit,
+      })
+    }
     done()
   })
+}
+
+/** Describes the change for the audit; undefined where the caller is no operator. */
+function auditOf({ caller, audit }: FastifyRequest): AuditEntry | undefined {
+  const known: Identity | undefined = caller
+  if (known === undefined || !known.scopes.has(operatorScope)) return undefined
+  return { sub: known.subject, ...audit }
 }

@@ -56,6 +56,8 @@ export interface Route {
    * `operator`: with the scope of operators.
    */
   readonly access: 'open' | 'caller' | 'reader' | 'operator'
+  /** False for a route that sends or only asks: an operator there changes nothing that is audited. */
+  readonly audited?: false
   /** The rate limit of the tenant against which a request counts. @defaultValue none */
   readonly counts?: RequestKind
   readonly params?: TSchema

@@ -44,7 +44,7 @@ function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping):
     method,
     url: path,
     ...(route.stream === true ? { exposeHeadRoute: false } : {}),
-    config: { bodyApart: route.bodyApart === true },
+    config: { bodyApart: route.bodyApart === true, audited: isAudited(route) },
     ...(route.bodyMaxBytes === undefined ? {} : { bodyLimit: route.bodyMaxBytes }),
     schema: {
       ...(params === undefined ? {} : { params }),
@@ -67,6 +67,10 @@ function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping):
       access === 'open' || route.stream === true ? route.handle : handleInShare(route, doorkeeping.shares),
   })
 }
+
+/** True for a route that changes something: an operator's change is audited. */
+const isAudited = ({ method, access, audited }: Route): boolean =>
+  audited ?? (method !== 'GET' && access !== 'open')
 
 /** Runs the handler once the tenant's bulkhead has room, which it occupies until the handler has ended. */
 function handleInShare({ handle, recipientsOf }: Route, shares: TenantBulkhead): Route['handle'] {

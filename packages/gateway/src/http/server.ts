@@ -8,7 +8,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
+import type { LogFields } from '../observability/log-events.ts'
 import { createMetrics, type Metrics } from '../observability/metrics.ts'
+import type { RequestLog } from '../observability/request-log.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Store, Templates } from '../ports.ts'
 import type { Caller, Gate, Jobs, Ledger, PoolReport, Recipients } from '../stages.ts'
@@ -66,7 +68,7 @@ export interface HttpServerConfig {
 }
 
 interface HttpLog {
-  error(about: object, message: string): void
+  error(fields: LogFields, text?: string): void
 }
 
 export interface HttpServerOptions {
@@ -89,9 +91,13 @@ export interface HttpServerOptions {
   readonly pools: () => readonly PoolReport[]
   /** @defaultValue metrics of the ledger, the jobs and the pools alone */
   readonly metrics?: Metrics
+  /** True where the metrics are served on a port of their own. @defaultValue false */
+  readonly metricsElsewhere?: boolean
   readonly links?: UnsubscribeLinks
   readonly clock: Clock
   readonly log: HttpLog
+  /** @defaultValue requests have no lines */
+  readonly requestLog?: RequestLog
   /**
    * Authenticates callers. @defaultValue every caller is accepted, as tenant and module `default` or as the
    * headers name
@@ -149,6 +155,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     fairnessKeyOf: parties(routes, authenticate),
     pacer,
     metrics: metrics.http,
+    ...(options.requestLog === undefined ? {} : { requestLog: options.requestLog }),
   })
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
   if (options.authenticate === undefined) refuseForeignHosts(app, config.publicUrl)
@@ -166,7 +173,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
           ...options.webSocket,
           ...(options.authenticate === undefined ? {} : { authenticate: options.authenticate }),
           clock: options.clock,
-          onError: (error) => options.log.error({ err: error }, 'websocket'),
+          onError: (error) => options.log.error({ event: 'http.error', err: error, route: '/ws' }),
         })
   sockets?.attach(app.server)
   // Streams never end by themselves, and the server would wait for them.
@@ -228,7 +235,12 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
     ...jobRoutes(options),
     ...recipientRoutes({ ...options, editor }),
     ...operationRoutes({ ...options, idempotency }),
-    ...probeRoutes({ store, isClosing, metrics, pools: options.pools }),
+    ...probeRoutes({
+      store,
+      isClosing,
+      metrics: options.metricsElsewhere === true ? undefined : metrics,
+      pools: options.pools,
+    }),
     ...(links?.urlFor === undefined
       ? []
       : unsubscribeRoutes({ links, editor, recipients, limits: createUnsubscribeLimits() })),
@@ -363,7 +375,13 @@ function answerTheRest(app: FastifyInstance, routes: readonly Route[], log: Http
     if (request.is404) return notFound(request, reply)
     // A damaged row was logged when it was found.
     if (known.status >= 500 && known.row === undefined)
-      log.error({ err: error, method: request.method, url: request.routeOptions.url }, known.message)
+      log.error({
+        event: 'http.error',
+        err: error,
+        requestId: request.id,
+        method: request.method,
+        route: request.routeOptions.url,
+      })
     sendProblem(reply, known)
   })
 }

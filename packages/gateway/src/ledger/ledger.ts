@@ -9,7 +9,7 @@ import { boundFor, boundOf } from '../bounds.ts'
 import { SluiceError } from '../errors.ts'
 import type { ContentRef, Job, Notification, Status, TimelineEvent } from '../model.ts'
 import { pendingBytesOf, pendingOf, statuses } from '../model.ts'
-import type { Change, Clock, Store } from '../ports.ts'
+import type { Change, Clock, CommitResult, Store } from '../ports.ts'
 import type { Begun, Happening, Ledger, Live, Room } from '../stages.ts'
 
 export interface TenantBounds {
@@ -29,8 +29,13 @@ export interface LedgerOptions {
   readonly clock: Clock
   readonly boundsFor: (tenant: string) => TenantBounds
   /** Starts timing a commit of so many notifications; the returned function stops it. */
-  readonly timeCommit?: (writes: number) => () => void
+  readonly timeCommit?: (writes: number) => (error?: unknown) => void
+  /** Called when a tenant has no room left in one of its bounds. */
+  readonly onFull?: (tenant: string, bound: keyof Occupancy) => void
 }
+
+/** The use of each bound of one tenant. */
+type Occupancy = ReturnType<Ledger['occupancy']>
 
 /** Counts what waits of one tenant; a tenant without anything waiting has no entry. */
 interface Account {
@@ -159,7 +164,13 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   return {
     async commit(change) {
       const onCommitted = options.timeCommit?.((change.accept?.length ?? 0) + (change.moves?.length ?? 0))
-      const result = await store.commit(change)
+      let result: CommitResult
+      try {
+        result = await store.commit(change)
+      } catch (error) {
+        onCommitted?.(error)
+        throw error
+      }
       onCommitted?.()
       if (result.applied) record(change)
       return result
@@ -218,9 +229,10 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       const of = accounts.get(tenant) ?? nothing
       const full = fullBound(of, room, boundsFor(tenant))
       if (full !== undefined) {
+        options.onFull?.(tenant, full.bound)
         throw new SluiceError(
           'QUEUE_FULL',
-          `Tenant ${tenant} has ${full}. Nothing was accepted; try again later.`,
+          `Tenant ${tenant} has ${full.use}. Nothing was accepted; try again later.`,
           { retryAfterMs: fullRetryAfterMs },
         )
       }
@@ -254,17 +266,24 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 }
 
 /** Describes the bound that has no room left, and its present use. */
-function fullBound(of: Account, room: Room, bounds: TenantBounds): string | undefined {
+function fullBound(
+  of: Account,
+  room: Room,
+  bounds: TenantBounds,
+): { readonly bound: keyof Occupancy; readonly use: string } | undefined {
   const { queue, critical, waiting, bytes = 0 } = room
   const { queueMax, waitingMax, bytesMax } = bounds
   if (waiting > 0 && of.waiting + waiting > waitingMax)
-    return `${of.waiting} of at most ${waitingMax} notifications waiting`
+    return { bound: 'waiting', use: `${of.waiting} of at most ${waitingMax} notifications waiting` }
   // Critical notifications have a tenth on top; a queue bound below ten has one place on top, too.
   const queueFull = queue > 0 && of.queue + queue > queueMax
   if (queueFull || (critical > 0 && of.queue + queue + critical > queueMax + Math.ceil(queueMax / 10)))
-    return `${of.queue} of at most ${queueMax} notifications queued`
+    return { bound: 'queue', use: `${of.queue} of at most ${queueMax} notifications queued` }
   const isCritical = critical > 0 && queue + waiting === 0
   if (bytes > 0 && of.bytes + bytes > bytesMax * (isCritical ? 1.1 : 1))
-    return `${of.bytes} of at most ${bytesMax} bytes of content waiting, and this has ${bytes}`
+    return {
+      bound: 'bytes',
+      use: `${of.bytes} of at most ${bytesMax} bytes of content waiting, and this has ${bytes}`,
+    }
   return undefined
 }

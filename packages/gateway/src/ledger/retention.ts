@@ -9,6 +9,8 @@ export interface RetentionOptions {
   readonly answersMs: number
   readonly notificationsMs: number
   readonly onError: (what: string, error: unknown) => void
+  /** Called after each prune with the rows that it removed and its duration. @defaultValue nothing hears of it */
+  readonly onDone?: ((rows: number, tookMs: number) => void) | undefined
 }
 
 /** Interval between prunes, ms: often enough that each is short. */
@@ -23,6 +25,7 @@ export function startRetention(options: RetentionOptions): () => void {
     const now = clock.now()
     ledger
       .prune({ answers: now - options.answersMs, notifications: now - options.notificationsMs })
+      .then((rows) => options.onDone?.(rows, clock.now() - now))
       .catch((error) => options.onError('forget what is over', error))
     disarm = clock.at(now + everyMs, prune)
   }

@@ -6,9 +6,13 @@ import type { DiskUse } from './metrics.ts'
 /** Sizes of the database and its log, and the free space beside them; undefined where they cannot be read. */
 export function diskUse(path: string): DiskUse | undefined {
   try {
-    const { bavail, bsize } = statfsSync(dirname(path))
+    const { bavail, blocks, bsize } = statfsSync(dirname(path))
     const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0
-    return { files: { db: sizeOf(path), wal: sizeOf(`${path}-wal`) }, freeBytes: bavail * bsize }
+    return {
+      files: { db: sizeOf(path), wal: sizeOf(`${path}-wal`) },
+      freeBytes: bavail * bsize,
+      totalBytes: blocks * bsize,
+    }
   } catch {
     return undefined
   }

@@ -7,8 +7,9 @@ import type { Channel, Status } from '../model.ts'
 import { channels, statuses } from '../model.ts'
 import type { Queue } from '../ports.ts'
 import type { Jobs, Ledger, PoolCounts, PoolLoad, PoolReport } from '../stages.ts'
+import type { ApartMetrics } from './account-metrics.ts'
 import { createHttpMetrics, type HttpMetrics } from './http-metrics.ts'
-import { createMeter, type Distribution, type Meter } from './meter.ts'
+import { createMeter, type Distribution, type Meter, type Tally } from './meter.ts'
 import { createNotificationMetrics, type NotificationMetricsOptions } from './notification-metrics.ts'
 import { measurePools } from './pool-metrics.ts'
 import { measureProcess } from './process-metrics.ts'
@@ -28,6 +29,10 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly errorCounts?: () => Iterable<readonly [component: string, count: number]>
   /** Sizes of the store's files and of its disk, bytes. */
   readonly disk?: () => DiskUse | undefined
+  /** Tenants that have no room left, by bound. @defaultValue none */
+  readonly tenantsFull?: () => Readonly<Record<string, number>>
+  /** Metrics on paths of their own. @defaultValue none */
+  readonly apart?: ReadonlyMap<ApartPath, ApartMetrics>
   readonly build?: { readonly version: string; readonly policy: string }
   readonly now?: () => number
 }
@@ -44,18 +49,26 @@ export interface WebSocketReport {
 export interface DiskUse {
   readonly files: Readonly<Record<string, number>>
   readonly freeBytes: number
+  readonly totalBytes: number
 }
+
+/** The paths of metrics that are off by default. */
+export type ApartPath = '/metrics/accounts' | '/metrics/tenants'
 
 export interface Metrics {
   readonly contentType: string
   readonly http: HttpMetrics
   /** Records how long a request took that accepted a notification, ms. */
   onAccepted(tookMs: number): void
-  /** Starts to time a durable commit of some writes; the returned function ends it. */
-  timeCommit(writes: number): () => void
+  /** Starts to time a durable commit of some writes; the returned function ends it and returns the time, ms. */
+  timeCommit(writes: number): () => number
+  /** Dead letters on record now, by channel and cause. */
+  readonly deadLetters: Pick<Tally, 'each'>
   /** Records that the graceful shutdown has begun. */
   draining(): void
   text(): Promise<string>
+  /** The texts of metrics on paths of their own. */
+  readonly apart: ReadonlyMap<string, () => Promise<string>>
   close(): void
 }
 
@@ -74,7 +87,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
     )
     .of()
   const commits = measureCommits(meter)
-  const unsubscribe = measureNotifications(meter, options)
+  const { deadLetters, unsubscribe } = measureNotifications(meter, options)
   measureWaiting(meter, options)
   measurePools(meter, { pools: options.poolReports, poolCounts: options.poolCounts })
   if (options.webSocket !== undefined) measureWebSockets(meter, options.webSocket)
@@ -88,23 +101,37 @@ export function createMetrics(options: MetricsOptions): Metrics {
     meter.gauge('sluice_build_info', 'Versions in force: 1.', ['version', 'node', 'policy'], (set) =>
       set([build.version, process.version, build.policy], 1),
     )
+  const apart = options.apart ?? new Map<ApartPath, ApartMetrics>()
+  const unsubscribeApart =
+    apart.size === 0
+      ? undefined
+      : options.ledger.subscribe((happening) => {
+          for (const each of apart.values()) each.count(happening)
+        })
   const stopProcess = measureProcess(meter)
 
   return {
     contentType: meter.contentType,
     http,
+    deadLetters,
     onAccepted: (tookMs) => acceptSeconds.observe(tookMs / 1_000),
     timeCommit(writes) {
       const begunMs = performance.now()
       commits.size.observe(writes)
-      return () => commits.seconds.observe((performance.now() - begunMs) / 1_000)
+      return () => {
+        const tookMs = performance.now() - begunMs
+        commits.seconds.observe(tookMs / 1_000)
+        return tookMs
+      }
     },
     draining() {
       isDraining = 1
     },
     text: () => meter.text(),
+    apart: new Map([...apart].map(([path, each]) => [path, () => each.text()])),
     close() {
       unsubscribe()
+      unsubscribeApart?.()
       stopProcess()
     },
   }
@@ -117,7 +144,10 @@ function measureCommits(meter: Meter): { readonly seconds: Distribution; readonl
   }
 }
 
-function measureNotifications(meter: Meter, options: MetricsOptions): () => void {
+function measureNotifications(
+  meter: Meter,
+  options: MetricsOptions,
+): { readonly deadLetters: Tally; readonly unsubscribe: () => void } {
   const { ledger, pools = [], limits = [], deadLetters } = options
   const sum = (counts: Readonly<Record<Status, number>>): number =>
     statuses.reduce((total, status) => total + counts[status], 0)
@@ -138,13 +168,23 @@ function measureNotifications(meter: Meter, options: MetricsOptions): () => void
       set([], inNoState + (options.orphans?.count() ?? 0))
     },
   )
-  return ledger.subscribe((happening) => {
+  const unsubscribe = ledger.subscribe((happening) => {
     if (happening.before === undefined && happening.events[0]?.status === 'accepted') accepted += 1
     notifications.count(happening)
   })
+  return { deadLetters: notifications.deadLetters, unsubscribe }
 }
 
-function measureWaiting(meter: Meter, { queue, jobs, now = Date.now }: MetricsOptions): void {
+function measureWaiting(meter: Meter, { queue, jobs, tenantsFull, now = Date.now }: MetricsOptions): void {
+  meter.gauge(
+    'sluice_tenants_full',
+    'Tenants that have no room left for what waits, by the bound that they reached.',
+    ['bound'],
+    (set) => {
+      for (const [bound, count] of Object.entries(tenantsFull?.() ?? { queue: 0, waiting: 0, bytes: 0 }))
+        set([bound], count)
+    },
+  )
   meter.gauge('sluice_queue_size', 'Notifications that are due and have not left.', ['channel'], (set) => {
     if (queue !== undefined) for (const channel of channels) set([channel], queue.size(channel))
   })

@@ -50,6 +50,13 @@ async function slowProvider(
   }
 }
 
+/** The events of a log; every line is JSON. */
+const eventsOf = (log: string): readonly string[] =>
+  log
+    .trimEnd()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as { event: string }).event)
+
 const text = {
   recipient: { id: 'u', phone: '+391234567890' },
   channel: 'sms',
@@ -91,7 +98,13 @@ test('serve prints its address in one line, and SIGTERM ends it with 0', {
   assert.ok(existsSync(join(cwd, 'data/sluice.db')), 'the store is in the working folder')
   child.kill('SIGTERM')
   assert.deepEqual(await exit, { code: 0, signal: null })
-  assert.deepEqual(output, { out: `${line}\n`, err: '' })
+  assert.equal(output.out, `${line}\n`)
+  assert.deepEqual(eventsOf(output.err), [
+    'gateway.started',
+    'config.loaded',
+    'gateway.draining',
+    'gateway.stopped',
+  ])
 })
 
 test('with --json the address is JSON, and SIGINT ends it with 0 too', { timeout: 60_000 }, async (t) => {
@@ -109,7 +122,7 @@ test('a graceful shutdown waits for sends in flight', { timeout: 60_000 }, async
   assert.equal(first, 'waits')
   provider.release()
   assert.deepEqual(await started.exit, { code: 0, signal: null })
-  assert.equal(started.output.err, '')
+  assert.equal(eventsOf(started.output.err).at(-1), 'gateway.stopped')
   const again = start(t, ['serve'], { cwd, env: anyPort })
   const url = urlIn(await again.firstLine)
   const { items } = (await (await fetch(`${url}/api/v1/notifications?recipient=u`)).json()) as {

@@ -54,7 +54,14 @@ test('without a file every setting has its default', (t) => {
     network: { allowPrivate: false },
     unsubscribe: { secret: undefined, keyFile: join(cwd, 'data/unsubscribe.key') },
     retention: { answersMs: 86_400_000, notificationsMs: 31 * 86_400_000 },
-    log: { level: 'info' },
+    log: {
+      level: 'info',
+      recipient: 'hash',
+      host: false,
+      requests: 'failed',
+      keyFile: join(cwd, 'data/log.key'),
+    },
+    metrics: { accounts: false, tenantsTop: undefined, listen: undefined },
   })
   assert.equal(policy.builtIn, true)
   assert.ok(policy.compiled.rulesFor)

@@ -8,10 +8,13 @@ import type { PoolCounts } from '../../stages.ts'
 import type { AccountChange, PooledAccount } from '../accounts/account.ts'
 import type { Pool } from './pool.ts'
 
+/** The events of accounts in the log. */
+type AccountEvent = 'blocked' | 'opened' | 'probe_failed' | 'closed' | 'resized'
+
 /** The log that receives the lines; a part of the gateway's log. */
 interface WatchLog {
-  warn(fields: object, text: string): void
-  info(fields: object, text: string): void
+  warn(fields: { readonly event: `account.${AccountEvent}`; readonly [field: string]: unknown }): void
+  info(fields: { readonly event: `account.${AccountEvent}`; readonly [field: string]: unknown }): void
 }
 
 export interface PoolAlertsOptions {
@@ -42,7 +45,7 @@ export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptio
     return changes
   }
 
-  const inWallTime = (instant: number): Date => new Date(instant + (clock.aheadMs?.() ?? 0))
+  const outUntil = (until: number) => ({ outUntil: new Date(until + (clock.aheadMs?.() ?? 0)) })
 
   function alert(type: Alert['type'], pool: Pool, account: string, until?: number): void {
     const at = clock.now()
@@ -60,25 +63,25 @@ export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptio
         case 'blocked': {
           const { note } = change.retryAfter
           const noted = note === undefined ? {} : { retryAfter: note }
-          log.warn({ ...fields, ...noted, until: inWallTime(change.until) }, 'account blocked by a 429')
+          log.warn({ event: 'account.blocked', ...fields, ...noted, ...outUntil(change.until) })
           break
         }
         case 'opened':
           if (open.has(account)) {
-            log.info({ ...fields, until: inWallTime(change.until) }, 'account stays out: its probe failed')
+            log.info({ event: 'account.probe_failed', ...fields, ...outUntil(change.until) })
             break
           }
           open.add(account)
-          log.warn({ ...fields, until: inWallTime(change.until) }, 'account taken out: too many calls failed')
+          log.warn({ event: 'account.opened', ...fields, ...outUntil(change.until) })
           alert('account.opened', pool, id, change.until)
           break
         case 'closed':
           open.delete(account)
-          log.info(fields, 'account works again')
+          log.info({ event: 'account.closed', ...fields })
           alert('account.closed', pool, id)
           break
         case 'resized':
-          log.info({ ...fields, concurrency: change.concurrency }, 'calls at once follow the latency')
+          log.info({ event: 'account.resized', ...fields, concurrency: change.concurrency })
       }
     },
     countsOf(pool) {

@@ -200,6 +200,7 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     {
       method: 'POST',
       path: `${basePath}/notifications/batch`,
+      audited: false,
       operation: 'sendBatch',
       tag: 'Batches',
       summary: 'Accept one message for many recipients',

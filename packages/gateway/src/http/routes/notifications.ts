@@ -100,6 +100,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     {
       method: 'POST',
       path: `${basePath}/notifications`,
+      audited: false,
       operation: 'sendNotification',
       tag: 'Notifications',
       summary: 'Accept one notification',
@@ -134,6 +135,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     {
       method: 'POST',
       path: `${basePath}/decisions`,
+      audited: false,
       operation: 'previewDecision',
       tag: 'Notifications',
       summary: 'The decision that a notification would get now; consumes nothing',

@@ -106,6 +106,11 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
         checkRedrive(body)
         const { tenant } = request.caller
         const answer = await idempotency.once(request, (keep) => redrive(body, tenant, keep))
+        const { ids, ...filter } = body
+        request.audit = {
+          filter: { ...filter, ...(ids === undefined ? {} : { ids: ids.length }) },
+          count: (JSON.parse(answer.body) as { redriven: number }).redriven,
+        }
         return headed(reply, answer, clock.now() + aheadOf(clock))
       },
     },
@@ -122,6 +127,7 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
     {
       method: 'POST',
       path: `${basePath}/policy/validate`,
+      audited: false,
       operation: 'validatePolicy',
       tag: 'Operation',
       summary: 'Check a policy without putting it in force',

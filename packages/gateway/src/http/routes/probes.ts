@@ -8,12 +8,15 @@ import { healthSchema, readinessSchema } from '../answer-schema.ts'
 import { sendProblem } from '../problem.ts'
 import type { Route } from '../route.ts'
 
-export interface ProbeRoutesOptions {
+type ServedMetrics = Pick<Metrics, 'text' | 'contentType' | 'apart'>
+
+interface ProbeRoutesOptions {
   readonly store: Pick<Store, 'ping'>
   /** True during the graceful shutdown. */
   readonly isClosing: () => boolean
   readonly pools: () => readonly PoolReport[]
-  readonly metrics: Pick<Metrics, 'text' | 'contentType'>
+  /** Absent where they are served on a port of their own. */
+  readonly metrics: ServedMetrics | undefined
 }
 
 /**
@@ -70,17 +73,51 @@ export function probeRoutes({ store, isClosing, metrics, pools }: ProbeRoutesOpt
         return degraded.length === 0 ? { status: 'ready' } : { status: 'ready', degraded }
       },
     },
+    ...(metrics === undefined ? [] : metricsRoutes(metrics)),
+  ]
+}
+
+function metricsRoutes(metrics: ServedMetrics): readonly Route[] {
+  const route = (
+    path: string,
+    text: () => Promise<string>,
+  ): Omit<Route, 'operation' | 'summary' | 'access'> => ({
+    method: 'GET',
+    path,
+    tag: 'Probes',
+    answers: { 200: { description: 'The metrics', type: 'text/plain' } },
+    async handle(_request, reply) {
+      return reply.header('content-type', metrics.contentType).send(await text())
+    },
+  })
+  const accounts = metrics.apart.get('/metrics/accounts')
+  const tenants = metrics.apart.get('/metrics/tenants')
+  return [
     {
-      method: 'GET',
-      path: '/metrics',
+      ...route('/metrics', metrics.text),
       operation: 'getMetrics',
-      tag: 'Probes',
       summary: "Counts and latencies in Prometheus' form",
       access: 'open',
-      answers: { 200: { description: 'The metrics', type: 'text/plain' } },
-      async handle(_request, reply) {
-        return reply.header('content-type', metrics.contentType).send(await metrics.text())
-      },
     },
+    ...(accounts === undefined
+      ? []
+      : [
+          {
+            ...route('/metrics/accounts', accounts),
+            operation: 'getAccountMetrics',
+            summary: 'Calls and use of each account',
+            access: 'open' as const,
+          },
+        ]),
+    ...(tenants === undefined
+      ? []
+      : [
+          {
+            ...route('/metrics/tenants', tenants),
+            operation: 'getTenantMetrics',
+            summary: 'Counts of the tenants with the most notifications',
+            access: 'reader' as const,
+          },
+        ]),
   ]
 }

@@ -9,9 +9,9 @@ const now = 1_000_000
 
 function setUp(budgetLeft = 7) {
   const told: Alert[] = []
-  const lines: { readonly level: string; readonly text: string; readonly fields: object }[] = []
-  const line = (level: string) => (fields: object, text: string) => {
-    lines.push({ level, text, fields })
+  const lines: { readonly level: string; readonly fields: object }[] = []
+  const line = (level: string) => (fields: object) => {
+    lines.push({ level, fields })
   }
   const watch = createPoolAlerts({
     alerts: { send: (alert) => told.push(alert), close: () => Promise.resolve() },
@@ -61,9 +61,9 @@ test('a 429 and a change of concurrency are logged and counted without an alert'
   assert.deepEqual(
     lines.map(({ fields }) => fields),
     [
-      { ...account, retryAfter: 'invalid', until: new Date(now + 5_000) },
-      { ...account, concurrency: 7 },
-      { ...account, until: new Date(now + 1_000) },
+      { event: 'account.blocked', ...account, retryAfter: 'invalid', outUntil: new Date(now + 5_000) },
+      { event: 'account.resized', ...account, concurrency: 7 },
+      { event: 'account.blocked', ...account, outUntil: new Date(now + 1_000) },
     ],
   )
   const before = watch.countsOf(pool)

@@ -1,0 +1,59 @@
+/**
+ * The events of the log: every line has one, and a name says for ever the same. docs/reference/log-events.md lists
+ * them, and a test holds the two against each other.
+ */
+export const logEvents = {
+  'gateway.started': 'the gateway answers requests',
+  'gateway.draining': 'a graceful shutdown has begun',
+  'gateway.stopped': 'the gateway has stopped',
+  'gateway.error': 'an operation failed and is tried again, or was left out; component names the part',
+  'config.loaded': 'the configuration was read',
+  'metrics.listening': 'the metrics are served on a port of their own',
+  'log.level': 'the level of the log changed',
+  'clock.stepped': 'the wall clock stepped; what waits goes on as before',
+  'http.request': 'a request was answered',
+  'http.refused': 'a request was refused',
+  'http.error': 'a request met an error inside of the gateway',
+  'notification.dead': 'a notification became a dead letter',
+  'notification.failed': 'a provider rejected a notification for good',
+  'notification.suppressed': 'a notification was suppressed',
+  'notification.delayed': 'a notification waits',
+  'notification.delivered': 'a notification was delivered',
+  'dead_letters.summary': 'dead letters wait',
+  'account.blocked': 'account blocked by a 429',
+  'account.opened': 'account taken out: too many calls failed',
+  'account.probe_failed': 'account stays out: its probe failed',
+  'account.closed': 'account works again',
+  'account.resized': 'calls at once follow the latency',
+  'channel.unserved': 'no pool serves this channel: what waited for it are dead letters until one does',
+  'tenant.full': 'a tenant reached a bound of what may wait, or left it',
+  'store.slow': 'a durable commit took over a second',
+  'store.failed': 'a durable commit failed',
+  'store.disk_low': 'the disk of the store is nearly full, or has room again',
+  'retention.done': 'what is older than the retention was deleted',
+  audit: 'an operator changed something',
+} as const
+
+export type LogEvent = keyof typeof logEvents
+
+/** The part of an event before its dot: `log.levels` sets a level for each. */
+export const logComponents = [
+  ...new Set(Object.keys(logEvents).map((event) => event.split('.', 1)[0]!)),
+] as readonly string[]
+
+/** Fields of a line beside its event. */
+export interface LogFields {
+  readonly event: LogEvent
+  readonly [field: string]: unknown
+}
+
+type Write = (fields: LogFields, text?: string) => void
+
+/** The log as the parts of the gateway see it. A line without a text of its own has that of its event. */
+export interface Log {
+  readonly error: Write
+  readonly warn: Write
+  readonly info: Write
+  readonly debug: Write
+  isLevelEnabled(level: string): boolean
+}
