@@ -10,7 +10,7 @@ import { away } from '../delivery/offline-recipient.ts'
 import type { PoolOptions } from '../delivery/pools/pool.ts'
 import { createPoolAlerts } from '../delivery/pools/pool-alerts.ts'
 import { Route } from '../delivery/pools/route.ts'
-import type { SendChecks } from '../delivery/send-batch.ts'
+import type { SendRules } from '../delivery/send-checks.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import { createWebSocketHub } from '../http/websocket/hub.ts'
 import { optedOut } from '../policy/preferences.ts'
@@ -52,18 +52,11 @@ export async function createDispatch(
 
   // Persistence and alerts of accounts.
   const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onError })
-  const persistence = createAccountPersistence({
-    store,
-    ledger,
-    clock,
-    onFreed: (pool) => dispatcher.changed(pool),
-    onError,
-  })
+  const persistence = createAccountPersistence({ store, ledger, clock, onError })
   const watch = createPoolAlerts({ alerts, random, clock, log })
   const onChange: PoolOptions['onChange'] = (pool, account, change) => {
     if (change.kind !== 'resized') persistence.changed(pool, account)
     watch.changed(pool, account, change)
-    dispatcher.changed(pool)
   }
   const pools = config.pools.map((pool) =>
     createPool(
@@ -80,7 +73,7 @@ export async function createDispatch(
 
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({
-    checks: {
+    rules: {
       mayReceive: ({ category, channel, priority }, recipient) =>
         !optedOut(recipient, category, channel, priority),
       quietAt: forbiddenHours.reasonAt,
@@ -128,7 +121,7 @@ export async function createDispatch(
 }
 
 /** Tells whether a recipient is offline, and how a notification is delivered then. */
-function createAway({ webSocket: { absent } }: Config, hub: Hub): NonNullable<SendChecks['away']> {
+function createAway({ webSocket: { absent } }: Config, hub: Hub): NonNullable<SendRules['away']> {
   return (notification, events, now) => {
     const { tenant, to, channel, category } = notification
     if (channel !== 'websocket' || hub.isConnected(tenant, to.id)) return undefined

@@ -27,10 +27,7 @@ export interface ChannelWorkerOptions {
 }
 
 export interface ChannelWorker {
-  readonly route: Route
   start(): void
-  /** Called when an account went out or came back. */
-  changed(): void
   /** Stops taking notifications. */
   stop(): Promise<void>
 }
@@ -55,6 +52,8 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
     queue.giveBack(notifications)
     pumpSoon()
   })
+
+  for (const pool of route.pools) pool.onNews(changed)
 
   /** Takes all notifications that may be sent now. */
   function pump(): void {
@@ -105,8 +104,16 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
     disarm = clock.at(free, pump)
   }
 
+  /** Looks again after an account went out or came back. */
+  function changed(): void {
+    const now = clock.now()
+    queueExpiry.watch(now)
+    // Its timer may be set for an instant that has changed.
+    if (queue.size(channel) > 0) arm(now)
+    else automaticRedrive.changed()
+  }
+
   return {
-    route,
     start() {
       queue.subscribe(channel, (arrived) => {
         route.asked(clock.now(), arrived)
@@ -114,13 +121,6 @@ export function createChannelWorker(options: ChannelWorkerOptions): ChannelWorke
       })
       pump()
       automaticRedrive.wake()
-    },
-    changed() {
-      const now = clock.now()
-      queueExpiry.watch(now)
-      // Its timer may be set for an instant that has changed.
-      if (queue.size(channel) > 0) arm(now)
-      else automaticRedrive.changed()
     },
     async stop() {
       stopped = true

@@ -18,15 +18,15 @@ import { InFlightCounter } from './in-flight-counter.ts'
 import { InFlightSends } from './in-flight-sends.ts'
 import type { Composer } from './message.ts'
 import { deadLetter } from './not-sent.ts'
-import type { Pool } from './pools/pool.ts'
 import type { Route } from './pools/route.ts'
 import { createQuarantine } from './quarantine.ts'
 import { createRetries } from './retry.ts'
-import { createSendBatch, type SendChecks } from './send-batch.ts'
+import { createSendBatch } from './send-batch.ts'
+import type { SendRules } from './send-checks.ts'
 
 export interface DispatcherOptions {
   readonly routes: readonly Route[]
-  readonly checks: SendChecks
+  readonly rules: SendRules
   readonly queue: Queue
   readonly store: Pick<Store, 'deadLetters'>
   readonly ledger: Ledger
@@ -44,14 +44,12 @@ export interface DispatcherOptions {
 
 export interface Dispatcher {
   start(): void
-  /** Called when an account of the pool went out or came back. */
-  changed(pool: Pool): void
   /** Starts no new call and resolves when all calls in flight have settled (graceful shutdown). */
   drain(): Promise<void>
 }
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
-  const { routes, checks, queue, store, ledger, limiter, recipients, contents, scheduler } = options
+  const { routes, rules, queue, store, ledger, limiter, recipients, contents, scheduler } = options
   const { composer, clock, random, releaseHolds, onError } = options
   const inFlight = new InFlightCounter()
   const retries = createRetries({ random })
@@ -89,7 +87,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     })
     const endpoints = new Endpoints()
     const send = createSendBatch({
-      checks,
+      rules,
       queue,
       ledger,
       limiter,
@@ -148,9 +146,6 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   return {
     start() {
       for (const worker of workers) worker.start()
-    },
-    changed(pool) {
-      workers.find(({ route }) => route.pools.includes(pool))!.changed()
     },
     async drain() {
       await Promise.all(workers.map((worker) => worker.stop()))

@@ -4,38 +4,21 @@
  * and those that pass are sent. In this order: what has the right is neither cancelled nor decided anew while the
  * limits are asked. All other attempts are released. A notification on which the program fails is quarantined.
  */
-import { concernsAll, SluiceError } from '../errors.ts'
-import type { Move, Notification, Recipient, TimelineEvent } from '../model.ts'
-import { mergeFields } from '../policy/preferences.ts'
+import { concernsAll } from '../errors.ts'
 import type { Clock, Queue } from '../ports.ts'
 import type { Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
 import type { Attempt } from './attempt.ts'
-import { BatchSize, sizeOf } from './batch-size.ts'
+import { sizeOf } from './batch-size.ts'
 import type { Completer } from './completer.ts'
-import type { Endpoints, EndpointWait } from './endpoints.ts'
+import type { Endpoints } from './endpoints.ts'
 import type { InFlightSends } from './in-flight-sends.ts'
-import { damaged, deadLetter, expired, optedOut, postponed } from './not-sent.ts'
+import { postponed } from './not-sent.ts'
 import type { Quarantine } from './quarantine.ts'
-import { type Retries, triedSince } from './retry.ts'
-
-/** Checks of policy and presence right before a notification is sent. */
-export interface SendChecks {
-  /** Tests if the recipient may be sent this now: an opt-out applies at once, also to waiting notifications. */
-  readonly mayReceive: (notification: Notification, recipient: Recipient | null) => boolean
-  /** Gives the reason for which the recipient may not be disturbed at an instant. */
-  readonly quietAt: (
-    notification: Notification,
-    recipient: Recipient | null,
-    instant: number,
-  ) => 'quiet_hours' | 'legal_hours' | undefined
-  /** Decides a notification whose recipient must be connected and is not. */
-  readonly away?:
-    | ((notification: Notification, events: readonly TimelineEvent[], now: number) => Move | undefined)
-    | undefined
-}
+import type { Retries } from './retry.ts'
+import { type CheckedBatch, createSendChecks, nearMs, type SendRules } from './send-checks.ts'
 
 export interface SendBatchesOptions {
-  readonly checks: SendChecks
+  readonly rules: SendRules
   readonly queue: Pick<Queue, 'giveBack'>
   readonly ledger: Pick<Ledger, 'isCurrent' | 'begin'>
   readonly limiter: Pick<RecipientLimiter, 'fire' | 'cancel'>
@@ -57,39 +40,13 @@ export interface SendBatchesOptions {
  */
 export type SendBatch = (attempts: readonly Attempt[]) => Promise<void>
 
-/** The results of the checks. */
-interface CheckedBatch {
-  /** Attempts that may be sent if the limits admit them. */
-  readonly ready: Attempt[]
-  readonly ended: { readonly attempt: Attempt; readonly move: Move }[]
-  /** Attempts whose endpoint must be waited for in memory: for a while, or until a call to it ends. */
-  readonly waiting: { readonly attempt: Attempt; readonly wait: EndpointWait }[]
-  /** Attempts for which this batch has no room. */
-  readonly left: Attempt[]
-  /** Notifications that will not leave now and hold a reservation. */
-  readonly unused: Pick<Attempt, 'notification' | 'recipient'>[]
-}
-
-/** A notification that may leave within this time waits in memory, without a commit, ms. */
-const nearMs = 1_000
 /** Content after which a batch yields the event loop: a megabyte takes some milliseconds to write to a socket. */
 const sliceBytes = 2 ** 20
 
-/** Treats missing content as absent (the notification fails); any other error is a failure of the store. */
-function ignoreMissing(error: unknown): SluiceError | undefined {
-  if (error instanceof SluiceError && error.code === 'NOT_FOUND') return undefined
-  return ifDamaged(error)
-}
-
-/** Returns an error about a damaged row, which concerns only its notifications; rethrows any other. */
-function ifDamaged(error: unknown): SluiceError {
-  if (error instanceof SluiceError && error.row !== undefined) return error
-  throw error
-}
-
 export function createSendBatch(options: SendBatchesOptions): SendBatch {
-  const { checks, queue, ledger, limiter, recipients, contents, scheduler, clock } = options
+  const { rules, queue, ledger, limiter, recipients, contents, scheduler, clock } = options
   const { endpoints, inFlightSends, retries, quarantine, completer, onError } = options
+  const check = createSendChecks({ rules, ledger, recipients, contents, clock, endpoints, retries })
 
   async function send(attempts: readonly Attempt[]): Promise<void> {
     const { changes } = recipients
@@ -133,94 +90,6 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       await new Promise<void>((resolve) => clock.soon(resolve))
     }
     endpoints.look(clock.now())
-  }
-
-  /** Checks all attempts before any of them takes effect. */
-  async function check(attempts: readonly Attempt[]): Promise<CheckedBatch> {
-    const batch: CheckedBatch = { ready: [], ended: [], waiting: [], left: [], unused: [] }
-    const { ready, ended, waiting, left, unused } = batch
-    const sizes = new BatchSize()
-    for (const attempt of attempts) {
-      const { notification } = attempt
-      if (!ledger.isCurrent(notification)) {
-        retries.forget(notification.id)
-        attempt.release()
-        continue
-      }
-      const { tenant, to } = notification
-      const cached = recipients.cached(tenant, to.id)
-      const recipient = cached === undefined ? await recipients.find(tenant, to.id).catch(ifDamaged) : cached
-      if (recipient instanceof SluiceError) {
-        ended.push({ attempt, move: damaged(notification, attempt.events, clock.now(), recipient.row) })
-        unused.push(attempt)
-        continue
-      }
-      attempt.recipient = recipient
-      const move = checkedMove(attempt, unused)
-      if (move !== undefined) {
-        ended.push({ attempt, move })
-        continue
-      }
-      if (sizes.isFull) {
-        left.push(attempt)
-        continue
-      }
-      const found = contents.of(notification)
-      const payload = found instanceof Promise ? await found.catch(ignoreMissing) : found
-      if (payload instanceof SluiceError) {
-        ended.push({ attempt, move: damaged(notification, attempt.events, clock.now(), payload.row) })
-        unused.push(attempt)
-        continue
-      }
-      attempt.payload = payload
-      const wait = enterEndpoint(attempt)
-      if (wait === undefined) {
-        sizes.add(notification)
-        ready.push(attempt)
-      } else if (wait.at === undefined || wait.at - clock.now() <= nearMs) waiting.push({ attempt, wait })
-      else {
-        ended.push({ attempt, move: paused(attempt, wait.origin, wait.at) })
-        unused.push(attempt)
-      }
-    }
-    return batch
-  }
-
-  /** Checks expiry, opt-out and presence; returns the move if it is not to be sent. */
-  function checkedMove(attempt: Attempt, unused: CheckedBatch['unused']): Move | undefined {
-    const { notification, recipient } = attempt
-    const now = clock.now()
-    if (notification.expiresAt !== undefined && notification.expiresAt <= now)
-      return expired(notification, attempt.events, now)
-    if (!checks.mayReceive(notification, recipient)) return optedOut(notification, attempt.events, now)
-    const move = checks.away?.(notification, attempt.events, now)
-    if (move !== undefined) unused.push(attempt)
-    return move
-  }
-
-  /** Takes a place at the recipient's own endpoint, if it calls one; returns how it must wait where there is none. */
-  function enterEndpoint(attempt: Attempt): EndpointWait | undefined {
-    const { pool, account, holder } = attempt.lease
-    const endpoint = pool.provider.endpointOf?.(
-      mergeFields(attempt.notification.to, attempt.recipient),
-      account,
-    )
-    if (endpoint === undefined) return undefined
-    const entered = endpoints.enter(endpoint, holder.concurrency, clock.now())
-    if (!entered.goes) return entered
-    attempt.place = entered
-    return undefined
-  }
-
-  /** Schedules it for when its endpoint is free, without an attempt; after too long it becomes a dead letter. */
-  function paused({ notification, events, lease }: Attempt, origin: string, at: number): Move {
-    const now = clock.now()
-    if (now - triedSince(notification, now) >= lease.pool.retry.outage.forMs) {
-      const detail = `${origin} has not taken it for too long`
-      return deadLetter(notification, events, now, { reason: 'attempts_exhausted', detail })
-    }
-    const detail = `${origin} is left alone for now`
-    return postponed(notification, events, now, { at, reason: 'provider_capacity', detail })
   }
 
   /** Keeps the attempts that have the right to send; releases those whose notification has gone another way. */
@@ -267,8 +136,8 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     const recipient = recipients.cached(notification.tenant, notification.to.id)
     if (recipient === checked) return false
     // It was forgotten meanwhile, so it must be read again.
-    if (recipient === undefined || !checks.mayReceive(notification, recipient)) return true
-    return checks.quietAt(notification, recipient, clock.now()) !== undefined
+    if (recipient === undefined || !rules.mayReceive(notification, recipient)) return true
+    return rules.quietAt(notification, recipient, clock.now()) !== undefined
   }
 
   /** Returns it to the queue: the checks of the next batch decide it. */
@@ -291,7 +160,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       return
     }
     // It met quiet hours or limits that did not apply when it was reserved.
-    const reason = checks.quietAt(notification, recipient, now) ?? 'recipient_limit'
+    const reason = rules.quietAt(notification, recipient, now) ?? 'recipient_limit'
     completer.add(postponed(notification, attempt.events, now, { at, reason }))
   }
 

@@ -70,7 +70,7 @@ test('a slot that cannot be given back is reported and does not end the process'
 test('an opt-out saved while the limits are asked keeps a notification from being sent', async (t) => {
   const optsOut = { tenant: 'acme', id: 'to-x' } as Recipient
   const stage = await createStage(t, {
-    checks: { mayReceive: (_, recipient) => recipient !== optsOut },
+    rules: { mayReceive: (_, recipient) => recipient !== optsOut },
     whileFiring: () => stage.save(optsOut),
   })
   await stage.queue(queued('x'), queued('y'))
@@ -105,7 +105,7 @@ test('no call is made under a right that has ended: the notification asks for an
 
 test('expired, opted-out and offline notifications are not fired, and each ends on record', async (t) => {
   const stage = await createStage(t, {
-    checks: {
+    rules: {
       mayReceive: ({ id }) => id !== 'out',
       away: (notification, events, now) =>
         notification.id === 'away'
@@ -138,7 +138,7 @@ test('a notification that the limits delay waits in memory up to a second, else 
 test('a notification that meets quiet hours is scheduled for their end or for its expiry', async (t) => {
   const stage = await createStage(t, {
     limits: { night: 9 * second, over: 9 * second },
-    checks: { quietAt: () => 'quiet_hours' },
+    rules: { quietAt: () => 'quiet_hours' },
   })
   await stage.queue(queued('night'), queued('over', { expiresAt: start + 5 * second }))
   for (const id of ['night', 'over']) assert.deepEqual(await stage.last(id), ['scheduled', 'quiet_hours', 0])
@@ -203,7 +203,7 @@ test('a quarantined notification is tried again with backoff and ends as a dead 
 test('a notification that fails after the limits were asked delays no other', async (t) => {
   const stage = await createStage(t, {
     limits: { x: 9 * second },
-    checks: {
+    rules: {
       quietAt() {
         throw new TypeError('no such zone')
       },

@@ -10,7 +10,7 @@ import { parseWindow } from '@sluice/limits'
 import { createDispatcher } from '../../src/delivery/dispatcher.ts'
 import { Pool, type PoolOptions } from '../../src/delivery/pools/pool.ts'
 import { Route } from '../../src/delivery/pools/route.ts'
-import type { SendChecks } from '../../src/delivery/send-batch.ts'
+import type { SendRules } from '../../src/delivery/send-checks.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
 import { advance, type Notification, type Priority, type Recipient } from '../../src/model.ts'
 import type { Message, Provider, SendResult } from '../../src/ports.ts'
@@ -42,7 +42,7 @@ export interface StageOptions {
   /** Calls the provider in place of `answer`. */
   readonly send?: Provider['send']
   readonly provider?: Partial<Provider>
-  readonly checks?: Partial<SendChecks>
+  readonly rules?: Partial<SendRules>
   /** Instants before which the limits admit no send, ms after the start, by id. @defaultValue none */
   readonly limits?: Readonly<Record<string, number>>
   /** Runs while the limits are asked. */
@@ -176,7 +176,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     close: async () => {},
     ...options.provider,
   }
-  const pool: Pool = new Pool({
+  const pool = new Pool({
     channel: 'email',
     provider,
     accounts: rates.map((rate, index) => ({
@@ -187,12 +187,11 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     })),
     marginMs: 0,
     now: start,
-    onChange: (changed) => dispatcher.changed(changed),
     ...options.pool,
   })
   const dispatcher = createDispatcher({
     routes: [new Route([pool])],
-    checks: { mayReceive: () => true, quietAt: () => undefined, ...options.checks },
+    rules: { mayReceive: () => true, quietAt: () => undefined, ...options.rules },
     queue,
     store,
     ledger,

@@ -14,8 +14,6 @@ export interface AccountPersistenceOptions {
   readonly store: Pick<Store, 'accounts'>
   readonly ledger: Pick<Ledger, 'commit'>
   readonly clock: Clock
-  /** Called when an account of the pool may be called that waited for its record. */
-  readonly onFreed: (pool: Pool) => void
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -31,7 +29,7 @@ export interface AccountPersistence {
 const againMs = 500
 
 export function createAccountPersistence(options: AccountPersistenceOptions): AccountPersistence {
-  const { store, ledger, clock, onFreed, onError } = options
+  const { store, ledger, clock, onError } = options
   const changed = new Map<PooledAccount, Pool>()
   /** All accounts that were ever written: at close their final state is written. */
   const known = new Map<PooledAccount, Pool>()
@@ -46,8 +44,8 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
       changed.clear()
       try {
         await ledger.commit({ accounts })
-        const freed = written.filter(([account, pool]) => pool.recorded(account))
-        for (const pool of new Set(freed.map(([, pool]) => pool))) onFreed(pool)
+        for (const [pool, of] of Map.groupBy(written, ([, pool]) => pool))
+          pool.recorded(of.map(([account]) => account))
       } catch (error) {
         onError('keep what is known of accounts', error)
         if (closed) return

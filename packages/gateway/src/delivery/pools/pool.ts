@@ -73,6 +73,7 @@ export class Pool {
   #probeAt = Number.POSITIVE_INFINITY
   #kept = 0
   #shared = false
+  readonly #newsListeners: (() => void)[] = []
 
   constructor(options: PoolOptions) {
     this.channel = options.channel
@@ -238,6 +239,16 @@ export class Pool {
         this.#changed(account)
     }
     this.#onChange?.(this, account, change)
+    this.#tellNews()
+  }
+
+  /** Calls the listener when an account went out or came back, or may be called earlier or later than before. */
+  onNews(listener: () => void): void {
+    this.#newsListeners.push(listener)
+  }
+
+  #tellNews(): void {
+    for (const listener of this.#newsListeners) listener()
   }
 
   /** Brings back accounts whose block is over. */
@@ -303,11 +314,11 @@ export class Pool {
     }
   }
 
-  /** Called when the last record of the account is on disk; true if it may now be called where it was not. */
-  recorded(account: PooledAccount): boolean {
-    const waited = account.recorded()
-    if (waited) this.#changed(account)
-    return waited
+  /** Called when the last records of these accounts are on disk: one that waited for it may be called now. */
+  recorded(accounts: readonly PooledAccount[]): void {
+    const waited = accounts.filter((account) => account.recorded())
+    for (const account of waited) this.#changed(account)
+    if (waited.length > 0) this.#tellNews()
   }
 
   /** Returns the state of one account that outlives a restart. */

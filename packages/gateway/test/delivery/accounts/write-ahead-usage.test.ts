@@ -95,7 +95,7 @@ class Rig {
   #land(): void {
     this.disk = this.#writing!.record
     this.#writing = undefined
-    this.#pool.recorded(this.#account!)
+    this.#pool.recorded([this.#account!])
     this.#write()
   }
 

@@ -291,6 +291,20 @@ describe('while accounts are out', () => {
   })
 })
 
+test('listeners hear when an account goes out or comes back, and of records only when an account waited for them', () => {
+  const asked: string[] = []
+  const pool = poolOf(['2/s', '4/3s'], { keep: (_, account) => asked.push(account.account.id) })
+  let news = 0
+  pool.onNews(() => {
+    news += 1
+  })
+  call(pool, start, delivered, 'a')
+  assert.equal(news, 0)
+  call(pool, start, throttled('1'), 'a')
+  assert.equal(news, 1)
+  assert.deepEqual(asked, ['b'], 'its calls are to be on record before they are made')
+})
+
 test('a provider that sizes its connections is told the concurrency', () => {
   const told: number[] = []
   const provider: Provider = {

@@ -1,0 +1,162 @@
+/**
+ * Checks a batch of attempts right before it is sent: is each notification still current, not expired, not opted out,
+ * is its recipient connected, can its content be read, and has the recipient's own endpoint a place for the call?
+ * Nothing takes effect here but places at endpoints, which the attempts own.
+ */
+import { SluiceError } from '../errors.ts'
+import type { Move, Notification, Recipient, TimelineEvent } from '../model.ts'
+import { mergeFields } from '../policy/preferences.ts'
+import type { Clock } from '../ports.ts'
+import type { Contents, Ledger, Recipients } from '../stages.ts'
+import type { Attempt } from './attempt.ts'
+import { BatchSize } from './batch-size.ts'
+import type { Endpoints, EndpointWait } from './endpoints.ts'
+import { damaged, deadLetter, expired, optedOut, postponed } from './not-sent.ts'
+import { type Retries, triedSince } from './retry.ts'
+
+/** The rules of policy and presence that hold at the moment of sending. */
+export interface SendRules {
+  /** Tests if the recipient may be sent this now: an opt-out applies at once, also to waiting notifications. */
+  readonly mayReceive: (notification: Notification, recipient: Recipient | null) => boolean
+  /** Gives the reason for which the recipient may not be disturbed at an instant. */
+  readonly quietAt: (
+    notification: Notification,
+    recipient: Recipient | null,
+    instant: number,
+  ) => 'quiet_hours' | 'legal_hours' | undefined
+  /** Decides a notification whose recipient must be connected and is not. */
+  readonly away?:
+    | ((notification: Notification, events: readonly TimelineEvent[], now: number) => Move | undefined)
+    | undefined
+}
+
+export interface SendChecksOptions {
+  readonly rules: Pick<SendRules, 'mayReceive' | 'away'>
+  readonly ledger: Pick<Ledger, 'isCurrent'>
+  readonly recipients: Pick<Recipients, 'cached' | 'find'>
+  readonly contents: Pick<Contents, 'of'>
+  readonly clock: Pick<Clock, 'now'>
+  readonly endpoints: Pick<Endpoints, 'enter'>
+  readonly retries: Pick<Retries, 'forget'>
+}
+
+/** The attempts of a batch by the results of the checks; those of stale notifications are released. */
+export interface CheckedBatch {
+  /** Attempts that may be sent if the limits admit them. */
+  readonly ready: Attempt[]
+  readonly ended: { readonly attempt: Attempt; readonly move: Move }[]
+  /** Attempts whose endpoint must be waited for in memory: for a while, or until a call to it ends. */
+  readonly waiting: { readonly attempt: Attempt; readonly wait: EndpointWait }[]
+  /** Attempts for which this batch has no room. */
+  readonly left: Attempt[]
+  /** Attempts of notifications that hold a reservation and will not leave now. */
+  readonly unused: Attempt[]
+}
+
+/** A notification that may leave within this time waits in memory, without a commit, ms. */
+export const nearMs = 1_000
+
+/** Treats missing content as absent (the notification fails); any other error is a failure of the store. */
+function ignoreMissing(error: unknown): SluiceError | undefined {
+  if (error instanceof SluiceError && error.code === 'NOT_FOUND') return undefined
+  return ifDamaged(error)
+}
+
+/** Returns an error about a damaged row, which concerns only its notifications; rethrows any other. */
+function ifDamaged(error: unknown): SluiceError {
+  if (error instanceof SluiceError && error.row !== undefined) return error
+  throw error
+}
+
+export function createSendChecks(options: SendChecksOptions) {
+  const { rules, ledger, recipients, contents, clock, endpoints, retries } = options
+
+  /** Decides a notification by expiry, opt-out and presence; returns the move if it is not to be sent. */
+  function checkedMove(attempt: Attempt, { unused }: CheckedBatch): Move | undefined {
+    const { notification, recipient } = attempt
+    const now = clock.now()
+    if (notification.expiresAt !== undefined && notification.expiresAt <= now)
+      return expired(notification, attempt.events, now)
+    if (!rules.mayReceive(notification, recipient)) return optedOut(notification, attempt.events, now)
+    const move = rules.away?.(notification, attempt.events, now)
+    if (move !== undefined) unused.push(attempt)
+    return move
+  }
+
+  /** Takes a place at the recipient's own endpoint, if it calls one; returns how it must wait where there is none. */
+  function enterEndpoint(attempt: Attempt): EndpointWait | undefined {
+    const { pool, account, holder } = attempt.lease
+    if (pool.provider.endpointOf === undefined) return undefined
+    const to = mergeFields(attempt.notification.to, attempt.recipient)
+    const endpoint = pool.provider.endpointOf(to, account)
+    if (endpoint === undefined) return undefined
+    const entered = endpoints.enter(endpoint, holder.concurrency, clock.now())
+    if (!entered.goes) return entered
+    attempt.place = entered
+    return undefined
+  }
+
+  /** Schedules it for when its endpoint is free, without an attempt; after too long it becomes a dead letter. */
+  function paused({ notification, events, lease }: Attempt, origin: string, at: number): Move {
+    const now = clock.now()
+    if (now - triedSince(notification, now) >= lease.pool.retry.outage.forMs) {
+      const detail = `${origin} has not taken it for too long`
+      return deadLetter(notification, events, now, { reason: 'attempts_exhausted', detail })
+    }
+    const detail = `${origin} is left alone for now`
+    return postponed(notification, events, now, { at, reason: 'provider_capacity', detail })
+  }
+
+  function endDamaged(attempt: Attempt, row: string | undefined, { ended, unused }: CheckedBatch): void {
+    ended.push({ attempt, move: damaged(attempt.notification, attempt.events, clock.now(), row) })
+    unused.push(attempt)
+  }
+
+  return async (attempts: readonly Attempt[]): Promise<CheckedBatch> => {
+    const batch: CheckedBatch = { ready: [], ended: [], waiting: [], left: [], unused: [] }
+    const sizes = new BatchSize()
+    for (const attempt of attempts) {
+      const { notification } = attempt
+      const { tenant, to } = notification
+      if (!ledger.isCurrent(notification)) {
+        retries.forget(notification.id)
+        attempt.release()
+        continue
+      }
+      const known = recipients.cached(tenant, to.id)
+      const recipient = known === undefined ? await recipients.find(tenant, to.id).catch(ifDamaged) : known
+      if (recipient instanceof SluiceError) {
+        endDamaged(attempt, recipient.row, batch)
+        continue
+      }
+      attempt.recipient = recipient
+      const move = checkedMove(attempt, batch)
+      if (move !== undefined) {
+        batch.ended.push({ attempt, move })
+        continue
+      }
+      if (sizes.isFull) {
+        batch.left.push(attempt)
+        continue
+      }
+      const found = contents.of(notification)
+      const payload = found instanceof Promise ? await found.catch(ignoreMissing) : found
+      if (payload instanceof SluiceError) {
+        endDamaged(attempt, payload.row, batch)
+        continue
+      }
+      attempt.payload = payload
+      const wait = enterEndpoint(attempt)
+      if (wait === undefined) {
+        sizes.add(notification)
+        batch.ready.push(attempt)
+      } else if (wait.at === undefined || wait.at - clock.now() <= nearMs)
+        batch.waiting.push({ attempt, wait })
+      else {
+        batch.ended.push({ attempt, move: paused(attempt, wait.origin, wait.at) })
+        batch.unused.push(attempt)
+      }
+    }
+    return batch
+  }
+}
