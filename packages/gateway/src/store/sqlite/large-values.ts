@@ -5,7 +5,7 @@
  */
 import type { Change, CommitResult } from '../../ports.ts'
 import type { ChangeLog, WrittenAhead } from './codec/change-log.ts'
-import { piecesOfContent, Recorder } from './codec/change-log.ts'
+import { changeLogOf, partWrites, piecesOfContent } from './codec/change-log.ts'
 import { apart } from './job-work.ts'
 import { type InParts, partBytes } from './tables/parts.ts'
 import type { Fault, Result } from './worker/engine.ts'
@@ -39,9 +39,7 @@ export function createLargeValues(options: LargeValuesOptions): LargeValues {
   async function writeParts(key: number, pieces: Pieces): Promise<InParts> {
     let count = 0
     for (const body of partsOf(pieces)) {
-      const recorder = new Recorder()
-      recorder.putPart({ key, number: count, body })
-      const [result] = await write(recorder.cut())
+      const [result] = await write(changeLogOf([partWrites({ key, number: count }, body)]))
       if (result !== null) throw raise((result as { fault: Fault }).fault)
       count += 1
     }

@@ -36,7 +36,7 @@ export class WriteQueue {
   }
 
   put(write: Write): void {
-    ;(write.changeLog.bytes.length > largeBytes ? this.#large : this.#small).push(write)
+    ;(write.changeLog.bytes > largeBytes ? this.#large : this.#small).push(write)
   }
 
   /** The writes of the next transaction; none where nothing waits. */
@@ -51,8 +51,8 @@ export class WriteQueue {
     let bytes = 0
     let count = 0
     for (const { changeLog } of this.#small) {
-      changes += changeLog.ends.length
-      bytes += changeLog.bytes.length
+      changes += changeLog.changes.length
+      bytes += changeLog.bytes
       if (count > 0 && (changes > this.#bounds.changesMax || bytes > this.#bounds.bytesMax)) break
       count += 1
     }

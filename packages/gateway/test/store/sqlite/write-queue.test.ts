@@ -1,17 +1,14 @@
 /** Which changes share a transaction: those of others are not behind somebody's megabytes. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type ChangeLog, Op } from '../../../src/store/sqlite/codec/change-log.ts'
-import { Decoder } from '../../../src/store/sqlite/codec/decoder.ts'
+import type { ChangeLog } from '../../../src/store/sqlite/codec/change-log.ts'
+import { changeLogOf as logOf } from '../../../src/store/sqlite/codec/change-log.ts'
 import { createGroup } from '../../../src/store/sqlite/worker/group.ts'
 import { largeBytes, WriteQueue } from '../../../src/store/sqlite/write-queue.ts'
 
-/** A tape of changes of these sizes. */
-function changeLogOf(...sizes: readonly number[]): ChangeLog {
-  let end = 0
-  const ends = sizes.map((size) => (end += size))
-  return { bytes: new Uint8Array(end), ends }
-}
+/** A change log of changes of these sizes. */
+const changeLogOf = (...sizes: readonly number[]): ChangeLog =>
+  logOf(sizes.map((bytes) => ({ writes: [], bytes })))
 
 function transactions(queue: WriteQueue): number[][] {
   const taken: number[][] = []
@@ -47,28 +44,22 @@ test('a small commit waits for at most one large one, whenever it comes', () => 
     for (;;) {
       const units = queue.take()
       if (units.some(({ id }) => id === 99)) break
-      bytes += units.reduce((sum, { changeLog }) => sum + changeLog.bytes.length, 0)
+      bytes += units.reduce((sum, { changeLog }) => sum + changeLog.bytes, 0)
     }
     assert.ok(bytes <= largeBytes + 901, `${bytes} bytes before it`)
   }
 })
 
 test("sends a large change apart from its turn's small ones, which do not wait for it", async () => {
-  const recorder: { readonly ids: string[]; readonly bytes: number }[] = []
+  const sent: { readonly ids: string[]; readonly bytes: number }[] = []
   const soon: (() => void)[] = []
   const group = createGroup({
     clock: { soon: (run) => void soon.push(run) },
     write: async (changeLog) => {
-      const ids = changeLog.ends.map((_, change) => {
-        const head = new Decoder()
-        head.load(changeLog, change)
-        head.number()
-        assert.equal(head.number(), Op.recipient)
-        head.text()
-        return head.text()
-      })
-      recorder.push({ ids, bytes: changeLog.bytes.length })
-      return changeLog.ends.map(() => null)
+      const { changes, bytes } = changeLog
+      const writes = changes.flatMap((change) => change.writes)
+      sent.push({ ids: writes.flatMap((write) => (write.op === 'recipient' ? write.id : [])), bytes })
+      return changes.map(() => null)
     },
     raise: () => new Error('none'),
   })
@@ -78,10 +69,10 @@ test("sends a large change apart from its turn's small ones, which do not wait f
   for (const run of soon) run()
   await all
   assert.deepEqual(
-    recorder.map(({ ids }) => ids),
+    sent.map(({ ids }) => ids),
     [['b'], ['a', 'c']],
   )
-  assert.ok(recorder[1]!.bytes < 1_000)
+  assert.ok(sent[1]!.bytes < 1_000)
 })
 
 test('bounds a transaction of small changes by their number and by their bytes', () => {

@@ -5,10 +5,11 @@
  */
 import type { SQLOutputValue } from 'node:sqlite'
 import type { Channel, Decision, Notification, TimelineEvent } from '../../../model.ts'
+import { revisionOf } from '../../../model.ts'
 import type { Admission } from '../../../ports.ts'
 import { admissionOf } from '../../admission.ts'
-import { checksum } from './checksum.ts'
-import { statusOf } from './codes.ts'
+import { checksum, checksumOf } from './checksum.ts'
+import { statusCodes, statusOf, throttledFlag } from './codes.ts'
 
 type Request = Pick<
   Notification,
@@ -74,6 +75,88 @@ export const columns = `s.seq, ${longColumns}, ${shortColumns}`
 export const shortAt = 13
 
 export type Row = readonly SQLOutputValue[]
+
+/** A placeholder: the engine's thread computes the checksum (`checked`). */
+const checksumToCome = 0
+const longSumAt = 9
+const shortSumAt = 12
+
+/** The row of `notifications` without its checksum. */
+export function longRowOf(notification: Notification): LongRow {
+  const { id, tenant, to, channel, requestedChannel = null, category, createdAt, job = null } = notification
+  const shared = notification.shared?.id ?? null
+  const decision = JSON.stringify(notification.decision)
+  return [
+    id,
+    tenant,
+    to.id,
+    channel,
+    requestedChannel,
+    category,
+    createdAt,
+    requestOf(notification),
+    decision,
+    checksumToCome,
+    job,
+    shared,
+  ]
+}
+
+/** The row of `states` without its checksum. */
+export function shortRowOf(notification: Notification): ShortRow {
+  const { status, timeline, dueAt, attempts, firedAt = null, suspects = [] } = notification
+  const { digestId = null, turnedAt = null } = notification
+  return [
+    statusCodes[status],
+    revisionOf(notification),
+    dueAt,
+    attempts,
+    firedAt,
+    suspects.at(-1) ?? null,
+    digestId,
+    notification.single ? 1 : 0,
+    notification.undecided ? 1 : 0,
+    throttledFlag(notification) ? 1 : 0,
+    // The dead letter's cause: the reason of the event that made it one.
+    status === 'dead' ? (timeline.at(-1)?.reason ?? null) : null,
+    JSON.stringify(timeline),
+    checksumToCome,
+    turnedAt,
+    suspects.length > 1 ? JSON.stringify(suspects) : null,
+  ]
+}
+
+/** The JSON of the fields that never change. */
+function requestOf({ module, to, priority, template, data, content, ...rest }: Notification): string {
+  const { actor, actors, sendAt, expiresAt, fingerprint, bytes, shared } = rest
+  const sharedBytes = shared?.bytes
+  return JSON.stringify({
+    content,
+    module,
+    to,
+    priority,
+    template,
+    data,
+    actor,
+    actors,
+    sendAt,
+    expiresAt,
+    fingerprint,
+    bytes,
+    sharedBytes,
+  })
+}
+
+/** The row with its checksum. */
+export function checkedLong(row: LongRow): LongRow {
+  return row.with(longSumAt, checksumOf(longText(row))) as unknown as LongRow
+}
+
+/** The row with its checksum. */
+export function checkedShort(row: ShortRow): ShortRow {
+  const [before, after] = shortTexts(row)
+  return row.with(shortSumAt, checksumOf(`${before}${row[11]}${after}`)) as unknown as ShortRow
+}
 
 /** The text that the checksum covers; the checksum itself is left out. */
 export function longText(row: LongRow): string {

@@ -8,7 +8,7 @@ import type { WaitingContent } from '../../../ports.ts'
 import type { ShortContent } from '../codec/change-log.ts'
 import { checksumOf, damageIn } from '../codec/checksum.ts'
 import { deletingSecurely } from '../secure-delete.ts'
-import { inOrder, type Parts, placeholderOf, readValue, valueColumns, valueJoin } from './parts.ts'
+import { inOrder, keptOf, type Parts, readValue, valueColumns, valueJoin } from './parts.ts'
 
 export interface Contents {
   /** Writes a content; false where the id is taken. */
@@ -72,9 +72,9 @@ export function prepareContents(db: DatabaseSync, parts: Pick<Parts, 'doom'>): C
 
   return {
     count,
-    write({ id, tenant, bytes, body, parts: inParts }) {
-      const kept = inParts === undefined ? body : Buffer.from(placeholderOf(inParts))
-      if (insert.run(id, tenant, kept, checksumOf(kept), inParts?.key ?? null).changes === 0) return false
+    write({ id, tenant, bytes, body }) {
+      const { kept, key } = keptOf(body)
+      if (insert.run(id, tenant, kept, checksumOf(kept), key).changes === 0) return false
       insertUses.run(id, tenant, bytes)
       // Makes the flush examine the content, which is deleted where nothing of its change refers to it.
       count(id, 0, 0)

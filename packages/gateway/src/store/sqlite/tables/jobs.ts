@@ -17,7 +17,7 @@ import {
 import { renamedWork } from '../job-work.ts'
 import { deletingSecurely } from '../secure-delete.ts'
 import type { Contents } from './contents.ts'
-import { inOrder, type Parts, placeholderOf, readValue, valueColumns, valueJoin } from './parts.ts'
+import { inOrder, keptOf, type Parts, placeholderOf, readValue, valueColumns, valueJoin } from './parts.ts'
 
 export interface Jobs {
   /** Applies a write; false where the job has changed since the write was computed. */
@@ -83,7 +83,7 @@ export function prepareJobs(
   }
 
   return {
-    write({ before, after, work, parts: inParts }) {
+    write({ before, after, work }) {
       const { id, tenant, module, createdAt, status, total, taken } = after
       const refused = JSON.stringify(after.refused)
       const sum = checksumOf(textOf(after, refused))
@@ -91,8 +91,8 @@ export function prepareJobs(
         const row = [id, tenant, module, createdAt, status, total, taken, refused, sum] as const
         if (insert.run(...row, after.shared?.id ?? null, after.bytes ?? null).changes === 0) return false
         if (status === 'running') {
-          const kept = inParts === undefined ? work : Buffer.from(placeholderOf(inParts))
-          insertWork.run(id, kept, checksumOf(kept), inParts?.key ?? null)
+          const { kept, key } = keptOf(work!)
+          insertWork.run(id, kept, checksumOf(kept), key)
           if (after.shared !== undefined) contents.count(after.shared.id, 1, 1)
         }
         return true

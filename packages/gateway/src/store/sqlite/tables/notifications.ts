@@ -5,7 +5,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { ShortMove } from '../codec/change-log.ts'
-import type { LongRow, ShortRow } from '../codec/rows.ts'
+import { checkedLong, checkedShort, type LongRow, type ShortRow } from '../codec/rows.ts'
 import type { RecipientIndex } from '../indexes/recipient-index.ts'
 
 export interface NotificationWrites {
@@ -36,8 +36,8 @@ export function prepareNotificationWrites(db: DatabaseSync, register: RecipientI
   return {
     accept(long, short) {
       const seq = register.nextSeq()
-      if (insertLong.run(seq, ...long).changes === 0) return undefined
-      insertShort.run(seq, ...short)
+      if (insertLong.run(seq, ...checkedLong(long)).changes === 0) return undefined
+      insertShort.run(seq, ...checkedShort(short))
       const [, tenant, recipient] = long
       register.add(tenant, recipient, seq)
       return seq
@@ -46,9 +46,10 @@ export function prepareNotificationWrites(db: DatabaseSync, register: RecipientI
     move({ id, before, short, long }) {
       const seq = selectSeq.get(id)?.seq as number | undefined
       if (seq === undefined) return undefined
-      if (updateShort.run(...short, seq, before.status, before.revision).changes === 0) return undefined
+      if (updateShort.run(...checkedShort(short), seq, before.status, before.revision).changes === 0)
+        return undefined
       if (long !== undefined) {
-        const [, , , channel, requestedChannel, , , request, decision, sum] = long
+        const [, , , channel, requestedChannel, , , request, decision, sum] = checkedLong(long)
         updateLong.run(channel, requestedChannel, request, decision, sum, seq)
       }
       return seq

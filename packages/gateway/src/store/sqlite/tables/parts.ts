@@ -36,6 +36,16 @@ export interface Parts {
 /** The text of a row whose body is in parts; it is what the row's checksum covers. */
 export const placeholderOf = ({ key, count }: InParts): string => `${count} parts of ${key}`
 
+/** The bytes that a row keeps of a value, and the key of its parts, if it is in parts. */
+export function keptOf(value: Uint8Array | InParts): {
+  readonly kept: Uint8Array
+  readonly key: number | null
+} {
+  return value instanceof Uint8Array
+    ? { kept: value, key: null }
+    : { kept: Buffer.from(placeholderOf(value)), key: value.key }
+}
+
 /** The key for the next value: those on record are lower. */
 export function nextPartsKey(db: DatabaseSync): number {
   return Number(db.prepare('SELECT coalesce(max(value), 0) + 1 AS next FROM parts').get()!.next)

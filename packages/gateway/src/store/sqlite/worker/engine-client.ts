@@ -19,8 +19,8 @@ export interface EngineClient {
   /** The first key that no part of a large value on record has. */
   readonly partsKey: number
   /**
-   * Writes changes and returns one result for each. Rejects only where the engine is gone. The change log is
-   * transferred.
+   * Writes changes and returns one result for each. Rejects only where the engine is gone. Bytes in the change
+   * log are transferred.
    */
   write(changeLog: ChangeLog): Promise<readonly Result[]>
   /** Asks a question. Rejects with the engine's error, which `onFault` gets first. */

@@ -9,7 +9,7 @@ import type { FieldError } from '../../../errors.ts'
 import { SluiceError } from '../../../errors.ts'
 import type { TimeLine } from '../../../ports.ts'
 import type { ChangeLog } from '../codec/change-log.ts'
-import { changesOf } from '../codec/change-log.ts'
+import { changeLogOf } from '../codec/change-log.ts'
 import { RowDamage } from '../codec/checksum.ts'
 import { createCommitMark } from '../commit-mark.ts'
 import { checkHealth, hasCrashed, hashKeyOf, inMemory, markClosed, markOpen } from '../database.ts'
@@ -157,7 +157,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     } catch (error) {
       const fault = faultOf(error, path)
       tookNothing = fault.code !== undefined
-      const single = changeLogs.flatMap(changesOf)
+      const single = changeLogs.flatMap(({ changes }) => changes.map((change) => changeLogOf([change])))
       if (fault.code !== undefined || single.length === 1) return single.map(() => ({ fault }))
       // One change cannot be written at all (a value of a wrong type): the others are written one by one.
       return single.flatMap((changeLog) => write([changeLog]))

@@ -4,12 +4,13 @@
  * change goes alone (write-queue.ts).
  */
 import type { Change, Clock, CommitResult } from '../../../ports.ts'
-import type { ChangeLog, WrittenAhead } from '../codec/change-log.ts'
-import { Recorder } from '../codec/change-log.ts'
+import type { ChangeLog, ChangeWrites, WrittenAhead } from '../codec/change-log.ts'
+import { changeLogOf, writesOf } from '../codec/change-log.ts'
 import { largeBytes } from '../write-queue.ts'
 import type { Result } from './engine.ts'
 
 interface Waiting {
+  readonly change: ChangeWrites
   readonly resolve: (result: CommitResult) => void
   readonly reject: (error: unknown) => void
 }
@@ -32,18 +33,17 @@ export interface Group {
 const applied: CommitResult = { applied: true }
 
 export function createGroup({ clock, write, raise }: GroupOptions): Group {
-  const recorder = new Recorder()
   let waiting: Waiting[] = []
 
   function flush(): void {
     const group = waiting
     if (group.length === 0) return
     waiting = []
-    send(recorder.cut(), group)
+    send(group)
   }
 
-  function send(changeLog: ChangeLog, group: readonly Waiting[]): void {
-    write(changeLog).then(
+  function send(group: readonly Waiting[]): void {
+    write(changeLogOf(group.map(({ change }) => change))).then(
       (results) => {
         for (const [index, waiter] of group.entries()) resolveWaiter(waiter, results[index]!)
       },
@@ -62,12 +62,13 @@ export function createGroup({ clock, write, raise }: GroupOptions): Group {
   return {
     flush,
     commit(change, ahead) {
-      const bytes = recorder.put(change, ahead)
+      const writes = writesOf(change, ahead)
       return new Promise((resolve, reject) => {
+        const waiter = { change: writes, resolve, reject }
         // The other changes of this turn must not wait for a large one.
-        if (bytes > largeBytes) return send(recorder.cutLast(), [{ resolve, reject }])
+        if (writes.bytes > largeBytes) return send([waiter])
         if (waiting.length === 0) clock.soon(flush)
-        waiting.push({ resolve, reject })
+        waiting.push(waiter)
       })
     },
   }

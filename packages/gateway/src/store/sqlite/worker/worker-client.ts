@@ -7,6 +7,7 @@ import { dirname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { SluiceError } from '../../../errors.ts'
 import type { ChangeLog } from '../codec/change-log.ts'
+import { buffersIn } from '../codec/change-log.ts'
 import { openDatabase } from '../database.ts'
 import { retryAfterMs } from '../sqlite-errors.ts'
 import type { Fault, Questions, Result } from './engine.ts'
@@ -120,7 +121,7 @@ export function openWorker(options: EngineClientOptions): EngineClient {
     if (outbox.length > 0 && gone === undefined)
       worker.postMessage(
         outbox,
-        outbox.flatMap((sent) => ('changeLog' in sent ? [sent.changeLog.bytes.buffer] : [])),
+        outbox.flatMap((sent) => ('changeLog' in sent ? buffersIn(sent.changeLog) : [])),
       )
     outbox = []
   }
@@ -147,7 +148,7 @@ export function openWorker(options: EngineClientOptions): EngineClient {
 
   const client: EngineClient = {
     ...opened,
-    write: (changeLog) => send(changeLog.ends.length, (id) => ({ id, changeLog })),
+    write: (changeLog) => send(changeLog.changes.length, (id) => ({ id, changeLog })),
     ask: (name, ...args) => send(0, (id) => ({ id, name, args })),
     // Not before the store is open: the writes of a start belong to the record that is read.
     read: (name, ...args) =>

@@ -38,8 +38,8 @@ function write(): void {
   const results = engine.write(writes.map(({ changeLog }) => changeLog))
   let from = 0
   for (const { id, changeLog } of writes) {
-    const own = results.slice(from, from + changeLog.ends.length)
-    from += changeLog.ends.length
+    const own = results.slice(from, from + changeLog.changes.length)
+    from += changeLog.changes.length
     answers.push(own.every((result) => result === null) ? { id } : { id, results: own })
   }
   reply()

@@ -5,10 +5,8 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { DigestWrite } from '../../../ports.ts'
-import type { ChangeLog, ContentCount, ShortMove } from '../codec/change-log.ts'
-import { Op } from '../codec/change-log.ts'
+import type { ChangeLog, ChangeWrites, ContentCount, ShortMove, Write } from '../codec/change-log.ts'
 import { isCountedApart, isDueCode, isFinalCode, statusCodes } from '../codec/codes.ts'
-import { Decoder } from '../codec/decoder.ts'
 import type { ShortRow } from '../codec/rows.ts'
 import type { CommitMark } from '../commit-mark.ts'
 import type { DueCursor, OwnedPlace } from '../indexes/due-cursor.ts'
@@ -115,7 +113,6 @@ export function createWriter(parts: WriterParts): Writer {
   const savepoint = db.prepare('SAVEPOINT change')
   const undo = db.prepare('ROLLBACK TO change')
   const release = db.prepare('RELEASE change')
-  const decoder = new Decoder()
   /** Rows of the due index that the next transaction is to flush. */
   let flushDebt = 0
   let transactions = 0
@@ -145,14 +142,11 @@ export function createWriter(parts: WriterParts): Writer {
     }
   }
 
-  /** Applies the next write of the change log; returns the id that had changed, if any. */
-  function writeNext(written: Written, alone: boolean): string | undefined {
-    const op = decoder.number()
-    switch (op) {
-      case Op.accept: {
-        const long = decoder.longRow()
-        const short = decoder.shortRow()
-        const content = decoder.count()
+  /** Applies a write; returns the id that had changed, if any. */
+  function applyWrite(given: Write, written: Written, alone: boolean): string | undefined {
+    switch (given.op) {
+      case 'accept': {
+        const { long, short, content } = given
         const seq = notifications.accept(long, short)
         if (seq === undefined) return long[0]
         const dueAt = dueAtOf(short[0], short[2])
@@ -164,8 +158,8 @@ export function createWriter(parts: WriterParts): Writer {
         written.accepted += 1
         return undefined
       }
-      case Op.move: {
-        const move = decoder.move()
+      case 'move': {
+        const { move } = given
         const seq = notifications.move(move)
         if (seq === undefined) return move.id
         const { tenant, before, short, content } = move
@@ -178,57 +172,48 @@ export function createWriter(parts: WriterParts): Writer {
         written.moves.push({ seq, move })
         return undefined
       }
-      case Op.digest: {
-        const write = decoder.digest()
+      case 'digest': {
+        const { write } = given
         // A change of one write has no savepoint to roll back to; its count before and after is the same.
         if (alone && !digests.holds(write)) return write.digest.id
         written.closings.push(write)
         return digests.write(write) ? undefined : write.digest.id
       }
-      case Op.recipient:
-        recipients.write(decoder.text(), decoder.text(), decoder.text())
+      case 'recipient':
+        recipients.write(given.tenant, given.id, given.body)
         return undefined
-      case Op.answer: {
-        const answer = decoder.answer()
+      case 'answer':
         written.answered += 1
-        return answers.write(answer) ? undefined : answer.key
-      }
-      case Op.job: {
-        const write = decoder.job()
-        return jobs.write(write) ? undefined : write.after.id
-      }
-      case Op.content: {
-        const content = decoder.content()
-        return contents.write(content) ? undefined : content.id
-      }
-      case Op.part: {
-        const { key, number, body } = decoder.part()
+        return answers.write(given.answer) ? undefined : given.answer.key
+      case 'job':
+        return jobs.write(given.write) ? undefined : given.write.after.id
+      case 'content':
+        return contents.write(given.content) ? undefined : given.content.id
+      case 'part': {
+        const { key, number, body } = given.part
         largeValues.write(key, number, body)
         return undefined
       }
-      case Op.account:
-        accounts.write(decoder.text(), decoder.text(), decoder.text(), decoder.text())
+      case 'account':
+        accounts.write(given.channel, given.provider, given.account, given.body)
         return undefined
-      default:
-        throw new RangeError(`no operation has the code ${op}`)
     }
   }
 
-  function apply(changeLog: ChangeLog, change: number, group: Written): Outcome {
-    decoder.load(changeLog, change)
-    const writes = decoder.number()
+  function apply({ writes }: ChangeWrites, group: Written): Outcome {
     const written = nothing()
     const conflicts: string[] = []
     const dueMark = due.mark()
-    if (writes > 1) savepoint.run()
-    for (let left = writes; left > 0; left -= 1) {
-      const conflict = writeNext(written, writes === 1)
+    const several = writes.length > 1
+    if (several) savepoint.run()
+    for (const write of writes) {
+      const conflict = applyWrite(write, written, !several)
       if (conflict !== undefined) conflicts.push(conflict)
     }
     if (conflicts.length === 0)
       for (const write of written.closings) if (!digests.holds(write)) conflicts.push(write.digest.id)
-    if (writes > 1 && conflicts.length > 0) undo.run()
-    if (writes > 1) release.run()
+    if (several && conflicts.length > 0) undo.run()
+    if (several) release.run()
     if (conflicts.length > 0) {
       due.undo(dueMark)
       return conflicts
@@ -260,9 +245,7 @@ export function createWriter(parts: WriterParts): Writer {
     write(changeLogs) {
       const group = nothing()
       const outcomes = transaction(() => {
-        const applied = changeLogs.flatMap((changeLog) =>
-          changeLog.ends.map((_, change) => apply(changeLog, change, group)),
-        )
+        const applied = changeLogs.flatMap(({ changes }) => changes.map((change) => apply(change, group)))
         // The write-behind indexes keep up when three rows are flushed for every two noted.
         recipientIndex.flush(Math.ceil(group.accepted * 1.5))
         answers.flush(Math.ceil(group.answered * 1.5))

@@ -1,12 +1,11 @@
-/** The decoder reads from a change log exactly what the recorder wrote, whatever the texts are and however large. */
+/** A notification is read back from its rows exactly as it was, whatever its texts are and however large. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import fc from 'fast-check'
 import { someNotification } from '../../../../src/conformance/store/sample.ts'
-import type { Notification, Recipient } from '../../../../src/model.ts'
-import { changesOf, Op, Recorder } from '../../../../src/store/sqlite/codec/change-log.ts'
-import { Decoder } from '../../../../src/store/sqlite/codec/decoder.ts'
-import { readNotification } from '../../../../src/store/sqlite/codec/rows.ts'
+import type { Notification } from '../../../../src/model.ts'
+import { buffersIn, changeLogOf, writesOf } from '../../../../src/store/sqlite/codec/change-log.ts'
+import { checkedLong, checkedShort, readNotification } from '../../../../src/store/sqlite/codec/rows.ts'
 
 const seed = Number(process.env.SLUICE_SEED ?? 1)
 const text = fc.oneof(fc.string({ unit: 'grapheme', maxLength: 12 }), fc.string({ maxLength: 12 }))
@@ -31,46 +30,39 @@ const fields = fc.record(
   { requiredKeys: ['id'], ...plain },
 )
 
-/** Its two rows as the file holds them, read back as they are read from there. */
-function taken(head: Decoder): Notification {
-  assert.equal(head.number(), 1)
-  assert.equal(head.number(), Op.accept)
-  return readNotification([1, ...head.longRow(), ...head.shortRow()])
-}
-
-it('decodes every change as it was recorded, from a shared change log and from one of its own', () => {
+it('reads every notification from its rows as it was, after their way to another thread', () => {
   console.log(`SLUICE_SEED=${seed}`)
-  const recorder = new Recorder()
-  const head = new Decoder()
   fc.assert(
     fc.property(fc.array(fields, { minLength: 1, maxLength: 5 }), (those) => {
       const all = those.map((each) => someNotification(each as Partial<Notification>))
-      for (const each of all) recorder.put({ accept: [each] })
-      const changeLog = recorder.cut()
-      for (const [change, each] of all.entries()) {
-        head.load(changeLog, change)
-        assert.deepEqual(taken(head), each)
-        head.load(changesOf(changeLog)[change]!, 0)
-        assert.deepEqual(taken(head), each)
+      const log = changeLogOf(all.map((each) => writesOf({ accept: [each] })))
+      const { changes } = structuredClone(log, { transfer: buffersIn(log) })
+      for (const [index, each] of all.entries()) {
+        const [write] = changes[index]!.writes
+        assert.ok(write?.op === 'accept')
+        assert.deepEqual(
+          readNotification([1, ...checkedLong(write.long), ...checkedShort(write.short)]),
+          each,
+        )
       }
     }),
     { seed, numRuns: 100 },
   )
 })
 
-it('records nothing of a change that cannot be written', () => {
-  const recorder = new Recorder()
+it('refuses a change whose path the transition table does not allow', () => {
   const before = someNotification()
   const after = someNotification()
-  recorder.put({ accept: [before] })
-  assert.throws(() => recorder.put({ accept: [before, { ...after, status: 'delivered' }] }), TypeError)
-  // The first of its writes is on the tape already when the second turns out to be none.
-  const nobody = { tenant: 'acme' } as unknown as Recipient
-  assert.throws(() => recorder.put({ accept: [after], recipients: [nobody] }), TypeError)
-  recorder.put({ accept: [after] })
-  const changeLog = recorder.cut()
-  const head = new Decoder()
-  assert.equal(changeLog.ends.length, 2)
-  head.load(changeLog, 1)
-  assert.deepEqual(taken(head), after)
+  assert.throws(() => writesOf({ accept: [before, { ...after, status: 'delivered' }] }), TypeError)
+})
+
+it('hands content over to the other thread without a copy, and counts its bytes', () => {
+  const content = { id: 'c1', tenant: 'acme', bytes: 70_000, content: { text: 'x'.repeat(70_000) } }
+  const log = changeLogOf([writesOf({ contents: [content] })])
+  const buffers = buffersIn(log)
+  assert.deepEqual(
+    buffers.map(({ byteLength }) => byteLength),
+    [JSON.stringify({ content: content.content }).length],
+  )
+  assert.ok(log.bytes >= 70_000)
 })

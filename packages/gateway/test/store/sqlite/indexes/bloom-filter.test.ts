@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, it } from 'node:test'
 import { epoch, someNotification, stillClock } from '../../../../src/conformance/store/sample.ts'
 import type { Change } from '../../../../src/ports.ts'
-import { type ChangeLog, Recorder } from '../../../../src/store/sqlite/codec/change-log.ts'
+import { type ChangeLog, changeLogOf, writesOf } from '../../../../src/store/sqlite/codec/change-log.ts'
 import { createBloomFilter } from '../../../../src/store/sqlite/indexes/bloom-filter.ts'
 import { createSqliteStore } from '../../../../src/store/sqlite/sqlite.ts'
 import type { EngineClient } from '../../../../src/store/sqlite/worker/engine-client.ts'
@@ -19,11 +19,7 @@ const tenant = 'acme'
 const open = (name: string): EngineClient =>
   openInProcess({ path: join(folder, name), now: epoch, onFault: ({ message }) => assert.fail(message) })
 
-function changeLogOf(change: Change): ChangeLog {
-  const recorder = new Recorder()
-  recorder.put(change)
-  return recorder.cut()
-}
+const logOf = (change: Change): ChangeLog => changeLogOf([writesOf(change)])
 
 async function loadedFrom(link: EngineClient) {
   const bloomFilter = createBloomFilter(link.hashKey)
@@ -38,9 +34,9 @@ it('knows all recipients on record after reopening, flushed to the index or not'
   const written = open('many.db')
   for (let from = 0; from < ids.length; from += 1_000) {
     const accept = ids.slice(from, from + 1_000).map((id) => someNotification({ tenant, to: { id } }))
-    await written.write(changeLogOf({ accept }))
+    await written.write(logOf({ accept }))
   }
-  await written.write(changeLogOf({ recipients: preferring.map((id) => ({ tenant, id })) }))
+  await written.write(logOf({ recipients: preferring.map((id) => ({ tenant, id })) }))
   await written.close()
 
   const opened = open('many.db')
