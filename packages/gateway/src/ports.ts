@@ -378,9 +378,12 @@ export interface Queue {
  */
 export type Delivery = 'written' | 'absent' | 'unread'
 
-/** The open WebSocket connections, as providers of the channel see them. */
-export interface Hub {
-  isConnected(tenant: string, recipient: string): boolean
+/** The presence of recipients: open WebSocket connections, here or at any process. */
+export interface Presence {
+  /** Tells for each recipient if a connection is open; without a promise where no other process must be asked. */
+  areConnected(
+    recipients: readonly { readonly tenant: string; readonly recipient: string }[],
+  ): readonly boolean[] | Promise<readonly boolean[]>
   /** Sends to every connection of the recipient; resolves with the first socket that took it, or at the signal. */
   deliver(tenant: string, recipient: string, data: JsonObject, signal: AbortSignal): Promise<Delivery>
   /** Calls back when a recipient connects who had no connection before. */

@@ -194,7 +194,7 @@ export interface RecipientLimiter {
   preview(reservationRequests: readonly ReservationRequest[]): Promise<readonly Reservation[]>
   /** Counts the notification as sent at the moment of handing over, or reserves anew at `at`. */
   fire(
-    reservationRequests: readonly ReservationRequest[],
+    reservationRequests: readonly Pick<ReservationRequest, 'notification' | 'recipient'>[],
   ): Promise<readonly { readonly fired: boolean; readonly at: number }[]>
   /** Counts a notification that was fired before as sent now, because it left only now. */
   left(reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>): Promise<void>

@@ -161,7 +161,11 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       ask(reservationRequests, (requests) => state.preview(requests), previewTogether),
     fire: (reservationRequests) =>
       ask(
-        reservationRequests.map((reservationRequest) => ({ ...reservationRequest, patient: true })),
+        reservationRequests.map(({ notification, recipient }) => ({
+          notification,
+          recipient,
+          patient: true,
+        })),
         fireAll,
         fireTogether,
       ),

@@ -14,7 +14,7 @@ import type { SendRules } from '../delivery/send-checks.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import { createWebSocketHub } from '../http/websocket/hub.ts'
 import { optedOut } from '../policy/preferences.ts'
-import type { Hub, Templates } from '../ports.ts'
+import type { Presence, Templates } from '../ports.ts'
 import { createSandbox } from '../providers/sandbox/adapter.ts'
 import type { Admission } from './admission.ts'
 import { createPool, createProviders } from './pools.ts'
@@ -48,7 +48,7 @@ export async function createDispatch(
     random,
     accounts: sandboxBehaviours(config.pools),
   })
-  const providers = parts.providers ?? (await createProviders(config, { clock, hub, sandbox }))
+  const providers = parts.providers ?? (await createProviders(config, { clock, presence: hub, sandbox }))
 
   // Persistence and alerts of accounts.
   const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onError })
@@ -61,7 +61,7 @@ export async function createDispatch(
   const pools = config.pools.map((pool) =>
     createPool(
       pool,
-      { providers, hub },
+      { providers, presence: hub },
       {
         marginMs,
         now: clock.now(),
@@ -120,12 +120,14 @@ export async function createDispatch(
   }
 }
 
-/** Tells whether a recipient is offline, and how a notification is delivered then. */
-function createAway({ webSocket: { absent } }: Config, hub: Hub): NonNullable<SendRules['away']> {
-  return (notification, events, now) => {
-    const { tenant, to, channel, category } = notification
-    if (channel !== 'websocket' || hub.isConnected(tenant, to.id)) return undefined
-    const rule = absent.byCategory.get(category) ?? absent.default
-    return away({ notification, events, now, absent: { ...rule, forMs: absent.waitMaxMs } })
+/** Decides how a notification is delivered whose recipient is offline. */
+function createAway({ webSocket: { absent } }: Config, presence: Presence): NonNullable<SendRules['away']> {
+  return {
+    channel: 'websocket',
+    presence,
+    moveOf(notification, events, now) {
+      const rule = absent.byCategory.get(notification.category) ?? absent.default
+      return away({ notification, events, now, absent: { ...rule, forMs: absent.waitMaxMs } })
+    },
   }
 }

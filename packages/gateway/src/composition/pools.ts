@@ -2,14 +2,18 @@
 
 import type { Config, PoolConfig } from '../config/config.ts'
 import { Pool, type PoolOptions } from '../delivery/pools/pool.ts'
-import type { Clock, Hub, Provider } from '../ports.ts'
+import type { Clock, Presence, Provider } from '../ports.ts'
 import { loadProvider } from '../providers/adapters.ts'
 import type { Sandbox } from '../providers/sandbox/adapter.ts'
 import { heardByTheConnected } from '../providers/websocket/adapter.ts'
 
 export async function createProviders(
   config: Config,
-  { clock, hub, sandbox }: { readonly clock: Clock; readonly hub: Hub; readonly sandbox: Sandbox },
+  {
+    clock,
+    presence,
+    sandbox,
+  }: { readonly clock: Clock; readonly presence: Presence; readonly sandbox: Sandbox },
 ): Promise<readonly Provider[]> {
   const { allowPrivate, proxy, ca } = config.network
   const egress = {
@@ -25,7 +29,7 @@ export async function createProviders(
       : loadProvider(name, {
           clock: wallClock,
           allowPrivate,
-          hub,
+          presence,
           egress,
           deadlineMs: longestOf(config, name),
         }),
@@ -43,12 +47,12 @@ function longestOf({ pools }: Config, provider: string): number {
 
 export interface PoolParts {
   readonly providers: readonly Provider[]
-  readonly hub: Hub
+  readonly presence: Presence
 }
 
 export function createPool(
   config: PoolConfig,
-  { providers, hub }: PoolParts,
+  { providers, presence }: PoolParts,
   context: Pick<PoolOptions, 'marginMs' | 'now' | 'onChange' | 'keep'>,
 ): Pool {
   const provider = providers.find((each) => each.name === config.provider)
@@ -57,7 +61,7 @@ export function createPool(
   return new Pool({
     ...context,
     ...config,
-    provider: ownSockets ? heardByTheConnected(provider, hub) : provider,
+    provider: ownSockets ? heardByTheConnected(provider, presence) : provider,
     accounts: config.accounts.map(({ account, rate, concurrencyMax, marginMs }) => ({
       account,
       windows: rate.windows,

@@ -4,9 +4,9 @@
  * Nothing takes effect here but places at endpoints, which the attempts own.
  */
 import { SluiceError } from '../errors.ts'
-import type { Move, Notification, Recipient, TimelineEvent } from '../model.ts'
+import type { Channel, Move, Notification, Recipient, TimelineEvent } from '../model.ts'
 import { mergeFields } from '../policy/preferences.ts'
-import type { Clock } from '../ports.ts'
+import type { Clock, Presence } from '../ports.ts'
 import type { Contents, Ledger, Recipients } from '../stages.ts'
 import type { Attempt } from './attempt.ts'
 import { BatchSize } from './batch-size.ts'
@@ -24,10 +24,15 @@ export interface SendRules {
     recipient: Recipient | null,
     instant: number,
   ) => 'quiet_hours' | 'legal_hours' | undefined
-  /** Decides a notification whose recipient must be connected and is not. */
-  readonly away?:
-    | ((notification: Notification, events: readonly TimelineEvent[], now: number) => Move | undefined)
-    | undefined
+  /** Applies to the one channel that reaches connected recipients alone. */
+  readonly away?: AwayRule | undefined
+}
+
+export interface AwayRule {
+  readonly channel: Channel
+  readonly presence: Pick<Presence, 'areConnected'>
+  /** Decides a notification whose recipient is offline. */
+  readonly moveOf: (notification: Notification, events: readonly TimelineEvent[], now: number) => Move
 }
 
 export interface SendChecksOptions {
@@ -72,15 +77,24 @@ export function createSendChecks(options: SendChecksOptions) {
   const { rules, ledger, recipients, contents, clock, endpoints, retries } = options
 
   /** Decides a notification by expiry, opt-out and presence; returns the move if it is not to be sent. */
-  function checkedMove(attempt: Attempt, { unused }: CheckedBatch): Move | undefined {
+  function checkedMove(attempt: Attempt, isAway: boolean, { unused }: CheckedBatch): Move | undefined {
     const { notification, recipient } = attempt
     const now = clock.now()
     if (notification.expiresAt !== undefined && notification.expiresAt <= now)
       return expired(notification, attempt.events, now)
     if (!rules.mayReceive(notification, recipient)) return optedOut(notification, attempt.events, now)
-    const move = rules.away?.(notification, attempt.events, now)
-    if (move !== undefined) unused.push(attempt)
-    return move
+    if (!isAway) return undefined
+    unused.push(attempt)
+    return rules.away!.moveOf(notification, attempt.events, now)
+  }
+
+  /** Asks which recipients are connected; `undefined` where they need not be. */
+  function connected(attempts: readonly Attempt[]): ReturnType<Presence['areConnected']> | undefined {
+    const { away } = rules
+    if (away === undefined || attempts[0]?.notification.channel !== away.channel) return undefined
+    return away.presence.areConnected(
+      attempts.map(({ notification: { tenant, to } }) => ({ tenant, recipient: to.id })),
+    )
   }
 
   /** Takes a place at the recipient's own endpoint, if it calls one; returns how it must wait where there is none. */
@@ -115,7 +129,10 @@ export function createSendChecks(options: SendChecksOptions) {
   return async (attempts: readonly Attempt[]): Promise<CheckedBatch> => {
     const batch: CheckedBatch = { ready: [], ended: [], waiting: [], left: [], unused: [] }
     const sizes = new BatchSize()
-    for (const attempt of attempts) {
+    const presence = connected(attempts)
+    const present = presence instanceof Promise ? await presence : presence
+    for (let index = 0; index < attempts.length; index += 1) {
+      const attempt = attempts[index]!
       const { notification } = attempt
       const { tenant, to } = notification
       if (!ledger.isCurrent(notification)) {
@@ -130,7 +147,7 @@ export function createSendChecks(options: SendChecksOptions) {
         continue
       }
       attempt.recipient = recipient
-      const move = checkedMove(attempt, batch)
+      const move = checkedMove(attempt, present?.[index] === false, batch)
       if (move !== undefined) {
         batch.ended.push({ attempt, move })
         continue

@@ -2,7 +2,7 @@
  * The adapter of every provider that makes calls. Each adapter brings its own client, so only the providers of the
  * configured pools are loaded.
  */
-import type { Clock, Hub, Provider } from '../ports.ts'
+import type { Clock, Presence, Provider } from '../ports.ts'
 import type { Egress } from './transport/egress.ts'
 import { redact } from './transport/redact.ts'
 
@@ -14,7 +14,7 @@ export interface ProviderContext {
   /** Longest time from a call to its result that a pool of this provider allows, ms. */
   readonly deadlineMs: number
   /** The gateway's own WebSocket connections. */
-  readonly hub: Hub
+  readonly presence: Presence
   /** Proxy and certificate authorities for calls over HTTP. */
   readonly egress?: Egress | undefined
 }

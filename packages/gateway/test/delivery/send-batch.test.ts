@@ -107,10 +107,13 @@ test('expired, opted-out and offline notifications are not fired, and each ends 
   const stage = await createStage(t, {
     rules: {
       mayReceive: ({ id }) => id !== 'out',
-      away: (notification, events, now) =>
-        notification.id === 'away'
-          ? advance(notification, [...events, { at: now, status: 'expired' }])
-          : undefined,
+      away: {
+        channel: 'email',
+        // Another process may have to be asked.
+        presence: { areConnected: async (of) => of.map(({ recipient }) => recipient !== 'to-away') },
+        moveOf: (notification, events, now) =>
+          advance(notification, [...events, { at: now, status: 'expired' }]),
+      },
     },
   })
   await stage.queue(queued('over', { expiresAt: start }), queued('out'), queued('away'))

@@ -1,10 +1,10 @@
 /**
  * The hub of all connections: a room for each tenant, and the counts of all of them. It knows channels and
  * frames but no sockets, so the gateway has it even where no client can connect; connections are added by
- * upgrade.ts, and the provider of the channel `websocket` uses the port `Hub`.
+ * upgrade.ts, and the provider of the channel `websocket` uses the port `Presence`.
  */
 import type { Window } from '@sluice/limits'
-import type { Clock, Delivery, Hub } from '../../ports.ts'
+import type { Clock, Delivery, Presence } from '../../ports.ts'
 import { textFrame } from './frame.ts'
 import { Room, type Subscriber } from './room.ts'
 import { createThrottle, type Published } from './throttle.ts'
@@ -33,7 +33,10 @@ interface WebSocketReport {
   readonly closed: ReadonlyMap<string, number>
 }
 
-export interface WebSocketHub extends Hub {
+export interface WebSocketHub extends Presence {
+  areConnected(
+    recipients: readonly { readonly tenant: string; readonly recipient: string }[],
+  ): readonly boolean[]
   room(tenant: string): Room
   subscribe(tenant: string, channel: string, subscriber: Subscriber): void
   publish(tenant: string, channel: string, data: unknown): Published
@@ -126,7 +129,10 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
     stop() {
       for (const { throttle } of rooms.values()) throttle.stop()
     },
-    isConnected: (tenant, recipient) => rooms.get(tenant)?.subscribers(channelOf(recipient)) !== undefined,
+    areConnected: (recipients) =>
+      recipients.map(
+        ({ tenant, recipient }) => rooms.get(tenant)?.subscribers(channelOf(recipient)) !== undefined,
+      ),
     onConnect(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)

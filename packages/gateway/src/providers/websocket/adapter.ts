@@ -4,11 +4,11 @@
  * failure here concerns a recipient whose connection closed a moment later.
  */
 import type { JsonObject } from '../../model.ts'
-import type { Hub, Message, Provider, SendResult } from '../../ports.ts'
+import type { Message, Presence, Provider, SendResult } from '../../ports.ts'
 
 const notConnected: SendResult = { outcome: 'failed', detail: 'not connected', recipientFault: true }
 
-export function createWebSocketProvider({ hub }: { readonly hub: Hub }): Provider {
+export function createWebSocketProvider({ presence }: { readonly presence: Presence }): Provider {
   return {
     name: 'websocket',
     // A client recognises a repetition by its notificationId; the gateway cannot know that this one checks.
@@ -16,7 +16,7 @@ export function createWebSocketProvider({ hub }: { readonly hub: Hub }): Provide
     channels: ['websocket'],
     async send(message, _account, signal) {
       if (signal.aborted) return { outcome: 'failed', detail: 'no time left' }
-      switch (await hub.deliver(message.tenant, message.to.id, dataOf(message), signal)) {
+      switch (await presence.deliver(message.tenant, message.to.id, dataOf(message), signal)) {
         case 'written':
           return { outcome: 'delivered' }
         case 'absent':
@@ -38,13 +38,13 @@ export function createWebSocketProvider({ hub }: { readonly hub: Hub }): Provide
  * Makes the sandbox publish its deliveries on this channel to connected clients: else a gateway without any `pools`
  * would show them nothing.
  */
-export function heardByTheConnected(sandbox: Provider, hub: Hub): Provider {
+export function heardByTheConnected(sandbox: Provider, presence: Presence): Provider {
   return {
     ...sandbox,
     async send(message, account, signal, onWritten) {
       const result = await sandbox.send(message, account, signal, onWritten)
       if (result.outcome === 'delivered')
-        void hub.deliver(message.tenant, message.to.id, dataOf(message), signal)
+        void presence.deliver(message.tenant, message.to.id, dataOf(message), signal)
       return result
     },
   }

@@ -97,8 +97,8 @@ test('without keys every recipient channel is open', async () => {
   const keyless = await startSockets()
   const client = await keyless.open()
   await client.subscribe('recipient:user-42')
-  assert.equal(keyless.hub.isConnected('default', 'user-42'), true)
-  assert.equal(keyless.hub.isConnected('acme', 'user-42'), false)
+  assert.deepEqual(keyless.hub.areConnected([{ tenant: 'default', recipient: 'user-42' }]), [true])
+  assert.deepEqual(keyless.hub.areConnected([{ tenant: 'acme', recipient: 'user-42' }]), [false])
 })
 
 const deep = (levels: number): string => '['.repeat(levels) + ']'.repeat(levels)
@@ -160,10 +160,10 @@ test('a closed connection is forgotten', async () => {
   const [ada, bob] = await Promise.all([sockets.open({ token: 'ada' }), sockets.open({ token: 'bob' })])
   await bob!.subscribe('gone')
   await bob!.subscribe('recipient:bob')
-  assert.equal(sockets.hub.isConnected('acme', 'bob'), true)
+  assert.deepEqual(sockets.hub.areConnected([{ tenant: 'acme', recipient: 'bob' }]), [true])
   bob!.socket.close()
   await bob!.closed
   await ada!.ask({ type: 'ping' })
-  assert.equal(sockets.hub.isConnected('acme', 'bob'), false)
+  assert.deepEqual(sockets.hub.areConnected([{ tenant: 'acme', recipient: 'bob' }]), [false])
   assert.equal(sockets.hub.room('acme').subscribers('gone'), undefined)
 })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { someMessage } from '../../../src/conformance/provider.ts'
-import type { Account, Clock, Hub } from '../../../src/ports.ts'
+import type { Account, Clock, Presence } from '../../../src/ports.ts'
 import { type LoadedProvider, loadProvider } from '../../../src/providers/adapters.ts'
 import { createHttpSink } from '../../sinks/http.ts'
 
@@ -36,7 +36,7 @@ for (const [name, channel, account, path] of accounts)
     const sink = await createHttpSink()
     const provider = await loadProvider(name, {
       clock,
-      hub: {} as Hub,
+      presence: {} as Presence,
       allowPrivate: true,
       deadlineMs: 2_000,
     })

@@ -20,7 +20,7 @@ function createTrial() {
         if (taken !== undefined) queueMicrotask(() => written?.(taken))
       },
     })
-  return { hub, heard, join, provider: createWebSocketProvider({ hub }) }
+  return { hub, heard, join, provider: createWebSocketProvider({ presence: hub }) }
 }
 
 const never = new AbortController().signal
