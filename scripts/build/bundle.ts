@@ -8,6 +8,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { dirname, join, posix } from 'node:path'
 import { runInNewContext } from 'node:vm'
 import { type Declaration, readDeclarations } from './declarations.ts'
+import { breakLines } from './lua.ts'
 
 /**
  * Properties of the stores' inner classes, which get names of a letter or two in what is published: users' bundlers
@@ -70,6 +71,7 @@ export function bundle(root: string, folder: string, declared: string, outDir: s
     if (/\.c?js$/.test(file)) {
       writeFileSync(join(outDir, file), withoutConstants(root, readFileSync(join(outDir, file), 'utf8')))
       format(root, join(outDir, file))
+      writeFileSync(join(outDir, file), withScriptsFirst(readFileSync(join(outDir, file), 'utf8')))
     }
 }
 
@@ -96,6 +98,20 @@ function withoutConstants(root: string, code: string): string {
     // One word for both: where users' bundlers keep `const`, as rollup does, two of them cost 60 bytes.
     input: rest.replace(/^(\s*(?:else )?(?:for (?:await )?\()?)const\b/gm, '$1let'),
   })
+}
+
+/**
+ * Moves the scripts in front of the code, in short lines: compression looks back 32 kB, and a script in the middle
+ * hides half of the code from the other half (150 bytes of a bundle with the Redis limiter).
+ */
+function withScriptsFirst(code: string): string {
+  const scripts: string[] = []
+  const rest = code.replace(/^var script\d* = `([^`]*)`\n/gm, (line: string, quoted: string) => {
+    scripts.push(line.replace(quoted, () => breakLines(quoted)))
+    return ''
+  })
+  const start = /^(?:'use strict'\n|import \{[^}]*\} from '[^']*'\n)*/.exec(rest)![0].length
+  return rest.slice(0, start) + scripts.join('') + rest.slice(start)
 }
 
 function runEsbuild(

@@ -1,14 +1,215 @@
 /**
- * Makes Lua small: comments and needless spaces go, and what is local gets short names. Lines stay lines, so that an
- * error of the server still leads to one. One name becomes the same short name wherever it stands, whatever its scope,
- * and no short name is one that stands for something else: so nothing has to be known of scopes for the meaning to
- * stay. So do fields of our own tables; those of globals (`redis.call`) and of what Redis answers, globals and texts stay
- * as they are. What it does not know it refuses.
+ * Shortens Lua. Comments and needless spaces are removed, and variables and fields get short names. A name is given
+ * by scope, so that variables that are never visible together share it; those that are written alike share it wherever
+ * possible, because compression finds what repeats. Fields of tables that the script makes are shortened too; fields of
+ * globals (`redis.call`) and of errors that Redis answers, globals and texts stay as they are. Lua that it does not
+ * know is refused.
  */
+import { parse } from 'luaparse'
 
-interface Token {
-  readonly kind: 'name' | 'number' | 'text' | 'sign'
-  readonly text: string
+/** A node of luaparse's syntax tree, as far as it is read here. */
+interface Node {
+  readonly type: string
+  /** Offsets of the first character and of the one behind the last. */
+  readonly range: readonly [from: number, to: number]
+  readonly [field: string]: unknown
+}
+
+interface Identifier extends Node {
+  readonly name: string
+}
+
+interface Variable {
+  readonly name: string
+  /** Offset of the declaration, and of the end of its scope. */
+  readonly from: number
+  readonly to: number
+  /** Offsets at which it is named, the declaration first. */
+  readonly uses: number[]
+  /** Variables of one declaration have one statement. */
+  readonly statement: Node
+}
+
+interface Scope {
+  readonly parent: Scope | undefined
+  readonly end: number
+  readonly variables: Map<string, Variable>
+}
+
+export interface Names {
+  readonly variables: readonly Variable[]
+  /** Offsets at which each field of our own tables is named. */
+  readonly fields: ReadonlyMap<string, readonly number[]>
+  readonly globals: ReadonlySet<string>
+}
+
+/** Fields of what Redis answers: an error. */
+const foreignFields: ReadonlySet<string> = new Set(['err'])
+
+/** @throws {Error} for Lua of a kind that is not written here */
+export function shortenLua(script: string): string {
+  return write(script, shortNames(namesOf(script)))
+}
+
+/** Finds the declaration behind each name. @throws {Error} for Lua of a kind that is not written here */
+export function namesOf(script: string): Names {
+  const variables: Variable[] = []
+  const fields = new Map<string, number[]>()
+  const globals = new Set<string>()
+  let scope: Scope | undefined
+
+  const find = (name: string): Variable | undefined => {
+    for (let each = scope; each !== undefined; each = each.parent) {
+      const found = each.variables.get(name)
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+  const declare = (identifiers: readonly Node[], statement: Node): void => {
+    for (const { type, name, range } of identifiers as readonly Identifier[]) {
+      if (type === 'VarargLiteral') continue
+      const variable = { name, from: range[0], to: scope!.end, uses: [range[0]], statement }
+      variables.push(variable)
+      scope!.variables.set(name, variable)
+    }
+  }
+  const within = (node: Node, visitAll: () => void): void => {
+    scope = { parent: scope, end: node.range[1], variables: new Map() }
+    visitAll()
+    scope = scope.parent
+  }
+  const addField = ({ name, range }: Identifier): void => {
+    fields.set(name, [...(fields.get(name) ?? []), range[0]])
+  }
+
+  function visit(node: Node): void {
+    const child = (field: string): Node => node[field] as Node
+    const children = (field: string): readonly Node[] => node[field] as readonly Node[]
+    const body = (): void => children('body').forEach(visit)
+    switch (node.type) {
+      case 'LocalStatement':
+        children('init').forEach(visit)
+        declare(children('variables'), node)
+        break
+      case 'FunctionDeclaration':
+        if (node.isLocal === true) declare([child('identifier')], node)
+        else if (node.identifier !== null) visit(child('identifier'))
+        within(node, () => {
+          declare(children('parameters'), node)
+          body()
+        })
+        break
+      case 'ForNumericStatement':
+        for (const field of ['start', 'end', 'step']) if (node[field] !== null) visit(child(field))
+        within(node, () => {
+          declare([child('variable')], node)
+          body()
+        })
+        break
+      case 'ForGenericStatement':
+        children('iterators').forEach(visit)
+        within(node, () => {
+          declare(children('variables'), node)
+          body()
+        })
+        break
+      case 'RepeatStatement':
+        within(node, () => {
+          body()
+          visit(child('condition'))
+        })
+        break
+      case 'WhileStatement':
+      case 'IfClause':
+      case 'ElseifClause':
+        visit(child('condition'))
+        within(node, body)
+        break
+      case 'Chunk':
+      case 'DoStatement':
+      case 'ElseClause':
+        within(node, body)
+        break
+      case 'MemberExpression': {
+        if (node.indexer === ':') throw new Error('a method is not known here')
+        const [base, field] = [child('base'), child('identifier') as Identifier]
+        visit(base)
+        const isOurs = base.type !== 'Identifier' || find((base as Identifier).name) !== undefined
+        if (isOurs && !foreignFields.has(field.name)) addField(field)
+        break
+      }
+      case 'TableKeyString':
+        addField(child('key') as Identifier)
+        visit(child('value'))
+        break
+      case 'Identifier': {
+        const { name } = node as Identifier
+        const variable = find(name)
+        if (variable === undefined) globals.add(name)
+        else variable.uses.push(node.range[0])
+        break
+      }
+      default:
+        for (const value of Object.values(node))
+          for (const each of [value].flat())
+            if (typeof (each as Node | null)?.type === 'string') visit(each as Node)
+    }
+  }
+
+  // Every character is a byte, as Redis reads it.
+  const options = { luaVersion: '5.1', ranges: true, comments: false, encodingMode: 'pseudo-latin1' } as const
+  const chunk = parse(script, options) as unknown as Node
+  visit({ ...chunk, range: [0, script.length] })
+  return { variables, fields, globals }
+}
+
+/** The short name at each offset at which something is renamed. */
+function shortNames({ variables, fields, globals }: Names): ReadonlyMap<number, string> {
+  const short = new Map<number, string>()
+  const rename = (offsets: readonly number[], name: string): void => {
+    for (const offset of offsets) short.set(offset, name)
+  }
+  const usesOf = (group: readonly Variable[]): number => group.reduce((sum, { uses }) => sum + uses.length, 0)
+  const groups = [...Map.groupBy(variables, ({ name }) => name).values()].sort(
+    (a, b) => usesOf(b) - usesOf(a),
+  )
+  const holders = new Map<string, Variable[]>()
+  const nameOf = new Map<string, string>()
+  for (const group of groups) {
+    for (const name of shortest()) {
+      const others = holders.get(name) ?? []
+      if (globals.has(name) || group.some((one) => others.some((other) => areInConflict(one, other))))
+        continue
+      holders.set(name, [...others, ...group])
+      nameOf.set(group[0]!.name, name)
+      for (const { uses } of group) rename(uses, name)
+      break
+    }
+  }
+  // A field is called as the variables of its name are, where no other field is.
+  const taken = new Set<string>()
+  const unnamed: (readonly number[])[] = []
+  for (const [name, offsets] of [...fields].sort(([, a], [, b]) => b.length - a.length)) {
+    const own = nameOf.get(name)
+    if (own === undefined || taken.has(own)) unnamed.push(offsets)
+    else rename(offsets, own)
+    if (own !== undefined) taken.add(own)
+  }
+  const names = shortest()
+  for (const offsets of unnamed) {
+    let name: string
+    do name = names.next().value as string
+    while (taken.has(name))
+    rename(offsets, name)
+  }
+  return short
+}
+
+/** Tells whether one is named where the other, declared behind it, would hide it. */
+function areInConflict(a: Variable, b: Variable): boolean {
+  if (a.statement === b.statement) return true
+  const [outer, inner] = a.from < b.from ? [a, b] : [b, a]
+  return outer.uses.some((use) => use >= inner.from && use < inner.to)
 }
 
 const keywords = new Set(
@@ -16,107 +217,46 @@ const keywords = new Set(
     ' ',
   ),
 )
-const tokenPattern =
-  /\s+|(?<name>[A-Za-z_]\w*)|(?<number>\d+(?:\.\d+)?(?:e\d+)?)|(?<text>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|(?<sign>\.\.\.|\.\.|==|~=|<=|>=|[-+*/%^#<>=(){}[\];:,.])/y
 
-/** @throws {Error} for what is no Lua of the kind that is written here */
-export function shortenLua(script: string): string {
-  const lines = script.split('\n').map(tokensOf)
-  const names = shortNames(lines.flat())
-  const written = lines.map((line) => write(line, names))
-  return written.filter((line) => line !== '').join('\n')
-}
-
-/** Fields of what Redis answers: an error. */
-const foreignFields: ReadonlySet<string> = new Set(['err'])
-
-type Named = Token & { isLocal?: boolean }
-
-function tokensOf(line: string): Named[] {
-  const tokens: Named[] = []
-  for (let at = 0; at < line.length; at = tokenPattern.lastIndex) {
-    if (line.startsWith('--[', at)) throw new Error(`long comments are not known here: ${line}`)
-    if (line.startsWith('--', at)) break
-    tokenPattern.lastIndex = at
-    const found = tokenPattern.exec(line)
-    if (found === null || line.startsWith('[[', at))
-      throw new Error(`this is not known here: ${line.slice(at)}`)
-    const { name, number, text, sign } = found.groups!
-    if (name !== undefined) tokens.push({ kind: 'name', text: name })
-    else if (number !== undefined) tokens.push({ kind: 'number', text: number })
-    else if (text !== undefined) tokens.push({ kind: 'text', text })
-    else if (sign !== undefined) tokens.push({ kind: 'sign', text: sign })
-  }
-  return tokens
-}
-
-/** Marks what may be renamed, and gives the names that stand most often the shortest ones. */
-function shortNames(tokens: readonly Named[]): ReadonlyMap<string, string> {
-  const declared = declaredIn(tokens)
-  const taken = new Set(keywords)
-  const counts = new Map<string, number>()
-  const open: string[] = []
-  for (const [index, token] of tokens.entries()) {
-    const { kind, text } = token
-    if ('({['.includes(text)) open.push(text)
-    else if (')}]'.includes(text)) open.pop()
-    else if (text === 'function' && open.includes('{'))
-      throw new Error('a function within a table is not known here')
-    if (kind !== 'name' || keywords.has(text)) continue
-    const before = tokens[index - 1]?.text
-    const isKey = open.at(-1) === '{' && tokens[index + 1]?.text === '=' && (before === '{' || before === ',')
-    const isField = before === '.' || isKey
-    const owner = tokens[index - 2]
-    const isOurs =
-      isKey || owner?.kind !== 'name' || declared.has(owner.text) || tokens[index - 3]?.text === '.'
-    if (before === ':') throw new Error(`a method is not known here: ${text}`)
-    token.isLocal = isField ? isOurs && !foreignFields.has(text) : declared.has(text)
-    if (token.isLocal) counts.set(text, (counts.get(text) ?? 0) + 1)
-    else taken.add(text)
-  }
-  const short = shortest(taken)
-  return new Map(
-    [...counts].sort(([, a], [, b]) => b - a).map(([name]) => [name, short.next().value as string]),
-  )
-}
-
-/** Names behind `local` and `for`, and parameters. */
-function declaredIn(tokens: readonly Token[]): ReadonlySet<string> {
-  const declared = new Set<string>()
-  for (let index = 0; index < tokens.length; index += 1) {
-    const { text } = tokens[index]!
-    let at = index + 1
-    if (text === 'function') while (tokens[at - 1]!.text !== '(') at += 1
-    else if (text === 'local' && tokens[at]!.text === 'function') at += 1
-    else if (text !== 'local' && text !== 'for') continue
-    for (; tokens[at]?.kind === 'name'; at += 2) {
-      declared.add(tokens[at]!.text)
-      if (tokens[at + 1]?.text !== ',') break
-    }
-  }
-  return declared
-}
-
-function* shortest(taken: ReadonlySet<string>): Generator<string> {
-  const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'
+/** The letters that keywords have most often come first, because compression gives them the shortest codes. */
+function* shortest(): Generator<string> {
+  const letters = 'enltoirdacfushpgkbmvwxyjzqABCDEFGHIJKLMNOPQRSTUVWXYZ'
   for (const first of ['', ...letters]) {
-    for (const last of letters) if (!taken.has(first + last)) yield first + last
+    for (const last of letters) if (!keywords.has(first + last)) yield first + last
   }
   throw new Error('a script of so many names is not known here')
 }
 
-/** A space stands only where two tokens would run into each other. */
-function write(line: readonly Named[], names: ReadonlyMap<string, string>): string {
+const tokenPattern =
+  /\s+|--(?!\[)[^\n]*|(?<word>[A-Za-z_]\w*|\d+(?:\.\d+)?(?:e\d+)?)|(?<text>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|(?<sign>\.\.\.|\.\.|==|~=|<=|>=|[-+*/%^#<>=(){}[\];:,.])/y
+
+/**
+ * A space stands only where two tokens would run into each other, and a line begins with each `local` behind such a
+ * space: so that an error of the server, which names the line, leads to a few statements.
+ */
+function write(script: string, names: ReadonlyMap<number, string>): string {
   let written = ''
-  for (const { text, isLocal } of line) {
-    const next = isLocal ? names.get(text)! : text
+  for (let at = 0; at < script.length; at = tokenPattern.lastIndex) {
+    tokenPattern.lastIndex = at
+    const found = tokenPattern.exec(script)
+    if (found === null || script.startsWith('[[', at))
+      throw new Error(`this is not known here: ${script.slice(at, at + 20)}`)
+    const { word, text, sign } = found.groups!
+    const token = word ?? text ?? sign
+    if (token === undefined) continue
+    const next = names.get(at) ?? shortNumber(token)
     const last = written.at(-1) ?? ''
     // Two words, a number and `..`, and two signs that would begin a comment.
     const runs =
       (/\w/.test(last) && /\w/.test(next[0]!)) ||
       (/\d/.test(last) && next[0] === '.') ||
       (last === '-' && next[0] === '-')
-    written += runs ? ` ${next}` : next
+    if (runs) written += next === 'local' ? '\n' : ' '
+    written += next
   }
   return written
 }
+
+/** Writes a whole number with four zeros or more as `864e5`. */
+const shortNumber = (token: string): string =>
+  token.replace(/^([1-9]\d*?)(0{4,})$/, (_, digits: string, zeros: string) => `${digits}e${zeros.length}`)

@@ -25,9 +25,14 @@ export const luaModules = {
 } as const
 export type LuaModule = keyof typeof luaModules
 
-/** The script made short: it is sent over the wire and lies in the package. */
-function luaScript(module: LuaModule): string {
-  return shortenLua(luaModules[module].map((part) => readFileSync(folder + part, 'utf8')).join('\n'))
+/** The files of a script, one behind the other. */
+export function luaSource(module: LuaModule): string {
+  return luaModules[module].map((part) => readFileSync(folder + part, 'utf8')).join('\n')
+}
+
+/** The shortened script: it is sent over the wire and lies in the package. */
+export function luaScript(module: LuaModule): string {
+  return shortenLua(luaSource(module))
 }
 
 /** As the formatter would have it. */
@@ -44,8 +49,13 @@ export function luaModule(module: LuaModule): string {
   return `/** Made of ${parts.join(', ')} by scripts/build/lua.ts; change those, not this. */
 export const scriptParts = ${listOf(parts)} as const
 export const scriptSha = '${sha}'
-export const script = \`${quoted}\`
+export const script = \`${breakLines(quoted)}\`
 `
+}
+
+/** Breaks long lines within a template literal by `\\`, which leaves nothing in the text. */
+export function breakLines(quoted: string): string {
+  return `\\\n${quoted.replace(/([^\n]{100,109}[^\n\\])(?=[^\n]{9})/g, '$1\\\n')}`
 }
 
 if (import.meta.main) {

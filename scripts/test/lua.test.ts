@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { type LuaModule, luaModule, luaModules } from '../build/lua.ts'
-import { shortenLua } from '../build/lua-shorten.ts'
+import { type LuaModule, luaModule, luaModules, luaScript, luaSource } from '../build/lua.ts'
+import { namesOf, shortenLua } from '../build/lua-shorten.ts'
 
 for (const module of Object.keys(luaModules) as LuaModule[]) {
   test(`${module} holds what its Lua files say (node scripts/build/lua.ts)`, () => {
@@ -22,33 +22,53 @@ end
 return redis.call('SET', KEYS[1], (add(limit, total)))`
   assert.equal(
     shortenLua(script),
-    `local c,d=ARGV[1]+0,10
-local function e(a,f)
-local b={a=a,[f]=c,'count -- no comment'}
-for g,c in ipairs(b)do b.a=b.a..1 ..g end
-return b.a- -a,b.err
-end
-return redis.call('SET',KEYS[1],(e(d,c)))`,
+    [
+      'local n,e=ARGV[1]+0,10',
+      "local function t(l,o)local e={l=l,[o]=n,'count -- no comment'}for l,n in ipairs(e)do e.l=e.l..1 ..l end" +
+        " return e.l- -l,e.err end return redis.call('SET',KEYS[1],(t(e,n)))",
+    ].join('\n'),
   )
 })
 
-test('a short name is never that of a global, a field of a global or a keyword', () => {
+test('a short name is never that of a global or a keyword', () => {
   const names = Array.from({ length: 900 }, (_, index) => `name${index}`)
   const script = `local ${names.join(',')}\nreturn a(b.c,{name1=name0})`
-  const [first, second] = shortenLua(script).split('\n')
+  const [first, second] = shortenLua(script).split(' return ')
   const written = first!.replace('local ', '').split(',')
   assert.equal(new Set(written).size, names.length)
-  for (const name of ['a', 'b', 'c', 'do', 'if', 'in', 'or']) assert.ok(!written.includes(name), name)
-  assert.equal(second, `return a(b.c,{${written[1]}=${written[0]}})`)
+  for (const name of ['a', 'b', 'do', 'if', 'in', 'or']) assert.ok(!written.includes(name), name)
+  assert.equal(second, `a(b.c,{${written[1]}=${written[0]}})`)
 })
 
-test('Lua that it does not know is refused', () => {
-  for (const script of [
-    'local a = [[text]]',
-    '--[[ long',
-    'local t = { f = function() end }',
-    'a = 1 & 2',
-    'local a = b:c()',
-  ])
+test('Lua of a kind that is not written here is refused', () => {
+  for (const script of ['local a = [[text]]', 'local a = 1 --[[ long ]]', 'local a = b:c()'])
     assert.throws(() => shortenLua(script), /not known here/)
+  assert.throws(() => shortenLua('a = 1 & 2'), /SyntaxError/)
+})
+
+/** The declaration behind each use of a variable, in the order of the script. */
+function bindings(script: string): readonly number[] {
+  return namesOf(script)
+    .variables.flatMap(({ uses }, declaration) => uses.map((use) => [use, declaration] as const))
+    .sort(([a], [b]) => a - b)
+    .map(([, declaration]) => declaration)
+}
+
+for (const module of Object.keys(luaModules) as LuaModule[]) {
+  test(`each name in the shortened ${module} has the declaration that it had`, () => {
+    assert.deepEqual(bindings(luaScript(module)), bindings(luaSource(module)))
+  })
+}
+
+test('variables that are never visible together share a name, and one that would hide another does not', () => {
+  const script = `local outer = 1
+do
+  local first = 2
+  print(first)
+end
+do
+  local second = outer
+  print(second)
+end`
+  assert.equal(shortenLua(script), 'local e=1 do\nlocal e=2 print(e)end do\nlocal n=e print(n)end')
 })

@@ -9,1234 +9,351 @@ export const scriptParts = [
   'redis-decide.lua',
   'redis-rows.lua',
 ] as const
-export const scriptSha = 'b71a074e7a8b52e7e83c647e20b666f7f6fd1ae3'
-export const script = `local dl,J,p=ARGV[1],ARGV[2],nil
-local v,h,H,y=string.byte,string.sub,struct.pack,struct.unpack
-local k,bz=ARGV[5],(ARGV[8]or 8192)+0
-if k==''or not k then
-local dm=redis.call('TIME')
-local dn=dm[2]+0
-k=dm[1]*1000+(dn-dn%1000)/1000
-else
-k=k+0
-end
-local aT=H('>I6',k)
-local P,cE,cF,cG,cn=v(dl,1,5)
-if cn==126 then
-cn=nil
-local bQ=(function()
-local aU,G,S=KEYS[1],ARGV[3],#J
-local aJ=redis.pcall('STRLEN',aU)
-if type(aJ)=='table'or aJ<=bz or S==12 then return end
-local Z,D,aa=redis.call('GETRANGE',aU,0,S-1),ARGV[4]+0,J
-if Z~=J then
-if v(Z)~=65 or h(Z,10)~=h(J,10)then return end
-local be,bf,bg,bh,bi,bj,bk,bl=v(Z,2,9)
-local ai,aj,ak,bm,bn,bR,bS,bT=v(J,2,9)
-local U=(((bh*128+bi)*128+bj)*128+bk)*128+bl
-local w=(((bm*128+bn)*128+bR)*128+bS)*128+bT
-local dX=(ai*128+aj)*128+ak>(be*128+bf)*128+bg
-aa='A'..h(dX and J or Z,2,4)..h(w>U and J or Z,5)
-if U>D then D=U end
-end
-local z,q,bU=(aJ-S)/6,(cE*128+cF)*128+cG,v(G)
-local function ae(d)
-local i=S+6*d-6
-return(y('>I6',redis.call('GETRANGE',aU,i,i+5)))
-end
-local F=ae(z)
-if F>k or bU==49 then return end
-local x,bV,c=5+8*((v(G,2)*128+v(G,3))*128+v(G,4)),{},k
-local bA=(v(G,x)*128+v(G,x+1))*128+v(G,x+2)
-for d=1,bA do
-local i=x+6+12*(d-1)
-local ai,aj,ak,bW,bX,bY,cH,cI,al=v(G,i,i+8)
-local aK,w=(ai*128+aj)*128+ak,(((bW*128+bX)*128+bY)*128+cH)*128+cI
-local aA=al>=2 and 9e15 or aK
-local N,ax=aA-q+1,k
-if N<1 then
-ax=9e15
-elseif N<=z then
-ax=ae(z-N+1)+w
-end
-if ax>c then c=ax end
-bV[d]={aA=aA,aK=aK,w=w,ax=ax}
-end
-local bB=c<=k
-local ab=bB and P==116
-if not bB and P==116 and bU~=48 then return end
-local O,af={},ab and q or 0
-local bo,m=0,{}
-for d=1,bA do
-local n=bV[d]
-local w,aA=n.w,n.aA
-local at=O[w]
-if not at then
-local o,K,t=0,z,k-w
-if F<=t then o=z end
-while o<K and K-o>48 do
-local am=o+K
-local Q=(am-am%2)/2
-if ae(Q+1)<=t then o=Q+1 else K=Q end
-end
-if o<K then
-local g,X=redis.call('GETRANGE',aU,S+6*o,S+6*K-1),o
-while o<K do
-local am=o+K
-local Q=(am-am%2)/2
-if y('>I6',g,6*(Q-X)+1)<=t then o=Q+1 else K=Q end
-end
-end
-at,O[w]=o,o
-end
-if n.ax>k and n.ax==c and bo==0 then bo=d end
-local aW,dp,dq,cJ=z-at,z+af-aA,k,k
-if aA-aW-af<=0 then
-dq=aA==0 and 9e15 or(dp<z and ae(dp+1)or k)+w
-end
-if aW>0 then cJ=ae(at+1)+w elseif ab then cJ=k+w end
-local dr=math.max(0,n.aK-aW-af)
-m[d]=H('>I4I4I4I4I7I7I1',aW,dr,dr,0,dq,cJ,
-aW+q<=aA and 1 or 0)
-end
-if ab then
-local aX,ai,aj,ak=D/8,v(aa,2,4)
-local ao=(ai*128+aj)*128+ak
-if aa~=Z then redis.call('SETRANGE',aU,0,aa)end
-redis.call('APPEND',aU,q==1 and aT or string.rep(aT,q))
-if z+q>2*ao then
-redis.call('SET',aU,aa..redis.call('GETRANGE',aU,-6*ao,-1),'PX',math.ceil(D+aX))
-elseif k-k%aX~=F-F%aX then
-redis.call('PEXPIRE',aU,math.ceil(D+aX))
-end
-end
-return'r'..aT..H('>I7',c)..(ab and'1'or'0')..H('>I1I2I7',0,bo,0)
-..table.concat(m)
-end)()
-if bQ then return bQ end
-end
-p=redis.pcall('GET',KEYS[1])
-local ap=type(p)=='table'
-if ap then
-if not string.find(p.err,'WRONGTYPE',1,true)then return p end
-elseif(P==116 or P==99)and not cn and not(p and#p>bz)then
-local G,S,X,D=ARGV[3],#J,p,ARGV[4]+0
-if S==12 then
-X=nil
-elseif not p then
-X=J
-elseif h(p,1,S)~=J then
-X=nil
-if v(p)==65 and h(p,10,S)==h(J,10)then
-local be,bf,bg,bh,bi,bj,bk,bl=v(p,2,9)
-local ai,aj,ak,bm,bn,bR,bS,bT=v(J,2,9)
-local A,cK=(be*128+bf)*128+bg,(ai*128+aj)*128+ak
-local U=(((bh*128+bi)*128+bj)*128+bk)*128+bl
-local w=(((bm*128+bn)*128+bR)*128+bS)*128+bT
-X='A'..h(cK>A and J or p,2,4)..h(w>U and J or p,5,9)
-..h(p,10)
-if U>D then D=U end
-end
-end
-local bU,cL,cM,cN=v(G,1,4)
-if X and bU~=49 then
-local q=(cE*128+cF)*128+cG
-local aJ=#X
-local z,F,c=(aJ-S)/6,0,k
-if z>0 then F=y('>I6',X,aJ-5)end
-for x=5,8*((cL*128+cM)*128+cN),8 do
-local ai,aj,ak,cO,cP,cQ,cR,cS=v(G,x,x+7)
-local N=(ai*128+aj)*128+ak-q+1
-if N>z then break end
-if N<1 then
-c=9e15
-break
-end
-local w=(((cO*128+cP)*128+cQ)*128+cR)*128+cS
-local ax=(N==1 and F or(y('>I6',X,aJ-6*N+1)))+w
-if ax>c then c=ax end
-end
-if F>k or c>k and P==116 and bU~=48 then
-c=nil
-elseif c>k or P==99 then
-return'q'..aT..H('>I7',c)..'0'..(p or'')
-end
-if c then
-local af=q==1 and aT or string.rep(aT,q)
-local bp,aq=X..af,X~=p
-if z+q>256 then
-local ai,aj,ak=v(X,2,4)
-local ao=(ai*128+aj)*128+ak
-if z+q>2*ao then
-bp,aq=h(X,1,S)..h(bp,-6*ao),true
-end
-end
-local aX=D/8
-if not aq and k-k%aX==F-F%aX then
-redis.call('APPEND',KEYS[1],af)
-else
-redis.call('SET',KEYS[1],bp,'PX',math.ceil(D+aX))
-end
-return bp
-end
-end
-end
-local function aG(bq,z)
-local g=''
-for E=1,z do
-g=string.char(bq%128)..g
-bq=math.floor(bq/128)
-end
-return g
-end
-local bQ=not ap and(function()
-local G,S,l=ARGV[3],#J,ARGV[6]
-if l==''then l=nil end
-local br,bZ,aL=P==116,P==114,P==102
-if not(br or bZ or aL or P==99)or S==12 or v(G)~=48 then return end
-local aa,ac,aM,z,aB=J,'\\0\\0','\\0\\1',0,0
-local ab,r,A,aC,Z='','','',p or'',nil
-if p then
-local bC,V=v(p),nil
-if bC==65 and h(p,10,S)==h(J,10)then
-Z,ab=h(p,2,9),h(p,S+1)
-z=#ab/6
-elseif h(p,1,4)=='B\\0\\0\\1'and h(p,16,S+6)==h(J,10)then
-Z,aM,ac=h(p,8,15),h(p,5,6),h(p,S+7,S+8)
-z,aB=y('>I4I4',p,S+9)
-V=S+16+6*z
-ab,r=h(p,S+17,V),h(p,V+1,V+6*aB)
-V=V+6*aB
-A,aC=h(p,V+1),h(p,1,V)
-else
-return
-end
-end
-local E,aD=string.find(A,'\\255\\254',1,true)
-if aD then
-local bh,bi,bj,bk,bl,dY,dZ=v(A,aD+1,aD+7)
-if((((((bh*128+bi)*128+bj)*128+bk)*128+bl)*128+dY)*128+dZ)>k then return end
-end
-if z>0 and y('>I6',ab,6*z-5)>k then return end
-local aY,ca,o,ar=1e18,false,false,nil
-local ay=ARGV[7]
-if ay and ay~=''then
-local ea,eb,ec,ed,ee,ef,eg,eh,ei,ej,ek,el,em,en,al=v(ay,1,15)
-if((((((ea*128+eb)*128+ec)*128+ed)*128+ee)*128+ef)*128+eg)>k then return end
-aY=(((((eh*128+ei)*128+ej)*128+ek)*128+el)*128+em)*128+en
-ca,o=al%2==1,al%4>=2
-if#ay>15 then
-ar=cjson.decode(h(ay,16))
-for d=1,#ar,3 do
-if ar[d]<=k and k<ar[d+1]then return end
-end
-end
-end
-local q,I,s,F=(cE*128+cF)*128+cG,'',nil,nil
-if l then
-I='\\255'..l..'\\254'
-s,F=string.find(A,I,1,true)
-end
-if q>4 and P~=99 then return end
-if aL then
-if not s then return end
-local be,bf,bg,eo,ep,eq,er,bW,bX,bY,al,bm,bn=v(A,F+1,F+13)
-if al%2==1 or bm~=0 or bn~=1 then return end
-local c=(((((be*128+bf)*128+bg)*128+eo)*128+ep)*128+eq)*128+er
-q=(bW*128+bX)*128+bY
-local co,i=H('>I6',c),0
-repeat i=string.find(r,co,i+1,true)until not i or i%6==1
-if not i then return end
-r,aB=h(r,1,i-1)..h(r,i+6*q),aB-q
-aC,o=aC..h(A,s,F+15),al>=2
-A=h(A,1,s-1)..h(A,F+16)
-elseif s or aB>0 then
-return
-end
-local c,cL,cM,cN=k,v(G,2,4)
-for x=5,8*((cL*128+cM)*128+cN),8 do
-local ai,aj,ak,cO,cP,cQ,cR,cS=v(G,x,x+7)
-local N=(ai*128+aj)*128+ak-q+1
-if N<1 then return end
-if N>z then break end
-local ax=y('>I6',ab,6*(z-N)+1)+(((cO*128+cP)*128+cQ)*128+cR)*128+cS
-if ax>c then c=ax end
-end
-local bs='1'
-if c>k and bZ or aL and c>k then
-if ar or aB>0 or cn==42 then return end
-bs='2'
-elseif bZ then
-bs='2'
-elseif c>k or not br and not aL then
-bs='0'
-end
-if bZ and c-k>aY then bs='0'end
-local ds='g'..aT..H('>I7',c)..bs..aC
-if bs=='0'then return ds end
-local D,co=ARGV[4]+0,H('>I6',c)
-local af=q==1 and co or string.rep(co,q)
-local W=ca or not bZ and bs=='1'
-if W then
-ab,z=ab..af,z+q
-else
-r,aB=af,q
-if D<2678400000 then D=2678400000 end
-end
-if aB>0 and W and D<2678400000 then D=2678400000 end
-aa=h(J,2)
-if Z and Z~=h(J,2,9)then
-local be,bf,bg,bh,bi,bj,bk,bl=v(Z,1,8)
-local ai,aj,ak,bm,bn,bR,bS,bT=v(J,2,9)
-local ao,cK=(be*128+bf)*128+bg,(ai*128+aj)*128+ak
-local U=(((bh*128+bi)*128+bj)*128+bk)*128+bl
-local w=(((bm*128+bn)*128+bR)*128+bS)*128+bT
-aa=h(cK>ao and J or' '..Z,2,4)..h(w>U and J or' '..Z,5,9)
-..h(J,10)
-if U>D then D=U end
-end
-local es,et,eu=v(aa,1,3)
-if z>2*((es*128+et)*128+eu)then return end
-local e=''
-if l then
-e=I..aG(c,7)..aG(q,3)..string.char((W and 1 or 0)+(o and 2 or 0))..'\\0\\1'
-..aG(y('>I2',ac),2)
-end
-local bp='B\\0\\0\\1'..aM..'L'..aa..ac..H('>I4I4',z,aB)..ab..r..A..e
-if#bp>bz then return end
-local cT=c
-if aB>q or W and aB>0 then
-local dt=y('>I6',r,#r-5)
-if dt>cT then cT=dt end
-end
-redis.call('SET',KEYS[1],bp,'PX',math.ceil(cT-k+D+D/32))
-return ds
-end)()
-if bQ then return bQ end
-return(function()
-local aZ,du=9e15,281474976710655
-local dv,cp,ag,ev=86400000,31*86400000,math.ceil(bz/64),4
-local B,T,Z,ba,A,aM={},{},{},{},'',1
-local dw,dx=false,false
-local function au(g,x,z)
-local bq=0
-for d=x,x+z-1 do bq=bq*128+v(g,d)end
-return bq
-end
-local function bt(g,ad)
-local a={j=g,u=#g/6,C=0,s=0,W={},ad=ad}
-if ad then a.u=y('>I6',g,#g-5)-y('>I6',g)end
-return a
-end
-local function cU(a,d)
-local X=y('>I6',a.j)
-local o,K=0,(#a.j-6)/12-1
-while o<K do
-local am=o+K
-local Q=(am-am%2)/2
-if y('>I6',a.j,12*Q+13)-X<d then o=Q+1 else K=Q end
-end
-local c,aN=y('>I6I6',a.j,12*o+7)
-return c,aN-X
-end
-local function dy(a,t)
-local o,K=0,(#a.j-6)/12
-while o<K do
-local am=o+K
-local Q=(am-am%2)/2
-if y('>I6',a.j,12*Q+7)<=t then o=Q+1 else K=Q end
-end
-return o
-end
-local function dz(a,d)
-local g=a.bu[d]
-if not g then
-g=redis.call('HGET',KEYS[1],a.aH..a.s+d)
-a.bu[d]=g
-end
-return g
-end
-local function ae(a,d)
-if a.ad then return(cU(a,d))end
-local cb=d-a.C
-if cb>0 then return(y('>I6',a.j,6*cb-5))end
-local bD=(d-1)%ag
-return(y('>I6',dz(a,(d-1-bD)/ag),6*bD+1))
-end
-local function av(a)
-if not a.av then a.av=redis.call('HGET',KEYS[1],a.aH)end
-return a.av
-end
-local function dA(a)
-if a.C>0 then return(y('>I6',av(a)))end
-if a.ad and a.u>0 then return(y('>I6',a.j,7))end
-return a.u>0 and(y('>I6',a.j))or nil
-end
-local function an(a,t)
-local o,K=0,a.u
-if K==0 or ae(a,K)<=t then return K end
-local ab=a.W[t]
-if ab then return ab end
-if a.ad then
-local aq=dy(a,t)
-return aq==0 and 0 or y('>I6',a.j,12*aq+1)-y('>I6',a.j)
-end
-if a.C>0 and(a.j==''or y('>I6',a.j)>t)then
-local g,i,aO=av(a),0,a.C/ag
-while i<aO do
-local am=i+aO
-local Q=(am-am%2)/2
-if y('>I6',g,6*Q+1)<=t then i=Q+1 else aO=Q end
-end
-if i==0 then
-a.W[t]=0
-return 0
-end
-o,K=ag*(i-1)+1,ag*i
-else
-o=a.C
-end
-while o<K do
-local am=o+K
-local Q=(am-am%2)/2
-if ae(a,Q+1)<=t then o=Q+1 else K=Q end
-end
-a.W[t]=o
-return o
-end
-local function cc(a)
-local m={}
-for d=0,a.C/ag-1 do
-m[#m+1]=dz(a,d)
-a.O[#a.O+1]=a.aH..a.s+d
-end
-m[#m+1]=a.j
-a.s,a.C,a.av,a.bu=a.s+a.C/ag,0,'',{}
-a.j=table.concat(m)
-end
-local function cd(a)
-if a.ad then return end
-if a.C>0 then cc(a)end
-local m,F={H('>I6',0)},nil
-for d=1,a.u do
-local c=h(a.j,6*d-5,6*d)
-if c~=F then m[#m+1]=c..H('>I6',d)else m[#m]=c..H('>I6',d)end
-F=c
-end
-a.j,a.ad,a.W=table.concat(m),true,{}
-end
-local function ew(g,aP)
-local m={}
-for i=1,#g,12 do
-local c,aN=y('>I6I6',g,i)
-m[#m+1]=H('>I6I6',c,aN+aP)
-end
-return table.concat(m)
-end
-local function cV(a,c,aP)
-local aq=dy(a,c)
-local i=12*aq+7
-local aN=y('>I6',a.j,i-6)
-local aQ=h(a.j,1,i-1)
-if aq>0 and y('>I6',a.j,i-12)==c then
-aQ=h(a.j,1,i-13)
-local cW=aN-y('>I6',a.j,i-18)
-if aP<-cW then aP=-cW end
-if aP>-cW then aQ=aQ..H('>I6I6',c,aN+aP)end
-elseif aP>0 then
-aQ=aQ..H('>I6I6',c,aN+aP)
-else
-return
-end
-a.j,a.u,a.W=aQ..ew(h(a.j,i),aP),a.u+aP,{}
-end
-local function dB(a,c,q)
-if q>ev then cd(a)end
-if a.ad then return cV(a,c,q)end
-local d,af=an(a,c),H('>I6',c)
-if q>1 then af=string.rep(af,q)end
-if d==a.u then
-a.j=a.j..af
-else
-if d<a.C then cc(a)end
-local cb=6*(d-a.C)
-a.j,a.W=h(a.j,1,cb)..af..h(a.j,cb+1),{}
-end
-a.u=a.u+q
-end
-local function ex(a,c,q)
-if a.ad then return cV(a,c,-q)end
-local F=an(a,c)
-local s=F
-while s>0 and F-s<q and ae(a,s)==c do s=s-1 end
-if s==F then return end
-if s<a.C then cc(a)end
-a.j=h(a.j,1,6*(s-a.C))..h(a.j,6*(F-a.C)+1)
-a.u,a.W=a.u-(F-s),{}
-end
-local function cX(a,z)
-if z<=0 then return end
-dx,a.W=true,{}
-if a.ad then
-local O,X,i=math.min(z,a.u),y('>I6',a.j),7
-while i<=#a.j and y('>I6',a.j,i+6)-X<=O do i=i+12 end
-a.j,a.u=H('>I6',X+O)..h(a.j,i),a.u-O
-return
-end
-local aq=math.floor(math.min(z,a.C)/ag)
-if aq>0 then
-a.av=h(av(a),6*aq+1)
-for d=0,aq-1 do a.O[#a.O+1]=a.aH..a.s+d end
-a.s,a.C,a.u,a.bu=a.s+aq,a.C-aq*ag,a.u-aq*ag,{}
-z=z-aq*ag
-end
-if a.C==0 then a.j,a.u=h(a.j,6*z+1),a.u-z end
-end
-local function cq(a)
-if a.C>0 then cc(a)end
-return bt(a.j,a.ad)
-end
-local function dC(b)
-local ah,aw=b.f,b.r
-if aw.u==0 then return ah end
-if ah.ad or aw.ad then
-local L,Y=cq(ah),cq(aw)
-cd(L)
-cd(Y)
-local aC=y('>I6',Y.j)
-for i=7,#Y.j,12 do
-local c,aN=y('>I6I6',Y.j,i)
-cV(L,c,aN-aC)
-aC=aN
-end
-return L
-end
-local L={j=ah.j,u=ah.u,C=ah.C,s=ah.s,aH=ah.aH,bu=ah.bu}
-L.av,L.O,L.W=ah.av,{},{}
-local aQ=an(ah,(y('>I6',aw.j)))
-if aQ<L.C then cc(L)end
-local i,m=6*(aQ-L.C)+1,{h(L.j,1,6*(aQ-L.C))}
-if i<=#L.j then
-for d=1,aw.u do
-local t,aO=ae(aw,d),i
-while aO<=#L.j and y('>I6',L.j,aO)<=t do aO=aO+6 end
-m[#m+1]=h(L.j,i,aO-1)
-m[#m+1]=h(aw.j,6*d-5,6*d)
-i=aO
-end
-m[#m+1]=h(L.j,i)
-else
-m[2]=aw.j
-end
-L.j,L.u=table.concat(m),ah.u+aw.u
-return L
-end
-local function cr(e)
-for E,b in ipairs(e.B)do ex(e.f and b.f or b.r,e.c,e.q)end
-end
-local function bE(e)
-for E,b in ipairs(e.B)do dB(e.f and b.f or b.r,e.c,e.q)end
-end
-local function ce(bV,ey)
-for d=1,#bV do if bV[d]==ey then return true end end
-return false
-end
-local function dD(g)
-local R,x={},1
-while x<#g do
-local aJ=au(g,x,2)
-R[#R+1]=h(g,x+2,x+1+aJ)
-x=x+2+aJ
-end
-return R
-end
-local function dE(b)
-if not b.R then b.R=dD(b.g)end
-return b.R
-end
-local function dF(b,g,c,W,aE,cs)
-local V=c+(cs and 6+12*W or 6*W)
-local at=V+(cs and 6+12*aE or 6*aE)
-if at>#g+1 then error('length')end
-b.f,b.r=bt(h(g,c,V-1),cs),bt(h(g,V,at-1),cs)
-return at
-end
-local function cY(g,x)
-local V=x+12+au(g,x+9,3)
-local b={ao=au(g,x+1,3),U=au(g,x+4,5)}
-b.g=h(g,x+12,V-1)
-return b,V
-end
-local function ez()
-if v(p)==65 then
-local b,i=cY(p,1)
-if(#p-i+1)%6~=0 then error('length')end
-b.f,b.r,b.ac=bt(h(p,i)),bt(''),0
-B[1]=b
-return
-end
-if v(p)~=66 and v(p)~=67 then error('form')end
-local bA,x=y('>I3',p,2),7
-aM=y('>I2',p,5)
-for d=1,bA do
-local b,i=cY(p,x)
-local ac,W,aE,c=y('>I2I4I4',p,i)
-b.ac=ac
-x=dF(b,p,c,W,aE,v(p,x)==82)
-B[d]=b
-end
-A=h(p,x)
-end
-local function ct(e)
-if(e.bF or#e.B)==0 then return e.c<=k-dv end
-if not e.f then return e.c<=k-cp end
-for E,b in ipairs(e.B)do
-local s=dA(b.f)
-if s and s<=e.c then return false end
-end
-return true
-end
-local function cu(g)
-local al=v(g,11)
-local e={c=au(g,1,7),q=au(g,8,3),f=al%2==1,o=al>=2}
-e.B,e.bF={},au(g,12,2)
-for d=1,e.bF do
-local ac=au(g,12+2*d,2)
-for E,b in ipairs(B)do
-if b.ac==ac then e.B[#e.B+1]=b end
-end
-end
-return e
-end
-local function bG(l)
-if T[l]~=nil then return T[l]end
-local g
-if ap then
-g=redis.call('HGET',KEYS[1],'i'..l)
-else
-local E,i=string.find(A,'\\255'..l..'\\254',1,true)
-local V=i and string.find(A,'\\255',i,true)or 0
-g=i and h(A,i+1,V-1)
-end
-local e=g and cu(g)
-Z[l]=e~=nil
-T[l]=e and not ct(e)and e or false
-return T[l]
-end
-local function bH(l,e)
-T[l],ba[l]=e or false,true
-end
-local function bI()
-if dw then return end
-dw=true
-local function dG(l,g)
-if T[l]==nil then
-local e=cu(g)
-Z[l]=true
-T[l]=not ct(e)and e or false
-if not T[l]then ba[l]=true end
-end
-end
-if ap then
-local aR=redis.call('HGETALL',KEYS[1])
-for d=1,#aR,2 do
-if v(aR[d])==105 then dG(h(aR[d],2),aR[d+1])end
-end
-else
-for l,g in string.gmatch(A,'\\255([^\\254]*)\\254([^\\255]*)')do dG(l,g)end
-end
-end
-local function cZ(R)
-local bv,cv,cf={},{},{}
-for E,as in ipairs(R)do
-local bJ
-for E,b in ipairs(B)do if ce(dE(b),as)then bJ=b end end
-if not bJ then
-cv[#cv+1]=as
-elseif cf[bJ]then
-table.insert(cf[bJ],as)
-else
-cf[bJ]={as}
-bv[#bv+1]=bJ
-end
-end
-local function dH(b)
-b.ac,aM=aM,(aM+1)%16384
-B[#B+1]=b
-end
-for d,b in ipairs(bv)do
-if#cf[b]<#b.R then
-bI()
-local bK={R=cf[b],ao=b.ao,U=b.U}
-bK.f,bK.r=cq(b.f),cq(b.r)
-local bD={}
-for E,as in ipairs(b.R)do if not ce(bK.R,as)then bD[#bD+1]=as end end
-b.R,b.g=bD,nil
-for l,e in pairs(T)do
-if e and ce(e.B,b)then
-table.insert(e.B,bK)
-e.bF,ba[l]=#e.B,true
-end
-end
-dH(bK)
-bv[d]=bK
-end
-end
-if#cv>0 then
-dH({R=cv,ao=128,U=0,f=bt(''),r=bt('')})
-bv[#bv+1]=B[#B]
-end
-return bv
-end
-local function eA()
-local bL=redis.call('HGET',KEYS[1],'m')
-local bA,x=y('>I3',bL,2),7
-aM=y('>I2',bL,5)
-for d=1,bA do
-local b,i=cY(bL,x)
-local ac,s,dI,W,aE,c=y('>I2I4I4I4I4',bL,i)
-x=dF(b,bL,c,W,aE,v(bL,x)==82)
-local f,C=b.f,dI*ag
-f.u,f.C,f.s,f.bu,f.O=f.u+C,C,s,{},{}
-f.aH,f.av,b.ac='f'..ac..':',dI==0 and''or nil,ac
-B[d]=b
-end
-end
-local function dJ(b,D)
-if b.U==0 then return math.max(D,cp)end
-return math.max(D,b.U)
-end
-local function dK(D)
-for E,b in ipairs(B)do
-local aS,s=k-dJ(b,D),dA(b.f)
-if s and s<=aS then cX(b.f,an(b.f,aS))end
-if b.r.u>0 then cX(b.r,an(b.r,k-cp))end
-if b.U>0 and b.f.u>2*b.ao then
-cX(b.f,an(b.f,k)-b.ao)
-end
-end
-end
-local function cw(b)
-local f,r=b.f,b.r
-if not f.ad and not r.ad then return'L'end
-cd(f)
-cd(r)
-return'R'
-end
-local function cx(a)
-return a.ad and(#a.j-6)/12 or a.u-a.C
-end
-local function da(bC,b)
-local R=b.g
-if not R then
-local g={}
-for d,as in ipairs(b.R)do g[d]=aG(#as,2)..as end
-R=table.concat(g)
-end
-return bC..aG(b.ao,3)..aG(b.U,5)..aG(#R,3)..R
-end
-local function cg(e)
-local bF,M={},0
-for E,b in ipairs(e.B)do
-if not b.O then
-M=M+1
-bF[M]=aG(b.ac,2)
-end
-end
-local al=string.char((e.f and 1 or 0)+(e.o and 2 or 0))
-return aG(e.c,7)..aG(e.q,3)..al..aG(M,2)..table.concat(bF)
-end
-local function eB(bw)
-local eC,m=#A,{}
-for l in pairs(ba)do
-local I='\\255'..l..'\\254'
-if Z[l]and not bw then
-local i,V=string.find(A,I,1,true)
-V=string.find(A,'\\255',V,true)or#A+1
-A=h(A,1,i-1)..h(A,V)
-end
-if T[l]then m[#m+1]=I..cg(T[l])end
-end
-A=A..table.concat(m)
-if A~=''and(dx or math.floor(#A/2048)>math.floor(eC/2048))then
-A=string.gsub(A,'(\\255[^\\254]*\\254)([^\\255]*)',function(E,g)
-if ct(cu(g))then return''end
-end)
-end
-end
-local function eD()
-local aR=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')
-for d=1,#aR,2 do
-if v(aR[d])==105 and T[h(aR[d],2)]==nil and ct(cu(aR[d+1]))then
-redis.call('HDEL',KEYS[1],aR[d])
-end
-end
-end
-local function eE(b)
-local a=b.f
-if not a.aH then
-a.aH,a.bu,a.O,a.av='f'..b.ac..':',{},{},''
-end
-local i,af=1,{}
-while not a.ad and#a.j-i+1>9*ag do
-local g=h(a.j,i,i+6*ag-1)
-redis.call('HSET',KEYS[1],a.aH..a.s+a.C/ag,g)
-af[#af+1]=h(g,1,6)
-a.C,i=a.C+ag,i+6*ag
-end
-if i>1 then
-a.av=av(a)..table.concat(af)
-a.j=h(a.j,i)
-end
-if#a.O>0 then
-for d=1,#a.O do redis.call('HDEL',KEYS[1],a.O[d])end
-end
-if a.C==0 then
-redis.call('HDEL',KEYS[1],a.aH)
-elseif i>1 or#a.O>0 then
-redis.call('HSET',KEYS[1],a.aH,a.av)
-end
-end
-local function eF(M)
-local m,dL={H('>cI3I2','H',#M,aM)},false
-for E,b in ipairs(M)do cw(b)end
-for E,b in ipairs(B)do if b.O or b.f.u>0 then eE(b)end end
-for E,b in ipairs(M)do
-local f,r=b.f,b.r
-m[#m+1]=da(cw(b),b)
-m[#m+1]=
-H('>I2I4I4I4I4',b.ac,f.s,f.C/ag,cx(f),cx(r))
-m[#m+1]=f.j
-m[#m+1]=r.j
-end
-redis.call('HSET',KEYS[1],'m',table.concat(m))
-for l in pairs(ba)do
-if T[l]then
-redis.call('HSET',KEYS[1],'i'..l,cg(T[l]))
-dL=true
-else
-redis.call('HDEL',KEYS[1],'i'..l)
-end
-end
-if dL then eD()end
-end
-local function eG(M,bM)
-local m={}
-if#M==1 and A==''and not bM and cw(M[1])=='L'then
-m[1],m[2]=da('A',M[1]),M[1].f.j
-else
-local dM='B'
-m[1]=''
-for E,b in ipairs(M)do
-local bC=cw(b)
-if bC=='R'then dM='C'end
-m[#m+1]=da(bC,b)
-m[#m+1]=H('>I2I4I4',b.ac,cx(b.f),cx(b.r))
-m[#m+1]=b.f.j
-m[#m+1]=b.r.j
-end
-m[1]=H('>cI3I2',dM,#M,aM)
-m[#m+1]=A
-end
-return table.concat(m)
-end
-local function eH(M)
-local db=0
-for E,b in ipairs(M)do
-if b.f.C>0 then return false end
-db=db+#b.f.j+#b.r.j
-end
-return db<bz/2 and redis.call('HLEN',KEYS[1])<=24
-end
-local function ch()
-local D=ARGV[4]+0
-dK(D)
-local M,bM,aS={},false,k
-for E,b in ipairs(B)do
-local f,r=b.f,b.r
-if f.u+r.u>0 then
-M[#M+1]=b
-bM=bM or r.u>0
-D=dJ(b,D)
-aS=math.max(aS,f.u>0 and ae(f,f.u)or 0,r.u>0 and ae(r,r.u)or 0)
-else
-b.O=true
-end
-end
-local aD=bG('')
-if aD then aS=math.max(aS,aD.c)end
-local dc=#M==0 or aD
-for l in pairs(ba)do
-if T[l]then
-aS=math.max(aS,T[l].c)
-dc=dc or#T[l].B==0
-end
-end
-local bw=ap
-if bM then D=math.max(D,cp)elseif dc then D=math.max(D,dv)end
-local dN=math.ceil(aS-k+D+D/32)
-if ap and eH(M)then
-bI()
-for l,e in pairs(T)do ba[l]=e and true or nil end
-redis.call('DEL',KEYS[1])
-ap=false
-end
-if not ap then
-eB(bw)
-if#M==0 and A==''then
-if p and not bw then redis.call('DEL',KEYS[1])end
-return
-end
-local g=eG(M,bM)
-if#g<=bz then
-redis.call('SET',KEYS[1],g,'PX',dN)
-return
-end
-bI()
-for l,e in pairs(T)do ba[l]=e and true or nil end
-if p and not bw then redis.call('DEL',KEYS[1])end
-ap=true
-end
-eF(M)
-redis.call('PEXPIRE',KEYS[1],dN)
-end
-if P==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end
-if ap or p then
-local eI=pcall(ap and eA or ez)
-if not eI then return redis.error_reply('INVALIDSTATE the key holds something else than limits')end
-end
-local l=ARGV[6]~=''and ARGV[6]or nil
-if P==104 then
-if not p and not ap then return'0'end
-dK(ARGV[4]+0)
-for E,b in ipairs(B)do if b.f.u+b.r.u>0 then return'1'end end
-bI()
-for E,e in pairs(T)do if e then return'1'end end
-return'0'
-end
-if P==120 then
-local e=bG(l)
-if not e then return'0'end
-cr(e)
-bH(l,nil)
-ch()
-return'1'
-end
-if P==115 then
-for E,Y in ipairs(cjson.decode(ARGV[7]))do
-if not bG(Y[1])then
-local e={c=Y[2],f=Y[3],q=Y[4],o=false,B=cZ(Y[5])}
-bE(e)
-bH(Y[1],e)
-end
-end
-ch()
-return'1'
-end
-if P==98 then
-local aC,dd=bG(''),ARGV[7]+0
-bH('',dd>0 and{c=k+dd,q=1,f=true,o=false,B={}}or nil)
-ch()
-return(aC and aC.c>k and'1'or'0')..H('>I7',k+dd)
-end
-local ci,G,bb=ARGV[3],{},{}
-local x=5+8*au(ci,2,3)
-for d=1,au(ci,x,3)do
-local i=x+3+12*(d-1)
-local eJ,eK,eL,ai,aj,ak,bW,bX,bY,cH,cI,al=v(ci,i,i+11)
-local n={az=(eJ*128+eK)*128+eL+1,aK=(ai*128+aj)*128+ak}
-n.aA=al>=2 and aZ or n.aK
-n.w,n.dO=(((bW*128+bX)*128+bY)*128+cH)*128+cI,al%2==1
-G[d]=n
-end
-x=x+3+12*#G
-for d=1,au(ci,x,3)do bb[d]=au(ci,x+3*d,3)+1 end
-local bN,aV=B,{}
-local g=h(J,13)
-if#B==1 and B[1].g==g and#bb==0 then
-for d=1,#G do aV[G[d].az]=B[1]end
-else
-local cy=dD(g)
-if#bb>0 and#bb<#cy then
-local R={}
-for d,az in ipairs(bb)do R[d]=cy[az]end
-cZ(R)
-end
-bN=cZ(cy)
-for d,as in ipairs(cy)do
-for E,b in ipairs(bN)do if ce(dE(b),as)then aV[d]=b end end
-end
-end
-for E,n in ipairs(G)do
-local b=aV[n.az]
-if n.w>b.U then b.U=n.w end
-if 2*n.aK>b.ao then b.ao=2*n.aK end
-end
-local dP,aY,cz,ca,ar=0,2e16,0,false,{}
-local ay=ARGV[7]
-if ay and ay~=''then
-dP,aY=au(ay,1,7),au(ay,8,7)
-if aY>2*du then aY=2e16 end
-ca,cz=v(ay,15)%2==1,math.floor(v(ay,15)/2)
-if#ay>15 then ar=cjson.decode(h(ay,16))end
-end
-local aD=bG('')
-local cj=aD and aD.c>k and aD.c or 0
-if cj>0 then
-local F=#ar
-ar[F+1],ar[F+2],ar[F+3]=0,cj,cj
-end
-local function dQ(t)
-while true do
-local bc=t
-for d=1,#ar,3 do
-if ar[d]<=t and t<ar[d+1]and ar[d+2]>bc then
-bc=ar[d+2]
-end
-end
-if bc==t then return t end
-t=bc
-end
-end
-local I=l and bG(l)or nil
-if I then cr(I)end
-local br,aL,de=P==116,P==102,P==70
-local aE=P==114 or P==112
-local aI=I and(aE or(br and I.f))
-local q=I and I.q or au(dl,2,3)
-local df=math.max(k,dP)
-local bx=dQ(df)
-local bd,aW,bw='',{},ap
-if ap then
-for d,n in ipairs(G)do
-local a=aV[n.az].f
-aW[d]=an(a,k)-an(a,k-n.w)
-end
-else
-if I then bd='\\255'..l..'\\254'..cg(I)end
-if cj>0 then bd=bd..'\\255\\254'..cg(aD)end
-if aE and cz==2 then
-bI()
-for as,e in pairs(T)do
-if e and e~=I and e.o and not e.f then
-bd=bd..'\\255'..as..'\\254'..cg(e)
-end
-end
-end
-bd=(p and h(p,1,#p-#A)or'')..bd
-end
-local cA
-local function ck()
-local bO={}
-cA={}
-for E,n in ipairs(G)do
-local b=aV[n.az]
-bO[b]=bO[b]or(aL and b.f or dC(b))
-cA[n.az]=bO[b]
-end
-end
-local function dR(a,n,eM,t)
-local N,w=n.aA-eM+1,n.w
-if N<1 then return aZ end
-if a.u<N then return t end
-local s=an(a,t-w)
-while a.ad and s+N<=a.u do
-local aa,eN=cU(a,s+1)
-local cl,eO=cU(a,s+N)
-if cl-w>=t then return t end
-if cl-aa<w then t=aa+w end
-s=math.min(eN,eO-N+1)
-end
-while s+N<=a.u do
-local cl=ae(a,s+N)
-if cl-w>=t then break end
-local aa=ae(a,s+1)
-if cl-aa<w then t=aa+w end
-s=s+1
-end
-return t
-end
-local function cm(n,t)return dR(cA[n.az],n,q,t)end
-local function dg()
-local L,aF=true,false
-for E,n in ipairs(G)do
-if cm(n,bx)>bx then
-L=false
-aF=aF or n.dO
-end
-end
-return L,aF
-end
-local function eP(t)
-for E,n in ipairs(G)do if cm(n,t)>t then return false end end
-return true
-end
-local function dh()
-local t=bx
-while true do
-local di
-repeat
-di=false
-for E,n in ipairs(G)do
-local bc=cm(n,t)
-if bc>=aZ then return aZ end
-if bc>t then t,di=bc,true end
-end
-until not di
-local cB=dQ(t)
-if cB==t or cB>=aZ then return cB end
-t=cB
-end
-end
-local function aC(ah,aw)
-if ah.c~=aw.c then return ah.c<aw.c end
-for d=1,math.min(#ah.l,#aw.l)do
-local dS,dT=v(ah.l,d),v(aw.l,d)
-if dS~=dT then return dS<dT end
-end
-return#ah.l<#aw.l
-end
-local cC={}
-local function eQ(eR)
-local o={}
-bI()
-for as,e in pairs(T)do
-if e and e.o and not e.f and e~=I then
-local dj=false
-for E,b in ipairs(e.B)do dj=dj or ce(bN,b)end
-if dj then o[#o+1]={l=as,c=e.c,e=e}end
-end
-end
-if#o==0 then return end
-table.sort(o,aC)
-for E,Y in ipairs(o)do cr(Y.e)end
-ck()
-local E,aF=dg()
-local by=dh()
-if aF or by>=eR or by-df>aY then
-for E,Y in ipairs(o)do bE(Y.e)end
-return
-end
-for E,Y in ipairs(o)do
-bE(Y.e)
-ck()
-local E,eS=dg()
-if eS or not eP(by)then
-cr(Y.e)
-bH(Y.l,nil)
-cC[#cC+1]=Y.l
-end
-end
-return by
-end
-ck()
-local L,aF=dg()
-aF=aF and aE and not aI
-local c=bx
-if aI then
-c=I.c
-elseif de then
-c=k
-elseif not L then
-c=dh()
-if aE and cz==2 then
-local by=eQ(aF and aZ or c)
-if by then c,aF=by,false end
-end
-end
-local bB={}
-if ap then
-ck()
-for d,n in ipairs(G)do bB[d]=cm(n,bx)<=bx end
-end
-local bP=de or((br or aL)and not aI and c==k)
-local r=c<=du
-if aL then
-r=r and not bP
-else
-r=r and aE and c-df<=aY and not aF
-end
-if br and not bP and not aI then
-local bO={}
-for E,az in ipairs(bb)do
-if not bO[aV[az]]then dB(aV[az].f,k,q)end
-bO[aV[az]]=true
-end
-if ap and#bb>0 then
-ck()
-c=dh()
-end
-end
-local e=I
-if bP then
-e={c=k,q=q,f=true,o=I and I.o or false,B=bN}
-elseif aL then
-e=r and{c=c,q=q,f=false,o=I and I.o or false,B=bN}or nil
-elseif r and not aI and P==114 then
-e={c=c,q=q,f=ca,o=cz==1,B=bN}
-end
-local dU=de or aL or(P==114 and not aI and r)
-or(br and not aI and(bP or#bb>0))
-local dV=bP and'1'or(r and not aI)and'2'or'0'
-if not bw then
-if dU then
-if e then bE(e)end
-if l then bH(l,e)end
-ch()
-end
-return'g'..aT..H('>I7',c)..dV..bd
-end
-local function eT()
-for d,n in ipairs(G)do
-local a,N,w=cA[n.az],n.aA-q+1,n.w
-if N<1 then
-if c>=aZ then return d end
-elseif c<aZ and cm(n,c)==c then
-local s=an(a,c-w-1)
-if s+N<=a.u then
-local aa=ae(a,s+1)
-if aa+w==c and ae(a,s+N)-aa<w then return d end
-end
-end
-end
-return 0
-end
-local bo=0
-if aF then
-for d=#G,1,-1 do if G[d].dO and not bB[d]then bo=d end end
-elseif c>(aI and k or bx)then
-bo=eT()
-end
-local ab=e and e.f and e.c<=k
-if ab then bE(e)end
-local m,cD={},{}
-local function eU(a,n)
-local at=an(a,k)
-local dk,c=at-an(a,k-n.w),at+1
-while c<=a.u do
-local t=ae(a,c)
-if t>=k+n.w then break end
-local F=an(a,t)
-dk=math.max(dk,F-an(a,t-n.w))
-c=F+1
-end
-return math.max(0,n.aK-dk)
-end
-for d,n in ipairs(G)do
-local b=aV[n.az]
-local f,dW=b.f,b.r
-local O,at=an(f,k-n.w),an(f,k)
-cD[b]=cD[b]or dC(b)
-m[d]=H('>I4I4I4I4I7I7I1',aW[d],math.max(0,n.aK-at+O),
-eU(cD[b],n),
-dW.u-an(dW,k-n.w)+f.u-at,dR(cD[b],n,1,k),
-O<at and ae(f,O+1)+n.w or k,bB[d]and 1 or 0)
-end
-if e and not ab then bE(e)end
-for d=1,#cC do m[#m+1]='\\255'..cC[d]..'\\254'end
-if l then bH(l,e)end
-local al=(aI and 1 or 0)+(aI and I.f and 2 or 0)+(r and 4 or 0)
-+(bP and I and I.f and 8 or 0)
-if dU then ch()end
-return'r'..aT..H('>I7',c)..dV..H('>I1I2I7',al,bo,cj)..table.concat(m)
-end)()`
+export const scriptSha = '60638ed363bd2ed9dbc1f70aaf62b02eb7ba303d'
+export const script = `\
+local P,m,e=ARGV[1],ARGV[2],nil
+local c,o,k,f=string.byte,string.sub,struct.pack,struct.unpack
+local d,G=ARGV[5],(ARGV[8]or 8192)+0 if d==''or not d then
+local e=redis.call('TIME')local n=e[2]+0 d=e[1]*1000+(n-n%1000)/1000 else d=d+0 end
+local D=k('>I6',d)local v,J,K,M,I=c(P,1,5)if I==126 then I=nil
+local n=(function()local e,p,s=KEYS[1],ARGV[3],#m
+local n=redis.pcall('STRLEN',e)if type(n)=='table'or n<=G or s==12 then return end
+local w,i,x=redis.call('GETRANGE',e,0,s-1),ARGV[4]+0,m if w~=m then if c(w)~=65 or o(w,10)~=o(m,10)then r\
+eturn end
+local d,u,p,t,r,f,s,h=c(w,2,9)local k,b,v,y,q,a,z,A=c(m,2,9)local l=(((t*128+r)*128+f)*128+s)*128+h
+local c=(((y*128+q)*128+a)*128+z)*128+A
+local e=(k*128+b)*128+v>(d*128+u)*128+p x='A'..o(e and m or w,2,4)..o(c>l and m or w,5)if l>i then i=\
+l end end
+local u,r,l=(n-s)/6,(J*128+K)*128+M,c(p)local function j(l)local i=s+6*l-6 return(f('>I6',redis.call('GETRANGE\
+',e,i,i+5)))end
+local h=j(u)if h>d or l==49 then return end
+local a,g,t=5+8*((c(p,2)*128+c(p,3))*128+c(p,4)),{},d
+local z=(c(p,a)*128+c(p,a+1))*128+c(p,a+2)for l=1,z do
+local i=a+6+12*(l-1)local k,b,v,e,m,w,n,a,f=c(p,i,i+8)local o,c=(k*128+b)*128+v,(((e*128+m)*128+w)*128\
++n)*128+a
+local n=f>=2 and 9e15 or o
+local i,e=n-r+1,d if i<1 then e=9e15 elseif i<=u then e=j(u-i+1)+c end if e>t then t=e end g[l]={y=n,o=o,c=\
+c,C=e}end
+local G=t<=d
+local y=G and v==116 if not G and v==116 and l~=48 then return end
+local b,p={},y and r or 0
+local m,a=0,{}for l=1,z do
+local o=g[l]local c,n=o.c,o.y
+local i=b[c]if not i then
+local a,t,n=0,u,d-c if h<=n then a=u end while a<t and t-a>48 do
+local d=a+t
+local o=(d-d%2)/2 if j(o+1)<=n then a=o+1 else t=o end end if a<t then
+local r,g=redis.call('GETRANGE',e,s+6*a,s+6*t-1),a while a<t do
+local d=a+t
+local o=(d-d%2)/2 if f('>I6',r,6*(o-g)+1)<=n then a=o+1 else t=o end end end i,b[c]=a,a end if o.C>d and o.C==\
+t and m==0 then m=l end
+local h,t,f,e=u-i,u+p-n,d,d if n-h-p<=0 then f=n==0 and 9e15 or(t<u and j(t+1)or d)+c end if h>0 then e=j(i+1)\
++c elseif y then e=d+c end
+local t=math.max(0,o.o-h-p)a[l]=k('>I4I4I4I4I7I7I1',h,t,t,0,f,e,h+r<=n and 1 or 0)end if y then
+local n,k,b,v=i/8,c(x,2,4)local j=(k*128+b)*128+v if x~=w then redis.call('SETRANGE',e,0,x)end redis.call('APP\
+END',e,r==1 and D or string.rep(D,r))if u+r>2*j then redis.call('SET',e,x..redis.call('GETRANGE',e,-6*j,-1),'P\
+X',math.ceil(i+n))elseif d-d%n~=h-h%n then redis.call('PEXPIRE',e,math.ceil(i+n))end end return'r'..D..k('>I7'\
+,t)..(y and'1'or'0')..k('>I1I2I7',0,m,0)..table.concat(a)end)()if n then return n end end e=redis.pcall('GET',\
+KEYS[1])local s=type(e)=='table'if s then if not string.find(e.err,'WRONGTYPE',1,true)then return e end elseif\
+(v==116 or v==99)and not I and not(e and#e>G)then
+local p,s,g,i=ARGV[3],#m,e,ARGV[4]+0 if s==12 then g=nil elseif not e then g=m elseif o(e,1,s)~=m then g=nil i\
+f c(e)==65 and o(e,10,s)==o(m,10)then
+local d,u,p,t,r,f,s,h=c(e,2,9)local k,b,v,y,q,a,z,A=c(m,2,9)local n,B=(d*128+u)*128+p,(k*128+b)*128+v
+local l=(((t*128+r)*128+f)*128+s)*128+h
+local c=(((y*128+q)*128+a)*128+z)*128+A g='A'..o(B>n and m or e,2,4)..o(c>l and m or e,5,9)..o(e,10)if l>i the\
+n i=l end end end
+local l,N,O,P=c(p,1,4)if g and l~=49 then
+local r=(J*128+K)*128+M
+local n=#g
+local u,h,t=(n-s)/6,0,d if u>0 then h=f('>I6',g,n-5)end for a=5,8*((N*128+O)*128+P),8 do
+local k,b,v,l,o,d,s,m=c(p,a,a+7)local i=(k*128+b)*128+v-r+1 if i>u then break end if i<1 then t=9e15 \
+break end
+local c=(((l*128+o)*128+d)*128+s)*128+m
+local e=(i==1 and h or(f('>I6',g,n-6*i+1)))+c if e>t then t=e end end if h>d or t>d and v==116 and l~=48 then \
+t=nil elseif t>d or v==99 then return'q'..D..k('>I7',t)..'0'..(e or'')end if t then
+local p=r==1 and D or string.rep(D,r)local l,a=g..p,g~=e if u+r>256 then
+local k,b,v=c(g,2,4)local j=(k*128+b)*128+v if u+r>2*j then l,a=o(g,1,s)..o(l,-6*j),true end end
+local n=i/8 if not a and d-d%n==h-h%n then redis.call('APPEND',KEYS[1],p)else redis.call('SET',KEYS[1],l,'PX',\
+math.ceil(i+n))end return l end end end
+local function q(e,u)local r=''for t=1,u do r=string.char(e%128)..r e=math.floor(e/128)end return r end
+local n=not s and(function()local p,s,l=ARGV[3],#m,ARGV[6]if l==''then l=nil end
+local F,H,A=v==116,v==114,v==102 if not(F or H or A or v==99)or s==12 or c(p)~=48 then return end
+local x,B,C,u,j=m,'\\0\\0','\\0\\1',0,0
+local y,g,n,z,w='','','',e or'',nil if e then
+local t,l=c(e),nil if t==65 and o(e,10,s)==o(m,10)then w,y=o(e,2,9),o(e,s+1)u=#y/6 elseif o(e,1,4)=='B\\0\\0\
+\\1'and o(e,16,s+6)==o(m,10)then w,C,B=o(e,8,15),o(e,5,6),o(e,s+7,s+8)u,j=f('>I4I4',e,s+9)l=s+16+6*u y,g=o(e,s\
++17,l),o(e,l+1,l+6*j)l=l+6*j n,z=o(e,l+1),o(e,1,l)else return end end
+local t,a=string.find(n,'\\255\\254',1,true)if a then
+local t,r,f,s,h,e,l=c(n,a+1,a+7)if((((((t*128+r)*128+f)*128+s)*128+h)*128+e)*128+l)>d then return end end if u\
+>0 and f('>I6',y,6*u-5)>d then return end
+local E,L,a,i=1e18,false,false,nil
+local r=ARGV[7]if r and r~=''then
+local e,n,l,t,u,s,h,p,g,k,b,m,v,w,f=c(r,1,15)if((((((e*128+n)*128+l)*128+t)*128+u)*128+s)*128+h)>d then return\
+ end E=(((((p*128+g)*128+k)*128+b)*128+m)*128+v)*128+w L,a=f%2==1,f%4>=2 if#r>15 then i=cjson.decode(o(r,16))f\
+or l=1,#i,3 do if i[l]<=d and d<i[l+1]then return end end end end
+local r,b,s,h=(J*128+K)*128+M,'',nil,nil if l then b='\\255'..l..'\\254's,h=string.find(n,b,1,true)end if r>4 \
+and v~=99 then return end if A then if not s then return end
+local d,u,p,l,i,b,v,e,m,w,f,y,q=c(n,h+1,h+13)if f%2==1 or y~=0 or q~=1 then return end
+local t=(((((d*128+u)*128+p)*128+l)*128+i)*128+b)*128+v r=(e*128+m)*128+w
+local v,i=k('>I6',t),0 repeat i=string.find(g,v,i+1,true)until not i or i%6==1 if not i then return end g,j=o(\
+g,1,i-1)..o(g,i+6*r),j-r z,a=z..o(n,s,h+15),f>=2 n=o(n,1,s-1)..o(n,h+16)elseif s or j>0 then return end
+local t,N,O,P=d,c(p,2,4)for a=5,8*((N*128+O)*128+P),8 do
+local k,b,v,l,o,d,s,m=c(p,a,a+7)local i=(k*128+b)*128+v-r+1 if i<1 then return end if i>u then break end
+local e=f('>I6',y,6*(u-i)+1)+(((l*128+o)*128+d)*128+s)*128+m if e>t then t=e end end
+local e='1'if t>d and H or A and t>d then if i or j>0 or I==42 then return end e='2'elseif H then e='2'elseif \
+t>d or not F and not A then e='0'end if H and t-d>E then e='0'end
+local s='g'..D..k('>I7',t)..e..z if e=='0'then return s end
+local i,v=ARGV[4]+0,k('>I6',t)local p=r==1 and v or string.rep(v,r)local v=L or not H and e=='1'if v then y,u=\
+y..p,u+r else g,j=p,r if i<26784e5 then i=26784e5 end end if j>0 and v and i<26784e5 then i=26784e5 end x=o(m,\
+2)if w and w~=o(m,2,9)then
+local d,u,p,t,r,f,s,h=c(w,1,8)local k,b,v,y,q,a,z,A=c(m,2,9)local j,B=(d*128+u)*128+p,(k*128+b)*128+v
+local l=(((t*128+r)*128+f)*128+s)*128+h
+local c=(((y*128+q)*128+a)*128+z)*128+A x=o(B>j and m or' '..w,2,4)..o(c>l and m or' '..w,5,9)..o(m,10)if l>i \
+then i=l end end
+local e,o,h=c(x,1,3)if u>2*((e*128+o)*128+h)then return end
+local e=''if l then e=b..q(t,7)..q(r,3)..string.char((v and 1 or 0)+(a and 2 or 0))..'\\0\\1'..q(f('>I2'\
+,B),2)end
+local l='B\\0\\0\\1'..C..'L'..x..B..k('>I4I4',u,j)..y..g..n..e if#l>G then return end
+local e=t if j>r or v and j>0 then
+local n=f('>I6',g,#g-5)if n>e then e=n end end redis.call('SET',KEYS[1],l,'PX',math.ceil(e-d+i+i/32))return s \
+end)()if n then return n end return(function()local y,W=9e15,281474976710655
+local K,r,h,B=864e5,31*864e5,math.ceil(G/64),4
+local g,u,w,p,n,C={},{},{},{},'',1
+local L,N=false,false
+local function t(r,a,u)local e=0 for l=a,a+u-1 do e=e*128+c(r,l)end return e end
+local function a(r,n)local e={i=r,d=#r/6,t=0,s=0,v={},n=n}if n then e.d=f('>I6',r,#r-5)-f('>I6',r)end ret\
+urn e end
+local function T(e,l)local g=f('>I6',e.i)local a,t=0,(#e.i-6)/12-1 while a<t do
+local d=a+t
+local o=(d-d%2)/2 if f('>I6',e.i,12*o+13)-g<l then a=o+1 else t=o end end
+local t,l=f('>I6I6',e.i,12*a+7)return t,l-g end
+local function z(e,n)local a,t=0,(#e.i-6)/12 while a<t do
+local d=a+t
+local o=(d-d%2)/2 if f('>I6',e.i,12*o+7)<=n then a=o+1 else t=o end end return a end
+local function A(e,l)local r=e.x[l]if not r then r=redis.call('HGET',KEYS[1],e.h..e.s+l)e.x[l]=r end ret\
+urn r end
+local function j(e,l)if e.n then return(T(e,l))end
+local n=l-e.t if n>0 then return(f('>I6',e.i,6*n-5))end
+local r=(l-1)%h return(f('>I6',A(e,(l-1-r)/h),6*r+1))end
+local function b(e)if not e.p then e.p=redis.call('HGET',KEYS[1],e.h)end return e.p end
+local function O(e)if e.t>0 then return(f('>I6',b(e)))end if e.n and e.d>0 then return(f('>I6',e.i,7))end retu\
+rn e.d>0 and(f('>I6',e.i))or nil end
+local function x(e,n)local a,t=0,e.d if t==0 or j(e,t)<=n then return t end
+local y=e.v[n]if y then return y end if e.n then
+local a=z(e,n)return a==0 and 0 or f('>I6',e.i,12*a+1)-f('>I6',e.i)end if e.t>0 and(e.i==''or f('>I6',e.\
+i)>n)then
+local r,i,c=b(e),0,e.t/h while i<c do
+local d=i+c
+local o=(d-d%2)/2 if f('>I6',r,6*o+1)<=n then i=o+1 else c=o end end if i==0 then e.v[n]=0 return 0 end a,t=h*\
+(i-1)+1,h*i else a=e.t end while a<t do
+local d=a+t
+local o=(d-d%2)/2 if j(e,o+1)<=n then a=o+1 else t=o end end e.v[n]=a return a end
+local function i(e)local a={}for l=0,e.t/h-1 do a[#a+1]=A(e,l)e.b[#e.b+1]=e.h..e.s+l end a[#a+1]=e.i e.s,e.t,e\
+.p,e.x=e.s+e.t/h,0,'',{}e.i=table.concat(a)end
+local function l(e)if e.n then return end if e.t>0 then i(e)end
+local a,h={k('>I6',0)},nil for l=1,e.d do
+local t=o(e.i,6*l-5,6*l)if t~=h then a[#a+1]=t..k('>I6',l)else a[#a]=t..k('>I6',l)end h=t end e.i,e.n,e.v=tabl\
+e.concat(a),true,{}end
+local function E(r,n)local a={}for i=1,#r,12 do
+local t,l=f('>I6I6',r,i)a[#a+1]=k('>I6I6',t,l+n)end return table.concat(a)end
+local function A(e,t,n)local a=z(e,t)local i=12*a+7
+local l=f('>I6',e.i,i-6)local d=o(e.i,1,i-1)if a>0 and f('>I6',e.i,i-12)==t then d=o(e.i,1,i-13)local o=l-f('>\
+I6',e.i,i-18)if n<-o then n=-o end if n>-o then d=d..k('>I6I6',t,l+n)end elseif n>0 then d=d..k('>I6I6',t,l+n)\
+else return end e.i,e.d,e.v=d..E(o(e.i,i),n),e.d+n,{}end
+local function X(e,t,r)if r>B then l(e)end if e.n then return A(e,t,r)end
+local l,p=x(e,t),k('>I6',t)if r>1 then p=string.rep(p,r)end if l==e.d then e.i=e.i..p else if l<e.t the\
+n i(e)end
+local n=6*(l-e.t)e.i,e.v=o(e.i,1,n)..p..o(e.i,n+1),{}end e.d=e.d+r end
+local function E(e,t,r)if e.n then return A(e,t,-r)end
+local h=x(e,t)local s=h while s>0 and h-s<r and j(e,s)==t do s=s-1 end if s==h then return end if s<e.t then i\
+(e)end e.i=o(e.i,1,6*(s-e.t))..o(e.i,6*(h-e.t)+1)e.d,e.v=e.d-(h-s),{}end
+local function B(e,u)if u<=0 then return end N,e.v=true,{}if e.n then
+local b,g,i=math.min(u,e.d),f('>I6',e.i),7 while i<=#e.i and f('>I6',e.i,i+6)-g<=b do i=i+12 end e.i,e.d=k('>I\
+6',g+b)..o(e.i,i),e.d-b return end
+local a=math.floor(math.min(u,e.t)/h)if a>0 then e.p=o(b(e),6*a+1)for l=0,a-1 do e.b[#e.b+1]=e.h..e.s+l end e.\
+s,e.t,e.d,e.x=e.s+a,e.t-a*h,e.d-a*h,{}u=u-a*h end if e.t==0 then e.i,e.d=o(e.i,6*u+1),e.d-u end end
+local function z(e)if e.t>0 then i(e)end return a(e.i,e.n)end
+local function Y(n)local t,r=n.e,n.g if r.d==0 then return t end if t.n or r.n then
+local e,n=z(t),z(r)l(e)l(n)local z=f('>I6',n.i)for i=7,#n.i,12 do
+local t,l=f('>I6I6',n.i,i)A(e,t,l-z)z=l end return e end
+local e={i=t.i,d=t.d,t=t.t,s=t.s,h=t.h,x=t.x}e.p,e.b,e.v=t.p,{},{}local d=x(t,(f('>I6',r.i)))if d<e.t the\
+n i(e)end
+local i,a=6*(d-e.t)+1,{o(e.i,1,6*(d-e.t))}if i<=#e.i then for l=1,r.d do
+local n,c=j(r,l),i while c<=#e.i and f('>I6',e.i,c)<=n do c=c+6 end a[#a+1]=o(e.i,i,c-1)a[#a+1]=o(r.i,6*l-5,6*\
+l)i=c end a[#a+1]=o(e.i,i)else a[2]=r.i end e.i,e.d=table.concat(a),t.d+r.d return e end
+local function Q(e)for t,n in ipairs(e.u)do E(e.e and n.e or n.g,e.f,e.r)end end
+local function H(e)for t,n in ipairs(e.u)do X(e.e and n.e or n.g,e.f,e.r)end end
+local function M(g,e)for l=1,#g do if g[l]==e then return true end end return false end
+local function R(r)local e,a={},1 while a<#r do
+local n=t(r,a,2)e[#e+1]=o(r,a+2,a+1+n)a=a+2+n end return e end
+local function S(n)if not n.k then n.k=R(n.z)end return n.k end
+local function U(n,r,t,v,m,e)local l=t+(e and 6+12*v or 6*v)local i=l+(e and 6+12*m or 6*m)if i>#r+1 then erro\
+r('length')end n.e,n.g=a(o(r,t,l-1),e),a(o(r,l,i-1),e)return i end
+local function F(r,a)local l=a+12+t(r,a+9,3)local n={j=t(r,a+1,3),l=t(r,a+4,5)}n.z=o(r,a+12,l-1)retur\
+n n,l end
+local function V()if c(e)==65 then
+local n,i=F(e,1)if(#e-i+1)%6~=0 then error('length')end n.e,n.g,n.B=a(o(e,i)),a(''),0 g[1]=n return end if c(e\
+)~=66 and c(e)~=67 then error('form')end
+local z,a=f('>I3',e,2),7 C=f('>I2',e,5)for l=1,z do
+local n,i=F(e,a)local B,v,m,t=f('>I2I4I4',e,i)n.B=B a=U(n,e,t,v,m,c(e,a)==82)g[l]=n end n=o(e,a)end
+local function i(e)if(e.A or#e.u)==0 then return e.f<=d-K end if not e.e then return e.f<=d-r end for t,n in i\
+pairs(e.u)do
+local s=O(n.e)if s and s<=e.f then return false end end return true end
+local function E(r)local f=c(r,11)local e={f=t(r,1,7),r=t(r,8,3),e=f%2==1,a=f>=2}e.u,e.A={},t(r,12,2)for l\
+=1,e.A do
+local B=t(r,12+2*l,2)for t,n in ipairs(g)do if n.B==B then e.u[#e.u+1]=n end end end return e end
+local function A(l)if u[l]~=nil then return u[l]end
+local r if s then r=redis.call('HGET',KEYS[1],'i'..l)else
+local t,i=string.find(n,'\\255'..l..'\\254',1,true)local l=i and string.find(n,'\\255',i,true)or 0 r=i and o(n\
+,i+1,l-1)end
+local e=r and E(r)w[l]=e~=nil u[l]=e and not i(e)and e or false return u[l]end
+local function I(l,e)u[l],p[l]=e or false,true end
+local function J()if L then return end L=true
+local function t(l,r)if u[l]==nil then
+local e=E(r)w[l]=true u[l]=not i(e)and e or false if not u[l]then p[l]=true end end end if s then
+local e=redis.call('HGETALL',KEYS[1])for l=1,#e,2 do if c(e[l])==105 then t(o(e[l],2),e[l+1])end end else for \
+l,r in string.gmatch(n,'\\255([^\\254]*)\\254([^\\255]*)')do t(l,r)end end end
+local function L(e)local i,n,r={},{},{}for t,o in ipairs(e)do
+local e for t,n in ipairs(g)do if M(S(n),o)then e=n end end if not e then n[#n+1]=o elseif r[e]then table.inse\
+rt(r[e],o)else r[e]={o}i[#i+1]=e end end
+local function e(n)n.B,C=C,(C+1)%16384 g[#g+1]=n end for l,n in ipairs(i)do if#r[n]<#n.k then J()local d={k=r[\
+n],j=n.j,l=n.l}d.e,d.g=z(n.e),z(n.g)local r={}for t,o in ipairs(n.k)do if not M(d.k,o)then r[#r+1]=o end end n\
+.k,n.z=r,nil for l,e in pairs(u)do if e and M(e.u,n)then table.insert(e.u,d)e.A,p[l]=#e.u,true end end e(d)i[l\
+]=d end end if#n>0 then e({k=n,j=128,l=0,e=a(''),g=a('')})i[#i+1]=g[#g]end return i end
+local function Z()local e=redis.call('HGET',KEYS[1],'m')local z,a=f('>I3',e,2),7 C=f('>I2',e,5)for l=1,z do
+local n,i=F(e,a)local B,s,o,v,m,t=f('>I2I4I4I4I4',e,i)a=U(n,e,t,v,m,c(e,a)==82)local e,t=n.e,o*h e.d,e.t,e.s,e\
+.x,e.b=e.d+t,t,s,{},{}e.h,e.p,n.B='f'..B..':',o==0 and''or nil,B g[l]=n end end
+local function a(n,i)if n.l==0 then return math.max(i,r)end return math.max(i,n.l)end
+local function U(i)for t,n in ipairs(g)do
+local o,s=d-a(n,i),O(n.e)if s and s<=o then B(n.e,x(n.e,o))end if n.g.d>0 then B(n.g,x(n.g,d-r))end if n.l>0 a\
+nd n.e.d>2*n.j then B(n.e,x(n.e,d)-n.j)end end end
+local function f(n)local e,g=n.e,n.g if not e.n and not g.n then return'L'end l(e)l(g)return'R'end
+local function B(e)return e.n and(#e.i-6)/12 or e.d-e.t end
+local function F(t,n)local e=n.z if not e then
+local r={}for l,o in ipairs(n.k)do r[l]=q(#o,2)..o end e=table.concat(r)end return t..q(n.j,3)..q(n.l,5)..q(#e\
+,3)..e end
+local function z(e)local o,l={},0 for t,n in ipairs(e.u)do if not n.b then l=l+1 o[l]=q(n.B,2)end end
+local f=string.char((e.e and 1 or 0)+(e.a and 2 or 0))return q(e.f,7)..q(e.r,3)..f..q(l,2)..table.con\
+cat(o)end
+local function q(B)local e,a=#n,{}for l in pairs(p)do
+local b='\\255'..l..'\\254'if w[l]and not B then
+local i,l=string.find(n,b,1,true)l=string.find(n,'\\255',l,true)or#n+1 n=o(n,1,i-1)..o(n,l)end if u[l]then a[#\
+a+1]=b..z(u[l])end end n=n..table.concat(a)if n~=''and(N or math.floor(#n/2048)>math.floor(e/2048))then n=stri\
+ng.gsub(n,'(\\255[^\\254]*\\254)([^\\255]*)',function(t,r)if i(E(r))then return''end end)end end
+local function w()local e=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')for l=1,#e,2 do if c(e[l])==105 and u\
+[o(e[l],2)]==nil and i(E(e[l+1]))then redis.call('HDEL',KEYS[1],e[l])end end end
+local function i(n)local e=n.e if not e.h then e.h,e.x,e.b,e.p='f'..n.B..':',{},{},''end
+local i,p=1,{}while not e.n and#e.i-i+1>9*h do
+local r=o(e.i,i,i+6*h-1)redis.call('HSET',KEYS[1],e.h..e.s+e.t/h,r)p[#p+1]=o(r,1,6)e.t,i=e.t+h,i+6*h end if i>\
+1 then e.p=b(e)..table.concat(p)e.i=o(e.i,i)end if#e.b>0 then for l=1,#e.b do redis.call('HDEL',KEYS[1],e.b[l]\
+)end end if e.t==0 then redis.call('HDEL',KEYS[1],e.h)elseif i>1 or#e.b>0 then redis.call('HSET',KEYS[1],e.h,e\
+.p)end end
+local function b(l)local a,e={k('>cI3I2','H',#l,C)},false for t,n in ipairs(l)do f(n)end for t,n in ipairs(g)d\
+o if n.b or n.e.d>0 then i(n)end end for t,n in ipairs(l)do
+local e,g=n.e,n.g a[#a+1]=F(f(n),n)a[#a+1]=k('>I2I4I4I4I4',n.B,e.s,e.t/h,B(e),B(g))a[#a+1]=e.i a[#a+1]=g.i end\
+ redis.call('HSET',KEYS[1],'m',table.concat(a))for l in pairs(p)do if u[l]then redis.call('HSET',KEYS[1],'i'..\
+l,z(u[l]))e=true else redis.call('HDEL',KEYS[1],'i'..l)end end if e then w()end end
+local function h(l,c)local a={}if#l==1 and n==''and not c and f(l[1])=='L'then a[1],a[2]=F('A',l[1]),l[1]\
+.e.i else
+local e='B'a[1]=''for t,n in ipairs(l)do
+local t=f(n)if t=='R'then e='C'end a[#a+1]=F(t,n)a[#a+1]=k('>I2I4I4',n.B,B(n.e),B(n.g))a[#a+1]=n.e.i a[#a+1]=n\
+.g.i end a[1]=k('>cI3I2',e,#l,C)a[#a+1]=n end return table.concat(a)end
+local function f(l)local e=0 for t,n in ipairs(l)do if n.e.t>0 then return false end e=e+#n.e.i+#n.g.i end ret\
+urn e<G/2 and redis.call('HLEN',KEYS[1])<=24 end
+local function N()local i=ARGV[4]+0 U(i)local l,c,o={},false,d for t,n in ipairs(g)do
+local e,g=n.e,n.g if e.d+g.d>0 then l[#l+1]=n c=c or g.d>0 i=a(n,i)o=math.max(o,e.d>0 and j(e,e.d)or 0,g.d>0 a\
+nd j(g,g.d)or 0)else n.b=true end end
+local a=A('')if a then o=math.max(o,a.f)end
+local t=#l==0 or a for l in pairs(p)do if u[l]then o=math.max(o,u[l].f)t=t or#u[l].u==0 end end
+local B=s if c then i=math.max(i,r)elseif t then i=math.max(i,K)end
+local t=math.ceil(o-d+i+i/32)if s and f(l)then J()for l,e in pairs(u)do p[l]=e and true or nil end redis.call(\
+'DEL',KEYS[1])s=false end if not s then q(B)if#l==0 and n==''then if e and not B then redis.call('DEL',KEYS[1]\
+)end return end
+local r=h(l,c)if#r<=G then redis.call('SET',KEYS[1],r,'PX',t)return end J()for l,e in pairs(u)do p[l]=e and tr\
+ue or nil end if e and not B then redis.call('DEL',KEYS[1])end s=true end b(l)redis.call('PEXPIRE',KEYS[1],t)e\
+nd if v==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end if s or e then
+local e=pcall(s and Z or V)if not e then return redis.error_reply('INVALIDSTATE the key holds something else t\
+han limits')end end
+local l=ARGV[6]~=''and ARGV[6]or nil if v==104 then if not e and not s then return'0'end U(ARGV[4]+0)for t,n i\
+n ipairs(g)do if n.e.d+n.g.d>0 then return'1'end end J()for t,e in pairs(u)do if e then return'1'end end retur\
+n'0'end if v==120 then
+local e=A(l)if not e then return'0'end Q(e)I(l,nil)N()return'1'end if v==115 then for t,n in ipairs(cjson.deco\
+de(ARGV[7]))do if not A(n[1])then
+local e={f=n[2],e=n[3],r=n[4],a=false,u=L(n[5])}H(e)I(n[1],e)end end N()return'1'end if v==98 then
+local z,e=A(''),ARGV[7]+0 I('',e>0 and{f=d+e,r=1,e=true,a=false,u={}}or nil)N()return(z and z.f>d and'1'or'0')\
+..k('>I7',d+e)end
+local r,p,w=ARGV[3],{},{}local a=5+8*t(r,2,3)for l=1,t(r,a,3)do
+local i=a+3+12*(l-1)local t,d,u,k,b,v,e,m,w,n,a,f=c(r,i,i+11)local o={m=(t*128+d)*128+u+1,o=(k*128+b)*128+v}o.\
+y=f>=2 and y or o.o o.c,o.D=(((e*128+m)*128+w)*128+n)*128+a,f%2==1 p[l]=o end a=a+3+12*#p for l=1,t(r,a,3)do w\
+[l]=t(r,a+3*l,3)+1 end
+local K,f=g,{}local r=o(m,13)if#g==1 and g[1].z==r and#w==0 then for l=1,#p do f[p[l].m]=g[1]end else
+local t=R(r)if#w>0 and#w<#t then
+local e={}for l,n in ipairs(w)do e[l]=t[n]end L(e)end K=L(t)for l,o in ipairs(t)do for t,n in ipairs(K)do if M\
+(S(n),o)then f[l]=n end end end end for t,o in ipairs(p)do
+local n=f[o.m]if o.c>n.l then n.l=o.c end if 2*o.o>n.j then n.j=2*o.o end end
+local h,E,R,L,i=0,2e16,0,false,{}local r=ARGV[7]if r and r~=''then h,E=t(r,1,7),t(r,8,7)if E>2*W then E=2e16 e\
+nd L,R=c(r,15)%2==1,math.floor(c(r,15)/2)if#r>15 then i=cjson.decode(o(r,16))end end
+local a=A('')local O=a and a.f>d and a.f or 0 if O>0 then
+local h=#i i[h+1],i[h+2],i[h+3]=0,O,O end
+local function g(n)while true do
+local e=n for l=1,#i,3 do if i[l]<=n and n<i[l+1]and i[l+2]>e then e=i[l+2]end end if e==n then return n end n\
+=e end end
+local b=l and A(l)or nil if b then Q(b)end
+local F,A,U=v==116,v==102,v==70
+local m=v==114 or v==112
+local i=b and(m or(F and b.e))local r=b and b.r or t(P,2,3)local V=math.max(d,h)local C=g(V)local q,h,B='',{},\
+s if s then for l,o in ipairs(p)do
+local e=f[o.m].e h[l]=x(e,d)-x(e,d-o.c)end else if b then q='\\255'..l..'\\254'..z(b)end if O>0 then q=q..'\\2\
+55\\254'..z(a)end if m and R==2 then J()for o,e in pairs(u)do if e and e~=b and e.a and not e.e then q=q..'\\2\
+55'..o..'\\254'..z(e)end end end q=(e and o(e,1,#e-#n)or'')..q end
+local S
+local function P()local e={}S={}for t,o in ipairs(p)do
+local n=f[o.m]e[n]=e[n]or(A and n.e or Y(n))S[o.m]=e[n]end end
+local function Z(e,o,l,n)local i,c=o.y-l+1,o.c if i<1 then return y end if e.d<i then return n end
+local s=x(e,n-c)while e.n and s+i<=e.d do
+local x,t=T(e,s+1)local l,o=T(e,s+i)if l-c>=n then return n end if l-x<c then n=x+c end s=math.min(t,o-i+1)end\
+ while s+i<=e.d do
+local l=j(e,s+i)if l-c>=n then break end
+local x=j(e,s+1)if l-x<c then n=x+c end s=s+1 end return n end
+local function a(o,n)return Z(S[o.m],o,r,n)end
+local function o()local e,n=true,false for t,o in ipairs(p)do if a(o,C)>C then e=false n=n or o.D end end retu\
+rn e,n end
+local function G(n)for t,o in ipairs(p)do if a(o,n)>n then return false end end return true end
+local function T()local n=C while true do
+local l repeat l=false for t,o in ipairs(p)do
+local e=a(o,n)if e>=y then return y end if e>n then n,l=e,true end end until not l
+local e=g(n)if e==n or e>=y then return e end n=e end end
+local function z(t,r)if t.f~=r.f then return t.f<r.f end for l=1,math.min(#t.w,#r.w)do
+local e,n=c(t.w,l),c(r.w,l)if e~=n then return e<n end end return#t.w<#r.w end
+local c={}local function g(l)local a={}J()for o,e in pairs(u)do if e and e.a and not e.e and e~=b then
+local l=false for t,n in ipairs(e.u)do l=l or M(K,n)end if l then a[#a+1]={w=o,f=e.f,q=e}end end end if#a==0 t\
+hen return end table.sort(a,z)for t,n in ipairs(a)do Q(n.q)end P()local t,n=o()local e=T()if n or e>=l or e-V>\
+E then for t,n in ipairs(a)do H(n.q)end return end for t,n in ipairs(a)do H(n.q)P()local t,l=o()if l or not G(\
+e)then Q(n.q)I(n.w,nil)c[#c+1]=n.w end end return e end P()local e,n=o()n=n and m and not i
+local t=C if i then t=b.f elseif U then t=d elseif not e then t=T()if m and R==2 then
+local e=g(n and y or t)if e then t,n=e,false end end end
+local G={}if s then P()for l,o in ipairs(p)do G[l]=a(o,C)<=C end end
+local o=U or((F or A)and not i and t==d)local g=t<=W if A then g=g and not o else g=g and m and t-V<=E and not\
+ n end if F and not o and not i then
+local e={}for t,n in ipairs(w)do if not e[f[n]]then X(f[n].e,d,r)end e[f[n]]=true end if s and#w>0 then P()t=T\
+()end end
+local e=b if o then e={f=d,r=r,e=true,a=b and b.a or false,u=K}elseif A then e=g and{f=t,r=r,e=false,a=b and b\
+.a or false,u=K}or nil elseif g and not i and v==114 then e={f=t,r=r,e=L,a=R==1,u=K}end
+local u=U or A or(v==114 and not i and g)or(F and not i and(o or#w>0))local s=o and'1'or(g and not i)and'2'or'\
+0'if not B then if u then if e then H(e)end if l then I(l,e)end N()end return'g'..D..k('>I7',t)..s..q end
+local function v()for l,o in ipairs(p)do
+local e,i,c=S[o.m],o.y-r+1,o.c if i<1 then if t>=y then return l end elseif t<y and a(o,t)==t then
+local s=x(e,t-c-1)if s+i<=e.d then
+local x=j(e,s+1)if x+c==t and j(e,s+i)-x<c then return l end end end end return 0 end
+local m=0 if n then for l=#p,1,-1 do if p[l].D and not G[l]then m=l end end elseif t>(i and d or C)then\
+ m=v()end
+local y=e and e.e and e.f<=d if y then H(e)end
+local a,r={},{}local function v(e,o)local i=x(e,d)local l,t=i-x(e,d-o.c),i+1 while t<=e.d do
+local n=j(e,t)if n>=d+o.c then break end
+local h=x(e,n)l=math.max(l,h-x(e,n-o.c))t=h+1 end return math.max(0,o.o-l)end for l,o in ipairs(p)do
+local n=f[o.m]local e,t=n.e,n.g
+local b,i=x(e,d-o.c),x(e,d)r[n]=r[n]or Y(n)a[l]=k('>I4I4I4I4I7I7I1',h[l],math.max(0,o.o-i+b),v(r[n],o),t.d-x(t\
+,d-o.c)+e.d-i,Z(r[n],o,1,d),b<i and j(e,b+1)+o.c or d,G[l]and 1 or 0)end if e and not y then H(e)end for l=1,#\
+c do a[#a+1]='\\255'..c[l]..'\\254'end if l then I(l,e)end
+local f=(i and 1 or 0)+(i and b.e and 2 or 0)+(g and 4 or 0)+(o and b and b.e and 8 or 0)if u then N()end retu\
+rn'r'..D..k('>I7',t)..s..k('>I1I2I7',f,m,O)..table.concat(a)end)()`
