@@ -6,12 +6,12 @@ if long or blob then
   local isOurs = pcall(long and readLong or readState)
   if not isOurs then return redis.error_reply('INVALIDSTATE the key holds something else than limits') end
 end
-local id = ARGV[6] ~= '' and ARGV[6] or nil
+local id = ARGV[4] ~= '' and ARGV[4] or nil
 
 -- Whether anything is retained: the key may live on for a while where nothing is.
 if kind == 104 then
   if not blob and not long then return '0' end
-  tend(ARGV[4] + 0)
+  tend(keptMin)
   for _, lane in ipairs(lanes) do if lane.fired.n + lane.booked.n > 0 then return '1' end end
   readAll()
   for _, entry in pairs(ids) do if entry then return '1' end end
@@ -28,7 +28,7 @@ if kind == 120 then
 end
 
 if kind == 115 then
-  for _, one in ipairs(cjson.decode(ARGV[7])) do
+  for _, one in ipairs(cjson.decode(ARGV[5])) do
     if not entryOf(one[1]) then
       local entry = { at = one[2], fired = one[3], weight = one[4], low = false, lanes = cover(one[5]) }
       putBack(entry)
@@ -41,25 +41,25 @@ end
 
 -- A block is an id that no stream counts: it is kept, written and dropped like one.
 if kind == 98 then
-  local before, ms = entryOf(''), ARGV[7] + 0
+  local before, ms = entryOf(''), ARGV[5] + 0
   setEntry('', ms > 0 and { at = now + ms, weight = 1, fired = true, low = false, lanes = {} } or nil)
   writeState()
   return (before and before.at > now and '1' or '0') .. pack('>I7', now + ms)
 end
 
 -- The plan: its streams, the lane of each, its rules.
-local plan, rules, refused = ARGV[3], {}, {}
-local pos = 5 + 8 * digits(plan, 2, 3)
-for index = 1, digits(plan, pos, 3) do
+local rules, refused = {}, {}
+local pos = 10 + 8 * five(0, 0, c1, c2, c3)
+for index = 1, three(question, pos) do
   local from = pos + 3 + 12 * (index - 1)
-  local s1, s2, s3, m1, m2, m3, w1, w2, w3, w4, w5, flags = byte(plan, from, from + 11)
-  local rule = { stream = (s1 * 128 + s2) * 128 + s3 + 1, written = (m1 * 128 + m2) * 128 + m3 }
-  rule.max = flags >= 2 and never or rule.written
-  rule.window, rule.refuse = (((w1 * 128 + w2) * 128 + w3) * 128 + w4) * 128 + w5, flags % 2 == 1
-  rules[index] = rule
+  local written, flags = three(question, from + 3), byte(question, from + 11)
+  rules[index] = {
+    stream = three(question, from) + 1, written = written, max = flags >= 2 and never or written,
+    window = five(byte(question, from + 6, from + 10)), refuse = flags % 2 == 1,
+  }
 end
 pos = pos + 3 + 12 * #rules
-for index = 1, digits(plan, pos, 3) do refused[index] = digits(plan, pos + 3 * index, 3) + 1 end
+for index = 1, three(question, pos) do refused[index] = three(question, pos + 3 * index) + 1 end
 
 local chosen, seats = lanes, {}
 local text = sub(header, 13)
@@ -83,30 +83,21 @@ for _, rule in ipairs(rules) do
   if 2 * rule.written > lane.retained then lane.retained = 2 * rule.written end
 end
 
-local notBefore, horizon, priority, firm, intervals = 0, 2e16, 0, false, {}
-local terms = ARGV[7]
-if terms and terms ~= '' then
-  notBefore, horizon = digits(terms, 1, 7), digits(terms, 8, 7)
-  if horizon > 2 * unlimited then horizon = 2e16 end
-  firm, priority = byte(terms, 15) % 2 == 1, math.floor(byte(terms, 15) / 2)
-  if #terms > 15 then intervals = cjson.decode(sub(terms, 16)) end
-end
+local terms = termsOf()
+local horizon, firm, priority = terms[2], terms[3] % 2 == 1, math.floor(terms[3] / 2)
 
 local block = entryOf('')
 local blockedUntil = block and block.at > now and block.at or 0
 if blockedUntil > 0 then
-  local last = #intervals
-  intervals[last + 1], intervals[last + 2], intervals[last + 3] = 0, blockedUntil, blockedUntil
+  for _, instant in ipairs({ 0, blockedUntil, blockedUntil }) do terms[#terms + 1] = instant end
 end
 
 -- The first instant ≥ t in no forbidden interval.
 local function leave(t)
   while true do
     local next = t
-    for index = 1, #intervals, 3 do
-      if intervals[index] <= t and t < intervals[index + 1] and intervals[index + 2] > next then
-        next = intervals[index + 2]
-      end
+    for index = 4, #terms, 3 do
+      if terms[index] <= t and t < terms[index + 1] and terms[index + 2] > next then next = terms[index + 2] end
     end
     if next == t then return t end
     t = next
@@ -118,8 +109,8 @@ if own then takeOut(own) end
 local isTake, isFire, isForce = kind == 116, kind == 102, kind == 70
 local books = kind == 114 or kind == 112
 local repeated = own and (books or (isTake and own.fired))
-local weight = own and own.weight or digits(question, 2, 3)
-local start = math.max(now, notBefore)
+local weight = own and own.weight or five(0, 0, d1, d2, d3)
+local start = math.max(now, terms[1])
 local firstAt = leave(start)
 
 local told, used, wasLong = '', {}, long

@@ -4,7 +4,7 @@
 -- redis-rows.lua. KEYS and ARGV are told in redis-quick.lua. Short subjects, and whatever is not one lane of instants in the past, go on to the next part.
 local question, header, blob = ARGV[1], ARGV[2], nil
 local byte, sub, pack, unpack = string.byte, string.sub, struct.pack, struct.unpack
-local now, longMin = ARGV[5], (ARGV[8] or 8192) + 0
+local now, keptMin, longMin = ARGV[3], (ARGV[6] or 0) + 0, (ARGV[7] or 8192) + 0
 if now == '' or not now then
   local time = redis.call('TIME')
   local micros = time[2] + 0
@@ -13,26 +13,28 @@ else
   now = now + 0
 end
 local now6 = pack('>I6', now)
-local kind, d1, d2, d3, slow = byte(question, 1, 5)
+local kind, d1, d2, d3, slow, refusals, c1, c2, c3 = byte(question, 1, 9)
+
+-- A number of up to five digits of base 128.
+local function five(a, b, c, d, e) return (((a * 128 + b) * 128 + c) * 128 + d) * 128 + e end
+local function three(text, at) return five(0, 0, byte(text, at, at + 2)) end
+if c3 then keptMin = math.max(keptMin, five(byte(header, 5, 9))) end
 if slow == 126 then
-  slow = nil
+  slow = 32
   local answer = (function()
-    local key, rules, size = KEYS[1], ARGV[3], #header
+    local key, size = KEYS[1], #header
     local length = redis.pcall('STRLEN', key)
     if type(length) == 'table' or length <= longMin or size == 12 then return end
-    local stored, keep, head = redis.call('GETRANGE', key, 0, size - 1), ARGV[4] + 0, header
+    local stored, keep, head = redis.call('GETRANGE', key, 0, size - 1), keptMin, header
     if stored ~= header then
       if byte(stored) ~= 65 or sub(stored, 10) ~= sub(header, 10) then return end
       -- The same streams under several plans: the header tells the largest of each number.
-      local a1, a2, a3, b1, b2, b3, b4, b5 = byte(stored, 2, 9)
-      local m1, m2, m3, n1, n2, n3, n4, n5 = byte(header, 2, 9)
-      local longest = (((b1 * 128 + b2) * 128 + b3) * 128 + b4) * 128 + b5
-      local window = (((n1 * 128 + n2) * 128 + n3) * 128 + n4) * 128 + n5
-      local isMore = (m1 * 128 + m2) * 128 + m3 > (a1 * 128 + a2) * 128 + a3
+      local longest, window = five(byte(stored, 5, 9)), five(byte(header, 5, 9))
+      local isMore = three(header, 2) > three(stored, 2)
       head = 'A' .. sub(isMore and header or stored, 2, 4) .. sub(window > longest and header or stored, 5)
       if longest > keep then keep = longest end
     end
-    local count, weight, refusals = (length - size) / 6, (d1 * 128 + d2) * 128 + d3, byte(rules)
+    local count, weight = (length - size) / 6, five(0, 0, d1, d2, d3)
     local function instant(index)
       local from = size + 6 * index - 6
       return (unpack('>I6', redis.call('GETRANGE', key, from, from + 5)))
@@ -40,13 +42,12 @@ if slow == 126 then
     local last = instant(count)
     if last > now or refusals == 49 then return end
 
-    local pos, list, at = 5 + 8 * ((byte(rules, 2) * 128 + byte(rules, 3)) * 128 + byte(rules, 4)), {}, now
-    local total = (byte(rules, pos) * 128 + byte(rules, pos + 1)) * 128 + byte(rules, pos + 2)
+    local pos, list, at = 10 + 8 * five(0, 0, c1, c2, c3), {}, now
+    local total = three(question, pos)
     for index = 1, total do
       local from = pos + 6 + 12 * (index - 1)
-      local m1, m2, m3, w1, w2, w3, w4, w5, flags = byte(rules, from, from + 8)
-      local written, window = (m1 * 128 + m2) * 128 + m3, (((w1 * 128 + w2) * 128 + w3) * 128 + w4) * 128 + w5
-      local max = flags >= 2 and 9e15 or written
+      local written, window = three(question, from), five(byte(question, from + 3, from + 7))
+      local max = byte(question, from + 8) >= 2 and 9e15 or written
       local places, free = max - weight + 1, now
       if places < 1 then
         free = 9e15
@@ -92,12 +93,11 @@ if slow == 126 then
       end
       if used > 0 then resets = instant(past + 1) + window elseif counted then resets = now + window end
       local left = math.max(0, rule.written - used - added)
-      parts[index] = pack('>I4I4I4I4I7I7I1', used, left, left, 0, frees, resets,
+      parts[index] = string.format(',%d,%d,%d,%d,%d,%d,%d', used, left, left, 0, frees, resets,
         used + weight <= max and 1 or 0)
     end
     if counted then
-      local slack, m1, m2, m3 = keep / 8, byte(head, 2, 4)
-      local retained = (m1 * 128 + m2) * 128 + m3
+      local slack, retained = keep / 8, three(head, 2)
       if head ~= stored then redis.call('SETRANGE', key, 0, head) end
       redis.call('APPEND', key, weight == 1 and now6 or string.rep(now6, weight))
       if count + weight > 2 * retained then
@@ -106,8 +106,7 @@ if slow == 126 then
         redis.call('PEXPIRE', key, math.ceil(keep + slack))
       end
     end
-    return 'r' .. now6 .. pack('>I7', at) .. (counted and '1' or '0') .. pack('>I1I2I7', 0, deciding, 0)
-      .. table.concat(parts)
+    return string.format('r%d,%d,%d,%d,%d,%d', now, at, counted and 1 or 0, 0, deciding, 0) .. table.concat(parts)
   end)()
   if answer then return answer end
 end

@@ -25,10 +25,10 @@ export function readBlock(reply: Bytes): BlockChange {
 /** The decision on a question, from the answer of the script. */
 export function readDecision(question: Question, reply: Bytes): Decision {
   if (reply[0] === eventLogSign) return admittedDecision(question, reply)
+  if (reply[0] === 0x72) return longDecision(question, reply)
   const now = int(reply, 1, 6)
   const at = int(reply, 7, 7)
   if (reply[0] === 0x71) return answeredDecision(question, reply, now)
-  if (reply[0] === 0x72) return longDecision(question, reply, now, at)
   return generalDecision(question, reply, now, at, reply[stateStart - 1]! - 0x30)
 }
 
@@ -80,31 +80,29 @@ function ask(subject: Subject, { kind, plan, id, terms }: Question, now: number)
   return subject.decide(kind, plan, id, terms, now)
 }
 
-/** The decision on a subject that is too long to be sent: the script made its rows. */
-function longDecision({ kind, plan, terms }: Question, reply: Bytes, now: number, instant: number): Decision {
-  const countsNow = reply[stateStart - 1] === 0x31
-  const flags = reply[stateStart]!
+/** The decision on a subject that is too long to be sent: the script made its rows, and answers them in JSON. */
+function longDecision({ kind, plan, terms }: Question, reply: Bytes): Decision {
+  const [now, instant, done, flags, decider, block, ...rest] = JSON.parse(
+    `[${reply.toString('utf8', 1, reply.length)}]`,
+  )
+  const countsNow = done === 1
   const repeated = (flags & 1) === 1
-  const decider = int(reply, stateStart + 1, 2)
-  const block = int(reply, stateStart + 3, 7)
   const blocks = block === 0 ? [] : [{ from: 0, to: block }]
-  const at = instant >= never ? Number.POSITIVE_INFINITY : instant
-  const admits: boolean[] = []
-  const rows = plan.rules.map(({ limit, text, maxWritten }, index): RuleRow => {
-    const from = rowsStart + rowSize * index
-    const freesAt = int(reply, from + 16, 7)
-    admits.push(reply[from + rowSize - 1] === 1)
+  const finite = (value: number): number => (value >= never ? Number.POSITIVE_INFINITY : value)
+  const at = finite(instant)
+  const rows = plan.rules.map(({ limit, text, maxWritten }): RuleRow => {
+    const [used, remaining, available, reserved, freesAt, resetAt, admits] = rest.splice(0, 7)
     return {
       limit,
       window: text,
-      used: int(reply, from, 4),
+      used,
       max: maxWritten,
-      remaining: int(reply, from + 4, 4),
-      available: int(reply, from + 8, 4),
-      reserved: int(reply, from + 12, 4),
-      freesAt: freesAt >= never ? Number.POSITIVE_INFINITY : freesAt,
-      resetAt: int(reply, from + 23, 7),
-      admits: admits[index]!,
+      remaining,
+      available,
+      reserved,
+      freesAt: finite(freesAt),
+      resetAt,
+      admits: admits === 1,
     }
   })
   const books = kind === 'reserve' || kind === 'preview'
@@ -117,17 +115,17 @@ function longDecision({ kind, plan, terms }: Question, reply: Bytes, now: number
     moved: (flags & 8) === 8,
     at,
     now,
-    limit: decider === 0 ? undefined : plan.rules[decider - 1]!.limit,
+    limit: plan.rules[decider - 1]?.limit,
     firstAt: leave([...terms.forbidden, ...blocks], Math.max(now, terms.notBefore)),
-    refusedBy: refusingLimits(plan, admits),
-    evicted: [...readIds(reply, rowsStart + rowSize * rows.length)].map(([id]) => id),
+    refusedBy: refusingLimits(
+      plan,
+      rows.map(({ admits }) => admits),
+    ),
+    evicted: rest,
     blockedUntil: block === 0 ? undefined : block,
   }
   return decisionOf(facts, rows)
 }
-
-const rowsStart = stateStart + 10
-const rowSize = 31
 
 function readSubject(reply: Bytes): Subject {
   if (reply.length === stateStart) return new Subject('')

@@ -1,8 +1,8 @@
 -- The end of the general way: what came of the question is written and answered. The caller makes the rows of a short
--- state himself (see redis-reply.ts). A long one stays here, and its rows are made by the same rules as in
--- stores/weigh.ts: 'r'; now (6 bytes), the instant (7), what was done (a digit), flags (1: 1 known before, 2 and
--- counted then, 4 booked), which rule decided (2; 0 none), the end of a block (7; 0 none), each rule used (4), remaining (4), available (4), reserved (4), freesAt (7),
--- resetAt (7), admits (1); then the ids that were evicted, as in the state but with nothing behind them.
+-- state itself (see redis-reply.ts). A long one stays here, and its rows are made by the same rules as in
+-- stores/general-path.ts. Its answer is an 'r' and, in JSON without brackets: now, the instant, what was done, flags
+-- (1 known before, 2 and counted then, 4 booked, 8 moved), the rule that decided (0 none), the end of a block (0 none);
+-- of each rule used, remaining, available, reserved, freesAt, resetAt, admits; the ids that were evicted.
 if not wasLong then
   if writes then
     if entry then putBack(entry) end
@@ -58,16 +58,16 @@ for index, rule in ipairs(rules) do
   local fired, waiting = lane.fired, lane.booked
   local gone, past = countUntil(fired, now - rule.window), countUntil(fired, now)
   everything[lane] = everything[lane] or merged(lane)
-  parts[index] = pack('>I4I4I4I4I7I7I1', used[index], math.max(0, rule.written - past + gone),
-    roomNow(everything[lane], rule),
-    waiting.n - countUntil(waiting, now - rule.window) + fired.n - past, freeIn(everything[lane], rule, 1, now),
-    gone < past and instant(fired, gone + 1) + rule.window or now, admits[index] and 1 or 0)
+  parts[index] = string.format(',%d,%d,%d,%d,%d,%d,%d', used[index], math.max(0, rule.written - past + gone),
+    roomNow(everything[lane], rule), waiting.n - countUntil(waiting, now - rule.window) + fired.n - past,
+    freeIn(everything[lane], rule, 1, now), gone < past and instant(fired, gone + 1) + rule.window or now,
+    admits[index] and 1 or 0)
 end
 if entry and not counted then putBack(entry) end
-for index = 1, #evicted do parts[#parts + 1] = '\255' .. evicted[index] .. '\254' end
+for _, name in ipairs(evicted) do parts[#parts + 1] = ',' .. cjson.encode(name) end
 if id then setEntry(id, entry) end
 local flags = (repeated and 1 or 0) + (repeated and own.fired and 2 or 0) + (booked and 4 or 0)
   + (countsNow and own and own.fired and 8 or 0)
 if writes then writeState() end
-return 'r' .. now6 .. pack('>I7', at) .. done .. pack('>I1I2I7', flags, deciding, blockedUntil) .. table.concat(parts)
+return string.format('r%d,%d,%d,%d,%d,%d', now, at, done, flags, deciding, blockedUntil) .. table.concat(parts)
 end)()

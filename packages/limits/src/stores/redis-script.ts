@@ -9,351 +9,337 @@ export const scriptParts = [
   'redis-decide.lua',
   'redis-rows.lua',
 ] as const
-export const scriptSha = '60638ed363bd2ed9dbc1f70aaf62b02eb7ba303d'
+export const scriptSha = '70cb1a75e2f70724f2159527ec078c01d00447f1'
 export const script = `\
-local P,m,e=ARGV[1],ARGV[2],nil
-local c,o,k,f=string.byte,string.sub,struct.pack,struct.unpack
-local d,G=ARGV[5],(ARGV[8]or 8192)+0 if d==''or not d then
+local q,g,e=ARGV[1],ARGV[2],nil
+local s,r,v,c=string.byte,string.sub,struct.pack,struct.unpack
+local d,F,I=ARGV[3],(ARGV[6]or 0)+0,(ARGV[7]or 8192)+0 if d==''or not d then
 local e=redis.call('TIME')local n=e[2]+0 d=e[1]*1000+(n-n%1000)/1000 else d=d+0 end
-local D=k('>I6',d)local v,J,K,M,I=c(P,1,5)if I==126 then I=nil
-local n=(function()local e,p,s=KEYS[1],ARGV[3],#m
-local n=redis.pcall('STRLEN',e)if type(n)=='table'or n<=G or s==12 then return end
-local w,i,x=redis.call('GETRANGE',e,0,s-1),ARGV[4]+0,m if w~=m then if c(w)~=65 or o(w,10)~=o(m,10)then r\
-eturn end
-local d,u,p,t,r,f,s,h=c(w,2,9)local k,b,v,y,q,a,z,A=c(m,2,9)local l=(((t*128+r)*128+f)*128+s)*128+h
-local c=(((y*128+q)*128+a)*128+z)*128+A
-local e=(k*128+b)*128+v>(d*128+u)*128+p x='A'..o(e and m or w,2,4)..o(c>l and m or w,5)if l>i then i=\
-l end end
-local u,r,l=(n-s)/6,(J*128+K)*128+M,c(p)local function j(l)local i=s+6*l-6 return(f('>I6',redis.call('GETRANGE\
-',e,i,i+5)))end
-local h=j(u)if h>d or l==49 then return end
-local a,g,t=5+8*((c(p,2)*128+c(p,3))*128+c(p,4)),{},d
-local z=(c(p,a)*128+c(p,a+1))*128+c(p,a+2)for l=1,z do
-local i=a+6+12*(l-1)local k,b,v,e,m,w,n,a,f=c(p,i,i+8)local o,c=(k*128+b)*128+v,(((e*128+m)*128+w)*128\
-+n)*128+a
-local n=f>=2 and 9e15 or o
-local i,e=n-r+1,d if i<1 then e=9e15 elseif i<=u then e=j(u-i+1)+c end if e>t then t=e end g[l]={y=n,o=o,c=\
-c,C=e}end
-local G=t<=d
-local y=G and v==116 if not G and v==116 and l~=48 then return end
-local b,p={},y and r or 0
-local m,a=0,{}for l=1,z do
-local o=g[l]local c,n=o.c,o.y
-local i=b[c]if not i then
-local a,t,n=0,u,d-c if h<=n then a=u end while a<t and t-a>48 do
+local G=v('>I6',d)local b,P,Q,R,K,h,S,T,M=s(q,1,9)local function x(t,i,e,n,l)return(((t*128+i)*128+e)*128+n)*\
+128+l end
+local function z(i,t)return x(0,0,s(i,t,t+2))end if M then F=math.max(F,x(s(g,5,9)))end if K==126 then K=32
+local n=(function()local e,u=KEYS[1],#g
+local n=redis.pcall('STRLEN',e)if type(n)=='table'or n<=I or u==12 then return end
+local m,o,y=redis.call('GETRANGE',e,0,u-1),F,g if m~=g then if s(m)~=65 or r(m,10)~=r(g,10)then return end
+local n,h=x(s(m,5,9)),x(s(g,5,9))local l=z(g,2)>z(m,2)y='A'..r(l and g or m,2,4)..r(h>n and g or m,5)if n>o th\
+en o=n end end
+local f,i=(n-u)/6,x(0,0,P,Q,R)local function w(l)local o=u+6*l-6 return(c('>I6',redis.call('GETRANGE',e,o,\
+o+5)))end
+local p=w(f)if p>d or h==49 then return end
+local a,v,t=10+8*x(0,0,S,T,M),{},d
+local k=z(q,a)for l=1,k do
+local o=a+6+12*(l-1)local a,h=z(q,o),x(s(q,o+3,o+7))local n=s(q,o+8)>=2 and 9e15 or a
+local r,e=n-i+1,d if r<1 then e=9e15 elseif r<=f then e=w(f-r+1)+h end if e>t then t=e end v[l]={y=n,x=a,s=\
+h,A=e}end
+local A=t<=d
+local j=A and b==116 if not A and b==116 and h~=48 then return end
+local g,b={},j and i or 0
+local r,a=0,{}for l=1,k do
+local o=v[l]local h,n=o.s,o.y
+local s=g[h]if not s then
+local a,t,n=0,f,d-h if p<=n then a=f end while a<t and t-a>48 do
 local d=a+t
-local o=(d-d%2)/2 if j(o+1)<=n then a=o+1 else t=o end end if a<t then
-local r,g=redis.call('GETRANGE',e,s+6*a,s+6*t-1),a while a<t do
+local r=(d-d%2)/2 if w(r+1)<=n then a=r+1 else t=r end end if a<t then
+local i,k=redis.call('GETRANGE',e,u+6*a,u+6*t-1),a while a<t do
 local d=a+t
-local o=(d-d%2)/2 if f('>I6',r,6*(o-g)+1)<=n then a=o+1 else t=o end end end i,b[c]=a,a end if o.C>d and o.C==\
-t and m==0 then m=l end
-local h,t,f,e=u-i,u+p-n,d,d if n-h-p<=0 then f=n==0 and 9e15 or(t<u and j(t+1)or d)+c end if h>0 then e=j(i+1)\
-+c elseif y then e=d+c end
-local t=math.max(0,o.o-h-p)a[l]=k('>I4I4I4I4I7I7I1',h,t,t,0,f,e,h+r<=n and 1 or 0)end if y then
-local n,k,b,v=i/8,c(x,2,4)local j=(k*128+b)*128+v if x~=w then redis.call('SETRANGE',e,0,x)end redis.call('APP\
-END',e,r==1 and D or string.rep(D,r))if u+r>2*j then redis.call('SET',e,x..redis.call('GETRANGE',e,-6*j,-1),'P\
-X',math.ceil(i+n))elseif d-d%n~=h-h%n then redis.call('PEXPIRE',e,math.ceil(i+n))end end return'r'..D..k('>I7'\
-,t)..(y and'1'or'0')..k('>I1I2I7',0,m,0)..table.concat(a)end)()if n then return n end end e=redis.pcall('GET',\
-KEYS[1])local s=type(e)=='table'if s then if not string.find(e.err,'WRONGTYPE',1,true)then return e end elseif\
-(v==116 or v==99)and not I and not(e and#e>G)then
-local p,s,g,i=ARGV[3],#m,e,ARGV[4]+0 if s==12 then g=nil elseif not e then g=m elseif o(e,1,s)~=m then g=nil i\
-f c(e)==65 and o(e,10,s)==o(m,10)then
-local d,u,p,t,r,f,s,h=c(e,2,9)local k,b,v,y,q,a,z,A=c(m,2,9)local n,B=(d*128+u)*128+p,(k*128+b)*128+v
-local l=(((t*128+r)*128+f)*128+s)*128+h
-local c=(((y*128+q)*128+a)*128+z)*128+A g='A'..o(B>n and m or e,2,4)..o(c>l and m or e,5,9)..o(e,10)if l>i the\
-n i=l end end end
-local l,N,O,P=c(p,1,4)if g and l~=49 then
-local r=(J*128+K)*128+M
-local n=#g
-local u,h,t=(n-s)/6,0,d if u>0 then h=f('>I6',g,n-5)end for a=5,8*((N*128+O)*128+P),8 do
-local k,b,v,l,o,d,s,m=c(p,a,a+7)local i=(k*128+b)*128+v-r+1 if i>u then break end if i<1 then t=9e15 \
+local r=(d-d%2)/2 if c('>I6',i,6*(r-k)+1)<=n then a=r+1 else t=r end end end s,g[h]=a,a end if o.A>d and o.A==\
+t and r==0 then r=l end
+local x,t,r,e=f-s,f+b-n,d,d if n-x-b<=0 then r=n==0 and 9e15 or(t<f and w(t+1)or d)+h end if x>0 then e=w(s+1)\
++h elseif j then e=d+h end
+local t=math.max(0,o.x-x-b)a[l]=string.format(',%d,%d,%d,%d,%d,%d,%d',x,t,t,0,r,e,x+i<=n and 1 or 0)end \
+if j then
+local n,t=o/8,z(y,2)if y~=m then redis.call('SETRANGE',e,0,y)end redis.call('APPEND',e,i==1 and G or string.re\
+p(G,i))if f+i>2*t then redis.call('SET',e,y..redis.call('GETRANGE',e,-6*t,-1),'PX',math.ceil(o+n))elseif d-d%n\
+~=p-p%n then redis.call('PEXPIRE',e,math.ceil(o+n))end end return string.format('r%d,%d,%d,%d,%d,%d',d,t,j and\
+ 1 or 0,0,r,0)..table.concat(a)end)()if n then return n end end e=redis.pcall('GET',KEYS[1])local u=type(e)=='\
+table'if u then if not string.find(e.err,'WRONGTYPE',1,true)then return e end elseif(b==116 or b==99)and K==32\
+ and not(e and#e>I)then
+local u,k,o=#g,e,F if u==12 then k=nil elseif not e then k=g elseif r(e,1,u)~=g then k=nil if s(e)==65 and r(e\
+,10,u)==r(g,10)then
+local n,h=x(s(e,5,9)),x(s(g,5,9))local l=z(g,2)>z(e,2)k='A'..r(l and g or e,2,4)..r(h>n and g or e,5,9)..r(e,1\
+0)if n>o then o=n end end end if k and h~=49 then
+local i=(P*128+Q)*128+R
+local n=#k
+local f,p,t=(n-u)/6,0,d if f>0 then p=c('>I6',k,n-5)end for a=10,5+8*((S*128+T)*128+M),8 do
+local e,l,o,d,u,g,b,m=s(q,a,a+7)local r=(e*128+l)*128+o-i+1 if r>f then break end if r<1 then t=9e15 \
 break end
-local c=(((l*128+o)*128+d)*128+s)*128+m
-local e=(i==1 and h or(f('>I6',g,n-6*i+1)))+c if e>t then t=e end end if h>d or t>d and v==116 and l~=48 then \
-t=nil elseif t>d or v==99 then return'q'..D..k('>I7',t)..'0'..(e or'')end if t then
-local p=r==1 and D or string.rep(D,r)local l,a=g..p,g~=e if u+r>256 then
-local k,b,v=c(g,2,4)local j=(k*128+b)*128+v if u+r>2*j then l,a=o(g,1,s)..o(l,-6*j),true end end
-local n=i/8 if not a and d-d%n==h-h%n then redis.call('APPEND',KEYS[1],p)else redis.call('SET',KEYS[1],l,'PX',\
-math.ceil(i+n))end return l end end end
-local function q(e,u)local r=''for t=1,u do r=string.char(e%128)..r e=math.floor(e/128)end return r end
-local n=not s and(function()local p,s,l=ARGV[3],#m,ARGV[6]if l==''then l=nil end
-local F,H,A=v==116,v==114,v==102 if not(F or H or A or v==99)or s==12 or c(p)~=48 then return end
-local x,B,C,u,j=m,'\\0\\0','\\0\\1',0,0
-local y,g,n,z,w='','','',e or'',nil if e then
-local t,l=c(e),nil if t==65 and o(e,10,s)==o(m,10)then w,y=o(e,2,9),o(e,s+1)u=#y/6 elseif o(e,1,4)=='B\\0\\0\
-\\1'and o(e,16,s+6)==o(m,10)then w,C,B=o(e,8,15),o(e,5,6),o(e,s+7,s+8)u,j=f('>I4I4',e,s+9)l=s+16+6*u y,g=o(e,s\
-+17,l),o(e,l+1,l+6*j)l=l+6*j n,z=o(e,l+1),o(e,1,l)else return end end
-local t,a=string.find(n,'\\255\\254',1,true)if a then
-local t,r,f,s,h,e,l=c(n,a+1,a+7)if((((((t*128+r)*128+f)*128+s)*128+h)*128+e)*128+l)>d then return end end if u\
->0 and f('>I6',y,6*u-5)>d then return end
-local E,L,a,i=1e18,false,false,nil
-local r=ARGV[7]if r and r~=''then
-local e,n,l,t,u,s,h,p,g,k,b,m,v,w,f=c(r,1,15)if((((((e*128+n)*128+l)*128+t)*128+u)*128+s)*128+h)>d then return\
- end E=(((((p*128+g)*128+k)*128+b)*128+m)*128+v)*128+w L,a=f%2==1,f%4>=2 if#r>15 then i=cjson.decode(o(r,16))f\
-or l=1,#i,3 do if i[l]<=d and d<i[l+1]then return end end end end
-local r,b,s,h=(J*128+K)*128+M,'',nil,nil if l then b='\\255'..l..'\\254's,h=string.find(n,b,1,true)end if r>4 \
-and v~=99 then return end if A then if not s then return end
-local d,u,p,l,i,b,v,e,m,w,f,y,q=c(n,h+1,h+13)if f%2==1 or y~=0 or q~=1 then return end
-local t=(((((d*128+u)*128+p)*128+l)*128+i)*128+b)*128+v r=(e*128+m)*128+w
-local v,i=k('>I6',t),0 repeat i=string.find(g,v,i+1,true)until not i or i%6==1 if not i then return end g,j=o(\
-g,1,i-1)..o(g,i+6*r),j-r z,a=z..o(n,s,h+15),f>=2 n=o(n,1,s-1)..o(n,h+16)elseif s or j>0 then return end
-local t,N,O,P=d,c(p,2,4)for a=5,8*((N*128+O)*128+P),8 do
-local k,b,v,l,o,d,s,m=c(p,a,a+7)local i=(k*128+b)*128+v-r+1 if i<1 then return end if i>u then break end
-local e=f('>I6',y,6*(u-i)+1)+(((l*128+o)*128+d)*128+s)*128+m if e>t then t=e end end
-local e='1'if t>d and H or A and t>d then if i or j>0 or I==42 then return end e='2'elseif H then e='2'elseif \
-t>d or not F and not A then e='0'end if H and t-d>E then e='0'end
-local s='g'..D..k('>I7',t)..e..z if e=='0'then return s end
-local i,v=ARGV[4]+0,k('>I6',t)local p=r==1 and v or string.rep(v,r)local v=L or not H and e=='1'if v then y,u=\
-y..p,u+r else g,j=p,r if i<26784e5 then i=26784e5 end end if j>0 and v and i<26784e5 then i=26784e5 end x=o(m,\
-2)if w and w~=o(m,2,9)then
-local d,u,p,t,r,f,s,h=c(w,1,8)local k,b,v,y,q,a,z,A=c(m,2,9)local j,B=(d*128+u)*128+p,(k*128+b)*128+v
-local l=(((t*128+r)*128+f)*128+s)*128+h
-local c=(((y*128+q)*128+a)*128+z)*128+A x=o(B>j and m or' '..w,2,4)..o(c>l and m or' '..w,5,9)..o(m,10)if l>i \
-then i=l end end
-local e,o,h=c(x,1,3)if u>2*((e*128+o)*128+h)then return end
-local e=''if l then e=b..q(t,7)..q(r,3)..string.char((v and 1 or 0)+(a and 2 or 0))..'\\0\\1'..q(f('>I2'\
-,B),2)end
-local l='B\\0\\0\\1'..C..'L'..x..B..k('>I4I4',u,j)..y..g..n..e if#l>G then return end
-local e=t if j>r or v and j>0 then
-local n=f('>I6',g,#g-5)if n>e then e=n end end redis.call('SET',KEYS[1],l,'PX',math.ceil(e-d+i+i/32))return s \
-end)()if n then return n end return(function()local y,W=9e15,281474976710655
-local K,r,h,B=864e5,31*864e5,math.ceil(G/64),4
-local g,u,w,p,n,C={},{},{},{},'',1
-local L,N=false,false
-local function t(r,a,u)local e=0 for l=a,a+u-1 do e=e*128+c(r,l)end return e end
-local function a(r,n)local e={i=r,d=#r/6,t=0,s=0,v={},n=n}if n then e.d=f('>I6',r,#r-5)-f('>I6',r)end ret\
+local h=(((d*128+u)*128+g)*128+b)*128+m
+local e=(r==1 and p or(c('>I6',k,n-6*r+1)))+h if e>t then t=e end end if p>d or t>d and b==116 and h~=48 then \
+t=nil elseif t>d or b==99 then return'q'..G..v('>I7',t)..'0'..(e or'')end if t then
+local b=i==1 and G or string.rep(G,i)local l,a=k..b,k~=e if f+i>256 then
+local t=z(k,2)if f+i>2*t then l,a=r(k,1,u)..r(l,-6*t),true end end
+local n=o/8 if not a and d-d%n==p-p%n then redis.call('APPEND',KEYS[1],b)else redis.call('SET',KEYS[1],l,'PX',\
+math.ceil(o+n))end return l end end end
+local function B(e,f)local i=''for t=1,f do i=string.char(e%128)..i e=math.floor(e/128)end return i end
+local function L(i,t)return x(s(i,t,t+4))*16384+x(0,0,0,s(i,t+5,t+6))end
+local function Z()if(ARGV[5]or'')==''then return{0,9e15,0}end return cjson.decode(ARGV[5])end
+local n=not u and(function()local u,l=#g,ARGV[4]if l==''then l=nil end
+local H,J,C=b==116,b==114,b==102 if not(H or J or C or b==99)or u==12 or h~=48 then return end
+local y,D,E,f,w=g,'\\0\\0','\\0\\1',0,0
+local j,h,n,A,m='','','',e or'',nil if e then
+local t,l=s(e),nil if t==65 and r(e,10,u)==r(g,10)then m,j=r(e,1,9),r(e,u+1)f=#j/6 elseif r(e,1,4)=='B\\0\\0\
+\\1'and r(e,16,u+6)==r(g,10)then m,E,D=r(e,7,15),r(e,5,6),r(e,u+7,u+8)f,w=c('>I4I4',e,u+9)l=u+16+6*f j,h=r(e,u\
++17,l),r(e,l+1,l+6*w)l=l+6*w n,A=r(e,l+1),r(e,1,l)else return end end
+local t,a=string.find(n,'\\255\\254',1,true)if a then if L(n,a+1)>d then return end end if f>0 and c('>I6',j,6\
+*f-5)>d then return end
+local o=Z()if o[1]>d then return end for l=4,#o,3 do if o[l]<=d and d<o[l+1]then return end end
+local V,a=o[3]%2==1,o[3]%4>=2
+local i,k,u,p=x(0,0,P,Q,R),'',nil,nil if l then k='\\255'..l..'\\254'u,p=string.find(n,k,1,true)end if i>4 and\
+ b~=99 then return end if C then if not u then return end
+local f,e,l=s(n,p+11,p+13)if f%2==1 or e~=0 or l~=1 then return end i=z(n,p+8)local q,o=v('>I6',L(n,p+1)),0 re\
+peat o=string.find(h,q,o+1,true)until not o or o%6==1 if not o then return end h,w=r(h,1,o-1)..r(h,o+6*i),w-i \
+A,a=A..r(n,u,p+15),f>=2 n=r(n,1,u-1)..r(n,p+16)elseif u or w>0 then return end
+local t=d for a=10,5+8*x(0,0,S,T,M),8 do
+local r=z(q,a)-i+1 if r<1 then return end if r>f then break end
+local e=c('>I6',j,6*(f-r)+1)+x(s(q,a+3,a+7))if e>t then t=e end end
+local e='1'if t>d and J or C and t>d then if#o>3 or w>0 or K==42 then return end e='2'elseif J then e='2'elsei\
+f t>d or not H and not C then e='0'end if J and t-d>o[2]then e='0'end
+local u='g'..G..v('>I7',t)..e..A if e=='0'then return u end
+local o,q=F,v('>I6',t)local b=i==1 and q or string.rep(q,i)local q=V or not J and e=='1'if q then j,f=j..b,f+i\
+ else h,w=b,i if o<26784e5 then o=26784e5 end end if w>0 and q and o<26784e5 then o=26784e5 end y=r(g,2)if m a\
+nd r(m,2)~=r(g,2,9)then
+local n,h=x(s(m,5,9)),x(s(g,5,9))local l=z(g,2)>z(m,2)y=r(l and g or m,2,4)..r(h>n and g or m,5,9)..r(g,10)if \
+n>o then o=n end end if f>2*z('L'..y,2)then return end
+local e=''if l then e=k..B(t,7)..B(i,3)..string.char((q and 1 or 0)+(a and 2 or 0))..'\\0\\1'..B(c('>I2'\
+,D),2)end
+local l='B\\0\\0\\1'..E..'L'..y..D..v('>I4I4',f,w)..j..h..n..e if#l>I then return end
+local e=t if w>i or q and w>0 then
+local n=c('>I6',h,#h-5)if n>e then e=n end end redis.call('SET',KEYS[1],l,'PX',math.ceil(e-d+o+o/32))return u \
+end)()if n then return n end return(function()local j,ea=9e15,281474976710655
+local ee,D,p,J=864e5,31*864e5,math.ceil(I/64),4
+local h,f,m,t,n,E={},{},{},{},'',1
+local i,en=false,false
+local function o(i,a,f)local e=0 for l=a,a+f-1 do e=e*128+s(i,l)end return e end
+local function a(i,n)local e={r=i,d=#i/6,t=0,u=0,q={},n=n}if n then e.d=c('>I6',i,#i-5)-c('>I6',i)end ret\
 urn e end
-local function T(e,l)local g=f('>I6',e.i)local a,t=0,(#e.i-6)/12-1 while a<t do
+local function W(e,l)local k=c('>I6',e.r)local a,t=0,(#e.r-6)/12-1 while a<t do
 local d=a+t
-local o=(d-d%2)/2 if f('>I6',e.i,12*o+13)-g<l then a=o+1 else t=o end end
-local t,l=f('>I6I6',e.i,12*a+7)return t,l-g end
-local function z(e,n)local a,t=0,(#e.i-6)/12 while a<t do
+local r=(d-d%2)/2 if c('>I6',e.r,12*r+13)-k<l then a=r+1 else t=r end end
+local t,l=c('>I6I6',e.r,12*a+7)return t,l-k end
+local function A(e,n)local a,t=0,(#e.r-6)/12 while a<t do
 local d=a+t
-local o=(d-d%2)/2 if f('>I6',e.i,12*o+7)<=n then a=o+1 else t=o end end return a end
-local function A(e,l)local r=e.x[l]if not r then r=redis.call('HGET',KEYS[1],e.h..e.s+l)e.x[l]=r end ret\
-urn r end
-local function j(e,l)if e.n then return(T(e,l))end
-local n=l-e.t if n>0 then return(f('>I6',e.i,6*n-5))end
-local r=(l-1)%h return(f('>I6',A(e,(l-1-r)/h),6*r+1))end
-local function b(e)if not e.p then e.p=redis.call('HGET',KEYS[1],e.h)end return e.p end
-local function O(e)if e.t>0 then return(f('>I6',b(e)))end if e.n and e.d>0 then return(f('>I6',e.i,7))end retu\
-rn e.d>0 and(f('>I6',e.i))or nil end
-local function x(e,n)local a,t=0,e.d if t==0 or j(e,t)<=n then return t end
-local y=e.v[n]if y then return y end if e.n then
-local a=z(e,n)return a==0 and 0 or f('>I6',e.i,12*a+1)-f('>I6',e.i)end if e.t>0 and(e.i==''or f('>I6',e.\
-i)>n)then
-local r,i,c=b(e),0,e.t/h while i<c do
-local d=i+c
-local o=(d-d%2)/2 if f('>I6',r,6*o+1)<=n then i=o+1 else c=o end end if i==0 then e.v[n]=0 return 0 end a,t=h*\
-(i-1)+1,h*i else a=e.t end while a<t do
+local r=(d-d%2)/2 if c('>I6',e.r,12*r+7)<=n then a=r+1 else t=r end end return a end
+local function C(e,l)local i=e.w[l]if not i then i=redis.call('HGET',KEYS[1],e.p..e.u+l)e.w[l]=i end ret\
+urn i end
+local function w(e,l)if e.n then return(W(e,l))end
+local n=l-e.t if n>0 then return(c('>I6',e.r,6*n-5))end
+local r=(l-1)%p return(c('>I6',C(e,(l-1-r)/p),6*r+1))end
+local function H(e)if not e.H then e.H=redis.call('HGET',KEYS[1],e.p)end return e.H end
+local function el(e)if e.t>0 then return(c('>I6',H(e)))end if e.n and e.d>0 then return(c('>I6',e.r,7))end ret\
+urn e.d>0 and(c('>I6',e.r))or nil end
+local function y(e,n)local a,t=0,e.d if t==0 or w(e,t)<=n then return t end
+local j=e.q[n]if j then return j end if e.n then
+local a=A(e,n)return a==0 and 0 or c('>I6',e.r,12*a+1)-c('>I6',e.r)end if e.t>0 and(e.r==''or c('>I6',e.\
+r)>n)then
+local i,o,f=H(e),0,e.t/p while o<f do
+local d=o+f
+local r=(d-d%2)/2 if c('>I6',i,6*r+1)<=n then o=r+1 else f=r end end if o==0 then e.q[n]=0 return 0 end a,t=p*\
+(o-1)+1,p*o else a=e.t end while a<t do
 local d=a+t
-local o=(d-d%2)/2 if j(e,o+1)<=n then a=o+1 else t=o end end e.v[n]=a return a end
-local function i(e)local a={}for l=0,e.t/h-1 do a[#a+1]=A(e,l)e.b[#e.b+1]=e.h..e.s+l end a[#a+1]=e.i e.s,e.t,e\
-.p,e.x=e.s+e.t/h,0,'',{}e.i=table.concat(a)end
-local function l(e)if e.n then return end if e.t>0 then i(e)end
-local a,h={k('>I6',0)},nil for l=1,e.d do
-local t=o(e.i,6*l-5,6*l)if t~=h then a[#a+1]=t..k('>I6',l)else a[#a]=t..k('>I6',l)end h=t end e.i,e.n,e.v=tabl\
+local r=(d-d%2)/2 if w(e,r+1)<=n then a=r+1 else t=r end end e.q[n]=a return a end
+local function k(e)local a={}for l=0,e.t/p-1 do a[#a+1]=C(e,l)e.g[#e.g+1]=e.p..e.u+l end a[#a+1]=e.r e.u,e.t,e\
+.H,e.w=e.u+e.t/p,0,'',{}e.r=table.concat(a)end
+local function l(e)if e.n then return end if e.t>0 then k(e)end
+local a,p={v('>I6',0)},nil for l=1,e.d do
+local t=r(e.r,6*l-5,6*l)if t~=p then a[#a+1]=t..v('>I6',l)else a[#a]=t..v('>I6',l)end p=t end e.r,e.n,e.q=tabl\
 e.concat(a),true,{}end
-local function E(r,n)local a={}for i=1,#r,12 do
-local t,l=f('>I6I6',r,i)a[#a+1]=k('>I6I6',t,l+n)end return table.concat(a)end
-local function A(e,t,n)local a=z(e,t)local i=12*a+7
-local l=f('>I6',e.i,i-6)local d=o(e.i,1,i-1)if a>0 and f('>I6',e.i,i-12)==t then d=o(e.i,1,i-13)local o=l-f('>\
-I6',e.i,i-18)if n<-o then n=-o end if n>-o then d=d..k('>I6I6',t,l+n)end elseif n>0 then d=d..k('>I6I6',t,l+n)\
-else return end e.i,e.d,e.v=d..E(o(e.i,i),n),e.d+n,{}end
-local function X(e,t,r)if r>B then l(e)end if e.n then return A(e,t,r)end
-local l,p=x(e,t),k('>I6',t)if r>1 then p=string.rep(p,r)end if l==e.d then e.i=e.i..p else if l<e.t the\
-n i(e)end
-local n=6*(l-e.t)e.i,e.v=o(e.i,1,n)..p..o(e.i,n+1),{}end e.d=e.d+r end
-local function E(e,t,r)if e.n then return A(e,t,-r)end
-local h=x(e,t)local s=h while s>0 and h-s<r and j(e,s)==t do s=s-1 end if s==h then return end if s<e.t then i\
-(e)end e.i=o(e.i,1,6*(s-e.t))..o(e.i,6*(h-e.t)+1)e.d,e.v=e.d-(h-s),{}end
-local function B(e,u)if u<=0 then return end N,e.v=true,{}if e.n then
-local b,g,i=math.min(u,e.d),f('>I6',e.i),7 while i<=#e.i and f('>I6',e.i,i+6)-g<=b do i=i+12 end e.i,e.d=k('>I\
-6',g+b)..o(e.i,i),e.d-b return end
-local a=math.floor(math.min(u,e.t)/h)if a>0 then e.p=o(b(e),6*a+1)for l=0,a-1 do e.b[#e.b+1]=e.h..e.s+l end e.\
-s,e.t,e.d,e.x=e.s+a,e.t-a*h,e.d-a*h,{}u=u-a*h end if e.t==0 then e.i,e.d=o(e.i,6*u+1),e.d-u end end
-local function z(e)if e.t>0 then i(e)end return a(e.i,e.n)end
-local function Y(n)local t,r=n.e,n.g if r.d==0 then return t end if t.n or r.n then
-local e,n=z(t),z(r)l(e)l(n)local z=f('>I6',n.i)for i=7,#n.i,12 do
-local t,l=f('>I6I6',n.i,i)A(e,t,l-z)z=l end return e end
-local e={i=t.i,d=t.d,t=t.t,s=t.s,h=t.h,x=t.x}e.p,e.b,e.v=t.p,{},{}local d=x(t,(f('>I6',r.i)))if d<e.t the\
-n i(e)end
-local i,a=6*(d-e.t)+1,{o(e.i,1,6*(d-e.t))}if i<=#e.i then for l=1,r.d do
-local n,c=j(r,l),i while c<=#e.i and f('>I6',e.i,c)<=n do c=c+6 end a[#a+1]=o(e.i,i,c-1)a[#a+1]=o(r.i,6*l-5,6*\
-l)i=c end a[#a+1]=o(e.i,i)else a[2]=r.i end e.i,e.d=table.concat(a),t.d+r.d return e end
-local function Q(e)for t,n in ipairs(e.u)do E(e.e and n.e or n.g,e.f,e.r)end end
-local function H(e)for t,n in ipairs(e.u)do X(e.e and n.e or n.g,e.f,e.r)end end
-local function M(g,e)for l=1,#g do if g[l]==e then return true end end return false end
-local function R(r)local e,a={},1 while a<#r do
-local n=t(r,a,2)e[#e+1]=o(r,a+2,a+1+n)a=a+2+n end return e end
-local function S(n)if not n.k then n.k=R(n.z)end return n.k end
-local function U(n,r,t,v,m,e)local l=t+(e and 6+12*v or 6*v)local i=l+(e and 6+12*m or 6*m)if i>#r+1 then erro\
-r('length')end n.e,n.g=a(o(r,t,l-1),e),a(o(r,l,i-1),e)return i end
-local function F(r,a)local l=a+12+t(r,a+9,3)local n={j=t(r,a+1,3),l=t(r,a+4,5)}n.z=o(r,a+12,l-1)retur\
+local function K(i,n)local a={}for o=1,#i,12 do
+local t,l=c('>I6I6',i,o)a[#a+1]=v('>I6I6',t,l+n)end return table.concat(a)end
+local function C(e,t,n)local a=A(e,t)local o=12*a+7
+local l=c('>I6',e.r,o-6)local d=r(e.r,1,o-1)if a>0 and c('>I6',e.r,o-12)==t then d=r(e.r,1,o-13)local i=l-c('>\
+I6',e.r,o-18)if n<-i then n=-i end if n>-i then d=d..v('>I6I6',t,l+n)end elseif n>0 then d=d..v('>I6I6',t,l+n)\
+else return end e.r,e.d,e.q=d..K(r(e.r,o),n),e.d+n,{}end
+local function et(e,t,i)if i>J then l(e)end if e.n then return C(e,t,i)end
+local l,b=y(e,t),v('>I6',t)if i>1 then b=string.rep(b,i)end if l==e.d then e.r=e.r..b else if l<e.t the\
+n k(e)end
+local n=6*(l-e.t)e.r,e.q=r(e.r,1,n)..b..r(e.r,n+1),{}end e.d=e.d+i end
+local function J(e,t,i)if e.n then return C(e,t,-i)end
+local p=y(e,t)local u=p while u>0 and p-u<i and w(e,u)==t do u=u-1 end if u==p then return end if u<e.t then k\
+(e)end e.r=r(e.r,1,6*(u-e.t))..r(e.r,6*(p-e.t)+1)e.d,e.q=e.d-(p-u),{}end
+local function V(e,f)if f<=0 then return end en,e.q=true,{}if e.n then
+local g,k,o=math.min(f,e.d),c('>I6',e.r),7 while o<=#e.r and c('>I6',e.r,o+6)-k<=g do o=o+12 end e.r,e.d=v('>I\
+6',k+g)..r(e.r,o),e.d-g return end
+local a=math.floor(math.min(f,e.t)/p)if a>0 then e.H=r(H(e),6*a+1)for l=0,a-1 do e.g[#e.g+1]=e.p..e.u+l end e.\
+u,e.t,e.d,e.w=e.u+a,e.t-a*p,e.d-a*p,{}f=f-a*p end if e.t==0 then e.r,e.d=r(e.r,6*f+1),e.d-f end end
+local function A(e)if e.t>0 then k(e)end return a(e.r,e.n)end
+local function eo(n)local t,i=n.e,n.h if i.d==0 then return t end if t.n or i.n then
+local e,n=A(t),A(i)l(e)l(n)local A=c('>I6',n.r)for o=7,#n.r,12 do
+local t,l=c('>I6I6',n.r,o)C(e,t,l-A)A=l end return e end
+local e={r=t.r,d=t.d,t=t.t,u=t.u,p=t.p,w=t.w}e.H,e.g,e.q=t.H,{},{}local d=y(t,(c('>I6',i.r)))if d<e.t the\
+n k(e)end
+local o,a=6*(d-e.t)+1,{r(e.r,1,6*(d-e.t))}if o<=#e.r then for l=1,i.d do
+local n,f=w(i,l),o while f<=#e.r and c('>I6',e.r,f)<=n do f=f+6 end a[#a+1]=r(e.r,o,f-1)a[#a+1]=r(i.r,6*l-5,6*\
+l)o=f end a[#a+1]=r(e.r,o)else a[2]=i.r end e.r,e.d=table.concat(a),t.d+i.d return e end
+local function U(e)for t,n in ipairs(e.f)do J(e.e and n.e or n.h,e.c,e.i)end end
+local function J(e)for t,n in ipairs(e.f)do et(e.e and n.e or n.h,e.c,e.i)end end
+local function N(v,e)for l=1,#v do if v[l]==e then return true end end return false end
+local function ei(i)local e,a={},1 while a<#i do
+local n=o(i,a,2)e[#e+1]=r(i,a+2,a+1+n)a=a+2+n end return e end
+local function er(n)if not n.k then n.k=ei(n.j)end return n.k end
+local function ed(n,i,t,q,g,e)local l=t+(e and 6+12*q or 6*q)local s=l+(e and 6+12*g or 6*g)if s>#i+1 then err\
+or('length')end n.e,n.h=a(r(i,t,l-1),e),a(r(i,l,s-1),e)return s end
+local function X(i,a)local l=a+12+o(i,a+9,3)local n={m=o(i,a+1,3),b=o(i,a+4,5)}n.j=r(i,a+12,l-1)retur\
 n n,l end
-local function V()if c(e)==65 then
-local n,i=F(e,1)if(#e-i+1)%6~=0 then error('length')end n.e,n.g,n.B=a(o(e,i)),a(''),0 g[1]=n return end if c(e\
-)~=66 and c(e)~=67 then error('form')end
-local z,a=f('>I3',e,2),7 C=f('>I2',e,5)for l=1,z do
-local n,i=F(e,a)local B,v,m,t=f('>I2I4I4',e,i)n.B=B a=U(n,e,t,v,m,c(e,a)==82)g[l]=n end n=o(e,a)end
-local function i(e)if(e.A or#e.u)==0 then return e.f<=d-K end if not e.e then return e.f<=d-r end for t,n in i\
-pairs(e.u)do
-local s=O(n.e)if s and s<=e.f then return false end end return true end
-local function E(r)local f=c(r,11)local e={f=t(r,1,7),r=t(r,8,3),e=f%2==1,a=f>=2}e.u,e.A={},t(r,12,2)for l\
-=1,e.A do
-local B=t(r,12+2*l,2)for t,n in ipairs(g)do if n.B==B then e.u[#e.u+1]=n end end end return e end
-local function A(l)if u[l]~=nil then return u[l]end
-local r if s then r=redis.call('HGET',KEYS[1],'i'..l)else
-local t,i=string.find(n,'\\255'..l..'\\254',1,true)local l=i and string.find(n,'\\255',i,true)or 0 r=i and o(n\
-,i+1,l-1)end
-local e=r and E(r)w[l]=e~=nil u[l]=e and not i(e)and e or false return u[l]end
-local function I(l,e)u[l],p[l]=e or false,true end
-local function J()if L then return end L=true
-local function t(l,r)if u[l]==nil then
-local e=E(r)w[l]=true u[l]=not i(e)and e or false if not u[l]then p[l]=true end end end if s then
-local e=redis.call('HGETALL',KEYS[1])for l=1,#e,2 do if c(e[l])==105 then t(o(e[l],2),e[l+1])end end else for \
-l,r in string.gmatch(n,'\\255([^\\254]*)\\254([^\\255]*)')do t(l,r)end end end
-local function L(e)local i,n,r={},{},{}for t,o in ipairs(e)do
-local e for t,n in ipairs(g)do if M(S(n),o)then e=n end end if not e then n[#n+1]=o elseif r[e]then table.inse\
-rt(r[e],o)else r[e]={o}i[#i+1]=e end end
-local function e(n)n.B,C=C,(C+1)%16384 g[#g+1]=n end for l,n in ipairs(i)do if#r[n]<#n.k then J()local d={k=r[\
-n],j=n.j,l=n.l}d.e,d.g=z(n.e),z(n.g)local r={}for t,o in ipairs(n.k)do if not M(d.k,o)then r[#r+1]=o end end n\
-.k,n.z=r,nil for l,e in pairs(u)do if e and M(e.u,n)then table.insert(e.u,d)e.A,p[l]=#e.u,true end end e(d)i[l\
-]=d end end if#n>0 then e({k=n,j=128,l=0,e=a(''),g=a('')})i[#i+1]=g[#g]end return i end
-local function Z()local e=redis.call('HGET',KEYS[1],'m')local z,a=f('>I3',e,2),7 C=f('>I2',e,5)for l=1,z do
-local n,i=F(e,a)local B,s,o,v,m,t=f('>I2I4I4I4I4',e,i)a=U(n,e,t,v,m,c(e,a)==82)local e,t=n.e,o*h e.d,e.t,e.s,e\
-.x,e.b=e.d+t,t,s,{},{}e.h,e.p,n.B='f'..B..':',o==0 and''or nil,B g[l]=n end end
-local function a(n,i)if n.l==0 then return math.max(i,r)end return math.max(i,n.l)end
-local function U(i)for t,n in ipairs(g)do
-local o,s=d-a(n,i),O(n.e)if s and s<=o then B(n.e,x(n.e,o))end if n.g.d>0 then B(n.g,x(n.g,d-r))end if n.l>0 a\
-nd n.e.d>2*n.j then B(n.e,x(n.e,d)-n.j)end end end
-local function f(n)local e,g=n.e,n.g if not e.n and not g.n then return'L'end l(e)l(g)return'R'end
-local function B(e)return e.n and(#e.i-6)/12 or e.d-e.t end
-local function F(t,n)local e=n.z if not e then
-local r={}for l,o in ipairs(n.k)do r[l]=q(#o,2)..o end e=table.concat(r)end return t..q(n.j,3)..q(n.l,5)..q(#e\
+local function ec()if s(e)==65 then
+local n,o=X(e,1)if(#e-o+1)%6~=0 then error('length')end n.e,n.h,n.D=a(r(e,o)),a(''),0 h[1]=n return end if s(e\
+)~=66 and s(e)~=67 then error('form')end
+local k,a=c('>I3',e,2),7 E=c('>I2',e,5)for l=1,k do
+local n,o=X(e,a)local D,q,g,t=c('>I2I4I4',e,o)n.D=D a=ed(n,e,t,q,g,s(e,a)==82)h[l]=n end n=r(e,a)end
+local function k(e)if(e.o or#e.f)==0 then return e.c<=d-ee end if not e.e then return e.c<=d-D end for t,n in \
+ipairs(e.f)do
+local u=el(n.e)if u and u<=e.c then return false end end return true end
+local function O(i)local f=s(i,11)local e={c=o(i,1,7),i=o(i,8,3),e=f%2==1,a=f>=2}e.f,e.o={},o(i,12,2)for l\
+=1,e.o do
+local D=o(i,12+2*l,2)for t,n in ipairs(h)do if n.D==D then e.f[#e.f+1]=n end end end return e end
+local function C(l)if f[l]~=nil then return f[l]end
+local i if u then i=redis.call('HGET',KEYS[1],'i'..l)else
+local t,o=string.find(n,'\\255'..l..'\\254',1,true)local l=o and string.find(n,'\\255',o,true)or 0 i=o and r(n\
+,o+1,l-1)end
+local e=i and O(i)m[l]=e~=nil f[l]=e and not k(e)and e or false return f[l]end
+local function K(l,e)f[l],t[l]=e or false,true end
+local function L()if i then return end i=true
+local function o(l,i)if f[l]==nil then
+local e=O(i)m[l]=true f[l]=not k(e)and e or false if not f[l]then t[l]=true end end end if u then
+local e=redis.call('HGETALL',KEYS[1])for l=1,#e,2 do if s(e[l])==105 then o(r(e[l],2),e[l+1])end end else for \
+l,i in string.gmatch(n,'\\255([^\\254]*)\\254([^\\255]*)')do o(l,i)end end end
+local function Y(e)local i,n,r={},{},{}for t,o in ipairs(e)do
+local e for t,n in ipairs(h)do if N(er(n),o)then e=n end end if not e then n[#n+1]=o elseif r[e]then table.ins\
+ert(r[e],o)else r[e]={o}i[#i+1]=e end end
+local function e(n)n.D,E=E,(E+1)%16384 h[#h+1]=n end for l,n in ipairs(i)do if#r[n]<#n.k then L()local d={k=r[\
+n],m=n.m,b=n.b}d.e,d.h=A(n.e),A(n.h)local r={}for t,o in ipairs(n.k)do if not N(d.k,o)then r[#r+1]=o end end n\
+.k,n.j=r,nil for l,e in pairs(f)do if e and N(e.f,n)then table.insert(e.f,d)e.o,t[l]=#e.f,true end end e(d)i[l\
+]=d end end if#n>0 then e({k=n,m=128,b=0,e=a(''),h=a('')})i[#i+1]=h[#h]end return i end
+local function ef()local e=redis.call('HGET',KEYS[1],'m')local k,a=c('>I3',e,2),7 E=c('>I2',e,5)for l=1,k do
+local n,o=X(e,a)local D,u,i,q,g,t=c('>I2I4I4I4I4',e,o)a=ed(n,e,t,q,g,s(e,a)==82)local e,t=n.e,i*p e.d,e.t,e.u,\
+e.w,e.g=e.d+t,t,u,{},{}e.p,e.H,n.D='f'..D..':',i==0 and''or nil,D h[l]=n end end
+local function a(n,o)if n.b==0 then return math.max(o,D)end return math.max(o,n.b)end
+local function X(o)for t,n in ipairs(h)do
+local i,u=d-a(n,o),el(n.e)if u and u<=i then V(n.e,y(n.e,i))end if n.h.d>0 then V(n.h,y(n.h,d-D))end if n.b>0 \
+and n.e.d>2*n.m then V(n.e,y(n.e,d)-n.m)end end end
+local function o(n)local e,h=n.e,n.h if not e.n and not h.n then return'L'end l(e)l(h)return'R'end
+local function i(e)return e.n and(#e.r-6)/12 or e.d-e.t end
+local function c(t,n)local e=n.j if not e then
+local i={}for l,o in ipairs(n.k)do i[l]=B(#o,2)..o end e=table.concat(i)end return t..B(n.m,3)..B(n.b,5)..B(#e\
 ,3)..e end
-local function z(e)local o,l={},0 for t,n in ipairs(e.u)do if not n.b then l=l+1 o[l]=q(n.B,2)end end
-local f=string.char((e.e and 1 or 0)+(e.a and 2 or 0))return q(e.f,7)..q(e.r,3)..f..q(l,2)..table.con\
+local function A(e)local o,l={},0 for t,n in ipairs(e.f)do if not n.g then l=l+1 o[l]=B(n.D,2)end end
+local f=string.char((e.e and 1 or 0)+(e.a and 2 or 0))return B(e.c,7)..B(e.i,3)..f..B(l,2)..table.con\
 cat(o)end
-local function q(B)local e,a=#n,{}for l in pairs(p)do
-local b='\\255'..l..'\\254'if w[l]and not B then
-local i,l=string.find(n,b,1,true)l=string.find(n,'\\255',l,true)or#n+1 n=o(n,1,i-1)..o(n,l)end if u[l]then a[#\
-a+1]=b..z(u[l])end end n=n..table.concat(a)if n~=''and(N or math.floor(#n/2048)>math.floor(e/2048))then n=stri\
-ng.gsub(n,'(\\255[^\\254]*\\254)([^\\255]*)',function(t,r)if i(E(r))then return''end end)end end
-local function w()local e=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')for l=1,#e,2 do if c(e[l])==105 and u\
-[o(e[l],2)]==nil and i(E(e[l+1]))then redis.call('HDEL',KEYS[1],e[l])end end end
-local function i(n)local e=n.e if not e.h then e.h,e.x,e.b,e.p='f'..n.B..':',{},{},''end
-local i,p=1,{}while not e.n and#e.i-i+1>9*h do
-local r=o(e.i,i,i+6*h-1)redis.call('HSET',KEYS[1],e.h..e.s+e.t/h,r)p[#p+1]=o(r,1,6)e.t,i=e.t+h,i+6*h end if i>\
-1 then e.p=b(e)..table.concat(p)e.i=o(e.i,i)end if#e.b>0 then for l=1,#e.b do redis.call('HDEL',KEYS[1],e.b[l]\
-)end end if e.t==0 then redis.call('HDEL',KEYS[1],e.h)elseif i>1 or#e.b>0 then redis.call('HSET',KEYS[1],e.h,e\
-.p)end end
-local function b(l)local a,e={k('>cI3I2','H',#l,C)},false for t,n in ipairs(l)do f(n)end for t,n in ipairs(g)d\
-o if n.b or n.e.d>0 then i(n)end end for t,n in ipairs(l)do
-local e,g=n.e,n.g a[#a+1]=F(f(n),n)a[#a+1]=k('>I2I4I4I4I4',n.B,e.s,e.t/h,B(e),B(g))a[#a+1]=e.i a[#a+1]=g.i end\
- redis.call('HSET',KEYS[1],'m',table.concat(a))for l in pairs(p)do if u[l]then redis.call('HSET',KEYS[1],'i'..\
-l,z(u[l]))e=true else redis.call('HDEL',KEYS[1],'i'..l)end end if e then w()end end
-local function h(l,c)local a={}if#l==1 and n==''and not c and f(l[1])=='L'then a[1],a[2]=F('A',l[1]),l[1]\
-.e.i else
+local function B(q)local e,a=#n,{}for l in pairs(t)do
+local k='\\255'..l..'\\254'if m[l]and not q then
+local o,l=string.find(n,k,1,true)l=string.find(n,'\\255',l,true)or#n+1 n=r(n,1,o-1)..r(n,l)end if f[l]then a[#\
+a+1]=k..A(f[l])end end n=n..table.concat(a)if n~=''and(en or math.floor(#n/2048)>math.floor(e/2048))then n=str\
+ing.gsub(n,'(\\255[^\\254]*\\254)([^\\255]*)',function(t,i)if k(O(i))then return''end end)end end
+local function m()local e=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')for l=1,#e,2 do if s(e[l])==105 and f\
+[r(e[l],2)]==nil and k(O(e[l+1]))then redis.call('HDEL',KEYS[1],e[l])end end end
+local function k(n)local e=n.e if not e.p then e.p,e.w,e.g,e.H='f'..n.D..':',{},{},''end
+local o,b=1,{}while not e.n and#e.r-o+1>9*p do
+local i=r(e.r,o,o+6*p-1)redis.call('HSET',KEYS[1],e.p..e.u+e.t/p,i)b[#b+1]=r(i,1,6)e.t,o=e.t+p,o+6*p end if o>\
+1 then e.H=H(e)..table.concat(b)e.r=r(e.r,o)end if#e.g>0 then for l=1,#e.g do redis.call('HDEL',KEYS[1],e.g[l]\
+)end end if e.t==0 then redis.call('HDEL',KEYS[1],e.p)elseif o>1 or#e.g>0 then redis.call('HSET',KEYS[1],e.p,e\
+.H)end end
+local function H(l)local a,e={v('>cI3I2','H',#l,E)},false for t,n in ipairs(l)do o(n)end for t,n in ipairs(h)d\
+o if n.g or n.e.d>0 then k(n)end end for t,n in ipairs(l)do
+local e,h=n.e,n.h a[#a+1]=c(o(n),n)a[#a+1]=v('>I2I4I4I4I4',n.D,e.u,e.t/p,i(e),i(h))a[#a+1]=e.r a[#a+1]=h.r end\
+ redis.call('HSET',KEYS[1],'m',table.concat(a))for l in pairs(t)do if f[l]then redis.call('HSET',KEYS[1],'i'..\
+l,A(f[l]))e=true else redis.call('HDEL',KEYS[1],'i'..l)end end if e then m()end end
+local function p(l,r)local a={}if#l==1 and n==''and not r and o(l[1])=='L'then a[1],a[2]=c('A',l[1]),l[1]\
+.e.r else
 local e='B'a[1]=''for t,n in ipairs(l)do
-local t=f(n)if t=='R'then e='C'end a[#a+1]=F(t,n)a[#a+1]=k('>I2I4I4',n.B,B(n.e),B(n.g))a[#a+1]=n.e.i a[#a+1]=n\
-.g.i end a[1]=k('>cI3I2',e,#l,C)a[#a+1]=n end return table.concat(a)end
-local function f(l)local e=0 for t,n in ipairs(l)do if n.e.t>0 then return false end e=e+#n.e.i+#n.g.i end ret\
-urn e<G/2 and redis.call('HLEN',KEYS[1])<=24 end
-local function N()local i=ARGV[4]+0 U(i)local l,c,o={},false,d for t,n in ipairs(g)do
-local e,g=n.e,n.g if e.d+g.d>0 then l[#l+1]=n c=c or g.d>0 i=a(n,i)o=math.max(o,e.d>0 and j(e,e.d)or 0,g.d>0 a\
-nd j(g,g.d)or 0)else n.b=true end end
-local a=A('')if a then o=math.max(o,a.f)end
-local t=#l==0 or a for l in pairs(p)do if u[l]then o=math.max(o,u[l].f)t=t or#u[l].u==0 end end
-local B=s if c then i=math.max(i,r)elseif t then i=math.max(i,K)end
-local t=math.ceil(o-d+i+i/32)if s and f(l)then J()for l,e in pairs(u)do p[l]=e and true or nil end redis.call(\
-'DEL',KEYS[1])s=false end if not s then q(B)if#l==0 and n==''then if e and not B then redis.call('DEL',KEYS[1]\
+local t=o(n)if t=='R'then e='C'end a[#a+1]=c(t,n)a[#a+1]=v('>I2I4I4',n.D,i(n.e),i(n.h))a[#a+1]=n.e.r a[#a+1]=n\
+.h.r end a[1]=v('>cI3I2',e,#l,E)a[#a+1]=n end return table.concat(a)end
+local function k(l)local e=0 for t,n in ipairs(l)do if n.e.t>0 then return false end e=e+#n.e.r+#n.h.r end ret\
+urn e<I/2 and redis.call('HLEN',KEYS[1])<=24 end
+local function O()local o=F X(o)local l,r,i={},false,d for t,n in ipairs(h)do
+local e,h=n.e,n.h if e.d+h.d>0 then l[#l+1]=n r=r or h.d>0 o=a(n,o)i=math.max(i,e.d>0 and w(e,e.d)or 0,h.d>0 a\
+nd w(h,h.d)or 0)else n.g=true end end
+local a=C('')if a then i=math.max(i,a.c)end
+local c=#l==0 or a for l in pairs(t)do if f[l]then i=math.max(i,f[l].c)c=c or#f[l].f==0 end end
+local q=u if r then o=math.max(o,D)elseif c then o=math.max(o,ee)end
+local a=math.ceil(i-d+o+o/32)if u and k(l)then L()for l,e in pairs(f)do t[l]=e and true or nil end redis.call(\
+'DEL',KEYS[1])u=false end if not u then B(q)if#l==0 and n==''then if e and not q then redis.call('DEL',KEYS[1]\
 )end return end
-local r=h(l,c)if#r<=G then redis.call('SET',KEYS[1],r,'PX',t)return end J()for l,e in pairs(u)do p[l]=e and tr\
-ue or nil end if e and not B then redis.call('DEL',KEYS[1])end s=true end b(l)redis.call('PEXPIRE',KEYS[1],t)e\
-nd if v==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end if s or e then
-local e=pcall(s and Z or V)if not e then return redis.error_reply('INVALIDSTATE the key holds something else t\
-han limits')end end
-local l=ARGV[6]~=''and ARGV[6]or nil if v==104 then if not e and not s then return'0'end U(ARGV[4]+0)for t,n i\
-n ipairs(g)do if n.e.d+n.g.d>0 then return'1'end end J()for t,e in pairs(u)do if e then return'1'end end retur\
-n'0'end if v==120 then
-local e=A(l)if not e then return'0'end Q(e)I(l,nil)N()return'1'end if v==115 then for t,n in ipairs(cjson.deco\
-de(ARGV[7]))do if not A(n[1])then
-local e={f=n[2],e=n[3],r=n[4],a=false,u=L(n[5])}H(e)I(n[1],e)end end N()return'1'end if v==98 then
-local z,e=A(''),ARGV[7]+0 I('',e>0 and{f=d+e,r=1,e=true,a=false,u={}}or nil)N()return(z and z.f>d and'1'or'0')\
-..k('>I7',d+e)end
-local r,p,w=ARGV[3],{},{}local a=5+8*t(r,2,3)for l=1,t(r,a,3)do
-local i=a+3+12*(l-1)local t,d,u,k,b,v,e,m,w,n,a,f=c(r,i,i+11)local o={m=(t*128+d)*128+u+1,o=(k*128+b)*128+v}o.\
-y=f>=2 and y or o.o o.c,o.D=(((e*128+m)*128+w)*128+n)*128+a,f%2==1 p[l]=o end a=a+3+12*#p for l=1,t(r,a,3)do w\
-[l]=t(r,a+3*l,3)+1 end
-local K,f=g,{}local r=o(m,13)if#g==1 and g[1].z==r and#w==0 then for l=1,#p do f[p[l].m]=g[1]end else
-local t=R(r)if#w>0 and#w<#t then
-local e={}for l,n in ipairs(w)do e[l]=t[n]end L(e)end K=L(t)for l,o in ipairs(t)do for t,n in ipairs(K)do if M\
-(S(n),o)then f[l]=n end end end end for t,o in ipairs(p)do
-local n=f[o.m]if o.c>n.l then n.l=o.c end if 2*o.o>n.j then n.j=2*o.o end end
-local h,E,R,L,i=0,2e16,0,false,{}local r=ARGV[7]if r and r~=''then h,E=t(r,1,7),t(r,8,7)if E>2*W then E=2e16 e\
-nd L,R=c(r,15)%2==1,math.floor(c(r,15)/2)if#r>15 then i=cjson.decode(o(r,16))end end
-local a=A('')local O=a and a.f>d and a.f or 0 if O>0 then
-local h=#i i[h+1],i[h+2],i[h+3]=0,O,O end
-local function g(n)while true do
-local e=n for l=1,#i,3 do if i[l]<=n and n<i[l+1]and i[l+2]>e then e=i[l+2]end end if e==n then return n end n\
+local i=p(l,r)if#i<=I then redis.call('SET',KEYS[1],i,'PX',a)return end L()for l,e in pairs(f)do t[l]=e and tr\
+ue or nil end if e and not q then redis.call('DEL',KEYS[1])end u=true end H(l)redis.call('PEXPIRE',KEYS[1],a)e\
+nd if b==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end if u or e then
+local e=pcall(u and ef or ec)if not e then return redis.error_reply('INVALIDSTATE the key holds something else\
+ than limits')end end
+local l=ARGV[4]~=''and ARGV[4]or nil if b==104 then if not e and not u then return'0'end X(F)for t,n in ipairs\
+(h)do if n.e.d+n.h.d>0 then return'1'end end L()for t,e in pairs(f)do if e then return'1'end end return'0'end \
+if b==120 then
+local e=C(l)if not e then return'0'end U(e)K(l,nil)O()return'1'end if b==115 then for t,n in ipairs(cjson.deco\
+de(ARGV[5]))do if not C(n[1])then
+local e={c=n[2],e=n[3],i=n[4],a=false,f=Y(n[5])}J(e)K(n[1],e)end end O()return'1'end if b==98 then
+local A,e=C(''),ARGV[5]+0 K('',e>0 and{c=d+e,i=1,e=true,a=false,f={}}or nil)O()return(A and A.c>d and'1'or'0')\
+..v('>I7',d+e)end
+local c,B={},{}local a=10+8*x(0,0,S,T,M)for l=1,z(q,a)do
+local o=a+3+12*(l-1)local a,f=z(q,o+3),s(q,o+11)c[l]={v=z(q,o)+1,x=a,y=f>=2 and j or a,s=x(s(q,o+6,o+10)),B=f%\
+2==1,}end a=a+3+12*#c for l=1,z(q,a)do B[l]=z(q,a+3*l)+1 end
+local E,m=h,{}local i=r(g,13)if#h==1 and h[1].j==i and#B==0 then for l=1,#c do m[c[l].v]=h[1]end else
+local t=ei(i)if#B>0 and#B<#t then
+local e={}for l,n in ipairs(B)do e[l]=t[n]end Y(e)end E=Y(t)for l,o in ipairs(t)do for t,n in ipairs(E)do if N\
+(er(n),o)then m[l]=n end end end end for t,o in ipairs(c)do
+local n=m[o.v]if o.s>n.b then n.b=o.s end if 2*o.x>n.m then n.m=2*o.x end end
+local o=Z()local T,V,M=o[2],o[3]%2==1,math.floor(o[3]/2)local a=C('')local F=a and a.c>d and a.c or 0 if F>0 t\
+hen for t,w in ipairs({0,F,F})do o[#o+1]=w end end
+local function t(n)while true do
+local e=n for l=4,#o,3 do if o[l]<=n and n<o[l+1]and o[l+2]>e then e=o[l+2]end end if e==n then return n end n\
 =e end end
-local b=l and A(l)or nil if b then Q(b)end
-local F,A,U=v==116,v==102,v==70
-local m=v==114 or v==112
-local i=b and(m or(F and b.e))local r=b and b.r or t(P,2,3)local V=math.max(d,h)local C=g(V)local q,h,B='',{},\
-s if s then for l,o in ipairs(p)do
-local e=f[o.m].e h[l]=x(e,d)-x(e,d-o.c)end else if b then q='\\255'..l..'\\254'..z(b)end if O>0 then q=q..'\\2\
-55\\254'..z(a)end if m and R==2 then J()for o,e in pairs(u)do if e and e~=b and e.a and not e.e then q=q..'\\2\
-55'..o..'\\254'..z(e)end end end q=(e and o(e,1,#e-#n)or'')..q end
-local S
-local function P()local e={}S={}for t,o in ipairs(p)do
-local n=f[o.m]e[n]=e[n]or(A and n.e or Y(n))S[o.m]=e[n]end end
-local function Z(e,o,l,n)local i,c=o.y-l+1,o.c if i<1 then return y end if e.d<i then return n end
-local s=x(e,n-c)while e.n and s+i<=e.d do
-local x,t=T(e,s+1)local l,o=T(e,s+i)if l-c>=n then return n end if l-x<c then n=x+c end s=math.min(t,o-i+1)end\
- while s+i<=e.d do
-local l=j(e,s+i)if l-c>=n then break end
-local x=j(e,s+1)if l-x<c then n=x+c end s=s+1 end return n end
-local function a(o,n)return Z(S[o.m],o,r,n)end
-local function o()local e,n=true,false for t,o in ipairs(p)do if a(o,C)>C then e=false n=n or o.D end end retu\
+local k=l and C(l)or nil if k then U(k)end
+local H,C,S=b==116,b==102,b==70
+local g=b==114 or b==112
+local p=k and(g or(H and k.e))local i=k and k.i or x(0,0,P,Q,R)local P=math.max(d,o[1])local D=t(P)local z,x,q\
+='',{},u if u then for l,o in ipairs(c)do
+local e=m[o.v].e x[l]=y(e,d)-y(e,d-o.s)end else if k then z='\\255'..l..'\\254'..A(k)end if F>0 then z=z..'\\2\
+55\\254'..A(a)end if g and M==2 then L()for o,e in pairs(f)do if e and e~=k and e.a and not e.e then z=z..'\\2\
+55'..o..'\\254'..A(e)end end end z=(e and r(e,1,#e-#n)or'')..z end
+local I
+local function r()local e={}I={}for t,o in ipairs(c)do
+local n=m[o.v]e[n]=e[n]or(C and n.e or eo(n))I[o.v]=e[n]end end
+local function R(e,o,l,n)local r,h=o.y-l+1,o.s if r<1 then return j end if e.d<r then return n end
+local u=y(e,n-h)while e.n and u+r<=e.d do
+local y,t=W(e,u+1)local l,o=W(e,u+r)if l-h>=n then return n end if l-y<h then n=y+h end u=math.min(t,o-r+1)end\
+ while u+r<=e.d do
+local l=w(e,u+r)if l-h>=n then break end
+local y=w(e,u+1)if l-y<h then n=y+h end u=u+1 end return n end
+local function a(o,n)return R(I[o.v],o,i,n)end
+local function o()local e,n=true,false for t,o in ipairs(c)do if a(o,D)>D then e=false n=n or o.B end end retu\
 rn e,n end
-local function G(n)for t,o in ipairs(p)do if a(o,n)>n then return false end end return true end
-local function T()local n=C while true do
-local l repeat l=false for t,o in ipairs(p)do
-local e=a(o,n)if e>=y then return y end if e>n then n,l=e,true end end until not l
-local e=g(n)if e==n or e>=y then return e end n=e end end
-local function z(t,r)if t.f~=r.f then return t.f<r.f end for l=1,math.min(#t.w,#r.w)do
-local e,n=c(t.w,l),c(r.w,l)if e~=n then return e<n end end return#t.w<#r.w end
-local c={}local function g(l)local a={}J()for o,e in pairs(u)do if e and e.a and not e.e and e~=b then
-local l=false for t,n in ipairs(e.u)do l=l or M(K,n)end if l then a[#a+1]={w=o,f=e.f,q=e}end end end if#a==0 t\
-hen return end table.sort(a,z)for t,n in ipairs(a)do Q(n.q)end P()local t,n=o()local e=T()if n or e>=l or e-V>\
-E then for t,n in ipairs(a)do H(n.q)end return end for t,n in ipairs(a)do H(n.q)P()local t,l=o()if l or not G(\
-e)then Q(n.q)I(n.w,nil)c[#c+1]=n.w end end return e end P()local e,n=o()n=n and m and not i
-local t=C if i then t=b.f elseif U then t=d elseif not e then t=T()if m and R==2 then
-local e=g(n and y or t)if e then t,n=e,false end end end
-local G={}if s then P()for l,o in ipairs(p)do G[l]=a(o,C)<=C end end
-local o=U or((F or A)and not i and t==d)local g=t<=W if A then g=g and not o else g=g and m and t-V<=E and not\
- n end if F and not o and not i then
-local e={}for t,n in ipairs(w)do if not e[f[n]]then X(f[n].e,d,r)end e[f[n]]=true end if s and#w>0 then P()t=T\
-()end end
-local e=b if o then e={f=d,r=r,e=true,a=b and b.a or false,u=K}elseif A then e=g and{f=t,r=r,e=false,a=b and b\
-.a or false,u=K}or nil elseif g and not i and v==114 then e={f=t,r=r,e=L,a=R==1,u=K}end
-local u=U or A or(v==114 and not i and g)or(F and not i and(o or#w>0))local s=o and'1'or(g and not i)and'2'or'\
-0'if not B then if u then if e then H(e)end if l then I(l,e)end N()end return'g'..D..k('>I7',t)..s..q end
-local function v()for l,o in ipairs(p)do
-local e,i,c=S[o.m],o.y-r+1,o.c if i<1 then if t>=y then return l end elseif t<y and a(o,t)==t then
-local s=x(e,t-c-1)if s+i<=e.d then
-local x=j(e,s+1)if x+c==t and j(e,s+i)-x<c then return l end end end end return 0 end
-local m=0 if n then for l=#p,1,-1 do if p[l].D and not G[l]then m=l end end elseif t>(i and d or C)then\
- m=v()end
-local y=e and e.e and e.f<=d if y then H(e)end
-local a,r={},{}local function v(e,o)local i=x(e,d)local l,t=i-x(e,d-o.c),i+1 while t<=e.d do
-local n=j(e,t)if n>=d+o.c then break end
-local h=x(e,n)l=math.max(l,h-x(e,n-o.c))t=h+1 end return math.max(0,o.o-l)end for l,o in ipairs(p)do
-local n=f[o.m]local e,t=n.e,n.g
-local b,i=x(e,d-o.c),x(e,d)r[n]=r[n]or Y(n)a[l]=k('>I4I4I4I4I7I7I1',h[l],math.max(0,o.o-i+b),v(r[n],o),t.d-x(t\
-,d-o.c)+e.d-i,Z(r[n],o,1,d),b<i and j(e,b+1)+o.c or d,G[l]and 1 or 0)end if e and not y then H(e)end for l=1,#\
-c do a[#a+1]='\\255'..c[l]..'\\254'end if l then I(l,e)end
-local f=(i and 1 or 0)+(i and b.e and 2 or 0)+(g and 4 or 0)+(o and b and b.e and 8 or 0)if u then N()end retu\
-rn'r'..D..k('>I7',t)..s..k('>I1I2I7',f,m,O)..table.concat(a)end)()`
+local function h(n)for t,o in ipairs(c)do if a(o,n)>n then return false end end return true end
+local function Q()local n=D while true do
+local l repeat l=false for t,o in ipairs(c)do
+local e=a(o,n)if e>=j then return j end if e>n then n,l=e,true end end until not l
+local e=t(n)if e==n or e>=j then return e end n=e end end
+local function A(t,i)if t.c~=i.c then return t.c<i.c end for l=1,math.min(#t.l,#i.l)do
+local e,n=s(t.l,l),s(i.l,l)if e~=n then return e<n end end return#t.l<#i.l end
+local s={}local function W(l)local a={}L()for o,e in pairs(f)do if e and e.a and not e.e and e~=k then
+local l=false for t,n in ipairs(e.f)do l=l or N(E,n)end if l then a[#a+1]={l=o,c=e.c,z=e}end end end if#a==0 t\
+hen return end table.sort(a,A)for t,n in ipairs(a)do U(n.z)end r()local t,n=o()local e=Q()if n or e>=l or e-P>\
+T then for t,n in ipairs(a)do J(n.z)end return end for t,n in ipairs(a)do J(n.z)r()local t,l=o()if l or not h(\
+e)then U(n.z)K(n.l,nil)s[#s+1]=n.l end end return e end r()local e,n=o()n=n and g and not p
+local t=D if p then t=k.c elseif S then t=d elseif not e then t=Q()if g and M==2 then
+local e=W(n and j or t)if e then t,n=e,false end end end
+local A={}if u then r()for l,o in ipairs(c)do A[l]=a(o,D)<=D end end
+local o=S or((H or C)and not p and t==d)local h=t<=ea if C then h=h and not o else h=h and g and t-P<=T and no\
+t n end if H and not o and not p then
+local e={}for t,n in ipairs(B)do if not e[m[n]]then et(m[n].e,d,i)end e[m[n]]=true end if u and#B>0 then r()t=\
+Q()end end
+local e=k if o then e={c=d,i=i,e=true,a=k and k.a or false,f=E}elseif C then e=h and{c=t,i=i,e=false,a=k and k\
+.a or false,f=E}or nil elseif h and not p and b==114 then e={c=t,i=i,e=V,a=M==1,f=E}end
+local u=S or C or(b==114 and not p and h)or(H and not p and(o or#B>0))local g=o and'1'or(h and not p)and'2'or'\
+0'if not q then if u then if e then J(e)end if l then K(l,e)end O()end return'g'..G..v('>I7',t)..g..z end
+local function f()for l,o in ipairs(c)do
+local e,r,h=I[o.v],o.y-i+1,o.s if r<1 then if t>=j then return l end elseif t<j and a(o,t)==t then
+local u=y(e,t-h-1)if u+r<=e.d then
+local y=w(e,u+1)if y+h==t and w(e,u+r)-y<h then return l end end end end return 0 end
+local r=0 if n then for l=#c,1,-1 do if c[l].B and not A[l]then r=l end end elseif t>(p and d or D)then\
+ r=f()end
+local j=e and e.e and e.c<=d if j then J(e)end
+local a,i={},{}local function f(e,o)local s=y(e,d)local l,t=s-y(e,d-o.s),s+1 while t<=e.d do
+local n=w(e,t)if n>=d+o.s then break end
+local p=y(e,n)l=math.max(l,p-y(e,n-o.s))t=p+1 end return math.max(0,o.x-l)end for l,o in ipairs(c)do
+local n=m[o.v]local e,t=n.e,n.h
+local g,s=y(e,d-o.s),y(e,d)i[n]=i[n]or eo(n)a[l]=string.format(',%d,%d,%d,%d,%d,%d,%d',x[l],math.max(0,o.x-s+g\
+),f(i[n],o),t.d-y(t,d-o.s)+e.d-s,R(i[n],o,1,d),g<s and w(e,g+1)+o.s or d,A[l]and 1 or 0)end if e and not j the\
+n J(e)end for t,o in ipairs(s)do a[#a+1]=','..cjson.encode(o)end if l then K(l,e)end
+local f=(p and 1 or 0)+(p and k.e and 2 or 0)+(h and 4 or 0)+(o and k and k.e and 8 or 0)if u then O()end retu\
+rn string.format('r%d,%d,%d,%d,%d,%d',d,t,g,f,r,F)..table.concat(a)end)()`

@@ -8,12 +8,10 @@ import { type Priority, plainTerms, type Question, retainedMin, type Terms, unit
 
 /** Instants have six bytes: up to the year 10,889. */
 const instantMax = 2 ** 48 - 1
-/** Seven digits; a horizon of this length is none. */
-const horizonMax = 128 ** 7 - 1
-/** What the script takes for infinity. */
+/** Stands for infinity in the script. */
 export const never = 9e15
 
-/** What the script calls the questions. */
+/** The names of the questions in the script. */
 export const letters = {
   take: 't',
   check: 'c',
@@ -40,13 +38,15 @@ const utf8 = /* @__PURE__ */ new TextEncoder()
 const written = new WeakMap<Plan, WrittenPlan>()
 
 export interface WrittenPlan {
-  /** How a subject that knows this plan only begins in the store. */
+  /** The beginning in the store of a subject that knows this plan only. */
   readonly header: string
   readonly rules: string
-  /** The longest window, ms. */
-  readonly longestMs: number
   /** The most bytes that the instants of these rules take: a stream is cut when it has twice what it retains. */
   readonly bytesMax: number
+  /** The commonest question, written once: `take` without an id and with a weight of 1. */
+  readonly take: string
+  /** The same where the subject may be long. */
+  readonly takeLong: string
 }
 
 /**
@@ -62,7 +62,15 @@ export function writePlan(plan: Plan): WrittenPlan {
   const retained = Math.max(retainedMin, ...plan.rules.map(({ maxWritten }) => 2 * maxWritten))
   const longestMs = Math.max(0, ...plan.rules.map(({ windowMs }) => windowMs))
   const header = `A${digits(retained, 3)}${digits(longestMs, 5)}${digits(utf8.encode(names).length, 3)}${names}`
-  const made = { header, rules: writeRules(plan, streams), longestMs, bytesMax: 12 * retained }
+  const rules = writeRules(plan, streams)
+  const take = letters.take + digits(1, 3)
+  const made = {
+    header,
+    rules,
+    bytesMax: 12 * retained,
+    take: `${take} ${rules}`,
+    takeLong: `${take}~${rules}`,
+  }
   written.set(plan, made)
   return made
 }
@@ -84,19 +92,24 @@ function writeRules({ rules, streams, countRefused }: Plan, sorted: readonly str
   ].join('')
 }
 
-/** Kind and weight; then a sign for an id or a batch that is kept as a run, for a reservation that may be refused, or for what may be long. */
-export function writeQuestion({ kind, id, plan, terms }: Question, mayBeLong: boolean): string {
-  if (kind === 'take' && id === undefined && terms.weight === 1) return mayBeLong ? takeLong : takeOne
-  const isBare = kind === 'check' || (kind === 'take' && id === undefined && terms.weight <= unitsMax)
-  const sign = kind === 'reserve' && plan.refuses ? '*' : '+'
-  return letters[kind] + digits(terms.weight, 3) + (isBare ? (mayBeLong ? '~' : '') : sign)
+/** True for a question without an id that counts in instants: it may go the quick way of the script. */
+export function isPlain({ kind, id, terms }: Question): boolean {
+  return kind === 'check' || (kind === 'take' && id === undefined && terms.weight <= unitsMax)
 }
 
-/** `take` with a weight of 1, written out: a bundle that does not use it can leave it out. */
-const takeOne = 't\u0000\u0000\u0001'
-const takeLong = 't\u0000\u0000\u0001~'
+/**
+ * Writes the kind, the weight and a sign (for an id or a batch that is kept as a run, for a reservation that may be
+ * refused, for a subject that may be long), and the rules of the plan.
+ */
+export function writeQuestion(question: Question, written: WrittenPlan, mayBeLong: boolean): string {
+  const { kind, id, plan, terms } = question
+  if (kind === 'take' && id === undefined && terms.weight === 1)
+    return mayBeLong ? written.takeLong : written.take
+  const sign = isPlain(question) ? (mayBeLong ? '~' : ' ') : kind === 'reserve' && plan.refuses ? '*' : '+'
+  return letters[kind] + digits(terms.weight, 3) + sign + written.rules
+}
 
-/** Whatever is beyond the last instant that can be kept is never. @throws LimitsError `INVALID_ARGUMENT` */
+/** Makes instants that cannot be kept Infinity. @throws LimitsError `INVALID_ARGUMENT` */
 export function boundedTerms(terms: Terms): Terms {
   if (terms.notBefore > instantMax) {
     throw new LimitsError(
@@ -114,16 +127,14 @@ export function boundedTerms(terms: Terms): Terms {
   return { ...terms, forbidden }
 }
 
-/** notBefore and horizon in 7 digits each, a digit of flags, and the intervals in JSON; nothing where all is plain. */
+/** Writes notBefore, horizon, flags and the intervals as a list in JSON; nothing for plain terms. */
 export function writeTerms(terms: Terms): string {
   if (terms === plainTerms) return ''
   const { notBefore, horizonMs, priority, firm, forbidden } = terms
-  const finite = (value: number): number => Math.max(-never, Math.min(never, value))
-  const horizon = Math.min(Math.floor(horizonMs), horizonMax)
   const flags = (firm ? 1 : 0) + 2 * writtenPriorities.indexOf(priority)
-  const intervals = forbidden.flatMap(({ from, to, resumeAt = to }) => [from, to, resumeAt].map(finite))
-  const tail = intervals.length === 0 ? '' : JSON.stringify(intervals)
-  return digits(notBefore, 7) + digits(horizon, 7) + digits(flags, 1) + tail
+  const intervals = forbidden.flatMap(({ from, to, resumeAt = to }) => [from, to, resumeAt])
+  const numbers = [notBefore, Math.floor(horizonMs), flags, ...intervals]
+  return JSON.stringify(numbers.map((value) => Math.max(-never, Math.min(never, value))))
 }
 
 const writtenPriorities: readonly Priority[] = ['normal', 'low', 'high']

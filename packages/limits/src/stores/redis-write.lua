@@ -186,7 +186,7 @@ local function shrinks(alive)
 end
 
 local function writeState()
-  local keep = ARGV[4] + 0
+  local keep = keptMin
   tend(keep)
   local alive, anyBooked, until_ = {}, false, now
   for _, lane in ipairs(lanes) do

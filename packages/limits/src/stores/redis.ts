@@ -5,15 +5,15 @@
  */
 import { checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
-import { isUnavailable, LimitsError } from '../errors.ts'
-import { type Question, type Store, unitsMax } from '../store.ts'
+import { isUnavailable, isWhole, LimitsError } from '../errors.ts'
+import type { Question, Store } from '../store.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
 import { createFallback, type OnUnavailable } from './redis-fallback.ts'
 import { keyOf } from './redis-key.ts'
 import { type Bytes, readBlock, readDecision } from './redis-reply.ts'
 import { script, scriptSha } from './redis-script.ts'
-import { boundedTerms, letters, writePlan, writeQuestion, writeTerms } from './redis-wire.ts'
+import { boundedTerms, isPlain, letters, writePlan, writeQuestion, writeTerms } from './redis-wire.ts'
 
 export interface RedisStoreOptions {
   /**
@@ -64,6 +64,9 @@ export interface RedisStoreOptions {
   readonly now?: () => number
 }
 
+/** Reads '1' and '0'. */
+const isOne = (reply: Bytes): boolean => reply[0] === 0x31
+
 /** As in the script. */
 const packedMaxBytesDefault = 8_192
 
@@ -89,20 +92,19 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     throw new LimitsError('INVALID_ARGUMENT', reason)
   }
   if (typeof prefix !== 'string') refuse('prefix is a text')
-  if (!Number.isInteger(retentionMs) || retentionMs < 0)
+  if (!isWhole(retentionMs, 0))
     refuse(`retentionMs is a whole number of milliseconds, 0 or more, not ${retentionMs}`)
-  if (packedMaxBytes !== undefined && (!Number.isInteger(packedMaxBytes) || packedMaxBytes < 64))
+  if (packedMaxBytes !== undefined && !isWhole(packedMaxBytes, 64))
     refuse(`packedMaxBytes is a whole number of bytes, 64 or more, not ${packedMaxBytes}`)
   if (now !== undefined && typeof now !== 'function')
     refuse('now is a function that returns epoch milliseconds')
   const run = scriptRunner(client, { script, scriptSha })
   const within = createDeadline(client, deadlineMs, onError)
   const fallback = createFallback(onUnavailable)
-  const keep = String(retentionMs)
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now())))
-
   const longBytes = packedMaxBytes ?? packedMaxBytesDefault
-  const packed = packedMaxBytes === undefined ? [] : [String(packedMaxBytes)]
+  const kept = [String(retentionMs), String(longBytes)]
+  const isDefault = retentionMs === 0 && packedMaxBytes === undefined
 
   function ask<T>(subject: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
     const name = keyOf(prefix, subject)
@@ -131,18 +133,15 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   }
 
   function decide(question: Question): Promise<Decision> {
-    const { kind, plan, id = '', subject } = question
-    const { header, rules, longestMs, bytesMax } = writePlan(plan)
-    const text = writeQuestion(question, bytesMax > longBytes)
-    const kept = longestMs > retentionMs ? String(longestMs) : keep
-    const isBare = kind === 'check' || (kind === 'take' && id === '' && question.terms.weight <= unitsMax)
-    if (isBare && packed.length === 0) {
-      const args = [text, header, rules, kept]
+    const { plan, id = '', subject } = question
+    const written = writePlan(plan)
+    const args = [writeQuestion(question, written, written.bytesMax > longBytes), written.header]
+    if (isDefault && isPlain(question)) {
       if (now !== undefined) args.push(clock())
       return ask(subject, args, (reply) => readDecision(question, reply))
     }
     const bounded = { ...question, terms: boundedTerms(question.terms) }
-    const args = [text, header, rules, kept, clock(), id, writeTerms(bounded.terms), ...packed]
+    args.push(clock(), id, writeTerms(bounded.terms), ...kept)
     return ask(subject, args, (reply) => readDecision(bounded, reply))
   }
 
@@ -155,10 +154,15 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     }
   }
 
-  /** The rest of what can be done to a key; answers '1' or '0'. */
-  function tend(what: keyof typeof letters, subject: string, id = '', body = ''): Promise<boolean> {
-    const args = [letters[what], '', '', keep, clock(), id, body, ...packed]
-    return ask(subject, args, (reply) => reply[0] === 0x31)
+  /** Does to a key what is no question of a limiter. */
+  function tend<T>(
+    what: keyof typeof letters,
+    subject: string,
+    id: string,
+    body: string,
+    read: (reply: Bytes) => T,
+  ): Promise<T> {
+    return ask(subject, [letters[what], '', clock(), id, body, ...kept], read)
   }
 
   const decideOne = fallback === undefined ? decide : answer
@@ -166,7 +170,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     decide: Object.assign(async (questions: readonly Question[]) => Promise.all(questions.map(decideOne)), {
       one: decideOne,
     }),
-    cancel: (places) => Promise.all(places.map(({ subject, id }) => tend('cancel', subject, id))),
+    cancel: (places) => Promise.all(places.map(({ subject, id }) => tend('cancel', subject, id, '', isOne))),
     async restore(batches) {
       await Promise.all(
         batches.map(({ subject, entries }) => {
@@ -174,20 +178,15 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
             if (at >= 2 ** 48) refuse(`entry '${id}' is at ${at}: Redis keeps 6 bytes, up to the year 10889`)
             return [id, at, fired, weight, [...new Set(streams)].sort()]
           })
-          return tend('restore', subject, '', JSON.stringify(rows))
+          return tend('restore', subject, '', JSON.stringify(rows), isOne)
         }),
       )
     },
     block: (blocks) =>
-      Promise.all(
-        blocks.map(({ subject, ms }) => {
-          const args = [letters.block, '', '', keep, clock(), '', String(ms), ...packed]
-          return ask(subject, args, readBlock)
-        }),
-      ),
+      Promise.all(blocks.map(({ subject, ms }) => tend('block', subject, '', String(ms), readBlock))),
     async forget(subjects) {
-      await Promise.all(subjects.map((subject) => tend('forget', subject)))
+      await Promise.all(subjects.map((subject) => tend('forget', subject, '', '', isOne)))
     },
-    has: (subjects) => Promise.all(subjects.map((subject) => tend('has', subject))),
+    has: (subjects) => Promise.all(subjects.map((subject) => tend('has', subject, '', '', isOne))),
   }
 }
