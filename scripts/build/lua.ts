@@ -11,8 +11,8 @@ const folder = fileURLToPath(new URL('../../packages/limits/src/stores/', import
 /** Each module and the files that make its script, in this order. */
 export const luaModules = {
   'redis-script.ts': [
-    'redis-long.lua',
     'redis-quick.lua',
+    'redis-long.lua',
     'redis-book.lua',
     'redis-log.lua',
     'redis-state.lua',

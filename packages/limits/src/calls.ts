@@ -2,7 +2,7 @@
  * What a caller may say with a call, and the checks that it makes sense. Everything behind this file works with
  * `Terms`, in which nothing is missing and nothing is wrong.
  */
-import { checkText, isWhole, LimitsError } from './errors.ts'
+import { checkText, checkWhole, isWhole, LimitsError } from './errors.ts'
 import { checkForbidden, type ForbiddenInterval, nothingForbidden } from './forbidden.ts'
 import type { Limit } from './limit.ts'
 import { checkNames, type Meant } from './options.ts'
@@ -126,8 +126,7 @@ export function termsOf(kind: Kind, options: AnyOptions | undefined): Terms {
     priority = 'normal',
     firm = false,
   } = options
-  if (!isWhole(weight, 1, windowCountMax))
-    refuse(`weight is a whole number from 1 to ${windowCountMax}, not ${String(weight)}`)
+  checkWhole('weight', weight, 1, windowCountMax)
   if (typeof notBefore !== 'number' || !(notBefore <= instantMax))
     refuse(`notBefore is an instant in epoch milliseconds, not ${String(notBefore)}`)
   if (typeof horizonMs !== 'number' || !(horizonMs >= 0))
@@ -146,8 +145,8 @@ const blockMsMax = 100 * 366 * 86_400_000
 
 /** @throws LimitsError `INVALID_ARGUMENT` */
 export function checkBlock(ms: number): number {
-  if (isWhole(ms, 1, blockMsMax)) return ms
-  refuse(`a block lasts 1 ms to 100 years, a whole number of milliseconds, not ${String(ms)}`)
+  checkWhole('the ms of a block (up to 100 years)', ms, 1, blockMsMax)
+  return ms
 }
 
 /**
@@ -181,8 +180,7 @@ export function checkEntries(entries: readonly RestoredEntry[]): readonly Restor
     if (typeof fired !== 'boolean') refuse(`entry '${id}': fired is true or false`)
     if (!Array.isArray(streams)) refuse(`entry '${id}': streams is a list of names`)
     for (const stream of streams) checkKey('one of streams', stream)
-    if (!isWhole(weight, 1, windowCountMax))
-      refuse(`entry '${id}': weight is a whole number from 1 to ${windowCountMax}, not ${String(weight)}`)
+    checkWhole(`entry '${id}': weight`, weight, 1, windowCountMax)
   }
   return entries
 }

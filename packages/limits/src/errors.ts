@@ -21,14 +21,27 @@ export type LimitsErrorCode = keyof typeof limitsErrors
 
 const unavailable: readonly unknown[] = ['STORE_UNAVAILABLE', 'STORE_NOT_READY', 'STORE_READ_ONLY']
 
-/** Whether the store could not be asked: what `onUnavailable` is for. A key that holds something else never ends so. */
+/** Tells whether a store could not be asked, which `onUnavailable` is for. A key that holds something else never ends so. */
 export function isUnavailable(error: unknown): error is LimitsError {
   return error instanceof LimitsError && unavailable.includes(error.code)
 }
 
-/** Whether it is a whole number within these bounds, both included. */
+/** Tells whether a value is a whole number within these bounds, both included. */
 export function isWhole(value: unknown, min: number, max = Number.MAX_SAFE_INTEGER): value is number {
   return Number.isInteger(value) && (value as number) >= min && (value as number) <= max
+}
+
+/**
+ * Refuses a value that is no whole number within these bounds, both included.
+ *
+ * @throws LimitsError `INVALID_ARGUMENT`
+ */
+export function checkWhole(what: string, value: unknown, min: number, max = Number.MAX_SAFE_INTEGER): void {
+  if (isWhole(value, min, max)) return
+  throw new LimitsError(
+    'INVALID_ARGUMENT',
+    `${what} is a whole number from ${min} to ${max}, not ${String(value)}`,
+  )
 }
 
 /** Every error that the limiter raises on purpose. Branch on `code`; the message is for people. */

@@ -3,7 +3,7 @@
  * added. Limits are written once and asked millions of times, so a plan is compiled at the first call with an
  * array of limits and found again by that array's identity. A plan is plain data: it can be sent to a script.
  */
-import { isWhole, LimitsError } from './errors.ts'
+import { checkWhole, LimitsError } from './errors.ts'
 import { type Limit, overs } from './limit.ts'
 import type { Rule } from './rolling-window.ts'
 import { dropOldest } from './time-zone.ts'
@@ -115,12 +115,7 @@ const recentMax = 16
  * each time (below 1 µs for six rules) but leaves nothing behind.
  */
 export function createPlanner(marginMs: number): (limits: readonly Limit[]) => Plan {
-  if (!isWhole(marginMs, 0, shortWindowMsMax)) {
-    throw new LimitsError(
-      'INVALID_ARGUMENT',
-      `marginMs is a whole number of milliseconds from 0 to 31 days, not ${marginMs}`,
-    )
-  }
+  checkWhole('marginMs', marginMs, 0, shortWindowMsMax)
   const kept = new WeakMap<readonly Limit[], Plan>()
   const recent = new Map<readonly Limit[], Plan>()
   let lastLimits: readonly Limit[] | undefined

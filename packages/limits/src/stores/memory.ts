@@ -4,7 +4,7 @@
  * is over is dropped in passing, a few subjects per call, and by a timer where nobody calls any more: see expiry.ts.
  */
 import { checkKey, checkOptions } from '../calls.ts'
-import { isWhole, LimitsError } from '../errors.ts'
+import { checkWhole, LimitsError } from '../errors.ts'
 import { steadyClock } from '../steady-clock.ts'
 import type { Question, Store, SyncStore } from '../store.ts'
 import { createExpiryQueue } from './expiry.ts'
@@ -43,12 +43,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { now, retentionMs = 0 } = checkOptions(options, 'now', 'retentionMs')
   if (now !== undefined && typeof now !== 'function')
     throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
-  if (!isWhole(retentionMs, 0)) {
-    throw new LimitsError(
-      'INVALID_ARGUMENT',
-      `retentionMs is a whole number of milliseconds, 0 or more, not ${retentionMs}`,
-    )
-  }
+  checkWhole('retentionMs', retentionMs, 0)
   const sync = createEngine(now, retentionMs)
   return {
     sync,

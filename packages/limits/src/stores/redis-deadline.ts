@@ -2,7 +2,7 @@
  * A deadline for every call, cheaply. All calls have the same time, so they run out in the order in which they came:
  * one queue and one timer for its head serve all of them, where a timer a call would cost as much as the call.
  */
-import { LimitsError, type LimitsErrorCode } from '../errors.ts'
+import { checkWhole, LimitsError, type LimitsErrorCode } from '../errors.ts'
 import { codeOf, type RedisClient, standingOf } from './redis-client.ts'
 
 /** What is to be waited for instead, or undefined where the failure stands. */
@@ -32,10 +32,7 @@ export function createDeadline(
   deadlineMs: number,
   onError: ((error: LimitsError) => void) | undefined,
 ): <A, T>(answer: Promise<A>, read: (answer: A) => T, again: Again<A>) => Promise<T> {
-  if (!Number.isInteger(deadlineMs) || deadlineMs < 1 || deadlineMs > 2 ** 31 - 1) {
-    const reason = `deadlineMs is a whole number of milliseconds, 1 or more, not ${deadlineMs}`
-    throw new LimitsError('INVALID_ARGUMENT', reason)
-  }
+  checkWhole('deadlineMs', deadlineMs, 1, 2 ** 31 - 1)
   let queue: Pending[] = []
   let head = 0
   let timer: ReturnType<typeof setTimeout> | undefined

@@ -1,30 +1,19 @@
 -- The quick way of `take` and `check` without an id where a stream may be long: a string of any length is asked for the
 -- few instants that decide, never read as a whole, and appended to. The caller knows from the plan that it may be long,
 -- and says so ('~'). The rows are made here, as quietRow of decision.ts makes them, and answered in the form of
--- redis-rows.lua. KEYS and ARGV are told in redis-quick.lua. Short subjects, and whatever is not one lane of instants in the past, go on to the next part.
-local question, header, blob = ARGV[1], ARGV[2], nil
-local byte, sub, pack, unpack = string.byte, string.sub, struct.pack, struct.unpack
-local now, keptMin, longMin = ARGV[3], (ARGV[6] or 0) + 0, (ARGV[7] or 8192) + 0
-if now == '' or not now then
-  local time = redis.call('TIME')
-  local micros = time[2] + 0
-  now = time[1] * 1000 + (micros - micros % 1000) / 1000
-else
-  now = now + 0
-end
-local now6 = pack('>I6', now)
-local kind, d1, d2, d3, slow, refusals, c1, c2, c3 = byte(question, 1, 9)
+-- redis-rows.lua. KEYS and ARGV are explained in redis-quick.lua. Anything but one lane of instants in the past goes on
+-- to the next part.
 
 -- A number of up to five digits of base 128.
 local function five(a, b, c, d, e) return (((a * 128 + b) * 128 + c) * 128 + d) * 128 + e end
 local function three(text, at) return five(0, 0, byte(text, at, at + 2)) end
+
+local keptMin = (ARGV[6] or 0) + 0
 if c3 then keptMin = math.max(keptMin, five(byte(header, 5, 9))) end
+
 if slow == 126 then
-  slow = 32
   local answer = (function()
     local key, size = KEYS[1], #header
-    local length = redis.pcall('STRLEN', key)
-    if type(length) == 'table' or length <= longMin or size == 12 then return end
     local stored, keep, head = redis.call('GETRANGE', key, 0, size - 1), keptMin, header
     if stored ~= header then
       if byte(stored) ~= 65 or sub(stored, 10) ~= sub(header, 10) then return end
@@ -109,4 +98,5 @@ if slow == 126 then
     return string.format('r%d,%d,%d,%d,%d,%d', now, at, counted and 1 or 0, 0, deciding, 0) .. table.concat(parts)
   end)()
   if answer then return answer end
+  blob, slow = redis.call('GET', KEYS[1]), 32
 end

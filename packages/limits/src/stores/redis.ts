@@ -5,7 +5,7 @@
  */
 import { checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
-import { isUnavailable, isWhole, LimitsError } from '../errors.ts'
+import { checkWhole, isUnavailable, LimitsError } from '../errors.ts'
 import type { Question, Store } from '../store.ts'
 import { isUnknownScript, type RedisClient, scriptRunner } from './redis-client.ts'
 import { createDeadline } from './redis-deadline.ts'
@@ -87,24 +87,21 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
     'now',
   )
   const { prefix = 'sluice:', deadlineMs = 50, onUnavailable = 'throw', onError } = options
-  const { retentionMs = 0, packedMaxBytes, now } = options
+  const { retentionMs = 0, packedMaxBytes = packedMaxBytesDefault, now } = options
   const refuse = (reason: string): never => {
     throw new LimitsError('INVALID_ARGUMENT', reason)
   }
   if (typeof prefix !== 'string') refuse('prefix is a text')
-  if (!isWhole(retentionMs, 0))
-    refuse(`retentionMs is a whole number of milliseconds, 0 or more, not ${retentionMs}`)
-  if (packedMaxBytes !== undefined && !isWhole(packedMaxBytes, 64))
-    refuse(`packedMaxBytes is a whole number of bytes, 64 or more, not ${packedMaxBytes}`)
+  checkWhole('retentionMs', retentionMs, 0)
+  checkWhole('packedMaxBytes', packedMaxBytes, 64)
   if (now !== undefined && typeof now !== 'function')
     refuse('now is a function that returns epoch milliseconds')
   const run = scriptRunner(client, { script, scriptSha })
   const within = createDeadline(client, deadlineMs, onError)
   const fallback = createFallback(onUnavailable)
   const clock = (): string => (now === undefined ? '' : String(Math.floor(now())))
-  const longBytes = packedMaxBytes ?? packedMaxBytesDefault
-  const kept = [String(retentionMs), String(longBytes)]
-  const isDefault = retentionMs === 0 && packedMaxBytes === undefined
+  const kept = [String(retentionMs), String(packedMaxBytes)]
+  const isDefault = retentionMs === 0 && packedMaxBytes === packedMaxBytesDefault
 
   function ask<T>(subject: string, args: string[], read: (reply: Bytes) => T): Promise<T> {
     const name = keyOf(prefix, subject)
@@ -135,7 +132,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   function decide(question: Question): Promise<Decision> {
     const { plan, id = '', subject } = question
     const written = writePlan(plan)
-    const args = [writeQuestion(question, written, written.bytesMax > longBytes), written.header]
+    const args = [writeQuestion(question, written, written.bytesMax > packedMaxBytes), written.header]
     if (isDefault && isPlain(question)) {
       if (now !== undefined) args.push(clock())
       return ask(subject, args, (reply) => readDecision(question, reply))
