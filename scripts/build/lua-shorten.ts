@@ -36,7 +36,7 @@ interface Scope {
   readonly variables: Map<string, Variable>
 }
 
-export interface Names {
+interface Names {
   readonly variables: readonly Variable[]
   /** Offsets at which each field of our own tables is named. */
   readonly fields: ReadonlyMap<string, readonly number[]>
