@@ -4,6 +4,7 @@
  * files know both the engines and the stages.
  */
 
+import type { BacklogReports } from './backlog-cell.ts'
 import { createAdmission } from './composition/admission.ts'
 import { createDispatch } from './composition/dispatch.ts'
 import { createGatewayServer } from './composition/http-server.ts'
@@ -35,6 +36,8 @@ export interface Gateway {
   readonly jobs: Jobs
   readonly store: Store
   readonly ledger: Ledger
+  /** Counts of what waits, by reason and second. */
+  readonly backlog: BacklogReports
   readonly pools: () => readonly PoolReport[]
   readonly sandbox: Sandbox
   readonly log: OperatorLog
@@ -91,6 +94,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     jobs,
     store,
     ledger,
+    backlog: record.backlog,
     sandbox,
     log,
     pools,

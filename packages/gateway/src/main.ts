@@ -29,6 +29,11 @@ export const commands: Readonly<Record<string, Command>> = {
     load: () => import('./cli/explain.ts'),
   },
   recipient: { summary: 'A person’s limits and timeline', load: () => import('./cli/recipient.ts') },
+  backlog: {
+    summary: 'What waits, why, and when it will be gone',
+    load: () => import('./cli/backlog.ts'),
+  },
+  top: { summary: 'What happens now, redrawn each second', load: () => import('./cli/top.ts') },
   pools: { summary: 'The provider accounts', load: () => import('./cli/pools.ts') },
   'dead-letters': {
     summary: 'What waits outside the normal flow; redrive it',

@@ -6,6 +6,7 @@
  */
 
 import type { Admission, AdmissionQuery, CountedQuery } from './admission-ports.ts'
+import type { BacklogSource } from './backlog-cell.ts'
 import type { Erasing, StoredRecipient } from './erasure-ports.ts'
 import type {
   Channel,
@@ -242,7 +243,7 @@ export interface Pruned {
 /** Prefix of the pseudonyms under which the rows of erased recipients stay. */
 export const pseudonymPrefix = 'erased:'
 
-export interface Store extends Erasing {
+export interface Store extends BacklogSource, Erasing {
   /** True if the previous process ended without `close`: the effects of its last commits may be missing. */
   readonly crashed: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */

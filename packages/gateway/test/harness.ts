@@ -179,6 +179,36 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
     }))
   }
 
+  /** Counts what waits from the record, by code that shares nothing with the backlog, and compares. */
+  function checkBacklog(all: readonly Notification[]): void {
+    const now = clock.now()
+    const counted: Record<string, number> = {}
+    const last: Record<string, number> = {}
+    const dead: Record<string, number> = {}
+    for (const { status, decision, timeline, dueAt, channel } of all) {
+      const newest = timeline.at(-1)?.reason
+      if (status === 'dead') dead[`${channel} ${newest}`] = (dead[`${channel} ${newest}`] ?? 0) + 1
+      if (!['scheduled', 'digesting', 'queued', 'sending'].includes(status)) continue
+      const why = newest ?? (status === 'queued' ? undefined : decision.reason)
+      const dueSecond = Math.ceil(dueAt / second)
+      const isDue = status === 'queued' || (dueSecond <= Math.floor(now / second) && why !== 'digest')
+      const reason = isDue ? 'provider_capacity' : (why ?? 'none')
+      counted[reason] = (counted[reason] ?? 0) + 1
+      if (!isDue) last[reason] = Math.max(last[reason] ?? 0, dueSecond * second)
+    }
+    const { groups } = gateway.backlog.report({ by: 'reason', now, capacityOf: () => undefined })
+    assert.deepEqual(
+      Object.fromEntries(groups.map(({ key, count }) => [key, count])),
+      counted,
+      'the backlog counts what waits on record',
+    )
+    for (const { key, lastAt } of groups) assert.equal(lastAt ?? undefined, last[key], `${key} is gone`)
+    const letters: Record<string, number> = {}
+    for (const { channel, cause, count } of gateway.backlog.deadLetters({}))
+      letters[`${channel} ${cause}`] = (letters[`${channel} ${cause}`] ?? 0) + count
+    assert.deepEqual(letters, dead, 'the backlog counts the dead letters on record')
+  }
+
   return {
     gateway,
     clock,
@@ -213,6 +243,7 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
       const tallied = Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
       for (const tally of await gateway.store.tallies()) tallied[tally.status] += tally.count
       assert.deepEqual(tallied, counted, 'the tallies count what is on record')
+      checkBacklog(await everything())
       const ids = sent().map((message) => message.id)
       assert.equal(new Set(ids).size, ids.length, 'nothing is sent twice')
     },

@@ -68,6 +68,8 @@ for (const name of [
   'explain',
   'recipient',
   'pools',
+  'backlog',
+  'top',
   'dead-letters',
   'schema',
 ]) {

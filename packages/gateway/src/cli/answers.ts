@@ -86,3 +86,38 @@ export interface PoolsAnswer {
     }[]
   }[]
 }
+
+export interface BacklogAnswer {
+  readonly groups: readonly {
+    readonly key: string
+    readonly count: number
+    readonly oldestDueAt: string | null
+    readonly nextAt: string | null
+    readonly emptyAt: string | null
+    readonly emptyIs: string
+    readonly leaving: Readonly<Record<'1m' | '10m' | '1h' | '1d' | 'later', number>>
+  }[]
+  readonly departures?: unknown
+}
+
+/** The figures of all tenants are absent for a tenant's own view. */
+export interface OverviewAnswer {
+  readonly at: string
+  readonly dueNow: number
+  readonly oldestDueMs: number
+  readonly deadLetters: { readonly byCause: Readonly<Record<string, number>> }
+  readonly rates?: Readonly<
+    Record<'accepted' | 'delivered' | 'suppressed' | 'rateLimited' | 'requests4xx' | 'requests5xx', number>
+  >
+  readonly latency?: Readonly<
+    Record<'acceptP50Ms' | 'acceptP99Ms' | 'latenessP50Ms' | 'latenessP99Ms', number | null>
+  >
+  readonly accounts?: Readonly<Record<string, number>>
+  readonly unaccounted?: number
+  readonly problems?: readonly {
+    readonly severity: string
+    readonly text: string
+    readonly until?: string
+  }[]
+  readonly series?: unknown
+}

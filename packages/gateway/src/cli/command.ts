@@ -106,6 +106,22 @@ function checkPositionals(form: CommandForm, given: readonly string[]): void {
   if (given.length > known.length) throw badUsage(form, `"${given[known.length]}" is one argument too many`)
 }
 
+/**
+ * The value of an option that takes one of a few words; undefined where it is not given.
+ *
+ * @throws SluiceError `BAD_USAGE`
+ */
+export function oneOfOption<Word extends string>(
+  form: CommandForm,
+  args: Arguments,
+  option: string,
+  words: readonly Word[],
+): Word | undefined {
+  const value = args.text(option)
+  if (value === undefined || (words as readonly string[]).includes(value)) return value as Word | undefined
+  throw badUsage(form, `--${option} expects one of ${words.join(', ')}${didYouMean(value, words)}`)
+}
+
 export function badUsage(form: Pick<CommandForm, 'name'>, message: string): SluiceError {
   return new SluiceError('BAD_USAGE', `${message}\nSee: sluice ${form.name} --help`)
 }

@@ -79,6 +79,7 @@ export function createGatewayServer(context: RuntimeContext) {
         store: record.store,
         ledger: record.ledger,
         recipients: record.recipients,
+        backlog: record.backlog,
         config: config.http,
         gate,
         erase: erasure.erase,

@@ -2,6 +2,7 @@
 
 import { createRecipientCache, type RecipientCache } from '../admission/recipient-cache.ts'
 import { tenantOf } from '../config/config.ts'
+import { type Backlog, createBacklog } from '../ledger/backlog.ts'
 import { createContents } from '../ledger/contents.ts'
 import { createLedger } from '../ledger/ledger.ts'
 import { createFullTenants, type FullTenants } from '../observability/full-tenants.ts'
@@ -14,6 +15,7 @@ import { continueTimeLine } from './time-line.ts'
 export interface Storage {
   readonly store: Store
   readonly ledger: Ledger
+  readonly backlog: Backlog
   readonly recipients: RecipientCache
   readonly contents: Contents
   /** The number of rows of the store that could not be read so far, each counted once. */
@@ -48,6 +50,7 @@ export async function openStorage(
     occupancy: (tenant) => ledger!.occupancy(tenant),
     maxOf: (tenant, bound) => tenantOf(config.tenants, tenant)[`${bound}Max`],
   })
+  const backlog = createBacklog(await store.backlog())
   const stopTimeLine = await continueTimeLine(context, store)
   ledger = await createLedger({
     store,
@@ -55,10 +58,12 @@ export async function openStorage(
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
     timeCommit,
     onFull: fullTenants.note,
+    backlog,
   })
   return {
     store,
     ledger,
+    backlog,
     recipients: createRecipientCache({ store }),
     contents: createContents({ store }),
     damagedRows: () => damagedRows,

@@ -3,6 +3,7 @@
  * which it waits, and one sentence that says all of it. The HTTP API, the command line and the console show the same
  * sentence, which is made here alone. Pure: the caller passes the facts and the time, in wall time.
  */
+import { waitingReason } from '../backlog-cell.ts'
 import { isUnserved } from '../bounds.ts'
 import type { Notification, Reason, RuleReport, TimelineEvent } from '../model.ts'
 import { awaitsConnection } from '../model.ts'
@@ -76,16 +77,6 @@ const namedMax = 5
 const returning: ReadonlySet<string> = new Set(['pool_blocked', 'shed', 'circuit_open'])
 
 export const returnsByItself = (cause: string | undefined): boolean => returning.has(cause ?? '')
-
-/**
- * The reason for which a notification waits, as its newest event and its decision name it. Undefined where nothing
- * but its turn is missing.
- */
-export function waitingReason({ timeline, decision, status }: Notification): Reason | undefined {
-  const { reason } = timeline.at(-1) ?? {}
-  if (reason !== undefined) return reason
-  return status === 'scheduled' || status === 'digesting' ? decision.reason : undefined
-}
 
 export function explain(facts: ExplainedFacts): Explanation {
   const { notification, now } = facts

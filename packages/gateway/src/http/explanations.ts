@@ -1,10 +1,11 @@
 /** Gathers the facts of an explanation (explanation.ts): accounts, places of the limit, and the time. */
+import { waitingReason } from '../backlog-cell.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { PoolReport } from '../stages.ts'
 import { isoOrNull } from './answer.ts'
-import { type Explanation, explain, waitingReason } from './explanation.ts'
+import { type Explanation, explain } from './explanation.ts'
 import { type Identity, mayRead } from './identity.ts'
 import { limitHolders } from './limit-holders.ts'
 import { aheadOf, inWallTime, poolsInWallTime } from './wall-time.ts'

@@ -1,7 +1,10 @@
 /** Schemas of the answers to operators; the tests check every answer against them. */
-import { Type } from '@sinclair/typebox'
-import { oneOf } from './schema.ts'
+import { type Static, Type } from '@sinclair/typebox'
+import { backlogKeys } from '../backlog-cell.ts'
+import { seriesNames } from './overview-series.ts'
+import { channelName, instant, oneOf, recipientId, text } from './schema.ts'
 
+const moment = Type.String({ format: 'date-time' })
 export const momentOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
 
 export const whoamiSchema = Type.Object(
@@ -13,8 +16,196 @@ export const whoamiSchema = Type.Object(
     authentication: oneOf(['jwt', 'none']),
     version: Type.String(),
     policyVersion: Type.String(),
-    startedAt: Type.String({ format: 'date-time' }),
+    startedAt: moment,
     features: Type.Array(Type.String()),
   },
   { $id: 'Caller' },
+)
+
+const tenantFilter = Type.Optional(text('printable', 256, 'For operators; others see their own tenant.'))
+const channelFilter = Type.Optional(channelName)
+
+export const backlogQuery = Type.Object(
+  {
+    by: Type.Optional(oneOf(backlogKeys, 'How to group. Default reason.')),
+    tenant: tenantFilter,
+    channel: channelFilter,
+    reason: Type.Optional(
+      Type.String({ pattern: '^[a-z_]{1,32}$', description: 'Only what waits for this reason.' }),
+    ),
+  },
+  { additionalProperties: false },
+)
+export type BacklogParams = Static<typeof backlogQuery>
+
+export const backlogSchema = Type.Object(
+  {
+    at: moment,
+    groups: Type.Array(
+      Type.Object({
+        key: Type.String({
+          description: '`provider_capacity`: due, and waits for an account. `other`: the rest.',
+        }),
+        count: Type.Integer(),
+        oldestDueAt: momentOrNull,
+        nextAt: momentOrNull,
+        lastAt: momentOrNull,
+        emptyAt: momentOrNull,
+        emptyIs: oneOf(
+          ['booked', 'estimate', 'never'],
+          'booked: exact to the second. estimate: it depends on others. never: no account will carry it.',
+        ),
+        leaving: Type.Object(
+          {
+            '1m': Type.Integer(),
+            '10m': Type.Integer(),
+            '1h': Type.Integer(),
+            '1d': Type.Integer(),
+            later: Type.Integer(),
+          },
+          { description: 'How many leave within a minute, then within ten, and so on; together the count.' },
+        ),
+      }),
+    ),
+    departures: Type.Object(
+      { stepMs: Type.Integer(), from: moment, counts: Type.Array(Type.Integer()) },
+      { description: 'Booked departures by minute, for a day.' },
+    ),
+  },
+  { $id: 'Backlog' },
+)
+
+export const overviewQuery = Type.Object(
+  {
+    tenant: tenantFilter,
+    step: Type.Optional(
+      oneOf(['second', 'minute'], 'Of the series: an hour of seconds, or a day of minutes.'),
+    ),
+  },
+  { additionalProperties: false },
+)
+export type OverviewParams = Static<typeof overviewQuery>
+
+const countsByName = Type.Record(Type.String(), Type.Integer())
+const numberOrNull = Type.Unsafe<number | null>({ type: ['number', 'null'] })
+const numbers = Type.Array(Type.Number())
+const series = Object.fromEntries(seriesNames.map((name) => [name, numbers]))
+
+export const overviewSchema = Type.Object(
+  {
+    at: moment,
+    waiting: Type.Object({ byReason: countsByName }),
+    dueNow: Type.Integer(),
+    oldestDueMs: Type.Number(),
+    deadLetters: Type.Object({ byCause: countsByName }),
+    rates: Type.Optional(
+      Type.Object(
+        {
+          accepted: Type.Number(),
+          delivered: Type.Number(),
+          suppressed: Type.Number(),
+          rateLimited: Type.Number(),
+          requests4xx: Type.Number(),
+          requests5xx: Type.Number(),
+        },
+        { description: 'Per second, over the last minute.' },
+      ),
+    ),
+    latency: Type.Optional(
+      Type.Object({
+        acceptP50Ms: numberOrNull,
+        acceptP99Ms: numberOrNull,
+        latenessP50Ms: numberOrNull,
+        latenessP99Ms: numberOrNull,
+      }),
+    ),
+    accounts: Type.Optional(
+      Type.Object({
+        healthy: Type.Integer(),
+        blocked: Type.Integer(),
+        open: Type.Integer(),
+        half_open: Type.Integer(),
+        held: Type.Integer(),
+      }),
+    ),
+    unaccounted: Type.Optional(Type.Integer()),
+    problems: Type.Optional(
+      Type.Array(
+        Type.Object({
+          code: Type.String(),
+          severity: oneOf(['page', 'ticket']),
+          channel: Type.Optional(Type.String()),
+          provider: Type.Optional(Type.String()),
+          until: Type.Optional(moment),
+          count: Type.Optional(Type.Integer()),
+          text: Type.String(),
+        }),
+      ),
+    ),
+    series: Type.Optional(Type.Object({ stepMs: Type.Integer(), from: moment, ...series })),
+  },
+  { $id: 'Overview' },
+)
+
+export const deadSummaryQuery = Type.Object(
+  { tenant: tenantFilter, channel: channelFilter },
+  { additionalProperties: false },
+)
+export type DeadSummaryParams = Static<typeof deadSummaryQuery>
+
+const textOrNull = Type.Unsafe<string | null>({ type: ['string', 'null'] })
+
+export const deadSummarySchema = Type.Object(
+  {
+    groups: Type.Array(
+      Type.Object({
+        cause: Type.String(),
+        channel: channelName,
+        provider: textOrNull,
+        account: textOrNull,
+        answer: textOrNull,
+        count: Type.Integer(),
+        oldestAt: moment,
+        returnsByItself: Type.Boolean(),
+        example: textOrNull,
+      }),
+    ),
+  },
+  { $id: 'DeadLetterSummary' },
+)
+
+export const requestsQuery = Type.Object(
+  {
+    tenant: tenantFilter,
+    status: Type.Optional(Type.Integer({ minimum: 400, maximum: 599 })),
+    code: Type.Optional(Type.String({ pattern: '^[A-Z_]{1,64}$', description: 'Of the problem.' })),
+    recipient: Type.Optional(recipientId),
+    from: Type.Optional(instant('At this instant or later.')),
+    limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, default: 50 })),
+  },
+  { additionalProperties: false },
+)
+export type RequestsParams = Static<typeof requestsQuery>
+
+export const requestsSchema = Type.Object(
+  {
+    items: Type.Array(
+      Type.Object({
+        requestId: Type.String({ description: 'As in the header X-Request-Id of its answer.' }),
+        at: moment,
+        tenant: Type.Optional(Type.String()),
+        module: Type.Optional(Type.String()),
+        method: Type.String(),
+        route: Type.String(),
+        status: Type.Integer(),
+        code: Type.Optional(Type.String()),
+        tookMs: Type.Number(),
+        bytes: Type.Integer(),
+        errors: Type.Array(Type.Object({ path: Type.String(), message: Type.String() })),
+        idempotencyKey: Type.Optional(Type.String()),
+        recipient: Type.Optional(Type.String()),
+      }),
+    ),
+  },
+  { $id: 'RefusedRequests' },
 )

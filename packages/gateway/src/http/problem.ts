@@ -47,6 +47,7 @@ export function sendProblem(
   const { status } = error
   const { request } = reply
   const requestId = request.id
+  request.refusal = error
   request.problem = error.code
   // Also where the request was refused before the hook that sets it on every answer.
   reply.code(status).header('content-type', problemType).header('x-request-id', requestId)

@@ -9,7 +9,7 @@ import type { FormName } from './syntax.ts'
 
 const closed = { additionalProperties: false } as const
 
-const text = (format: FormName, maxLength: number, description?: string) =>
+export const text = (format: FormName, maxLength: number, description?: string) =>
   Type.String({ minLength: 1, maxLength, format, ...(description === undefined ? {} : { description }) })
 
 export const oneOf = <const T extends readonly string[]>(values: T, description?: string) =>
@@ -19,16 +19,16 @@ export const oneOf = <const T extends readonly string[]>(values: T, description?
     ...(description === undefined ? {} : { description }),
   })
 
-const instant = (description: string) =>
+export const instant = (description: string) =>
   Type.String({ format: 'date-time' satisfies FormName, maxLength: 40, description })
 
-const recipientId = text('printable', 256, 'The person, within the tenant.')
+export const recipientId = text('printable', 256, 'The person, within the tenant.')
 const categoryName = text(
   'category',
   64,
   'What it is about: security, billing, marketing, product, activity, …',
 )
-const channelName = oneOf(channels)
+export const channelName = oneOf(channels)
 
 const addresses = {
   email: Type.Optional(text('email', 254)),

@@ -6,6 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { BacklogReports } from '../backlog-cell.ts'
 import { SluiceError } from '../errors.ts'
 import type { Channel } from '../model.ts'
 import type { LogFields } from '../observability/log-events.ts'
@@ -13,18 +14,23 @@ import { createMetrics, type Metrics } from '../observability/metrics.ts'
 import type { RequestLog } from '../observability/request-log.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Store, Templates } from '../ports.ts'
-import type { Caller, Gate, Jobs, Ledger, PoolReport, Recipients } from '../stages.ts'
+import type { Gate, Jobs, Ledger, PoolReport, Recipients } from '../stages.ts'
 import { createApp } from './app.ts'
 import type { Offer } from './draft.ts'
 import type { FairRequestSchedulerOptions } from './fair-request-scheduler.ts'
 import { createHeavyRequestPacer } from './heavy-request-pacer.ts'
 import { createIdempotency } from './idempotency.ts'
 import { type Authenticate, loopbackIdentity, refuseForeignHost } from './identity.ts'
+import { addLimitHeaders, type LimitHeaders } from './limit-headers-hook.ts'
 import { openApiDocument, version } from './openapi.ts'
+import { createOverview, noBacklog } from './overview.ts'
+import type { OverviewSeries } from './overview-series.ts'
 import { asSluiceError, nothing, sendProblem } from './problem.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
+import { createRefusedRequests } from './refused-requests.ts'
 import { createRequestLimits, type RequestRates } from './request-limits.ts'
-import { basePath, type Route } from './route.ts'
+import type { Route } from './route.ts'
+import { backlogRoutes } from './routes/backlog.ts'
 import { batchRoutes } from './routes/batch.ts'
 import { callerRoutes } from './routes/caller.ts'
 import { createEventRoutes } from './routes/events.ts'
@@ -93,6 +99,8 @@ export interface HttpServerOptions {
   readonly metrics?: Metrics
   /** True where the metrics are served on a port of their own. @defaultValue false */
   readonly metricsElsewhere?: boolean
+  /** Counts of what waits. @defaultValue nothing waits */
+  readonly backlog?: BacklogReports
   readonly links?: UnsubscribeLinks
   readonly clock: Clock
   readonly log: HttpLog
@@ -118,10 +126,6 @@ interface WebSocketOptions {
   readonly connectionsMaxOf: (tenant: string) => number
 }
 
-type Headers = Readonly<Record<string, string>>
-/** Synchronous where nothing has to be read. */
-type LimitHeaders = (caller: Caller) => Headers | Promise<Headers>
-
 export interface HttpServer {
   /** Resolves with the address when requests are answered. */
   listen(): Promise<string>
@@ -137,15 +141,21 @@ const unlimited: RequestRates = { reads: [], writes: [] }
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { config } = options
-  const { ledger, jobs, pools } = options
+  const { ledger, jobs, pools, backlog = noBacklog } = options
   const hub = options.webSocket?.hub
   const metrics =
     options.metrics ??
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
   const events = createEventRoutes(options)
+  const overview = createOverview({ ...options, backlog })
+  const refused = createRefusedRequests({ clock: options.clock, series: overview.series })
   let closing = false
   const routes = withDocument(
-    [...routesOf(options, metrics, () => closing), ...events.routes],
+    [
+      ...routesOf(options, metrics, () => closing, overview.series),
+      ...backlogRoutes({ ...options, backlog, overview, requests: refused }),
+      ...events.routes,
+    ],
     options.authenticate !== undefined,
   )
   const authenticate = options.authenticate ?? loopbackIdentity
@@ -166,6 +176,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     limits: createRequestLimits({ ratesOf: options.requestRatesOf ?? (() => unlimited) }),
   })
   answerTheRest(app, routes, options.log)
+  refused.attach(app)
   const sockets =
     options.webSocket === undefined
       ? undefined
@@ -205,12 +216,18 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
         clearInterval(release)
         clearTimeout(cut)
         metrics.close()
+        overview.close()
       }
     },
   }
 }
 
-function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () => boolean): readonly Route[] {
+function routesOf(
+  options: HttpServerOptions,
+  metrics: Metrics,
+  isClosing: () => boolean,
+  series: OverviewSeries,
+): readonly Route[] {
   const { config, clock, templates, channels, store, gate, links, recipients } = options
   const offer: Offer = {
     templates,
@@ -221,7 +238,10 @@ function routesOf(options: HttpServerOptions, metrics: Metrics, isClosing: () =>
   }
   const idempotency = createIdempotency({ store, clock })
   const editor = createRecipientEditor({ gate, store })
-  const { onAccepted } = metrics
+  const onAccepted = (tookMs: number): void => {
+    metrics.onAccepted(tookMs)
+    series.observe('accept', tookMs)
+  }
   return [
     ...notificationRoutes({
       ...options,
@@ -293,44 +313,6 @@ function parties(
 ): FairRequestSchedulerOptions['fairnessKeyOf'] {
   const open = new Set(routes.filter(({ access }) => access === 'open').map(({ path }) => path))
   return (request) => (open.has(request.url!) ? everybody : (tenantOf?.(request) ?? bloomFilter))
-}
-
-/** Adds the headers when the answer is sent, so that they include this request; on refusals too. */
-function addLimitHeaders(app: FastifyInstance, limitHeaders: LimitHeaders, authenticate: Authenticate): void {
-  const place = `${basePath}/notifications`
-  const around = new RegExp(`^${place}(?:[/?]|$)`)
-
-  /** An error of the limits must not lose an answer that is already decided. */
-  function setFor(caller: Caller, reply: FastifyReply, done: () => void): void {
-    const set = (headers: Headers): void => {
-      // A reply is a promise of its own end: nothing here may wait for it.
-      for (const name in headers) reply.header(name, headers[name])
-    }
-    const headers = limitHeaders(caller)
-    if (headers instanceof Promise) {
-      headers.then(set).then(done, done)
-      return
-    }
-    set(headers)
-    done()
-  }
-
-  app.addHook('onRoute', (route) => {
-    if (!route.url.startsWith(place)) return
-    route.onSend = (request, reply, _payload, done) => {
-      // A caller that was refused before it was known has no limits.
-      if (request.caller === undefined) done()
-      else setFor(request.caller, reply, () => done())
-    }
-  })
-  app.addHook('onSend', (request, reply, _payload, done) => {
-    if (!request.is404 || !around.test(request.url)) return done()
-    // Without a route nothing needs authentication; an unknown caller gets the same answer.
-    new Promise<Caller>((resolve) => resolve(authenticate(request))).then(
-      (caller) => setFor(caller, reply, () => done()),
-      () => done(),
-    )
-  })
 }
 
 /** Answers unknown paths and methods, and every error. */

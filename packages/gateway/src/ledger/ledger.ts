@@ -11,6 +11,7 @@ import type { ContentRef, Job, Notification, Status, TimelineEvent } from '../mo
 import { pendingBytesOf, pendingOf, statuses } from '../model.ts'
 import type { Change, Clock, CommitResult, Store } from '../ports.ts'
 import type { Begun, Happening, Ledger, Live, Room } from '../stages.ts'
+import type { Backlog } from './backlog.ts'
 
 export interface TenantBounds {
   /**
@@ -32,6 +33,8 @@ export interface LedgerOptions {
   readonly timeCommit?: (writes: number) => (error?: unknown) => void
   /** Called when a tenant has no room left in one of its bounds. */
   readonly onFull?: (tenant: string, bound: keyof Occupancy) => void
+  /** Counts what waits. @defaultValue nothing is counted */
+  readonly backlog?: Pick<Backlog, 'count'>
 }
 
 /** The use of each bound of one tenant. */
@@ -114,6 +117,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   function count(notification: Notification, by: 1 | -1): void {
     const { tenant, status, bytes = 0, shared } = notification
     total[status] += by
+    options.backlog?.count(notification, by)
     const bound = boundFor(notification)
     if (bound === undefined) return
     occupy(tenant, { [bound]: by, bytes: by * bytes })

@@ -1,7 +1,9 @@
 /** Shared parts of the store's suite: opening a store for a test, and assertions. */
 import assert from 'node:assert/strict'
+import { type BacklogRow, backlogRowOf } from '../../backlog-cell.ts'
+import type { Notification } from '../../model.ts'
 import { statuses } from '../../model.ts'
-import type { Change, CommitResult, Store } from '../../ports.ts'
+import type { Change, CommitResult, Page, Store } from '../../ports.ts'
 import type { stillClock } from './sample.ts'
 
 export interface StoreCapabilities {
@@ -44,4 +46,30 @@ export async function agree(store: Store): Promise<void> {
       assert.equal(counted, items.length, `${tenant} ${status}`)
     }
   }
+  await agreeOnBacklog(store)
+}
+
+/** Compares the backlog that a start counts with every row that waits, one by one. */
+async function agreeOnBacklog(store: Store): Promise<void> {
+  const waiting: Notification[] = []
+  for (let cursor: string | undefined, more = true; more; ) {
+    const page: Page<Notification> = await store.scan({
+      statuses: ['scheduled', 'digesting', 'queued', 'sending', 'dead'],
+      limit: 1_000,
+      ...(cursor === undefined ? {} : { cursor }),
+    })
+    waiting.push(...page.items)
+    more = page.nextCursor !== null
+    cursor = page.nextCursor ?? undefined
+  }
+  const counts = (rows: readonly (Omit<BacklogRow, 'count'> & { readonly count: number })[]) => {
+    const counted: Record<string, number> = {}
+    for (const { count, example: _, detail: _said, ...cell } of rows) {
+      const key = JSON.stringify(Object.entries(cell).sort())
+      counted[key] = (counted[key] ?? 0) + count
+    }
+    return counted
+  }
+  const listed = waiting.map((each) => ({ ...backlogRowOf(each)!, count: 1 }))
+  assert.deepEqual(counts(await store.backlog()), counts(listed))
 }

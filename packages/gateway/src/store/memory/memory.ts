@@ -3,6 +3,7 @@
  * survives the process. Changes take effect at once, in the order of their commits; nothing is copied, because
  * notifications are never changed, only replaced.
  */
+import { type BacklogRow, backlogRowOf } from '../../backlog-cell.ts'
 import { SluiceError } from '../../errors.ts'
 import { Heap } from '../../heap.ts'
 import {
@@ -347,6 +348,11 @@ class MemoryStore implements Store {
 
   async keepTimeLine(line: TimeLine): Promise<void> {
     this.#timeLine = line
+  }
+
+  async backlog(): Promise<readonly BacklogRow[]> {
+    const rows = [...this.#tenants.values()].flatMap((tenant) => [...tenant.values()].map(backlogRowOf))
+    return rows.filter((row) => row !== undefined).map((row) => ({ ...row, count: 1 }))
   }
 
   async tallies(): Promise<readonly Tally[]> {

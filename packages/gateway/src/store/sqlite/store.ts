@@ -273,6 +273,7 @@ export function createSqliteStore({
     runningJobs: async () => readableOf(await ask('runningJobs')),
     jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
     accounts: async () => readableOf(await ask('accounts')),
+    backlog: () => ask('backlog'),
     tallies: () => ask('tallies'),
     content: (tenant, id) => read('content', tenant, id),
     waitingContents: () => ask('waitingContents'),

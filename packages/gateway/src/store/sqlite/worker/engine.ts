@@ -23,6 +23,7 @@ import { diskFault, isDamage } from '../sqlite-errors.ts'
 import { prepareAccounts } from '../tables/accounts.ts'
 import { prepareAdmissions } from '../tables/admissions.ts'
 import { prepareAnswers } from '../tables/answers.ts'
+import { prepareBacklog } from '../tables/backlog.ts'
 import { prepareCollected } from '../tables/collected.ts'
 import { prepareContents } from '../tables/contents.ts'
 import { prepareDigests } from '../tables/digests.ts'
@@ -211,6 +212,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     nextDigestAt: digests.earliest,
     nextDueAt: due.earliest,
     releaseDue: due.releaseDue,
+    backlog: prepareBacklog(db, dueIndex),
     tallies: tallies.read,
     waitingContents: contents.waiting,
     counters: writer.counters,

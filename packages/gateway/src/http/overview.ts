@@ -1,0 +1,169 @@
+/**
+ * The overview answers the present in one piece: rates, latency, what waits and why, dead letters, accounts, and the problems that
+ * an operator should look at first. All of it is counters in memory; the store is not asked.
+ */
+import type { BacklogReports } from '../backlog-cell.ts'
+import type { Channel, Status } from '../model.ts'
+import { statuses } from '../model.ts'
+import type { Clock } from '../ports.ts'
+import type { Happening, Ledger, PoolReport } from '../stages.ts'
+import { capacityOf } from './capacity.ts'
+import { createOverviewSeries, type OverviewSeries } from './overview-series.ts'
+
+export interface OverviewOptions {
+  readonly ledger: Pick<Ledger, 'subscribe' | 'counts' | 'pruned'>
+  readonly backlog: BacklogReports
+  readonly pools: () => readonly PoolReport[]
+  readonly clock: Pick<Clock, 'now'>
+}
+
+export interface Problem {
+  readonly code: 'POOL_OUT' | 'POOL_DEGRADED' | 'QUEUE_AGES' | 'DEAD_LETTERS_STAY' | 'UNACCOUNTED'
+  readonly severity: 'page' | 'ticket'
+  readonly channel?: string
+  readonly provider?: string
+  readonly until?: number
+  readonly count?: number
+  readonly text: string
+}
+
+/** A notification that is due for longer than this is a problem, ms. */
+const agesMs = 60_000
+/** The share of a pool's accounts that may be out. */
+const degradedShare = 0.1
+const returning: ReadonlySet<string> = new Set(['pool_blocked', 'shed', 'circuit_open'])
+
+export const noBacklog: BacklogReports = {
+  report: () => ({ groups: [], departures: [] }),
+  deadLetters: () => [],
+}
+
+export interface Overview {
+  readonly series: OverviewSeries
+  /** The part that belongs to one tenant, or to all. */
+  waiting(tenant: string | undefined): {
+    readonly byReason: Readonly<Record<string, number>>
+    readonly dueNow: number
+    readonly oldestDueMs: number
+    readonly deadLetters: Readonly<Record<string, number>>
+  }
+  accounts(): Readonly<Record<'healthy' | 'blocked' | 'open' | 'half_open' | 'held', number>>
+  unaccounted(): number
+  problems(): readonly Problem[]
+  close(): void
+}
+
+export function createOverview({ ledger, backlog, pools, clock }: OverviewOptions): Overview {
+  const series = createOverviewSeries(() => clock.now())
+  const sum = (counts: Readonly<Record<Status, number>>): number =>
+    statuses.reduce((total, status) => total + counts[status], 0)
+  const onRecordBefore = sum(ledger.counts())
+  let accepted = 0
+
+  const unsubscribe = ledger.subscribe(({ notification, events }: Happening) => {
+    for (const { status, reason, attempt } of events) {
+      if (status === 'accepted') {
+        accepted += 1
+        series.add('accepted')
+      } else if (status === 'suppressed') series.add('suppressed')
+      else if (status === 'queued' && reason === 'provider_capacity' && attempt !== undefined)
+        series.add('rateLimited')
+      else if (status === 'delivered') {
+        series.add('delivered')
+        const sent = notification.timeline.find((event) => event.status === 'sending')
+        const promised = notification.decision.at
+        if (sent !== undefined && promised !== undefined)
+          series.observe('late', Math.max(0, sent.at - promised))
+      }
+    }
+  })
+
+  const report = (tenant: string | undefined) => {
+    const now = clock.now()
+    const reports = pools()
+    return backlog.report({
+      by: 'reason',
+      now,
+      capacityOf: (channel: Channel) => capacityOf(reports, channel, now),
+      ...(tenant === undefined ? {} : { tenant }),
+    })
+  }
+  const unaccounted = (): number => onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts())
+
+  function poolProblems(): readonly Problem[] {
+    return pools().flatMap(({ channel, provider, accounts }): Problem[] => {
+      const out = accounts.filter(({ status }) => status !== 'healthy')
+      if (out.length === 0 || out.length <= accounts.length * degradedShare) return []
+      const back = out.flatMap(({ outUntil }) => (outUntil === null ? [] : [outUntil]))
+      const isOut = out.length === accounts.length
+      const until = back.length === 0 ? {} : { until: Math.min(...back) }
+      return [
+        {
+          code: isOut ? 'POOL_OUT' : 'POOL_DEGRADED',
+          severity: isOut ? 'page' : 'ticket',
+          channel,
+          provider,
+          count: out.length,
+          ...until,
+          text: `${isOut ? 'No account' : `Only ${accounts.length - out.length} of ${accounts.length} accounts`} of ${provider} ${isOut || accounts.length - out.length === 1 ? 'carries' : 'carry'} ${channel}.`,
+        },
+      ]
+    })
+  }
+
+  return {
+    series,
+    unaccounted,
+    waiting(tenant) {
+      const now = clock.now()
+      const { groups } = report(tenant)
+      const due = groups.filter(({ oldestDueAt }) => oldestDueAt !== null)
+      const deadLetters: Record<string, number> = {}
+      for (const { cause, count } of backlog.deadLetters(tenant === undefined ? {} : { tenant }))
+        deadLetters[cause] = (deadLetters[cause] ?? 0) + count
+      return {
+        byReason: Object.fromEntries(groups.map(({ key, count }) => [key, count])),
+        dueNow: due.reduce((total, { count }) => total + count, 0),
+        oldestDueMs: due.reduce((oldest, { oldestDueAt }) => Math.max(oldest, now - oldestDueAt!), 0),
+        deadLetters,
+      }
+    },
+    accounts() {
+      const counts = { healthy: 0, blocked: 0, open: 0, half_open: 0, held: 0 }
+      for (const { accounts } of pools()) for (const { status } of accounts) counts[status] += 1
+      return counts
+    },
+    problems() {
+      const { dueNow, oldestDueMs, deadLetters } = this.waiting(undefined)
+      const staying = Object.entries(deadLetters).filter(([cause]) => !returning.has(cause))
+      const found: Problem[] = [...poolProblems()]
+      if (oldestDueMs > agesMs) {
+        found.push({
+          code: 'QUEUE_AGES',
+          severity: 'page',
+          count: dueNow,
+          text: `${dueNow} notifications are due and have not left, the oldest for ${Math.round(oldestDueMs / 1_000)} s.`,
+        })
+      }
+      for (const [cause, count] of staying) {
+        found.push({
+          code: 'DEAD_LETTERS_STAY',
+          severity: 'ticket',
+          count,
+          text: `${count} dead letters (${cause}) stay until an operator redrives them.`,
+        })
+      }
+      const missing = unaccounted()
+      if (missing !== 0) {
+        found.push({
+          code: 'UNACCOUNTED',
+          severity: 'page',
+          count: missing,
+          text: `${missing} accepted notifications are in no state.`,
+        })
+      }
+      return found
+    },
+    close: unsubscribe,
+  }
+}

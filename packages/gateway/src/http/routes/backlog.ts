@@ -1,0 +1,211 @@
+/** Routes of what piles up: the backlog, the overview, and the dead letters in groups. All of it is counters in memory. */
+import type { FastifyRequest } from 'fastify'
+import { type BacklogReports, departureMinutes } from '../../backlog-cell.ts'
+import type { Channel } from '../../model.ts'
+import type { Clock } from '../../ports.ts'
+import type { PoolReport } from '../../stages.ts'
+import { iso, isoOrNull } from '../answer.ts'
+import { capacityOf } from '../capacity.ts'
+import { returnsByItself } from '../explanation.ts'
+import { mayRead } from '../identity.ts'
+import {
+  type BacklogParams,
+  backlogQuery,
+  backlogSchema,
+  type DeadSummaryParams,
+  deadSummaryQuery,
+  deadSummarySchema,
+  type OverviewParams,
+  overviewQuery,
+  overviewSchema,
+  type RequestsParams,
+  requestsQuery,
+  requestsSchema,
+} from '../operator-schema.ts'
+import type { Overview } from '../overview.ts'
+import type { RefusedRequests } from '../refused-requests.ts'
+import { basePath, type Route } from '../route.ts'
+import { parseInstant } from '../syntax.ts'
+import { aheadOf } from '../wall-time.ts'
+
+export interface BacklogRoutesOptions {
+  readonly backlog: BacklogReports
+  readonly overview: Overview
+  readonly requests: Pick<RefusedRequests, 'find'>
+  readonly pools: () => readonly PoolReport[]
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+}
+
+/** The tenant that an answer is about: the caller's own, unless it may read all tenants. Undefined for all. */
+function tenantOf({ caller }: FastifyRequest, asked: string | undefined): string | undefined {
+  return mayRead(caller) && caller.asTenant !== true ? asked : caller.tenant
+}
+
+export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
+  const { backlog, overview, requests, pools, clock } = options
+  return [
+    {
+      method: 'GET',
+      path: `${basePath}/backlog`,
+      operation: 'getBacklog',
+      tag: 'Operation',
+      summary: 'Notifications that wait, in groups, and when each group will be gone',
+      details:
+        'Counters in memory, kept with every change: no table is read. A booked instant is exact to the second. At most 200 groups, the rest as `other`. A tenant sees its own, an operator all tenants or the one of `tenant`',
+      access: 'caller',
+      counts: 'reads',
+      query: backlogQuery,
+      answers: { 200: { description: 'The groups, the largest first', schema: backlogSchema } },
+      handle(request) {
+        const { by = 'reason', tenant: asked, channel, reason } = request.query as BacklogParams
+        const tenant = tenantOf(request, asked)
+        const now = clock.now()
+        const aheadMs = aheadOf(clock)
+        const reports = pools()
+        const { groups, departures } = backlog.report({
+          by,
+          now,
+          capacityOf: (on: Channel) => capacityOf(reports, on, now),
+          ...(tenant === undefined ? {} : { tenant }),
+          ...(channel === undefined ? {} : { channel }),
+          ...(reason === undefined ? {} : { reason }),
+        })
+        const wall = (instant: number | null): string | null =>
+          isoOrNull(instant === null ? null : instant + aheadMs)
+        return {
+          at: iso(now + aheadMs),
+          groups: groups.map(({ oldestDueAt, nextAt, lastAt, emptyAt, ...group }) => ({
+            key: group.key,
+            count: group.count,
+            oldestDueAt: wall(oldestDueAt),
+            nextAt: wall(nextAt),
+            lastAt: wall(lastAt),
+            emptyAt: wall(emptyAt),
+            emptyIs: group.emptyIs,
+            leaving: group.leaving,
+          })),
+          departures: {
+            stepMs: 60_000,
+            from: iso(now + aheadMs),
+            counts: departures.slice(0, departureMinutes),
+          },
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/overview`,
+      operation: 'getOverview',
+      tag: 'Operation',
+      summary: 'Rates, latency, backlog, dead letters, accounts and problems, as they are now',
+      details:
+        'The series begin with the process. With the view of one tenant only what is counted by tenant is answered',
+      access: 'caller',
+      counts: 'reads',
+      query: overviewQuery,
+      answers: { 200: { description: 'The present', schema: overviewSchema } },
+      handle(request) {
+        const { tenant: asked, step = 'second' } = request.query as OverviewParams
+        const tenant = tenantOf(request, asked)
+        const aheadMs = aheadOf(clock)
+        const { byReason, dueNow, oldestDueMs, deadLetters } = overview.waiting(tenant)
+        const own = {
+          at: iso(clock.now() + aheadMs),
+          waiting: { byReason },
+          dueNow,
+          oldestDueMs,
+          deadLetters: { byCause: deadLetters },
+        }
+        if (tenant !== undefined) return own
+        const { series } = overview
+        const { stepMs, from, values } = series.read(step)
+        return {
+          ...own,
+          rates: {
+            accepted: series.perSecond('accepted'),
+            delivered: series.perSecond('delivered'),
+            suppressed: series.perSecond('suppressed'),
+            rateLimited: series.perSecond('rateLimited'),
+            requests4xx: series.perSecond('requests4xx'),
+            requests5xx: series.perSecond('requests5xx'),
+          },
+          latency: {
+            acceptP50Ms: series.quantile('accept', 0.5),
+            acceptP99Ms: series.quantile('accept', 0.99),
+            latenessP50Ms: series.quantile('late', 0.5),
+            latenessP99Ms: series.quantile('late', 0.99),
+          },
+          accounts: overview.accounts(),
+          unaccounted: overview.unaccounted(),
+          problems: overview.problems().map(({ until, ...problem }) => ({
+            ...problem,
+            ...(until === undefined ? {} : { until: iso(until + aheadMs) }),
+          })),
+          series: { stepMs, from: iso(from + aheadMs), ...values },
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/requests`,
+      operation: 'listRefusedRequests',
+      tag: 'Operation',
+      summary: 'Requests that were refused or failed, newest first',
+      details:
+        'The last 10,000 of them, in memory, without 404 and without bodies. A tenant sees its own, an operator all',
+      access: 'caller',
+      counts: 'reads',
+      query: requestsQuery,
+      answers: { 200: { description: 'The requests', schema: requestsSchema } },
+      handle(request) {
+        const { tenant: asked, status, code, recipient, from, limit = 50 } = request.query as RequestsParams
+        const tenant = tenantOf(request, asked)
+        const aheadMs = aheadOf(clock)
+        const found = requests.find({
+          limit,
+          ...(tenant === undefined ? {} : { tenant }),
+          ...(status === undefined ? {} : { status }),
+          ...(code === undefined ? {} : { code }),
+          ...(recipient === undefined ? {} : { recipient }),
+          ...(from === undefined ? {} : { from: parseInstant(from) - aheadMs }),
+        })
+        return { items: found.map((each) => ({ ...each, at: iso(each.at + aheadMs) })) }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/dead-letters/summary`,
+      operation: 'summarizeDeadLetters',
+      tag: 'Operation',
+      summary: 'Dead letters by cause, channel and account, the largest group first',
+      access: 'reader',
+      counts: 'reads',
+      query: deadSummaryQuery,
+      answers: { 200: { description: 'At most 200 groups', schema: deadSummarySchema } },
+      handle(request) {
+        const { tenant: asked, channel } = request.query as DeadSummaryParams
+        const tenant = tenantOf(request, asked)
+        const aheadMs = aheadOf(clock)
+        const groups = backlog.deadLetters({
+          ...(tenant === undefined ? {} : { tenant }),
+          ...(channel === undefined ? {} : { channel }),
+        })
+        return {
+          groups: groups.map(
+            ({ cause, channel: on, provider, account, answer, count, oldestAt, example }) => ({
+              cause,
+              channel: on,
+              provider: provider ?? null,
+              account: account ?? null,
+              answer: answer ?? null,
+              count,
+              oldestAt: iso(oldestAt + aheadMs),
+              returnsByItself: returnsByItself(cause),
+              example: example ?? null,
+            }),
+          ),
+        }
+      },
+    },
+  ]
+}

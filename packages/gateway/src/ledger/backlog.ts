@@ -1,0 +1,67 @@
+/**
+ * Counts what waits, and the dead letters, as the ledger moves them: by cell (tenant, channel, category, reason,
+ * limit, account) and by the second in which each is due. A change costs two additions, a question reads counters
+ * and never the store. Memory: one counter for each second of a cell that has any, so at most one for each waiting
+ * notification, whose number the bounds of the tenants bound.
+ */
+import type { BacklogCell, BacklogReports, BacklogRow } from '../backlog-cell.ts'
+import { backlogRowOf } from '../backlog-cell.ts'
+import type { Notification } from '../model.ts'
+import type { Counted, HourCount } from './backlog-report.ts'
+import { backlogReport, deadLetterGroups, hourSeconds } from './backlog-report.ts'
+
+export interface Backlog extends BacklogReports {
+  /** Counts a notification as it stands on record; `by` is -1 for the state that it leaves. */
+  count(notification: Notification, by: 1 | -1): void
+}
+
+/** `rows`: what is on record at the start. */
+export function createBacklog(rows: readonly BacklogRow[] = []): Backlog {
+  const cells = new Map<string, Counted>()
+
+  function add(row: Omit<BacklogRow, 'count'>, by: number): void {
+    const key = keyOf(row)
+    let counted = cells.get(key)
+    if (counted === undefined) {
+      const { second: _, example: _id, detail: _said, ...cell } = row
+      counted = { cell, count: 0, hours: new Map() }
+      cells.set(key, counted)
+    }
+    counted.count += by
+    addSecond(counted.hours, row.second, by)
+    if (by > 0) {
+      counted.example = row.example
+      counted.detail = row.detail
+    } else if (counted.example === row.example) counted.example = undefined
+    if (counted.count === 0 && counted.hours.size === 0) cells.delete(key)
+  }
+
+  for (const { count, ...row } of rows) add(row, count)
+
+  return {
+    count(notification, by) {
+      const row = backlogRowOf(notification)
+      if (row !== undefined) add(row, by)
+    },
+    report: (query) => backlogReport(cells.values(), query),
+    deadLetters: (filter) => deadLetterGroups(cells.values(), filter),
+  }
+}
+
+function addSecond(hours: Map<number, HourCount>, second: number, by: number): void {
+  const at = Math.floor(second / hourSeconds)
+  let hour = hours.get(at)
+  if (hour === undefined) {
+    hour = { count: 0, seconds: new Map() }
+    hours.set(at, hour)
+  }
+  hour.count += by
+  const after = (hour.seconds.get(second) ?? 0) + by
+  if (after === 0) hour.seconds.delete(second)
+  else hour.seconds.set(second, after)
+  if (hour.seconds.size === 0) hours.delete(at)
+}
+
+function keyOf({ tenant, channel, category, kind, reason, limit, provider, account }: BacklogCell): string {
+  return `${tenant}\n${channel}\n${category}\n${kind}\n${reason ?? ''}\n${limit ?? ''}\n${provider ?? ''}\n${account ?? ''}`
+}
