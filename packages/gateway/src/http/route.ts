@@ -80,6 +80,8 @@ export interface Route {
   readonly bodyMaxBytes?: number
   /** Returns the number of recipients of a request, for its weight. @defaultValue 1 */
   readonly recipientsOf?: (request: FastifyRequest) => number
+  /** Returns the number of notifications that a list may answer with, for its weight. @defaultValue 0 */
+  readonly rowsOf?: (request: FastifyRequest) => number
   readonly answers: Readonly<Record<number, RouteAnswer>>
   /** Error codes beyond those of every request. */
   readonly problems?: readonly ErrorCode[]

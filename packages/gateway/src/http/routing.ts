@@ -73,7 +73,7 @@ const isAudited = ({ method, access, audited }: Route): boolean =>
   audited ?? (method !== 'GET' && access !== 'open')
 
 /** Runs the handler once the tenant's bulkhead has room, which it occupies until the handler has ended. */
-function handleInShare({ handle, recipientsOf }: Route, shares: TenantBulkhead): Route['handle'] {
+function handleInShare({ handle, recipientsOf, rowsOf }: Route, shares: TenantBulkhead): Route['handle'] {
   function begin(request: FastifyRequest, reply: FastifyReply, units: number): unknown {
     const { tenant } = request.caller
     const leave = (): void => shares.leave(tenant, units)
@@ -90,7 +90,7 @@ function handleInShare({ handle, recipientsOf }: Route, shares: TenantBulkhead):
 
   return (request, reply) => {
     const { tenant } = request.caller
-    const units = unitsOf(request.received?.length ?? 0, recipientsOf?.(request))
+    const units = unitsOf(request.received?.length ?? 0, recipientsOf?.(request), rowsOf?.(request))
     const room = shares.enter(tenant, units)
     if (room === undefined) return begin(request, reply, units)
     return room.then(() => {

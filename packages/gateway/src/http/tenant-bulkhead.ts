@@ -36,13 +36,18 @@ const unitBytes = 4_096
  * does.
  */
 const unitRecipients = 10
+/** Notifications of a list per unit: so one full page of a tenant at a time, beside others. */
+const unitRows = 25
 
 /**
- * The weight of a request in single notifications: parsing counts by bytes, work for each recipient by their
- * number. The content of a batch is not multiplied by its recipients anywhere before it is sent.
+ * The weight of a request in single notifications: parsing counts by bytes, work for each recipient, and for each
+ * notification of a list, by their number. The content of a batch is not multiplied by its recipients anywhere before it is sent.
  */
-export const unitsOf = (bodyBytes: number, recipients = 1): number =>
-  1 + Math.floor(bodyBytes / unitBytes) + Math.floor(recipients / unitRecipients)
+export const unitsOf = (bodyBytes: number, recipients = 1, rows = 0): number =>
+  1 +
+  Math.floor(bodyBytes / unitBytes) +
+  Math.floor(recipients / unitRecipients) +
+  Math.floor(rows / unitRows)
 
 export function createTenantBulkhead({
   now,

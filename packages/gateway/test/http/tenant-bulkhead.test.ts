@@ -73,3 +73,20 @@ test('large bodies weigh more, and a tenant with nothing in progress is always a
   shares.leave('a', 1)
   await large
 })
+
+test('a full page of a list takes the whole share of a tenant, so that beside others the next one waits', async () => {
+  const page = unitsOf(0, 0, 500)
+  const shares = createTenantBulkhead({ now: () => 1_000_000 })
+  assert.equal(shares.enter('quiet', 1), undefined)
+  assert.equal(shares.enter('noisy', page), undefined)
+  let begun = false
+  void shares.enter('noisy', page)?.then(() => {
+    begun = true
+  })
+  assert.equal(shares.enter('quiet', unitsOf(0, 0, 50)), undefined)
+  await settled()
+  assert.equal(begun, false)
+  shares.leave('noisy', page)
+  await settled()
+  assert.equal(begun, true)
+})

@@ -2,8 +2,8 @@
 import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
-import type { Draft, Notification, Status } from '../../model.ts'
-import type { Clock, ListQuery, Page, Store } from '../../ports.ts'
+import type { Draft, Status } from '../../model.ts'
+import type { Clock, ListQuery, Store } from '../../ports.ts'
 import type { Admitted, Gate, Ledger, Recipients } from '../../stages.ts'
 import { acceptedText } from '../accepted-text.ts'
 import { decisionAnswer, iso, knowsJobOf, notificationAnswer, shown } from '../answer.ts'
@@ -20,6 +20,7 @@ import {
 import { createExplanations, type ExplanationsOptions } from '../explanations.ts'
 import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
 import type { Identity } from '../identity.ts'
+import { pageAnswer } from '../page.ts'
 import { jsonType, problemBody, problemType } from '../problem.ts'
 import { basePath, type Route } from '../route.ts'
 import {
@@ -167,7 +168,8 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
       query: listQuery,
       answers: { 200: { description: 'A page of them', schema: notificationPage } },
       problems: ['STORE_UNAVAILABLE'],
-      async handle(request) {
+      rowsOf: ({ query }) => (query as { limit: number }).limit,
+      async handle(request, reply) {
         const query = readListQuery(
           request.caller.tenant,
           request.query as ListFilter & { limit: number },
@@ -175,6 +177,7 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
         )
         if (await isOfAnotherModule(request.caller, query.stored.job)) return { items: [], nextCursor: null }
         return pageAnswer(
+          reply,
           await store.list(query.stored),
           { ledger, clock, caller: request.caller },
           query.asked,
@@ -305,21 +308,4 @@ function readListQuery(tenant: string, filter: ListFilter & { limit: number }, a
     ...(cursor === undefined ? {} : { cursor }),
   }
   return asked !== undefined && fromMemory ? { stored, asked } : { stored }
-}
-
-export interface Viewer {
-  readonly ledger: Pick<Ledger, 'live'>
-  readonly clock: Pick<Clock, 'aheadMs'>
-  readonly caller: Identity
-}
-
-export function pageAnswer(
-  page: Page<Notification>,
-  { ledger, clock, caller }: Viewer,
-  asked?: ReadonlySet<Status>,
-) {
-  const aheadMs = aheadOf(clock)
-  const items = page.items.map((each) => inWallTime(shown(each, ledger), aheadMs))
-  const wanted = asked === undefined ? items : items.filter(({ status }) => asked.has(status))
-  return { items: wanted.map((each) => notificationAnswer(each, caller)), nextCursor: page.nextCursor }
 }

@@ -17,6 +17,7 @@ import {
 import type { Idempotency, Keep } from '../idempotency.ts'
 import { readKey } from '../idempotency.ts'
 import { isDeeperThan } from '../json.ts'
+import { pageAnswer } from '../page.ts'
 import { basePath, type Route } from '../route.ts'
 import {
   type DeadLetterFilter,
@@ -27,7 +28,7 @@ import {
 } from '../schema.ts'
 import { invalidRequest } from '../validation.ts'
 import { aheadOf, poolsInWallTime } from '../wall-time.ts'
-import { headed, pageAnswer } from './notifications.ts'
+import { headed } from './notifications.ts'
 
 export interface OperationRoutesOptions {
   readonly gate: Pick<Gate, 'redrive'>
@@ -38,7 +39,7 @@ export interface OperationRoutesOptions {
   readonly templates: Pick<Templates, 'has'>
   readonly pools: () => readonly PoolReport[]
   readonly idempotency: Idempotency
-  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+  readonly clock: Pick<Clock, 'now' | 'aheadMs' | 'soon'>
 }
 
 const policyLevelsMax = 12
@@ -74,9 +75,10 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       query: deadLetterQuery,
       answers: { 200: { description: 'A page of them', schema: notificationPage } },
       problems: ['STORE_UNAVAILABLE'],
-      async handle(request) {
+      rowsOf: ({ query }) => (query as { limit: number }).limit,
+      async handle(request, reply) {
         const query = request.query as DeadLetterFilter & { limit: number }
-        return pageAnswer(await store.deadLetters(definedOf(query)), {
+        return pageAnswer(reply, await store.deadLetters(definedOf(query)), {
           ledger,
           clock,
           caller: request.caller,

@@ -7,19 +7,19 @@ import type { Gate, Ledger } from '../../stages.ts'
 import { recipientAnswer as answerOf, limitsAnswer } from '../answer.ts'
 import { limitsSchema, notificationPage } from '../answer-schema.ts'
 import { isDeeperThan } from '../json.ts'
+import { pageAnswer } from '../page.ts'
 import type { RecipientEditor } from '../recipient-editor.ts'
 import { basePath, type Route } from '../route.ts'
 import { pageQuery, recipientAnswer, recipientBody, recipientParams, recipientPatch } from '../schema.ts'
 import { compileCheck, invalidRequest, pointer } from '../validation.ts'
 import { aheadOf, usageInWallTime } from '../wall-time.ts'
-import { pageAnswer } from './notifications.ts'
 
 export interface RecipientRoutesOptions {
   readonly gate: Pick<Gate, 'usage'>
   readonly store: Pick<Store, 'recipient' | 'list'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly editor: RecipientEditor
-  readonly clock: Pick<Clock, 'aheadMs'>
+  readonly clock: Pick<Clock, 'aheadMs' | 'soon'>
   readonly erase: (tenant: string, recipient: string) => Promise<void>
 }
 
@@ -153,10 +153,11 @@ export function recipientRoutes(options: RecipientRoutesOptions): readonly Route
       query: pageQuery,
       answers: { 200: { description: 'Newest first', schema: notificationPage } },
       problems: ['STORE_UNAVAILABLE'],
-      async handle(request) {
+      rowsOf: ({ query }) => (query as { limit: number }).limit,
+      async handle(request, reply) {
         const page = request.query as { limit: number; cursor?: string }
         const query = { tenant: request.caller.tenant, recipient: idOf(request), ...page }
-        return pageAnswer(await store.list(query), { ledger, clock, caller: request.caller })
+        return pageAnswer(reply, await store.list(query), { ledger, clock, caller: request.caller })
       },
     },
   ]

@@ -6,7 +6,7 @@
  */
 import { SluiceError } from '../../errors.ts'
 import type { Notification, Recipient } from '../../model.ts'
-import type { Change, Clock, Store, Tally } from '../../ports.ts'
+import type { Change, Clock, Page, Store, Tally } from '../../ports.ts'
 import { orderOf } from '../memory/memory-admissions.ts'
 import type { Readable } from './codec/checksum.ts'
 import { RowDamage } from './codec/checksum.ts'
@@ -28,6 +28,7 @@ import { errorOf, faultOf } from './worker/engine.ts'
 import type { EngineClient } from './worker/engine-client.ts'
 import { createGroup } from './worker/group.ts'
 import { openInProcess } from './worker/in-process.ts'
+import { type PackedPage, unpack } from './worker/packed-rows.ts'
 import { openWorker } from './worker/worker-client.ts'
 
 export interface SqliteStoreOptions extends DatabaseOptions {
@@ -153,6 +154,16 @@ export function createSqliteStore({
   }
   const notifications = (rows: readonly Row[]): readonly Notification[] => valuesOf(rows, readNotification)
 
+  /** Decodes a page, a slice in each turn of the event loop. */
+  async function pageOf({ slices, nextCursor }: PackedPage): Promise<Page<Notification>> {
+    const items: Notification[] = []
+    for (const [index, slice] of slices.entries()) {
+      if (index > 0) await engine.pause()
+      items.push(...notifications(unpack(slice)))
+    }
+    return { items, nextCursor }
+  }
+
   /** @throws STORE_UNAVAILABLE where another connection goes on reading an older state */
   async function emptyLog(): Promise<void> {
     while (await ask('dropPart'));
@@ -188,12 +199,10 @@ export function createSqliteStore({
     async list(query) {
       const { recipient } = query
       const noted = recipient === undefined ? [] : await ask('notedRows', query.tenant, recipient)
-      const { rows, nextCursor } = await read('list', query, noted)
-      return { items: notifications(rows), nextCursor }
+      return pageOf(await read('list', query, noted))
     },
     async deadLetters(query) {
-      const { rows, nextCursor } = await read('deadLetters', query)
-      return { items: notifications(rows), nextCursor }
+      return pageOf(await read('deadLetters', query))
     },
     async scan(query) {
       const { rows, nextCursor } = await ask('scan', query)

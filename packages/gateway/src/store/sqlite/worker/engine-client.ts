@@ -30,6 +30,8 @@ export interface EngineClient {
   ): Promise<ReturnType<Questions[Name]>>
   /** Asks a read-only question, beside the writes: with a thread, in a second thread. */
   read: Reader['read']
+  /** Yields to the event loop between two slices of a page; in process, where virtual time stands still, at once. */
+  pause(): Promise<void>
   /** The `claimedUntil` after the last `claimDue`, from the moment at which its answer is here. */
   claimedUntil(): number
   /** Asks `close` and releases the file. */

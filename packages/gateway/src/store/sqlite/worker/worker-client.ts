@@ -153,6 +153,7 @@ export function openWorker(options: EngineClientOptions): EngineClient {
     // Not before the store is open: the writes of a start belong to the record that is read.
     read: (name, ...args) =>
       isOpen ? reader.read(name, ...args) : started.then(() => reader.read(name, ...args)),
+    pause: () => new Promise<void>((resolve) => setImmediate(resolve)),
     claimedUntil: () => claimedUntil,
     async close() {
       try {

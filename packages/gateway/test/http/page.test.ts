@@ -1,0 +1,100 @@
+/** A page of notifications is read, decoded and written in slices: nobody waits for the whole of it. */
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { FastifyReply } from 'fastify'
+import { createSystemClock } from '../../src/adapters/clock.ts'
+import { someNotification } from '../../src/conformance/store/sample.ts'
+import { notificationAnswer } from '../../src/http/answer.ts'
+import { loopbackIdentity } from '../../src/http/identity.ts'
+import { pageAnswer } from '../../src/http/page.ts'
+import { createSqliteStore } from '../../src/store/sqlite/sqlite.ts'
+
+const rows = 500
+/** Notifications decoded or written in one turn of the event loop at most. */
+const atOnce = 20
+
+/** The turn of the event loop, and the most of something that was counted in one of them. */
+function countPerTurn(t: TestContext) {
+  let inTurn = 0
+  let most = 0
+  let next: NodeJS.Immediate
+  const turn = (): void => {
+    inTurn = 0
+    next = setImmediate(turn)
+  }
+  next = setImmediate(turn)
+  t.after(() => clearImmediate(next))
+  return {
+    count() {
+      inTurn += 1
+      most = Math.max(most, inTurn)
+    },
+    most: () => most,
+  }
+}
+
+test('a full page is written in slices, and says what it said as a whole', async (t) => {
+  const items = Array.from({ length: rows }, () => someNotification())
+  const turns = countPerTurn(t)
+  const caller = await loopbackIdentity({ headers: {} } as never)
+  const live = (): undefined => {
+    turns.count()
+    return undefined
+  }
+  const headers: string[] = []
+  const reply = { header: (name: string, value: string) => headers.push(`${name}: ${value}`) }
+  const body = await pageAnswer(
+    reply as unknown as FastifyReply,
+    { items, nextCursor: 'next' },
+    { caller, ledger: { live }, clock: createSystemClock() },
+  )
+  const whole = { items: items.map((each) => notificationAnswer(each, caller)), nextCursor: 'next' }
+  assert.equal(body.toString(), JSON.stringify(whole))
+  assert.deepEqual(headers, ['content-type: application/json; charset=utf-8'])
+  assert.ok(turns.most() > 0 && turns.most() <= atOnce, `${turns.most()} in one turn`)
+})
+
+test('an empty page, and one of which memory knows better, are complete JSON', async () => {
+  const caller = await loopbackIdentity({ headers: {} } as never)
+  const reply = { header: () => {} } as unknown as FastifyReply
+  const viewer = { caller, ledger: { live: () => undefined }, clock: createSystemClock() }
+  const answer = async (items: readonly ReturnType<typeof someNotification>[], asked?: 'delivered') =>
+    JSON.parse(
+      (await pageAnswer(reply, { items, nextCursor: null }, viewer, asked && new Set([asked]))).toString(),
+    ) as { items: unknown[]; nextCursor: unknown }
+  assert.deepEqual(await answer([]), { items: [], nextCursor: null })
+  assert.deepEqual(await answer([someNotification(), someNotification()], 'delivered'), {
+    items: [],
+    nextCursor: null,
+  })
+  assert.equal((await answer([someNotification(), someNotification()])).items.length, 2)
+})
+
+test('a full page of the store is decoded in slices', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-page-'))
+  const store = createSqliteStore({ path: join(folder, 'sluice.db'), clock: createSystemClock() })
+  t.after(async () => {
+    await store.close()
+    rmSync(folder, { recursive: true })
+  })
+  const accept = Array.from({ length: rows }, () => someNotification())
+  await store.commit({ accept })
+  // The first question starts the thread.
+  await store.list({ tenant: 'acme', limit: 1 })
+  const { parse } = JSON
+  const turns = countPerTurn(t)
+  t.after(() => Object.assign(JSON, { parse }))
+  Object.assign(JSON, {
+    parse(text: string, ...more: []) {
+      turns.count()
+      return parse(text, ...more)
+    },
+  })
+  const { items } = await store.list({ tenant: 'acme', limit: rows })
+  assert.deepEqual(new Set(items.map(({ id }) => id)), new Set(accept.map(({ id }) => id)))
+  // Request, decision and timeline of each.
+  assert.ok(turns.most() > 0 && turns.most() <= 3 * atOnce, `${turns.most()} texts in one turn`)
+})
