@@ -82,6 +82,37 @@ test('an opt-out saved while the limits are asked keeps a notification from bein
   assert.deepEqual(await stage.last('x'), ['suppressed', 'opted_out', 0])
 })
 
+test('a notification that expires while the limits are asked is not sent', async (t) => {
+  const stage = await createStage(t, { whileFiring: () => stage.wait(500) })
+  const queueing = stage.queue(queued('x', { expiresAt: start + 300 }), queued('y'))
+  await stage.runFor(second)
+  await queueing
+  assert.deepEqual(
+    stage.calls.map(({ id, at }) => `${id} ${at}`),
+    ['y 500'],
+  )
+  assert.deepEqual(await stage.last('x'), ['expired', undefined, 500])
+})
+
+test('a notification that gives its right back after its expiry expires, also while no account is free', async (t) => {
+  const stage = await createStage(t, {
+    rates: ['1/10s'],
+    async whileFiring(ids) {
+      if (!ids.includes('x')) return
+      await stage.wait(500)
+      throw new SluiceError('STATE_UNAVAILABLE', 'the limits are away')
+    },
+  })
+  const queueing = stage.queue(queued('x', { expiresAt: start + 300 }))
+  await stage.runFor(100)
+  await stage.queue(queued('y', { priority: 'critical' }))
+  await stage.runFor(second)
+  await queueing
+  const [status, , at] = await stage.last('x')
+  assert.equal(status, 'expired')
+  assert.ok(at <= 600, `after ${at} ms`)
+})
+
 test('no call is made under a right that has ended: the notification asks for another one', async (t) => {
   let rights = 0
   const stage = await createStage(t, {

@@ -73,6 +73,8 @@ export interface Stage {
   queue(...notifications: readonly Notification[]): Promise<void>
   start(): void
   runFor(ms: number): Promise<void>
+  /** Resolves after this time. */
+  wait(ms: number): Promise<void>
   /** Cancels a queued notification, as a client does. */
   cancel(id: string): Promise<void>
   /** A preference of a recipient was saved. */
@@ -253,6 +255,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
       scheduler.place(notifications)
       await clock.settle()
     },
+    wait: (ms) => new Promise((resolve) => void clock.at(clock.now() + ms, resolve)),
     runFor: (ms) => clock.runUntil(clock.now() + ms),
     async cancel(id) {
       const before = ledger.live(id)?.notification ?? (await record(id))

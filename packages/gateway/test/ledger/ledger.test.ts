@@ -129,6 +129,27 @@ test('only the version held last is current', async () => {
   assert.equal(ledger.live(old.id), undefined)
 })
 
+test('begin gives the right to send to current notifications at once, and a right given back leaves no trace', async () => {
+  const ledger = await ledgerOf()
+  const [current, old, unknown] = [queued(), queued(), queued()]
+  ledger.hold(current)
+  ledger.hold(old)
+  ledger.hold({ ...old, attempts: 1 })
+  const begun = ledger.begin([current, old, unknown].map((notification) => ({ notification })))
+  assert.ok(!(begun instanceof Promise), 'no other process is asked')
+  assert.deepEqual([...begun.refused], [old.id, unknown.id])
+  assert.equal(begun.until, Number.POSITIVE_INFINITY)
+  assert.deepEqual(
+    [ledger.live(current.id)?.status, ledger.live(current.id)?.events, ledger.live(old.id)?.status],
+    ['sending', [], 'queued'],
+  )
+  ledger.mark(current, 'queued')
+  assert.deepEqual([ledger.live(current.id)?.status, ledger.live(current.id)?.events], ['queued', []])
+  ledger.begin([{ notification: current }])
+  ledger.mark(current, 'sending')
+  assert.deepEqual(ledger.live(current.id)?.events, [{ at: start, status: 'sending' }])
+})
+
 test('each bound admits up to its maximum, and a full one is named in the error and does not close the other', async () => {
   const ledger = await ledgerOf()
   ledger.takeRoom('acme', room({ queue: 10 }))

@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createLimiterRecovery } from '../../src/admission/limiter-recovery.ts'
+import { someNotification } from '../../src/conformance/store/sample.ts'
+import type { TimelineEvent } from '../../src/model.ts'
+import type { Policy } from '../../src/policy/policy.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+import { admissionOf } from '../../src/store/admission.ts'
+
+test('a notification with the right to send counts as sent only when the limits have let it go', async () => {
+  const notification = someNotification()
+  const subject = { key: 'ada', tenant: notification.tenant, recipient: notification.to.id }
+  const sent = { at: notification.dueAt + 7, status: 'sending' } as const
+  for (const [events, at, fired] of [
+    [[] as readonly TimelineEvent[], notification.dueAt, false],
+    [[sent], sent.at, true],
+  ] as const) {
+    const recover = createLimiterRecovery({
+      store: {
+        mayHave: () => true,
+        counted: async () => ({ items: [admissionOf(notification)], nextCursor: null }),
+      },
+      policy: {
+        version: 'p1',
+        longestWindowMs: 1_000,
+        maxDelayMs: 1_000,
+        rulesFor: () => [{ subject, rules: [{ stream: 'all' }] }],
+      } as unknown as Policy,
+      ledger: { live: () => ({ notification, status: 'sending', events }) },
+      recipients: { cached: () => null, find: async () => null, changes: 0 },
+      clock: createVirtualClock(notification.dueAt),
+      isUnsettled: () => false,
+    })
+    const { entries } = await recover(subject)
+    assert.deepEqual(entries, [{ id: notification.id, at, fired, streams: ['all'] }])
+  }
+})
