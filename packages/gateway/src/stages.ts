@@ -260,9 +260,17 @@ export interface Scheduler {
 /** The one way to write: commits, keeps the counts and the live versions, and informs the listeners. */
 export interface Ledger {
   commit(change: Change): Promise<CommitResult>
-  /** Marks a notification as held in this process's memory, on its way out. */
+  /**
+   * Marks a notification as held in this process's memory, on its way out. A version that a change under way replaces is
+   * not held: its writer takes care of it.
+   */
   hold(notification: Notification): void
   release(notification: Notification): void
+  /**
+   * Watches for moves of a notification while its record is being read. The returned function ends the watch; true if it
+   * has moved since, so that what was read may be outdated.
+   */
+  watch(id: string): () => boolean
   /** True if it is held, and this is still its current version: a cancelled or re-evaluated one is not. */
   isCurrent(notification: Notification): boolean
   /**

@@ -9,7 +9,7 @@ import type { ReleaseHolds } from './release-holds.ts'
 export interface CancellationOptions {
   readonly store: Pick<Store, 'notification'>
   readonly ledger: Ledger
-  readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
+  readonly scheduler: Pick<Scheduler, 'recover'>
   readonly releaseHolds: ReleaseHolds
   readonly clock: Clock
 }
@@ -35,7 +35,8 @@ export function createCancellation(options: CancellationOptions): Gate['cancel']
     try {
       result = await ledger.commit({ moves: [move] })
     } catch (error) {
-      scheduler.place([before])
+      // The version that was read may be outdated by now: the record says where it stands.
+      void scheduler.recover(before)
       throw error
     }
     if (!result.applied) return conflicted

@@ -128,8 +128,10 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   async function fireTogether(requests: readonly LimitRequest[]): Promise<Firing> {
     const answers = await state.fire(requests)
     const freed = answers.flatMap((answer) => answer.freed ?? [])
+    // The earliest of them says for how long the answer holds.
+    if (answers.every((answer) => answer.fired))
+      return { fired: true, at: Math.min(...answers.map((answer) => answer.at)) }
     const at = Math.max(...answers.map((answer) => answer.at))
-    if (answers.every((answer) => answer.fired)) return { fired: true, at }
     // One subject must wait, so the count under the other subjects is cancelled and reserved for later.
     freed.push(...(await state.cancel(requests)))
     const reservation = await reserveTogether(

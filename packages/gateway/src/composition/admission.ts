@@ -25,7 +25,10 @@ import type { Storage } from './storage.ts'
 
 export type Admission = ReturnType<typeof createAdmission>
 
-export function createAdmission({ config, clock, random, log, errorsOf }: RuntimeContext, record: Storage) {
+export function createAdmission(
+  { config, parts, clock, random, log, errorsOf }: RuntimeContext,
+  record: Storage,
+) {
   const { store, ledger, recipients, contents } = record
   const onError = errorsOf('admission')
   const policy = config.policy.compiled
@@ -44,7 +47,8 @@ export function createAdmission({ config, clock, random, log, errorsOf }: Runtim
     gate.movingUp.freed(subjects).catch((error) => onError('let those who wait move up', error))
   }
   const onOutdated = (subject: Subject): void => onFreed([subject])
-  const state = createMemoryState({ clock, marginMs, recover, onOutdated })
+  const memoryState = createMemoryState({ clock, marginMs, recover, onOutdated })
+  const state = parts.wrapState?.(memoryState) ?? memoryState
   const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0)
   const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed })
 
@@ -64,7 +68,11 @@ export function createAdmission({ config, clock, random, log, errorsOf }: Runtim
   const releaseHolds = createReleaseHolds({ limiter, state, recipients, policy, throttle })
 
   // Due notifications go to the queue.
-  const queue = createEmbeddedQueue({ clock, weightOf: (tenant) => tenantOf(config.tenants, tenant).weight })
+  const embeddedQueue = createEmbeddedQueue({
+    clock,
+    weightOf: (tenant) => tenantOf(config.tenants, tenant).weight,
+  })
+  const queue = parts.wrapQueue?.(embeddedQueue) ?? embeddedQueue
   const unserved = createUnserved({
     store,
     ledger,

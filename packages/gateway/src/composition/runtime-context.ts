@@ -8,7 +8,7 @@ import { createRandom } from '../adapters/random.ts'
 import type { Config } from '../config/config.ts'
 import { createLog, type OperatorLog } from '../log.ts'
 import { createNameRecipient, maskText, type NameRecipient } from '../observability/masking.ts'
-import type { Clock, Provider, Random, Store, Templates } from '../ports.ts'
+import type { Clock, LimitState, Provider, Queue, Random, Store, Templates } from '../ports.ts'
 import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
 
@@ -19,6 +19,10 @@ export interface GatewayParts {
   readonly store?: Store
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
+  /** Stands between the gateway and its limiter state. */
+  readonly wrapState?: (state: LimitState) => LimitState
+  /** Stands between the gateway and its queue. */
+  readonly wrapQueue?: (queue: Queue) => Queue
   /** Starts although the store misses commits that were acknowledged. @defaultValue false */
   readonly acceptLoss?: boolean
   /** Hooks of the sandbox beside the behaviour of its accounts. */

@@ -11,6 +11,7 @@ import type { Attempt } from './attempt.ts'
 import { sizeOf } from './batch-size.ts'
 import type { Completer } from './completer.ts'
 import type { Endpoints } from './endpoints.ts'
+import { firedInTime } from './fired-in-time.ts'
 import type { InFlightSends } from './in-flight-sends.ts'
 import { postponed } from './not-sent.ts'
 import type { Quarantine } from './quarantine.ts'
@@ -72,7 +73,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     let sentBytes = 0
     for (let index = 0; index < batch.ready.length; index += 1) {
       const attempt = batch.ready[index]!
-      const { fired, at } = firings[index]!
+      const { fired, at } = firedInTime(firings[index]!, clock.now())
       try {
         if (!fired) delay(attempt, at)
         else if (isOver(attempt, until) || (recipients.changes !== changes && isForbidden(attempt)))

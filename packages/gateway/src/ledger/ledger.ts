@@ -8,7 +8,7 @@
 import { boundFor, boundOf } from '../bounds.ts'
 import { SluiceError } from '../errors.ts'
 import type { ContentRef, Job, Notification, Status, TimelineEvent } from '../model.ts'
-import { pendingBytesOf, pendingOf, statuses } from '../model.ts'
+import { type Move, pendingBytesOf, pendingOf, revisionOf, statuses } from '../model.ts'
 import type { Change, Clock, CommitResult, Store } from '../ports.ts'
 import type { Begun, Happening, Ledger, Live, Room } from '../stages.ts'
 import type { Backlog } from './backlog.ts'
@@ -75,6 +75,22 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   /** Held notifications by tenant; a tenant with none has no entry. */
   const holders = new Map<string, number>()
   const listeners = new Set<(happening: Happening) => void>()
+  /** Versions that a change under way replaces, and by how many. As many as there are moves under way. */
+  const replacing = new Map<string, number>()
+
+  /** Ids whose record is being read, and the readers that a move of theirs concerns. */
+  const readers = new Map<string, Set<{ hasMoved: boolean }>>()
+
+  const versionOf = (of: Notification): string => `${of.id} ${revisionOf(of)}`
+
+  function replace(moves: readonly Move[], by: 1 | -1): void {
+    for (const { before } of moves) {
+      const version = versionOf(before)
+      const count = (replacing.get(version) ?? 0) + by
+      if (count === 0) replacing.delete(version)
+      else replacing.set(version, count)
+    }
+  }
 
   function occupy(tenant: string, by: Partial<Account>): void {
     const { queue = 0, waiting = 0, bytes = 0 } = by
@@ -148,6 +164,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       count(move.after, 1)
       count(move.before, -1)
       drop(move.after)
+      for (const reader of readers.get(move.after.id) ?? []) reader.hasMoved = true
       if (listeners.size > 0) publish({ notification: move.after, before: move.before, events: move.events })
     }
     for (const write of change.jobs ?? []) {
@@ -167,20 +184,38 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 
   return {
     async commit(change) {
-      const onCommitted = options.timeCommit?.((change.accept?.length ?? 0) + (change.moves?.length ?? 0))
+      const { accept = [], moves = [] } = change
+      const onCommitted = options.timeCommit?.(accept.length + moves.length)
       let result: CommitResult
+      replace(moves, 1)
       try {
         result = await store.commit(change)
       } catch (error) {
         onCommitted?.(error)
         throw error
+      } finally {
+        replace(moves, -1)
       }
       onCommitted?.()
       if (result.applied) record(change)
       return result
     },
 
+    watch(id) {
+      const reader = { hasMoved: false }
+      const others = readers.get(id)
+      if (others === undefined) readers.set(id, new Set([reader]))
+      else others.add(reader)
+      return () => {
+        const all = readers.get(id)
+        if (all?.delete(reader) === true && all.size === 0) readers.delete(id)
+        return reader.hasMoved
+      }
+    },
+
     hold(notification) {
+      // The writer that read it before this process knew of it has it in hand: it brings it back if its change fails.
+      if (replacing.size > 0 && replacing.has(versionOf(notification))) return
       if (!held.has(notification.id)) countHeld(notification.tenant, 1)
       held.set(notification.id, { notification, status: notification.status, events: [] })
     },

@@ -148,14 +148,18 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     { tenant, id }: Pick<Notification, 'tenant' | 'id'>,
     afterMs = retryMs,
   ): Promise<void> {
+    const hasMoved = ledger.watch(id)
     try {
       const recorded = await store.notification(tenant, id)
+      // Its next move was faster than this answer: what it says now would be sent once more.
+      if (hasMoved()) return await recover({ tenant, id }, afterMs)
       if (recorded === undefined || ledger.live(id) !== undefined) return
       const now = clock.now()
       if (recorded.status === 'scheduled' && recorded.dueAt <= now) keepUntil(recorded, now + afterMs)
       else place([recorded])
       arm()
     } catch (error) {
+      hasMoved()
       options.onError?.(`look where ${id} stands`, error)
       // Retried until the store answers; a restart would find the notification as well.
       if (running)

@@ -219,3 +219,46 @@ test('waiting content is counted, shared content once, and a tenant with nothing
   await ledger.commit({ moves: [ends(advance(two, [{ at: start, status: 'dead', reason: 'shed' }]).after)] })
   assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0, bytes: 0 })
 })
+
+test('a version that a change under way replaces is not held, whoever brings it', async () => {
+  const memory = createMemoryStore()
+  const answers: (() => void)[] = []
+  const commit: Store['commit'] = async (change) => {
+    const result = await memory.commit(change)
+    await new Promise<void>((resolve) => answers.push(resolve))
+    return result
+  }
+  const bound = new Proxy(memory, {
+    get: (target, name) => {
+      const value = Reflect.get(target, name, target) as unknown
+      if (name === 'commit') return commit
+      return typeof value === 'function' ? value.bind(target) : value
+    },
+  })
+  const ledger = await ledgerOf({ store: bound })
+  const notification = queued()
+  await memory.commit({ accept: [notification] })
+  const cancelling = ledger.commit({
+    moves: [advance(notification, [{ at: start, status: 'cancelled' }], { dueAt: start })],
+  })
+  ledger.hold(notification)
+  assert.equal(ledger.isCurrent(notification), false, 'it is being cancelled')
+  await new Promise((resolve) => setImmediate(resolve))
+  answers[0]!()
+  await cancelling
+  const other = queued()
+  ledger.hold(other)
+  assert.equal(ledger.isCurrent(other), true)
+})
+
+test('a watched notification tells whether it has moved since', async () => {
+  const store = createMemoryStore()
+  const ledger = await ledgerOf({ store })
+  const notification = queued()
+  await ledger.commit({ accept: [notification] })
+  const [still, moved] = [ledger.watch(notification.id), ledger.watch(notification.id)]
+  assert.equal(still(), false)
+  await ledger.commit({ moves: [advance(notification, [{ at: start, status: 'cancelled' }])] })
+  assert.equal(moved(), true)
+  assert.equal(ledger.watch(notification.id)(), false, 'a new watch begins anew')
+})

@@ -1,0 +1,273 @@
+/**
+ * The applications of a run. They post, cancel, change preferences and erase, by the seed; a request that was not answered
+ * or failed is repeated with the same key where it had one. Their log is what the oracles hold against the record.
+ */
+import type { Draft, Recipient } from '../../src/model.ts'
+import type { Caller } from '../../src/stages.ts'
+import type { Entrance, Response } from './entrance.ts'
+import type { SimProcess } from './process.ts'
+import { actors, categories, modules, recipients, type Settings, second, tenants } from './settings.ts'
+import type { World } from './world.ts'
+
+export type Kind =
+  | 'post'
+  | 'batch'
+  | 'job'
+  | 'cancel'
+  | 'cancelJob'
+  | 'preferences'
+  | 'erase'
+  | 'redrive'
+  | 'preview'
+
+/** One request, each repetition one of its own. */
+export interface Exchange {
+  readonly operation: number
+  readonly kind: Kind
+  readonly caller: Caller
+  readonly key?: string
+  readonly drafts: readonly Draft[]
+  /** The notification, job or recipient that it is about. */
+  readonly of?: string
+  readonly change?: Partial<Recipient>
+  readonly process: number
+  readonly sentAt: number
+  answeredAt?: number
+  /** Absent: it was never answered. */
+  response?: Response
+}
+
+/** A process that takes requests. */
+export interface Open {
+  readonly process: SimProcess
+  readonly entrance: Entrance
+  /** Requests under way, which a graceful stop waits for. */
+  readonly underWay: Set<Promise<unknown>>
+}
+
+export interface Client {
+  readonly exchanges: readonly Exchange[]
+  readonly observers: Set<(exchange: Exchange) => void>
+  /** Requests that a living process has not answered. */
+  waiting(): readonly Exchange[]
+  start(): void
+  /** Redrives all dead letters of all tenants. */
+  redriveAll(): void
+}
+
+const triesMax = 4
+
+export function createClient(world: World, settings: Settings, open: () => Open | undefined): Client {
+  const exchanges: Exchange[] = []
+  const waiting = new Set<Exchange>()
+  const observers = new Set<(exchange: Exchange) => void>()
+  const ids: { readonly caller: Caller; readonly id: string }[] = []
+  const jobs: { readonly caller: Caller; readonly id: string }[] = []
+
+  function draftOf(key: string, recipient: string): Draft {
+    const chance = (name: string, share: number): boolean => world.draw(`${key} ${name}`) < share
+    const now = world.elapsed() + settings.start
+    const category = world.pick(`${key} category`, categories)
+    const actor = world.pick(`${key} actor`, actors)
+    const isNews = category === 'activity' && chance('news', 0.5)
+    const isRepeated = chance('repeated', 0.15)
+    const text = isRepeated ? `again ${category} ${actor}` : key
+    const priority = chance('critical', 0.05)
+      ? 'critical'
+      : world.pick(`${key} priority`, ['high', 'normal', 'normal', 'low'] as const)
+    return {
+      to: { id: recipient, email: `${recipient}@example.com`, phone: '+390612345678' },
+      channel: chance('sms', 0.2) ? 'sms' : 'email',
+      category,
+      priority,
+      actor,
+      data: { author: actor },
+      ...(isNews
+        ? { template: 'news', data: { author: actor, text } }
+        : { content: { subject: text, text } }),
+      ...(chance('sendAt', 0.15) ? { sendAt: now + world.between(`${key} send`, 1, 15) * second } : {}),
+      ...(chance('expiresAt', 0.15)
+        ? { expiresAt: now + world.between(`${key} expires`, 2, 30) * second }
+        : {}),
+    }
+  }
+
+  function changeOf(key: string): Partial<Recipient> {
+    const draw = world.draw(`${key} change`)
+    if (draw < 0.3) return { optOuts: [{ category: world.pick(`${key} out`, categories) }] }
+    if (draw < 0.4) return { optOuts: [{ channel: 'email' }] }
+    if (draw < 0.65) return { optOuts: [] }
+    // Noon is half a minute after the start: these hours end or begin then.
+    if (draw < 0.8) return { timeZone: 'UTC', quietHours: { default: { from: '11:00', to: '12:00' } } }
+    if (draw < 0.9) return { timeZone: 'UTC', quietHours: { default: { from: '12:00', to: '12:01' } } }
+    return { quietHours: {} }
+  }
+
+  const kinds: readonly (readonly [Kind, number])[] = [
+    ['post', 0.7],
+    ['batch', 0.06],
+    ['job', 0.03],
+    ['cancel', 0.07],
+    ['cancelJob', 0.01],
+    ['preferences', 0.07],
+    ['erase', 0.01],
+    ['redrive', 0.03],
+    ['preview', 0.02],
+  ]
+
+  function kindOf(key: string): Kind {
+    let draw = world.draw(`${key} kind`)
+    for (const [kind, share] of kinds) {
+      if (draw < share) return kind
+      draw -= share
+    }
+    return 'post'
+  }
+
+  function exchangeOf(operation: number): Omit<Exchange, 'process' | 'sentAt'> | undefined {
+    const key = `operation ${operation}`
+    const kind = kindOf(key)
+    const tenant = world.pick(`${key} tenant`, ['t1', 't1', 't2'])
+    const caller = { tenant, module: world.pick(`${key} module`, modules) }
+    const recipient = world.pick(`${key} recipient`, recipients)
+    const idempotency = world.draw(`${key} key`) < 0.6 ? { key: `key-${operation}` } : {}
+    const drafts = (count: number): readonly Draft[] =>
+      Array.from({ length: count }, (_, index) =>
+        draftOf(`${key}.${index}`, world.pick(`${key} to ${index}`, recipients)),
+      )
+    switch (kind) {
+      case 'post':
+        return { operation, kind, caller, drafts: [draftOf(key, recipient)], ...idempotency }
+      case 'preview':
+        return { operation, kind, caller, drafts: [draftOf(key, recipient)] }
+      case 'batch':
+        return { operation, kind, caller, drafts: drafts(world.between(`${key} size`, 2, 6)), ...idempotency }
+      case 'job':
+        return {
+          operation,
+          kind,
+          caller,
+          drafts: drafts(world.between(`${key} size`, 3, 12)),
+          ...idempotency,
+        }
+      case 'cancel': {
+        const some = ids[Math.floor(world.draw(`${key} id`) * ids.length)]
+        return some && { operation, kind, caller: some.caller, of: some.id, drafts: [] }
+      }
+      case 'cancelJob': {
+        const some = jobs[Math.floor(world.draw(`${key} id`) * jobs.length)]
+        return some && { operation, kind, caller: some.caller, of: some.id, drafts: [] }
+      }
+      case 'preferences':
+        return { operation, kind, caller, of: recipient, change: changeOf(key), drafts: [] }
+      case 'erase':
+        return { operation, kind, caller, of: recipient, drafts: [] }
+      case 'redrive':
+        return { operation, kind, caller, drafts: [] }
+    }
+  }
+
+  function ask({ kind, caller, key, drafts, of = '', change = {} }: Exchange, entrance: Entrance) {
+    switch (kind) {
+      case 'post':
+      case 'batch':
+        return entrance.post(caller, drafts, key)
+      case 'preview':
+        return entrance.preview(caller, drafts[0]!)
+      case 'job': {
+        const { to: _, actor: _actor, data: _data, ...message } = drafts[0]!
+        const { author = '' } = drafts[0]!.data ?? {}
+        const people = drafts.map(({ to, data }) => ({ ...to, ...(data && { data: { ...data, author } }) }))
+        const work = { message: { ...message, actor: String(author) }, recipients: people }
+        return entrance.openJob(caller, work, key)
+      }
+      case 'cancel':
+        return entrance.cancel(caller.tenant, of)
+      case 'cancelJob':
+        return entrance.cancelJob(caller.tenant, of)
+      case 'preferences':
+        return entrance.patch(caller.tenant, of, change)
+      case 'erase':
+        return entrance.erase(caller.tenant, of)
+      case 'redrive':
+        return entrance.redrive(caller.tenant)
+    }
+  }
+
+  function note(exchange: Exchange): void {
+    const { response, caller } = exchange
+    for (const { id } of response?.accepted ?? []) ids.push({ caller, id })
+    if (response?.job !== undefined) jobs.push({ caller, id: response.job })
+    for (const observer of observers) observer(exchange)
+  }
+
+  function send(template: Omit<Exchange, 'process' | 'sentAt'>, tries: number): void {
+    const again = (): void => {
+      if (template.key === undefined || tries >= triesMax) return
+      const waitMs = world.between(`again ${template.operation} ${tries}`, 500, 3_000)
+      world.at(world.now() + waitMs, () => send(template, tries + 1))
+    }
+    const now = open()
+    if (now === undefined) {
+      again()
+      return
+    }
+    const { process, entrance, underWay } = now
+    const exchange: Exchange = { ...template, process: process.number, sentAt: world.now() }
+    exchanges.push(exchange)
+    waiting.add(exchange)
+    const { operation, kind, of, key } = exchange
+    world.trace({ kind: 'request', operation, what: kind, of, key, process: process.number })
+    const forget = process.onDeath(() => {
+      waiting.delete(exchange)
+      note(exchange)
+      again()
+    })
+    const work = ask(exchange, entrance).then(
+      (response) => response,
+      (error: unknown) => {
+        world.violate('program', `${kind} threw ${error instanceof Error ? error.stack : String(error)}`)
+        return { status: 500 }
+      },
+    )
+    underWay.add(work)
+    void work.then((response) => {
+      underWay.delete(work)
+      if (!process.isAlive) return
+      forget()
+      waiting.delete(exchange)
+      exchange.answeredAt = world.now()
+      exchange.response = response
+      world.trace({ kind: 'response', operation, ...response })
+      note(exchange)
+      if (response.status >= 500 || response.status === 409) again()
+    })
+  }
+
+  return {
+    exchanges,
+    observers,
+    waiting: () => [...waiting],
+    start() {
+      // Half of the traffic comes in bursts, so that limits are met.
+      const { operations, trafficMs } = settings
+      for (let operation = 0; operation < operations; operation += 1) {
+        const key = `operation ${operation}`
+        const isBurst = world.draw(`${key} burst`) < 0.5
+        const atMs = isBurst
+          ? world.between(`${key} which`, 0, 5) * 10 * second + world.between(`${key} in`, 0, 400)
+          : world.between(`${key} at`, 0, trafficMs)
+        world.at(settings.start + atMs, () => {
+          const template = exchangeOf(operation)
+          if (template !== undefined) send(template, 1)
+        })
+      }
+    },
+    redriveAll() {
+      for (const tenant of tenants) {
+        const caller = { tenant, module: modules[0] }
+        send({ operation: -1, kind: 'redrive', caller, drafts: [] }, 1)
+      }
+    },
+  }
+}

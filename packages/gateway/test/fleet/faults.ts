@@ -1,0 +1,107 @@
+/**
+ * The faults of a run, by its seed. Some stand at an instant (kills, pauses, steps of the wall clock, clean restarts), the
+ * others at single calls of a port (delays, refusals, lost answers). Each has a name, and the shrinker leaves out those
+ * that a failure does not need.
+ */
+import type { Settings } from './settings.ts'
+import type { World } from './world.ts'
+
+/** Where a kill meets the call at which it strikes. */
+export type Moment = 'before' | 'performed' | 'answered'
+
+/** The fate of one call of a port. */
+export interface Fate {
+  /** Time until the engine gets the call, ms. */
+  readonly requestMs: number
+  /** Time until the answer arrives, ms. */
+  readonly answerMs: number
+  /** `refused`: not performed; `lost`: performed, and the answer is an error. */
+  readonly failure?: 'refused' | 'lost'
+  readonly kill?: Moment
+}
+
+export interface PortTerms {
+  /** Delay of each call in quiet times, ms at most. */
+  readonly usualMs: number
+  /** Delay of a call that is held up, ms at most. */
+  readonly requestMsMax: number
+  readonly answerMsMax: number
+  readonly mayBeRefused: boolean
+  readonly mayBeLost: boolean
+}
+
+interface Kill {
+  readonly name: string
+  readonly at: number
+  /** Calls of ports that go on as usual after the instant. */
+  left: number
+  readonly moment: Moment
+}
+
+export interface Faults {
+  /** Names of all faults that have struck. */
+  readonly struck: Set<string>
+  fateOf(name: string, terms: PortTerms): Fate
+  /** True while the engines are disturbed. */
+  isDisturbed(): boolean
+}
+
+/** @param maySurvive true while a kill would lose what nobody could know afterwards */
+export function createFaults(
+  world: World,
+  { faults }: Settings,
+  without: ReadonlySet<string>,
+  maySurvive: () => boolean,
+): Faults {
+  const struck = new Set<string>()
+  const kills: Kill[] = faults.kills
+    .map(({ at, after, moment }, index) => ({ name: `kill-${index}`, at, left: after, moment }))
+    .filter(({ name }) => !without.has(name))
+
+  const isDisturbed = (): boolean =>
+    faults.phases.some(({ from, to }) => from <= world.elapsed() && world.elapsed() < to)
+
+  function killNow(): Kill | undefined {
+    const next = kills[0]
+    if (next === undefined || world.elapsed() < next.at || maySurvive()) return undefined
+    if (next.left > 0) {
+      next.left -= 1
+      return undefined
+    }
+    kills.shift()
+    struck.add(next.name)
+    return next
+  }
+
+  function strikes(name: string, share: number): boolean {
+    if (share === 0 || without.has(name) || world.draw(name) >= share) return false
+    struck.add(name)
+    return true
+  }
+
+  function delayOf(name: string, usualMs: number, maxMs: number): number {
+    const usual = usualMs === 0 ? 0 : world.between(`${name} usual`, 0, usualMs)
+    if (maxMs === 0 || !strikes(name, faults.delayShare)) return usual
+    // Mostly short: the cube of a uniform draw.
+    return usual + Math.floor(world.draw(`${name} ms`) ** 3 * maxMs)
+  }
+
+  return {
+    struck,
+    isDisturbed,
+    fateOf(name, terms) {
+      const kill = killNow()
+      const isQuiet = !isDisturbed()
+      const fate = {
+        requestMs: delayOf(`${name} late`, terms.usualMs, isQuiet ? 0 : terms.requestMsMax),
+        answerMs: delayOf(`${name} slow`, terms.usualMs, isQuiet ? 0 : terms.answerMsMax),
+        ...(kill === undefined ? {} : { kill: kill.moment }),
+      }
+      if (isQuiet) return fate
+      if (terms.mayBeRefused && strikes(`${name} refused`, faults.refusedShare))
+        return { ...fate, failure: 'refused' }
+      if (terms.mayBeLost && strikes(`${name} lost`, faults.lostShare)) return { ...fate, failure: 'lost' }
+      return fate
+    },
+  }
+}

@@ -1,0 +1,251 @@
+/**
+ * Runs a whole gateway, one process after the other, over a record and a provider that outlive them, by one seed. The
+ * oracles watch what crosses its borders; they share no code with it.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { stringify } from 'yaml'
+import { createRandom } from '../../src/adapters/random.ts'
+import type { Config } from '../../src/config/config.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { createGateway, type Gateway } from '../../src/gateway.ts'
+import type { Store, Templates } from '../../src/ports.ts'
+import { createClient, type Open } from './client.ts'
+import { createEntrance } from './entrance.ts'
+import { createFaults, type PortTerms } from './faults.ts'
+import { createOracles } from './oracles.ts'
+import { type Machine, SimProcess } from './process.ts'
+import { configOf, downMsMax, policyOf, type Settings, second, settingsOf } from './settings.ts'
+import { createSimService } from './sim-provider.ts'
+import { createSimRecord } from './sim-record.ts'
+import { wired } from './wires.ts'
+import { createWorld, type Violation } from './world.ts'
+
+export interface RunResult {
+  readonly seed: number
+  readonly violations: readonly Violation[]
+  readonly traceHash: string
+  readonly lines: readonly string[]
+  /** Names of the faults that struck. */
+  readonly struck: readonly string[]
+  readonly figures: {
+    readonly processes: number
+    readonly accepted: number
+    readonly calls: number
+    readonly virtualMs: number
+  }
+}
+
+export interface RunOptions {
+  /** Names of faults that are left out. */
+  readonly without?: ReadonlySet<string>
+  readonly settings?: Settings
+  /** The trace shows each call of a port. @defaultValue false */
+  readonly isVerbose?: boolean
+}
+
+/** Delay of a call to the thread of the embedded store, ms. */
+const storeTerms: PortTerms = {
+  usualMs: 2,
+  requestMsMax: 5_000,
+  answerMsMax: 5_000,
+  mayBeRefused: true,
+  // A commit of SQLite that answers with an error is not on record; only a kill leaves it open.
+  mayBeLost: false,
+}
+/** Limiter state and queue are in the process itself in quiet times. */
+const stateTerms: PortTerms = {
+  usualMs: 0,
+  requestMsMax: 3_000,
+  answerMsMax: 3_000,
+  mayBeRefused: false,
+  mayBeLost: false,
+}
+/** Questions that run beside the writes, in a thread of their own. */
+const beside = new Set(['notification', 'list', 'deadLetters', 'jobWork', 'jobMembers', 'content'])
+const storeDirect = ['mayHave', 'claimedUntil', 'close']
+
+const wordless: Templates = { has: () => true, hasSubject: () => true, render: () => ({ text: '' }) }
+
+/** How long a run goes on after the traffic until everything has come to its end, ms of virtual time. */
+const tailMsMax = 8_000 * second
+/** A graceful stop ends after this, as `http.drainMs`. */
+const drainMs = 30 * second
+
+export async function runFleet(seed: number, options: RunOptions = {}): Promise<RunResult> {
+  const { without = new Set<string>(), settings = settingsOf(seed) } = options
+  const world = createWorld(seed, settings.start, options.isVerbose === true)
+  const machine: Machine = { wallAheadMs: 0 }
+  const record = createSimRecord()
+  // A step that is not on record is unknown to every later process (decision record 0017): no kill comes before that.
+  const isStepUnseen = (): boolean => (record.timeLine?.aheadMs ?? 0) !== machine.wallAheadMs
+  const faults = createFaults(world, settings, without, isStepUnseen)
+  const service = createSimService(world, settings, faults)
+  const config = configured(settings)
+  let processes = 0
+  let open: (Open & { readonly gateway: Gateway }) | undefined
+  let process: SimProcess | undefined
+  const client = createClient(world, settings, () => open)
+  const oracles = createOracles({ world, settings, client, service, record, machine })
+
+  function boot(): void {
+    processes += 1
+    const own = new SimProcess(processes, world, machine)
+    process = own
+    world.trace({ kind: 'boot', process: own.number })
+    own.onDeath((how) => {
+      if (open?.process === own) open = undefined
+      oracles.died(own.number, how)
+      const downMs = world.between(`down ${own.number}`, 100, how === 'stop' ? 1_000 : downMsMax)
+      world.at(world.now() + downMs, boot)
+    })
+    start(own).catch((error: unknown) => {
+      // A start that fails ends the process, and its supervisor starts another one.
+      world.trace({ kind: 'start failed', error: String(error) })
+      own.end('kill', 'the start failed')
+    })
+  }
+
+  async function start(own: SimProcess): Promise<void> {
+    const { clock } = own
+    let draws = 0
+    const chance = (): number => {
+      draws += 1
+      return world.draw(`random ${own.number} ${draws}`)
+    }
+    const store: Store = wired({
+      name: 'store',
+      process: own,
+      faults,
+      port: await record.open(world.now() + machine.wallAheadMs),
+      terms: storeTerms,
+      code: 'STORE_UNAVAILABLE',
+      direct: storeDirect,
+      isInOrder: (method) => !beside.has(method),
+    })
+    const gateway = await createGateway(config, {
+      clock,
+      random: createRandom(chance),
+      store,
+      providers: [service.adapter(own)],
+      templates: wordless,
+      wrapState: (port) =>
+        wired({
+          name: 'state',
+          process: own,
+          faults,
+          port,
+          terms: stateTerms,
+          code: 'STATE_UNAVAILABLE',
+          direct: ['close'],
+          exceptions: stateExceptions,
+        }),
+      wrapQueue: (port) =>
+        wired({
+          name: 'queue',
+          process: own,
+          faults,
+          port,
+          terms: stateTerms,
+          code: 'STORE_UNAVAILABLE',
+          direct: queueDirect,
+        }),
+    })
+    if (!own.isAlive) return
+    open = { process: own, entrance: createEntrance(gateway, clock), underWay: new Set(), gateway }
+    oracles.booted(own.number, gateway)
+    await gateway.startStages()
+    world.trace({ kind: 'started', process: own.number })
+  }
+
+  async function stop(): Promise<void> {
+    const own = open
+    if (own === undefined) return
+    open = undefined
+    world.trace({ kind: 'stop', process: own.process.number })
+    world.at(world.now() + drainMs, () => own.process.end('kill', 'its stop took too long'))
+    await Promise.allSettled([...own.underWay])
+    await own.gateway.stop()
+    own.process.end('stop', 'stopped')
+  }
+
+  /** Steps the wall clock while a process runs that sees it. */
+  function step(byMs: number): void {
+    if (open === undefined || record.timeLine === undefined) {
+      world.at(world.now() + second, () => step(byMs))
+      return
+    }
+    machine.wallAheadMs += byMs
+    world.trace({ kind: 'step', byMs })
+  }
+
+  const { pauses, steps, stops } = settings.faults
+  const planned = (name: string, atMs: number, strike: () => void): void => {
+    if (without.has(name)) return
+    world.at(settings.start + atMs, () => {
+      faults.struck.add(name)
+      strike()
+    })
+  }
+  for (const [index, { at, forMs }] of pauses.entries())
+    planned(`pause-${index}`, at, () => process?.pause(forMs))
+  for (const [index, { at, byMs }] of steps.entries()) planned(`step-${index}`, at, () => step(byMs))
+  for (const [index, at] of stops.entries()) planned(`stop-${index}`, at, () => void stop())
+
+  const onRejection = (error: unknown): void => {
+    world.violate('program', `unhandled rejection: ${error instanceof Error ? error.stack : String(error)}`)
+  }
+  globalThis.process.on('unhandledRejection', onRejection)
+  try {
+    boot()
+    client.start()
+    await world.run(settings.trafficMs)
+    let ms = settings.trafficMs
+    if (!settings.faults.isEndless) {
+      for (; ms < settings.trafficMs + tailMsMax; ms += ms < 300 * second ? 5 * second : 60 * second) {
+        await world.run(ms)
+        if (ms === settings.trafficMs + 60 * second) client.redriveAll()
+        if (ms > settings.trafficMs + 90 * second && oracles.isQuiet()) break
+      }
+      await oracles.calm(open?.gateway)
+    }
+    oracles.end()
+    return {
+      seed,
+      violations: world.violations,
+      traceHash: world.traceHash(),
+      lines: world.lines(),
+      struck: [...faults.struck],
+      figures: {
+        processes,
+        accepted: oracles.accepted(),
+        calls: service.calls.length,
+        virtualMs: world.elapsed(),
+      },
+    }
+  } finally {
+    globalThis.process.off('unhandledRejection', onRejection)
+  }
+}
+
+/** The answer of `fire` comes within the margin of the windows: later, the call would be counted before it is made. */
+const stateExceptions = { fire: { answerMsMax: 10 }, preview: { answerMsMax: 0 } } as const
+const queueDirect = ['giveBack', 'pull', 'subscribe', 'size', 'critical', 'oldest', 'takeOverdue', 'close']
+
+function configured(settings: Settings): Config {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-fleet-'))
+  try {
+    const path = join(folder, 'sluice.yaml')
+    writeFileSync(path, stringify(configOf(settings)))
+    writeFileSync(join(folder, 'policy.yaml'), stringify(policyOf(settings)))
+    const config = loadConfig({ path, env: {}, cwd: folder })
+    // The pools of all other channels are the default ones of the sandbox.
+    return {
+      ...config,
+      pools: config.pools.filter(({ channel }) => channel === 'email' || channel === 'sms'),
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}

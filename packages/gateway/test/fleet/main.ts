@@ -1,0 +1,166 @@
+/**
+ * The command `npm run check:fleet`: runs seeds of the fleet simulator on all cores, shows each broken invariant with the
+ * command that repeats it, and tries the sabotages.
+ *
+ *   npm run check:fleet -- --seeds 1000 [--from 1]     many seeds
+ *   npm run check:fleet -- --seed 17 [--trace file] [--calls]
+ *                                                      one seed; on a failure its trace, and the faults that it needs
+ *   npm run check:fleet -- --sabotage [name]           each one-line sabotage must be found
+ */
+import { spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { parseArgs } from 'node:util'
+import { runFleet } from './fleet.ts'
+import { sabotages } from './sabotages.ts'
+import { shrink } from './shrink.ts'
+
+/** Seeds within which each sabotage must be found. */
+const sabotageSeedsMax = 400
+
+interface Failure {
+  readonly seed: number
+  readonly invariant: string
+  readonly detail: string
+}
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string' },
+    from: { type: 'string', default: '1' },
+    seed: { type: 'string' },
+    trace: { type: 'string' },
+    calls: { type: 'boolean', default: false },
+    sabotage: { type: 'boolean', default: false },
+    /** A worker prints a line for each failed seed, and ends at the first one where that is enough. */
+    worker: { type: 'boolean', default: false },
+    step: { type: 'string', default: '1' },
+    first: { type: 'boolean', default: false },
+  },
+  allowPositionals: true,
+})
+const from = Number(values.from)
+
+if (values.worker) await work()
+else if (values.seed !== undefined) await one(Number(values.seed))
+else if (values.sabotage) await sabotageAll()
+else await many(Number(values.seeds ?? 100))
+
+async function work(): Promise<void> {
+  const step = Number(values.step)
+  for (let seed = from; seed < from + Number(values.seeds) * step; seed += step) {
+    const { violations, figures } = await runFleet(seed)
+    console.log(JSON.stringify({ seed, figures, violation: violations[0] }))
+    if (values.first && violations.length > 0) return
+  }
+}
+
+async function one(seed: number): Promise<void> {
+  const began = performance.now()
+  const run = await runFleet(seed, { isVerbose: values.calls })
+  const { violations, lines, traceHash, struck, figures } = run
+  const tookMs = Math.round(performance.now() - began)
+  console.log(`seed ${seed}: ${JSON.stringify(figures)}, trace ${traceHash}, ${tookMs} ms`)
+  const file =
+    values.trace ?? (violations.length > 0 ? join(tmpdir(), `sluice-fleet-${seed}.jsonl`) : undefined)
+  if (file !== undefined) {
+    writeFileSync(file, lines.map((line) => `${line}\n`).join(''))
+    console.log(`trace: ${file}`)
+  }
+  if (violations.length === 0) return
+  for (const { at, invariant, detail } of violations) console.log(`  ${at} ms: ${invariant}: ${detail}`)
+  const needed = await shrink(seed, violations[0]!.invariant, struck)
+  console.log(`  it needs ${needed.length} of ${struck.length} faults: ${needed.join(', ')}`)
+  process.exitCode = 1
+}
+
+/** Runs seeds in one process a core; resolves with the failures, which `onFailure` sees as they come. */
+async function spread(
+  count: number,
+  options: {
+    readonly first?: boolean
+    readonly sabotage?: string
+    readonly onFailure?: (failure: Failure) => void
+  },
+): Promise<{ readonly ran: number; readonly failures: readonly Failure[] }> {
+  const workers = Math.max(1, availableParallelism())
+  const failures: Failure[] = []
+  let ran = 0
+  const children = Array.from({ length: workers }, (_, index) => {
+    const seeds = Math.ceil((count - index) / workers)
+    const args = [
+      '--worker',
+      '--from',
+      String(from + index),
+      '--step',
+      String(workers),
+      '--seeds',
+      String(seeds),
+    ]
+    const hook = new URL('./sabotage-hook.ts', import.meta.url).href
+    const child = spawn(
+      process.execPath,
+      [
+        ...process.execArgv,
+        ...(options.sabotage === undefined ? [] : ['--import', hook]),
+        import.meta.filename,
+        ...args,
+        ...(options.first === true ? ['--first'] : []),
+      ],
+      {
+        stdio: ['ignore', 'pipe', 'inherit'],
+        env: { ...process.env, ...(options.sabotage && { SLUICE_SABOTAGE: options.sabotage }) },
+      },
+    )
+    return child
+  })
+  await Promise.all(
+    children.map(async (child) => {
+      const ended = new Promise<number | null>((resolve) => child.on('exit', resolve))
+      for await (const line of createInterface({ input: child.stdout })) {
+        const { seed, violation } = JSON.parse(line) as { seed: number; violation?: Omit<Failure, 'seed'> }
+        ran += 1
+        if (violation === undefined) continue
+        const failure = { seed, invariant: violation.invariant, detail: violation.detail }
+        failures.push(failure)
+        options.onFailure?.(failure)
+        if (options.first === true) for (const each of children) each.kill()
+      }
+      const code = await ended
+      if (code !== 0 && code !== null)
+        failures.push({ seed: -1, invariant: 'program', detail: `exit code ${code}` })
+    }),
+  )
+  return { ran, failures }
+}
+
+async function many(count: number): Promise<void> {
+  const began = performance.now()
+  const onFailure = ({ seed, invariant, detail }: Failure): void => {
+    console.log(`seed ${seed}: ${invariant}: ${detail}`)
+    console.log(`  npm run check:fleet -- --seed ${seed}`)
+  }
+  const { ran, failures } = await spread(count, { onFailure })
+  const seconds = Math.round((performance.now() - began) / 1_000)
+  console.log(`${ran} seeds, ${failures.length} failed, ${seconds} s`)
+  if (failures.length > 0) process.exitCode = 1
+}
+
+async function sabotageAll(): Promise<void> {
+  const only = process.argv.find((argument) => sabotages.some(({ name }) => name === argument))
+  for (const { name } of sabotages) {
+    if (only !== undefined && name !== only) continue
+    const began = performance.now()
+    const { ran, failures } = await spread(sabotageSeedsMax, { first: true, sabotage: name })
+    const seconds = Math.round((performance.now() - began) / 1_000)
+    const [first] = failures
+    const found =
+      first === undefined ? 'NOT FOUND' : `seed ${first.seed}: ${first.invariant}: ${first.detail}`
+    console.log(
+      `${name.padEnd(34)} ${String(ran).padStart(4)} seeds ${String(seconds).padStart(4)} s  ${found}`,
+    )
+    if (first === undefined) process.exitCode = 1
+  }
+}

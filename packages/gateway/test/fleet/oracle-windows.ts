@@ -1,0 +1,77 @@
+/**
+ * Holds the calls at the provider's socket against the limits of recipients and authors and against the rates of the
+ * accounts: every rolling window is counted by itself, over the calls of all processes.
+ */
+import { actorsOf, type Watched } from './oracle.ts'
+import type { Call } from './sim-provider.ts'
+
+/** Calls by key, each list in the order in which they were written. */
+class Lists {
+  readonly #byKey = new Map<string, Call[]>()
+
+  add(key: string, call: Call): readonly Call[] {
+    const list = this.#byKey.get(key) ?? []
+    this.#byKey.set(key, list)
+    list.push(call)
+    return list
+  }
+}
+
+/**
+ * Counts the calls of the half-open window that ends with this one: (at − windowMs, at]. A critical one asks nobody: what
+ * was already on its way when it left cannot be called back.
+ */
+function countIn(calls: readonly Call[], last: Call, windowMs: number): number {
+  const overtook = ({ message, handedAt }: Call): boolean =>
+    message.priority === 'critical' && handedAt >= last.handedAt
+  return calls.filter((each) => each.at > last.at - windowMs && (each === last || !overtook(each))).length
+}
+
+export function watchWindows({ world, settings, service }: Watched): void {
+  const arrivals = new Lists()
+  const calls = new Lists()
+
+  function countAccount(call: Call): void {
+    const { account, at, message } = call
+    const id = account.replace(/^sms-/, '')
+    const ofAccount = calls.add(account, call)
+    for (const { max, windowMs } of settings.accounts.find((each) => each.id === id)!.windows) {
+      const count = ofAccount.filter((each) => each.at > at - windowMs).length
+      if (count > max)
+        world.violate(
+          '1 account',
+          `${count} calls of ${account} within ${windowMs} ms, of ${max}: ${message.id}`,
+        )
+    }
+  }
+
+  function countArrival(call: Call): void {
+    const { message } = call
+    const { tenant, to, category, channel, priority } = message
+    for (const rule of settings.limits) {
+      if (rule.category !== undefined && rule.category !== category) continue
+      if (rule.channel !== undefined && rule.channel !== channel) continue
+      const authors = rule.per.includes('actor') ? actorsOf(message) : ['']
+      for (const author of authors) {
+        const key = [rule.name, tenant, rule.per.includes('recipient') ? to.id : '', author].join('/')
+        const ofKey = arrivals.add(key, call)
+        // A critical one counts, and asks nobody.
+        if (priority === 'critical') continue
+        const count = countIn(ofKey, call, rule.windowMs)
+        if (count > rule.max)
+          world.violate('1 limit', `${count} in ${rule.windowMs} ms of ${key}, of ${rule.max}: ${message.id}`)
+        if (rule.minGapMs !== undefined && countIn(ofKey, call, rule.minGapMs) > 1)
+          world.violate(
+            '1 distance',
+            `closer than ${rule.minGapMs} ms to the one before: ${key}: ${message.id}`,
+          )
+      }
+    }
+  }
+
+  service.observers.add((call, what) => {
+    if (what !== 'written') return
+    countAccount(call)
+    if (call.arrived) countArrival(call)
+  })
+}

@@ -1,0 +1,24 @@
+/** Defines the borders of a run, which its oracles watch: nothing from within the gateway is among them. */
+import type { Message } from '../../src/ports.ts'
+import type { Client } from './client.ts'
+import type { Machine } from './process.ts'
+import type { Settings } from './settings.ts'
+import type { SimService } from './sim-provider.ts'
+import type { SimRecord } from './sim-record.ts'
+import type { World } from './world.ts'
+
+export interface Watched {
+  readonly world: World
+  readonly settings: Settings
+  readonly client: Client
+  readonly service: SimService
+  readonly record: SimRecord
+  readonly machine: Machine
+}
+
+/** The authors of a message: of a digest, those of its items. */
+export function actorsOf({ data }: Pick<Message, 'data'>): readonly string[] {
+  const items = data?.items
+  if (!Array.isArray(items)) return [String(data?.author ?? '')]
+  return [...new Set(items.map((item) => String((item as { actor?: string }).actor ?? '')))]
+}

@@ -1,0 +1,88 @@
+/** The oracles of a run together. They are told of births and deaths, and look again when the run is calm and at its end. */
+import type { Gateway } from '../../src/gateway.ts'
+import { statuses } from '../../src/model.ts'
+import type { Watched } from './oracle.ts'
+import { watchClient } from './oracle-client.ts'
+import { hasEnded, watchRecord } from './oracle-record.ts'
+import { watchWindows } from './oracle-windows.ts'
+import type { Death } from './process.ts'
+import { second, tenants } from './settings.ts'
+
+export interface Oracles {
+  booted(process: number, gateway: Gateway): void
+  died(process: number, how: Death): void
+  /** True if nothing waits any more. */
+  isQuiet(): boolean
+  /** Looks at a gateway in which everything has come to its end. */
+  calm(gateway: Gateway | undefined): Promise<void>
+  end(): void
+  accepted(): number
+}
+
+/** A request of a calm run is answered within this, ms. */
+const answerMsMax = 60 * second
+
+export function createOracles(watched: Watched): Oracles {
+  const { world, client } = watched
+  watchWindows(watched)
+  const record = watchRecord(watched)
+  const told = watchClient(watched, record)
+  const { rows, jobs } = record
+
+  const unsettled = () => [...rows.values()].filter((row) => !hasEnded(row))
+  const overdue = () => client.waiting().filter(({ sentAt }) => sentAt + answerMsMax < world.now())
+
+  function checkEnds(): void {
+    for (const { id, status, dueAt } of unsettled())
+      world.violate('3 end', `${id} is still ${status}, due at ${dueAt - world.start} ms`)
+    for (const { kind, operation, sentAt } of overdue())
+      world.violate('3 answer', `${kind} ${operation} of ${sentAt - world.start} ms was never answered`)
+    for (const { id, status, taken, total } of jobs.values()) {
+      if (status === 'running') world.violate('3 job', `job ${id} still runs: ${taken} of ${total}`)
+      const members = [...rows.values()].filter(({ job }) => job === id).length
+      if (members > total) world.violate('10 job', `job ${id} of ${total} has ${members} notifications`)
+    }
+  }
+
+  function checkCounts({ ledger }: Gateway): void {
+    const counts = ledger.counts()
+    for (const status of statuses) {
+      const onRecord = [...rows.values()].filter((row) => row.status === status).length
+      if (counts[status] !== onRecord)
+        world.violate('3 counts', `${counts[status]} are ${status} by the ledger, ${onRecord} on record`)
+    }
+    if (unsettled().length > 0 || client.waiting().length > 0) return
+    for (const tenant of tenants) {
+      const { queue, waiting, bytes } = ledger.occupancy(tenant)
+      if (queue !== 0 || waiting !== 0 || bytes !== 0)
+        world.violate(
+          '7 room',
+          `nothing of ${tenant} waits, and ${JSON.stringify({ queue, waiting, bytes })} is taken`,
+        )
+    }
+    const held = [...ledger.held().values()].reduce((sum, count) => sum + count, 0)
+    if (held > 0) world.violate('12 memory', `${held} are held in memory, and nothing waits`)
+  }
+
+  return {
+    booted() {},
+    died: (process) => told.died(process),
+    isQuiet: () =>
+      unsettled().length === 0 &&
+      client.waiting().length === 0 &&
+      [...jobs.values()].every(({ status }) => status !== 'running'),
+    async calm(gateway) {
+      checkEnds()
+      if (gateway === undefined) world.violate('3 start', 'no process has started')
+      else checkCounts(gateway)
+    },
+    end() {
+      for (const [id] of told.cancelled) {
+        const { status } = rows.get(id) ?? {}
+        if (status !== 'cancelled')
+          world.violate('5 cancelled', `${id} was answered 204 and ended as ${status}`)
+      }
+    },
+    accepted: () => told.told.size,
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * One-line sabotages of the protocol. Each stands for a mistake that is easily made; `npm run check:fleet -- --sabotage`
+ * tries each, and the oracles must find it.
+ */
+export interface Sabotage {
+  readonly name: string
+  /** Path within packages/gateway/src. */
+  readonly file: string
+  /** Occurs once in the file. */
+  readonly from: string
+  readonly to: string
+}
+
+export const sabotages: readonly Sabotage[] = [
+  {
+    name: 'send-what-is-not-current',
+    file: 'ledger/ledger.ts',
+    from: "if (entry?.notification === notification) entry.status = 'sending'",
+    to: "if (entry !== undefined) entry.status = 'sending'",
+  },
+  {
+    name: 'no-opt-out-before-the-call',
+    file: 'delivery/send-checks.ts',
+    from: 'if (!rules.mayReceive(notification, recipient)) return optedOut',
+    to: 'if (now < 0) return optedOut',
+  },
+  {
+    name: 'no-count-of-late-calls',
+    file: 'delivery/in-flight-sends.ts',
+    from: 'await inFlightSend.countLate(now)',
+    to: 'void inFlightSend',
+  },
+  {
+    name: 'late-answer-of-fire-is-used',
+    file: 'delivery/fired-in-time.ts',
+    from: 'answer.fired && now - answer.at > permitMs ?',
+    to: 'answer.fired && now < 0 ?',
+  },
+  {
+    name: 'suspects-do-not-count',
+    file: 'admission/limiter-recovery.ts',
+    from: 'const { suspects = [] } = admission',
+    to: 'const suspects: readonly number[] = []',
+  },
+  {
+    name: 'suspects-after-unknown-outcome',
+    file: 'delivery/attempt.ts',
+    from: 'if (move.after.suspects === notification.suspects) completer.add(move, this)',
+    to: 'if (move.after !== undefined) completer.add(move, this)',
+  },
+  {
+    name: 'throttle-queue-not-restored',
+    file: 'admission/tenant-throttle/throttle-queues.ts',
+    from: 'queue.restore(restored, urgent, clock.now())',
+    to: 'queue.restore([], [], clock.now())',
+  },
+  {
+    name: 'acceptances-not-restored',
+    file: 'admission/tenant-throttle/throttle-queues.ts',
+    from: 'else queue.count(module, at)',
+    to: 'else if (at < 0) queue.count(module, at)',
+  },
+  {
+    name: 'digest-closes-whatever-is-left',
+    file: 'store/memory/memory.ts',
+    from: "'left' in write && write.left !== this.#leftIn(write.digest, change)",
+    to: "'left' in write && this.#leftIn(write.digest, change) < 0",
+  },
+  {
+    name: 'move-without-comparing-before',
+    file: 'store/memory/memory.ts',
+    from: 'if (now === undefined || !sameVersion(now, before)) conflicts.push(before.id)',
+    to: 'if (now === undefined) conflicts.push(before.id)',
+  },
+  {
+    name: 'taken-back-though-it-has-fired',
+    file: 'adapters/state/memory.ts',
+    from: 'if (unlessFired === undefined) return false',
+    to: 'if (id !== undefined || unlessFired === undefined) return false',
+  },
+  {
+    name: 'held-while-it-is-replaced',
+    file: 'ledger/ledger.ts',
+    from: 'if (replacing.size > 0 && replacing.has(versionOf(notification))) return',
+    to: '',
+  },
+  {
+    name: 'answer-not-stored-with-acceptance',
+    file: 'admission/admit.ts',
+    from: '...(answer === undefined ? {} : { answer: answer(results) }),',
+    to: '',
+  },
+  {
+    name: 'account-block-not-kept-to',
+    file: 'delivery/accounts/account.ts',
+    from: 'const from = Math.max(this.breaker.freeAt(now), this.blockedUntil, this.#notBefore)',
+    to: 'const from = Math.max(this.breaker.freeAt(now), this.#notBefore)',
+  },
+  {
+    name: 'account-used-at-once-after-a-kill',
+    file: 'delivery/accounts/account.ts',
+    from: 'this.#notBefore = instant + longest',
+    to: 'this.#notBefore = 0 * (instant + longest)',
+  },
+  {
+    name: 'long-windows-not-written-ahead',
+    file: 'delivery/accounts/account.ts',
+    from: 'if (!this.#use.admits) return undefined',
+    to: '',
+  },
+  {
+    name: 'room-not-given-back',
+    file: 'ledger/ledger.ts',
+    from: 'occupy(tenant, { queue: -queue, waiting: -waiting, bytes: -bytes })',
+    to: '',
+  },
+  {
+    name: 'no-bound-of-the-queue',
+    file: 'ledger/ledger.ts',
+    from: 'const queueFull = queue > 0 && of.queue + queue > queueMax',
+    to: 'const queueFull = false',
+  },
+  {
+    name: 'cancel-forgets-who-is-sending',
+    file: 'admission/cancellation.ts',
+    from: "if (isFinal(notification.status) || live?.status === 'sending') {",
+    to: 'if (isFinal(notification.status)) {',
+  },
+  {
+    name: 'lost-answer-is-no-acceptance',
+    file: 'delivery/completer.ts',
+    from: "const isBusy = (error as SluiceError).code === 'STORE_UNAVAILABLE'",
+    to: 'const isBusy = false',
+  },
+]

@@ -1,0 +1,262 @@
+/**
+ * Makes the settings of a run from its seed: the configuration of the gateway, the provider, the traffic and the faults. The limits stand
+ * here as data, from which both the policy of the gateway is written and the oracles count.
+ */
+import { drawOf } from './world.ts'
+
+export const second = 1_000
+
+/** A limit of the policy, as the oracles read it. */
+export interface LimitRule {
+  readonly name: string
+  /** @defaultValue every category */
+  readonly category?: string
+  /** @defaultValue every channel */
+  readonly channel?: string
+  readonly per: readonly ('recipient' | 'actor')[]
+  readonly max: number
+  readonly windowMs: number
+  readonly minGapMs?: number
+  readonly over: string
+}
+
+/** A limit of acceptances of a tenant, or of each of its modules. */
+export interface RateRule {
+  readonly of: 'tenant' | 'module'
+  readonly tenant: string
+  readonly max: number
+  readonly windowMs: number
+}
+
+export interface AccountRule {
+  readonly id: string
+  readonly windows: readonly { readonly max: number; readonly windowMs: number }[]
+}
+
+export interface Settings {
+  readonly seed: number
+  /** Epoch ms. */
+  readonly start: number
+  /** How long traffic lasts, ms. */
+  readonly trafficMs: number
+  readonly operations: number
+  readonly limits: readonly LimitRule[]
+  readonly digestMs: number
+  readonly deduplicationMs: number
+  readonly rates: readonly RateRule[]
+  readonly queueMax: number
+  readonly waitingMax: number
+  readonly accounts: readonly AccountRule[]
+  readonly breakerInARow: number
+  readonly provider: {
+    readonly idempotent: boolean
+    /** Shares of calls, of those within a phase of faults. */
+    readonly failShare: number
+    readonly limitShare: number
+    readonly hangShare: number
+    readonly lostShare: number
+    readonly lateWriteShare: number
+  }
+  readonly faults: {
+    readonly phases: readonly { readonly from: number; readonly to: number }[]
+    readonly delayShare: number
+    readonly refusedShare: number
+    readonly lostShare: number
+    readonly kills: readonly {
+      readonly at: number
+      readonly after: number
+      readonly moment: 'before' | 'performed' | 'answered'
+    }[]
+    readonly pauses: readonly { readonly at: number; readonly forMs: number }[]
+    readonly steps: readonly { readonly at: number; readonly byMs: number }[]
+    readonly stops: readonly number[]
+    /** Faults go on to the end: what must come to its end is not looked at. */
+    readonly isEndless: boolean
+  }
+}
+
+export const tenants = ['t1', 't2'] as const
+export const modules = ['m1', 'm2'] as const
+export const recipients = ['ada', 'bob', 'cleo', 'dan', 'eve', 'fay'] as const
+export const actors = ['x', 'y', 'z'] as const
+export const categories = ['product', 'marketing', 'activity', 'security'] as const
+
+/** Longest time for which a process is away, ms. */
+export const downMsMax = 8_000
+
+export function settingsOf(seed: number): Settings {
+  const draw = (key: string): number => drawOf(seed, `settings ${key}`)
+  const between = (key: string, least: number, most: number): number =>
+    least + Math.floor(draw(key) * (most - least + 1))
+  const chance = (key: string, share: number): boolean => draw(key) < share
+  const times = <T>(key: string, most: number, make: (index: number) => T): T[] =>
+    Array.from({ length: between(key, 0, most) }, (_, index) => make(index))
+
+  const limits: LimitRule[] = [
+    {
+      name: 'everything',
+      per: ['recipient'],
+      max: between('everything', 1, 4),
+      windowMs: between('everything window', 2, 10) * second,
+      ...(chance('gap', 0.5) ? { minGapMs: between('gap ms', 1, 8) * 100 } : {}),
+      over: 'delay',
+    },
+  ]
+  if (chance('marketing', 0.6))
+    limits.push({
+      name: 'marketing',
+      category: 'marketing',
+      channel: 'email',
+      per: ['recipient'],
+      max: between('marketing max', 1, 3),
+      windowMs: between('marketing window', 3, 15) * second,
+      over: chance('marketing over', 0.5) ? 'drop' : 'fallback:sms',
+    })
+  if (chance('author', 0.6))
+    limits.push({
+      name: 'author',
+      category: 'activity',
+      per: chance('author per', 0.7) ? ['recipient', 'actor'] : ['actor'],
+      max: between('author max', 1, 2),
+      windowMs: between('author window', 3, 12) * second,
+      over: chance('author over', 0.5) ? 'delay' : 'digest:news',
+    })
+
+  const rates: RateRule[] = []
+  if (chance('rate', 0.7)) {
+    rates.push({ of: 'tenant', tenant: 't1', max: between('rate max', 4, 12), windowMs: 10 * second })
+    rates.push({ of: 'module', tenant: 't1', max: between('module max', 3, 10), windowMs: 10 * second })
+  }
+
+  const account = (index: number): AccountRule => ({
+    id: `account-${index}`,
+    windows: [
+      { max: between(`account ${index} max`, 2, 10), windowMs: second },
+      ...(chance(`account ${index} long`, 0.5)
+        ? [{ max: between(`account ${index} long max`, 20, 60), windowMs: 10 * second }]
+        : []),
+    ],
+  })
+
+  const isEndless = chance('endless', 0.15)
+  const phaseCount = between('phases', 1, 3)
+  const phases = Array.from({ length: phaseCount }, (_, index) => {
+    const from = between(`phase ${index}`, 0, 40) * second
+    return {
+      from,
+      to: isEndless ? Number.MAX_SAFE_INTEGER : from + between(`phase ${index} for`, 3, 20) * second,
+    }
+  })
+  const isRough = chance('rough', 0.6)
+
+  return {
+    seed,
+    // Shortly before noon, so that hours that begin or end at noon do so within the run.
+    start: Date.UTC(2026, 10, 21, 11, 59, 30),
+    trafficMs: 60 * second,
+    operations: between('operations', 40, 160),
+    limits,
+    digestMs: between('digest', 3, 8) * second,
+    deduplicationMs: chance('deduplication', 0.5) ? 20 * second : 0,
+    rates,
+    queueMax: chance('narrow queue', 0.3) ? between('queue', 5, 20) : 10_000,
+    waitingMax: chance('narrow waiting', 0.3) ? between('waiting', 5, 20) : 10_000,
+    accounts: Array.from({ length: between('accounts', 1, 3) }, (_, index) => account(index)),
+    breakerInARow: between('in a row', 3, 6),
+    provider: {
+      idempotent: chance('idempotent', 0.5),
+      failShare: isRough ? draw('fail') * 0.3 : 0,
+      limitShare: isRough ? draw('limit') * 0.15 : 0,
+      hangShare: isRough ? draw('hang') * 0.05 : 0,
+      lostShare: isRough ? draw('lost') * 0.1 : 0,
+      lateWriteShare: chance('late writes', 0.5) ? draw('late') * 0.2 : 0,
+    },
+    faults: {
+      phases,
+      delayShare: chance('delays', 0.8) ? draw('delay') * 0.15 : 0,
+      refusedShare: chance('refusals', 0.5) ? draw('refused') * 0.05 : 0,
+      lostShare: chance('losses', 0.5) ? draw('loss') * 0.03 : 0,
+      kills: times('kills', 4, (index) => ({
+        at: between(`kill ${index}`, 1, 55 * second),
+        after: between(`kill ${index} after`, 0, 40),
+        moment: (['before', 'performed', 'answered'] as const)[between(`kill ${index} moment`, 0, 2)]!,
+      })).sort((a, b) => a.at - b.at),
+      pauses: times('pauses', 2, (index) => ({
+        at: between(`pause ${index}`, 1, 50 * second),
+        forMs: between(`pause ${index} for`, 100, 8 * second),
+      })),
+      steps: times('steps', 2, (index) => ({
+        at: between(`step ${index}`, 1, 50 * second),
+        byMs: between(`step ${index} by`, -3_600, 3_600) * second,
+      })),
+      stops: times('stops', 1, (index) => between(`stop ${index}`, 5 * second, 50 * second)),
+      isEndless,
+    },
+  }
+}
+
+/** The policy of the gateway as a document. */
+export function policyOf({ limits, digestMs, deduplicationMs }: Settings): object {
+  return {
+    version: 1,
+    limits: limits.map(({ name, category, channel, per, max, windowMs, minGapMs, over }) => ({
+      name,
+      for: category === undefined ? 'any' : { category, ...(channel === undefined ? {} : { channel }) },
+      per,
+      max: [`${max}/${windowMs}ms`],
+      ...(minGapMs === undefined ? {} : { minGap: `${minGapMs}ms` }),
+      over,
+    })),
+    digests: [
+      {
+        name: 'news',
+        for: { template: 'news' },
+        window: `${digestMs}ms`,
+        minItems: 2,
+        maxItems: 20,
+        template: 'news-digest',
+      },
+    ],
+    ...(deduplicationMs === 0 ? {} : { deduplication: { window: `${deduplicationMs}ms` } }),
+  }
+}
+
+/** The configuration of the gateway as a document. */
+export function configOf(settings: Settings): object {
+  const { rates, queueMax, waitingMax, accounts, breakerInARow } = settings
+  const rateOf = (tenant: string, of: RateRule['of']): string => {
+    const rule = rates.find((each) => each.tenant === tenant && each.of === of)
+    return rule === undefined ? 'unlimited' : `${rule.max}/${rule.windowMs}ms`
+  }
+  const pool = {
+    provider: 'sandbox',
+    accounts: accounts.map(({ id, windows }) => ({
+      id,
+      rate: windows.map(({ max, windowMs }) => `${max}/${windowMs}ms`),
+    })),
+    timeout: '3s',
+    retry: { base: '500ms', cap: '4s', attempts: 4, budget: '50%' },
+    breaker: { inARow: breakerInARow, coolDown: '1s', coolDownMax: '4s' },
+  }
+  const smsPool = { ...pool, accounts: pool.accounts.map((each) => ({ ...each, id: `sms-${each.id}` })) }
+  return {
+    store: 'sqlite::memory:',
+    policy: './policy.yaml',
+    log: { level: 'silent' },
+    tenants: {
+      default: { rate: 'unlimited', modules: 'unlimited' },
+      ...Object.fromEntries(
+        tenants.map((tenant) => [
+          tenant,
+          {
+            rate: rateOf(tenant, 'tenant'),
+            modules: rateOf(tenant, 'module'),
+            queue: queueMax,
+            waiting: waitingMax,
+          },
+        ]),
+      ),
+    },
+    pools: { email: pool, sms: smsPool },
+  }
+}
