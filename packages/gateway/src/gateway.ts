@@ -8,10 +8,13 @@ import type { BacklogReports } from './backlog-cell.ts'
 import { createAdmission } from './composition/admission.ts'
 import { createDispatch } from './composition/dispatch.ts'
 import { createGatewayServer } from './composition/http-server.ts'
+import { liveLinks, liveTemplates } from './composition/live.ts'
 import { type GatewayParts, runtimeContextOf } from './composition/runtime-context.ts'
 import { openStorage } from './composition/storage.ts'
 import { createLinks, loadTemplates } from './composition/templates.ts'
 import type { Config } from './config/config.ts'
+import { restartFields } from './config/restart-fields.ts'
+import { SluiceError } from './errors.ts'
 import { startRetention } from './ledger/retention.ts'
 import type { OperatorLog } from './log.ts'
 import type { Store } from './ports.ts'
@@ -28,6 +31,11 @@ export interface Gateway {
   start(): Promise<{ readonly url: string }>
   /** Starts without HTTP: for the simulator and for tests. */
   startStages(): Promise<void>
+  /**
+   * Puts the secrets, keys and templates of this configuration in force, as a whole. Throws INVALID_CONFIG where one
+   * of them is not valid, or where anything else differs: then everything stays as it was.
+   */
+  reload(next: Config): Promise<void>
   /** Stops gracefully: accepts no new work, waits until sends in flight are settled, and closes the store. */
   stop(): Promise<void>
   readonly gate: Gate
@@ -49,8 +57,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const onError = context.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
-  const templates = parts.templates ?? loadTemplates(config)
-  const links = createLinks(config)
+  const texts = liveTemplates(parts.templates ?? loadTemplates(config))
+  const signedLinks = liveLinks(createLinks(config))
+  const templates = texts.part
+  const links = signedLinks.part
+  let inForce = config
   const server = createGatewayServer(context)
   const record = await openStorage(context, server.timeCommit)
   const { store, ledger } = record
@@ -88,7 +99,31 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     void orphans.start()
   }
 
+  async function reload(next: Config): Promise<void> {
+    const kept = restartFields(inForce, next)
+    if (kept.length > 0)
+      throw new SluiceError(
+        'INVALID_CONFIG',
+        `${kept.join(', ')}: changed, which takes a restart; only secrets, keys and templates are read again`,
+        { errors: kept.map((path) => ({ path, message: 'changed, which takes a restart' })) },
+      )
+    const nextTexts = loadTemplates(next)
+    const nextLinks = createLinks(next)
+    const accounts = await dispatch.prepare(next)
+    const keys = await server.prepare(next).catch(async (error) => {
+      await accounts.discard()
+      throw error
+    })
+    // Without an await in between: all of it is in force at once.
+    texts.replace(nextTexts)
+    signedLinks.replace(nextLinks)
+    accounts.apply()
+    keys.apply()
+    inForce = next
+  }
+
   return {
+    reload,
     gate,
     erase: erasure.erase,
     jobs,

@@ -6,6 +6,7 @@
 import type { Config, LogLevel } from '../config/config.ts'
 import { didYouMean } from '../config/suggestion.ts'
 import { SluiceError } from '../errors.ts'
+import type { Gateway } from '../gateway.ts'
 import type { OperatorLog } from '../log.ts'
 import { version } from '../version.ts'
 import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
@@ -49,15 +50,18 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   checkRoles(read.text('roles'))
   const { loadConfig } = await import('../config/load.ts')
   const path = read.text('config')
-  const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
+  const load = (): Config => loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
+  const config = load()
   const { createGateway } = await import('../gateway.ts')
   const stopping = stopSignal()
   let stopDebugging = (): void => {}
+  let stopReloading = (): void => {}
   collectEarlier()
   try {
     const gateway = await createGateway(config, { acceptLoss: read.has('accept-loss') })
     const { log } = gateway
     stopDebugging = debugOnSignal(log, config.log.level)
+    stopReloading = reloadOnSignal(gateway, load)
     const { url } = await gateway.start()
     log.info({
       event: 'config.loaded',
@@ -79,7 +83,36 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   } finally {
     stopping.forget()
     stopDebugging()
+    stopReloading()
   }
+}
+
+/**
+ * SIGHUP reads secrets, keys and templates again. They are checked as a whole, and take effect or leave everything as
+ * it was, with a line of the log that says why. Signals during a reload are one more reload after it.
+ */
+function reloadOnSignal(gateway: Pick<Gateway, 'log' | 'reload'>, load: () => Config): () => void {
+  const { log } = gateway
+  let isRunning = false
+  let isAskedAgain = false
+  const onSignal = async (): Promise<void> => {
+    isAskedAgain = isRunning
+    if (isRunning) return
+    isRunning = true
+    try {
+      const next = load()
+      await gateway.reload(next)
+      log.info({ event: 'config.reloaded', file: next.file ?? null })
+    } catch (error) {
+      const { message } = error as Error
+      log.error({ event: 'config.refused', reason: message, errors: (error as SluiceError).errors })
+    }
+    isRunning = false
+    if (isAskedAgain) await onSignal()
+  }
+  const listener = (): void => void onSignal()
+  process.on('SIGHUP', listener)
+  return () => void process.off('SIGHUP', listener)
 }
 
 /** How long SIGUSR2 keeps the log at the level debug. */

@@ -5,7 +5,7 @@
 
 /** npm and a terminal both pass on one Ctrl-C: a signal this soon after the first one is a duplicate. */
 const sameSignalMs = 500
-const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
+const signals = ['SIGTERM', 'SIGINT'] as const
 
 export interface Stopping {
   readonly requested: Promise<void>

@@ -14,9 +14,10 @@ import type { SendRules } from '../delivery/send-checks.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import { createWebSocketHub } from '../http/websocket/hub.ts'
 import { optedOut } from '../policy/preferences.ts'
-import type { Presence, Templates } from '../ports.ts'
+import type { Account, Presence, Provider, Templates } from '../ports.ts'
 import { createSandbox } from '../providers/sandbox/adapter.ts'
 import type { Admission } from './admission.ts'
+import { liveAlerts, liveProvider } from './live.ts'
 import { createPool, createProviders } from './pools.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
@@ -48,10 +49,20 @@ export async function createDispatch(
     random,
     accounts: sandboxBehaviours(config.pools),
   })
-  const providers = parts.providers ?? (await createProviders(config, { clock, presence: hub, sandbox }))
+  const loadProviders = (from: Config): Promise<readonly Provider[]> =>
+    createProviders(from, { clock, presence: hub, sandbox })
+  const loaded = parts.providers ?? (await loadProviders(config))
+  const lives = loaded.map((provider) =>
+    // Parts that a test or the simulator brings stay as they are.
+    provider === sandbox || parts.providers !== undefined ? undefined : liveProvider(provider),
+  )
+  const providers = loaded.map((provider, index) => lives[index]?.part ?? provider)
 
   // Persistence and alerts of accounts.
-  const alerts = config.alerts && createAlertWebhook({ ...config.alerts, clock, onError })
+  const loadAlerts = ({ alerts }: Config) => alerts && createAlertWebhook({ ...alerts, clock, onError })
+  const firstAlerts = loadAlerts(config)
+  const liveAlert = firstAlerts && liveAlerts(firstAlerts)
+  const alerts = liveAlert?.part
   const persistence = createAccountPersistence({ store, ledger, clock, onError })
   const watch = createPoolAlerts({ alerts, random, clock, log })
   const onChange: PoolOptions['onChange'] = (pool, account, change) => {
@@ -111,6 +122,35 @@ export async function createDispatch(
       await Promise.all(pools.map((pool) => pool.warm()))
       dispatcher.start()
     },
+    /**
+     * Reads the secrets of the accounts and of the alerts anew; the returned function puts them in force. Throws
+     * INVALID_CONFIG for a key that cannot be read.
+     */
+    async prepare(next: Config): Promise<Prepared> {
+      const fresh = parts.providers === undefined ? await loadProviders(next) : loaded
+      const nextAlerts = loadAlerts(next)
+      const accounts = new Map(
+        accountsOf(config).map((account, index) => [account, accountsOf(next)[index]!]),
+      )
+      const discard = async (): Promise<void> => {
+        const unused = fresh.filter((provider) => provider !== sandbox && !loaded.includes(provider))
+        await Promise.all([...unused.map((provider) => provider.close()), nextAlerts?.close()])
+      }
+      try {
+        await warm(next, fresh)
+      } catch (error) {
+        await discard()
+        throw error
+      }
+      return {
+        discard,
+        apply() {
+          for (const [index, live] of lives.entries())
+            if (fresh[index] !== loaded[index]) live?.replace(fresh[index]!, accounts)
+          if (nextAlerts !== undefined) liveAlert?.replace(nextAlerts)
+        },
+      }
+    },
     /** Waits until sends in flight are settled. */
     async stop(): Promise<void> {
       await dispatcher.drain()
@@ -130,4 +170,26 @@ function createAway({ webSocket: { absent } }: Config, presence: Presence): NonN
       return away({ notification, events, now, absent: { ...rule, forMs: absent.waitMaxMs } })
     },
   }
+}
+
+/** Secrets that were read anew and are not in force yet. */
+export interface Prepared {
+  apply(): void
+  discard(): Promise<void>
+}
+
+const accountsOf = ({ pools }: Config): readonly Account[] =>
+  pools.flatMap(({ accounts }) => accounts.map(({ account }) => account))
+
+/** Opens connections with the new secrets; a key that cannot be read is thrown, a server that is down is none. */
+async function warm({ pools }: Config, providers: readonly Provider[]): Promise<void> {
+  const warmed = await Promise.allSettled(
+    pools.flatMap(({ provider: name, accounts }) => {
+      const provider = providers.find((each) => each.name === name)
+      return accounts.map(({ account }) => provider?.warm?.(account))
+    }),
+  )
+  for (const result of warmed)
+    if (result.status === 'rejected' && (result.reason as { code?: string }).code === 'INVALID_CONFIG')
+      throw result.reason
 }

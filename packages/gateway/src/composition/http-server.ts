@@ -2,7 +2,7 @@
  * Composes the HTTP server, and authentication where keys are configured. Loaded when the server opens: most
  * commands never need it.
  */
-import { type TenantConfig, tenantOf } from '../config/config.ts'
+import { type Config, type TenantConfig, tenantOf } from '../config/config.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'
 import type { Authenticate } from '../http/identity.ts'
 import type { MetricsServer } from '../http/metrics-server.ts'
@@ -14,7 +14,8 @@ import { createRequestLog, type RequestLog } from '../observability/request-log.
 import type { Templates, Tokens } from '../ports.ts'
 import type { PoolReport, ThrottleUsage } from '../stages.ts'
 import type { Admission } from './admission.ts'
-import type { Dispatch } from './dispatch.ts'
+import type { Dispatch, Prepared } from './dispatch.ts'
+import { liveAuthenticate } from './live.ts'
 import { createGatewayMetrics } from './metrics.ts'
 import { startOperatorLog } from './operator-log.ts'
 import type { RuntimeContext } from './runtime-context.ts'
@@ -40,21 +41,23 @@ export function createGatewayServer(context: RuntimeContext) {
   let metrics: Metrics | undefined
   let requestLog: RequestLog | undefined
   let tokens: Tokens | undefined
+  let live: ReturnType<typeof liveAuthenticate> | undefined
   const commitLog = createCommitLog(log)
   let metricsServer: MetricsServer | undefined
   let stopLines = (): void => {}
 
-  /** Creates authentication; undefined without keys. */
-  async function createDoorkeeper(): Promise<Authenticate | undefined> {
-    const { auth } = config
+  /** Creates authentication with the keys of a configuration; undefined without keys. */
+  async function createDoorkeeper({
+    auth,
+  }: Config): Promise<{ readonly tokens: Tokens; readonly authenticate: Authenticate } | undefined> {
     if (auth === undefined) return undefined
     const [{ createTokens }, { createAuthenticate }] = await Promise.all([
       import('../adapters/tokens/jose.ts'),
       import('../http/authentication.ts'),
     ])
     const onKeysError = (error: unknown): void => onError('the keys of the issuer cannot be fetched', error)
-    tokens = createTokens({ ...auth.jwt, clock, keySet: { onError: onKeysError } })
-    return createAuthenticate({ tokens, claims: auth.claims, clock })
+    const tokens = createTokens({ ...auth.jwt, clock, keySet: { onError: onKeysError } })
+    return { tokens, authenticate: createAuthenticate({ tokens, claims: auth.claims, clock }) }
   }
 
   return {
@@ -70,12 +73,14 @@ export function createGatewayServer(context: RuntimeContext) {
         import('../http/wall-time.ts'),
       ])
       const { gate, jobs, throttle, erasure } = admission
-      const authenticate = await createDoorkeeper()
+      const doorkeeper = await createDoorkeeper(config)
+      tokens = doorkeeper?.tokens
+      live = doorkeeper && liveAuthenticate(doorkeeper.authenticate)
       requestLog = createRequestLog({ log, all: config.log.requests === 'all' })
       metrics = await createGatewayMetrics(context, { record, admission, dispatch, pools })
       stopLines = startOperatorLog(context, { record, metrics })
       server = createHttpServer({
-        ...(authenticate === undefined ? {} : { authenticate }),
+        ...(live === undefined ? {} : { authenticate: live.part }),
         store: record.store,
         ledger: record.ledger,
         recipients: record.recipients,
@@ -114,6 +119,19 @@ export function createGatewayServer(context: RuntimeContext) {
         log.info({ event: 'metrics.listening', address: await metricsServer.listen() })
       }
       return await server.listen()
+    },
+    /** Reads the keys that verify tokens anew. */
+    async prepare(next: Config): Promise<Prepared> {
+      const doorkeeper = await createDoorkeeper(next)
+      return {
+        discard: async () => doorkeeper?.tokens.close(),
+        apply() {
+          if (doorkeeper === undefined) return
+          tokens?.close()
+          tokens = doorkeeper.tokens
+          live?.replace(doorkeeper.authenticate)
+        },
+      }
     },
     async close(): Promise<void> {
       await server?.close()
