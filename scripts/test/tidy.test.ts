@@ -61,6 +61,7 @@ const straight = 'no files of a package import each other in a circle'
 const documented = 'every error code has a row in the reference, and every row a code'
 const small = 'no file has more than 400 lines, or grows beyond its recorded size'
 const named = 'every file is named by what it is, in kebab-case'
+const givenOne = 'every factory of a stage is given its dependencies one by one'
 const sentences = 'no comment begins with What, Whether, Of or Those'
 const worded = 'files, types and exported names use the words of the glossary'
 const listed = 'docs/README.md lists every page, and no two decisions have one number'
@@ -186,6 +187,18 @@ const crimes: readonly [what: string, changes: Record<string, string>, failed: r
     'a type with a name that the glossary has replaced',
     { [gate]: `${gateImports}interface Outlet {}\n` },
     [worded],
+  ],
+  [
+    'a stage that hands its options on whole to a factory',
+    { [gate]: `${gateImports}export const later = (options: object) => createQueue(options)\n` },
+    [givenOne],
+  ],
+  [
+    'a stage that spreads its options into those of a factory',
+    {
+      [gate]: `${gateImports}export const later = (options: object) =>\n  createQueue({ found, ...options })\n`,
+    },
+    [givenOne],
   ],
   [
     'a doc comment that begins with Whether',

@@ -15,6 +15,7 @@ import {
 import type { Check, Fault } from './check.ts'
 import { importsHaveNoCircles } from './circles.ts'
 import { codesAreDocumented, codesAreTested } from './codes.ts'
+import { dependenciesAreNamed } from './dependencies.ts'
 import { wordsOfTheField } from './glossary.ts'
 import { lockIsWhole, lockNamesNoHost, lockRunsOnOldestNode } from './lockfile.ts'
 import { filesStaySmall, loweredCeilings, mapNamesFolders, namesSaySomething, nothingIsDead } from './map.ts'
@@ -31,6 +32,7 @@ export const checks: readonly Check[] = [
   emulatorsShareNothing,
   importsHaveNoCircles,
   decidingIsPure,
+  dependenciesAreNamed,
   mapNamesFolders,
   filesStaySmall,
   namesSaySomething,

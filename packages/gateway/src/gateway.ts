@@ -90,11 +90,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     hub.onConnect(createReconnect({ store, ledger, scheduler: scheduler, clock, onError }))
     // Before any notification of an erased recipient continues.
     await erasure.start()
-    await throttle.start()
-    await scheduler.start()
+    await throttle.start(gate.promote)
+    await scheduler.start(gate)
     await jobs.start()
     gate.startMovingUp()
-    unserved.start()
+    unserved.start(scheduler.recover)
     // It takes long with many records, and nothing waits for it.
     void orphans.start()
   }

@@ -1,12 +1,12 @@
 /**
- * Composes admission: the limits, the gate that decides, and the scheduler. The gate schedules notifications,
- * and the scheduler and the throttle queue call the gate when a notification is due; so all three are created
- * together.
+ * Composes admission: the limits, the gate that decides, and the scheduler. The gate schedules notifications; the
+ * scheduler and the throttle queue are given the gate, which they call when a notification is due, when they start.
  */
 
 import { createMemoryState } from '../adapters/state/memory.ts'
 import { createOrphans } from '../admission/digests/orphans.ts'
 import { createErasure } from '../admission/erasure.ts'
+import { createFreedSlots } from '../admission/freed-slots.ts'
 import { createGate } from '../admission/gate.ts'
 import { createLimiterRecovery } from '../admission/limiter-recovery.ts'
 import { createForbiddenHours } from '../admission/quiet-hours.ts'
@@ -16,7 +16,6 @@ import { createTenantThrottle } from '../admission/tenant-throttle/tenant-thrott
 import { tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
 import { createJobs } from '../http/jobs.ts'
-import type { Subject } from '../ports.ts'
 import { createEmbeddedQueue } from '../queue/embedded.ts'
 import { createScheduler } from '../scheduler/scheduler.ts'
 import { createUnserved } from '../scheduler/unserved.ts'
@@ -35,22 +34,24 @@ export function createAdmission(
   const { marginMs } = config.limits
 
   // The limits of recipients: memory that is restored from facts in the store.
+  const freedSlots = createFreedSlots(onError)
   const recover = createLimiterRecovery({
     store,
     policy,
     ledger,
     recipients,
     clock,
-    isUnsettled: () => store.crashed && !gate.movingUp.isThrough(),
+    isUnsettled: () => store.crashed && !freedSlots.isThrough(),
   })
-  const onFreed = (subjects: readonly Subject[]): void => {
-    gate.movingUp.freed(subjects).catch((error) => onError('let those who wait move up', error))
-  }
-  const onOutdated = (subject: Subject): void => onFreed([subject])
-  const memoryState = createMemoryState({ clock, marginMs, recover, onOutdated })
+  const memoryState = createMemoryState({
+    clock,
+    marginMs,
+    recover,
+    onOutdated: (subject) => freedSlots.report([subject]),
+  })
   const state = parts.wrapState?.(memoryState) ?? memoryState
   const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0)
-  const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed })
+  const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report })
 
   // The limits of tenants and modules, and the release of everything reserved in any limit.
   const throttle = createTenantThrottle({
@@ -62,7 +63,6 @@ export function createAdmission(
       const { rate, modules } = tenantOf(config.tenants, tenant)
       return { tenant: rate.windows, module: modules.windows }
     },
-    promote: (tenant, ids) => gate.promote(tenant, ids),
     onError,
   })
   const releaseHolds = createReleaseHolds({ limiter, state, recipients, policy, throttle })
@@ -79,7 +79,6 @@ export function createAdmission(
     served: new Set(config.pools.map(({ channel }) => channel)),
     clock,
     releaseHolds,
-    recover: (notification) => scheduler.recover(notification),
     onBuried: (channel, count) => log.warn({ event: 'channel.unserved', channel, count }),
     onError,
   })
@@ -88,7 +87,6 @@ export function createAdmission(
     ledger,
     queue,
     clock,
-    gate: () => gate,
     releaseHolds,
     unserved,
     onError,
@@ -103,7 +101,7 @@ export function createAdmission(
     recipients,
     policy,
     forbiddenHours,
-    scheduler: scheduler,
+    scheduler,
     throttle,
     contents,
     releaseHolds,
@@ -113,6 +111,8 @@ export function createAdmission(
     random,
     onError,
   })
+
+  freedSlots.listen(gate.movingUp)
 
   const orphans = createOrphans({ store, gate, clock, onError })
 

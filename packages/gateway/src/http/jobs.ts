@@ -3,12 +3,15 @@
  * (job-runner.ts), and cancelled. From its opening a job reserves queue capacity of its tenant for all
  * recipients that it still has to accept, so that it never meets a full queue.
  */
+
+import { conflicted, retryOnConflict } from '../conflict.ts'
 import { bytesOf, type SharedContent } from '../content.ts'
 import { SluiceError } from '../errors.ts'
 import type { Job, Notification } from '../model.ts'
 import { isFinal, pendingBytesOf } from '../model.ts'
 import type { Clock, JobWork, Random, Store } from '../ports.ts'
 import type { Contents, Gate, Jobs, Ledger } from '../stages.ts'
+import { withUndo } from '../undo.ts'
 import { createJobRunner } from './job-runner.ts'
 
 export interface JobsOptions {
@@ -28,23 +31,21 @@ export interface BackgroundJobs extends Jobs {
   stop(): Promise<void>
 }
 
-/** Retries of a write that conflicts with progress of the job; more conflicts are a defect. */
-const triesMax = 8
 /** Work above this size is written in a turn of the event loop of its own. */
 const sliceBytes = 2 ** 18
 /** Notifications that are cancelled together. */
 const cancelSlice = 25
 
 export function createJobs(options: JobsOptions): BackgroundJobs {
-  const { gate, store, ledger, clock, random } = options
-  const runner = createJobRunner(options)
+  const { gate, store, ledger, contents, clock, random, onError } = options
+  const runner = createJobRunner({ gate, store, ledger, contents, clock, onError })
 
   const waits = ({ id, status }: Pick<Notification, 'id' | 'status'>): boolean =>
     !isFinal(status) && ledger.live(id)?.status !== 'sending'
 
   /** Ends the job: no further notification of it is accepted. */
   async function endRunning(tenant: string, id: string): Promise<Job> {
-    for (let tries = 0; tries < triesMax; tries += 1) {
+    const ended = await retryOnConflict(async () => {
       const job = await store.job(tenant, id)
       if (job === undefined) throw new SluiceError('NOT_FOUND', `There is no job ${id}.`)
       if (job.status === 'cancelled') return job
@@ -53,7 +54,9 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
       }
       const after: Job = { ...job, status: 'cancelled' }
       if ((await ledger.commit({ jobs: [{ kind: 'move', before: job, after }] })).applied) return after
-    }
+      return conflicted
+    })
+    if (ended !== conflicted) return ended
     throw new SluiceError('STORE_UNAVAILABLE', `Job ${id} met too many changes at once. Try again.`)
   }
 
@@ -95,27 +98,24 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         waiting: 0,
         bytes: (content?.bytes ?? 0) + pendingBytesOf(job),
       }
-      const giveRoomBack = ledger.takeRoom(caller.tenant, room)
-      // Other requests have the event loop between measuring large work and writing it.
-      if (room.bytes > sliceBytes) await new Promise<void>((resolve) => clock.soon(resolve))
-      try {
+      await withUndo(onError, async (undo) => {
+        undo.always(ledger.takeRoom(caller.tenant, room))
+        // Other requests have the event loop between measuring large work and writing it.
+        if (room.bytes > sliceBytes) await new Promise<void>((resolve) => clock.soon(resolve))
         const kept = answer?.(job)
         const result = await ledger.commit({
           ...(content === undefined ? {} : { contents: [content] }),
           jobs: [{ kind: 'open', job, work }],
           ...(kept === undefined ? {} : { answer: kept }),
         })
-        if (!result.applied) {
-          throw new SluiceError(
-            'IDEMPOTENCY_IN_PROGRESS',
-            'A request with this Idempotency-Key was just accepted.',
-          )
-        }
-      } finally {
-        giveRoomBack()
-      }
-      if (content !== undefined) options.contents.keep(content)
+        if (result.applied) return
+        throw new SluiceError(
+          'IDEMPOTENCY_IN_PROGRESS',
+          'A request with this Idempotency-Key was just accepted.',
+        )
+      })
       if (job.status === 'running') runner.add(job)
+      if (content !== undefined) contents.keep(content)
       return job
     },
 

@@ -141,19 +141,19 @@ const unlimited: RequestRates = { reads: [], writes: [] }
 
 export function createHttpServer(options: HttpServerOptions): HttpServer {
   const { config } = options
-  const { ledger, jobs, pools, backlog = noBacklog } = options
+  const { ledger, jobs, pools, clock, backlog = noBacklog } = options
   const hub = options.webSocket?.hub
   const metrics =
     options.metrics ??
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
-  const events = createEventRoutes(options)
-  const overview = createOverview({ ...options, backlog })
-  const refused = createRefusedRequests({ clock: options.clock, series: overview.series })
+  const events = createEventRoutes({ ledger, clock })
+  const overview = createOverview({ ledger, backlog, pools, clock })
+  const refused = createRefusedRequests({ clock, series: overview.series })
   let closing = false
   const routes = withDocument(
     [
       ...routesOf(options, metrics, () => closing, overview.series),
-      ...backlogRoutes({ ...options, backlog, overview, requests: refused }),
+      ...backlogRoutes({ backlog, overview, requests: refused, pools, clock }),
       ...events.routes,
     ],
     options.authenticate !== undefined,
@@ -181,7 +181,9 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     options.webSocket === undefined
       ? undefined
       : createWebSockets({
-          ...options.webSocket,
+          config: options.webSocket.config,
+          hub: options.webSocket.hub,
+          connectionsMaxOf: options.webSocket.connectionsMaxOf,
           ...(options.authenticate === undefined ? {} : { authenticate: options.authenticate }),
           clock: options.clock,
           onError: (error) => options.log.error({ event: 'http.error', err: error, route: '/ws' }),
@@ -229,6 +231,7 @@ function routesOf(
   series: OverviewSeries,
 ): readonly Route[] {
   const { config, clock, templates, channels, store, gate, links, recipients } = options
+  const { ledger, jobs, policy, pools, erase } = options
   const offer: Offer = {
     templates,
     channels: new Set(channels),
@@ -244,22 +247,36 @@ function routesOf(
   }
   return [
     ...notificationRoutes({
-      ...options,
+      gate,
+      store,
+      ledger,
+      recipients,
+      policy,
+      pools,
+      clock,
       offer,
       idempotency,
       overLimitStatus: config.overLimitStatus,
       onAccepted,
     }),
-    ...batchRoutes({ ...options, offer, idempotency, bodyMaxBytes: config.batchBodyMaxBytes }),
-    ...callerRoutes({ clock, policy: options.policy, withKeys: options.authenticate !== undefined, version }),
-    ...jobRoutes(options),
-    ...recipientRoutes({ ...options, editor }),
-    ...operationRoutes({ ...options, idempotency }),
+    ...batchRoutes({
+      gate,
+      jobs,
+      recipients,
+      offer,
+      idempotency,
+      clock,
+      bodyMaxBytes: config.batchBodyMaxBytes,
+    }),
+    ...callerRoutes({ clock, policy, withKeys: options.authenticate !== undefined, version }),
+    ...jobRoutes({ jobs, store, ledger }),
+    ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
+    ...operationRoutes({ gate, store, ledger, policy, templates, pools, idempotency, clock }),
     ...probeRoutes({
       store,
       isClosing,
       metrics: options.metricsElsewhere === true ? undefined : metrics,
-      pools: options.pools,
+      pools,
     }),
     ...(links?.urlFor === undefined
       ? []

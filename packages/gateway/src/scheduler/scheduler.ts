@@ -21,8 +21,6 @@ export interface SchedulerOptions {
   readonly ledger: Ledger
   readonly queue: Queue
   readonly clock: Clock
-  /** Decides notifications that are due but undecided, and closes digests. */
-  readonly gate: () => Pick<Gate, 'resume' | 'closeDigest'>
   /** Releases the reservations and places that an expired notification holds. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
   /** Makes dead letters of notifications whose channel no pool serves. */
@@ -37,8 +35,12 @@ export interface SchedulerOptions {
   readonly heldMax?: number
 }
 
+/** Decides notifications that are due but undecided, and closes digests. */
+export type DueGate = Pick<Gate, 'resume' | 'closeDigest'>
+
 export interface RunningScheduler extends Scheduler {
-  start(): Promise<void>
+  /** Begins to release notifications and to close digests. The gate is created after the scheduler that it calls. */
+  start(gate: DueGate): Promise<void>
   stop(): Promise<void>
   /** Counts the notifications kept in memory until they are due. */
   size(): number
@@ -68,7 +70,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       for (const each of claimed) if (ledger.live(each.id) === undefined) keep(each)
     },
   })
-  const digestTimer = new DigestTimer({ store, clock, close: (digest) => options.gate().closeDigest(digest) })
+  const digestTimer = new DigestTimer({ store, clock, close: (digest) => gate!.closeDigest(digest) })
   /**
    * A tenant gets half of the room. When all of it is taken, the bound shrinks so that other tenants still leave in
    * time.
@@ -76,6 +78,8 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
   const tenantMax = (): number =>
     held.size >= heldMax || queue.size() >= heldMax ? Math.min(crowdedMax, heldMax / 2) : heldMax / 2
   const hasRoom = (tenant: string): boolean => (ledger.held().get(tenant) ?? 0) < heldMax / 2
+  /** Absent before the start: nothing is released until then. */
+  let gate: DueGate | undefined
   let running = false
   let disarm: (() => void) | undefined
   let armedFor = Number.POSITIVE_INFINITY
@@ -112,7 +116,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     }
     for (const notification of ready) ledger.mark(notification, 'queued')
     if (ready.length > 0) push(ready)
-    if (undecided.length > 0) tasks.track('decide what is due', options.gate().resume(undecided))
+    if (undecided.length > 0) tasks.track('decide what is due', gate!.resume(undecided))
   }
 
   function push(notifications: readonly Notification[]): void {
@@ -125,7 +129,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       unserved.serves(channel) ? 'true' : 'false',
     )
     tasks.track('queue', queue.push(served))
-    tasks.track('make dead letters of what no pool serves', unserved.bury(others))
+    tasks.track('make dead letters of what no pool serves', unserved.bury(others, recover))
   }
 
   async function expire(notification: Notification, now: number): Promise<void> {
@@ -223,7 +227,8 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       digestTimer.note(closesAt)
       arm()
     },
-    async start() {
+    async start(startedWith) {
+      gate = startedWith
       running = true
       wake()
       await tasks.ended()

@@ -5,6 +5,7 @@
  * they reach the queue.
  */
 import { unservedDetail } from '../bounds.ts'
+import { conflicted, retryOnConflict } from '../conflict.ts'
 import { concernsAll } from '../errors.ts'
 import { advance, type Channel, channels, isFinal, type Notification } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
@@ -18,18 +19,19 @@ export interface UnservedOptions {
   readonly clock: Clock
   /** Releases what the notification holds in limits and throttle queues. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
-  /** Recovers a notification that was taken out of memory and could not be written. */
-  readonly recover: (notification: Notification) => Promise<void>
   /** Called once per channel when the scan has ended, and for notifications caught later. */
   readonly onBuried: (channel: Channel, count: number) => void
   readonly onError: (what: string, error: unknown) => void
 }
 
+/** Recovers a notification that was taken out of memory and could not be written: the scheduler does. */
+type Recover = (notification: Notification) => Promise<void>
+
 export interface Unserved {
   serves(channel: Channel): boolean
   /** Makes dead letters of notifications that have reached the queue. */
-  bury(notifications: readonly Notification[]): Promise<void>
-  start(): void
+  bury(notifications: readonly Notification[], recover: Recover): Promise<void>
+  start(recover: Recover): void
   stop(): Promise<void>
 }
 
@@ -40,8 +42,6 @@ const buriedAtOnce = 100
 /** Pause after each group, in which other work has the store, and retry delay when the store fails, ms. */
 const restMs = 5
 const retryMs = 1_000
-/** Attempts on one notification. A record that keeps changing is being handled elsewhere. */
-const triesMax = 4
 
 export function createUnserved(options: UnservedOptions): Unserved {
   const { store, ledger, served, clock, releaseHolds, onBuried, onError } = options
@@ -51,16 +51,17 @@ export function createUnserved(options: UnservedOptions): Unserved {
   let wake: (() => void) | undefined
 
   /** Recovers the notification after a delay: at once, the store would be called as often as it can refuse. */
-  function recoverSoon(notification: Notification): void {
+  function recoverSoon(notification: Notification, recover: Recover): void {
     clock.at(clock.now() + retryMs, () => {
-      if (!stopped) void options.recover(notification)
+      if (!stopped) void recover(notification)
     })
   }
 
   /** Makes a dead letter of one notification; resolves to true if the move was committed. */
-  async function buryOne(found: Notification): Promise<boolean> {
+  async function buryOne(found: Notification, recover: Recover): Promise<boolean> {
     let recorded: Notification | undefined = found
-    for (let tries = 0; tries < triesMax && recorded !== undefined; tries += 1) {
+    const result = await retryOnConflict(async () => {
+      if (recorded === undefined) return conflicted
       if (isFinal(recorded.status) || recorded.status === 'dead') return false
       const live = ledger.live(recorded.id)
       const before = live?.notification ?? recorded
@@ -74,7 +75,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
       try {
         result = await ledger.commit({ moves: [move] })
       } catch (error) {
-        recoverSoon(before)
+        recoverSoon(before, recover)
         throw error
       }
       if (result.applied) {
@@ -82,18 +83,22 @@ export function createUnserved(options: UnservedOptions): Unserved {
         return true
       }
       recorded = await store.notification(found.tenant, found.id)
-    }
-    await options.recover(found)
+      return conflicted
+    })
+    if (result !== conflicted) return result
+    // A record that keeps changing is being handled elsewhere.
+    await recover(found)
     return false
   }
 
   async function buryAll(
     notifications: readonly Notification[],
     counts: Map<Channel, number>,
+    recover: Recover,
   ): Promise<void> {
     for (let from = 0; from < notifications.length; from += buriedAtOnce) {
       const some = notifications.slice(from, from + buriedAtOnce)
-      const ends = await Promise.allSettled(some.map(buryOne))
+      const ends = await Promise.allSettled(some.map((each) => buryOne(each, recover)))
       for (const [index, end] of ends.entries()) {
         const { channel } = some[index]!
         if (end.status === 'rejected') {
@@ -121,7 +126,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
     for (const [channel, count] of counts) onBuried(channel, count)
   }
 
-  async function scanUnserved(): Promise<void> {
+  async function scanUnserved(recover: Recover): Promise<void> {
     const counts = new Map<Channel, number>()
     for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
       try {
@@ -131,7 +136,7 @@ export function createUnserved(options: UnservedOptions): Unserved {
           limit: scanMax,
           ...(cursor === undefined ? {} : { cursor }),
         })
-        await buryAll(page.items, counts)
+        await buryAll(page.items, counts, recover)
         cursor = page.nextCursor
       } catch (error) {
         onError('make dead letters of what no pool serves', error)
@@ -143,23 +148,23 @@ export function createUnserved(options: UnservedOptions): Unserved {
 
   return {
     serves: (channel) => served.has(channel),
-    async bury(notifications) {
+    async bury(notifications, recover) {
       const counts = new Map<Channel, number>()
       try {
-        await buryAll(notifications, counts)
+        await buryAll(notifications, counts, recover)
       } catch (error) {
         for (const notification of notifications) {
           if (ledger.live(notification.id)?.notification !== notification) continue
           ledger.release(notification)
-          recoverSoon(notification)
+          recoverSoon(notification, recover)
         }
         throw error
       } finally {
         report(counts)
       }
     },
-    start() {
-      if (unserved.length > 0) working = scanUnserved()
+    start(recover) {
+      if (unserved.length > 0) working = scanUnserved(recover)
     },
     async stop() {
       stopped = true

@@ -159,7 +159,6 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     ledger,
     queue,
     clock,
-    gate: () => ({ resume: async () => {}, closeDigest: async () => {} }),
     releaseHolds: async () => {},
     unserved: { serves: () => true, bury: async () => {} },
     onError,
@@ -227,7 +226,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     await stopping
     assert.equal(pool.inFlight, 0, 'no lease is held')
   }
-  const starting = scheduler.start()
+  const starting = scheduler.start({ resume: async () => {}, closeDigest: async () => {} })
   await clock.settle()
   await starting
   if (options.started !== false) dispatcher.start()

@@ -131,6 +131,7 @@ test('a dead letter that cannot be written delays no other, and all are written 
     const held = new Map(list.map((each) => [each.id, each]))
     const recovered: string[] = []
     const troubles: string[] = []
+    const recover = async ({ id }: Notification): Promise<void> => void recovered.push(id)
     const unserved = createUnserved({
       store: { notification: async (_, id) => held.get(id), scan: () => assert.fail() },
       ledger: {
@@ -148,11 +149,10 @@ test('a dead letter that cannot be written delays no other, and all are written 
       served: new Set(),
       clock,
       releaseHolds: async () => undefined,
-      recover: async ({ id }) => void recovered.push(id),
       onBuried: () => undefined,
       onError: (what) => troubles.push(what),
     })
-    const buried = unserved.bury(list).catch((error) => assert.equal(error, fault))
+    const buried = unserved.bury(list, recover).catch((error) => assert.equal(error, fault))
     await clock.runUntil(start + second / 2)
     await buried
     assert.equal(recovered.length, 0, 'the store is given time')

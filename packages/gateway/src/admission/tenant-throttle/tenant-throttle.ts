@@ -9,7 +9,7 @@ import type { Caller, ThrottleUsage } from '../../stages.ts'
 import type { UndoList } from '../../undo.ts'
 import { type Candidate, undecidedVerdict } from '../candidate.ts'
 import type { Place, ThrottleQueue } from './throttle-queue.ts'
-import { createThrottleQueues, type ThrottleQueuesOptions } from './throttle-queues.ts'
+import { createThrottleQueues, type Promote, type ThrottleQueuesOptions } from './throttle-queues.ts'
 import type { WindowUse } from './windows.ts'
 
 export interface TenantThrottleOptions extends ThrottleQueuesOptions {
@@ -46,14 +46,14 @@ export interface TenantThrottle {
   placeOf(notification: Notification): Promise<number | undefined>
   /** Returns the limit that delays it. */
   behind(notification: Notification): 'tenant' | 'module' | undefined
-  /** Restores the throttle queues that are not empty. */
-  start(): Promise<void>
+  /** Restores the throttle queues that are not empty, and begins to promote. */
+  start(promote: Promote): Promise<void>
   stop(): Promise<void>
 }
 
 export function createTenantThrottle(options: TenantThrottleOptions): TenantThrottle {
-  const { clock, policyVersion } = options
-  const queues = createThrottleQueues(options)
+  const { store, clock, ratesOf, marginMs, policyVersion, onError } = options
+  const queues = createThrottleQueues({ store, clock, ratesOf, marginMs, onError })
 
   function delay(
     each: Candidate,

@@ -20,10 +20,11 @@ export interface ThrottleQueuesOptions {
   readonly ratesOf: (tenant: string) => ThrottleRates
   /** Every window is kept this much longer, ms. */
   readonly marginMs: number
-  /** Decides notifications whose turn has come before their stored `dueAt`. */
-  readonly promote: (tenant: string, ids: readonly string[]) => Promise<void>
-  readonly onError?: (what: string, error: unknown) => void
+  readonly onError?: ((what: string, error: unknown) => void) | undefined
 }
+
+/** Decides notifications whose turn has come before their stored `dueAt`: the gate does, which calls the throttle. */
+export type Promote = (tenant: string, ids: readonly string[]) => Promise<void>
 
 export interface ThrottleQueues {
   /** Returns the queue of a tenant, without a promise where it is in memory; undefined without limits and entries. */
@@ -31,8 +32,8 @@ export interface ThrottleQueues {
   isLimited(tenant: string): boolean
   /** Rearms the promotion timer; to be called after each change of the queue. */
   rearm(tenant: string): void
-  /** Restores the queues that are not empty. */
-  start(): Promise<void>
+  /** Restores the queues that are not empty, and begins to promote entries. */
+  start(promote: Promote): Promise<void>
   stop(): Promise<void>
 }
 
@@ -50,12 +51,14 @@ const admissionsMax = 100_000
 const tenantsMax = 10_000
 
 export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQueues {
-  const { store, clock, ratesOf, marginMs } = options
+  const { store, clock, ratesOf, marginMs, onError } = options
   const entries = new Map<string, Entry>()
   const loading = new Map<string, Promise<ThrottleQueue>>()
   const working = new Set<Promise<void>>()
   let sweepAt = tenantsMax
   let restoring: Promise<void> | undefined
+  /** Absent before the start: nothing is promoted until then. */
+  let promote: Promote | undefined
   let ready = false
   let stopped = false
 
@@ -108,7 +111,7 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
   }
 
   function of(tenant: string): ThrottleQueue | undefined | Promise<ThrottleQueue | undefined> {
-    if (!ready) return start().then(() => of(tenant))
+    if (!ready) return restore().then(() => of(tenant))
     const known = entries.get(tenant)
     if (known !== undefined || !isLimited(tenant)) return known?.queue
     let queue = loading.get(tenant)
@@ -119,7 +122,7 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
     return queue
   }
 
-  function start(): Promise<void> {
+  function restore(): Promise<void> {
     restoring ??= restoreAll().catch((error: unknown) => {
       restoring = undefined
       throw error
@@ -130,7 +133,7 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
   function rearm(tenant: string): void {
     const entry = entries.get(tenant)
     if (entry === undefined) return
-    const next = stopped ? undefined : entry.queue.nextPromotionAt()
+    const next = stopped || promote === undefined ? undefined : entry.queue.nextPromotionAt()
     if (next === entry.armedFor) return
     entry.disarm?.()
     entry.armedFor = next
@@ -142,9 +145,8 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
     entry.disarm = undefined
     const ids = entry.queue.takePromoted(clock.now())
     if (ids.length > 0) {
-      const work = options
-        .promote(tenant, ids)
-        .catch((error: unknown) => options.onError?.('promote notifications in a throttle queue', error))
+      const work = promote!(tenant, ids)
+        .catch((error: unknown) => onError?.('promote notifications in a throttle queue', error))
         .finally(() => working.delete(work))
       working.add(work)
     }
@@ -155,7 +157,11 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
     of,
     isLimited,
     rearm,
-    start,
+    async start(startedWith) {
+      promote = startedWith
+      await restore()
+      for (const tenant of entries.keys()) rearm(tenant)
+    },
     async stop() {
       stopped = true
       for (const tenant of entries.keys()) rearm(tenant)

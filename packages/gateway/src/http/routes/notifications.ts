@@ -51,7 +51,8 @@ export interface NotificationRoutesOptions extends ExplanationsOptions {
 
 export function notificationRoutes(options: NotificationRoutesOptions): readonly Route[] {
   const { gate, store, ledger, recipients, offer, idempotency, clock, overLimitStatus, onAccepted } = options
-  const explanations = createExplanations(options)
+  const { policy, pools } = options
+  const explanations = createExplanations({ store, policy, pools, clock })
 
   /** Synchronous where no stored address has to be read. */
   function readDraft(request: FastifyRequest): Draft | Promise<Draft> {

@@ -69,6 +69,7 @@ export function recipientOf(channel: string): string | undefined {
 }
 
 export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
+  const { clock, marginMs, waitingMax } = options
   const rooms = new Map<string, Room>()
   let roomsMax = roomsMin
   const listeners = new Set<(tenant: string, recipient: string) => void>()
@@ -82,7 +83,9 @@ export function createWebSocketHub(options: WebSocketHubOptions): WebSocketHub {
     let known = rooms.get(tenant)
     if (known === undefined) {
       if (rooms.size >= roomsMax) forgetEmpty()
-      known = new Room(createThrottle({ ...options, windows: options.windowsOf(tenant), waitingBytesMax }))
+      known = new Room(
+        createThrottle({ clock, windows: options.windowsOf(tenant), marginMs, waitingMax, waitingBytesMax }),
+      )
       rooms.set(tenant, known)
     }
     return known
