@@ -74,6 +74,17 @@ export const panels: readonly Panel[] = [
   },
   {
     row: 'Waiting',
+    title: 'Waiting by reason',
+    expression: 'sum by (reason) (sluice_waiting{$selection})',
+    stacked: true,
+  },
+  {
+    row: 'Waiting',
+    title: 'Due within the hour',
+    expression: 'sum(sluice_due_within{$selection, horizon="1h"})',
+  },
+  {
+    row: 'Waiting',
     title: 'Suppressed',
     expression: `sum by (reason) (${rate('sluice_suppressed_total')})`,
     unit: 'ops',

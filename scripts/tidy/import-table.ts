@@ -102,7 +102,7 @@ const gateway: readonly ImportRow[] = [
   {
     module: 'observability/',
     values: ['errors.ts', 'model.ts'],
-    types: ['ports.ts', 'stages.ts'],
+    types: ['backlog-cell.ts', 'ports.ts', 'stages.ts'],
     packages: 'any',
     node: 'any',
     impure: true,

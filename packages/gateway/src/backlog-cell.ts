@@ -165,3 +165,14 @@ export interface BacklogReports {
   report(query: BacklogQuery): BacklogReport
   deadLetters(filter: BacklogFilter): readonly DeadGroup[]
 }
+
+// ---- sums for the metrics
+
+export interface BacklogTotals {
+  /** The waiting notifications by channel and reason; what is due and waits for an account has the reason `provider_capacity`. */
+  readonly waiting: readonly { readonly channel: string; readonly reason: string; readonly count: number }[]
+  /** Dead letters by channel and cause. */
+  readonly dead: readonly { readonly channel: string; readonly reason: string; readonly count: number }[]
+  /** Notifications whose instant comes within each time. */
+  readonly dueWithin: Readonly<Record<keyof typeof spans, number>>
+}

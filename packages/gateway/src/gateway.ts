@@ -4,7 +4,6 @@
  * files know both the engines and the stages.
  */
 
-import type { BacklogReports } from './backlog-cell.ts'
 import { createAdmission } from './composition/admission.ts'
 import { createDispatch } from './composition/dispatch.ts'
 import { createGatewayServer } from './composition/http-server.ts'
@@ -15,6 +14,7 @@ import { createLinks, loadTemplates } from './composition/templates.ts'
 import type { Config } from './config/config.ts'
 import { restartFields } from './config/restart-fields.ts'
 import { SluiceError } from './errors.ts'
+import type { Backlog } from './ledger/backlog.ts'
 import { startRetention } from './ledger/retention.ts'
 import type { OperatorLog } from './log.ts'
 import type { Store } from './ports.ts'
@@ -45,7 +45,7 @@ export interface Gateway {
   readonly store: Store
   readonly ledger: Ledger
   /** Counts of what waits, by reason and second. */
-  readonly backlog: BacklogReports
+  readonly backlog: Backlog
   readonly pools: () => readonly PoolReport[]
   readonly sandbox: Sandbox
   readonly log: OperatorLog

@@ -77,8 +77,8 @@ export function createGatewayServer(context: RuntimeContext) {
       tokens = doorkeeper?.tokens
       live = doorkeeper && liveAuthenticate(doorkeeper.authenticate)
       requestLog = createRequestLog({ log, all: config.log.requests === 'all' })
-      metrics = await createGatewayMetrics(context, { record, admission, dispatch, pools })
-      stopLines = startOperatorLog(context, { record, metrics })
+      metrics = createGatewayMetrics(context, { record, admission, dispatch, pools })
+      stopLines = startOperatorLog(context, record)
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
         store: record.store,

@@ -3,9 +3,7 @@ import type { JsonObject } from '../model.ts'
 import { type ApartMetrics, createAccountMetrics } from '../observability/account-metrics.ts'
 import { diskUse } from '../observability/disk-use.ts'
 import { type ApartPath, createMetrics, type Metrics } from '../observability/metrics.ts'
-import { causeOf, type DeadLetterCount } from '../observability/notification-metrics.ts'
 import { createTenantMetrics } from '../observability/tenant-metrics.ts'
-import type { Store } from '../ports.ts'
 import type { PoolReport } from '../stages.ts'
 import { version } from '../version.ts'
 import type { Admission } from './admission.ts'
@@ -20,13 +18,10 @@ interface Inside {
   readonly pools: () => readonly PoolReport[]
 }
 
-/** Dead letters in one page at the start. */
-const pageMax = 500
-
-export async function createGatewayMetrics(
+export function createGatewayMetrics(
   { config, clock, errorCounts }: RuntimeContext,
   { record, admission, dispatch, pools }: Inside,
-): Promise<Metrics> {
+): Metrics {
   const { compiled } = config.policy
 
   /** Metrics of accounts and tenants, where the operator wants them. */
@@ -63,34 +58,13 @@ export async function createGatewayMetrics(
     channels: [...new Set(dispatch.pools.map(({ channel }) => channel))],
     pools: dispatch.pools.map(({ channel, provider }) => ({ channel, provider: provider.name })),
     limits: limitsOf(compiled.document),
-    deadLetters: await countDeadLetters(record.store),
+    backlog: () => record.backlog.totals(clock.now()),
     errorCounts: () => errorCounts,
     build: { version, policy: compiled.version },
     now: () => clock.now(),
     apart: apartMetrics(),
     ...(config.store.path === ':memory:' ? {} : { disk: () => diskUse(config.store.path) }),
   })
-}
-
-/** Counts the dead letters on record, before anything moves. */
-async function countDeadLetters(store: Pick<Store, 'deadLetters'>): Promise<readonly DeadLetterCount[]> {
-  const found = new Map<string, { -readonly [Key in keyof DeadLetterCount]: DeadLetterCount[Key] }>()
-  let cursor: string | null = null
-  do {
-    const page: Awaited<ReturnType<Store['deadLetters']>> = await store.deadLetters({
-      limit: pageMax,
-      ...(cursor === null ? {} : { cursor }),
-    })
-    for (const { channel, timeline } of page.items) {
-      const cause = causeOf(timeline)
-      const key = `${channel} ${cause}`
-      const counted = found.get(key)
-      if (counted === undefined) found.set(key, { channel, cause, count: 1 })
-      else counted.count += 1
-    }
-    cursor = page.nextCursor
-  } while (cursor !== null)
-  return [...found.values()]
 }
 
 /** The limits of a policy, with what becomes of a notification over each: `digest:daily` counts as `digest`. */

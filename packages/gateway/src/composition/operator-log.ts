@@ -1,20 +1,14 @@
 /** Composes the lines of the log that follow the record and the time, and not a request. */
 import { diskUse } from '../observability/disk-use.ts'
-import type { Metrics } from '../observability/metrics.ts'
 import { createNotificationLog } from '../observability/notification-log.ts'
 import { watch } from '../observability/watch.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
-interface Inside {
-  readonly record: Storage
-  readonly metrics: Metrics
-}
-
 /** Returns the function that stops the lines. */
 export function startOperatorLog(
   { config, clock, log, nameRecipient }: RuntimeContext,
-  { record, metrics }: Inside,
+  record: Storage,
 ): () => void {
   const { path } = config.store
   const notifications = createNotificationLog({ log, nameRecipient })
@@ -22,7 +16,7 @@ export function startOperatorLog(
   const unwatch = watch({
     log,
     clock,
-    deadLetters: metrics.deadLetters,
+    deadLetters: () => record.backlog.totals(clock.now()).dead,
     disk: () => (path === ':memory:' ? undefined : diskUse(path)),
   })
   return () => {

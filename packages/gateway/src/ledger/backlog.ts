@@ -4,15 +4,18 @@
  * and never the store. Memory: one counter for each second of a cell that has any, so at most one for each waiting
  * notification, whose number the bounds of the tenants bound.
  */
-import type { BacklogCell, BacklogReports, BacklogRow } from '../backlog-cell.ts'
+import type { BacklogCell, BacklogReports, BacklogRow, BacklogTotals } from '../backlog-cell.ts'
 import { backlogRowOf } from '../backlog-cell.ts'
 import type { Notification } from '../model.ts'
 import type { Counted, HourCount } from './backlog-report.ts'
 import { backlogReport, deadLetterGroups, hourSeconds } from './backlog-report.ts'
+import { backlogTotals } from './backlog-totals.ts'
 
 export interface Backlog extends BacklogReports {
   /** Counts a notification as it stands on record; `by` is -1 for the state that it leaves. */
   count(notification: Notification, by: 1 | -1): void
+  /** Sums for the metrics. */
+  totals(now: number): BacklogTotals
 }
 
 /** `rows`: what is on record at the start. */
@@ -43,6 +46,7 @@ export function createBacklog(rows: readonly BacklogRow[] = []): Backlog {
       const row = backlogRowOf(notification)
       if (row !== undefined) add(row, by)
     },
+    totals: (now) => backlogTotals(cells.values(), now),
     report: (query) => backlogReport(cells.values(), query),
     deadLetters: (filter) => deadLetterGroups(cells.values(), filter),
   }

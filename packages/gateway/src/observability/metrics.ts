@@ -3,13 +3,14 @@
  * Every series of a known label is there from the start, since Prometheus cannot tell a new series from none. The
  * default path stays below 1,500 series; accounts and tenants, whose number nobody bounds, have paths of their own.
  */
+import type { BacklogTotals } from '../backlog-cell.ts'
 import type { Channel, Status } from '../model.ts'
-import { channels, statuses } from '../model.ts'
+import { channels, deadCauses, statuses } from '../model.ts'
 import type { Queue } from '../ports.ts'
 import type { Jobs, Ledger, PoolCounts, PoolLoad, PoolReport } from '../stages.ts'
 import type { ApartMetrics } from './account-metrics.ts'
 import { createHttpMetrics, type HttpMetrics } from './http-metrics.ts'
-import { createMeter, type Distribution, type Meter, type Tally } from './meter.ts'
+import { createMeter, type Distribution, type Meter } from './meter.ts'
 import { createNotificationMetrics, type NotificationMetricsOptions } from './notification-metrics.ts'
 import { measurePools } from './pool-metrics.ts'
 import { measureProcess } from './process-metrics.ts'
@@ -18,6 +19,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly ledger: Pick<Ledger, 'counts' | 'pruned' | 'subscribe'>
   readonly queue?: Pick<Queue, 'size' | 'oldestDue'>
   readonly jobs: Pick<Jobs, 'running'>
+  /** Sums of the waiting notifications and dead letters. @defaultValue nothing is known of them */
+  readonly backlog?: () => BacklogTotals
   readonly poolReports: () => readonly PoolReport[]
   readonly poolCounts?: () => readonly (PoolCounts & PoolLoad)[]
   readonly webSocket?: { report(): WebSocketReport }
@@ -62,8 +65,6 @@ export interface Metrics {
   onAccepted(tookMs: number): void
   /** Starts to time a durable commit of some writes; the returned function ends it and returns the time, ms. */
   timeCommit(writes: number): () => number
-  /** Dead letters on record now, by channel and cause. */
-  readonly deadLetters: Pick<Tally, 'each'>
   /** Records that the graceful shutdown has begun. */
   draining(): void
   text(): Promise<string>
@@ -87,8 +88,9 @@ export function createMetrics(options: MetricsOptions): Metrics {
     )
     .of()
   const commits = measureCommits(meter)
-  const { deadLetters, unsubscribe } = measureNotifications(meter, options)
+  const unsubscribe = measureNotifications(meter, options)
   measureWaiting(meter, options)
+  if (options.backlog !== undefined) measureBacklog(meter, options.backlog, options.channels ?? channels)
   measurePools(meter, { pools: options.poolReports, poolCounts: options.poolCounts })
   if (options.webSocket !== undefined) measureWebSockets(meter, options.webSocket)
   measureStore(meter, options)
@@ -113,7 +115,6 @@ export function createMetrics(options: MetricsOptions): Metrics {
   return {
     contentType: meter.contentType,
     http,
-    deadLetters,
     onAccepted: (tookMs) => acceptSeconds.observe(tookMs / 1_000),
     timeCommit(writes) {
       const begunMs = performance.now()
@@ -144,17 +145,14 @@ function measureCommits(meter: Meter): { readonly seconds: Distribution; readonl
   }
 }
 
-function measureNotifications(
-  meter: Meter,
-  options: MetricsOptions,
-): { readonly deadLetters: Tally; readonly unsubscribe: () => void } {
-  const { ledger, pools = [], limits = [], deadLetters } = options
+function measureNotifications(meter: Meter, options: MetricsOptions): () => void {
+  const { ledger, pools = [], limits = [] } = options
   const sum = (counts: Readonly<Record<Status, number>>): number =>
     statuses.reduce((total, status) => total + counts[status], 0)
   const onRecordBefore = sum(ledger.counts())
   let accepted = 0
   const served: readonly Channel[] = options.channels ?? channels
-  const notifications = createNotificationMetrics(meter, { channels: served, pools, limits, deadLetters })
+  const notifications = createNotificationMetrics(meter, { channels: served, pools, limits })
   meter.gauge('sluice_notifications', 'Notifications on record in each state.', ['status'], (set) => {
     const counts = ledger.counts()
     for (const status of statuses) set([status], counts[status])
@@ -168,11 +166,10 @@ function measureNotifications(
       set([], inNoState + (options.orphans?.count() ?? 0))
     },
   )
-  const unsubscribe = ledger.subscribe((happening) => {
+  return ledger.subscribe((happening) => {
     if (happening.before === undefined && happening.events[0]?.status === 'accepted') accepted += 1
     notifications.count(happening)
   })
-  return { deadLetters: notifications.deadLetters, unsubscribe }
 }
 
 function measureWaiting(meter: Meter, { queue, jobs, tenantsFull, now = Date.now }: MetricsOptions): void {
@@ -201,6 +198,49 @@ function measureWaiting(meter: Meter, { queue, jobs, tenantsFull, now = Date.now
   )
   meter.gauge('sluice_jobs_running', 'Batches in the background that are not done.', [], (set) =>
     set([], jobs.running()),
+  )
+}
+
+/** Reasons for which notifications wait: their series are there from the start. */
+const delayReasons = [
+  'tenant_limit',
+  'module_limit',
+  'recipient_limit',
+  'quiet_hours',
+  'legal_hours',
+  'send_at',
+  'digest',
+  'provider_capacity',
+  'retry',
+]
+
+function measureBacklog(meter: Meter, totals: () => BacklogTotals, served: readonly Channel[]): void {
+  const gauge = (
+    name: string,
+    help: string,
+    label: string,
+    words: readonly string[],
+    countsOf: (totals: BacklogTotals) => BacklogTotals['waiting'],
+  ): void =>
+    meter.gauge(name, help, ['channel', label], (set) => {
+      for (const channel of served) for (const word of words) set([channel, word], 0)
+      for (const { channel, reason, count } of countsOf(totals())) set([channel, reason], count)
+    })
+  gauge(
+    'sluice_waiting',
+    'Notifications that wait, by reason; provider_capacity are those that are due.',
+    'reason',
+    delayReasons,
+    ({ waiting }) => waiting,
+  )
+  gauge('sluice_dead_letters', 'Dead letters on record now.', 'cause', deadCauses, ({ dead }) => dead)
+  meter.gauge(
+    'sluice_due_within',
+    'Notifications whose instant comes within this time.',
+    ['horizon'],
+    (set) => {
+      for (const [horizon, count] of Object.entries(totals().dueWithin)) set([horizon], count)
+    },
   )
 }
 

@@ -15,21 +15,11 @@ export interface NotificationMetricsOptions {
   readonly pools: readonly { readonly channel: Channel; readonly provider: string }[]
   /** Limits of the policy, with what becomes of a notification over each. */
   readonly limits: readonly { readonly name: string; readonly over: string }[]
-  /** Dead letters on record when the process began. @defaultValue none */
-  readonly deadLetters?: readonly DeadLetterCount[] | undefined
-}
-
-export interface DeadLetterCount {
-  readonly channel: Channel
-  readonly cause: string
-  readonly count: number
 }
 
 export interface NotificationMetrics {
   /** Counts one transition that is on record. */
   count(happening: Happening): void
-  /** Dead letters on record now, by channel and cause. */
-  readonly deadLetters: Tally
 }
 
 /** Seconds of lateness: from the jitter of a timer to two hours. */
@@ -69,7 +59,6 @@ export function createNotificationMetrics(
   const calls = new Tally()
   const deaths = new Tally()
   const returns = new Tally()
-  const deadLetters = new Tally()
   const limitNames = new Set<string>()
 
   meter.counter(
@@ -134,7 +123,6 @@ export function createNotificationMetrics(
     ['channel', 'provider', 'outcome'],
     calls.each,
   )
-  meter.gauge('sluice_dead_letters', 'Dead letters on record now.', ['channel', 'cause'], deadLetters.each)
   meter.counter(
     'sluice_dead_letters_total',
     'Notifications that became dead letters.',
@@ -156,8 +144,7 @@ export function createNotificationMetrics(
     for (const status of statuses) changes.add(channel, status, '', 0)
     for (const [outcome, reason] of decisions) decided.add(channel, outcome, reason, 0)
     for (const reason of suppressionReasons) suppressions.add(channel, reason, '', 0)
-    for (const cause of deadCauses)
-      for (const tally of [deaths, returns, deadLetters]) tally.add(channel, cause, '', 0)
+    for (const cause of deadCauses) for (const tally of [deaths, returns]) tally.add(channel, cause, '', 0)
     delivery.of(channel)
   }
   for (const { channel, provider } of options.pools) {
@@ -165,8 +152,6 @@ export function createNotificationMetrics(
     for (const outcome of callOutcomes) calls.add(channel, provider, outcome, 0)
   }
   for (const { name, over } of options.limits) refusals.add(limitLabel(name), over, '', 0)
-  for (const { channel, cause, count } of options.deadLetters ?? [])
-    deadLetters.add(channel, cause, '', count)
 
   function limitLabel(name: string): string {
     if (limitNames.has(name)) return name
@@ -192,7 +177,6 @@ export function createNotificationMetrics(
   }
 
   return {
-    deadLetters,
     count({ notification, before, events }) {
       const { channel, priority, firedAt } = notification
       for (const event of events) {
@@ -209,14 +193,9 @@ export function createNotificationMetrics(
       if (before === undefined) return
       if (before.firedAt === undefined && firedAt !== undefined)
         lateness.of(channel, priority).observe(secondsFrom(before.dueAt, firedAt))
-      if (before.status !== 'dead' && notification.status !== 'dead') return
-      if (before.status === 'dead') {
-        const cause = causeOf(before.timeline)
-        deadLetters.add(before.channel, cause, '', -1)
-        if (notification.status === 'queued' || notification.status === 'scheduled')
-          returns.add(before.channel, cause)
-      }
-      if (notification.status === 'dead') deadLetters.add(channel, causeOf(notification.timeline))
+      if (before.status !== 'dead') return
+      if (notification.status === 'queued' || notification.status === 'scheduled')
+        returns.add(before.channel, causeOf(before.timeline))
     },
   }
 }
@@ -230,8 +209,7 @@ const overOf = {
 } as const
 
 /** The cause of a dead letter: the reason of the event that made it one. */
-export const causeOf = (timeline: readonly TimelineEvent[]): Reason | 'none' =>
-  timeline.at(-1)?.reason ?? 'none'
+const causeOf = (timeline: readonly TimelineEvent[]): Reason | 'none' => timeline.at(-1)?.reason ?? 'none'
 
 /**
  * The promised instant of a notification: that of its decision, which a retry does not move, or an earlier one at which

@@ -1,13 +1,13 @@
 /** Lines that are due by time and not by an event: dead letters that wait, and a disk that is nearly full. */
+import type { BacklogTotals } from '../backlog-cell.ts'
 import type { Clock } from '../ports.ts'
 import type { Log } from './log-events.ts'
-import type { Tally } from './meter.ts'
 import type { DiskUse } from './metrics.ts'
 
 export interface WatchOptions {
   readonly log: Log
   readonly clock: Pick<Clock, 'now' | 'at'>
-  readonly deadLetters: Pick<Tally, 'each'>
+  readonly deadLetters: () => BacklogTotals['dead']
   readonly disk: () => DiskUse | undefined
 }
 
@@ -23,9 +23,8 @@ export function watch({ log, clock, deadLetters, disk }: WatchOptions): () => vo
   function look(): void {
     disarm = clock.at(clock.now() + everyMs, look)
     const counts: Record<string, Record<string, number>> = {}
-    deadLetters.each(([channel, cause], count) => {
-      if (count > 0) counts[channel!] = { ...counts[channel!], [cause!]: count }
-    })
+    for (const { channel, reason, count } of deadLetters())
+      if (count > 0) counts[channel] = { ...counts[channel], [reason]: count }
     if (Object.keys(counts).length > 0) log.info({ event: 'dead_letters.summary', counts })
     const use = disk()
     if (use === undefined) return

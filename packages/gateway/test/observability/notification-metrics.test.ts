@@ -17,6 +17,7 @@ async function setUp(t: TestContext, options: HarnessOptions) {
     pools: [{ channel: 'email', provider: 'sandbox' }],
     limits: [{ name: 'two', over: 'drop' }],
     errorCounts: () => [['store', 0]],
+    backlog: () => gateway.backlog.totals(clock.now()),
     now: () => clock.now(),
   })
   t.after(async () => {
@@ -126,4 +127,26 @@ test('every series of a served channel is there before anything happens', async 
     'sluice_errors_total{component="store"}',
   ])
     assert.equal(await value(series), 0, series)
+})
+
+test('what waits is counted by reason and by when it is due', async (t) => {
+  const { post, value, runFor, start } = await setUp(t, {
+    policy: { version: 1, limits: [{ name: 'one', for: 'any', max: ['1/week'], over: 'delay' }] },
+  })
+  await post({ recipient: 'ada' })
+  await runFor(second)
+  await post({ recipient: 'ada' })
+  await post({ recipient: 'bob', sendAt: start + hour / 2 })
+  await post({ recipient: 'eve', sendAt: start + 30 * second })
+  assert.equal(await value('sluice_waiting{channel="email",reason="recipient_limit"}'), 1)
+  assert.equal(await value('sluice_waiting{channel="email",reason="send_at"}'), 2)
+  assert.equal(await value('sluice_waiting{channel="sms",reason="digest"}'), 0)
+  assert.equal(await value('sluice_due_within{horizon="1m"}'), 1)
+  assert.equal(await value('sluice_due_within{horizon="10m"}'), 1)
+  assert.equal(await value('sluice_due_within{horizon="1h"}'), 2)
+  assert.equal(await value('sluice_due_within{horizon="1d"}'), 2)
+  await runFor(hour)
+  assert.equal(await value('sluice_waiting{channel="email",reason="send_at"}'), 0)
+  assert.equal(await value('sluice_due_within{horizon="1d"}'), 0)
+  assert.equal(await value('sluice_waiting{channel="email",reason="recipient_limit"}'), 1)
 })
