@@ -34,6 +34,16 @@ export const commands: Readonly<Record<string, Command>> = {
     load: () => import('./cli/backlog.ts'),
   },
   top: { summary: 'What happens now, redrawn each second', load: () => import('./cli/top.ts') },
+  list: { summary: 'Notifications, newest first', load: () => import('./cli/list.ts') },
+  tail: { summary: 'Changes of state as they happen', load: () => import('./cli/tail.ts') },
+  send: { summary: 'Send one notification, to try the gateway out', load: () => import('./cli/send.ts') },
+  decide: {
+    summary: 'The decision that a notification would get now',
+    load: () => import('./cli/decide.ts'),
+  },
+  cancel: { summary: 'Cancel a notification that still waits', load: () => import('./cli/cancel.ts') },
+  job: { summary: 'How far a batch in the background is', load: () => import('./cli/job.ts') },
+  health: { summary: 'Is the gateway ready to accept', load: () => import('./cli/health.ts') },
   pools: { summary: 'The provider accounts', load: () => import('./cli/pools.ts') },
   'dead-letters': {
     summary: 'What waits outside the normal flow; redrive it',

@@ -70,6 +70,13 @@ for (const name of [
   'pools',
   'backlog',
   'top',
+  'list',
+  'tail',
+  'send',
+  'decide',
+  'cancel',
+  'job',
+  'health',
   'dead-letters',
   'schema',
 ]) {

@@ -114,6 +114,8 @@ export interface OverviewAnswer {
   >
   readonly accounts?: Readonly<Record<string, number>>
   readonly unaccounted?: number
+  /** The side to which a trouble belongs, the gateway's own or a provider's. */
+  readonly cause?: { readonly side: string; readonly text: string }
   readonly problems?: readonly {
     readonly severity: string
     readonly text: string

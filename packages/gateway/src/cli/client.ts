@@ -18,6 +18,13 @@ export interface Client {
   /** Undefined after a 404. */
   find<Answer>(path: string): Promise<Answer | undefined>
   post<Answer>(path: string, body: unknown): Promise<Answer>
+  /** Posts what is to be accepted: a 429 that was queued is an acceptance, too. */
+  accept<Answer>(path: string, body: unknown, headers: Readonly<Record<string, string>>): Promise<Answer>
+  delete(path: string): Promise<void>
+  /** Status and body of a probe outside the base path, whatever the status is. */
+  probe<Answer>(path: string): Promise<{ readonly status: number; readonly body: Answer }>
+  /** The data of server-sent events, until the stream ends. */
+  events(path: string, query: Readonly<Record<string, string | undefined>>): AsyncIterable<string>
 }
 
 const answerWithinMs = 30_000
@@ -56,20 +63,28 @@ export function createClient(args: Arguments, io: Io): Client {
     return `Asked for the tenant ${plain(asked)}; what belongs to another tenant is not found.`
   }
 
-  async function ask(method: string, path: string, body?: unknown): Promise<Response> {
+  const unreachable = (error: unknown): Failure =>
+    new Failure(`no gateway answers at ${url} (${reasonOf(error)})`, {
+      cause: error,
+      code: 'UNREACHABLE',
+      hint: wayOut,
+    })
+
+  async function ask(
+    method: string,
+    path: string,
+    body?: unknown,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<Response> {
     try {
       return await request(
-        `${url}${basePath}${path}`,
+        `${url}${path}`,
         method,
-        headers,
+        { ...headers, ...more },
         body === undefined ? undefined : JSON.stringify(body),
       )
     } catch (error) {
-      throw new Failure(`no gateway answers at ${url} (${reasonOf(error)})`, {
-        cause: error,
-        code: 'UNREACHABLE',
-        hint: wayOut,
-      })
+      throw unreachable(error)
     }
   }
 
@@ -94,18 +109,49 @@ export function createClient(args: Arguments, io: Io): Client {
   return {
     url,
     async get<Answer>(path: string, query: Readonly<Record<string, string | undefined>> = {}) {
-      const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined)
-      const search = given.length === 0 ? '' : `?${new URLSearchParams(given)}`
-      return answerOf<Answer>(await ask('GET', `${path}${search}`))
+      return answerOf<Answer>(await ask('GET', `${basePath}${path}${searchOf(query)}`))
     },
     async find<Answer>(path: string) {
-      const response = await ask('GET', path)
+      const response = await ask('GET', `${basePath}${path}`)
       if (response.status === 404 && (parse(response.text) as Problem | undefined)?.code === 'NOT_FOUND')
         return undefined
       return answerOf<Answer>(response)
     },
-    post: async <Answer>(path: string, body: unknown) => answerOf<Answer>(await ask('POST', path, body)),
+    post: async <Answer>(path: string, body: unknown) =>
+      answerOf<Answer>(await ask('POST', `${basePath}${path}`, body)),
+    async accept<Answer>(path: string, body: unknown, more: Readonly<Record<string, string>>) {
+      const response = await ask('POST', `${basePath}${path}`, body, more)
+      const queued = parse(response.text) as (Problem & { notificationId?: string }) | undefined
+      if (response.status === 429 && queued?.notificationId !== undefined)
+        return { ...queued, status: 'scheduled' } as Answer
+      return answerOf<Answer>(response)
+    },
+    async delete(path) {
+      const response = await ask('DELETE', `${basePath}${path}`)
+      if (response.status !== 204) await answerOf(response)
+    },
+    async probe<Answer>(path: string) {
+      const { status, text } = await ask('GET', path)
+      return { status, body: (parse(text) ?? {}) as Answer }
+    },
+    async *events(path, query) {
+      const incoming = await stream(`${url}${basePath}${path}${searchOf(query)}`, headers).catch((error) => {
+        throw unreachable(error)
+      })
+      if (incoming.statusCode !== 200) {
+        const chunks: Buffer[] = []
+        for await (const chunk of incoming) chunks.push(chunk as Buffer)
+        await answerOf({ status: incoming.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') })
+        return
+      }
+      yield* dataOf(incoming)
+    },
   }
+}
+
+function searchOf(query: Readonly<Record<string, string | undefined>>): string {
+  const given = Object.entries(query).filter((entry): entry is [string, string] => entry[1] !== undefined)
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
 }
 
 const wayOut = 'Start one with "sluice serve", or name another with --url or SLUICE_URL.'
@@ -190,6 +236,29 @@ function request(
   outgoing.on('error', reject)
   outgoing.end(body)
   return promise
+}
+
+/** Opens a stream; it has no deadline, since events may be hours apart. */
+function stream(url: string, headers: Readonly<Record<string, string>>): Promise<http.IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const outgoing = (url.startsWith('https:') ? https : http).get(url, { headers }, resolve)
+    outgoing.on('error', reject)
+  })
+}
+
+/** The `data` of each event; comments are signs of life. */
+async function* dataOf(incoming: http.IncomingMessage): AsyncIterable<string> {
+  let text = ''
+  incoming.setEncoding('utf8')
+  for await (const chunk of incoming) {
+    text += chunk
+    const parts = text.split('\n\n')
+    text = parts.pop() ?? ''
+    for (const part of parts) {
+      const data = part.split('\n').find((line) => line.startsWith('data: '))
+      if (data !== undefined) yield data.slice('data: '.length)
+    }
+  }
 }
 
 const reasons: Readonly<Record<string, string>> = {

@@ -109,7 +109,7 @@ export function statusText(status: string, io: Io): string {
   return style === undefined ? plain(status) : paint(io, style, plain(status))
 }
 
-function decided(decision: DecisionAnswer, now: number, io: Io): string {
+export function decided(decision: DecisionAnswer, now: number, io: Io): string {
   const why = [
     decision.reason,
     decision.limit === undefined ? undefined : `by ${decision.limit}`,

@@ -13,6 +13,8 @@ export interface Io {
   out(text: string): void
   /** Writes one or more lines to standard error. */
   err(text: string): void
+  /** Replaces the last line of standard error, for a progress bar; absent where it is no terminal. */
+  readonly redraw?: (line: string) => void
   /** Prompts for a line; absent where standard input is no terminal. */
   readonly ask?: (question: string) => Promise<string>
 }
@@ -51,6 +53,9 @@ export function processIo(): Io {
   const isAttended = process.stdin.isTTY === true && process.stderr.isTTY === true
   return {
     ...(isAttended ? { ask: askAtTerminal } : {}),
+    ...(process.stderr.isTTY === true
+      ? { redraw: (line: string) => void process.stderr.write(`\r\u001b[2K${line}`) }
+      : {}),
     env: process.env,
     cwd: process.cwd(),
     colours: process.stdout.isTTY === true && wanted,

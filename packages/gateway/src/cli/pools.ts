@@ -1,16 +1,22 @@
 /** `sluice pools`: shows the accounts of each channel, their rate now, and which one is out until when. */
+import { channels } from '../model.ts'
 import type { PoolsAnswer } from './answers.ts'
 import { createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type CommandForm, gatewayOptions, helpOf, oneOfOption, readArguments } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
-import { type Column, instantFrom, styleOf, table } from './text.ts'
+import { type Column, instantFrom, plain, styleOf, table } from './text.ts'
 
 export const form: CommandForm = {
   name: 'pools',
   summary: 'The provider accounts: rate, use, and which one is out until when.',
-  options: gatewayOptions,
+  options: {
+    ...gatewayOptions,
+    out: { text: 'Only accounts that are out, the first to be back first' },
+    channel: { value: '<channel>', text: `One of ${channels.join(', ')}` },
+  },
   examples: [
     ['sluice pools', 'All accounts'],
+    ['sluice pools --out', 'Which account is out, until when and why'],
     ['sluice pools --json', 'For a program'],
   ],
 }
@@ -24,10 +30,39 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     io.out(helpOf(form))
     return exitCodes.ok
   }
-  const answer = await createClient(read, io).get<PoolsAnswer>('/pools')
-  const rows = answer.pools.flatMap((pool) => pool.accounts.map((account) => ({ pool, account })))
-  io.out(read.has('json') ? JSON.stringify(answer, null, 2) : table(io, columnsAt(Date.now()), rows))
+  const channel = oneOfOption(form, read, 'channel', channels)
+  const client = createClient(read, io)
+  const all = await client.get<PoolsAnswer>('/pools', { channel })
+  const answer = read.has('out') ? await client.get<PoolsAnswer>('/pools', { channel, status: 'out' }) : all
+  if (read.has('json')) {
+    io.out(JSON.stringify(answer, null, 2))
+    return exitCodes.ok
+  }
+  const now = Date.now()
+  const rows = rowsOf(answer)
+  if (!read.has('out')) io.out(table(io, columnsAt(now), rows))
+  else {
+    io.out(outSentence(rows, rowsOf(all).length, now))
+    if (rows.length > 0) io.out(`\n${table(io, columnsAt(now), rows)}`)
+  }
   return exitCodes.ok
+}
+
+const backAt = ({ account }: Row): number =>
+  account.outUntil === null ? Number.POSITIVE_INFINITY : Date.parse(account.outUntil)
+
+const rowsOf = ({ pools }: PoolsAnswer): readonly Row[] =>
+  pools.flatMap((pool) => pool.accounts.map((account) => ({ pool, account })))
+
+/** Which account is out and until when, in one sentence; `rows` are the accounts that are out. */
+function outSentence(rows: readonly Row[], of: number, now: number): string {
+  const [first] = [...rows].sort((a, b) => backAt(a) - backAt(b))
+  if (first === undefined) return `No account is out: all ${of} carry their rate.`
+  const { pool, account } = first
+  const because = account.outBecause === 'rate_limited' ? 'a 429' : 'its breaker'
+  return plain(
+    `${rows.length} of ${of} accounts ${rows.length === 1 ? 'is' : 'are'} out; ${rows.length === 1 ? 'it is' : 'the first to be back is'} ${account.id} of ${pool.provider} for ${pool.channel}, out by ${because} until ${instantFrom(account.outUntil, now)}.`,
+  )
 }
 
 function columnsAt(now: number): readonly Column<Row>[] {

@@ -11,6 +11,7 @@ import type { RunResult } from '../simulation/run.ts'
 import type { Scenario } from '../simulation/scenario.ts'
 import { badUsage, type CommandForm, helpOf, jsonOption, readArguments } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
+import { createProgress } from './progress.ts'
 import { table } from './text.ts'
 
 export const form: CommandForm = {
@@ -140,14 +141,10 @@ async function runAll(
   const { runScenario } = await import('../simulation/run.ts')
   const runs: RunResult[] = []
   for (const [index, { name, policy }] of policies.entries()) {
-    let shown = -1
-    const onProgress = (share: number): void => {
-      const percent = Math.floor(share * 10) * 10
-      if (!io.colours || percent === shown) return
-      shown = percent
-      io.err(`${name}: ${percent} %`)
-    }
+    const progress = createProgress(io, name)
+    const onProgress = progress.show
     runs.push(await runScenario({ scenario, policy, name, seed, unprotected: index === 0, onProgress }))
+    progress.end()
   }
   return runs
 }

@@ -52,10 +52,12 @@ async function pageOf(client: Client, tenant: string | undefined): Promise<Page>
 }
 
 function pageText({ overview, backlog }: Page, now: number, io: Io): string {
-  const { at, rates, latency, accounts, problems, deadLetters, dueNow, oldestDueMs, unaccounted } = overview
+  const { at, rates, latency, cause, accounts, problems, deadLetters, dueNow, oldestDueMs, unaccounted } =
+    overview
   const ms = (value: number | null): string => (value === null ? '–' : `${value} ms`)
   const dead = Object.entries(deadLetters.byCause).map(([cause, count]) => `${count} ${cause}`)
   return [
+    ...(cause === undefined ? [] : [plain(cause.text)]),
     paint(io, 'dim', instant(at)),
     ...(problems ?? []).map(({ severity, text, until }) =>
       paint(

@@ -1,6 +1,7 @@
 /** Schemas of the answers to operators; the tests check every answer against them. */
 import { type Static, Type } from '@sinclair/typebox'
 import { backlogKeys } from '../backlog-cell.ts'
+import { notificationSchema } from './answer-schema.ts'
 import { seriesNames } from './overview-series.ts'
 import { channelName, instant, oneOf, recipientId, text } from './schema.ts'
 
@@ -129,6 +130,12 @@ export const overviewSchema = Type.Object(
       }),
     ),
     unaccounted: Type.Optional(Type.Integer()),
+    cause: Type.Optional(
+      Type.Object(
+        { side: oneOf(['neither', 'us', 'them']), text: Type.String() },
+        { description: 'Whether a trouble is the gateway’s own or a provider’s, in a sentence.' },
+      ),
+    ),
     problems: Type.Optional(
       Type.Array(
         Type.Object({
@@ -208,4 +215,40 @@ export const requestsSchema = Type.Object(
     ),
   },
   { $id: 'RefusedRequests' },
+)
+
+export const poolsQuery = Type.Object(
+  {
+    channel: channelFilter,
+    status: Type.Optional(
+      oneOf(['healthy', 'blocked', 'open', 'half_open', 'held', 'out'], 'out: every status but healthy.'),
+    ),
+  },
+  { additionalProperties: false },
+)
+export type PoolsParams = Static<typeof poolsQuery>
+
+export const searchQuery = Type.Object(
+  { q: text('printable', 256, 'An exact id, or an idempotency key of the caller’s module.') },
+  { additionalProperties: false },
+)
+export type SearchParams = Static<typeof searchQuery>
+
+export const searchSchema = Type.Object(
+  {
+    notifications: Type.Array(notificationSchema),
+    jobs: Type.Array(Type.Object({ jobId: Type.String(), status: Type.String(), total: Type.Integer() })),
+    recipients: Type.Array(Type.Object({ id: Type.String() })),
+    keys: Type.Array(
+      Type.Object({
+        key: Type.String(),
+        method: Type.String(),
+        path: Type.String(),
+        status: Type.Integer(),
+        at: moment,
+      }),
+    ),
+    lookedIn: Type.Object({ tenant: Type.String() }),
+  },
+  { $id: 'SearchResult' },
 )

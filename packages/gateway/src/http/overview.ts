@@ -9,6 +9,7 @@ import type { Clock } from '../ports.ts'
 import type { Happening, Ledger, PoolReport } from '../stages.ts'
 import { capacityOf } from './capacity.ts'
 import { createOverviewSeries, type OverviewSeries } from './overview-series.ts'
+import { createProviderCalls } from './provider-calls.ts'
 
 export interface OverviewOptions {
   readonly ledger: Pick<Ledger, 'subscribe' | 'counts' | 'pruned'>
@@ -50,6 +51,8 @@ export interface Overview {
   accounts(): Readonly<Record<'healthy' | 'blocked' | 'open' | 'half_open' | 'held', number>>
   unaccounted(): number
   problems(): readonly Problem[]
+  /** The side to which a trouble belongs, the gateway's own or a provider's, in one sentence. */
+  cause(): { readonly side: 'neither' | 'us' | 'them'; readonly text: string }
   close(): void
 }
 
@@ -60,8 +63,12 @@ export function createOverview({ ledger, backlog, pools, clock }: OverviewOption
   const onRecordBefore = sum(ledger.counts())
   let accepted = 0
 
+  const calls = createProviderCalls(() => clock.now())
+
   const unsubscribe = ledger.subscribe(({ notification, events }: Happening) => {
-    for (const { status, reason, attempt } of events) {
+    for (const event of events) {
+      const { status, reason, attempt } = event
+      calls.note(notification.channel, event)
       if (status === 'accepted') {
         accepted += 1
         series.add('accepted')
@@ -163,6 +170,37 @@ export function createOverview({ ledger, backlog, pools, clock }: OverviewOption
         })
       }
       return found
+    },
+    cause() {
+      const troubled = calls.read().find((pool) => pool.troubled > pool.calls * degradedShare)
+      const out = poolProblems()
+      if (troubled !== undefined || out.length > 0) {
+        const failed =
+          troubled === undefined
+            ? []
+            : [
+                `${troubled.provider} did not carry ${troubled.troubled} of ${troubled.calls} calls for ${troubled.channel} in the last minute`,
+              ]
+        const gone = out.map(({ text }) => text.replace(/\.$/, ''))
+        return { side: 'them', text: `Them: ${[...failed, ...gone].join('; ')}.` }
+      }
+      const { dueNow, oldestDueMs } = this.waiting(undefined)
+      const failedRequests = Math.round(series.perSecond('requests5xx') * 60)
+      const missing = unaccounted()
+      const own = [
+        ...(oldestDueMs > agesMs
+          ? [
+              `${dueNow} notifications are due, the oldest for ${Math.round(oldestDueMs / 1_000)} s, while all accounts are in`,
+            ]
+          : []),
+        ...(failedRequests > 0 ? [`${failedRequests} requests were answered 5xx in the last minute`] : []),
+        ...(missing === 0 ? [] : [`${missing} notifications are in no state`]),
+      ]
+      if (own.length > 0) return { side: 'us', text: `Us: ${own.join('; ')}.` }
+      return {
+        side: 'neither',
+        text: 'Neither: all accounts are in, nothing is due for long, and no call or request failed in the last minute.',
+      }
     },
     close: unsubscribe,
   }

@@ -39,6 +39,7 @@ import { notificationRoutes } from './routes/notifications.ts'
 import { operationRoutes } from './routes/operations.ts'
 import { probeRoutes } from './routes/probes.ts'
 import { recipientRoutes } from './routes/recipients.ts'
+import { searchRoutes } from './routes/search.ts'
 import { unsubscribeRoutes } from './routes/unsubscribe.ts'
 import { webSocketRoutes } from './routes/websocket.ts'
 import { addRoutes } from './routing.ts'
@@ -268,6 +269,7 @@ function routesOf(
       clock,
       bodyMaxBytes: config.batchBodyMaxBytes,
     }),
+    ...searchRoutes({ store, ledger, clock }),
     ...callerRoutes({ clock, policy, withKeys: options.authenticate !== undefined, version }),
     ...jobRoutes({ jobs, store, ledger }),
     ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),

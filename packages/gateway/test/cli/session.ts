@@ -5,7 +5,7 @@
 import type { TestContext } from 'node:test'
 import type { Io } from '../../src/cli/io.ts'
 import { loadConfig } from '../../src/config/load.ts'
-import { createGateway } from '../../src/gateway.ts'
+import { createGateway, type Gateway } from '../../src/gateway.ts'
 import { main } from '../../src/main.ts'
 import { temporaryFolder } from '../config/folder.ts'
 
@@ -40,6 +40,7 @@ export async function sluice(args: readonly string[], options: RunOptions = {}):
 
 export interface Running {
   readonly url: string
+  readonly gateway: Gateway
   post(
     path: string,
     body: unknown,
@@ -65,6 +66,7 @@ export async function runningGateway(t: Pick<TestContext, 'after'>, yaml = ''): 
     })
   return {
     url,
+    gateway,
     async post(path, body) {
       const response = await send('POST', path, body)
       return { status: response.status, body: (await response.json()) as Record<string, unknown> }

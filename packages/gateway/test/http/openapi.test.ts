@@ -67,6 +67,7 @@ test('every route of the contract is described', () => {
     'GET /recipients/{id}/limits',
     'GET /recipients/{id}/timeline',
     'GET /requests',
+    'GET /search',
     'GET /u/{token}',
     'GET /whoami',
     'PATCH /recipients/{id}',

@@ -137,6 +137,7 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
           },
           accounts: overview.accounts(),
           unaccounted: overview.unaccounted(),
+          cause: overview.cause(),
           problems: overview.problems().map(({ until, ...problem }) => ({
             ...problem,
             ...(until === undefined ? {} : { until: iso(until + aheadMs) }),

@@ -17,6 +17,7 @@ import {
 import type { Idempotency, Keep } from '../idempotency.ts'
 import { readKey } from '../idempotency.ts'
 import { isDeeperThan } from '../json.ts'
+import { type PoolsParams, poolsQuery } from '../operator-schema.ts'
 import { pageAnswer } from '../page.ts'
 import { basePath, type Route } from '../route.ts'
 import {
@@ -61,8 +62,22 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
       tag: 'Operation',
       summary: 'Accounts: rate, use, blocks, breaker, concurrency',
       access: 'reader',
+      query: poolsQuery,
       answers: { 200: { description: 'The pools', schema: poolsSchema } },
-      handle: () => poolsAnswer(poolsInWallTime(pools(), aheadOf(clock))),
+      handle({ query }) {
+        const { channel, status } = query as PoolsParams
+        const wanted = pools()
+          .filter((pool) => channel === undefined || pool.channel === channel)
+          .map((pool) => ({
+            ...pool,
+            accounts: pool.accounts.filter(
+              (account) =>
+                status === undefined ||
+                (status === 'out' ? account.status !== 'healthy' : account.status === status),
+            ),
+          }))
+        return poolsAnswer(poolsInWallTime(wanted, aheadOf(clock)))
+      },
     },
     {
       method: 'GET',

@@ -1,0 +1,38 @@
+/** `sluice health`: says if the gateway lives and is ready to accept; exit code 1 where it is not, for scripts and probes. */
+import { createClient } from './client.ts'
+import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { exitCodes, type Io } from './io.ts'
+import { plain } from './text.ts'
+
+export const form: CommandForm = {
+  name: 'health',
+  summary: 'Is the gateway alive, and ready to accept? Exit code 1 where it is not.',
+  options: gatewayOptions,
+  examples: [['sluice health', 'For a script, or the health check of a container']],
+}
+
+interface Ready {
+  readonly status?: string | number
+  readonly detail?: string
+  readonly degraded?: readonly string[]
+}
+
+export async function run(args: readonly string[], io: Io): Promise<number> {
+  const read = readArguments(form, args)
+  if (read === undefined) {
+    io.out(helpOf(form))
+    return exitCodes.ok
+  }
+  const client = createClient(read, io)
+  const { status, body } = await client.probe<Ready>('/readyz')
+  const isReady = status === 200
+  const { degraded = [], detail } = body
+  const without = degraded.length === 0 ? '' : `; not working: ${degraded.join(', ')}`
+  if (read.has('json')) io.out(JSON.stringify({ ready: isReady, url: client.url, degraded }))
+  else if (isReady) io.out(plain(`The gateway at ${client.url} is ready${without}.`))
+  else
+    io.err(
+      plain(`sluice: the gateway at ${client.url} is not ready: ${detail ?? `HTTP ${status}`}${without}`),
+    )
+  return isReady ? exitCodes.ok : exitCodes.failure
+}

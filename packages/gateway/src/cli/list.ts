@@ -1,0 +1,81 @@
+/** `sluice list`: lists notifications, newest first, by recipient, status, category, channel or job. */
+import { channels } from '../model.ts'
+import type { ListAnswer, NotificationAnswer } from './answers.ts'
+import { createClient } from './client.ts'
+import { badUsage, type CommandForm, gatewayOptions, helpOf, oneOfOption, readArguments } from './command.ts'
+import { exitCodes, type Io } from './io.ts'
+import { type Column, instant, instantFrom, styleOf, table } from './text.ts'
+
+export const form: CommandForm = {
+  name: 'list',
+  summary: 'Notifications, newest first.',
+  options: {
+    ...gatewayOptions,
+    recipient: { value: '<id>', text: 'Of this recipient' },
+    status: { value: '<status>', text: 'One state, or several separated by commas' },
+    category: { value: '<category>', text: 'Such as billing' },
+    channel: { value: '<channel>', text: `One of ${channels.join(', ')}` },
+    job: { value: '<jobId>', text: 'Of this batch' },
+    from: { value: '<instant>', text: 'Created at this instant or later' },
+    to: { value: '<instant>', text: 'Created before this instant' },
+    limit: { value: '<n>', text: 'At most so many; 50 by default' },
+  },
+  examples: [
+    ['sluice list --status scheduled --category marketing', 'Marketing that waits'],
+    ['sluice list --recipient user-42 --json', 'For a program'],
+  ],
+}
+
+/** Rows that one page of the gateway has at most. */
+const pageMax = 500
+
+export async function run(args: readonly string[], io: Io): Promise<number> {
+  const read = readArguments(form, args)
+  if (read === undefined) {
+    io.out(helpOf(form))
+    return exitCodes.ok
+  }
+  const limit = read.text('limit') ?? '50'
+  if (!/^[1-9]\d{0,5}$/.test(limit)) throw badUsage(form, '--limit expects a whole number above 0')
+  const client = createClient(read, io)
+  const query = {
+    recipient: read.text('recipient'),
+    status: read.text('status'),
+    category: read.text('category'),
+    channel: oneOfOption(form, read, 'channel', channels),
+    job: read.text('job'),
+    from: read.text('from'),
+    to: read.text('to'),
+  }
+  const items: NotificationAnswer[] = []
+  let cursor: string | undefined
+  // A page may be short, even empty, before the end.
+  do {
+    const page = await client.get<ListAnswer<NotificationAnswer>>('/notifications', {
+      ...query,
+      cursor,
+      limit: String(Math.min(pageMax, Number(limit) - items.length)),
+    })
+    items.push(...page.items)
+    cursor = page.nextCursor ?? undefined
+  } while (cursor !== undefined && items.length < Number(limit))
+  const more = cursor !== undefined
+  if (read.has('json')) io.out(JSON.stringify({ items, more }, null, 2))
+  else if (items.length === 0) io.out('No notification fits.')
+  else
+    io.out(`${table(io, columnsAt(Date.now()), items)}\n\n${items.length}${more ? ' of more: --limit' : ''}`)
+  return exitCodes.ok
+}
+
+function columnsAt(now: number): readonly Column<NotificationAnswer>[] {
+  return [
+    { title: 'created', cell: (item) => instant(item.createdAt) },
+    { title: 'state', cell: (item) => item.status, style: (item) => styleOf(item.status) },
+    { title: 'why', cell: (item) => item.timeline.at(-1)?.reason ?? item.decision.reason ?? '' },
+    { title: 'recipient', cell: (item) => item.recipient },
+    { title: 'channel', cell: (item) => item.channel },
+    { title: 'category', cell: (item) => item.category },
+    { title: 'leaves', cell: (item) => instantFrom(item.sendAt, now) },
+    { title: 'id', cell: (item) => item.notificationId },
+  ]
+}
