@@ -1,4 +1,4 @@
-/** What every store must do with weights: a batch of a million is counted as one of three is, and as cheaply. */
+/** Weights, as every store must count them: a batch of a million like one of three, and as cheaply. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { limit } from '@sluice/limits'

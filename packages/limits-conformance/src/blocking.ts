@@ -1,4 +1,4 @@
-/** What every store must do with a block: nothing of the subject goes before its end, whatever the limits say. */
+/** Blocks, as every store must keep them: nothing of the subject goes before the end, whatever the limits say. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { limit } from '@sluice/limits'
@@ -41,7 +41,7 @@ export function exerciseBlocking(open: Open): void {
       )
     })
 
-    it('books behind the block, and what was booked inside it goes at its end', async (t) => {
+    it('books behind the block, and a booking inside it leaves at its end', async (t) => {
       const { limits, world } = await open(t)
       const before = await limits.reserve('ada', rules, { id: 'early', notBefore: world.now + 500 })
       const until = await limits.block('ada', 2_000)
@@ -91,7 +91,7 @@ export function exerciseBlocking(open: Open): void {
       assert.deepEqual([allowed, rows[0]!.used], [true, 0])
     })
 
-    it('leaves what was counted as it was', async (t) => {
+    it('leaves the count as it was', async (t) => {
       const { limits, world } = await open(t)
       for (let call = 0; call < 3; call += 1) await limits.take('ada', rules)
       await limits.block('ada', 9_999)

@@ -1,4 +1,4 @@
-/** What every store must do when it books: reserve, preview, fire, cancel, and who gives way to whom. */
+/** Booking, as every store must do it: reserve, preview, fire, cancel, and which reservations give way to which. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { limit, quotasOf, rateLimitField } from '@sluice/limits'
@@ -25,7 +25,7 @@ export function exerciseBooking(open: Open): void {
       )
     })
 
-    it('finds the gap between what is booked', async (t) => {
+    it('finds the gap between bookings', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('gap', [], { minGap: '10s' })]
       const start = world.now
@@ -51,7 +51,7 @@ export function exerciseBooking(open: Open): void {
       assert.equal((await limits.reserve('ada', rules, { id: 'n2' })).at, first.at + minute)
     })
 
-    it('tells how many may go now besides what is booked, and how many of them a window admits', async (t) => {
+    it('answers how many may go now besides bookings, and how many of them a window admits', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('five', '5/min')]
       const start = world.now
@@ -71,12 +71,12 @@ export function exerciseBooking(open: Open): void {
       }
       assert.equal(await limits.remaining('ada', rules), 0)
       assert.equal((await limits.take('ada', rules)).allowed, false)
-      // What was taken has left; two bookings were never fired, and the third is exactly a window behind them.
+      // The calls that were taken have left; two bookings were never fired, and the third is exactly a window behind them.
       world.now = start + 60_000
       assert.equal(await limits.remaining('ada', rules), 3)
     })
 
-    it('previews what reserve then says, and books nothing', async (t) => {
+    it('previews the answer of reserve, and books nothing', async (t) => {
       const { limits } = await open(t)
       const rules = [limit('one', '1/min')]
       await limits.take('ada', rules)
@@ -123,7 +123,7 @@ export function exerciseBooking(open: Open): void {
       )
     })
 
-    it('spreads what waited inside an interval, and lets others use the time behind its end', async (t) => {
+    it('spreads calls that waited inside an interval, and lets others use the time behind its end', async (t) => {
       const { limits, world } = await open(t)
       const { now } = world
       const forbidden = [{ from: now, to: now + 1_000, resumeAt: now + 1_700 }]
@@ -191,7 +191,7 @@ export function exerciseBooking(open: Open): void {
       assert.equal((await limits.check('ada', rules)).retryAfterMs, minute)
     })
 
-    it('books anew what is released where it would break a window', async (t) => {
+    it('books an entry again whose release would break a window', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('gap', '1/10s')]
       await limits.reserve('ada', rules, { id: 'a' })
@@ -347,7 +347,7 @@ export function exerciseBooking(open: Open): void {
       )
     })
 
-    it('leaves low ones alone where a high one gains nothing, and still names what makes it wait', async (t) => {
+    it('leaves low reservations alone where a high one gains nothing, and still names the limit that delays it', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('gap', '1/min')]
       const { now } = world
@@ -359,7 +359,7 @@ export function exerciseBooking(open: Open): void {
       assert.equal((await limits.reserve('ada', rules, { id: 'low' })).at, now + 90_000)
     })
 
-    it('survives a clock that steps back: what it counted then looks like reservations', async (t) => {
+    it('survives a clock that steps back: counted instants then look like reservations', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('two', '2/min')]
       await limits.take('ada', rules)

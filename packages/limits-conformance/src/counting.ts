@@ -1,4 +1,4 @@
-/** What every store must do when it counts: take, check, force, and the rows of their decisions. */
+/** Counting, as every store must do it: take, check, force, and the rows of their decisions. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Decision } from '@sluice/limits'
@@ -84,7 +84,7 @@ export function exerciseCounting(open: Open): void {
       assert.deepEqual(results, [true, true, true, false, true, true, false])
     })
 
-    it('counts what it refused only where a limit says so', async (t) => {
+    it('counts refused calls only where a limit says so', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('login', '2/10s', { countRefused: true }), limit('all', '100/10s')]
       await limits.take('ada', rules)
@@ -100,7 +100,7 @@ export function exerciseCounting(open: Open): void {
       assert.equal((await limits.check('ada', [rules[1]!])).rules[0]!.used, 2)
     })
 
-    it('counts what it refused once in each stream that says so', async (t) => {
+    it('counts a refused call once in each stream that says so', async (t) => {
       const { limits } = await open(t)
       const rules = [limit('a', '1/s', { countRefused: true }), limit('b', '9/min', { countRefused: true })]
       for (let call = 0; call < 3; call += 1) await limits.take('ada', rules)
@@ -162,7 +162,7 @@ export function exerciseCounting(open: Open): void {
       assert.equal((await limits.check('ada', rules)).rules[0]!.used, 1)
     })
 
-    it('forces without asking, and limits those who come after', async (t) => {
+    it('forces without asking, and limits later calls', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('one', '1/min')]
       await limits.take('ada', rules)

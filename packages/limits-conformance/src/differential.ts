@@ -102,7 +102,7 @@ function step(random: Random, world: World): void {
   else if (!random.once(3)) world.now += random.pick([1, 2, 3, 7, 10, 25, 40, 90])
 }
 
-/** How many operations later an answer is read: rows that are worked out late must still tell the old story. */
+/** An answer is read so many operations later: rows that are worked out late must still tell the old state. */
 const readLater = 7
 
 /** In a third of the runs one set of rules is counted in, and all other operations together are one in so many. */

@@ -1,5 +1,5 @@
 /**
- * What a conformance test stands on: a fresh store, limits over it, and a clock that the test moves.
+ * The fixture of a conformance test: a fresh store, limits over it, and a clock that the test moves.
  */
 import type { TestContext } from 'node:test'
 import type { Store } from '@sluice/limits'
@@ -12,11 +12,11 @@ export interface StoreFixture {
   close?(): Promise<void> | void
 }
 
-/** How a store is to be opened: what its options of these names are. */
+/** The settings with which a store is opened, named as its options. */
 export interface StoreWorld {
   /** Its time. */
   readonly now: () => number
-  /** How long it keeps what counted at least, ms. */
+  /** The time for which it keeps what counted at least, ms. */
   readonly retentionMs: number
 }
 
@@ -33,7 +33,7 @@ export interface Capabilities {
    */
   readonly operations?: number
   /**
-   * Whether it lets go of what can matter no more. The model of the suite, which keeps everything, does not.
+   * True for a store that forgets entries that can matter no more. The model of the suite keeps everything.
    *
    * @defaultValue true
    */

@@ -29,7 +29,7 @@ interface ModelEntry {
 
 type Entries = readonly ModelEntry[]
 
-/** What the model holds, for oracles that count windows themselves. */
+/** The content of the model, for oracles that count windows themselves. */
 export interface ModelStore extends Store {
   entries(subject: string): Entries
 }
@@ -39,7 +39,7 @@ export function modelStore(options: { readonly now: () => number }): ModelStore 
   const entriesOf = (subject: string): Entries => subjects.get(subject) ?? []
 
   function keep(subject: string, entries: Entries): void {
-    // What has neither a name nor a stream has left nothing behind.
+    // An entry without a name and a stream has left nothing behind.
     const known = entries.filter(({ id, streams }) => id !== undefined || streams.length > 0)
     if (known.length === 0) subjects.delete(subject)
     else subjects.set(subject, known)

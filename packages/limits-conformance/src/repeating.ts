@@ -1,4 +1,4 @@
-/** What every store must do when an id that has gone comes again: it moves, says so, and a second one counts besides. */
+/** Repetition, as every store must treat it: an id that has gone moves, the decision says so, and a second id counts besides. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { limit } from '@sluice/limits'
@@ -6,7 +6,7 @@ import type { Open } from './fixture.ts'
 
 export function exerciseRepeating(open: Open): void {
   describe('repeating', () => {
-    it('moves what has gone when it is fired or forced again, and says so', async (t) => {
+    it('moves an entry that has gone when it is fired or forced again, and says so', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('two', '2/min')]
       const first = await limits.fire('ada', 'n', rules)

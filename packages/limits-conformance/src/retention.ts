@@ -1,4 +1,4 @@
-/** How long every store must keep what it knows, and when it must let go of it. */
+/** Retention: the time for which every store must keep what it knows, and when it must forget. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { limit } from '@sluice/limits'
@@ -29,7 +29,7 @@ export function exerciseRetention(open: Open): void {
       assert.equal(await limits.has('ada'), false)
     })
 
-    it('keeps what counted as long as the retention says, for windows that grow later', async (t) => {
+    it('keeps counted instants for the retention, for windows that grow later', async (t) => {
       const { limits, world } = await open(t, 3 * day)
       await limits.take('ada', [limit('l', '9/s', { stream: 's' })])
       world.now += 3 * day - 1
@@ -38,7 +38,7 @@ export function exerciseRetention(open: Open): void {
       assert.equal(await limits.has('ada'), false)
     })
 
-    it('knows an id as long as what it counted, and no longer', async (t) => {
+    it('knows an id for as long as its instants are kept, and no longer', async (t) => {
       const { limits, world } = await open(t, 0)
       const rules = [limit('two', '2/min')]
       await limits.take('ada', rules, { id: 'n1' })

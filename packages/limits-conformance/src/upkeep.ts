@@ -1,4 +1,4 @@
-/** What every store must do besides: restoring, forgetting, and agreeing with the model on random operations. */
+/** Upkeep, as every store must do it: restoring, forgetting, and agreeing with the model on random operations. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { createLimits, limit } from '@sluice/limits'
@@ -14,7 +14,7 @@ export function exerciseUpkeep(open: Open, capabilities: Capabilities): void {
   const { operations = 20_000 } = capabilities
 
   describe('upkeep', () => {
-    it('restores what is on record, once, without touching what is known', async (t) => {
+    it('restores recorded entries, once, without touching known ids', async (t) => {
       const { limits, world } = await open(t)
       const rules = [limit('two', '2/min', { stream: 's' })]
       const { now } = world

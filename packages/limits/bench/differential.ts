@@ -16,7 +16,7 @@ const { values } = parseArgs({
   options: {
     operations: { type: 'string', default: '1000000' },
     seed: { type: 'string', default: '1' },
-    /** How many runs are under way at once. */
+    /** The number of runs under way at once. */
     runs: { type: 'string', default: '24' },
   },
 })

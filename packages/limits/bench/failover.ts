@@ -51,7 +51,7 @@ async function run(restores: boolean): Promise<void> {
     return client
   })
   const log = new Map<string, Admitted[]>(subjects.map((subject) => [subject, []]))
-  /** How many outages there were, and the last one after which each subject was restored. */
+  /** The number of outages, and the last one after which each subject was restored. */
   let outages = 0
   const restoredAt = new Map<string, number>()
   const restoring = new Map<string, Promise<void>>()
@@ -105,7 +105,7 @@ async function run(restores: boolean): Promise<void> {
   process.kill(pid, 'SIGKILL')
   const killedMs = Date.now()
   await Promise.all(loops)
-  // What was admitted before the kill and is known to nobody any more.
+  // Admissions from before the kill that the new master does not know.
   let lost = 0
   const patient = createLimits({ store: redisStore(clients[0]!, { deadlineMs: 20_000 }) })
   if (!restores)

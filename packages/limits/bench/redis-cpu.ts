@@ -1,5 +1,5 @@
 /**
- * What a call costs Redis: µs of its time per call (`INFO commandstats`, best of five) and bytes per subject, for each
+ * Measures the cost of a call for Redis: µs of its time per call (`INFO commandstats`, best of five) and bytes per subject, for each
  * operation; for subjects of few events and for streams of thousands, beside one exact script over a sorted set.
  * Needs a Redis of its own, because it counts all calls:
  * `npm run services -- run redis -- node --conditions=sluice-source packages/limits/bench/redis-cpu.ts`; `few` or

@@ -38,7 +38,7 @@ function heapMb(): number {
   return process.memoryUsage().heapUsed / 1e6
 }
 
-/** When each second began, and how many subjects had come by then. */
+/** The beginning of each second, and the number of subjects that had come by then. */
 const course: { readonly atMs: number; readonly count: number }[] = []
 let count = 0
 let worst = 0

@@ -1,5 +1,5 @@
 /**
- * What account slots cost Redis: so many processes lease tokens of 500 accounts of 1,000 a second, slot by slot, and
+ * Measures the cost of account slots for Redis: so many processes lease tokens of 500 accounts of 1,000 a second, slot by slot, and
  * Redis is asked for the processor time that it used. Needs SLUICE_TEST_REDIS:
  * `npm run services -- run redis -- node --conditions=sluice-source packages/limits/bench/slots.ts`.
  */
@@ -63,7 +63,7 @@ async function lead(): Promise<void> {
   client.disconnect()
 }
 
-/** What the Redis process has used, its children not included. */
+/** Reads the CPU time of the Redis process, its children not included. */
 async function cpuSeconds(): Promise<number> {
   const info = await client.info('cpu')
   const read = (name: string) => Number(new RegExp(`${name}:([0-9.]+)`).exec(info)![1])

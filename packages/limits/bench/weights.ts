@@ -1,5 +1,5 @@
 /**
- * What a batch costs: the time of one call by its weight, and what a hundred calls of 4,000 take, in memory and in
+ * Measures the cost of a batch: the time of one call by its weight, and the room of a hundred calls of 4,000, in memory and in
  * Redis, with ids and without. Each call begins on a subject of its own; the best and the median of fifty.
  *
  *     npm run services -- run redis -- node --expose-gc --conditions=sluice-source packages/limits/bench/weights.ts

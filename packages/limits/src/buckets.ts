@@ -4,7 +4,7 @@
  * A full bucket has nothing missing and need not be kept.
  */
 
-/** How a bucket is refilled and how much it holds. */
+/** The refill rate and the capacity of a bucket. */
 export interface BucketRate {
   readonly capacity: number
   /** So many tokens per `windowMs`, one after the other. */
@@ -15,23 +15,23 @@ export interface BucketRate {
 export interface Bucket {
   /** Tokens × windowMs. */
   readonly missing: number
-  /** When that was so, epoch ms. */
+  /** The instant of that state, epoch ms. */
   readonly at: number
   readonly windowMs: number
 }
 
-/** What a bucket says. Instants are epoch milliseconds. */
+/** The answer of a bucket. Instants are epoch milliseconds. */
 export interface BucketDecision {
   readonly allowed: boolean
   /** Whole tokens that are left once this call is done. */
   readonly remaining: number
-  /** How long until so much is there, ms; Infinity for more than the bucket ever holds. */
+  /** The wait until so much is there, ms; Infinity for more than the bucket ever holds. */
   readonly retryAfterMs: number
-  /** When it is full again once this call is done. */
+  /** The instant at which it is full again once this call is done. */
   readonly resetAt: number
 }
 
-/** Where the buckets live: `memoryBuckets()` or `redisBuckets(client)`. */
+/** The store of the buckets: `memoryBuckets()` or `redisBuckets(client)`. */
 export interface BucketStore {
   /** Takes `cost` tokens, all or none; where it does not count it only says what would be. */
   draw(key: string, rate: BucketRate, cost: number, counts: boolean): Promise<BucketDecision>
@@ -39,7 +39,7 @@ export interface BucketStore {
   reset(key: string): Promise<void>
 }
 
-/** How much is missing now. A clock that steps back refills nothing. A bucket keeps its tokens when its rate changes. */
+/** Computes how much is missing now. A clock that steps back refills nothing. A bucket keeps its tokens when its rate changes. */
 export function missingAt(bucket: Bucket | undefined, rate: BucketRate, now: number): number {
   if (bucket === undefined) return 0
   const { capacity, refill, windowMs } = rate
@@ -49,7 +49,7 @@ export function missingAt(bucket: Bucket | undefined, rate: BucketRate, now: num
   return Math.min(Math.max(0, left), capacity * windowMs)
 }
 
-/** Whether a bucket from which so much is missing has `cost` tokens. */
+/** Tells whether a bucket from which so much is missing has `cost` tokens. */
 function has(missing: number, { capacity, windowMs }: BucketRate, cost: number): boolean {
   return missing + cost * windowMs <= capacity * windowMs
 }

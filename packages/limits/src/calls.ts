@@ -1,5 +1,5 @@
 /**
- * What a caller may say with a call, and the checks that it makes sense. Everything behind this file works with
+ * The options of calls, and their validation. Everything behind this file works with
  * `Terms`, in which nothing is missing and nothing is wrong.
  */
 import { checkText, checkWhole, isWhole, LimitsError } from './errors.ts'
@@ -43,7 +43,7 @@ export interface FireOptions extends CheckOptions {
 }
 
 export interface ReserveOptions extends FireOptions {
-  /** What the place is held for. The same id again gets the same instant and takes nothing. */
+  /** The id under which the place is held. The same id again gets the same instant and takes nothing. */
   readonly id: string
   /**
    * An instant later than max(now, notBefore) + horizonMs is answered but not held, ms.

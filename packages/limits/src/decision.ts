@@ -1,5 +1,5 @@
 /**
- * The answer to every question: may it go, when, and what each rule says. The rows of the rules are worked out when
+ * The decision, which answers every question: may it go, when, and what each rule says. The rows of the rules are worked out when
  * somebody looks at them, from a snapshot that no later call can change: most callers never look, and six rows cost
  * more than the decision itself (in a first trial with 10,000 subjects 650 ns a call, and 280 without them).
  */
@@ -11,35 +11,35 @@ export interface RuleRow {
   readonly limit: string
   /** The window as it was written: `2/day`; a minimum distance reads `1/300ms`. */
   readonly window: string
-  /** What was counted in the window ending now, before this call and without reservations. */
+  /** The count of the window ending now, before this call and without reservations. */
   readonly used: number
   readonly max: number
   /** Places left once this call is done: `max − used`, less what this call counted now. Reservations take none. */
   readonly remaining: number
-  /** How many more this rule admits now, one after the other, once this call is done: reservations take theirs. */
+  /** The number that this rule still admits now, one after the other, once this call is done: reservations take theirs. */
   readonly available: number
-  /** What is booked for the window ending now or for later, and has not gone yet. */
+  /** The number booked for the window ending now or for later that has not gone yet. */
   readonly reserved: number
   /**
    * When this rule has its next place free once this call is done, reservations respected: now when it has one,
    * Infinity when it never will.
    */
   readonly freesAt: number
-  /** When the oldest counted entry leaves the window once this call is done; now when the window is empty. */
+  /** The instant at which the oldest counted entry leaves the window once this call is done; now when the window is empty. */
   readonly resetAt: number
-  /** Whether this rule admits at `firstAt`. */
+  /** True where this rule admits at `firstAt`. */
   readonly admits: boolean
 }
 
-/** What a call to the limiter answers. Instants are epoch milliseconds. */
+/** The answer of the limiter. Instants are epoch milliseconds. */
 export interface Decision {
-  /** Whether it may go now. */
+  /** True where it may go now. */
   readonly allowed: boolean
-  /** Whether the call holds a place: counted, or booked for `at`. Always false for `check` and `preview`. */
+  /** True where the call holds a place: counted, or booked for `at`. Always false for `check` and `preview`. */
   readonly held: boolean
-  /** Whether it counts as gone, rather than being booked. */
+  /** True where it counts as gone, rather than being booked. */
   readonly fired: boolean
-  /** Whether the id had counted before this call and counts now instead: `fire` and `force` move what has gone. */
+  /** True where the id had counted before this call and counts now instead: `fire` and `force` move an entry that has gone. */
   readonly moved: boolean
   /** The instant that is held; else the earliest that everything admits. Infinity where nothing ever will. */
   readonly at: number

@@ -1,6 +1,6 @@
 /**
- * Why the library refuses something. One table of codes; every error that is raised on purpose is a row here, and
- * its message names the value, what was expected, and the way out.
+ * The errors of the library, in one table of codes: every error that is raised on purpose is a row here, and its
+ * message names the value, the expectation, and the way out.
  */
 
 export const limitsErrors = {

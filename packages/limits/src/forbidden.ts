@@ -1,5 +1,5 @@
 /**
- * Intervals in which nothing may leave: quiet hours, legal hours, a provider's Retry-After. They are half open,
+ * Forbidden intervals, in which nothing may leave: quiet hours, legal hours, a provider's Retry-After. They are half open,
  * come in any order and may overlap. An instant inside one goes on to where that interval lets it resume.
  */
 import { LimitsError } from './errors.ts'

@@ -1,7 +1,7 @@
 /**
- * What limits say over HTTP, as field values: `RateLimit-Policy` says what holds and `RateLimit` what is left of it
- * (draft-ietf-httpapi-ratelimit-headers-10, lists of RFC 9651 structured fields), `Retry-After` when to come again
- * (RFC 9110, 10.2.3). Pure; the middleware writes these, and so does whoever answers requests by other means.
+ * HTTP header fields of rate limits: `RateLimit-Policy` gives the limits and `RateLimit` the rest of them
+ * (draft-ietf-httpapi-ratelimit-headers-10, lists of RFC 9651 structured fields), `Retry-After` the time of the next try
+ * (RFC 9110, 10.2.3). Pure; the middleware writes these fields, and so can any other server.
  */
 import type { Decision } from './decision.ts'
 import { LimitsError } from './errors.ts'
@@ -13,15 +13,15 @@ export interface Quota {
   readonly name: string
   readonly max: number
   readonly windowMs: number
-  /** How many more may go now; what is booked for others is not to be had. */
+  /** The number that may still go now; places booked for others are not available. */
   readonly remaining: number
-  /** When more is to be had, epoch milliseconds; Infinity where it never is. */
+  /** The instant at which more is available, epoch milliseconds; Infinity where it never is. */
   readonly resetAt: number
 }
 
 /** A quota behind a decision. */
 export interface DecidedQuota extends Quota {
-  /** Whether it admits the call: one that counts as several may be refused where some are left. */
+  /** True where it admits the call: one that counts as several may be refused where some are left. */
   readonly admits: boolean
 }
 

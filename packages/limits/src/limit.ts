@@ -7,7 +7,7 @@ import { checkText, LimitsError } from './errors.ts'
 import { checkNames } from './options.ts'
 import { checkWindow, parseDuration, parseWindows, type Window } from './window.ts'
 
-/** What a reservation does over the limit: wait, be refused as a whole, or go all the same and count. */
+/** The behaviour of a reservation over the limit: wait, be refused as a whole, or go all the same and count. */
 export const overs = ['delay', 'refuse', 'count'] as const
 export type Over = (typeof overs)[number]
 
@@ -26,15 +26,15 @@ export interface LimitOptions {
    */
   readonly minGap?: string | number
   /**
-   * What `reserve` does when this limit does not admit: `delay` to the earliest instant that all limits admit, or
+   * The behaviour of `reserve` when this limit does not admit: `delay` to the earliest instant that all limits admit, or
    * `refuse` the reservation as a whole. The other operations make no difference between the two. A limit that says
-   * `count` never refuses anything: it counts what passes, for others to be limited by.
+   * `count` never refuses anything: it counts passing calls, by which other limits of the stream refuse.
    *
    * @defaultValue 'delay'
    */
   readonly over?: Over
   /**
-   * Whether a refused `take` counts here too, so that somebody who keeps trying stays locked out.
+   * True where a refused `take` counts here too, so that a caller that keeps trying stays locked out.
    *
    * @defaultValue false
    */

@@ -1,7 +1,6 @@
 /**
- * The limiter's door: checks what comes in, finds the compiled form of the limits, and hands the question to the
- * store. Everything that decides lives behind the store's port; everything that is wrong is refused here, with the
- * reason, before anything is counted.
+ * The limiter: validates calls, finds the compiled form of the limits, and hands the question to the store. The store
+ * decides; invalid arguments are refused here, with the reason, before anything is counted.
  */
 import {
   type AnyOptions,
@@ -61,11 +60,11 @@ export interface LimitsOptions<S extends Store = Store> {
 export interface Limits {
   /** Counts now if every rule admits; a refused call takes nothing, except where a limit says `countRefused`. */
   take(subject: string, rules: readonly Limit[], options?: TakeOptions): Promise<Decision>
-  /** What `take` would say now; counts nothing. */
+  /** Answers as `take` would now; counts nothing. */
   check(subject: string, rules: readonly Limit[], options?: CheckOptions): Promise<Decision>
   /** Books the earliest instant that every rule and every forbidden interval admits. */
   reserve(subject: string, rules: readonly Limit[], options: ReserveOptions): Promise<Decision>
-  /** What `reserve` would say; books nothing. */
+  /** Answers as `reserve` would; books nothing. */
   preview(subject: string, rules: readonly Limit[], options?: PreviewOptions): Promise<Decision>
   /**
    * At release: tests the id against what has gone already. Admitted, it counts as gone now; else it is booked anew
@@ -108,7 +107,7 @@ export interface Limits {
   reset(subject: string): Promise<void>
   /** Drops everything about a subject. */
   forget(subject: string): Promise<void>
-  /** Whether anything is known about a subject. */
+  /** Answers whether anything is known about a subject. */
   has(subject: string): Promise<boolean>
 }
 
@@ -260,7 +259,7 @@ function rejecting(door: SyncLimits): Omit<Limits, `${string}Many`> {
   } as Limits
 }
 
-/** What limits that only count have left says nothing about who may go. */
+/** Takes the least that is left; limits that only count refuse nothing and are passed over. */
 function remainingOf(decision: Decision, rules: readonly Limit[]): number {
   if (!decision.allowed) return 0
   const left = decision.rules.filter(({ limit }) =>

@@ -53,9 +53,9 @@ export interface NotificationAsk {
 }
 
 export interface NotificationResult {
-  /** Whether it may go. */
+  /** True where it may go. */
   readonly allowed: boolean
-  /** How many more may go now: the least that any row has left. Infinity where no row limits. */
+  /** The number that may still go now: the least that any row has left. Infinity where no row limits. */
   readonly remaining: number
   /**
    * Refused: the first instant at which all rows admit it. Allowed: when the oldest entry of the tightest window leaves
@@ -117,7 +117,7 @@ export class NotificationRateLimiter {
     return resultOf(decision)
   }
 
-  /** What `checkAndConsume` would say; counts nothing. */
+  /** Answers as `checkAndConsume` would; counts nothing. */
   async check(ask: NotificationAsk): Promise<NotificationResult> {
     return resultOf(await this.#limits.check(subjectOf(ask), this.#limitsFor(ask)))
   }
@@ -169,7 +169,7 @@ function matches(rule: NotificationRule, { category, channel }: NotificationAsk)
   )
 }
 
-/** What is counted apart has a stream of its own. */
+/** A row that counts authors, categories or channels apart has a stream for each. */
 function onStreamOf(
   { rule, limit: one }: Row,
   values: Record<'actor' | 'category' | 'channel', string>,

@@ -5,7 +5,7 @@
 
 /** One row: which notifications it is for, and how many of them one user gets. */
 export interface NotificationRule {
-  /** What results call it; unique within a table. */
+  /** Its name in results; unique within a table. */
   readonly name: string
   /** `'10/h, 50/day'`, or a list. */
   readonly windows: string | readonly string[]
@@ -13,9 +13,9 @@ export interface NotificationRule {
   readonly category?: string
   /** The only channel it is for. @defaultValue all */
   readonly channel?: string
-  /** What is counted apart within one user: each author, each category, each channel. @defaultValue nothing */
+  /** Counts apart within one user: each author, each category, each channel. @defaultValue nothing */
   readonly per?: readonly ('actor' | 'category' | 'channel')[]
-  /** Whether it is for what no row matches that names a category or a channel. @defaultValue false */
+  /** True for a row that applies where no row with a category or a channel matches. @defaultValue false */
   readonly otherwise?: boolean
 }
 

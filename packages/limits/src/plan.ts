@@ -12,9 +12,9 @@ import { checkWindow, shortWindowMsMax } from './window.ts'
 export interface PlanRule extends Rule {
   /** Index of its stream in `Plan.streams`. */
   readonly stream: number
-  /** What decides; beyond reach where the limit only counts. */
+  /** The maximum that decides; beyond reach where the limit only counts. */
   readonly max: number
-  /** As it was written. */
+  /** The maximum as it was written. */
   readonly maxWritten: number
   /** With the margin. */
   readonly windowMs: number
@@ -22,7 +22,7 @@ export interface PlanRule extends Rule {
   readonly limit: string
   /** The window as it was written. */
   readonly text: string
-  /** Whether a reservation that this rule does not admit is refused rather than delayed. */
+  /** True where a reservation that this rule does not admit is refused rather than delayed. */
   readonly refuse: boolean
 }
 
@@ -35,11 +35,11 @@ export interface Plan {
   readonly rulesByStream: readonly (readonly PlanRule[])[]
   /** Indexes of the streams in which a refused `take` counts. */
   readonly countRefused: readonly number[]
-  /** Whether any rule refuses reservations. */
+  /** True where any rule refuses reservations. */
   readonly refuses: boolean
   /** The longest window, with the margin, ms; 0 where there is none. */
   readonly longestMs: number
-  /** Whether the array of limits came more than once: only then is it worth while to remember anything by plan. */
+  /** True where the array of limits came more than once: only then is it worthwhile to remember anything by plan. */
   recurs: boolean
 }
 
@@ -143,7 +143,7 @@ export function createPlanner(marginMs: number): (limits: readonly Limit[]) => P
   }
 }
 
-/** Whether the array still holds the limits that were compiled. */
+/** Tells whether the array still holds the limits that were compiled. */
 function isCurrent(plan: Plan, limits: readonly Limit[]): boolean {
   if (limits.length !== plan.limits.length) return false
   for (let index = 0; index < limits.length; index += 1)

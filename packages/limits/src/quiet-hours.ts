@@ -68,7 +68,7 @@ const SEARCH_MS = 366 * DAY_MS
  */
 const PROBE_MS = DAY_MS
 
-/** What is looked at in one go: four months, so that a month's horizon seldom needs a second look. */
+/** The time that one scan covers: four months, so that a month's horizon seldom needs a second scan. */
 const CHUNK_MS = 128 * DAY_MS
 
 /** Eleven years in each zone; the chunk that was added first goes first. */
@@ -256,7 +256,7 @@ function checkInstant(instantMs: number): void {
 }
 
 /**
- * Whether the local wall clock reads a time in [from, to) at this instant, for any of the specs.
+ * Tells whether the local wall clock reads a time in [from, to) at this instant, for any of the specs.
  *
  * @param instantMs - epoch milliseconds
  * @throws QuietHoursError `INVALID_INSTANT`, `INVALID_WALL_TIME`, `INVALID_TIME_ZONE`

@@ -5,11 +5,11 @@ import { type Limit, limit } from './limit.ts'
 import { createLimits } from './limits.ts'
 import type { Store } from './store.ts'
 
-/** What rolling-rate-limiter is configured with; times are milliseconds. */
+/** The options of rolling-rate-limiter; times are milliseconds. */
 export interface RollingRateLimiterOptions {
   /** The window, ms. */
   readonly interval: number
-  /** How many are allowed in it, 1 or more. */
+  /** The number that is allowed in it, 1 or more. */
   readonly maxInInterval: number
   /**
    * The least distance between two, ms. 0 is none.
@@ -18,8 +18,7 @@ export interface RollingRateLimiterOptions {
    */
   readonly minDifference?: number
   /**
-   * Whether a refused attempt counts too, as it does there: somebody who tries faster than allowed stays locked out.
-   * Here it does not unless told so.
+   * True where a refused attempt counts too, as it does there: a caller that tries faster than allowed stays locked out.
    *
    * @defaultValue false
    */

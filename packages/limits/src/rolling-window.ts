@@ -21,13 +21,13 @@ export function instantAt(log: AnyLog, index: number): number {
 }
 
 export interface Rule {
-  /** Which of the logs it counts. */
+  /** The index of the log that it counts. */
   readonly stream: number
   readonly max: number
   readonly windowMs: number
 }
 
-/** How many instants are ≤ t: the index of the first one > t. */
+/** Counts the instants ≤ t: the index of the first one > t. */
 export function countUntil(log: AnyLog, t: number): number {
   if (log instanceof Runs) return log.countBefore(t + 1)
   const { length } = log
@@ -131,8 +131,8 @@ export function earliest(
 }
 
 /**
- * Whether an instant just before t is refused by this rule and t is not: whether the rule is what made somebody
- * wait until t. It asks the log and not the way on which t was found, so that every store names the same limit.
+ * Tells whether this rule refuses an instant just before t and admits t: then it is the rule that delayed the call
+ * until t. It asks the log and not the way on which t was found, so that every store names the same limit.
  */
 export function givesWayAt(log: AnyLog, max: number, windowMs: number, weight: number, t: number): boolean {
   const places = max - weight + 1
@@ -144,7 +144,7 @@ export function givesWayAt(log: AnyLog, max: number, windowMs: number, weight: n
   return head + windowMs === t && instantAt(log, first + places - 1) - head < windowMs
 }
 
-/** How many instants lie in the window of this length that ends now, now included. */
+/** Counts the instants in the window of this length that ends now, now included. */
 export function countIn(log: AnyLog, windowMs: number, now: number): number {
   return countUntil(log, now) - countUntil(log, now - windowMs)
 }

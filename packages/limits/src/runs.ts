@@ -9,7 +9,7 @@ export class Runs {
   readonly #ends: number[] = []
   #base = 0
 
-  /** How many units there are. */
+  /** The number of units. */
   get length(): number {
     return this.#at.length === 0 ? 0 : this.#ends[this.#ends.length - 1]! - this.#base
   }
@@ -29,12 +29,12 @@ export class Runs {
     return this.#at[this.#runOf(index)]!
   }
 
-  /** How many units stand up to the end of the run that holds this one. */
+  /** Counts the units up to the end of the run that holds this one. */
   endOfRun(index: number): number {
     return this.#end(this.#runOf(index))
   }
 
-  /** How many units are < t. */
+  /** Counts the units < t. */
   countBefore(t: number): number {
     return this.#end(this.#firstFrom(t) - 1)
   }

@@ -8,7 +8,7 @@ import { LimitsError } from './errors.ts'
 import type { SlotBlock, SlotGrant, SlotQuestion, SlotWindow } from './slots.ts'
 import { parseWindows, shortWindowMsMax, windowCountMax } from './window.ts'
 
-/** Where the slots live: `memorySlots()` or `redisSlots(client)`. */
+/** The store of the slots: `memorySlots()` or `redisSlots(client)`. */
 export interface SlotStore {
   /** Monotonic milliseconds of this process. */
   monotonicMs(): number
@@ -21,17 +21,17 @@ export interface SlotStore {
 export interface SlotCall {
   readonly slotMs: number
   readonly questions: readonly SlotQuestion[]
-  /** Where this is given only probes are granted, and how long each is waited for, ms. */
+  /** The time that a probe is waited for, ms. Where it is given, only probes are granted. */
   readonly probeMs: number | undefined
 }
 
 export interface TimedGrant extends SlotGrant {
-  /** When the slot is over, on `monotonicMs`. */
+  /** The end of the slot, on `monotonicMs`. */
   readonly endsAtMs: number
 }
 
 export interface SlotLeasesOptions {
-  /** Where the slots live. */
+  /** The store of the slots. */
   readonly store: SlotStore
   /**
    * The width of a slot, ms, the same in every process. Saturated use of a window W is W / (W + slotMs): of 1,000 a
@@ -58,28 +58,28 @@ export interface SlotAsk {
   readonly account: string
   /** The account's rate: `'1000/s'`, `'100/s, 50000/h'` or a list. They travel with each call: a change holds at once. */
   readonly windows: string | readonly string[]
-  /** How many tokens of this slot are wanted, 0 or more. With 0 one only hears of blocks. */
+  /** The wanted tokens of this slot, 0 or more. With 0 only blocks are reported. */
   readonly want: number
 }
 
 /** Tokens of one account for the rest of a slot. */
 export interface SlotLease {
   readonly account: string
-  /** How many tokens it began with. */
+  /** The number of tokens with which it began. */
   readonly granted: number
-  /** How many may still be used; 0 once the slot is over or the account is blocked. */
+  /** The number of tokens that may still be used; 0 once the slot is over or the account is blocked. */
   readonly left: number
-  /** How long it lasts from now, ms; 0 when it is over or void. */
+  /** The time that it lasts from now, ms; 0 when it is over or void. */
   readonly endsInMs: number
-  /** When the account's block ends, epoch ms by the store's clock; undefined where none stood. */
+  /** The end of the account's block, epoch ms by the store's clock; undefined where none stood. */
   readonly blockedUntil: number | undefined
-  /** Whether the account waits for a probe: see `probe`. */
+  /** True where the account waits for a probe: see `probe`. */
   readonly halfOpen: boolean
   /** Uses so many, all or none. Whoever is answered true may call the provider so often now; later it is too late. */
   use(count?: number): boolean
 }
 
-/** As many leases as there were asks. */
+/** One lease for each ask. */
 type LeasesOf<Asks extends readonly SlotAsk[]> = { readonly [Index in keyof Asks]: SlotLease }
 
 export interface SlotLeases {
@@ -126,7 +126,7 @@ export function createSlotLeases(options: SlotLeasesOptions): SlotLeases {
   if (!isWhole(probeMs, 1, shortWindowMsMax))
     refuse(`probeMs is a whole number of milliseconds, 1 or more, not ${probeMs}`)
   const windowsOf = createReader(marginMs)
-  /** How often each account was closed, as far as this process knows: a lease from before is void. */
+  /** The number of times that each account was closed, as far as this process knows: a lease from before is void. */
   const epochs = new Map<string, number>()
   const closed = new Set<string>()
   const epochOf = (account: string): number => epochs.get(account) ?? 0
@@ -149,7 +149,7 @@ export function createSlotLeases(options: SlotLeasesOptions): SlotLeases {
     const grants = await store.ask({ slotMs, questions, probeMs: probing })
     return questions.map(({ account }, index) => {
       const grant = grants[index]!
-      // What was closed while the answer was on its way may not be used. A probe outlives further news of its block.
+      // An account that was closed while the answer was on its way may not be used. A probe outlives further news of its block.
       const isCurrent = epochOf(account) === sent[index]
       if (grant.blockedUntil === undefined && !grant.halfOpen) closed.delete(account)
       else if (!closed.has(account)) close(account)

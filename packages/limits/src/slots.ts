@@ -12,7 +12,7 @@ export interface SlotWindow {
   readonly windowMs: number
 }
 
-/** What is asked for one account, in the form that stores work with. */
+/** The demand of one account, in the form that stores work with. */
 export interface SlotQuestion {
   readonly account: string
   /** At least one; margins are added. */
@@ -20,23 +20,23 @@ export interface SlotQuestion {
   readonly want: number
 }
 
-/** What one account was answered. */
+/** The answer for one account. */
 export interface SlotGrant {
   readonly granted: number
   /** The end of its block, epoch ms; undefined where none stands. */
   readonly blockedUntil: number | undefined
-  /** Whether its block is over and waits for a probe to succeed. */
+  /** True where its block is over and waits for a probe to succeed. */
   readonly halfOpen: boolean
 }
 
 export interface SlotBlock {
   /** Nothing is granted before this instant, epoch ms. */
   readonly untilMs: number
-  /** Whether it grants one probe from then on, and nothing else until it is lifted. */
+  /** True where it grants one probe from then on, and nothing else until it is lifted. */
   readonly halfOpen: boolean
 }
 
-/** How a window is counted: in slots that are so many times as wide, of which `run` together may hold its maximum. */
+/** The slots in which a window is counted: they are so many times as wide, and `run` of them together may hold its maximum. */
 export interface Ring {
   readonly width: number
   readonly run: number
@@ -51,7 +51,7 @@ export function ringOf(windowMs: number, slotMs: number): Ring {
 }
 
 /**
- * What slots do of which nothing is known, because they are new or were lost: `grant` as if nothing had been granted
+ * The behaviour of slots of which nothing is known, because they are new or were lost: `grant` as if nothing had been granted
  * before, or `wait`, granting nothing until every window of at most 128 slots (2.56 s at 20 ms) is over. Longer windows
  * are for whoever has their use on record.
  */

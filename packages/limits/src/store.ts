@@ -25,12 +25,12 @@ export type Kind = (typeof kinds)[number]
 
 /** The options of a call with their defaults filled in. */
 export interface Terms {
-  /** How many are counted at once, 1 or more. */
+  /** The number that is counted at once, 1 or more. */
   readonly weight: number
   /** Epoch milliseconds; 0 where none is given. */
   readonly notBefore: number
   readonly forbidden: readonly ForbiddenInterval[]
-  /** How far after max(now, notBefore) an instant may lie and still be held. Infinity where none is given. */
+  /** An instant may lie so far after max(now, notBefore), ms, and still be held. Infinity where none is given. */
   readonly horizonMs: number
   readonly priority: Priority
   /** A booking that counts at its instant by itself, without a `fire`. */
@@ -63,18 +63,18 @@ export interface RestoredEntry {
   readonly id: string
   /** Epoch milliseconds. */
   readonly at: number
-  /** Whether it counts as gone, rather than being booked. */
+  /** True where it counts as gone, rather than being booked. */
   readonly fired: boolean
   readonly streams: readonly string[]
   /** @defaultValue 1 */
   readonly weight?: number
 }
 
-/** What a block was and is now. */
+/** A block before and after a change. */
 export interface BlockChange {
-  /** Whether one stood at this instant. */
+  /** True where the subject was blocked at this instant. */
   readonly stood: boolean
-  /** When the new one ends, epoch ms; now where it was lifted. */
+  /** The end of the new block, epoch ms; now where it was lifted. */
   readonly until: number
 }
 
@@ -106,9 +106,9 @@ export interface Store {
   block(blocks: readonly { readonly subject: string; readonly ms: number }[]): Promise<readonly BlockChange[]>
   /** Drops everything about the subjects. */
   forget(subjects: readonly string[]): Promise<void>
-  /** Whether anything is known about each subject. */
+  /** Answers for each subject whether anything is known about it. */
   has(subjects: readonly string[]): Promise<readonly boolean[]>
-  /** Where the state lives in this process: the same without promises. */
+  /** The same without promises, of a store whose state lives in this process. */
   readonly sync?: SyncStore
 }
 

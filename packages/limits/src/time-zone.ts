@@ -1,6 +1,6 @@
 /** Names of time zones, and the clocks on their walls. What `Intl` is asked for is dear, and remembered. */
 
-/** What is remembered of names: the same zone in capitals is one more, and so is what is no zone. */
+/** The number of names that are remembered: the same zone in capitals is one more, and so is a name of no zone. */
 const NAMES_MAX = 2_000
 const NAME_LENGTH_MAX = 64
 
@@ -10,7 +10,7 @@ const NAME_LENGTH_MAX = 64
  */
 const ICU_ONLY = /^(A[CEGRS]T|B[ES]T|C[ANST]T|E[AC]T|I[ES]T|JST|MIT|N[ES]T|P[LNRS]T|SST|VST|SystemV\/.*)$/i
 
-/** Whether a name is one of a time zone: asking `Intl` costs 0.1 ms, more than all else that a notification needs. */
+/** Tells whether a name is one of a time zone: asking `Intl` costs 0.1 ms, more than all else that a notification needs. */
 const names = new Map<string, boolean>()
 
 /**

@@ -9,9 +9,9 @@ import { memoryBuckets } from './stores/memory-buckets.ts'
 import { parseWindow, shortWindowMsMax, windowCountMax } from './window.ts'
 
 export interface TokenBucketOptions {
-  /** How many tokens a full bucket holds, which is the largest burst. 0 refuses everything. */
+  /** The tokens of a full bucket, which are the largest burst. 0 refuses everything. */
   readonly capacity: number
-  /** How it is refilled: `'10/s'` gives a token every 100 ms. */
+  /** The refill rate: `'10/s'` gives a token every 100 ms. */
   readonly refill: string
   /**
    * Where the buckets live.
@@ -25,7 +25,7 @@ export interface TokenBucketOptions {
 export interface TokenBucket {
   /** Takes `cost` tokens (1 where none is given), all or none. */
   take(key: string, cost?: number): Promise<BucketDecision>
-  /** What `take` would say; takes nothing. */
+  /** Answers as `take` would; takes nothing. */
   check(key: string, cost?: number): Promise<BucketDecision>
   /** Fills the bucket. */
   reset(key: string): Promise<void>

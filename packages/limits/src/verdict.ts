@@ -1,11 +1,11 @@
 /**
- * What the rules of a plan say about an instant, given the logs of its streams: who admits, who refuses, who decided.
+ * Evaluates the rules of a plan at an instant, given the logs of its streams: which admit, which refuse, which decided.
  */
 import { nobody } from './decision.ts'
 import type { Plan } from './plan.ts'
 import { type AnyLog, admits, givesWayAt } from './rolling-window.ts'
 
-/** Which rules admit `weight` more at an instant, in the order of the plan. */
+/** Tells for each rule of the plan, in its order, whether it admits `weight` more at an instant. */
 export function admitsAt(plan: Plan, logs: readonly AnyLog[], weight: number, instant: number): boolean[] {
   return plan.rules.map(({ stream, max, windowMs }) => admits(logs[stream]!, max, windowMs, weight, instant))
 }

@@ -32,7 +32,7 @@ const unitMs = {
 
 /** The longest window is a leap year. What Redis writes of it, with the longest margin, is below 128^5 ms. */
 const windowMsMax = 366 * day
-/** Of slots and token buckets, whose sums of a million a window stay whole numbers; and of margins. */
+/** The longest window of slots and token buckets, whose sums of a million a window stay whole numbers; and the longest margin. */
 export const shortWindowMsMax = 31 * day
 
 /** Words that a window is understood with besides, as other limiters write it. Not `m`: a minute, or a month. */

@@ -24,7 +24,7 @@ it('the fields tell every window of a decision', () => {
     rateLimitPolicyField(quotas),
     '"api";q=3;w=60, "marketing-2/day";q=2;w=86400, "marketing-5/week";q=5;w=604800, "marketing-1/300ms";q=1;w=1',
   )
-  // What has places left says when the oldest entry leaves; what has none, when a place frees.
+  // A window with places left says when the oldest entry leaves; one without, when a place frees.
   assert.equal(
     rateLimitField(quotas, now),
     '"api";r=1;t=43, "marketing-2/day";r=0;t=86383, "marketing-5/week";r=3;t=604783, "marketing-1/300ms";r=0;t=1',
@@ -32,7 +32,7 @@ it('the fields tell every window of a decision', () => {
   assert.equal(tightest(quotas)?.name, 'marketing-2/day')
 })
 
-it('what never frees has no reset, and what only counts is no quota', () => {
+it('a window that never frees has no reset, and a limit that only counts is no quota', () => {
   const { sync } = createLimits({ store: memoryStore({ now: () => start }) })
   const rules = [limit('counted', '1/h', { over: 'count' }), limit('closed', '0/day')]
   const quotas = quotasOf(rules, sync.take('user:42', rules))

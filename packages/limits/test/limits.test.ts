@@ -49,7 +49,7 @@ describe('createLimits', () => {
     for (const [is, should] of both) assert.equal(JSON.stringify(is), JSON.stringify(should))
   })
 
-  it('refuses what is no subject, id, weight, instant, interval, entry or rule, and counts nothing', async () => {
+  it('refuses an invalid subject, id, weight, instant, interval, entry or rule, and counts nothing', async () => {
     const limits = createLimits({ store: memoryStore({ now: () => start }) })
     const reserve = (options: object) => limits.reserve('a', rules, { id: 'n', ...options } as ReserveOptions)
     const wrong: [() => Promise<unknown>, RegExp][] = [

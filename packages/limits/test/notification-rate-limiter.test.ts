@@ -68,7 +68,7 @@ describe('NotificationRateLimiter', () => {
     assert.equal((await limiter.checkAndConsume(ask)).remaining, 1)
   })
 
-  it('gives 5 a day to what no row names, each channel and category by itself', async () => {
+  it('gives 5 a day to a channel and category that no row names, each by itself', async () => {
     const { limiter } = open()
     for (const category of ['news', 'marketing', 'billing']) {
       const ask = { userId: 'ada', channel: 'telegram', category }

@@ -61,7 +61,7 @@ function createRandom(seed: number): (below: number) => number {
   }
 }
 
-/** What the wall clock reads in each minute of six days. */
+/** The readings of the wall clock in each minute of six days. */
 function readMinutes(timeZone: string, fromMs: number): Int16Array {
   return Int16Array.from({ length: (6 * DAY_MS) / MINUTE_MS }, (_, i) => {
     const clock = wallClock(fromMs + i * MINUTE_MS, timeZone)

@@ -53,7 +53,7 @@ const optionSets: readonly RollingRateLimiterOptions[] = [
 ]
 
 describe('limits with the options of rolling-rate-limiter', () => {
-  it('answer what the package answers when refused attempts count, as they do there', async (t) => {
+  it('answer the same as the package when refused attempts count, as they do there', async (t) => {
     t.diagnostic(`SLUICE_SEED=${seedOfRun()}`)
     for (const [index, options] of optionSets.entries()) {
       const answers = await play({ ...options, countRefused: true }, 1_500, seedOfRun() + index)
@@ -63,7 +63,7 @@ describe('limits with the options of rolling-rate-limiter', () => {
     }
   })
 
-  it('admit more when they do not: the package refuses who keeps trying, for as long as he does', async () => {
+  it('admit more when they do not: the package refuses a caller for as long as it keeps trying', async () => {
     const options = { interval: 1_000, maxInInterval: 2 }
     const limiter = new InMemoryRateLimiter(options)
     const limits = createLimits({ store: memoryStore({ now: () => world.now }) })
@@ -125,7 +125,7 @@ describe('a limiter that is called like rolling-rate-limiter', () => {
     assert.equal(await limiter('bob'), 0)
   })
 
-  it('counts together what has no id', async () => {
+  it('counts calls without an id together', async () => {
     const anybody = () => new Promise((resolve) => limiter((...values) => resolve(values)))
     assert.deepEqual(await anybody(), [null, 0, 1])
     assert.equal(await limiter(), 0)

@@ -19,7 +19,7 @@ import {
 const never = Number.POSITIVE_INFINITY
 const rounds = 20_000
 
-/** Whether no window of this length that holds t would hold more than max, were `weight` instants put at t. */
+/** Tells whether no window of this length that holds t would hold more than max, were `weight` instants put at t. */
 function admitsLiterally(
   log: Log,
   { max, windowMs }: Pick<Rule, 'max' | 'windowMs'>,

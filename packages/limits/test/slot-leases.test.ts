@@ -20,7 +20,7 @@ function open(options: Partial<SlotLeasesOptions> = {}) {
 }
 
 describe('slot leases', () => {
-  it('last until their slot ends, and what is not used is gone', async () => {
+  it('last until their slot ends, and unused tokens are gone', async () => {
     const { leases, world } = open()
     world.now += 5
     const [lease] = await leases.lease([{ account: 'a', windows, want: 4 }])
@@ -67,7 +67,7 @@ describe('slot leases', () => {
     assert.equal((await leases.lease([{ account: 'a', windows, want: 10 }]))[0]!.granted, 10)
   })
 
-  it('voids what this process holds when it blocks, and what others hold when they ask next', async () => {
+  it('voids the leases of this process when it blocks, and those of others when they ask next', async () => {
     const { leases, store, world } = open()
     const other = createSlotLeases({ store })
     const [own] = await leases.lease([{ account: 'a', windows, want: 2 }])
@@ -96,7 +96,7 @@ describe('slot leases', () => {
     assert.equal((await leases.lease([{ account: 'a', windows, want: 2 }]))[0]!.blockedUntil, start + 1_000)
   })
 
-  it('gives the probe of a half-open account to exactly one, and again when nobody settles it', async () => {
+  it('gives the probe of a half-open account to exactly one process, and again when it is not settled', async () => {
     const { leases, store, world } = open({ probeMs: 500 })
     const fleet = [leases, ...Array.from({ length: 4 }, () => createSlotLeases({ store, probeMs: 500 }))]
     const probes = () => Promise.all(fleet.map((one) => one.probe({ account: 'a', windows })))
@@ -140,7 +140,7 @@ describe('slot leases', () => {
     assert.equal((await leases.probe({ account: 'a', windows })).granted, 1)
   })
 
-  it('refuses what makes no sense, with the reason', async () => {
+  it('refuses invalid arguments, with the reason', async () => {
     const { leases, store } = open()
     const refused = (reason: RegExp) => (error: unknown) =>
       error instanceof LimitsError && error.code === 'INVALID_ARGUMENT' && reason.test(error.message)

@@ -102,7 +102,7 @@ describe('account slots', () => {
     assert.ok(granted >= 4 * 50_000 * 0.98 && granted <= 5 * 50_000, `${granted} in four hours`)
   })
 
-  it('hold what was granted for its whole time when the clock steps back, and stand still no longer than that', () => {
+  it('hold granted tokens for their whole time when the clock steps back, and stand still no longer than that', () => {
     const shard = new SlotShard(20)
     const ask = (now: number) =>
       shard.ask([{ account: 'a', windows: [{ max: 10, windowMs: 1_000 }], want: 10 }], now)[0]!.granted
@@ -116,7 +116,7 @@ describe('account slots', () => {
     assert.equal(ask(start - 3_600_000 + 1_020), 10)
   })
 
-  it('apply a changed maximum at once, to what was granted before', () => {
+  it('apply a changed maximum at once, to tokens granted before', () => {
     const shard = new SlotShard(20)
     const ask = (max: number, now: number) =>
       shard.ask([{ account: 'a', windows: [{ max, windowMs: 1_000 }], want: 100 }], now)[0]!.granted

@@ -13,7 +13,7 @@ function open(options: Omit<TokenBucketOptions, 'store'>) {
 }
 
 describe('a token bucket', () => {
-  it('lets a burst of its capacity through, and then what is refilled', async () => {
+  it('lets a burst of its capacity through, and then the refilled tokens', async () => {
     const { bucket, world } = open({ capacity: 3, refill: '10/s' })
     assert.deepEqual(await bucket.take('ada'), {
       allowed: true,
@@ -31,7 +31,7 @@ describe('a token bucket', () => {
     assert.equal((await bucket.take('ada')).allowed, true)
   })
 
-  it('takes all or none, says what would be, and is filled by reset', async () => {
+  it('takes all tokens or none, previews a call, and is filled by reset', async () => {
     const { bucket } = open({ capacity: 5, refill: '1/min' })
     assert.equal((await bucket.take('ada', 4)).remaining, 1)
     const short = await bucket.take('ada', 2)
@@ -82,7 +82,7 @@ describe('a token bucket', () => {
     assert.equal((await bucket.take('ada')).allowed, true)
   })
 
-  it('keeps what is left when its rate changes', async () => {
+  it('keeps the tokens that are left when its rate changes', async () => {
     const { store } = open({ capacity: 10, refill: '10/s' })
     await tokenBucket({ capacity: 10, refill: '10/s', store }).take('ada', 6)
     assert.equal((await tokenBucket({ capacity: 10, refill: '1/h', store }).check('ada')).remaining, 4)
@@ -98,7 +98,7 @@ describe('a token bucket', () => {
     assert.ok(store.size < 500, `${store.size} buckets are kept`)
   })
 
-  it('refuses what makes no sense, and lets a capacity of 0 refuse everything', async () => {
+  it('refuses invalid arguments, and a capacity of 0 refuses every call', async () => {
     const refused = (code: string, reason: RegExp) => (error: unknown) =>
       error instanceof LimitsError && error.code === code && reason.test(error.message)
     const wrong: [object, string, RegExp][] = [

@@ -15,7 +15,7 @@ export function clientOf(address: string, prefixBits: number): string {
   return `${kept.map((group) => group.toString(16)).join(':')}/${prefixBits}`
 }
 
-/** What is no address comes from a header that a proxy passed on unread; it is counted as it is, within reason. */
+/** A text that is no address comes from a header that a proxy passed on unread; it is counted as it is, within bounds. */
 const unreadableMax = 64
 
 const ipv4 = /^\d{1,3}(\.\d{1,3}){3}$/
@@ -47,6 +47,6 @@ function partOf(part: string): readonly number[] {
 
 const bytesOf = (group: number): readonly number[] => [group >> 8, group & 0xff]
 
-/** Of 16 bits, the first `bits`. */
+/** Keeps the first `bits` of 16 bits. */
 const maskOf = (bits: number): number =>
   bits <= 0 ? 0 : bits >= 16 ? 0xffff : (0xffff << (16 - bits)) & 0xffff

@@ -6,7 +6,7 @@ import { createGuard, type GuardOptions, joined, problemType, type Refusal } fro
 
 export type { Fields, GuardOptions, LimitsProblem, Refusal } from './guard.ts'
 
-/** What is asked of a request; Express's own type fits. Name that type in your functions to see all of it. */
+/** The parts of a request that are read; Express's own type fits. Name that type in your functions to see all of it. */
 export interface ExpressRequest {
   readonly ip?: string | undefined
   readonly method: string
@@ -14,7 +14,7 @@ export interface ExpressRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
 }
 
-/** What is asked of a response; Express's own type fits. */
+/** The parts of a response that are used; Express's own type fits. */
 export interface ExpressResponse {
   statusCode: number
   getHeader(name: string): unknown

@@ -7,7 +7,7 @@ import { createGuard, type GuardOptions, joined, problemType, type Refusal } fro
 
 export type { Fields, GuardOptions, LimitsProblem, Refusal } from './guard.ts'
 
-/** What is asked of a request; Fastify's own type fits. Name that type in your functions to see all of it. */
+/** The parts of a request that are read; Fastify's own type fits. Name that type in your functions to see all of it. */
 export interface FastifyRequestLike {
   readonly ip: string
   readonly method: string
@@ -15,7 +15,7 @@ export interface FastifyRequestLike {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
 }
 
-/** What is asked of a reply; Fastify's own type fits. */
+/** The parts of a reply that are used; Fastify's own type fits. */
 export interface FastifyReplyLike {
   getHeader(name: string): unknown
   header(name: string, value: string): unknown

@@ -1,6 +1,6 @@
 /**
- * What the middleware of every framework does: find out whom a request counts for, take from the limits, and say what
- * goes back. The frameworks' own files only carry it over: they know where the address and the user stand, and how a
+ * The middleware of every framework: finds the key for which a request counts, takes from the limits, and says what
+ * to answer. The frameworks' own files only carry it over: they know where the address and the user stand, and how a
  * header is set. A request is counted once, before its handler runs, whatever the handler answers.
  */
 import type { Decision } from '../decision.ts'
@@ -17,7 +17,7 @@ type OrPromise<T> = T | Promise<T>
 export interface GuardOptions<Request> {
   readonly limits: Limits
   /**
-   * What a request must pass, all or nothing; an empty list passes. A function may choose by request, and answers
+   * The limits that a request must pass, all or nothing; an empty list passes. A function may choose by request, and answers
    * one of a few lists that it has made before: a new list in each call is compiled in each call.
    */
   readonly rules: readonly Limit[] | ((request: Request) => OrPromise<readonly Limit[]>)
@@ -44,19 +44,19 @@ export interface GuardOptions<Request> {
   /** Requests for which it answers true are not counted. */
   readonly skip?: (request: Request) => OrPromise<boolean>
   /**
-   * Whether `RateLimit` and `RateLimit-Policy` are sent with every answer. `Retry-After` always goes with a refusal.
+   * Sends `RateLimit` and `RateLimit-Policy` with every answer. `Retry-After` always goes with a refusal.
    *
    * @defaultValue true
    */
   readonly rateLimitHeaders?: boolean
   /**
-   * Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` (Unix seconds) are sent, of the window that leaves least.
+   * Sends `X-RateLimit-Limit`, `-Remaining` and `-Reset` (Unix seconds) of the window that leaves least.
    *
    * @defaultValue false
    */
   readonly xRateLimitHeaders?: boolean
   /**
-   * What happens to a request when the store does not answer and has no fallback of its own (`redisStore`'s
+   * The outcome of a request when the store does not answer and has no fallback of its own (`redisStore`'s
    * `onUnavailable`, which comes first): `refuse` it with 503, `admit` it uncounted, or `throw` to the framework's
    * error handler.
    *
@@ -81,7 +81,7 @@ export interface Refusal {
   readonly status: 429 | 503
   /** For whom the request counted. */
   readonly subject: string
-  /** What the default answer says, as `application/problem+json`. */
+  /** The body of the default answer, as `application/problem+json`. */
   readonly problem: LimitsProblem
   /** Undefined where the store did not answer. */
   readonly decision: Decision | undefined
@@ -90,13 +90,13 @@ export interface Refusal {
 /** Field values by name, in lower case. */
 export type Fields = Readonly<Record<string, string>>
 
-/** What is to be done with a request: set the fields, then answer the refusal or let it pass. */
+/** The outcome for a request: set the header fields, then answer the refusal or let the request pass. */
 export interface Verdict {
   readonly fields: Fields
   readonly refusal: Refusal | undefined
 }
 
-/** Where a framework keeps what is asked of a request. */
+/** Reads from a framework's request what the guard needs. */
 export interface Whereabouts<Request> {
   readonly address: (request: Request) => string | undefined
   readonly user: (request: Request) => unknown

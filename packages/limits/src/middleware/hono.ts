@@ -7,7 +7,7 @@ import { createGuard, type GuardOptions, joined, problemType, type Refusal } fro
 
 export type { Fields, GuardOptions, LimitsProblem, Refusal } from './guard.ts'
 
-/** What is asked of a context; Hono's own type fits. Name that type in your functions to see all of it. */
+/** The parts of a context that are used; Hono's own type fits. Name that type in your functions to see all of it. */
 export interface HonoContext {
   readonly req: { readonly method: string; readonly path: string; header(name: string): string | undefined }
   readonly env: unknown

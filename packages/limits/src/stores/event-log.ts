@@ -1,7 +1,7 @@
 /**
- * A lane of one subject in memory: the instants that count, and those that are booked and have not gone. Streams
- * that have always been counted together share one lane, since their instants are the same; where one set of rules
- * is all that a subject ever meets, that is a single lane. Log of the same kind are interchangeable, so neither
+ * The event log of streams of one subject in memory: the instants that count, and those that are booked and have not
+ * gone. Streams that have always been counted together share one event log, since their instants are the same; a subject
+ * that only ever meets one set of rules has a single one. Instants of the same kind are interchangeable, so neither
  * list knows ids. Once a batch of more than some units came, both are kept in runs. `fired` is only ever appended to in place; any other change makes a new array, so that decisions
  * may keep the old one with its length as a snapshot.
  */
@@ -9,7 +9,7 @@ import { type AnyLog, countUntil, findFree, merge } from '../rolling-window.ts'
 import { Runs } from '../runs.ts'
 import { retainedMin, unclaimedMs, unitsMax } from '../store.ts'
 
-/** What was found out about a rule: it admits nowhere in [from, to). */
+/** A stretch that is full for a rule: it admits nowhere in [from, to). */
 interface Full {
   readonly max: number
   readonly windowMs: number
@@ -31,15 +31,15 @@ interface Ahead {
 
 const noneAhead = (): Ahead => ({ booked: [], runs: undefined, merged: undefined, fulls: [] })
 
-/** A lane remembers full stretches for so many rules; the tenant's and the module's are two. */
+/** An event log remembers full stretches for so many rules; the tenant's and the module's are two. */
 const fullsMax = 4
 const nothing: readonly number[] = /* @__PURE__ */ Object.freeze([])
 
 export class EventLog {
-  /** What counted, while no batch is kept in runs. */
+  /** The instants that counted, while no batch is kept in runs. */
   fired: number[] = []
   #ahead: Ahead | undefined = undefined
-  /** How many of what counted are kept at least. */
+  /** At least so many of the instants that counted are kept. */
   retained = retainedMin
   /** Names of its streams. */
   names: readonly string[]
@@ -50,7 +50,7 @@ export class EventLog {
     this.names = names
   }
 
-  /** What counted. */
+  /** The instants that counted. */
   get counted(): AnyLog {
     return this.#ahead?.runs ?? this.fired
   }
@@ -63,18 +63,18 @@ export class EventLog {
     return this.counted.length === 0 && this.booked.length === 0
   }
 
-  /** Whether something is booked, or kept in runs: the quick way knows instants that counted only. */
+  /** True where something is booked, or kept in runs: the fast path knows only instants that counted. */
   get isAhead(): boolean {
     return this.#ahead !== undefined && (this.#ahead.booked.length !== 0 || this.#ahead.runs !== undefined)
   }
 
-  /** How long what counted is kept, ms: what was restored before any window was asked may all be needed. */
+  /** The time that counted instants are kept, ms: those restored before any window was asked may all be needed. */
   keptMs(retentionMs: number): number {
     if (this.windowMsMax === 0) return Math.max(retentionMs, unclaimedMs)
     return Math.max(retentionMs, this.windowMsMax)
   }
 
-  /** The streams of these names go their own way from here on, in a lane with the same history. */
+  /** Splits off the streams of these names, into an event log with the same history. */
   splitOff(names: readonly string[]): EventLog {
     const twin = new EventLog(names)
     twin.fired = [...this.fired]
@@ -100,7 +100,7 @@ export class EventLog {
 
   /**
    * The earliest instant ≥ from at which a rule admits, bookings respected. Behind 10,000 bookings the way to
-   * the end is long; since insertions only fill a lane further, what was found full is full until something is
+   * the end is long; since insertions only fill a log further, what was found full is full until something is
    * taken out (bench/memory.ts on so many, best of a busy machine: 2 µs a reservation, 30 when each walked it).
    */
   freeFrom(max: number, windowMs: number, weight: number, from: number): number {
@@ -228,7 +228,7 @@ export class EventLog {
     return ahead.runs
   }
 
-  /** Where nothing is left in runs, what comes next is a list again. */
+  /** Makes the log a list again when nothing is left in runs. */
   #tidy(): void {
     const ahead = this.#ahead
     if (ahead?.runs === undefined || ahead.runs.length > 0 || ahead.booked.length > 0) return

@@ -1,18 +1,18 @@
 /**
- * Which lanes of a subject belong to a set of streams. Whoever counts streams counts all of a lane or nothing of it:
- * a lane of which only some streams are meant is split before, and streams that are new begin in one lane together.
+ * The event logs of a subject by their streams. A call counts in all of an event log or in nothing of it: one of which
+ * only some streams are meant is split before, and streams that are new begin in one event log together.
  */
 import { EventLog } from './event-log.ts'
 
-/** Subjects with more lanes than this (followers of many authors) find them through a map. */
+/** Subjects with more event logs than this (followers of many authors) find them through a map. */
 const listedMax = 16
 
 export class EventLogs {
-  /** All lanes of the subject. */
+  /** All event logs of the subject. */
   all: readonly EventLog[]
-  /** Those of the plan at hand, each once. Replaced when they change, because entries keep it. */
+  /** The event logs of the plan at hand, each once. Replaced when they change, because entries keep the list. */
   chosen: readonly EventLog[]
-  /** The lane of each stream of the plan at hand, in its order. */
+  /** The event log of each stream of the plan at hand, in its order. */
   planLogs: readonly EventLog[] = []
   #byName: Map<string, EventLog> | undefined = undefined
 
@@ -30,8 +30,8 @@ export class EventLogs {
   }
 
   /**
-   * The lanes that hold these streams and no others, each once. `names` are distinct. Where a lane goes on as two,
-   * whoever refers to it must refer to both: `onSplit` is told.
+   * Answers the event logs that hold these streams and no others, each once. `names` are distinct. Where one is split,
+   * entries that refer to it must refer to both: `onSplit` is called.
    */
   cover(
     names: readonly string[],
@@ -55,7 +55,7 @@ export class EventLogs {
     return eventLogs
   }
 
-  /** Drops the lanes that hold nothing. Answers whether there were any. */
+  /** Drops the event logs that hold nothing. Answers whether there were any. */
   dropEmpty(): boolean {
     const kept = this.all.filter((eventLog) => !eventLog.isEmpty)
     if (kept.length === this.all.length) return false

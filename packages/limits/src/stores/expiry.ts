@@ -1,5 +1,5 @@
 /**
- * When the subjects in memory are to be looked at, so that each goes soon after it is over and none is looked at
+ * The queue of subjects in memory by the time of their next look, so that each goes soon after it is over and none is looked at
  * much more often than once in its longest window. A subject stands in one bucket, by the instant at which it may be
  * over; a bucket is an eighth of the time from now on wide at most, so that there are few of them and none is sorted.
  *
@@ -7,13 +7,13 @@
  * forgot nothing where nobody new came.
  */
 
-/** As many a timer looks at in one turn of the event loop: some milliseconds. */
+/** A timer looks at so many items in one turn of the event loop, which takes some milliseconds. */
 const looksPerTurn = 5_000
 /** The longest that setTimeout waits; whatever is due later is asked for again. */
 const timerMsMax = 2 ** 31 - 1
 
 export interface ExpiryQueue<T> {
-  /** When the first bucket is due, epoch ms. */
+  /** The instant at which the first bucket is due, epoch ms. */
   nextMs: number
   add(item: T, now: number, dueMs: number): void
   /** Says that an item has left by another way. Items that have are let go when they are the half. */

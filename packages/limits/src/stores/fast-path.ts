@@ -1,6 +1,6 @@
 /**
- * The quick way through a subject in memory, where nothing is booked and nothing lies in the future. Then a rule
- * admits when its N-th last instant has left the window, and what it refuses it admits when that one has: O(1) a rule.
+ * The fast path through a subject in memory, where nothing is booked and nothing lies in the future. Then a rule
+ * admits when its N-th last instant has left the window, and admits a refused call when that one has: O(1) a rule.
  */
 import { type Decision, lengthsWithin, nobody, Outcome, type Snapshot } from '../decision.ts'
 import type { Plan, PlanRule } from '../plan.ts'
@@ -8,13 +8,13 @@ import type { Log } from '../rolling-window.ts'
 import type { EventLog } from './event-log.ts'
 
 interface Seated {
-  /** The one lane of all streams of the plan at hand, where they share one. */
+  /** The one event log of all streams of the plan at hand, where they share one. */
   readonly eventLog: EventLog | undefined
-  /** Else the lane of each. */
+  /** Otherwise the event log of each. */
   readonly planLogs: readonly EventLog[]
 }
 
-/** What the rules say to `now`; `unknown`: something is booked, in the future or in runs, and the general way must be gone. */
+/** The verdict of the rules on `now`. `unknown`: something is booked, in the future or in runs, and the general path decides. */
 export type Standing = 'admits' | 'refuses' | 'unknown'
 
 /** Asked of every call, so that it answers with no number: a number from function to function is an allocation. */
@@ -53,12 +53,12 @@ function ruleInstant({ max, windowMs }: PlanRule, fired: Log, weight: number, no
   return fired.length < places ? now : fired[fired.length - places]! + windowMs
 }
 
-/** The decision on what goes through at once; to be made before it is inserted. */
+/** The decision on a call that is admitted at once; to be made before its instants are inserted. */
 export function admitted(now: number, fired: boolean, plan: Plan, weight: number, seated: Seated): Decision {
   return outcome(true, fired, now, undefined, nobody, plan, weight, seated, now)
 }
 
-/** The decision on what only asked, or was refused, and is not inserted; where the standing is known. */
+/** The decision on a call that only asked, or was refused, and is not inserted; where the standing is known. */
 export function answered(plan: Plan, weight: number, seated: Seated, now: number): Decision {
   let at = now
   let deciding: string | undefined

@@ -1,7 +1,7 @@
 /**
- * The general way of a question through a subject in memory: with bookings, with instants in the future, with
+ * The general path of a question through a subject in memory: with bookings, with instants in the future, with
  * forbidden hours, with an id that is known. In order: the own entry comes out, the rules are asked without it,
- * what counts now is inserted, the rows of the decision are drawn up, what is booked is inserted.
+ * an entry that counts now is inserted, the rows of the decision are made, an entry that is booked is inserted.
  */
 import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
 import { leave } from '../forbidden.ts'
@@ -42,7 +42,7 @@ export function generalPath(
   const own = id === undefined ? undefined : subject.ids?.get(id)
   if (own !== undefined) subject.takeOut(own)
   const books = kind === 'reserve' || kind === 'preview'
-  // What was answered before is answered again from what it holds.
+  // A known id gets the answer that it got before.
   const repeated = own !== undefined && (books || (kind === 'take' && own.fired))
   const weight = own?.weight ?? terms.weight
   const start = Math.max(now, terms.notBefore)
@@ -65,7 +65,7 @@ export function generalPath(
         firstAt,
         at: refuser === undefined ? at : Number.POSITIVE_INFINITY,
       })
-      // Whether or not room was made, entries went out and back, and logs are valid until the next change only.
+      // Entries went out and back, even where no room was made, and logs are valid until the next change only.
       logs = logsOf(planLogs, kind)
     }
     if (eviction !== undefined) {

@@ -12,7 +12,7 @@ export interface MemorySlotsOptions {
    */
   readonly now?: () => number
   /**
-   * Whether slots that are new grant at once, or `wait` until windows of at most 128 slots are over: a process that
+   * New slots `grant` at once, or `wait` until windows of at most 128 slots are over: a process that
    * starts again does not know what it granted a moment ago.
    *
    * @defaultValue 'grant'

@@ -29,13 +29,13 @@ export interface MemoryStoreOptions {
 
 export interface MemoryStore extends Store {
   readonly sync: SyncStore
-  /** How many subjects are known. */
+  /** The number of known subjects. */
   readonly size: number
 }
 
 /** So many subjects that are over a call drops at most: more than it can add, and no more than a few microseconds. */
 const dropsPerCall = 8
-/** When a subject is looked at of which no window is known yet. */
+/** A subject without a known window is looked at after this time. */
 const unaskedLookMs = 60_000
 
 /** State in this process, exact and bounded; gone when the process ends. */

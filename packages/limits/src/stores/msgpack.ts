@@ -1,4 +1,4 @@
-/** As much of msgpack as cmsgpack writes of whole numbers and lists of them, read from bytes. */
+/** Reads the part of msgpack that cmsgpack writes for whole numbers and lists of them. */
 
 /** Reads one value after the other; each is a number or a list. */
 export function msgpackReader(bytes: Uint8Array): { number(): number; numbers(): number[] } {

@@ -88,7 +88,7 @@ export function standingOf(client: RedisClient): 'ready' | 'connecting' | 'ended
   return (status === undefined ? (isReady ?? true) : status === 'ready') ? 'ready' : 'connecting'
 }
 
-/** What both clients say of a call for which they have no connection. */
+/** The messages of both clients for a call without a connection. */
 const unconnected = /^(The client is (closed|offline)|Connection is closed|Stream isn't writeable|Cluster is)/
 
 /** Another type, another value, or bytes over which the script stumbled: Lua's own errors carry no `@`. */
@@ -103,7 +103,7 @@ export function codeOf(cause: unknown, wasReady: boolean, client: RedisClient): 
   return isNotReady ? 'STORE_NOT_READY' : 'STORE_UNAVAILABLE'
 }
 
-/** Whether the server says that it does not know the hash. */
+/** Tells whether the server does not know the hash of the script. */
 export function isUnknownScript(error: unknown): boolean {
   return error instanceof Error && error.message.startsWith('NOSCRIPT')
 }

@@ -5,7 +5,7 @@
 import { checkWhole, LimitsError, type LimitsErrorCode } from '../errors.ts'
 import { codeOf, type RedisClient, standingOf } from './redis-client.ts'
 
-/** What is to be waited for instead, or undefined where the failure stands. */
+/** Answers a call to wait for instead of the failed one, or undefined where the failure stands. */
 export type Again<A> = (cause: unknown) => Promise<A> | undefined
 
 interface Pending {
@@ -17,7 +17,7 @@ interface Pending {
 /** Clients that had a connection once: what they do not answer later is an outage, and no fault of the program. */
 const connected = new WeakSet<RedisClient>()
 
-/** How many answered calls may lie in the queue before it is cut. */
+/** The queue is cut when so many answered calls lie in it. */
 const answeredMax = 1_024
 
 /**

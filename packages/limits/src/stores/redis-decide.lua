@@ -1,5 +1,5 @@
--- What each question does to the state: cancel, restore, drop, has, and the questions of a limiter as stores/weigh.ts
--- works them. A short state goes back to the caller as it was before, and the caller works out rows, names and reasons
+-- The effect of each question on the state: cancel, restore, drop, has, and the questions of a limiter as
+-- stores/general-path.ts answers them. A short state goes back to the caller as it was before, and the caller works out rows, names and reasons
 -- from it and holds `at` and what was done against its own result. Of a long one redis-rows.lua makes the rows here.
 if kind == 100 then return redis.call('DEL', KEYS[1]) == 1 and '1' or '0' end
 if long or blob then
@@ -8,7 +8,7 @@ if long or blob then
 end
 local id = ARGV[4] ~= '' and ARGV[4] or nil
 
--- Whether anything is retained: the key may live on for a while where nothing is.
+-- has: tells whether anything is retained, as the key may live on for a while where nothing is.
 if kind == 104 then
   if not blob and not long then return '0' end
   tend(keptMin)

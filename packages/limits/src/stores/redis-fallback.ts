@@ -1,4 +1,4 @@
-/** What a question is answered that Redis does not answer, where the user prefers an answer to an error. */
+/** The fallback: answers questions that Redis does not answer, where the user prefers an answer to an error. */
 import { type Decision, decisionOf } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import { leave } from '../forbidden.ts'
@@ -9,7 +9,7 @@ import { memoryStore } from './memory.ts'
 /** A share is more than 0 and at most 1. */
 export type OnUnavailable = 'throw' | 'admit' | 'refuse' | { readonly share: number }
 
-/** Who is refused because nothing is known is told to come again after this time. */
+/** A caller that is refused because nothing is known may try again after this time. */
 const refusedForMs = 1_000
 
 /** Undefined where the error shall be thrown. @throws LimitsError `INVALID_ARGUMENT` */

@@ -24,7 +24,7 @@ local function newLog(text, runs)
   return log
 end
 
--- Of a log in runs: the unit's instant, and how many units there are up to the end of its run.
+-- Finds a unit in a log in runs: its instant, and the number of units up to the end of its run.
 local function unit(log, index)
   local base = unpack('>I6', log.s)
   local low, high = 0, (#log.s - 6) / 12 - 1
@@ -37,7 +37,7 @@ local function unit(log, index)
   return at, upTo - base
 end
 
--- Of a log in runs: how many of them lie at t or before it.
+-- Counts the runs of a log that lie at t or before it.
 local function runsUntil(log, t)
   local low, high = 0, (#log.s - 6) / 12
   while low < high do
@@ -137,7 +137,7 @@ local function inRuns(log)
   log.s, log.runs, log.counts = table.concat(parts), true, {}
 end
 
--- What stands behind has so many units more before it.
+-- Moves the counts of runs: each has so many units more before it.
 local function movedBy(text, units)
   local parts = {}
   for from = 1, #text, 12 do

@@ -1,7 +1,7 @@
 /**
- * What the script answers, made a decision. Of a subject that is one string it answers the state as it was before, and
- * the decision is drawn up here by the code that serves the memory store, so that both say the same and the script
- * makes no rows. A subject that is too long to be sent has its rows made there.
+ * Makes decisions of the script's answers. For a subject that is one string the script answers the state as it was
+ * before, and the code of the memory store makes the decision of it, so that both stores say the same and the script
+ * makes no rows. For a subject that is too long to be sent the script makes the rows.
  */
 import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
@@ -33,7 +33,7 @@ export function readDecision(question: Question, reply: Bytes): Decision {
 }
 
 const eventLogSign = 0x41
-/** Of a lane whose logs are in runs. */
+/** The first byte of an event log that is kept in runs. */
 const runsSign = 0x52
 const stateStart = 15
 const unnamed: readonly string[] = []
@@ -71,7 +71,7 @@ function countsNow(kind: Kind): boolean {
   return kind !== 'reserve' && kind !== 'preview'
 }
 
-/** By the subject's own quick ways, which answer the same. */
+/** Asks the subject by its own fast paths, which answer the same. */
 function ask(subject: Subject, { kind, plan, id, terms }: Question, now: number): Decision {
   if (kind === 'take') return subject.take(plan, id, terms, now)
   if (kind === 'check') return subject.check(plan, terms, now)
@@ -178,7 +178,7 @@ function readEventLog(reply: Bytes, at: number, end: number, body = namesEnd(rep
   return eventLog
 }
 
-/** Where the names of a lane end whose header begins here. */
+/** Finds the end of the names in the header of an event log that begins here. */
 function namesEnd(reply: Bytes, at: number): number {
   return at + 12 + int(reply, at + 9, 3, 128)
 }

@@ -216,7 +216,7 @@ end
 if any then call('HSET', key, 'taken', pack(taken)) end
 call('HSET', key, 'head', pack({ last, ahead, slot, count, born, coldUntil }))
 if fresh or rules then
-  -- What is counted outlives every window, and a block its end by a day.
+  -- Counted tokens outlive every window, and a block its end by a day.
   local keep = 0
   for _, window in ipairs(column('windows')) do keep = math.max(keep, 2 * window[1] + 60000) end
   for _, block in pairs(closed or {}) do keep = math.max(keep, block[1] - time + 86400000) end

@@ -49,9 +49,8 @@ export interface RedisSlotsOptions {
    */
   readonly now?: () => number
   /**
-   * Whether slots that Redis knows nothing of grant at once, or `wait` until windows of at most 128 slots are over: after
-   * `FLUSHALL`, an eviction or a failover that lost them nobody knows what was granted a moment ago. The same in every
-   * process.
+   * Slots that Redis does not know `grant` at once, or `wait` until windows of at most 128 slots are over: after
+   * `FLUSHALL`, an eviction or a failover the tokens granted a moment ago are unknown. The same in every process.
    *
    * @defaultValue 'grant'
    */

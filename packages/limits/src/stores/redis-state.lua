@@ -1,4 +1,4 @@
--- The general way: the state is read, the question is worked as stores/weigh.ts works it, and what came of it is written
+-- The general path: the state is read, the question is answered as by stores/general-path.ts, and the result is written
 -- back. Goes on with the locals and arguments of the parts before.
 --
 -- State in this form: 'B', or 'C' where a lane is in runs; number of lanes (3 bytes); number of the next lane (2); each lane: header as in redis-quick.lua
@@ -71,7 +71,7 @@ local function readState()
   known = sub(blob, pos)
 end
 
--- Whether nobody can ask for it any more: what it counted is not retained, or it is overdue.
+-- Tells whether an entry is over: its instants are not retained any more, or it is overdue.
 local function isOver(entry)
   if (entry.homes or #entry.lanes) == 0 then return entry.at <= now - dayMs end
   if not entry.fired then return entry.at <= now - overdueMs end
@@ -95,7 +95,7 @@ local function readEntry(text)
   return entry
 end
 
--- What is known by an id. False stands where nothing is, once it was asked for.
+-- Finds the entry of an id. False stands for an unknown one, once it was asked for.
 local function entryOf(id)
   if ids[id] ~= nil then return ids[id] end
   local text

@@ -1,6 +1,6 @@
 /**
- * What travels to the script. Plans and questions go as text whose numbers have digits of base 128: they are bytes to
- * the script and valid UTF-8 to every client, and a text costs a client less than a buffer.
+ * Serializes plans and questions for the script. They go as text whose numbers have digits of base 128: they are
+ * bytes to the script and valid UTF-8 to every client, and a text costs a client less than a buffer.
  */
 import { LimitsError } from '../errors.ts'
 import type { Plan } from '../plan.ts'

@@ -26,7 +26,7 @@ local function keptMs(lane, keep)
   return math.max(keep, lane.longest)
 end
 
--- Drops what is over: of what counted all but the newest, and bookings nobody came for.
+-- Drops instants that are over: all but the newest that counted, and overdue bookings.
 local function tend(keep)
   for _, lane in ipairs(lanes) do
     local until_, first = now - keptMs(lane, keep), firstOf(lane.fired)
@@ -94,7 +94,7 @@ local function writeIds(wasLong)
   end
 end
 
--- Of the ids in a hash a few are looked at for each that comes, so that those that are over stay fewer than the others.
+-- Looks at a few ids of a hash for each that comes, so that those that are over stay fewer than the others.
 local function lookAtIds()
   local fields = redis.call('HRANDFIELD', KEYS[1], 3, 'WITHVALUES')
   for index = 1, #fields, 2 do

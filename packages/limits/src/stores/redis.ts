@@ -30,7 +30,7 @@ export interface RedisStoreOptions {
    */
   readonly deadlineMs?: number
   /**
-   * What a question is answered that Redis does not answer: `throw` a LimitsError (`STORE_UNAVAILABLE`,
+   * The answer to a question that Redis does not answer: `throw` a LimitsError (`STORE_UNAVAILABLE`,
    * `STORE_NOT_READY`, `STORE_READ_ONLY`), `admit` it
    * uncounted, `refuse` it for a second, or decide in this process by a `share` of every limit, rounded down, so that
    * n processes with a share of 1/n together keep it. `cancel`, `block`, `restore`, `forget` and `has`
@@ -67,7 +67,7 @@ export interface RedisStoreOptions {
 /** Reads '1' and '0'. */
 const isOne = (reply: Bytes): boolean => reply[0] === 0x31
 
-/** As in the script. */
+/** The same number stands in the script. */
 const packedMaxBytesDefault = 8_192
 
 /**

@@ -10,7 +10,7 @@ export interface SubjectEntries {
   /** The event log of each stream of the plan at hand, in its order; only where they do not share one. */
   readonly planLogs: readonly EventLog[]
   readonly ids: ReadonlyMap<string, Entry> | undefined
-  /** When the block of the subject ends, epoch ms; undefined where it is not blocked. */
+  /** Answers when the block of the subject ends, epoch ms; undefined where it is not blocked. */
   blockedUntil(now: number): number | undefined
   /** Removes an entry from its event logs; its id is kept. */
   takeOut(entry: Entry): void

@@ -1,7 +1,6 @@
 /**
  * Everything that is known of one subject in memory, and what each question does to it. Nearly always nothing is
- * booked and nothing lies in the future, and then there is a quick way through. All else goes the general way,
- * `weigh`. Time comes in as an argument.
+ * booked and nothing lies in the future, and then there is a fast path. Everything else takes the general path. Time comes in as an argument.
  */
 import { type Decision, nobody, Outcome } from '../decision.ts'
 import { leave } from '../forbidden.ts'
@@ -33,16 +32,16 @@ const noEventLogs: readonly EventLog[] = []
 
 export class Subject implements SubjectEntries {
   readonly key: string
-  /** The plan for which `lane` and the choice of lanes are right. */
+  /** The plan for which `eventLog` and the choice of event logs are right. */
   #plan: Plan | undefined = undefined
-  /** The lane of all streams of the plan at hand, where they share one. */
+  /** The event log of all streams of the plan at hand, where they share one. */
   eventLog: EventLog | undefined = undefined
   ids: Map<string, Entry> | undefined = undefined
-  /** Made when a second lane or an id comes: most subjects have neither, and stay small. */
+  /** Made when a second event log or an id comes: most subjects have neither, and stay small. */
   #eventLogs: EventLogs | undefined = undefined
   #idsMax = idsMin
 
-  /** @param lanes what is known already, read from elsewhere */
+  /** @param eventLogs known already, read from elsewhere */
   constructor(key: string, eventLogs?: readonly EventLog[]) {
     this.key = key
     if (eventLogs === undefined || eventLogs.length === 0) return
@@ -50,7 +49,7 @@ export class Subject implements SubjectEntries {
     this.#eventLogs.all = eventLogs
   }
 
-  /** The commonest call goes a way so short that the compiler makes one piece of it: no id, one unit, one lane. */
+  /** The commonest call goes a way so short that the compiler makes one piece of it: no id, one unit, one event log. */
   take(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     const { eventLog } = this
     const isPlain = id === undefined && terms === plainTerms && plan === this.#plan
@@ -109,7 +108,7 @@ export class Subject implements SubjectEntries {
   fire(plan: Plan, id: string, terms: Terms, now: number): Decision {
     this.attend(plan)
     const own = this.ids?.get(id)
-    // What has gone already is moved, which only the general way says.
+    // An id that has gone already is moved, and only the general path says so.
     if (own === undefined || own.fired || own.weight > unitsMax || this.#isBlocked(now))
       return generalPath('fire', this, plan, id, terms, now)
     this.takeOut(own)
@@ -174,18 +173,18 @@ export class Subject implements SubjectEntries {
     }
   }
 
-  /** The lanes of the plan at hand, each once. */
+  /** The event logs of the plan at hand, each once. */
   get eventLogs(): readonly EventLog[] {
     this.#eventLogs ??= new EventLogs(this.eventLog)
     return this.#eventLogs.chosen
   }
 
-  /** The lane of each stream of the plan at hand, in its order; only where they do not share one. */
+  /** The event log of each stream of the plan at hand, in its order; only where they do not share one. */
   get planLogs(): readonly EventLog[] {
     return this.#eventLogs?.planLogs ?? noEventLogs
   }
 
-  /** Brings `lane`, `lanes` and `seats` to a plan. */
+  /** Brings `eventLog`, `eventLogs` and `planLogs` to a plan. */
   attend(plan: Plan): void {
     if (plan !== this.#plan) this.#planLog(plan)
   }
@@ -201,7 +200,7 @@ export class Subject implements SubjectEntries {
     this.#plan = plan.recurs ? plan : undefined
   }
 
-  /** Where the plan's streams are all that the subject has, and count together, there is nothing to choose. */
+  /** Takes the one event log of a subject whose streams are those of the plan and count together. */
   #seatAlone({ streams, countRefused }: Plan): boolean {
     if (this.#eventLogs !== undefined || streams.length === 0) return false
     if (countRefused.length > 0 && countRefused.length < streams.length) return false
@@ -214,7 +213,7 @@ export class Subject implements SubjectEntries {
   }
 
   #seatAmongOthers({ streams, countRefused }: Plan): void {
-    // What is refused may count in some of the streams only, so that those must be lanes of their own.
+    // A refused call may count in some of the streams only, so that those must have event logs of their own.
     this.#cover(countRefused.map((index) => streams[index]!))
     const chosen = this.#cover(streams)
     const eventLogs = this.#eventLogs!
@@ -234,7 +233,7 @@ export class Subject implements SubjectEntries {
     })
   }
 
-  /** Takes an entry's instants out of its lanes; the id stays. */
+  /** Takes an entry's instants out of its event logs; the id stays. */
   takeOut(entry: Entry): void {
     const { eventLogs, at, weight } = entry
     for (let index = 0; index < eventLogs.length; index += 1) {
@@ -243,7 +242,7 @@ export class Subject implements SubjectEntries {
     }
   }
 
-  /** Inserts an entry's instants in its lanes. */
+  /** Inserts an entry's instants in its event logs. */
   putBack(entry: Entry, now: number): void {
     const { eventLogs, at, weight } = entry
     for (let index = 0; index < eventLogs.length; index += 1) {
@@ -298,7 +297,7 @@ export class Subject implements SubjectEntries {
     return over
   }
 
-  /** Ids whose instants no lane retains any more are unknown again. */
+  /** Ids whose instants no event log retains any more are unknown again. */
   #forgetIds(now: number, unclaimed = unclaimedMs): void {
     const ids = this.ids!
     for (const [id, { at, fired, eventLogs }] of ids) {

@@ -34,7 +34,7 @@ it('the prefix may have any length', () => {
   assert.equal(clientOf('ffff:db8::1', 1), '8000:0:0:0:0:0:0:0/1')
 })
 
-it('what is no address is counted as it stands, within reason', () => {
+it('a text that is no address is counted as it is, within bounds', () => {
   for (const text of [
     'unknown',
     '1:2:3',

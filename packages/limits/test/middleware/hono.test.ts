@@ -84,7 +84,7 @@ it('a request without an address is an error, not a free pass', async () => {
   assert.match(await answer.text(), /nobody knows from which address/)
 })
 
-it('a failing handler is told what remains too', async () => {
+it('an answer of a failing handler carries the remaining places too', async () => {
   const app = new Hono()
   app.use(createHonoLimiter({ limits: createLimits(), rules: [limit('api', '2/min')], key: () => 'one' }))
   app.get('/', () => {

@@ -1,4 +1,4 @@
-/** What every middleware must do, asked over real sockets; a framework's test says only how it is served. */
+/** The scenarios that every middleware must pass, over real sockets; a framework's test says only how it is served. */
 import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
 import { after, describe, it } from 'node:test'
@@ -21,7 +21,7 @@ export interface Wanted extends Omit<GuardOptions<never>, 'rules' | 'key' | 'ski
 
 export interface Served {
   readonly origin: string
-  /** How often the handler ran. */
+  /** The number of times that the handler ran. */
   readonly handled: () => number
   readonly close: () => Promise<void>
 }
@@ -47,7 +47,7 @@ export function exercise(name: string, serve: Serve): void {
   const twice = [limit('api', '2/min')]
 
   describe(name, () => {
-    it('names what refuses a request that counts as several, although some are left', async () => {
+    it('names the limit that refuses a request of several units, although some are left', async () => {
       const { limits } = clock()
       const rules = [limit('größe', '2/min'), limit('wide', '9/min')]
       const { get } = await start({ limits, rules, weightHeader: 'x-weight' })
@@ -58,7 +58,7 @@ export function exercise(name: string, serve: Serve): void {
       assert.deepEqual(violated, ['gr%C3%B6%C3%9Fe'])
     })
 
-    it('lets pass what every limit admits, and answers 429 in its place otherwise', async () => {
+    it('passes a request that every limit admits, and answers 429 otherwise', async () => {
       const { time, limits } = clock()
       const { get, handled } = await start({ limits, rules: twice })
       const first = await get()
@@ -104,7 +104,7 @@ export function exercise(name: string, serve: Serve): void {
       assert.equal(refused.headers.get('ratelimit-policy'), null)
     })
 
-    it('counts by user, by a function, and by address where both know nobody', async () => {
+    it('counts by user, by a function, and by address where neither gives a key', async () => {
       const { limits } = clock()
       const byUser = await start({ limits, rules: [limit('user', '1/min')], key: 'user' })
       for (const user of ['ada', 'bob']) assert.equal((await byUser.get({ 'x-user': user })).status, 200)
@@ -132,7 +132,7 @@ export function exercise(name: string, serve: Serve): void {
       assert.equal((await get({ 'x-forwarded-for': '198.51.100.2' })).status, 429)
     })
 
-    it('does not count what is skipped, and counts by weight', async () => {
+    it('does not count skipped requests, and counts by weight', async () => {
       const { limits } = clock()
       const { get } = await start({
         limits,

@@ -18,7 +18,7 @@ export interface PeerCase<World> {
   readonly cases?: number
   /** Checks the same of this library; of a case that differs, the part that does not. */
   readonly run?: (world: World) => void | Promise<void>
-  /** How it is said here, where the words are others. */
+  /** The words of this library, where they are others. */
   readonly by?: string
   /** Why the meaning is another. */
   readonly differs?: string
@@ -30,7 +30,7 @@ export interface PeerSuite<World> {
   readonly cases: readonly PeerCase<World>[]
 }
 
-/** How many of these cases mean the same here. */
+/** Counts the cases that mean the same here. */
 export function overlapOf(cases: readonly PeerCase<never>[]): {
   readonly same: number
   readonly all: number

@@ -22,7 +22,7 @@ const second = 1_000
 /** Their shape over ours: points per duration, and a block of the key once it asks for more. */
 function limiterOf({ store }: FlexibleWorld, { points, duration, blockDuration = 0 }: Points) {
   const limits = createLimits({ store })
-  // Where a block follows, it takes the place of what was refused, which is over with it.
+  // A block takes the place of the refusal that it follows, which is over with it.
   const countRefused = blockDuration === 0
   const lasting = (seconds: number): readonly Limit[] => [
     limit('points', `${points}/${seconds}s`, { countRefused }),

@@ -10,7 +10,7 @@ const start = Date.UTC(2026, 10, 21)
 exerciseStore((world) => ({ store: memoryStore(world) }), { name: 'memory', operations: 100_000 })
 
 describe('the memory store', () => {
-  it('lets a subject go within two windows of its last call, also where nobody new comes', () => {
+  it('drops a subject within two windows of its last call, also without new subjects', () => {
     let now = start
     const store = memoryStore({ now: () => now })
     const { sync } = createLimits({ store })
@@ -24,7 +24,7 @@ describe('the memory store', () => {
     assert.equal(store.size, 1)
   })
 
-  it('holds no more of a million rotating subjects than what two windows used', () => {
+  it('holds no more of a million rotating subjects than two windows used', () => {
     let now = start
     const store = memoryStore({ now: () => now })
     const { sync } = createLimits({ store })
@@ -108,7 +108,7 @@ describe('the memory store', () => {
     assert.equal(sync.take('ada', rules).allowed, true)
   })
 
-  it('lets subjects go by a timer where nobody calls any more, which keeps no process alive', async (t) => {
+  it('drops subjects by a timer when no calls come, which keeps no process alive', async (t) => {
     t.mock.timers.enable({ apis: ['Date', 'setTimeout'], now: start })
     const store = memoryStore()
     const { sync } = createLimits({ store })
@@ -133,7 +133,7 @@ describe('the memory store', () => {
     assert.equal(store.size, 1)
   })
 
-  it('keeps what counts shorter where it is told to, but never shorter than a window', () => {
+  it('keeps counted instants for a shorter retention, but never shorter than a window', () => {
     let now = start
     const store = memoryStore({ now: () => now, retentionMs: 0 })
     const { sync } = createLimits({ store })
@@ -148,7 +148,7 @@ describe('the memory store', () => {
     assert.deepEqual([sync.has('ada'), sync.has('bob')], [false, true])
   })
 
-  it('drops bookings that nobody has come for in 31 days, and their ids', () => {
+  it('drops bookings that were not fired for 31 days, and their ids', () => {
     let now = start
     const store = memoryStore({ now: () => now })
     const { sync } = createLimits({ store })
@@ -179,7 +179,7 @@ describe('the memory store', () => {
     let now = start
     const store = memoryStore({ now: () => now, retentionMs: 31 * day })
     const { sync } = createLimits({ store })
-    // As many streams as need a map; one array of rules that recurs, and others that are made for one call.
+    // So many streams need a map; one array of rules recurs, and others are made for one call.
     const recurring = [limit('recurring', '1/day')]
     const author = (number: number) => [limit('author', '1/day', { stream: `by:${number}` })]
     const look = () => {
@@ -232,7 +232,7 @@ interface Entry {
 }
 
 /** Oracle 3: what a caller was told to send, kept by the caller alone, and every literal window of it counted. */
-describe('what the memory store lets go', () => {
+describe('expiry of the memory store', () => {
   const rules = [
     limit('gap', '4/60ms', { stream: 'a', minGap: 7 }),
     limit('all', '6/90ms'),
@@ -258,7 +258,7 @@ describe('what the memory store lets go', () => {
     assert.ok(released > 500, `only ${released} were let go`)
   })
 
-  it('admits nobody into a window that somebody else forced full', (t) => {
+  it('admits no call into a window that another caller forced full', (t) => {
     const seed = seedOfRun()
     t.diagnostic(`SLUICE_SEED=${seed}`)
     for (let run = 0; run < 150; run += 1) {

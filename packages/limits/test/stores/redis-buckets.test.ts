@@ -52,12 +52,12 @@ describe('token buckets in Redis', needs('redis'), () => {
     if (other.isOpen) other.destroy()
   })
 
-  it('answer over ioredis what memory answers', async (t) => {
+  it('answer the same over ioredis as in memory', async (t) => {
     t.diagnostic(`SLUICE_SEED=${seedOfRun()}`)
     await compare(client, Number(process.env.SLUICE_OPERATIONS ?? 2_000))
   })
 
-  it('answer over node-redis what memory answers', async () => {
+  it('answer the same over node-redis as in memory', async () => {
     await other.connect()
     await compare(other, 500)
   })
@@ -79,7 +79,7 @@ describe('token buckets in Redis', needs('redis'), () => {
     assert.equal(await client.exists(`${prefix}{ada}`), 0)
   })
 
-  it('refuse what makes no sense, and end by their deadline', async () => {
+  it('refuse invalid arguments, and end by their deadline', async () => {
     const refused = (error: unknown) => error instanceof LimitsError && error.code === 'INVALID_ARGUMENT'
     for (const options of [{ prefix: 1 }, { deadlineMs: 0 }, { now: 1 }])
       assert.throws(() => redisBuckets(client, options as RedisBucketsOptions), refused)

@@ -1,4 +1,4 @@
-/** What a caller is told whose subject, key, server or client is not as it should be: an error of its own, never a pass. */
+/** A subject, key, server or client that is not as it should be gives an error of its own, never a pass. */
 import assert from 'node:assert/strict'
 import process from 'node:process'
 import { after, describe, it } from 'node:test'
@@ -69,14 +69,14 @@ describe('subjects with braces', needs('redis-cluster'), () => {
   })
 })
 
-describe('what Redis may answer instead', needs('redis'), () => {
+describe('the fallback when Redis does not answer', needs('redis'), () => {
   const client = new Redis(url, { lazyConnect: true })
   after(() => client.disconnect())
   const prefix = `${process.pid}:errors:`
   // A fallback must not hide that the key is somebody else's.
   const limits = createLimits({ store: redisStore(client, { prefix, deadlineMs, onUnavailable: 'admit' }) })
 
-  it('says that a key holds something else, whatever it is and whoever asks', async () => {
+  it('throws STORE_STATE_INVALID for a key that holds something else, in every call', async () => {
     const key = `${prefix}{ada}`
     const foreign: [string, () => Promise<unknown>][] = [
       ['a text', () => client.set(key, 'hello')],

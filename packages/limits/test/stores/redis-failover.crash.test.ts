@@ -18,7 +18,7 @@ const deadlineMs = 250
 const latenessMs = 1_000
 const failoverMs = 30_000
 
-/** What a caller sees before, while and after `kill` ends the master that holds `user`. */
+/** Records the answers that a caller gets before, while and after `kill` ends the master that holds `user`. */
 async function exercise(t: TestContext, client: RedisClient, kill: () => Promise<void>): Promise<void> {
   const patient = createLimits({ store: redisStore(client, { deadlineMs: 20_000 }) })
   const strict = createLimits({ store: redisStore(client, { deadlineMs }) })

@@ -97,10 +97,10 @@ describe('a long subject in Redis', needs('redis'), () => {
     assert.equal(await limits.cancel('ada', '018f4e9c-0-7'), false)
   })
 
-  it('keeps a batch in a few bytes, whatever its weight, and reads what was written before there were any', async () => {
+  it('keeps a batch in a few bytes, whatever its weight, and reads the form that knew no batches', async () => {
     const { limits, key } = open()
     const rules = [limit('mails', '1000000/h')]
-    // As it was written by a library that knew no runs: single instants, of which some are a small batch.
+    // The state as a library without runs wrote it: single instants, of which some are a small batch.
     for (let call = 0; call < 5; call += 1) await limits.take('ada', rules, { weight: 4 })
     assert.equal((await client.getBuffer(key))![0], 'A'.charCodeAt(0))
     for (let call = 0; call < 50; call += 1) {

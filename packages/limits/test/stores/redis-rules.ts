@@ -1,4 +1,4 @@
-/** What the processes of the exactness test ask: windows short enough to fill and empty many times. */
+/** The rules of the exactness test's processes: windows short enough to fill and empty many times. */
 import { limit } from '../../src/index.ts'
 
 export const takerRules = [

@@ -1,4 +1,4 @@
-/** What the processes of the exactness test lease, all of it at saturation. */
+/** The leases of the exactness test's processes, all of them at saturation. */
 export const slotAccounts = [
   { account: 'thousand', windows: '1000/s', want: 100, bounds: [[1_000, 1_000]] },
   {
@@ -13,7 +13,7 @@ export const slotAccounts = [
   { account: 'short', windows: '100/100ms', want: 20, bounds: [[100, 100]] },
 ] as const
 
-/** Of one account, in microseconds. */
+/** The calls of one account, in microseconds. */
 export interface SlotLog {
   readonly granted: [at: number, count: number][]
   readonly used: number[]

@@ -23,7 +23,7 @@ import {
 const url = process.env.SLUICE_TEST_REDIS ?? ''
 const nodes = (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '').split(',').filter(Boolean)
 const start = Date.UTC(2026, 10, 21, 12)
-/** What is asked is whether answers are right, not how soon they come on a busy machine. */
+/** The tests ask whether answers are right, not how soon they come on a busy machine. */
 const deadlineMs = 20_000
 let stores = 0
 
@@ -116,12 +116,12 @@ describe('account slots in Redis', needs('redis'), () => {
     if (other.isOpen) other.destroy()
   })
 
-  it('answer over ioredis what memory answers', async (t) => {
+  it('answer the same over ioredis as in memory', async (t) => {
     t.diagnostic(`SLUICE_SEED=${seedOfRun()}`)
     await compare(client, Number(process.env.SLUICE_OPERATIONS ?? 6_000))
   })
 
-  it('answer what memory answers where new slots wait', async () => {
+  it('answer the same as memory where new slots wait', async () => {
     for (let run = 0; run < 6; run += 1) await compare(client, 300, 'wait')
   })
 
@@ -150,7 +150,7 @@ describe('account slots in Redis', needs('redis'), () => {
     assert.deepEqual(firsts, [51, 121, 251])
   })
 
-  it('answer over node-redis what memory answers', async () => {
+  it('answer the same over node-redis as in memory', async () => {
     await other.connect()
     await compare(other, 1_500)
   })
@@ -194,7 +194,7 @@ describe('account slots in Redis', needs('redis'), () => {
       assert.ok((await client.pttl(`${prefix}{10000:${shard}}`)) > 0, `shard ${shard} lives for ever`)
   })
 
-  it('keep what was granted for as long as the longest window, and a block beyond its end', async () => {
+  it('keep granted tokens for as long as the longest window, and a block beyond its end', async () => {
     const prefix = `${process.pid}:kept:`
     const leases = createSlotLeases({ store: open(client, { prefix }) })
     const day = 86_400_000
@@ -240,7 +240,7 @@ describe('account slots in Redis', needs('redis'), () => {
     await waiting.catch(() => {})
   })
 
-  it('refuse what makes no sense', () => {
+  it('refuse invalid arguments', () => {
     for (const options of [{ shards: 0 }, { shards: 1.5 }, { deadlineMs: 0 }, { prefix: 1 }, { now: 1 }]) {
       assert.throws(
         () => redisSlots(client, options as RedisSlotsOptions),
@@ -256,7 +256,7 @@ describe('account slots on a cluster of three', needs('redis-cluster'), () => {
   const client = new Cluster(at, { lazyConnect: true, enableAutoPipelining: true })
   after(() => client.disconnect())
 
-  it('lie on all nodes, and answer what memory answers', async () => {
+  it('lie on all nodes, and answer the same as memory', async () => {
     await compare(client, 300)
     const leases = createSlotLeases({ store: open(client, { shards: 16 }), slotMs: 10_000 })
     const asks = Array.from({ length: 64 }, (_, index) => ({

@@ -1,5 +1,5 @@
 /**
- * What becomes of a call when Redis does not answer: frozen, slow, killed, emptied, restarted, its scripts flushed.
+ * Outages: calls while Redis does not answer: frozen, slow, killed, emptied, restarted, its scripts flushed.
  * Each call ends by its deadline as the options say, and the next one after the recovery is right.
  */
 import assert from 'node:assert/strict'
@@ -76,7 +76,7 @@ describe('the Redis store in trouble', () => {
       process.kill(service.pid, 'SIGCONT')
     }
     assert.equal(heard.length, 1)
-    // Those that nobody waited for any more were counted after the thaw: fewer are left, never more.
+    // Calls that had run out of time were counted after the thaw: fewer are left, never more.
     const next = await patient().take('frozen', rules)
     assert.equal(next.allowed, false)
     assert.equal(next.rules[0]!.used, 4)
@@ -105,12 +105,12 @@ describe('the Redis store in trouble', () => {
     const admitted = await inTime(() => over({ onUnavailable: 'admit' }).fire('far', 'm', rules))
     assert.deepEqual([admitted.allowed, admitted.held], [true, false])
     wire.delayMs = 0
-    // What nobody waited for arrived all the same: one take, one booking, one release.
+    // Calls that had run out of time arrived all the same: one take, one booking, one release.
     const { rules: rows } = await over({ deadlineMs: 20_000 }).check('far', rules)
     assert.deepEqual([rows[0]!.used, rows[0]!.reserved], [3, 1])
   })
 
-  it('answers everything in flight when Redis is killed, and finds what was counted after a restart', async () => {
+  it('answers every call in flight when Redis is killed, and finds the counted calls after a restart', async () => {
     const limits = patient()
     for (let call = 0; call < 3; call += 1) await limits.take('killed', rules, { id: `n${call}` })
     const { folder, url } = service

@@ -53,12 +53,12 @@ describe('over node-redis', needs('redis'), () => {
   exerciseStore(open, { name: 'Redis over node-redis', operations: 1_000 })
 })
 
-describe('what Redis keeps of a subject', needs('redis'), () => {
+describe('the state of a subject in Redis', needs('redis'), () => {
   const client = new Redis(url, { lazyConnect: true })
   after(() => client.disconnect())
   const minute = 60_000
 
-  /** What is left of the key's life, ms, once `use` has asked it. */
+  /** Answers the rest of the key's life, ms, once `use` has asked it. */
   async function lifeMs(use: (limits: Limits) => Promise<unknown>, retentionMs?: number): Promise<number> {
     stores += 1
     const prefix = `${process.pid}:ttl${stores}:`

@@ -6,7 +6,7 @@ import { connect, createServer, type Socket } from 'node:net'
 
 export interface Wire {
   readonly port: number
-  /** How late each chunk comes out, each way, ms. */
+  /** The delay of each chunk, each way, ms. */
   delayMs: number
   /**
    * How often somebody spoke who had waited for an answer: the first words after an answer, or the first of all.
