@@ -14,7 +14,7 @@ const ICU_ONLY = /^(A[CEGRS]T|B[ES]T|C[ANST]T|E[AC]T|I[ES]T|JST|MIT|N[ES]T|P[LNR
 const names = new Map<string, boolean>()
 
 /**
- * Whether this is the name of a time zone in the IANA database, links and lower case included (`UTC`,
+ * Tells whether this is the name of a time zone in the IANA database, links and lower case included (`UTC`,
  * `Europe/Rome`, `Asia/Calcutta`). Offsets such as `+02:00` are refused: they know no daylight saving, and a
  * person does not live in one. So are ICU's own abbreviations, whose meaning surprises. Answers are remembered.
  */
