@@ -32,8 +32,11 @@ interface Ended {
 }
 
 function run(command: string, args: readonly string[], cwd: string, env: NodeJS.ProcessEnv = {}): Ended {
-  // npm hands the workspace's settings down to what it starts; an empty folder has none of them.
-  const own = Object.entries(process.env).filter(([key]) => !/^(npm_|NODE_)/.test(key))
+  // npm hands the workspace's settings down to what it starts; an empty folder has none of them but the way to npm.
+  const isOurs = (key: string): boolean =>
+    /^(npm_|NODE_(TEST|OPTIONS|PATH))/i.test(key) &&
+    !/^npm_config_(registry|cache|.*proxy|cafile|userconfig)$/i.test(key)
+  const own = Object.entries(process.env).filter(([key]) => !isOurs(key))
   const { status, stdout, stderr, error } = spawnSync(command, args, {
     cwd,
     env: { ...Object.fromEntries(own), ...env },
