@@ -89,6 +89,7 @@ const gateway: readonly ImportRow[] = [
       'limit-ports.ts',
       'erasure-ports.ts',
       'admission-ports.ts',
+      'conflict.ts',
       'backlog-cell.ts',
     ],
     packages: limits,

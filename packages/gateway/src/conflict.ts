@@ -3,6 +3,13 @@
  * its caller reads, decides and commits again here, and handles the case that all tries were in vain.
  */
 
+/** A record that has changed since a change was computed. */
+export interface Conflict {
+  readonly kind: 'notification' | 'digest' | 'job' | 'answer' | 'content'
+  /** The id of the record; for an answer its Idempotency-Key. */
+  readonly key: string
+}
+
 /** Result of an attempt that met a concurrent change: nothing of it was written. */
 export const conflicted: unique symbol = Symbol('conflicted')
 export type Conflicted = typeof conflicted
@@ -18,3 +25,7 @@ export async function retryOnConflict<T>(attempt: () => Promise<T | Conflicted>)
   }
   return conflicted
 }
+
+/** True if the conflicts name this record. */
+export const isAmong = (conflicts: readonly Conflict[], kind: Conflict['kind'], key: string): boolean =>
+  conflicts.some((conflict) => conflict.kind === kind && conflict.key === key)

@@ -7,6 +7,7 @@
 
 import type { Admission, AdmissionQuery, CountedQuery } from './admission-ports.ts'
 import type { BacklogSource } from './backlog-cell.ts'
+import type { Conflict } from './conflict.ts'
 import type { Erasing, StoredRecipient } from './erasure-ports.ts'
 import type {
   Channel,
@@ -28,8 +29,8 @@ import type {
 import type { AccountRecord } from './provider-ports.ts'
 
 export type { Admission, AdmissionQuery, Countable, CountedQuery } from './admission-ports.ts'
+export type { Conflict } from './conflict.ts'
 export type { ErasureResult, StoredRecipient } from './erasure-ports.ts'
-
 export type {
   Advance,
   FingerprintHold,
@@ -169,8 +170,7 @@ export interface Change {
 
 export type CommitResult =
   | { readonly applied: true }
-  /** Nothing was written: these notifications, digests, jobs or keys had changed since the change was computed. */
-  | { readonly applied: false; readonly conflicts: readonly string[] }
+  | { readonly applied: false; readonly conflicts: readonly Conflict[] }
 
 export interface ListQuery {
   readonly tenant: string

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import { promiseHooks } from 'node:v8'
 import { SluiceError } from '../src/errors.ts'
 import { isFinal, type Notification } from '../src/model.ts'
-import type { Change, Clock, CommitResult, Store } from '../src/ports.ts'
+import type { Change, Clock, CommitResult, Conflict, Store } from '../src/ports.ts'
 import { createHarness, type Harness, type HarnessOptions, hour, second } from './harness.ts'
 
 /**
@@ -181,12 +181,16 @@ function interfered(
 }
 
 function refusalOf({ moves = [], digests = [], jobs = [], accept = [], answer }: Change): CommitResult {
-  const conflicts = [
-    ...jobs.flatMap((write) => (write.kind === 'move' ? [write.after.id] : [])),
-    ...digests.map(({ digest }) => digest.id),
-    ...moves.map(({ before }) => before.id),
-    ...(moves.length === 0 && digests.length === 0 ? accept.map(({ id }) => id) : []),
-    ...(answer === undefined ? [] : [answer.key]),
+  const conflicts: Conflict[] = [
+    ...jobs.flatMap((write) =>
+      write.kind === 'move' ? [{ kind: 'job', key: write.after.id } as const] : [],
+    ),
+    ...digests.map(({ digest }) => ({ kind: 'digest', key: digest.id }) as const),
+    ...moves.map(({ before }) => ({ kind: 'notification', key: before.id }) as const),
+    ...(moves.length === 0 && digests.length === 0
+      ? accept.map(({ id }) => ({ kind: 'notification', key: id }) as const)
+      : []),
+    ...(answer === undefined ? [] : [{ kind: 'answer', key: answer.key } as const]),
   ]
   return { applied: false, conflicts: conflicts.slice(0, 1) }
 }

@@ -7,10 +7,10 @@
  * bounds of the tenant) is on one undo list: it is released unless the commit is applied. A concurrent change leads to
  * another try.
  */
-import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
+import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
 import { delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
-import type { Change, DigestWrite, Store } from '../ports.ts'
+import type { Change, Conflict, DigestWrite, Store } from '../ports.ts'
 import type { Admit, Admitted, Gate, Ledger, Room } from '../stages.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import { accepted, type Candidate } from './candidate.ts'
@@ -61,8 +61,8 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
   }
 
   /** Throws where a retry would not help: the job has moved on, or the request was answered meanwhile. */
-  async function refuseRepeated({ job }: Admit, { answer }: Change, conflicts: readonly string[]) {
-    if (job !== undefined && conflicts.includes(job.before.id))
+  async function refuseRepeated({ job }: Admit, { answer }: Change, conflicts: readonly Conflict[]) {
+    if (job !== undefined && isAmong(conflicts, 'job', job.before.id))
       throw new SluiceError('STORE_UNAVAILABLE', `Job ${job.before.id} has moved on meanwhile.`)
     if (answer !== undefined && (await store.answer(answer)) !== undefined)
       throw new SluiceError(

@@ -2,7 +2,7 @@
  * Decides stored notifications anew: one that is due and undecided, one whose turn in the throttle queue has come, one
  * whose recipient changed a preference, or a dead letter that an operator redrives. Each redecision ends in one move.
  */
-import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
+import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
 import { recipientSubject } from '../policy/subject.ts'
 import type { Clock, LimitState, Page, Store } from '../ports.ts'
@@ -169,7 +169,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
     if (!result.applied) {
       forgetConflicting(digests, [each], result.conflicts)
-      return result.conflicts.includes(before.id) ? false : conflicted
+      return isAmong(result.conflicts, 'notification', before.id) ? false : conflicted
     }
     undo.keep()
     handover([each], [move.after])

@@ -136,7 +136,7 @@ function staleIn(
   group: readonly Settling[],
   { conflicts }: Extract<CommitResult, { applied: false }>,
 ): (settling: Settling) => boolean {
-  const named = new Set(conflicts)
+  const named = new Set(conflicts.flatMap(({ kind, key }) => (kind === 'notification' ? [key] : [])))
   const isNamed = ({ move }: Settling): boolean => named.has(move.before.id)
   return group.some(isNamed) ? isNamed : () => true
 }

@@ -18,7 +18,7 @@ test('a redecision whose commit is always refused is retried with back-off, and 
       async commit(change) {
         if (!refuses(change)) return store.commit(change)
         tries += 1
-        return { applied: false, conflicts: [refused!] }
+        return { applied: false, conflicts: [{ kind: 'notification', key: refused! }] }
       },
     }),
   })

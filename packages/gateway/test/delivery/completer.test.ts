@@ -84,7 +84,7 @@ test('commits the results of one tick in batches of at most 256', async () => {
 
 test('an obsolete result is dropped, and the others are committed without it', async () => {
   const { clock, heard, groups, add } = setUp((_, times) =>
-    times === 1 ? { applied: false, conflicts: ['b'] } : undefined,
+    times === 1 ? { applied: false, conflicts: [{ kind: 'notification', key: 'b' }] } : undefined,
   )
   for (const id of ['a', 'b', 'c']) add(id)
   await clock.settle()

@@ -69,8 +69,8 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'move-without-comparing-before',
     file: 'store/memory/memory.ts',
-    from: 'if (now === undefined || !sameVersion(now, before)) conflicts.push(before.id)',
-    to: 'if (now === undefined) conflicts.push(before.id)',
+    from: "if (now === undefined || !sameVersion(now, before)) note('notification', before.id)",
+    to: "if (now === undefined) note('notification', before.id)",
   },
   {
     name: 'taken-back-though-it-has-fired',

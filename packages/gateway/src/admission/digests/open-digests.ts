@@ -1,6 +1,8 @@
 /** A cache of the open digests by recipient, channel, category and name. The store has all of them. */
+
+import { isAmong } from '../../conflict.ts'
 import type { Digest, Notification } from '../../model.ts'
-import type { Random, Store } from '../../ports.ts'
+import type { Conflict, Random, Store } from '../../ports.ts'
 import type { UndoList } from '../../undo.ts'
 import type { Candidate, JoinedDigest } from '../candidate.ts'
 
@@ -37,10 +39,10 @@ const onRecord = (digest: Digest | undefined): JoinedDigest | undefined => diges
 export function forgetConflicting(
   digests: Pick<OpenDigests, 'forget'>,
   candidates: readonly Candidate[],
-  conflicts: readonly string[],
+  conflicts: readonly Conflict[],
 ): void {
   for (const { verdict } of candidates)
-    if (verdict?.digest !== undefined && conflicts.includes(verdict.digest.digest.id))
+    if (verdict?.digest !== undefined && isAmong(conflicts, 'digest', verdict.digest.digest.id))
       digests.forget(verdict.digest.digest)
 }
 

@@ -74,7 +74,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       await must(store, { moves: [move] })
       assert.deepEqual(await store.notification('acme', notification.id), move.after)
       // The state that another writer believed before this one.
-      assert.deepEqual(await store.commit({ moves: [move] }), conflict(notification.id))
+      assert.deepEqual(await store.commit({ moves: [move] }), conflict('notification', notification.id))
       notification = move.after
     }
     assert.ok(notification.timeline.length < 100 && notification.omitted! > 0)
@@ -130,7 +130,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       accept: [fresh],
       recipients: [{ tenant: 'acme', id: 'user-9' }],
     }
-    assert.deepEqual(await store.commit(change), conflict(stale.id))
+    assert.deepEqual(await store.commit(change), conflict('notification', stale.id))
     assert.deepEqual(await store.notification('acme', other.id), other)
     assert.equal(await store.notification('acme', fresh.id), undefined)
     assert.equal(await store.recipient('acme', 'user-9'), undefined)
@@ -144,7 +144,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     await must(store, { accept: [notification] })
     const again = advance(notification, [{ at: epoch, status: 'scheduled' }])
     await must(store, { moves: [again] })
-    assert.deepEqual(await store.commit({ moves: [again] }), conflict(notification.id))
+    assert.deepEqual(await store.commit({ moves: [again] }), conflict('notification', notification.id))
   })
 
   test('distinguishes two versions of the same age', async (store) => {
@@ -154,20 +154,23 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     const other = advance(notification, [{ at: epoch, status: 'dead', reason: 'shed' }])
     await must(store, { moves: [taken] })
     const onwards = advance(other.after, [{ at: epoch, status: 'queued' }])
-    assert.deepEqual(await store.commit({ moves: [onwards] }), conflict(notification.id))
+    assert.deepEqual(await store.commit({ moves: [onwards] }), conflict('notification', notification.id))
   })
 
   test('answers a move of an unknown notification with a conflict', async (store) => {
     const unknown = someNotification()
-    assert.deepEqual(await store.commit({ moves: [settled(unknown, epoch)] }), conflict(unknown.id))
+    assert.deepEqual(
+      await store.commit({ moves: [settled(unknown, epoch)] }),
+      conflict('notification', unknown.id),
+    )
   })
 
   test('accepts an id once, and a change with a known id not at all', async (store) => {
     const known = someNotification()
     const fresh = someNotification()
     await must(store, { accept: [known] })
-    assert.deepEqual(await store.commit({ accept: [known] }), conflict(known.id))
-    assert.deepEqual(await store.commit({ accept: [fresh, known] }), conflict(known.id))
+    assert.deepEqual(await store.commit({ accept: [known] }), conflict('notification', known.id))
+    assert.deepEqual(await store.commit({ accept: [fresh, known] }), conflict('notification', known.id))
     assert.equal(await store.notification('acme', fresh.id), undefined)
   })
 
@@ -185,7 +188,13 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       }),
       store.commit({ moves: [settled(second, epoch)] }),
     ])
-    assert.deepEqual(results, [applied, conflict(first.id), applied, conflict(first.id), applied])
+    assert.deepEqual(results, [
+      applied,
+      conflict('notification', first.id),
+      applied,
+      conflict('notification', first.id),
+      applied,
+    ])
     assert.equal(await store.notification('acme', third.id), undefined)
     assert.equal((await store.notification('acme', second.id))?.status, 'delivered')
     assert.equal((await store.notification('acme', first.id))?.status, 'delivered')
@@ -245,7 +254,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
       assert.equal(await store.answer({ ...answer, ...other }), undefined)
     }
     const fresh = someNotification()
-    assert.deepEqual(await store.commit({ accept: [fresh], answer }), conflict('ключ-1'))
+    assert.deepEqual(await store.commit({ accept: [fresh], answer }), conflict('answer', 'ключ-1'))
     assert.equal(await store.notification('acme', fresh.id), undefined)
     await must(store, { answer: { ...answer, module: 'other' } })
   })
@@ -283,7 +292,7 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.accounts(), [ended])
     assert.deepEqual(
       await store.commit({ accept, accounts: [{ ...account, use }] }),
-      conflict(accept[0]!.id),
+      conflict('notification', accept[0]!.id),
       'with a change that is refused it is not written',
     )
     assert.deepEqual(await store.accounts(), [ended])

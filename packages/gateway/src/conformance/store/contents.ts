@@ -73,10 +73,13 @@ export function contents(test: Test, capabilities: StoreCapabilities): void {
     const taken = someNotification()
     await must(store, { accept: [taken] })
     const refused = { contents: [content], accept: [referring(), taken] }
-    assert.deepEqual(await store.commit(refused), conflict(taken.id))
+    assert.deepEqual(await store.commit(refused), conflict('notification', taken.id))
     assert.equal(await store.content('acme', content.id), undefined)
     await must(store, { contents: [content], accept: [referring()] })
-    assert.deepEqual(await store.commit({ contents: [content], accept: [referring()] }), conflict(content.id))
+    assert.deepEqual(
+      await store.commit({ contents: [content], accept: [referring()] }),
+      conflict('content', content.id),
+    )
     assert.deepEqual(await store.waitingContents(), waiting(1))
   })
 

@@ -21,7 +21,7 @@ export function digests(test: Test): void {
         digests: [{ kind: 'open', digest: rival }],
         accept: [item],
       }),
-      conflict(rival.id),
+      conflict('digest', rival.id),
     )
     assert.equal(await store.notification('acme', item.id), undefined)
     for (const other of [
@@ -60,7 +60,7 @@ export function digests(test: Test): void {
     const late = someNotification({ status: 'digesting', digestId: digest.id })
     assert.deepEqual(
       await store.commit({ digests: [{ kind: 'open', digest }], accept: [late] }),
-      conflict(digest.id),
+      conflict('digest', digest.id),
     )
     assert.equal(await store.openDigest(digest), undefined)
     await agree(store)
@@ -108,14 +108,14 @@ export function digests(test: Test): void {
         digests: [{ kind: 'join', digest }],
         accept: [late],
       }),
-      conflict(digest.id),
+      conflict('digest', digest.id),
     )
     assert.equal(await store.notification('acme', late.id), undefined)
     for (const write of [
       { kind: 'close', digest, left: 0 } as const,
       { kind: 'postpone', digest } as const,
     ]) {
-      assert.deepEqual(await store.commit({ digests: [write] }), conflict(digest.id))
+      assert.deepEqual(await store.commit({ digests: [write] }), conflict('digest', digest.id))
     }
     await must(store, { digests: [{ kind: 'open', digest: someDigest() }] })
   })
@@ -155,8 +155,8 @@ export function digests(test: Test): void {
       accept: [someNotification({ id: digest.id })],
     }
     await must(store, { digests: [{ kind: 'join', digest }], accept: [late] })
-    assert.deepEqual(await store.commit(closing), conflict(digest.id))
-    assert.deepEqual(await store.commit({ digests: closing.digests! }), conflict(digest.id))
+    assert.deepEqual(await store.commit(closing), conflict('digest', digest.id))
+    assert.deepEqual(await store.commit({ digests: closing.digests! }), conflict('digest', digest.id))
     assert.deepEqual(ids(await itemsOf(store, digest)), ids([first, second, late]))
     assert.deepEqual(await store.openDigest(digest), digest)
     assert.equal(await store.notification('acme', digest.id), undefined)
@@ -184,10 +184,11 @@ export function digests(test: Test): void {
       ],
       accept: [someNotification({ status: 'digesting', digestId: digest.id })],
     })
-    for (const wrong of [0, 2, 4]) assert.deepEqual(await store.commit(change(wrong)), conflict(digest.id))
+    for (const wrong of [0, 2, 4])
+      assert.deepEqual(await store.commit(change(wrong)), conflict('digest', digest.id))
     assert.deepEqual(
       await store.commit({ digests: [{ kind: 'postpone', digest: postponed, left: 2 }] }),
-      conflict(digest.id),
+      conflict('digest', digest.id),
     )
     assert.deepEqual(await store.openDigest(digest), digest)
     await must(store, change(3))

@@ -115,7 +115,7 @@ export function claims(test: Test, capabilities: StoreCapabilities): void {
         advance({ ...stale, timeline: [] }, [{ at: epoch, status: 'cancelled' }]),
       ],
     }
-    assert.deepEqual(await store.commit(change), conflict(stale.id))
+    assert.deepEqual(await store.commit(change), conflict('notification', stale.id))
     assert.equal(await store.nextDueAt(), epoch + 90)
     assert.deepEqual(await store.claimDue(epoch + 90, 10), [far])
   })

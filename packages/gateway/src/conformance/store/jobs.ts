@@ -63,11 +63,16 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
       store.commit({ jobs: [step(job, { status: 'cancelled' })] }),
       store.commit({ jobs: [{ kind: 'open', job, work }] }),
     ])
-    assert.deepEqual(results, [applied, conflict(job.id), conflict(job.id), conflict(job.id)])
+    assert.deepEqual(results, [
+      applied,
+      conflict('job', job.id),
+      conflict('job', job.id),
+      conflict('job', job.id),
+    ])
     assert.deepEqual(ids(await store.jobMembers(job)), [one.id])
     assert.equal((await store.job('acme', job.id))?.taken, 1)
     const unknown = someJob()
-    assert.deepEqual(await store.commit({ jobs: [step(unknown, { taken: 1 })] }), conflict(unknown.id))
+    assert.deepEqual(await store.commit({ jobs: [step(unknown, { taken: 1 })] }), conflict('job', unknown.id))
   })
 
   test('accepts no more notifications of a cancelled job', async (store) => {
@@ -78,7 +83,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     const late = member(job)
     assert.deepEqual(
       await store.commit({ accept: [late], jobs: [step(job, { taken: 1 })] }),
-      conflict(job.id),
+      conflict('job', job.id),
     )
     assert.equal(await store.notification('acme', late.id), undefined)
     assert.equal(await store.jobWork(job), undefined)
@@ -91,7 +96,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     await must(store, { accept: [known], jobs: [{ kind: 'open', job, work }] })
     const fresh = member(job)
     const change = { accept: [fresh, known], jobs: [step(job, { taken: 2 })] }
-    assert.deepEqual(await store.commit(change), conflict(known.id))
+    assert.deepEqual(await store.commit(change), conflict('job', known.id))
     assert.deepEqual(await store.job('acme', job.id), job)
     assert.deepEqual(await store.jobMembers(job), [])
   })
@@ -112,7 +117,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     await must(store, { answer, jobs: [{ kind: 'open', job: first, work }] })
     assert.deepEqual(
       await store.commit({ answer, jobs: [{ kind: 'open', job: second, work }] }),
-      conflict('k'),
+      conflict('answer', 'k'),
     )
     assert.deepEqual(ids(await store.runningJobs()), [first.id])
   })

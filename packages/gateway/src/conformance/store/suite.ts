@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type BacklogRow, backlogRowOf } from '../../backlog-cell.ts'
 import type { Notification } from '../../model.ts'
 import { statuses } from '../../model.ts'
-import type { Change, CommitResult, Page, Store } from '../../ports.ts'
+import type { Change, CommitResult, Conflict, Page, Store } from '../../ports.ts'
 import type { stillClock } from './sample.ts'
 
 export interface StoreCapabilities {
@@ -20,9 +20,9 @@ export interface Context {
 export type Test = (title: string, body: (store: Store, context: Context) => Promise<void>) => void
 
 export const applied: CommitResult = { applied: true }
-export const conflict = (...conflicts: string[]): CommitResult => ({
+export const conflict = (kind: Conflict['kind'], key: string): CommitResult => ({
   applied: false,
-  conflicts,
+  conflicts: [{ kind, key }],
 })
 export const ids = (list: readonly { readonly id: string }[]): readonly string[] => list.map(({ id }) => id)
 

@@ -1,6 +1,6 @@
 /** Jobs of the in-memory store: their progress, their remaining work, and their notifications. */
 import type { Job } from '../../model.ts'
-import type { JobWork, JobWrite } from '../../ports.ts'
+import type { Conflict, JobWork, JobWrite } from '../../ports.ts'
 
 interface Kept {
   readonly job: Job
@@ -12,12 +12,14 @@ export class MemoryJobs {
   readonly #jobs = new Map<string, Kept>()
   readonly #members = new Map<string, Set<string>>()
 
-  conflictsOf(writes: readonly JobWrite[]): string[] {
+  conflictsOf(writes: readonly JobWrite[]): Conflict[] {
     return writes.flatMap((write) => {
       const id = write.kind === 'open' ? write.job.id : write.after.id
       const now = this.#jobs.get(id)?.job
       const believed = write.kind === 'open' ? undefined : write.before
-      return now?.status === believed?.status && now?.taken === believed?.taken ? [] : [id]
+      return now?.status === believed?.status && now?.taken === believed?.taken
+        ? []
+        : [{ kind: 'job', key: id }]
     })
   }
 

@@ -21,6 +21,7 @@ import type {
   AdmissionQuery,
   Change,
   CommitResult,
+  Conflict,
   CountedQuery,
   DeadLetterQuery,
   JobWork,
@@ -107,14 +108,15 @@ class MemoryStore implements Store {
     return applied
   }
 
-  #conflictsOf(change: Change): string[] {
+  #conflictsOf(change: Change): readonly Conflict[] {
     const { accept = [], moves = [], digests = [], answer, jobs = [], contents = [] } = change
-    const conflicts: string[] = this.#jobs.conflictsOf(jobs)
+    const conflicts: Conflict[] = this.#jobs.conflictsOf(jobs)
+    const note = (kind: Conflict['kind'], key: string): void => void conflicts.push({ kind, key })
     for (const notification of accept)
-      if (this.#find(notification) !== undefined) conflicts.push(notification.id)
+      if (this.#find(notification) !== undefined) note('notification', notification.id)
     for (const { before } of moves) {
       const now = this.#find(before)
-      if (now === undefined || !sameVersion(now, before)) conflicts.push(before.id)
+      if (now === undefined || !sameVersion(now, before)) note('notification', before.id)
     }
     // The open digests as they would be after each of the preceding writes.
     const open = new Map<string, string | undefined>()
@@ -123,15 +125,15 @@ class MemoryStore implements Store {
       const id = open.has(key) ? open.get(key) : this.#open.get(key)?.id
       // A closed digest may have become a notification, and is not opened again.
       const opens = kind === 'open' && id === undefined && this.#find(digest) === undefined
-      if (!opens && id !== digest.id) conflicts.push(digest.id)
+      if (!opens && id !== digest.id) note('digest', digest.id)
       open.set(key, kind === 'close' ? undefined : digest.id)
     }
-    for (const { id } of contents) if (this.#counts.hasContent(id)) conflicts.push(id)
-    if (answer !== undefined && this.#answers.has(answerKey(answer))) conflicts.push(answer.key)
+    for (const { id } of contents) if (this.#counts.hasContent(id)) note('content', id)
+    if (answer !== undefined && this.#answers.has(answerKey(answer))) note('answer', answer.key)
     if (conflicts.length > 0) return conflicts
     return digests
       .filter((write) => 'left' in write && write.left !== this.#leftIn(write.digest, change))
-      .map(({ digest }) => digest.id)
+      .map(({ digest }) => ({ kind: 'digest', key: digest.id }))
   }
 
   /** The number of items that the digest collects once the change is written. */

@@ -4,7 +4,7 @@
  * the others.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import type { DigestWrite } from '../../../ports.ts'
+import type { Conflict, DigestWrite } from '../../../ports.ts'
 import type { ChangeLog, ChangeWrites, ContentCount, ShortMove, Write } from '../codec/change-log.ts'
 import { isCountedApart, isDueCode, isFinalCode, statusCodes } from '../codec/codes.ts'
 import type { ShortRow } from '../codec/rows.ts'
@@ -39,8 +39,8 @@ export interface WriterParts {
   readonly mark: CommitMark
 }
 
-/** `null` where the change was applied, else the ids that had changed. */
-export type Outcome = readonly string[] | null
+/** `null` where the change was applied, else the records that had changed. */
+export type Outcome = readonly Conflict[] | null
 
 export interface Writer {
   /** Runs one durable transaction; throws SQLite's error, and then nothing was written. One outcome a change. */
@@ -142,13 +142,13 @@ export function createWriter(parts: WriterParts): Writer {
     }
   }
 
-  /** Applies a write; returns the id that had changed, if any. */
-  function applyWrite(given: Write, written: Written, alone: boolean): string | undefined {
+  /** Applies a write; returns the record that had changed, if any. */
+  function applyWrite(given: Write, written: Written, alone: boolean): Conflict | undefined {
     switch (given.op) {
       case 'accept': {
         const { long, short, content } = given
         const seq = notifications.accept(long, short)
-        if (seq === undefined) return long[0]
+        if (seq === undefined) return { kind: 'notification', key: long[0] }
         const dueAt = dueAtOf(short[0], short[2])
         due.put(seq, undefined, dueAt)
         if (dueCursor.lags.size > 0 && dueAt !== undefined) written.due.push({ seq, dueAt, tenant: long[1] })
@@ -161,7 +161,7 @@ export function createWriter(parts: WriterParts): Writer {
       case 'move': {
         const { move } = given
         const seq = notifications.move(move)
-        if (seq === undefined) return move.id
+        if (seq === undefined) return { kind: 'notification', key: move.id }
         const { tenant, before, short, content } = move
         due.put(seq, dueAtOf(before.status, before.dueAt), dueAtOf(short[0], short[2]))
         const own = isFinalCode(before.status) ? 0 : content.own
@@ -175,20 +175,21 @@ export function createWriter(parts: WriterParts): Writer {
       case 'digest': {
         const { write } = given
         // A change of one write has no savepoint to roll back to; its count before and after is the same.
-        if (alone && !digests.holds(write)) return write.digest.id
+        const changed: Conflict = { kind: 'digest', key: write.digest.id }
+        if (alone && !digests.holds(write)) return changed
         written.closings.push(write)
-        return digests.write(write) ? undefined : write.digest.id
+        return digests.write(write) ? undefined : changed
       }
       case 'recipient':
         recipients.write(given.tenant, given.id, given.body)
         return undefined
       case 'answer':
         written.answered += 1
-        return answers.write(given.answer) ? undefined : given.answer.key
+        return answers.write(given.answer) ? undefined : { kind: 'answer', key: given.answer.key }
       case 'job':
-        return jobs.write(given.write) ? undefined : given.write.after.id
+        return jobs.write(given.write) ? undefined : { kind: 'job', key: given.write.after.id }
       case 'content':
-        return contents.write(given.content) ? undefined : given.content.id
+        return contents.write(given.content) ? undefined : { kind: 'content', key: given.content.id }
       case 'part': {
         const { key, number, body } = given.part
         largeValues.write(key, number, body)
@@ -202,7 +203,7 @@ export function createWriter(parts: WriterParts): Writer {
 
   function apply({ writes }: ChangeWrites, group: Written): Outcome {
     const written = nothing()
-    const conflicts: string[] = []
+    const conflicts: Conflict[] = []
     const dueMark = due.mark()
     const several = writes.length > 1
     if (several) savepoint.run()
@@ -211,7 +212,8 @@ export function createWriter(parts: WriterParts): Writer {
       if (conflict !== undefined) conflicts.push(conflict)
     }
     if (conflicts.length === 0)
-      for (const write of written.closings) if (!digests.holds(write)) conflicts.push(write.digest.id)
+      for (const write of written.closings)
+        if (!digests.holds(write)) conflicts.push({ kind: 'digest', key: write.digest.id })
     if (several && conflicts.length > 0) undo.run()
     if (several) release.run()
     if (conflicts.length > 0) {
