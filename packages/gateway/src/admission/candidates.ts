@@ -16,8 +16,10 @@ export interface CandidateFactoryOptions {
 
 export type CandidateFactory = (caller: Caller, drafts: readonly Draft[]) => Promise<readonly Candidate[]>
 
-/** Content larger than this, bytes, is read in an event loop turn of its own. */
-const sliceBytes = 2 ** 18
+/** Shared content larger than this, bytes, is read in an event loop turn of its own. */
+const largeBytes = 2 ** 18
+/** Bytes of content and data of single notifications that are read in one turn of the event loop: some 2 ms. */
+const sliceBytes = 2 ** 15
 
 /** The timeline of a notification that has no verdict yet. */
 const noEvents: readonly TimelineEvent[] = []
@@ -59,7 +61,7 @@ export function createCandidateFactory(options: CandidateFactoryOptions): Candid
     let read = 0
     for (const [index, draft] of drafts.entries()) {
       // The first draft of a batch reads the content that all of them share; the event loop is free before and after.
-      const isLarge = index === 0 && (draft.shared?.bytes ?? 0) > sliceBytes
+      const isLarge = index === 0 && (draft.shared?.bytes ?? 0) > largeBytes
       if (isLarge) await pause()
       const { notification, content } = split(notificationOf(caller, draft, now), draft.shared)
       const candidate: Mutable<Candidate> = {
@@ -69,7 +71,7 @@ export function createCandidateFactory(options: CandidateFactoryOptions): Candid
       }
       if (content !== undefined) candidate.content = content
       candidates.push(candidate)
-      read += notification.bytes ?? 0
+      read += content?.bytes ?? notification.bytes ?? 0
       if (!isLarge && read < sliceBytes) continue
       read = 0
       await pause()

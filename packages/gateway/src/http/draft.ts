@@ -4,7 +4,7 @@
  * request brings no address of its own (`missingAddress`).
  */
 
-import { bytesOf, dataOf } from '../content.ts'
+import { bytesOf, dataOf, encodingOf, inlineMaxBytes, keepEncoding } from '../content.ts'
 import { type FieldError, SluiceError } from '../errors.ts'
 import type { Channel, Content, Draft, JsonObject, Recipient, RecipientFields } from '../model.ts'
 import { addressField } from '../model.ts'
@@ -124,7 +124,20 @@ export function readRecipient(recipient: RecipientFields | string): RecipientFie
 export function readBatchRecipient(entry: BatchRecipient | string, common: Common): Draft {
   if (typeof entry === 'string') return { to: { id: entry }, ...common }
   const { data: own, ...to } = entry
-  return own === undefined ? { to, ...common } : { to, ...common, data: { ...common.data, ...dataOf(own) } }
+  if (own === undefined) return { to, ...common }
+  const data = ownData(own)
+  return { to, ...common, data: common.data === undefined ? data : { ...common.data, ...data } }
+}
+
+/**
+ * Loads the data of a recipient. Where it stays in the notification its JSON is forgotten: that is a piece of the whole
+ * request, which would stay in memory with it.
+ */
+function ownData(own: JsonObject): JsonObject {
+  const data = dataOf(own)
+  const bytes = encodingOf(data)?.bytes
+  if (bytes !== undefined && bytes <= inlineMaxBytes) keepEncoding(data, { bytes })
+  return data
 }
 
 /**

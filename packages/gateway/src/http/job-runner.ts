@@ -5,7 +5,7 @@
  * next process continues behind the last step. A few jobs are in memory at once, the others are in the store
  * only.
  */
-import type { SharedContent } from '../content.ts'
+import { encodingOf, type SharedContent } from '../content.ts'
 import { damagedRowOf, SluiceError } from '../errors.ts'
 import type { Draft, Job } from '../model.ts'
 import { pendingOf } from '../model.ts'
@@ -46,6 +46,8 @@ export interface JobRunner {
 const stepMax = 20
 /** Bytes of the recipients' own data in one step, as JSON. */
 const stepMaxBytes = 2 ** 16
+/** Bytes of that data that are read in one turn of the event loop: some 2 ms. */
+const sliceBytes = 2 ** 15
 /** Jobs in memory at most, one for each lane; one holds up to some megabytes. */
 const tenantsMax = 8
 /** The delay before a failed step is retried, where the error gives none. */
@@ -192,9 +194,15 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     const end = step.findIndex(isErased)
     const recipients = end === -1 ? step : step.slice(0, end)
     const message = content === undefined ? work.message : { ...work.message, shared: content }
-    const drafts = recipients.map(
-      (recipient): Draft => ({ ...readBatchRecipient(recipient, message), job: job.id }),
-    )
+    const drafts: Draft[] = []
+    let read = 0
+    for (const recipient of recipients) {
+      drafts.push({ ...readBatchRecipient(recipient, message), job: job.id })
+      read += (recipient.data && encodingOf(recipient.data)?.bytes) ?? 0
+      if (read < sliceBytes) continue
+      read = 0
+      await new Promise<void>((resolve) => clock.soon(resolve))
+    }
     const after = movedOn(job, recipients.length)
     try {
       await gate.admit({

@@ -1,6 +1,6 @@
 /** Values of megabytes are written and dropped in parts: none of them makes the commits of others wait. */
 import assert from 'node:assert/strict'
-import { copyFileSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -116,6 +116,9 @@ test('small commits go on between the parts of a large one', async () => {
 test('no transaction writes or drops more than one part, however large a value is', async () => {
   const opened = open()
   const { path, store } = opened
+  // As long as somebody reads an older state the log is not begun anew.
+  const reader = new DatabaseSync(path, { readOnly: true })
+  reader.exec('BEGIN; SELECT count(*) FROM parts')
   const job = jobOf()
   const content = largeContent('c1')
   const accept = [referringTo(content)]
@@ -138,6 +141,7 @@ test('no transaction writes or drops more than one part, however large a value i
   assert.ok(pages.length > 40, `${pages.length} transactions`)
   // A part is 33 pages; index, counts and the list of free pages are some more.
   assert.ok(Math.max(...pages) <= 48, `${Math.max(...pages)} pages in one transaction`)
+  reader.close()
   await store.close()
 })
 
@@ -231,5 +235,18 @@ test('an erasure takes a recipient out of job work in parts, and nothing of it s
     assert.ok(!text.includes('"user-7"'), `the name in ${path}${end}`)
     assert.ok(!text.includes(`${secret}-7€`) && !text.includes(`${secret}-7â`), `the data in ${path}${end}`)
   }
+  await store.close()
+})
+
+test('the log is copied into the file behind some parts, and begun anew', async () => {
+  const opened = open()
+  const { path, store } = opened
+  for (let number = 0; number < 6; number += 1) {
+    const content = largeContent(`c${number}`)
+    await store.commit({ contents: [content], accept: [referringTo(content)] })
+  }
+  const { size } = statSync(`${path}-wal`)
+  // 18 MiB were written.
+  assert.ok(size < 6 * mebibyte, `${size} bytes of log`)
   await store.close()
 })

@@ -21,6 +21,8 @@ export interface InParts {
 
 export interface Parts {
   write(key: number, number: number, body: Uint8Array): void
+  /** Parts written or dropped since the opening. */
+  written(): number
   /** Replaces all parts of a value, inside a transaction; returns their number. */
   rewrite(key: number, value: Uint8Array): number
   /** Marks a value whose row is gone: its parts are to be dropped. */
@@ -94,12 +96,16 @@ export function prepareParts(db: DatabaseSync): Parts {
       .filter((key) => isReferred.get(key)!.referred === 0),
   )
 
+  let written = 0
+
   function write(key: number, number: number, body: Uint8Array): void {
+    written += 1
     insert.run(key, number, body, checksumOf(body))
   }
 
   return {
     write,
+    written: () => written,
     rewrite(key, value) {
       deletingSecurely(db, () => removeAll.run(key))
       let count = 0
@@ -115,6 +121,7 @@ export function prepareParts(db: DatabaseSync): Parts {
       // The transaction that took its row away may have been rolled back.
       if (isReferred.get(key)!.referred !== 0) return true
       deletingSecurely(db, () => removeOne.run(key))
+      written += 1
       return some.get(key) === undefined
     },
     forget: (key) => void doomed.delete(key),

@@ -42,6 +42,9 @@ import { prepareReads } from './reads.ts'
 import type { Outcome } from './writer.ts'
 import { createWriter } from './writer.ts'
 
+/** 2 MiB: some 3 ms of CPU. */
+const checkpointParts = 8
+
 export interface EngineOptions {
   readonly db: DatabaseSync
   readonly path: string
@@ -190,6 +193,24 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     }
   }
 
+  const checkpointLog = db.prepare('PRAGMA wal_checkpoint(PASSIVE)')
+  let checkpointedAt = 0
+
+  /**
+   * Copies the log into the file behind every so many parts. By itself SQLite does so behind 16 MiB of log: 12 ms of CPU
+   * and as many pages to the disk, in the middle of somebody's commit. Small commits keep that, since each page that is
+   * written to twice is copied once.
+   */
+  function checkpoint(): void {
+    if (parts.written() - checkpointedAt < checkpointParts) return
+    checkpointedAt = parts.written()
+    try {
+      checkpointLog.get()
+    } catch {
+      // The next commit meets the fault itself.
+    }
+  }
+
   const questions = {
     ...reads,
     ...waiting,
@@ -257,5 +278,5 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
       }
     },
   }
-  return { write, sweep, questions, claimedUntil: () => dueCursor.claimedUntil }
+  return { write, sweep, checkpoint, questions, claimedUntil: () => dueCursor.claimedUntil }
 }

@@ -92,6 +92,7 @@ function work(): void {
     }
     if (!queue.isEmpty) write()
     const isSwept = !sweep()
+    engine.checkpoint()
     if (queue.isEmpty) reply()
     if (queue.isEmpty && isSwept) break
   }
