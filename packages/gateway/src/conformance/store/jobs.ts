@@ -96,7 +96,7 @@ export function jobs(test: Test, capabilities: StoreCapabilities): void {
     await must(store, { accept: [known], jobs: [{ kind: 'open', job, work }] })
     const fresh = member(job)
     const change = { accept: [fresh, known], jobs: [step(job, { taken: 2 })] }
-    assert.deepEqual(await store.commit(change), conflict('job', known.id))
+    assert.deepEqual(await store.commit(change), conflict('notification', known.id))
     assert.deepEqual(await store.job('acme', job.id), job)
     assert.deepEqual(await store.jobMembers(job), [])
   })
