@@ -250,3 +250,23 @@ test('a notification that fails after the limits were asked delays no other', as
   )
   assert.deepEqual([stage.pool.inFlight, stage.errors], [0, ['hand over x: no such zone']])
 })
+
+test('a call is not made through an account that was blocked while the limits were asked', async (t) => {
+  const limited = { outcome: 'rate_limited', retryAfter: '3', detail: '429' } as const
+  const stage = await createStage(t, {
+    rates: [''],
+    whileFiring: () => (stage.fired.length === 2 ? stage.wait(500) : undefined),
+    answer: async ({ id }) => {
+      if (id !== 'x') return { outcome: 'delivered' }
+      await stage.wait(200)
+      return stage.calls.length === 1 ? limited : { outcome: 'delivered' }
+    },
+  })
+  await stage.queue(queued('x'))
+  await stage.runFor(100)
+  const queueing = stage.queue(queued('y'))
+  await stage.runFor(4 * second)
+  await queueing
+  assert.deepEqual(stage.calls.map(({ id, at }) => `${id} ${at}`).sort(), ['x 0', 'x 3200', 'y 3200'])
+  await stage.runFor(second)
+})

@@ -5,7 +5,8 @@
  *   npm run check:fleet -- --seeds 1000 [--from 1]     many seeds
  *   npm run check:fleet -- --seed 17 [--trace file] [--calls]
  *                                                      one seed; on a failure its trace, and the faults that it needs
- *   npm run check:fleet -- --sabotage [name]           each one-line sabotage must be found
+ *   npm run check:fleet -- --sabotage [name] [--seeds n]
+ *                                                      each one-line sabotage must be found
  */
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
@@ -153,7 +154,10 @@ async function sabotageAll(): Promise<void> {
   for (const { name } of sabotages) {
     if (only !== undefined && name !== only) continue
     const began = performance.now()
-    const { ran, failures } = await spread(sabotageSeedsMax, { first: true, sabotage: name })
+    const { ran, failures } = await spread(Number(values.seeds ?? sabotageSeedsMax), {
+      first: true,
+      sabotage: name,
+    })
     const seconds = Math.round((performance.now() - began) / 1_000)
     const [first] = failures
     const found =

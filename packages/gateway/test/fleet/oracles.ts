@@ -2,7 +2,9 @@
 import type { Gateway } from '../../src/gateway.ts'
 import { statuses } from '../../src/model.ts'
 import type { Watched } from './oracle.ts'
+import { watchAccounts } from './oracle-accounts.ts'
 import { watchClient } from './oracle-client.ts'
+import { watchRates } from './oracle-rates.ts'
 import { hasEnded, watchRecord } from './oracle-record.ts'
 import { watchWindows } from './oracle-windows.ts'
 import type { Death } from './process.ts'
@@ -25,8 +27,10 @@ const answerMsMax = 60 * second
 export function createOracles(watched: Watched): Oracles {
   const { world, client } = watched
   watchWindows(watched)
+  watchAccounts(watched)
   const record = watchRecord(watched)
   const told = watchClient(watched, record)
+  const rates = watchRates(watched, record)
   const { rows, jobs } = record
 
   const unsettled = () => [...rows.values()].filter((row) => !hasEnded(row))
@@ -77,6 +81,7 @@ export function createOracles(watched: Watched): Oracles {
       else checkCounts(gateway)
     },
     end() {
+      rates.check(told.told)
       for (const [id] of told.cancelled) {
         const { status } = rows.get(id) ?? {}
         if (status !== 'cancelled')

@@ -13,10 +13,10 @@ export interface Sabotage {
 
 export const sabotages: readonly Sabotage[] = [
   {
-    name: 'send-what-is-not-current',
+    name: 'held-after-its-move',
     file: 'ledger/ledger.ts',
-    from: "if (entry?.notification === notification) entry.status = 'sending'",
-    to: "if (entry !== undefined) entry.status = 'sending'",
+    from: 'drop(move.after)',
+    to: '',
   },
   {
     name: 'no-opt-out-before-the-call',
@@ -43,12 +43,6 @@ export const sabotages: readonly Sabotage[] = [
     to: 'const suspects: readonly number[] = []',
   },
   {
-    name: 'suspects-after-unknown-outcome',
-    file: 'delivery/attempt.ts',
-    from: 'if (move.after.suspects === notification.suspects) completer.add(move, this)',
-    to: 'if (move.after !== undefined) completer.add(move, this)',
-  },
-  {
     name: 'throttle-queue-not-restored',
     file: 'admission/tenant-throttle/throttle-queues.ts',
     from: 'queue.restore(restored, urgent, clock.now())',
@@ -59,12 +53,6 @@ export const sabotages: readonly Sabotage[] = [
     file: 'admission/tenant-throttle/throttle-queues.ts',
     from: 'else queue.count(module, at)',
     to: 'else if (at < 0) queue.count(module, at)',
-  },
-  {
-    name: 'digest-closes-whatever-is-left',
-    file: 'store/memory/memory.ts',
-    from: "'left' in write && write.left !== this.#leftIn(write.digest, change)",
-    to: "'left' in write && this.#leftIn(write.digest, change) < 0",
   },
   {
     name: 'move-without-comparing-before',
@@ -127,7 +115,7 @@ export const sabotages: readonly Sabotage[] = [
     to: 'if (isFinal(notification.status)) {',
   },
   {
-    name: 'lost-answer-is-no-acceptance',
+    name: 'refused-settlement-is-dropped',
     file: 'delivery/completer.ts',
     from: "const isBusy = (error as SluiceError).code === 'STORE_UNAVAILABLE'",
     to: 'const isBusy = false',

@@ -1,0 +1,71 @@
+/**
+ * Counts the acceptances of tenants and modules in every rolling window, by the instants of the clients: an acceptance
+ * counts somewhere between its request and its answer, so that as many as lie wholly within a window must fit into it. Those
+ * that waited in a throttle queue count when their turn came, by the record.
+ */
+import type { Notification } from '../../src/model.ts'
+import type { Exchange } from './client.ts'
+import type { Watched } from './oracle.ts'
+import type { WatchedRecord } from './oracle-record.ts'
+import type { RateRule } from './settings.ts'
+
+interface Counted {
+  readonly from: number
+  readonly to: number
+  readonly id: string
+}
+
+export interface WatchedRates {
+  /** Counts all windows, when the record is complete. */
+  check(told: ReadonlyMap<string, Exchange>): void
+}
+
+/** The record holds instants of the time line, which a restart may move by this, ms. */
+const slackMs = 5
+
+export function watchRates({ world, settings }: Watched, { rows }: WatchedRecord): WatchedRates {
+  function countedOf(row: Notification, told: ReadonlyMap<string, Exchange>): Counted | undefined {
+    const { id, priority, actors, turnedAt } = row
+    // A critical one counts and is not held up; a digest was counted by its items.
+    if (priority === 'critical' || actors !== undefined || row.job !== undefined) return undefined
+    const first = row.timeline[1]?.reason
+    const hasWaited = first === 'tenant_limit' || first === 'module_limit'
+    // A turn whose commit was refused is taken again, and counts from the first time: only the later one is on record.
+    const isExact = settings.faults.refusedShare === 0
+    if (hasWaited) return isExact && turnedAt !== undefined ? { id, from: turnedAt, to: turnedAt } : undefined
+    const exchange = told.get(id)
+    if (exchange?.answeredAt === undefined || row.status === 'suppressed') return undefined
+    return { id, from: exchange.sentAt, to: exchange.answeredAt }
+  }
+
+  function checkWindow(
+    { of, tenant, max, windowMs }: RateRule,
+    module: string,
+    all: readonly Counted[],
+  ): void {
+    for (const { from } of all) {
+      const within = all.filter((each) => each.from >= from && each.to < from + windowMs - slackMs)
+      if (within.length <= max) continue
+      const name = of === 'tenant' ? tenant : `${tenant}/${module}`
+      world.violate(
+        '2 acceptances',
+        `${within.length} of ${name} in ${windowMs} ms, of ${max}: ${within.at(-1)!.id}`,
+      )
+      return
+    }
+  }
+
+  return {
+    check(told) {
+      for (const rule of settings.rates) {
+        const ofTenant = [...rows.values()].filter(({ tenant }) => tenant === rule.tenant)
+        const groups =
+          rule.of === 'tenant' ? [ofTenant] : [...Map.groupBy(ofTenant, ({ module }) => module).values()]
+        for (const group of groups) {
+          const counted = group.map((row) => countedOf(row, told)).filter((each) => each !== undefined)
+          checkWindow(rule, group[0]?.module ?? '', counted)
+        }
+      }
+    },
+  }
+}
