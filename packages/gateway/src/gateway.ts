@@ -149,7 +149,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
           accounts: accounts.length,
         })),
         waiting: waitingOf(ledger),
-        recovered: store.crashed,
+        recovered: store.unsettled,
       })
       return { url }
     },
@@ -164,11 +164,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await throttle.stop()
       await scheduler.stop()
       await dispatch.stop()
-      await gate.movingUp.stop()
+      const isSettled = await gate.movingUp.stop()
       await unserved.stop()
       await Promise.all([queue.close(), state.close()])
       const left = waitingOf(ledger)
-      await record.close()
+      await record.close(isSettled)
       if (isServing)
         log.info({ event: 'gateway.stopped', tookMs: clock.now() - begunAt, leftForNextStart: left })
     },

@@ -244,8 +244,8 @@ export interface Pruned {
 export const pseudonymPrefix = 'erased:'
 
 export interface Store extends BacklogSource, Erasing {
-  /** True if the previous process ended without `close`: the effects of its last commits may be missing. */
-  readonly crashed: boolean
+  /** True if effects of the last commits may be missing: the process before was killed, or closed it unsettled. */
+  readonly unsettled: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
   commit(change: Change): Promise<CommitResult>
   notification(tenant: string, id: string): Promise<Notification | undefined>
@@ -344,8 +344,8 @@ export interface Store extends BacklogSource, Erasing {
    * notifications that have no notification left.
    */
   prune(before: { readonly answers: number; readonly notifications: number }): Promise<Pruned>
-  /** Closes the store cleanly: a notification that is unsettled at the next opening has not been sent. */
-  close(): Promise<void>
+  /** Closes cleanly: what is unsettled then has not been sent. False where effects are missing. @defaultValue true */
+  close(isSettled?: boolean): Promise<void>
 }
 
 // ---- the send queue

@@ -1,9 +1,10 @@
-/** Cancels a notification that still waits: the record first, then its holds are released. */
+/** Cancels a notification that still waits: the record first, then its holds are released, before any newcomer. */
 import { type Conflicted, conflicted, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
-import { advance, isFinal } from '../model.ts'
+import { advance, isFinal, type Notification } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Gate, Ledger, Scheduler } from '../stages.ts'
+import type { PauseNewcomers } from './newcomer-pause.ts'
 import type { ReleaseHolds } from './release-holds.ts'
 
 export interface CancellationOptions {
@@ -11,16 +12,27 @@ export interface CancellationOptions {
   readonly ledger: Ledger
   readonly scheduler: Pick<Scheduler, 'recover'>
   readonly releaseHolds: ReleaseHolds
+  readonly pauseNewcomers: PauseNewcomers
   readonly clock: Clock
 }
 
 export function createCancellation(options: CancellationOptions): Gate['cancel'] {
-  const { store, ledger, scheduler, releaseHolds, clock } = options
+  const { store, ledger, scheduler, releaseHolds, pauseNewcomers, clock } = options
 
   async function cancelOnce(tenant: string, id: string): Promise<true | Conflicted> {
     const notification = await store.notification(tenant, id)
     if (notification === undefined) throw new SluiceError('NOT_FOUND', `There is no notification ${id}.`)
     if (notification.status === 'cancelled') return true
+    const resume = await pauseNewcomers(notification)
+    try {
+      return await cancelRecorded(notification)
+    } finally {
+      await resume()
+    }
+  }
+
+  async function cancelRecorded(notification: Notification): Promise<true | Conflicted> {
+    const { id } = notification
     const live = ledger.live(id)
     if (isFinal(notification.status) || live?.status === 'sending') {
       const state = isFinal(notification.status) ? notification.status : 'being sent'

@@ -18,6 +18,7 @@ import { createOpenDigests } from './digests/open-digests.ts'
 import { createEvaluator } from './evaluate.ts'
 import { createHandover } from './handover.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
+import type { PauseNewcomers } from './newcomer-pause.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import type { RecipientCache } from './recipient-cache.ts'
 import { createRedecision, type Redecision } from './redecision.ts'
@@ -39,6 +40,7 @@ export interface GateOptions {
   readonly throttle: TenantThrottle
   readonly contents: Contents
   readonly releaseHolds: ReleaseHolds
+  readonly pauseNewcomers: PauseNewcomers
   /** True where a pool serves the channel. */
   readonly serves: (channel: Channel) => boolean
   /** Channels that need no recipient address: the account holds the destination. */
@@ -58,7 +60,7 @@ export interface Admitting extends Gate {
 
 export function createGate(options: GateOptions): Admitting {
   const { store, ledger, state, limiter, recipients, policy, forbiddenHours, scheduler, throttle } = options
-  const { contents, releaseHolds, serves, selfAddressed, clock, random, onError } = options
+  const { contents, releaseHolds, pauseNewcomers, serves, selfAddressed, clock, random, onError } = options
 
   // Decide.
   const digests = createOpenDigests({ store, random })
@@ -127,7 +129,7 @@ export function createGate(options: GateOptions): Admitting {
     ...redecision,
     movingUp,
     startMovingUp: () => movingUp.start(redecision.review),
-    cancel: createCancellation({ store, ledger, scheduler, releaseHolds, clock }),
+    cancel: createCancellation({ store, ledger, scheduler, releaseHolds, pauseNewcomers, clock }),
     redrive: createRedrive({ store, ledger, bringBack, serves, onError }),
     closeDigest: closer.close,
     usage: createUsage({ state, policy, store, clock }),

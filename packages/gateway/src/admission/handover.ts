@@ -18,7 +18,7 @@ export interface HandoverOptions {
   readonly digests: Pick<OpenDigests, 'opened'>
   readonly recipients: Pick<Recipients, 'cached'>
   readonly state: Pick<LimitState, 'pause'>
-  readonly movingUp: Pick<MovingUp, 'freed' | 'enlist'>
+  readonly movingUp: Pick<MovingUp, 'freed' | 'enlist' | 'recorded'>
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -58,7 +58,8 @@ export function createHandover(options: HandoverOptions): Handover {
           .enlist(notifications[index]!, recipient)
           .catch((error) => onError('put one on the waiting list', error))
       if (!booked || status !== 'scheduled') continue
-      const { tenant, to } = notification
+      const { id, tenant, to } = notification
+      movingUp.recorded(id)
       if (recipients.cached(tenant, to.id) === recipient) continue
       hurry(tenant, to.id).catch((error) => onError('let those who wait move up', error))
     }

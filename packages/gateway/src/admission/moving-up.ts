@@ -16,11 +16,12 @@ import type { Candidate, Verdict } from './candidate.ts'
 import type { DigestCloser } from './digests/digest-closer.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
+import { createStartWalk, type Review } from './start-walk.ts'
 
 export interface MovingUpOptions {
   readonly state: Pick<LimitState, 'waiting' | 'delist' | 'pause' | 'resume' | 'queueBehind'>
   readonly limiter: Pick<RecipientLimiter, 'enlist'>
-  readonly store: Pick<Store, 'notification' | 'digest' | 'scan' | 'crashed'>
+  readonly store: Pick<Store, 'notification' | 'digest' | 'scan' | 'unsettled'>
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'commit' | 'live' | 'release'>
   readonly recipients: Pick<RecipientCache, 'find'>
@@ -30,9 +31,6 @@ export interface MovingUpOptions {
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
-
-/** Evaluates a waiting notification again under its recipient's present preferences (redecision.ts). */
-export type Review = (waiting: Notification) => Promise<void>
 
 export interface MovingUp {
   /** Places of these subjects, which are paused, are free; resolves when all have moved up and they are resumed. */
@@ -45,33 +43,34 @@ export interface MovingUp {
   /** One that waits for its expiry: it is tried again whenever a place of its limits becomes free. */
   enlist(notification: Notification, recipient: Recipient | null): Promise<void>
   /**
-   * In the background: everybody who was promised an instant under another policy, the record through. After a kill
-   * everybody, and what their people had asked for is brought to them: a place that became free may not have been given
-   * to anybody. Whoever is asked for before has moved up before that.
+   * Tells that a notification is on record now. One whose slot was looked at while its commit was under way could not
+   * move up: its subject is settled again.
+   */
+  recorded(id: string): void
+  /**
+   * In the background: everybody who was promised an instant under another policy, the record through. After a kill, or
+   * a stop that cut this short, everybody, and what their people had asked for is brought to them: a place that became
+   * free may not have been given to anybody. Whoever is asked for before has moved up before that.
    */
   start(review: Review): void
   /** True if that has come to its end. */
   isThrough(): boolean
-  /** Resolves when nobody moves any more. */
-  stop(): Promise<void>
+  /** Resolves when nobody moves any more: to false where the next start has to move those up who are left. */
+  stop(): Promise<boolean>
 }
 
 /** Looked at before the event loop goes on with others: about 5 ms. */
 const sliceMax = 64
 /**
- * Newcomers are held up while so many are looked at, some 100 ms. Where more wait for one subject, newcomers are booked
- * behind all of them after that, and close up when the pass is over.
+ * Newcomers are held up while so many are looked at: some 10 ms where nobody gains, 50 ms where each is a row written.
+ * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
  */
-const pausedMax = 2_000
-/** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
-const scanMax = 500
-/** Subjects that are settled together, and the pause after them, in which others have the store: ms. */
-const subjectsAtOnce = 50
-const restMs = 5
-/** Until the record is asked again that could not be read, ms. */
+const pausedMax = 2 * sliceMax
+/** Until the record is asked again that could not be read, ms; for a subject twice as long with each failure. */
 const againMs = 1_000
-/** A recipient with many who wait is met again and again: so many of those met are known. */
-const metMax = 20_000
+const againMsMax = 60_000
+/** Slots of commits under way that are remembered: more than a process has at once. */
+const unrecordedMax = 10_000
 /** A record that moves on again and again is on its way. */
 const triesMax = 8
 
@@ -79,6 +78,9 @@ interface Turn {
   readonly over: Promise<void>
   /** A place has become free since the pass under way began. */
   again: boolean
+  /** The same, since those who wait longest were looked at last. */
+  isFreed: boolean
+  isPaused: boolean
 }
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
@@ -87,14 +89,24 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   /** One for each subject that is being settled. */
   const turns = new Map<string, Turn>()
   let stopped = false
-  let through = false
-  let sweeping: Promise<void> | undefined
-  let wake: (() => void) | undefined
+  let walking: Promise<void> | undefined
+  /**
+   * Ids that were looked at and are not on record, with their subjects: slots of a commit under way. One whose commit
+   * was refused stays until it is the oldest of too many.
+   */
+  const unrecorded = new Map<string, Subject>()
+  /** True if somebody may have been left with a later instant than there was. */
+  let isCutShort = false
+  /** Ends a rest: as many as there are subjects that are tried again, and the walk at the start. */
+  const resting = new Set<() => void>()
+  /** Failed passes in a row, of the subjects that are tried again. */
+  const failures = new Map<string, number>()
 
   async function settle(subject: Subject): Promise<void> {
     const turn = turns.get(subject.key)
     if (turn === undefined) return takeTurn(subject)
     turn.again = true
+    turn.isFreed = true
     // The turn under way holds newcomers up already.
     await state.resume([subject])
     return turn.over
@@ -113,57 +125,97 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   async function takeTurn(subject: Subject, work?: () => Promise<void>): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    const own: Turn = { over: promise, again: false }
+    const own: Turn = { over: promise, again: false, isFreed: false, isPaused: true }
     turns.set(subject.key, own)
-    const pausing = { isPaused: true }
     try {
       await work?.()
-      let ids: readonly string[] = await state.waiting(subject)
-      do {
-        own.again = false
-        const last = ids.at(-1) ?? ''
-        await pass(subject, ids, pausing)
-        if (!own.again && !pausing.isPaused) {
-          await state.pause([subject])
-          pausing.isPaused = true
-        }
-        // Newcomers that came meanwhile stand behind those that have moved: they close up.
-        const waiting = await state.waiting(subject)
-        ids = own.again ? waiting : waiting.filter((id) => id > last)
-      } while ((ids.length > 0 || own.again) && !stopped)
+      await passUntilSettled(subject, own)
+      failures.delete(subject.key)
     } catch (error) {
       onError('let those who wait move up', error)
+      retryLater(subject)
     } finally {
-      await state.queueBehind(subject, [])
       turns.delete(subject.key)
-      if (pausing.isPaused) await state.resume([subject])
+      if (own.isPaused) await state.resume([subject])
       resolve()
     }
   }
 
-  /** Moves all up that can, by slices. Newcomers are held up at first, and booked behind all of them after that. */
-  async function pass(subject: Subject, ids: readonly string[], pausing: { isPaused: boolean }) {
+  /** Tries again after a failure. Until then newcomers stay behind all who waited when the pass began. */
+  function retryLater(subject: Subject): void {
+    isCutShort ||= stopped
+    if (stopped) return
+    const count = failures.get(subject.key) ?? 0
+    failures.set(subject.key, count + 1)
+    const retryMs = Math.min(againMsMax, againMs * 2 ** Math.min(count, 30))
+    void rest(retryMs).then(async () => {
+      if (stopped) isCutShort = true
+      else await state.pause([subject]).then(() => settle(subject))
+    })
+  }
+
+  /** Passes again until nobody gains, nothing more became free, and nobody came meanwhile. */
+  async function passUntilSettled(subject: Subject, own: Turn): Promise<void> {
+    let ids: readonly string[] = await state.waiting(subject)
+    do {
+      own.again = false
+      own.isFreed = false
+      const last = ids.at(-1) ?? ''
+      await pass(subject, ids, own)
+      if (stopped) break
+      if (!own.again) {
+        if (!own.isPaused) await state.pause([subject])
+        own.isPaused = true
+        await state.queueBehind(subject, [])
+      }
+      // Newcomers that came meanwhile stand behind those that have moved: they close up.
+      const waiting = await state.waiting(subject)
+      ids = own.again ? waiting : waiting.filter((id) => id > last)
+    } while (ids.length > 0 || own.again)
+    isCutShort ||= stopped && ids.length > 0
+  }
+
+  /**
+   * Moves all up that can, by slices. Newcomers are held up at first, and booked behind all of them after that. A place
+   * that becomes free meanwhile goes to the first who wait at once, and to the others by the next pass.
+   */
+  async function pass(subject: Subject, ids: readonly string[], own: Turn): Promise<void> {
     await state.queueBehind(subject, ids)
+    let first = 0
     for (let from = 0; from < ids.length && !stopped; from += sliceMax) {
       if (from > 0) await new Promise<void>((next) => clock.soon(next))
+      if (own.isFreed && from > 0) {
+        own.isFreed = false
+        let gone: number
+        do {
+          gone = await moveUp(subject, ids.slice(first, first + sliceMax))
+          first += gone
+        } while (gone === sliceMax && first < from)
+      }
       await moveUp(subject, ids.slice(from, from + sliceMax))
-      if (!pausing.isPaused || from + sliceMax < pausedMax) continue
-      pausing.isPaused = false
+      if (!own.isPaused || from + sliceMax < pausedMax) continue
+      own.isPaused = false
       await state.resume([subject])
     }
   }
 
-  /** Books each anew, one after the other; what they gain is written together. */
-  async function moveUp(subject: Subject, ids: readonly string[]): Promise<void> {
-    const { tenant } = subject
-    const found = await Promise.all(ids.map((id) => ledger.live(id)?.notification ?? read(tenant, id)))
+  /**
+   * Books each anew, one after the other; what they gain is written together. Returns how many of the first do not wait
+   * any more.
+   */
+  async function moveUp(subject: Subject, ids: readonly string[]): Promise<number> {
+    const found = await Promise.all(ids.map((id) => ledger.live(id)?.notification ?? read(subject, id)))
     const writes: Promise<unknown>[] = []
+    let gone = 0
     for (const [index, notification] of found.entries()) {
       const id = ids[index]!
       try {
         if (notification === undefined) await closeEarlier(subject, id)
         else if (waits(notification)) await moveOne(notification, writes)
-        else await state.delist([{ subject, id }])
+        else {
+          if (index === gone) gone += 1
+          await state.delist([{ subject, id }])
+        }
       } catch (error) {
         if (concernsAll(error)) throw error
         // It keeps its instant, and those behind it move up.
@@ -171,6 +223,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       }
     }
     await Promise.all(writes)
+    return gone
   }
 
   async function moveOne(notification: Notification, writes: Promise<unknown>[]): Promise<void> {
@@ -182,9 +235,13 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /** One whose row is damaged waits for nothing any more. */
-  async function read(tenant: string, id: string): Promise<Notification | undefined> {
+  async function read(subject: Subject, id: string): Promise<Notification | undefined> {
+    // Before it is read: its commit may be answered before the read is.
+    unrecorded.set(id, subject)
     try {
-      return await store.notification(tenant, id)
+      const notification = await store.notification(subject.tenant, id)
+      if (notification !== undefined) unrecorded.delete(id)
+      return notification
     } catch (error) {
       if (concernsAll(error)) throw error
       return undefined
@@ -202,6 +259,9 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   async function closeEarlier(subject: Subject, id: string): Promise<void> {
     const digest = await store.digest(id)
     const windowMs = digest && (policy.digest(digest.name)?.windowMs ?? 0)
+    if (digest !== undefined) unrecorded.delete(id)
+    const [oldest] = unrecorded.size > unrecordedMax ? unrecorded.keys() : []
+    if (oldest !== undefined) unrecorded.delete(oldest)
     const isHeldUp = digest !== undefined && digest.openedAt + windowMs! <= clock.now()
     if (!isHeldUp) await state.delist([{ subject, id }])
     else if (!closer.hasFailed(digest)) await closer.close(digest)
@@ -258,77 +318,52 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   function rest(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const disarm = clock.at(clock.now() + ms, resolve)
-      wake = () => {
+      const wake = (): void => {
         disarm()
+        resting.delete(wake)
         resolve()
       }
+      const disarm = clock.at(clock.now() + ms, wake)
+      resting.add(wake)
     })
   }
 
-  /** All who were promised an instant under another policy, or by a process that was killed. */
-  async function sweep(review: Review): Promise<void> {
-    let met = new Set<string>()
-    for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
-      try {
-        const page = await store.scan({
-          statuses: store.crashed ? ['scheduled', 'digesting', 'queued'] : ['scheduled', 'digesting'],
-          ...(store.crashed ? {} : { notPolicy: policy.version }),
-          limit: scanMax,
-          ...(cursor === undefined ? {} : { cursor }),
-        })
-        const subjects = await subjectsOf(page.items, met, review)
-        await settleAll([...subjects.values()])
-        if (met.size + subjects.size > metMax) met = new Set()
-        for (const key of subjects.keys()) met.add(key)
-        cursor = page.nextCursor
-      } catch (error) {
-        onError('let those who wait move up who were there at the start', error)
-        await rest(againMs)
-      }
-      if (cursor !== null && !stopped) await new Promise<void>((next) => clock.soon(next))
-    }
-    through = !stopped
-  }
-
-  /** Where those of them wait who were not met yet. After a kill their preferences are brought to them first. */
-  async function subjectsOf(found: readonly Notification[], met: ReadonlySet<string>, review: Review) {
-    const subjects = new Map<string, Subject>()
-    for (const notification of found) {
-      const { status, tenant, to } = notification
-      if (status === 'scheduled' && !waits(notification)) continue
-      const recipient = await findOrNobody(recipients, tenant, to.id)
-      if (store.crashed && recipient !== null)
-        await review(notification).catch((error) => onError(`review ${notification.id}`, error))
-      if (status === 'queued') continue
-      for (const { subject, rules } of policy.rulesFor(notification, recipient))
-        if (rules.length > 0 && !met.has(subject.key)) subjects.set(subject.key, subject)
-    }
-    return subjects
-  }
-
-  async function settleAll(subjects: readonly Subject[]): Promise<void> {
-    for (let from = 0; from < subjects.length && !stopped; from += subjectsAtOnce) {
-      const some = subjects.slice(from, from + subjectsAtOnce)
-      await state.pause(some)
-      await freed(some)
-      await rest(restMs)
-    }
-  }
+  const walk = createStartWalk({
+    store,
+    policy,
+    recipients,
+    state,
+    freed,
+    isWaiting: waits,
+    rest,
+    isStopped: () => stopped,
+    clock,
+    onError,
+  })
 
   return {
     freed,
     settleAfter,
     enlist,
-    isThrough: () => through,
+    recorded(id) {
+      const subject = unrecorded.size === 0 ? undefined : unrecorded.get(id)
+      if (subject === undefined) return
+      unrecorded.delete(id)
+      state
+        .pause([subject])
+        .then(() => settle(subject))
+        .catch((error) => onError('let those who wait move up', error))
+    },
+    isThrough: walk.isThrough,
     start(review) {
-      sweeping = sweep(review)
+      walking = walk.start(review)
     },
     async stop() {
       stopped = true
-      wake?.()
-      await sweeping
+      for (const wake of resting) wake()
+      await walking
       await Promise.all([...turns.values()].map((turn) => turn.over))
+      return !isCutShort && (walk.isThrough() || !store.unsettled)
     },
   }
 }

@@ -23,9 +23,14 @@ export interface RecipientLimiterOptions {
  * distance need a round for each slot that the subjects hold in alternation; more than this would be a loop.
  */
 const roundsMax = 2_000
+/** Tries of several subjects to agree while slots are released; after these the last agreement holds. */
+const triesMax = 4
 
 export function createRecipientLimiter(options: RecipientLimiterOptions): RecipientLimiter {
   const { state, policy, forbiddenHours, clock, onFreed } = options
+
+  /** Counts calls that release slots. */
+  let releases = 0
 
   function requestsOf(reservationRequest: ReservationRequest): LimitRequest[] {
     const { notification, recipient, notBefore, horizonMs } = reservationRequest
@@ -103,12 +108,23 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     throw new Error('the subjects of a notification do not agree on an instant')
   }
 
-  const reserveTogether = (requests: readonly LimitRequest[]): Promise<Reservation> =>
-    agree(
-      requests,
-      (some) => state.reserve(some),
-      () => cancelAll(requests),
-    )
+  /**
+   * Subjects agree in several steps. A slot that was released between two of them may be earlier than what they agreed
+   * on, and nobody would move up to it: they agree once more.
+   */
+  async function reserveTogether(requests: readonly LimitRequest[]): Promise<Reservation> {
+    for (let tries = 1; ; tries += 1) {
+      const before = releases
+      const reservation = await agree(
+        requests,
+        (some) => state.reserve(some),
+        () => cancelAll(requests),
+      )
+      if (releases === before || !reservation.held || reservation.allowed || tries === triesMax)
+        return reservation
+      await cancelAll(requests)
+    }
+  }
 
   const previewTogether = (requests: readonly LimitRequest[]): Promise<Reservation> =>
     agree(
@@ -149,7 +165,10 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   /** Releases slots, and lets those who wait for them move up. */
   async function release(requests: readonly SlotRelease[]): Promise<void> {
     if (requests.length === 0) return
+    releases += 1
     const freed = await state.cancel(requests)
+    // Once more: a subject may have been read from the record in between.
+    releases += 1
     if (freed.length > 0) onFreed(freed)
   }
 

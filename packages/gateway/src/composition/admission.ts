@@ -9,6 +9,7 @@ import { createErasure } from '../admission/erasure.ts'
 import { createFreedSlots } from '../admission/freed-slots.ts'
 import { createGate } from '../admission/gate.ts'
 import { createLimiterRecovery } from '../admission/limiter-recovery.ts'
+import { createNewcomerPause } from '../admission/newcomer-pause.ts'
 import { createForbiddenHours } from '../admission/quiet-hours.ts'
 import { createRecipientLimiter } from '../admission/recipient-limiter.ts'
 import { createReleaseHolds } from '../admission/release-holds.ts'
@@ -41,7 +42,7 @@ export function createAdmission(
     ledger,
     recipients,
     clock,
-    isUnsettled: () => store.crashed && !freedSlots.isThrough(),
+    isUnsettled: () => store.unsettled && !freedSlots.isThrough(),
   })
   const memoryState = createMemoryState({
     clock,
@@ -66,6 +67,7 @@ export function createAdmission(
     onError,
   })
   const releaseHolds = createReleaseHolds({ limiter, state, recipients, policy, throttle })
+  const pauseNewcomers = createNewcomerPause({ policy, recipients, state })
 
   // Due notifications go to the queue.
   const embeddedQueue = createEmbeddedQueue({
@@ -79,6 +81,7 @@ export function createAdmission(
     served: new Set(config.pools.map(({ channel }) => channel)),
     clock,
     releaseHolds,
+    pauseNewcomers,
     onBuried: (channel, count) => log.warn({ event: 'channel.unserved', channel, count }),
     onError,
   })
@@ -88,6 +91,7 @@ export function createAdmission(
     queue,
     clock,
     releaseHolds,
+    pauseNewcomers,
     unserved,
     onError,
   })
@@ -105,6 +109,7 @@ export function createAdmission(
     throttle,
     contents,
     releaseHolds,
+    pauseNewcomers,
     serves: unserved.serves,
     selfAddressed: selfAddressed(config.pools),
     clock,

@@ -22,8 +22,8 @@ export interface Storage {
   readonly damagedRows: () => number
   /** Tenants that have no room left, by bound. */
   readonly tenantsFull: FullTenants['counts']
-  /** Stops the keeping of time and closes the store. */
-  close(): Promise<void>
+  /** Stops the keeping of time and closes the store, unsettled as it was opened unless told otherwise. */
+  close(isSettled?: boolean): Promise<void>
 }
 
 export async function openStorage(
@@ -68,10 +68,10 @@ export async function openStorage(
     contents: createContents({ store }),
     damagedRows: () => damagedRows,
     tenantsFull: fullTenants.counts,
-    async close() {
+    async close(isSettled = !store.unsettled) {
       fullTenants.stop()
       await stopTimeLine()
-      await store.close()
+      await store.close(isSettled)
     },
   }
 }

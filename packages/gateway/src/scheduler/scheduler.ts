@@ -23,6 +23,8 @@ export interface SchedulerOptions {
   readonly clock: Clock
   /** Releases the reservations and places that an expired notification holds. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
+  /** Holds up newcomers from before the commit of an expiry until the holds are released. */
+  readonly pauseNewcomers: (held: Notification) => Promise<() => Promise<void>>
   /** Makes dead letters of notifications whose channel no pool serves. */
   readonly unserved: Pick<Unserved, 'serves' | 'bury'>
   readonly onError?: (what: string, error: unknown) => void
@@ -138,14 +140,21 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     ledger.release(notification)
     const move = advance(notification, [...path, { at: now, status: 'expired' }])
     let result: Awaited<ReturnType<Ledger['commit']>>
+    let resume: (() => Promise<void>) | undefined
     try {
+      resume = await options.pauseNewcomers(notification)
       result = await ledger.commit({ moves: [move] })
     } catch (error) {
       keepUntil(notification, now + retryMs)
+      await resume?.()
       throw error
     }
-    if (result.applied) await options.releaseHolds(notification, 'expired')
-    else await recover(notification)
+    try {
+      if (result.applied) await options.releaseHolds(notification, 'expired')
+      else await recover(notification)
+    } finally {
+      await resume()
+    }
   }
 
   async function recover(

@@ -19,6 +19,8 @@ export interface UnservedOptions {
   readonly clock: Clock
   /** Releases what the notification holds in limits and throttle queues. */
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
+  /** Holds up newcomers from before the commit until the holds are released. */
+  readonly pauseNewcomers: (held: Notification) => Promise<() => Promise<void>>
   /** Called once per channel when the scan has ended, and for notifications caught later. */
   readonly onBuried: (channel: Channel, count: number) => void
   readonly onError: (what: string, error: unknown) => void
@@ -44,7 +46,7 @@ const restMs = 5
 const retryMs = 1_000
 
 export function createUnserved(options: UnservedOptions): Unserved {
-  const { store, ledger, served, clock, releaseHolds, onBuried, onError } = options
+  const { store, ledger, served, clock, releaseHolds, pauseNewcomers, onBuried, onError } = options
   const unserved = channels.filter((channel) => !served.has(channel))
   let stopped = false
   let working: Promise<void> | undefined
@@ -57,30 +59,38 @@ export function createUnserved(options: UnservedOptions): Unserved {
     })
   }
 
+  /** Commits the move to a dead letter; resolves to false where the record has changed. */
+  async function isBuried(recorded: Notification, recover: Recover): Promise<boolean> {
+    const live = ledger.live(recorded.id)
+    const before = live?.notification ?? recorded
+    const now = clock.now()
+    const leaves = before.status === 'digesting' ? [{ at: now, status: 'scheduled' } as const] : []
+    const dead = { at: now, status: 'dead', reason: 'pool_blocked', detail: unservedDetail } as const
+    const dueAt = before.expiresAt ?? Number.MAX_SAFE_INTEGER
+    const move = advance(before, [...(live?.events ?? []), ...leaves, dead], { dueAt })
+    ledger.release(before)
+    let result: Awaited<ReturnType<typeof ledger.commit>>
+    try {
+      result = await ledger.commit({ moves: [move] })
+    } catch (error) {
+      recoverSoon(before, recover)
+      throw error
+    }
+    if (result.applied) await releaseHolds(before, 'expired')
+    return result.applied
+  }
+
   /** Makes a dead letter of one notification; resolves to true if the move was committed. */
   async function buryOne(found: Notification, recover: Recover): Promise<boolean> {
     let recorded: Notification | undefined = found
     const result = await retryOnConflict(async () => {
       if (recorded === undefined) return conflicted
       if (isFinal(recorded.status) || recorded.status === 'dead') return false
-      const live = ledger.live(recorded.id)
-      const before = live?.notification ?? recorded
-      const now = clock.now()
-      const leaves = before.status === 'digesting' ? [{ at: now, status: 'scheduled' } as const] : []
-      const dead = { at: now, status: 'dead', reason: 'pool_blocked', detail: unservedDetail } as const
-      const dueAt = before.expiresAt ?? Number.MAX_SAFE_INTEGER
-      const move = advance(before, [...(live?.events ?? []), ...leaves, dead], { dueAt })
-      ledger.release(before)
-      let result: Awaited<ReturnType<typeof ledger.commit>>
+      const resume = await pauseNewcomers(recorded)
       try {
-        result = await ledger.commit({ moves: [move] })
-      } catch (error) {
-        recoverSoon(before, recover)
-        throw error
-      }
-      if (result.applied) {
-        await releaseHolds(before, 'expired')
-        return true
+        if (await isBuried(recorded, recover)) return true
+      } finally {
+        await resume()
       }
       recorded = await store.notification(found.tenant, found.id)
       return conflicted

@@ -85,7 +85,7 @@ test('open digests and contents that throw behind the commit are reported, and e
     digests: { opened: broken },
     recipients: { cached: () => null },
     state: { pause: async () => {} },
-    movingUp: { freed: async () => {}, enlist: async () => {} },
+    movingUp: { freed: async () => {}, enlist: async () => {}, recorded() {} },
     onError,
   })
   const harness = await createHarness({ policy })

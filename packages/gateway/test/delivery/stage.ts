@@ -160,6 +160,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     queue,
     clock,
     releaseHolds: async () => {},
+    pauseNewcomers: async () => async () => {},
     unserved: { serves: () => true, bury: async () => {} },
     onError,
   })

@@ -149,6 +149,7 @@ test('a dead letter that cannot be written delays no other, and all are written 
       served: new Set(),
       clock,
       releaseHolds: async () => undefined,
+      pauseNewcomers: async () => async () => {},
       onBuried: () => undefined,
       onError: (what) => troubles.push(what),
     })

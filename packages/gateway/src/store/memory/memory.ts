@@ -74,7 +74,7 @@ class MemoryStore implements Store {
   readonly #accounts = new MemoryAccounts()
   #timeLine: TimeLine | undefined
   /** Always false: the store ends with its process. */
-  readonly crashed = false
+  readonly unsettled = false
   readonly #open = new Map<string, Digest>()
   readonly #items = new MemoryItems()
   readonly #closing = new Heap<Digest>()

@@ -35,8 +35,8 @@ export interface Database {
   readonly hashKey: HashKey
   /** True if any recipient was ever erased. */
   readonly hasErased: boolean
-  /** True if the run before this one ended without a close. */
-  readonly crashed: boolean
+  /** True if the run before this one ended without a close, or closed the store unsettled. */
+  readonly unsettled: boolean
   /** The first key that no part of a large value on record has. */
   readonly partsKey: number
   /** Releases the lock on the file; to be called when `db` is closed. */
@@ -76,7 +76,7 @@ function open(options: DatabaseOptions, unlock: () => void): Database {
       small,
       hashKey: hashKeyOf(db),
       hasErased: hasErased(db),
-      crashed: hasCrashed(db),
+      unsettled: lastRun(db) !== undefined && lastRun(db) !== 'closed',
       partsKey: nextPartsKey(db),
       unlock,
     }
@@ -127,7 +127,12 @@ function hasErased(db: DatabaseSync): boolean {
 
 /** True if the run before this one did not end by `markClosed`. */
 export function hasCrashed(db: DatabaseSync): boolean {
-  return db.prepare("SELECT value FROM meta WHERE name = 'run'").get()?.value === 'open'
+  return lastRun(db) === 'open'
+}
+
+/** How the run before this one ended: `open` where it was killed; undefined where there was none. */
+function lastRun(db: DatabaseSync): unknown {
+  return db.prepare("SELECT value FROM meta WHERE name = 'run'").get()?.value
 }
 
 /** Marks the store as open: from here until `markClosed`, an end of the process is a crash. */
@@ -135,8 +140,8 @@ export function markOpen(db: DatabaseSync): void {
   db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'open')")
 }
 
-export function markClosed(db: DatabaseSync): void {
-  db.exec("INSERT OR REPLACE INTO meta VALUES ('run', 'closed')")
+export function markClosed(db: DatabaseSync, isSettled: boolean): void {
+  db.exec(`INSERT OR REPLACE INTO meta VALUES ('run', '${isSettled ? 'closed' : 'unsettled'}')`)
 }
 
 function tune(db: DatabaseSync, path: string, cacheMib: number): void {

@@ -181,7 +181,7 @@ export function createSqliteStore({
   }
 
   return {
-    crashed: engine.crashed,
+    unsettled: engine.unsettled,
     async commit(change) {
       if (!isOpen) throw closed(path)
       if (damage !== undefined) throw errorOf(damage)
@@ -340,12 +340,12 @@ export function createSqliteStore({
       return { rows: tallies.reduce((sum, { count }) => sum + count, rows), tallies }
     },
 
-    async close() {
+    async close(isSettled = true) {
       if (!isOpen) return
       group.flush()
       isOpen = false
       await largeValues.settled()
-      await engine.close()
+      await engine.close(isSettled)
     },
   }
 }

@@ -14,8 +14,8 @@ export interface EngineClient {
   readonly hashKey: HashKey
   /** True if any recipient had been erased when the store was opened. */
   readonly hasErased: boolean
-  /** True if the run before this one ended without a close. */
-  readonly crashed: boolean
+  /** True if the run before this one ended without a close, or closed the store unsettled. */
+  readonly unsettled: boolean
   /** The first key that no part of a large value on record has. */
   readonly partsKey: number
   /**
@@ -35,7 +35,7 @@ export interface EngineClient {
   /** The `claimedUntil` after the last `claimDue`, from the moment at which its answer is here. */
   claimedUntil(): number
   /** Asks `close` and releases the file. */
-  close(): Promise<void>
+  close(isSettled: boolean): Promise<void>
 }
 
 export interface EngineClientOptions extends DatabaseOptions {

@@ -267,9 +267,9 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     pruneNotifications: (before: number, from: number, max: number) =>
       erasing(() => history.prune(before, from, max)),
     pruneJobs: (before: number, max: number) => erasing(() => jobs.prune(before, max)),
-    close: () => {
+    close: (isSettled: boolean) => {
       try {
-        markClosed(db)
+        markClosed(db, isSettled)
       } finally {
         // Where the mark cannot be written, the next opening takes this end for a crash: safe. SQLite itself
         // checkpoints the log into the file, if there is room.

@@ -40,7 +40,7 @@ export function openInProcess(options: EngineClientOptions): EngineClient {
     read: (name, ...args) => client.ask(name, ...args) as Promise<never>,
     pause: async () => {},
     claimedUntil: () => engine.claimedUntil(),
-    close: () => client.ask('close').finally(unlock),
+    close: (isSettled) => client.ask('close', isSettled).finally(unlock),
   }
   return client
 }

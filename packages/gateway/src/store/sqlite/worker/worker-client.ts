@@ -155,11 +155,11 @@ export function openWorker(options: EngineClientOptions): EngineClient {
       isOpen ? reader.read(name, ...args) : started.then(() => reader.read(name, ...args)),
     pause: () => new Promise<void>((resolve) => setImmediate(resolve)),
     claimedUntil: () => claimedUntil,
-    async close() {
+    async close(isSettled) {
       try {
         // The reader closes first, so that the writer is the last to close and checkpoints the log into the file.
         await reader.close()
-        await client.ask('close')
+        await client.ask('close', isSettled)
       } finally {
         await worker.terminate()
         unlock()

@@ -37,11 +37,11 @@ it('knows all recipients on record after reopening, flushed to the index or not'
     await written.write(logOf({ accept }))
   }
   await written.write(logOf({ recipients: preferring.map((id) => ({ tenant, id })) }))
-  await written.close()
+  await written.close(true)
 
   const opened = open('many.db')
   const bloomFilter = await loadedFrom(opened)
-  await opened.close()
+  await opened.close(true)
   for (const id of ids) assert.equal(bloomFilter.has('notifications', tenant, id), false, id)
   for (const id of preferring) assert.equal(bloomFilter.has('preferences', tenant, id), false, id)
   const others = Array.from({ length: 10_000 }, (_, n) => `other-${n}`)
@@ -57,7 +57,7 @@ it('takes no recipient for new before the scan has ended, nor one that was just 
   assert.equal(bloomFilter.has('notifications', tenant, 'ann'), true)
   bloomFilter.meet('notifications', tenant, 'ann')
   assert.equal(bloomFilter.has('notifications', tenant, 'ann'), false)
-  await link.close()
+  await link.close(true)
 })
 
 it('finds a notification just written for a recipient that was new', async () => {

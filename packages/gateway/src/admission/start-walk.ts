@@ -1,0 +1,101 @@
+/**
+ * The walk through the record at a start: everybody who waits and was promised an instant under another policy moves up,
+ * and after a kill, or a stop that cut moving up short, everybody who waits. It goes on in the background, a page and some
+ * subjects at a time.
+ */
+import type { Notification } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Clock, LimitState, Store, Subject } from '../ports.ts'
+import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
+
+export interface StartWalkOptions {
+  readonly store: Pick<Store, 'scan' | 'unsettled'>
+  readonly policy: Policy
+  readonly recipients: Pick<RecipientCache, 'find'>
+  readonly state: Pick<LimitState, 'pause'>
+  /** Lets those who wait in these subjects move up, which are paused. */
+  readonly freed: (subjects: readonly Subject[]) => Promise<void>
+  readonly isWaiting: (notification: Notification) => boolean
+  /** Resolves after so many ms, or at the stop. */
+  readonly rest: (ms: number) => Promise<void>
+  readonly isStopped: () => boolean
+  readonly clock: Pick<Clock, 'soon'>
+  readonly onError: (what: string, error: unknown) => void
+}
+
+/** Evaluates a waiting notification again under its recipient's present preferences (redecision.ts). */
+export type Review = (waiting: Notification) => Promise<void>
+
+export interface StartWalk {
+  /** Resolves at the end of the record, or at the stop. */
+  start(review: Review): Promise<void>
+  /** True if it has come to the end of the record. */
+  isThrough(): boolean
+}
+
+/** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
+const scanMax = 500
+/** Subjects that are settled together, and the pause after them, in which others have the store: ms. */
+const subjectsAtOnce = 50
+const restMs = 5
+/** Until the record is asked again that could not be read, ms. */
+const againMs = 1_000
+/** A recipient with many who wait is met again and again: so many of those met are known. */
+const metMax = 20_000
+
+export function createStartWalk(options: StartWalkOptions): StartWalk {
+  const { store, policy, recipients, state, freed, isWaiting, rest, isStopped, clock, onError } = options
+  let through = false
+
+  /** Settles all who were promised an instant under another policy, or by a process that did not finish. */
+  async function walk(review: Review): Promise<void> {
+    let met = new Set<string>()
+    for (let cursor: string | null | undefined; cursor !== null && !isStopped(); ) {
+      try {
+        const page = await store.scan({
+          statuses: store.unsettled ? ['scheduled', 'digesting', 'queued'] : ['scheduled', 'digesting'],
+          ...(store.unsettled ? {} : { notPolicy: policy.version }),
+          limit: scanMax,
+          ...(cursor === undefined ? {} : { cursor }),
+        })
+        const subjects = await subjectsOf(page.items, met, review)
+        await settleAll([...subjects.values()])
+        if (met.size + subjects.size > metMax) met = new Set()
+        for (const key of subjects.keys()) met.add(key)
+        cursor = page.nextCursor
+      } catch (error) {
+        onError('let those who wait move up who were there at the start', error)
+        await rest(againMs)
+      }
+      if (cursor !== null && !isStopped()) await new Promise<void>((next) => clock.soon(next))
+    }
+    through = !isStopped()
+  }
+
+  /** Finds the subjects in which they wait and that were not met yet. After a kill their preferences are applied first. */
+  async function subjectsOf(found: readonly Notification[], met: ReadonlySet<string>, review: Review) {
+    const subjects = new Map<string, Subject>()
+    for (const notification of found) {
+      const { status, tenant, to } = notification
+      if (status === 'scheduled' && !isWaiting(notification)) continue
+      const recipient = await findOrNobody(recipients, tenant, to.id)
+      if (store.unsettled && recipient !== null)
+        await review(notification).catch((error) => onError(`review ${notification.id}`, error))
+      if (status === 'queued') continue
+      for (const { subject, rules } of policy.rulesFor(notification, recipient))
+        if (rules.length > 0 && !met.has(subject.key)) subjects.set(subject.key, subject)
+    }
+    return subjects
+  }
+
+  async function settleAll(subjects: readonly Subject[]): Promise<void> {
+    for (let from = 0; from < subjects.length && !isStopped(); from += subjectsAtOnce) {
+      const some = subjects.slice(from, from + subjectsAtOnce)
+      await state.pause(some)
+      await freed(some)
+      await rest(restMs)
+    }
+  }
+
+  return { start: walk, isThrough: () => through }
+}
