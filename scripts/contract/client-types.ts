@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const generator = 'openapi-typescript@7.13.0'
 const tsc = fileURLToPath(new URL('../../node_modules/.bin/tsc', import.meta.url))
@@ -33,24 +33,38 @@ export function howMany(answer: BatchAnswer): number | string {
 export function delivered(job: components['schemas']['Job']): number {
   return job.status === 'running' ? 0 : (job.counts.delivered ?? 0)
 }
+/** Sends one, and asks why: the answers are read by the generated types alone. */
+export async function sentence(url: string): Promise<string> {
+  const headers = { 'content-type': 'application/json' }
+  const sent = await fetch(\`\${url}/api/v1/notifications\`, { method: 'POST', headers, body: JSON.stringify(body) })
+  const id = idOf(await sent.json())
+  const found = await fetch(\`\${url}/api/v1/notifications/\${id}?explain=true\`)
+  const notification: components['schemas']['Notification'] = await found.json()
+  return notification.explanation?.text ?? ''
+}
 export function states(page: components['schemas']['NotificationPage']): readonly string[] {
   return page.items.flatMap((item) => item.timeline.map(({ status }) => status))
 }
 `
 
 /** The expectations that fail; empty where the types compile. */
-export function checkTypes(document: string, folder: string): string[] {
+export async function checkTypes(document: string, folder: string): Promise<string[]> {
   const types = join(folder, 'types.ts')
   const made = spawnSync('npx', ['--yes', generator, document, '--output', types], { encoding: 'utf8' })
   if (made.status !== 0) return [`${generator} made no types: ${made.error?.message ?? made.stderr.trim()}`]
   writeFileSync(join(folder, 'client.ts'), client)
   const compilerOptions = {
     ...{ noEmit: true, strict: true, skipLibCheck: false, types: [], target: 'esnext' },
+    lib: ['esnext', 'dom'],
     ...{ module: 'nodenext', allowImportingTsExtensions: true },
   }
   writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['client.ts'] }))
   const compiled = spawnSync(tsc, ['-p', folder], { encoding: 'utf8' })
   if (compiled.status !== 0) return [`the types of ${generator} do not compile:\n${compiled.stdout.trim()}`]
-  console.log(`✔ ${generator} makes types that compile`)
+  const loaded: unknown = await import(pathToFileURL(join(folder, 'client.ts')).href)
+  const { sentence } = loaded as { readonly sentence: (url: string) => Promise<string> }
+  const text = await sentence(new URL(document).origin)
+  if (!/^[A-Z].*\.$/.test(text)) return [`the client of the generated types read no explanation: "${text}"`]
+  console.log(`✔ ${generator} makes types that compile, and a client of them works: ${text}`)
   return []
 }

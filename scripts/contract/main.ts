@@ -1,6 +1,6 @@
 /**
  * `npm run contract`: the published OpenAPI document against a running gateway, by tools that know nothing of Sluice.
- * schemathesis makes requests of the document, good and bad ones, and holds every answer against it; openapi-typescript
+ * redocly and Spectral lint it; schemathesis makes requests of the document, good and bad ones, and holds every answer against it; openapi-typescript
  * makes types of it, which must compile where a client uses them. Both are fetched when they are first needed.
  */
 import { spawn } from 'node:child_process'
@@ -12,11 +12,13 @@ import { fileURLToPath } from 'node:url'
 import { readArguments } from '../runner/arguments.ts'
 import { freePort } from '../services/port.ts'
 import { checkTypes } from './client-types.ts'
+import { lintDescriptions } from './lint.ts'
 import { runSchemathesis } from './schemathesis.ts'
 
 const usage = `Usage: npm run contract -- [options]
   --cases <number>   at least so many requests (10,000)
-  --seed <number>    the seed of what is generated (1)`
+  --seed <number>    the seed of what is generated (1)
+  --no-requests      only the linters and the generated types, without generated requests`
 
 const launcher = fileURLToPath(new URL('../../packages/gateway/bin/sluice.js', import.meta.url))
 const readyMsMax = 30_000
@@ -80,13 +82,19 @@ function troubles(log: string): readonly string[] {
 }
 
 async function main(): Promise<number> {
-  const { values } = readArguments(usage, { cases: { type: 'string' }, seed: { type: 'string' } })
+  const { values } = readArguments(usage, {
+    cases: { type: 'string' },
+    seed: { type: 'string' },
+    'no-requests': { type: 'boolean' },
+  })
   const folder = mkdtempSync(join(tmpdir(), 'sluice-contract-'))
   const gateway = await startGateway(folder)
   const failures: string[] = []
   try {
     const document = `${gateway.url}/openapi.json`
-    failures.push(...checkTypes(document, folder))
+    failures.push(...(await lintDescriptions(gateway.url, folder)))
+    failures.push(...(await checkTypes(document, folder)))
+    if (values['no-requests'] === true) return report(failures)
     const cases = Number(values.cases ?? 10_000)
     failures.push(...(await runSchemathesis({ document, cases, seed: Number(values.seed ?? 1), folder })))
     if (gateway.ended() !== undefined) failures.push(`the gateway ended: ${gateway.ended()}`)
@@ -96,6 +104,10 @@ async function main(): Promise<number> {
     await gateway.stop()
     rmSync(folder, { recursive: true, force: true })
   }
+  return report(failures)
+}
+
+function report(failures: readonly string[]): number {
   for (const failure of failures) console.error(`✖ ${failure}`)
   if (failures.length === 0) console.log('✔ the document and the gateway agree')
   return failures.length === 0 ? 0 : 1

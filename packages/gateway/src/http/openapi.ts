@@ -3,7 +3,9 @@ import type { TSchema } from '@sinclair/typebox'
 import { type ErrorCode, errors } from '../errors.ts'
 import { problemSchema } from './answer-schema.ts'
 import { operatorScope, readScope } from './identity.ts'
-import type { Route, RouteAnswer } from './route.ts'
+import { exampleOf } from './openapi-example.ts'
+import { problemUri } from './problem.ts'
+import { type Route, type RouteAnswer, tags } from './route.ts'
 
 type Json = string | number | boolean | null | Json[] | { [key: string]: Json }
 type JsonRecord = { [key: string]: Json }
@@ -40,8 +42,13 @@ export function openApiDocument(routes: readonly Route[], { withKeys }: Document
       title: 'Sluice',
       version,
       summary: 'A notification rate-limiting gateway',
+      description:
+        'Accepts notifications, keeps the limits of recipients, tenants and provider accounts, and says of each why it waits. Every error is a problem (RFC 9457) with a stable `code`.',
+      contact: { name: 'Sluice', url: 'https://github.com/sluice/sluice' },
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
+    servers: [{ url: '/', description: 'The gateway that serves this document.' }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths,
     components: {
       schemas,
@@ -57,7 +64,7 @@ function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRe
     tags: [route.tag],
     summary: route.summary,
     description: `${route.details ?? route.summary}.`,
-    ...(route.access === 'open' ? {} : { security: security(route, withKeys) }),
+    ...security(route, withKeys),
     parameters: [
       ...parameters(route.params, 'path', schemas),
       ...parameters(route.query, 'query', schemas),
@@ -68,7 +75,7 @@ function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRe
       : {
           requestBody: {
             required: route.bodyOptional !== true,
-            content: { 'application/json': { schema: reference(body, schemas) } },
+            content: { 'application/json': { schema: reference(body, schemas), example: exampleOf(body) } },
           },
         }),
     responses: {
@@ -80,11 +87,18 @@ function operation(route: Route, schemas: JsonRecord, withKeys: boolean): JsonRe
   }
 }
 
-/** The security requirement of a route. Without keys a token may be sent and is not read. */
-function security({ access }: Route, withKeys: boolean): JsonRecord[] {
-  const scope = access === 'operator' ? [operatorScope] : access === 'reader' ? [readScope] : []
-  const bearer = { bearer: scope }
-  return withKeys ? [bearer] : [{}, bearer]
+/**
+ * The security requirement of a route. Without keys a token may be sent and is not read. The scopes of a bearer token
+ * stand in an extension: OpenAPI knows them of OAuth 2 only.
+ */
+function security({ access }: Route, withKeys: boolean): JsonRecord {
+  if (access === 'open') return { security: [] }
+  const bearer = { bearer: [] }
+  const scope = access === 'operator' ? operatorScope : access === 'reader' ? readScope : undefined
+  return {
+    security: withKeys ? [bearer] : [{}, bearer],
+    ...(scope === undefined ? {} : { 'x-required-scopes': [scope] }),
+  }
 }
 
 const idempotencyKey: JsonRecord = {
@@ -112,7 +126,12 @@ function response(answer: RouteAnswer, schemas: JsonRecord): JsonRecord {
   return {
     description,
     ...(links === undefined ? {} : { links: Object.fromEntries(links.map(link)) }),
-    content: { [type]: { schema: schema === undefined ? plainSchema(type) : reference(schema, schemas) } },
+    content: {
+      [type]:
+        schema === undefined
+          ? { schema: plainSchema(type) }
+          : { schema: reference(schema, schemas), example: exampleOf(schema) },
+    },
   }
 }
 
@@ -145,10 +164,28 @@ function problems(route: Route): JsonRecord {
       ...(status === 503 || status === 429
         ? { headers: { 'Retry-After': { schema: { type: 'integer' } } } }
         : {}),
-      content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+      content: {
+        'application/problem+json': {
+          schema: { $ref: '#/components/schemas/Problem' },
+          example: problemExample(those[0]!),
+        },
+      },
     }
   }
   return found
+}
+
+/** An example of a problem: the first code of its status. */
+function problemExample(code: ErrorCode): JsonRecord {
+  const { status, title } = errors[code]
+  return {
+    type: problemUri(code),
+    title,
+    status,
+    detail: `${title}.`,
+    code,
+    requestId: '01M81DT38GZFX8GKPN84CKMDGC',
+  }
 }
 
 /**

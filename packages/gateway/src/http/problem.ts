@@ -22,7 +22,7 @@ export interface ProblemMembers {
   readonly degraded?: readonly string[]
 }
 
-const problemUri = (code: ErrorCode): string =>
+export const problemUri = (code: ErrorCode): string =>
   `urn:sluice:problem:${code.toLowerCase().replaceAll('_', '-')}`
 
 export function problemBody(error: SluiceError, members: ProblemMembers = {}): string {

@@ -39,6 +39,7 @@ interface PublishedRoute {
 
 interface Operation {
   readonly security?: readonly { readonly bearer?: readonly string[] }[]
+  readonly 'x-required-scopes'?: readonly string[]
   readonly responses: Readonly<Record<string, unknown>>
 }
 
@@ -74,19 +75,18 @@ export async function startKeyed(
   }
 }
 
-function accessOf(security: Operation['security']): PublishedRoute['access'] {
-  if (security === undefined || security.length === 0) return 'open'
-  const scopes = security[0]?.bearer
+function accessOf({ security = [], 'x-required-scopes': scopes }: Operation): PublishedRoute['access'] {
+  if (security.length === 0) return 'open'
   if (scopes?.includes('sluice:admin')) return 'operator'
   return scopes?.includes('sluice:read') ? 'reader' : 'caller'
 }
 
 function routesOf({ paths }: OpenApi): readonly PublishedRoute[] {
   return Object.entries(paths).flatMap(([path, operations]) =>
-    Object.entries(operations).map(([method, { security }]) => ({
+    Object.entries(operations).map(([method, operation]) => ({
       method: method.toUpperCase(),
       path,
-      access: accessOf(security),
+      access: accessOf(operation),
     })),
   )
 }

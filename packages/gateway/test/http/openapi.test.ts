@@ -81,6 +81,34 @@ test('every route of the contract is described', () => {
   ])
 })
 
+test('every operation has a verb, a tag, a description, a security requirement and examples', () => {
+  const tags = new Set((document as unknown as { tags: { name: string }[] }).tags.map(({ name }) => name))
+  for (const { name, operation } of operations) {
+    const { operationId, description, security, ...rest } = operation as unknown as Record<string, unknown>
+    assert.match(String(operationId), /^[a-z]+[A-Za-z]*$/, name)
+    assert.match(String(description), /\.$/, name)
+    assert.ok(Array.isArray(security), name)
+    assert.ok(
+      (rest.tags as string[]).every((tag) => tags.has(tag)),
+      name,
+    )
+    const { requestBody, responses } = operation as unknown as {
+      requestBody?: { content: Record<string, object> }
+      responses: Record<string, { content?: Record<string, object> }>
+    }
+    const bodies = [requestBody, ...Object.values(responses)].flatMap((each) =>
+      Object.entries(each?.content ?? {}),
+    )
+    for (const [type, content] of bodies)
+      assert.ok(
+        'example' in content || !type.includes('json') || name.endsWith('api.json'),
+        `${name} ${type}`,
+      )
+    for (const status of Object.keys(responses).filter((each) => each >= '400'))
+      assert.ok('application/problem+json' in (responses[status]!.content ?? {}), `${name} ${status}`)
+  }
+})
+
 test('every reference resolves, and every schema is used', () => {
   const text = JSON.stringify(document)
   const used = new Set(

@@ -29,7 +29,7 @@ export function webSocketRoutes(): readonly Route[] {
       tag: 'Events',
       summary: 'What is said over the WebSocket',
       access: 'open',
-      answers: { 200: { description: 'AsyncAPI 3.0', type: 'application/json' } },
+      answers: { 200: { description: 'AsyncAPI 3.1', type: 'application/json' } },
       handle: () => published,
     },
   ]

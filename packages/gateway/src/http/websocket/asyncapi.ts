@@ -1,5 +1,5 @@
 /**
- * Generates the description of the WebSocket (AsyncAPI 3.0) from the schemas that check the messages. The
+ * Generates the description of the WebSocket (AsyncAPI 3.1) from the schemas that check the messages. The
  * described application is the gateway: it receives the clients' messages, and sends the others.
  */
 import type { TSchema } from '@sinclair/typebox'
@@ -13,7 +13,7 @@ export function asyncApiDocument(version: string): object {
   const server: Schemas = serverMessages
   const all = { ...client, ...server }
   return {
-    asyncapi: '3.0.0',
+    asyncapi: '3.1.0',
     info: {
       title: 'Sluice',
       version,
@@ -22,9 +22,19 @@ export function asyncApiDocument(version: string): object {
         `The token goes in the header Authorization, or as the second subprotocol: new WebSocket(url, ['${subprotocol}', token]).`,
         `Close codes: ${closeCodes.shutdown} shutdown, ${closeCodes.tooLarge} message too large, ${closeCodes.expired} token expired, ${closeCodes.unread} does not read, ${closeCodes.tooMany} too many connections of the tenant.`,
       ].join('\n\n'),
-      license: { name: 'Apache-2.0' },
+      contact: { name: 'Sluice', url: 'https://github.com/sluice/sluice' },
+      license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
+      tags: [{ name: 'Events', description: 'Channels of a tenant.' }],
     },
     defaultContentType: 'application/json',
+    servers: {
+      gateway: {
+        host: 'localhost:8080',
+        protocol: 'ws',
+        description: 'The gateway that serves this document, at its own host and port.',
+        security: [{ $ref: '#/components/securitySchemes/bearer' }],
+      },
+    },
     channels: {
       socket: {
         address: webSocketPath,
@@ -47,8 +57,8 @@ export function asyncApiDocument(version: string): object {
       },
     },
     operations: {
-      hear: operation('receive', 'What clients send', client),
-      say: operation('send', 'What clients get', server),
+      hear: operation('receive', 'Messages that clients send', client),
+      say: operation('send', 'Messages that clients receive', server),
     },
     components: {
       messages: Object.fromEntries(
@@ -72,6 +82,7 @@ function operation(action: 'receive' | 'send', summary: string, messages: Schema
   return {
     action,
     summary,
+    description: `${summary}: ${Object.keys(messages).join(', ')}.`,
     channel: { $ref: '#/channels/socket' },
     messages: Object.keys(messages).map((name) => ({ $ref: `#/channels/socket/messages/${name}` })),
   }

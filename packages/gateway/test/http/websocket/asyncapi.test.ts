@@ -32,9 +32,9 @@ function find(ref: string): unknown {
   return keys.reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], document)
 }
 
-test('the document is AsyncAPI 3.0 and public', () => {
+test('the document is AsyncAPI 3.1 and public', () => {
   assert.equal(response.headers.get('content-type'), 'application/json; charset=utf-8')
-  assert.equal(document.asyncapi, '3.0.0')
+  assert.equal(document.asyncapi, '3.1.0')
   assert.ok(document.info.title && document.info.version)
   assert.equal(document.channels.socket!.address, '/ws')
 })
