@@ -59,6 +59,7 @@ const inside = 'every module imports only what the architecture allows it'
 const pure = 'what decides asks no clock, draws no lots and sets no timer by itself'
 const straight = 'no files of a package import each other in a circle'
 const documented = 'every error code has a row in the reference, and every row a code'
+const short = "the way from POST to the provider's socket is at most 20 files and 3500 lines"
 const small = 'no file has more than 400 lines, or grows beyond its recorded size'
 const named = 'every file is named by what it is, in kebab-case'
 const givenOne = 'every factory of a stage is given its dependencies one by one'
@@ -71,7 +72,23 @@ test('a sound project passes every check', async () => {
   assert.deepEqual(await failing(), [])
 })
 
+/** The map with this list of files on the way. */
+const wayOf = (files: readonly string[]): string =>
+  [
+    sound['ARCHITECTURE.md'],
+    "### The files from POST to the provider's socket\n",
+    ...files.map((file, index) => `${index + 1}. [file](${file})`),
+    '',
+  ].join('\n')
+
 const crimes: readonly [what: string, changes: Record<string, string>, failed: readonly string[]][] = [
+  ['a way of 21 files', { 'ARCHITECTURE.md': wayOf(Array<string>(21).fill(gate)) }, [short]],
+  [
+    'a way of 3,501 lines',
+    { 'ARCHITECTURE.md': wayOf([gate]), [gate]: gateImports + '\n'.repeat(3_499) },
+    [short, small],
+  ],
+  ['a way without files', { 'ARCHITECTURE.md': wayOf([]) }, [short]],
   [
     'a stage that imports an adapter',
     { [gate]: `${gateImports}import '../store/memory/memory.ts'\n` },

@@ -18,7 +18,14 @@ import { codesAreDocumented, codesAreTested } from './codes.ts'
 import { dependenciesAreNamed } from './dependencies.ts'
 import { wordsOfTheField } from './glossary.ts'
 import { lockIsWhole, lockNamesNoHost, lockRunsOnOldestNode } from './lockfile.ts'
-import { filesStaySmall, loweredCeilings, mapNamesFolders, namesSaySomething, nothingIsDead } from './map.ts'
+import {
+  filesStaySmall,
+  loweredCeilings,
+  mapNamesFolders,
+  namesSaySomething,
+  nothingIsDead,
+  wayIsShort,
+} from './map.ts'
 import { commentsAreSentences } from './sentences.ts'
 import { readTree } from './tree.ts'
 import { linksLead, noMachinePaths, nothingIsPutOff, pagesAreListed } from './words.ts'
@@ -34,6 +41,7 @@ export const checks: readonly Check[] = [
   decidingIsPure,
   dependenciesAreNamed,
   mapNamesFolders,
+  wayIsShort,
   filesStaySmall,
   namesSaySomething,
   wordsOfTheField,

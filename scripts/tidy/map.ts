@@ -39,6 +39,42 @@ function ancestors(folder: string): string[] {
   return parts.slice(3).map((_, index) => parts.slice(0, index + 4).join('/'))
 }
 
+const wayHeading = "### The files from POST to the provider's socket"
+const wayFilesMax = 20
+const wayLinesMax = 3_500
+
+/** Reads the numbered list below the heading. */
+function wayOf(map: string): string[] {
+  const [, section] = map.split(`${wayHeading}\n`)
+  if (section === undefined) return []
+  return [...section.split(/^#/m)[0]!.matchAll(/^\d+\. \[[^\]]*\]\(([^)]+)\)/gm)].map((match) => match[1]!)
+}
+
+export const wayIsShort: Check = {
+  name: `the way from POST to the provider's socket is at most ${wayFilesMax} files and ${wayLinesMax} lines`,
+  faults(tree) {
+    const map = tree.text('ARCHITECTURE.md')
+    if (!map.includes(wayHeading)) return []
+    const way = wayOf(map)
+    const lines = way.reduce((sum, file) => sum + tree.text(file).split('\n').length - 1, 0)
+    const where = 'ARCHITECTURE.md'
+    const wayOut = 'move what the way does not need into files of its own'
+    const gone = way.filter((file) => !tree.has(file))
+    return [
+      ...gone.map((file) => ({
+        where,
+        what: `names ${file} on the way, which is gone`,
+        wayOut: 'name what it became',
+      })),
+      ...(way.length === 0
+        ? [{ where, what: 'lists no file on the way', wayOut: 'list them in order' }]
+        : []),
+      ...(way.length > wayFilesMax ? [{ where, what: `lists ${way.length} files on the way`, wayOut }] : []),
+      ...(lines > wayLinesMax ? [{ where, what: `lists files of ${lines} lines on the way`, wayOut }] : []),
+    ]
+  },
+}
+
 const linesMax = 400
 const sizesFile = 'scripts/tidy-sizes.json'
 /** Nobody reads a file that a script makes: its sources are looked at. */

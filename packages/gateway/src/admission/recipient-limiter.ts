@@ -1,13 +1,8 @@
-/**
- * Applies the recipient limits of the policy to notifications. The rules of a notification may live under several
- * subjects (the recipient; an author or an address where a limit counts by it). Nearly always there is one, and then a
- * whole batch is one call. Several subjects agree on a time that all of them admit; a refusal leaves nothing behind.
- */
-import type { Limit } from '@sluice/limits'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Firing, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../ports.ts'
 import type { RecipientLimiter, ReservationRequest } from '../stages.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
+import { mergeReservations, moved, waitOnly } from './several-subjects.ts'
 
 export interface RecipientLimiterOptions {
   readonly state: LimitState
@@ -235,44 +230,3 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
 
 /** The id of a counted refusal. The notification may be decided anew and then leave: both count. */
 export const refusalId = (id: string): string => `refused:${id}`
-
-/** Merges the reservations of several subjects: the latest time, held where each of them is. */
-function mergeReservations(reservations: readonly Reservation[]): Reservation {
-  const at = Math.max(...reservations.map((reservation) => reservation.at))
-  const latest = reservations.find((reservation) => reservation.at === at) ?? reservations[0]!
-  return {
-    ...latest,
-    at,
-    firstAt: Math.max(...reservations.map((reservation) => reservation.firstAt)),
-    held: reservations.every((reservation) => reservation.held),
-    allowed: reservations.every((reservation) => reservation.allowed),
-    refusedBy: reservations.flatMap((reservation) => reservation.refusedBy),
-    rules: reservations.flatMap((reservation) => reservation.rules),
-  }
-}
-
-/** Returns the request from a later time on, with the same horizon and limits that only delay. */
-function moved(request: LimitRequest, notBefore: number): LimitRequest {
-  const { horizonMs, rules } = request
-  const passedMs = notBefore - (request.notBefore ?? notBefore)
-  return {
-    ...request,
-    notBefore,
-    rules: waitOnly(rules),
-    ...(horizonMs === undefined ? {} : { horizonMs: Math.max(0, horizonMs - passedMs) }),
-  }
-}
-
-const waitOnlyRules = new WeakMap<readonly Limit[], readonly Limit[]>()
-
-/** Returns the limits with every refusal turned into a delay. */
-function waitOnly(rules: readonly Limit[]): readonly Limit[] {
-  let waiting = waitOnlyRules.get(rules)
-  if (waiting === undefined) {
-    waiting = rules.some((rule) => rule.over === 'refuse')
-      ? rules.map((rule) => (rule.over === 'refuse' ? { ...rule, over: 'delay' } : rule))
-      : rules
-    waitOnlyRules.set(rules, waiting)
-  }
-  return waiting
-}

@@ -22,7 +22,7 @@ import type { Route } from './pools/route.ts'
 import { createQuarantine } from './quarantine.ts'
 import { createRetries } from './retry.ts'
 import { createSendBatch } from './send-batch.ts'
-import type { SendRules } from './send-checks.ts'
+import type { SendRules } from './send-rules.ts'
 
 export interface DispatcherOptions {
   readonly routes: readonly Route[]

@@ -16,7 +16,8 @@ import type { InFlightSends } from './in-flight-sends.ts'
 import { postponed } from './not-sent.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { Retries } from './retry.ts'
-import { type CheckedBatch, createSendChecks, nearMs, type SendRules } from './send-checks.ts'
+import { type CheckedBatch, createSendChecks, nearMs } from './send-checks.ts'
+import type { SendRules } from './send-rules.ts'
 
 export interface SendBatchesOptions {
   readonly rules: SendRules

@@ -4,7 +4,7 @@
  * Nothing takes effect here but places at endpoints, which the attempts own.
  */
 import { SluiceError } from '../errors.ts'
-import type { Channel, Move, Notification, Recipient, TimelineEvent } from '../model.ts'
+import type { Move } from '../model.ts'
 import { mergeFields } from '../policy/preferences.ts'
 import type { Clock, Presence } from '../ports.ts'
 import type { Contents, Ledger, Recipients } from '../stages.ts'
@@ -13,27 +13,7 @@ import { BatchSize } from './batch-size.ts'
 import type { Endpoints, EndpointWait } from './endpoints.ts'
 import { damaged, deadLetter, expired, optedOut, postponed } from './not-sent.ts'
 import { type Retries, triedSince } from './retry.ts'
-
-/** The rules of policy and presence that hold at the moment of sending. */
-export interface SendRules {
-  /** Tests if the recipient may be sent this now: an opt-out applies at once, also to waiting notifications. */
-  readonly mayReceive: (notification: Notification, recipient: Recipient | null) => boolean
-  /** Gives the reason for which the recipient may not be disturbed at an instant. */
-  readonly quietAt: (
-    notification: Notification,
-    recipient: Recipient | null,
-    instant: number,
-  ) => 'quiet_hours' | 'legal_hours' | undefined
-  /** Applies to the one channel that reaches connected recipients alone. */
-  readonly away?: AwayRule | undefined
-}
-
-export interface AwayRule {
-  readonly channel: Channel
-  readonly presence: Pick<Presence, 'areConnected'>
-  /** Decides a notification whose recipient is offline. */
-  readonly moveOf: (notification: Notification, events: readonly TimelineEvent[], now: number) => Move
-}
+import type { SendRules } from './send-rules.ts'
 
 export interface SendChecksOptions {
   readonly rules: Pick<SendRules, 'mayReceive' | 'away'>

@@ -3,6 +3,7 @@
  * no keys are configured that is `loopbackIdentity`.
  */
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
+import type { FastifyInstance } from 'fastify'
 import { SluiceError } from '../errors.ts'
 import type { Caller } from '../stages.ts'
 import { isPrintable } from './syntax.ts'
@@ -86,12 +87,30 @@ const loopbackHost = /^(?:(?:[a-z0-9-]+\.)*localhost|127(?:\.\d{1,3}){3}|\[::1\]
  *
  * @throws SluiceError FORBIDDEN
  */
-export function refuseForeignHost({ host }: IncomingHttpHeaders): void {
+function refuseForeignHost({ host }: IncomingHttpHeaders): void {
   if (host === undefined || loopbackHost.test(host)) return
   throw new SluiceError(
     'FORBIDDEN',
     'Without keys the gateway answers to localhost, 127.0.0.1 and [::1] only; Host names another. Configure keys (auth.jwt) to serve others.',
   )
+}
+
+/**
+ * Checks the host, also on public routes. One-click links may come through a proxy that keeps the name of
+ * `publicUrl`.
+ */
+export function refuseForeignHosts(app: FastifyInstance, publicUrl: string | undefined): void {
+  const publicHost = publicUrl === undefined ? undefined : new URL(publicUrl).host
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { headers, url } = request
+    try {
+      if (publicHost === undefined || headers.host !== publicHost || !url.startsWith('/u/'))
+        refuseForeignHost(headers)
+      done()
+    } catch (error) {
+      done(error as Error)
+    }
+  })
 }
 
 function refuseForeignPages(headers: IncomingHttpHeaders): void {

@@ -216,3 +216,20 @@ function nested(value: unknown, schemas: JsonRecord): Json {
 function isNamed(value: unknown): value is TSchema {
   return typeof value === 'object' && value !== null && typeof (value as TSchema).$id === 'string'
 }
+
+/** Adds the route at which the table is published. */
+export function withDocument(routes: readonly Route[], withKeys: boolean): readonly Route[] {
+  const document: Route = {
+    method: 'GET',
+    path: '/openapi.json',
+    operation: 'getOpenApi',
+    tag: 'Probes',
+    summary: 'This document',
+    access: 'open',
+    answers: { 200: { description: 'OpenAPI 3.1', type: 'application/json' } },
+    handle: () => published,
+  }
+  const all = [...routes, document]
+  const published = openApiDocument(all, { withKeys })
+  return all
+}

@@ -4,9 +4,11 @@
  * one, so that a tenant with a million messages delays the others by no more than its weight. Critical notifications
  * are ahead of all tenants' FIFOs.
  */
-import type { Channel, Notification, Priority } from '../model.ts'
-import { channels, priorities } from '../model.ts'
+import type { Channel, Notification } from '../model.ts'
+import { channels } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
+import { Fifo } from './fifo.ts'
+import { TenantQueue, urgencies } from './tenant-queue.ts'
 
 export interface EmbeddedQueueOptions {
   readonly clock: Pick<Clock, 'now'>
@@ -14,101 +16,7 @@ export interface EmbeddedQueueOptions {
   readonly weightOf?: (tenant: string) => number
 }
 
-/**
- * A FIFO whose items can be returned to the front, with the instant at which each was queued. Taking from the front
- * moves an index, not the array.
- */
-class Fifo {
-  #items: Notification[] = []
-  #since: number[] = []
-  #head = 0
-
-  get length(): number {
-    return this.#items.length - this.#head
-  }
-
-  /** The instant at which the first item was queued: no other has waited longer. */
-  get oldest(): number | undefined {
-    return this.#since[this.#head]
-  }
-
-  /** The instant at which the first item was due. */
-  get oldestDue(): number | undefined {
-    return this.#items[this.#head]?.dueAt
-  }
-
-  push(item: Notification, now: number): void {
-    this.#items.push(item)
-    this.#since.push(now)
-  }
-
-  /** Returns an item to the front. It counts as having waited as long as the first. */
-  unshift(item: Notification, now: number): void {
-    const since = this.oldest ?? now
-    if (this.#head > 0) {
-      this.#head -= 1
-      this.#items[this.#head] = item
-      this.#since[this.#head] = since
-    } else {
-      this.#items.unshift(item)
-      this.#since.unshift(since)
-    }
-  }
-
-  shift(): Notification | undefined {
-    const item = this.#items[this.#head]
-    if (item === undefined) return undefined
-    this.#head += 1
-    if (this.#head === this.#items.length) {
-      this.#items.length = 0
-      this.#since.length = 0
-      this.#head = 0
-    } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head)
-      this.#since = this.#since.slice(this.#head)
-      this.#head = 0
-    }
-    return item
-  }
-}
-
 const done = Promise.resolve()
-const urgencies = priorities.filter((priority) => priority !== 'critical')
-
-class TenantQueue {
-  readonly tenant: string
-  deficit = 0
-  size = 0
-  /** Created on demand: nearly every tenant uses a single priority. */
-  readonly #fifos: { [Urgency in Priority]?: Fifo } = {}
-
-  constructor(tenant: string) {
-    this.tenant = tenant
-  }
-
-  put(notification: Notification, front: boolean, now: number): void {
-    this.#fifos[notification.priority] ??= new Fifo()
-    const fifo = this.#fifos[notification.priority]!
-    if (front) fifo.unshift(notification, now)
-    else fifo.push(notification, now)
-    this.size += 1
-  }
-
-  fifo(urgency: Priority): Fifo | undefined {
-    return this.#fifos[urgency]
-  }
-
-  take(): Notification | undefined {
-    for (const urgency of urgencies) {
-      const item = this.#fifos[urgency]?.shift()
-      if (item !== undefined) {
-        this.size -= 1
-        return item
-      }
-    }
-    return undefined
-  }
-}
 
 class ChannelQueue {
   /** Notifications in this channel, critical ones included. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createLedger, type TenantBounds } from '../../src/ledger/ledger.ts'
+import { createLedger } from '../../src/ledger/ledger.ts'
+import type { TenantBounds } from '../../src/ledger/occupancy.ts'
 import { advance, type Notification } from '../../src/model.ts'
 import type { Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'

@@ -1,13 +1,13 @@
-/** Routes of notifications: POST, GET, list, DELETE, and the dry run. */
+/** Routes that take a notification: POST, and the dry run. */
 import { retryAfterSeconds } from '@sluice/limits'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../../errors.ts'
-import type { Draft, Status } from '../../model.ts'
-import type { Clock, ListQuery, Store } from '../../ports.ts'
-import type { Admitted, Gate, Ledger, Recipients } from '../../stages.ts'
+import type { Draft } from '../../model.ts'
+import type { Clock } from '../../ports.ts'
+import type { Admitted, Gate, Recipients } from '../../stages.ts'
 import { acceptedText } from '../accepted-text.ts'
-import { decisionAnswer, iso, knowsJobOf, notificationAnswer, shown } from '../answer.ts'
-import { acceptedSchema, decisionSchema, notificationPage, notificationSchema } from '../answer-schema.ts'
+import { decisionAnswer, iso } from '../answer.ts'
+import { acceptedSchema, decisionSchema } from '../answer-schema.ts'
 import {
   checkData,
   hasAddress,
@@ -17,29 +17,15 @@ import {
   readRecipient,
   withData,
 } from '../draft.ts'
-import { createExplanations, type ExplanationsOptions } from '../explanations.ts'
 import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
-import type { Identity } from '../identity.ts'
-import { pageAnswer } from '../page.ts'
 import { jsonType, problemBody, problemType } from '../problem.ts'
 import { basePath, type Route } from '../route.ts'
-import {
-  type ExplainQuery,
-  explainQuery,
-  idParams,
-  type ListFilter,
-  listQuery,
-  type NotificationBody,
-  notificationBody,
-} from '../schema.ts'
-import { parseInstant } from '../syntax.ts'
+import { type NotificationBody, notificationBody } from '../schema.ts'
 import { invalidRequest } from '../validation.ts'
 import { aheadOf, decisionInWallTime, inWallTime } from '../wall-time.ts'
 
-export interface NotificationRoutesOptions extends ExplanationsOptions {
-  readonly gate: Pick<Gate, 'admit' | 'preview' | 'cancel' | 'placeOf'>
-  readonly store: Pick<Store, 'notification' | 'list' | 'job' | 'admissions'>
-  readonly ledger: Pick<Ledger, 'live'>
+export interface NotificationRoutesOptions {
+  readonly gate: Pick<Gate, 'admit' | 'preview'>
   readonly recipients: Recipients
   readonly offer: Offer
   readonly idempotency: Idempotency
@@ -50,9 +36,7 @@ export interface NotificationRoutesOptions extends ExplanationsOptions {
 }
 
 export function notificationRoutes(options: NotificationRoutesOptions): readonly Route[] {
-  const { gate, store, ledger, recipients, offer, idempotency, clock, overLimitStatus, onAccepted } = options
-  const { policy, pools } = options
-  const explanations = createExplanations({ store, policy, pools, clock })
+  const { gate, recipients, offer, idempotency, clock, overLimitStatus, onAccepted } = options
 
   /** Synchronous where no stored address has to be read. */
   function readDraft(request: FastifyRequest): Draft | Promise<Draft> {
@@ -67,12 +51,6 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
     const fault = missingAddress(draft, await recipients.find(tenant, draft.to.id))
     if (fault !== undefined) throw invalidRequest([fault])
     return draft
-  }
-
-  /** True for a job of another module: its notifications are hidden, as if it did not exist. */
-  async function isOfAnotherModule(caller: Identity, id: string | undefined): Promise<boolean> {
-    const job = id === undefined ? undefined : await store.job(caller.tenant, id)
-    return job !== undefined && !knowsJobOf(caller, job)
   }
 
   const answerTo = (result: Admitted, requestId: string): Answer =>
@@ -158,74 +136,6 @@ export function notificationRoutes(options: NotificationRoutesOptions): readonly
         }
       },
     },
-    {
-      method: 'GET',
-      path: `${basePath}/notifications`,
-      operation: 'listNotifications',
-      tag: 'Notifications',
-      summary: 'Notifications, newest first',
-      access: 'caller',
-      counts: 'reads',
-      query: listQuery,
-      answers: { 200: { description: 'A page of them', schema: notificationPage } },
-      problems: ['STORE_UNAVAILABLE'],
-      rowsOf: ({ query }) => (query as { limit: number }).limit,
-      async handle(request, reply) {
-        const query = readListQuery(
-          request.caller.tenant,
-          request.query as ListFilter & { limit: number },
-          aheadOf(clock),
-        )
-        if (await isOfAnotherModule(request.caller, query.stored.job)) return { items: [], nextCursor: null }
-        return pageAnswer(
-          reply,
-          await store.list(query.stored),
-          { ledger, clock, caller: request.caller },
-          query.asked,
-        )
-      },
-    },
-    {
-      method: 'GET',
-      path: `${basePath}/notifications/:id`,
-      operation: 'getNotification',
-      tag: 'Notifications',
-      summary: 'State, decision and timeline of one notification',
-      access: 'caller',
-      params: idParams,
-      query: explainQuery,
-      answers: { 200: { description: 'The notification', schema: notificationSchema } },
-      problems: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
-      async handle(request) {
-        const { id } = request.params as { id: string }
-        const recorded = await store.notification(request.caller.tenant, id)
-        if (recorded === undefined)
-          throw new SluiceError('NOT_FOUND', 'There is no notification with this id.')
-        const dueAt = await gate.placeOf(recorded)
-        const found = dueAt === undefined ? recorded : { ...recorded, dueAt }
-        const current = shown(found, ledger)
-        const answer = notificationAnswer(inWallTime(current, aheadOf(clock)), request.caller)
-        if ((request.query as ExplainQuery).explain !== true) return answer
-        return { ...answer, explanation: await explanations.of(current, request.caller) }
-      },
-    },
-    {
-      method: 'DELETE',
-      path: `${basePath}/notifications/:id`,
-      operation: 'cancelNotification',
-      tag: 'Notifications',
-      summary: 'Cancel what still waits; its places in the limits are given back',
-      access: 'caller',
-      counts: 'writes',
-      params: idParams,
-      answers: { 204: { description: 'It is cancelled, now or since before' } },
-      problems: ['NOT_FOUND', 'NOT_CANCELLABLE', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
-      async handle(request, reply) {
-        const { id } = request.params as { id: string }
-        await gate.cancel(request.caller.tenant, id)
-        return reply.code(204).send()
-      },
-    },
   ]
 }
 
@@ -276,37 +186,4 @@ export function headed(reply: FastifyReply, answer: Answer, wallNow: number): st
   }
   if (answer.replayed === true) reply.header('idempotency-replayed', 'true')
   return answer.body
-}
-
-interface Queries {
-  readonly stored: ListQuery
-  /** The states to list, where the record alone cannot tell. */
-  readonly asked?: ReadonlySet<Status>
-}
-
-/**
- * States that look alike on record: a queued or sending notification is recorded in its state before. These are
- * read together and sorted out afterwards.
- */
-const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
-
-function readListQuery(tenant: string, filter: ListFilter & { limit: number }, aheadMs: number): Queries {
-  const { recipient, status, category, channel, job, from, to, cursor, limit } = filter
-  const asked = status === undefined ? undefined : new Set(status.split(',') as Status[])
-  const fromMemory = asked !== undefined && alikeOnRecord.some((each) => asked.has(each))
-  const statuses =
-    asked === undefined ? undefined : [...new Set([...asked, ...(fromMemory ? alikeOnRecord : [])])]
-  const stored: ListQuery = {
-    tenant,
-    limit,
-    ...(recipient === undefined ? {} : { recipient }),
-    ...(statuses === undefined ? {} : { statuses }),
-    ...(category === undefined ? {} : { category }),
-    ...(channel === undefined ? {} : { channel }),
-    ...(job === undefined ? {} : { job }),
-    ...(from === undefined ? {} : { from: parseInstant(from) - aheadMs }),
-    ...(to === undefined ? {} : { to: parseInstant(to) - aheadMs }),
-    ...(cursor === undefined ? {} : { cursor }),
-  }
-  return asked !== undefined && fromMemory ? { stored, asked } : { stored }
 }

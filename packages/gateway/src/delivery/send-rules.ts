@@ -1,0 +1,24 @@
+/** The rules that hold at the moment of sending, as the composition joins them: preferences, forbidden hours, presence. */
+import type { Channel, Move, Notification, Recipient, TimelineEvent } from '../model.ts'
+import type { Presence } from '../ports.ts'
+
+/** The rules of policy and presence that hold at the moment of sending. */
+export interface SendRules {
+  /** Tests if the recipient may be sent this now: an opt-out applies at once, also to waiting notifications. */
+  readonly mayReceive: (notification: Notification, recipient: Recipient | null) => boolean
+  /** Gives the reason for which the recipient may not be disturbed at an instant. */
+  readonly quietAt: (
+    notification: Notification,
+    recipient: Recipient | null,
+    instant: number,
+  ) => 'quiet_hours' | 'legal_hours' | undefined
+  /** Applies to the one channel that reaches connected recipients alone. */
+  readonly away?: AwayRule | undefined
+}
+
+export interface AwayRule {
+  readonly channel: Channel
+  readonly presence: Pick<Presence, 'areConnected'>
+  /** Decides a notification whose recipient is offline. */
+  readonly moveOf: (notification: Notification, events: readonly TimelineEvent[], now: number) => Move
+}

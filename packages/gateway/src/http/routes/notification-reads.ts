@@ -1,0 +1,136 @@
+/** Routes of accepted notifications: GET, list, and DELETE. */
+import { SluiceError } from '../../errors.ts'
+import type { Status } from '../../model.ts'
+import type { Clock, ListQuery, Store } from '../../ports.ts'
+import type { Gate, Ledger } from '../../stages.ts'
+import { knowsJobOf, notificationAnswer, shown } from '../answer.ts'
+import { notificationPage, notificationSchema } from '../answer-schema.ts'
+import { createExplanations, type ExplanationsOptions } from '../explanations.ts'
+import type { Identity } from '../identity.ts'
+import { pageAnswer } from '../page.ts'
+import { basePath, type Route } from '../route.ts'
+import { type ExplainQuery, explainQuery, idParams, type ListFilter, listQuery } from '../schema.ts'
+import { parseInstant } from '../syntax.ts'
+import { aheadOf, inWallTime } from '../wall-time.ts'
+
+export interface NotificationReadRoutesOptions extends ExplanationsOptions {
+  readonly gate: Pick<Gate, 'cancel' | 'placeOf'>
+  readonly store: Pick<Store, 'notification' | 'list' | 'job' | 'admissions'>
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly clock: Clock
+}
+
+export function notificationReadRoutes(options: NotificationReadRoutesOptions): readonly Route[] {
+  const { gate, store, ledger, policy, pools, clock } = options
+  const explanations = createExplanations({ store, policy, pools, clock })
+
+  /** True for a job of another module: its notifications are hidden, as if it did not exist. */
+  async function isOfAnotherModule(caller: Identity, id: string | undefined): Promise<boolean> {
+    const job = id === undefined ? undefined : await store.job(caller.tenant, id)
+    return job !== undefined && !knowsJobOf(caller, job)
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: `${basePath}/notifications`,
+      operation: 'listNotifications',
+      tag: 'Notifications',
+      summary: 'Notifications, newest first',
+      access: 'caller',
+      counts: 'reads',
+      query: listQuery,
+      answers: { 200: { description: 'A page of them', schema: notificationPage } },
+      problems: ['STORE_UNAVAILABLE'],
+      rowsOf: ({ query }) => (query as { limit: number }).limit,
+      async handle(request, reply) {
+        const query = readListQuery(
+          request.caller.tenant,
+          request.query as ListFilter & { limit: number },
+          aheadOf(clock),
+        )
+        if (await isOfAnotherModule(request.caller, query.stored.job)) return { items: [], nextCursor: null }
+        return pageAnswer(
+          reply,
+          await store.list(query.stored),
+          { ledger, clock, caller: request.caller },
+          query.asked,
+        )
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/notifications/:id`,
+      operation: 'getNotification',
+      tag: 'Notifications',
+      summary: 'State, decision and timeline of one notification',
+      access: 'caller',
+      params: idParams,
+      query: explainQuery,
+      answers: { 200: { description: 'The notification', schema: notificationSchema } },
+      problems: ['NOT_FOUND', 'STORE_UNAVAILABLE'],
+      async handle(request) {
+        const { id } = request.params as { id: string }
+        const recorded = await store.notification(request.caller.tenant, id)
+        if (recorded === undefined)
+          throw new SluiceError('NOT_FOUND', 'There is no notification with this id.')
+        const dueAt = await gate.placeOf(recorded)
+        const found = dueAt === undefined ? recorded : { ...recorded, dueAt }
+        const current = shown(found, ledger)
+        const answer = notificationAnswer(inWallTime(current, aheadOf(clock)), request.caller)
+        if ((request.query as ExplainQuery).explain !== true) return answer
+        return { ...answer, explanation: await explanations.of(current, request.caller) }
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${basePath}/notifications/:id`,
+      operation: 'cancelNotification',
+      tag: 'Notifications',
+      summary: 'Cancel what still waits; its places in the limits are given back',
+      access: 'caller',
+      counts: 'writes',
+      params: idParams,
+      answers: { 204: { description: 'It is cancelled, now or since before' } },
+      problems: ['NOT_FOUND', 'NOT_CANCELLABLE', 'STORE_UNAVAILABLE', 'STATE_UNAVAILABLE'],
+      async handle(request, reply) {
+        const { id } = request.params as { id: string }
+        await gate.cancel(request.caller.tenant, id)
+        return reply.code(204).send()
+      },
+    },
+  ]
+}
+
+interface Queries {
+  readonly stored: ListQuery
+  /** The states to list, where the record alone cannot tell. */
+  readonly asked?: ReadonlySet<Status>
+}
+
+/**
+ * States that look alike on record: a queued or sending notification is recorded in its state before. These are
+ * read together and sorted out afterwards.
+ */
+const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
+
+function readListQuery(tenant: string, filter: ListFilter & { limit: number }, aheadMs: number): Queries {
+  const { recipient, status, category, channel, job, from, to, cursor, limit } = filter
+  const asked = status === undefined ? undefined : new Set(status.split(',') as Status[])
+  const fromMemory = asked !== undefined && alikeOnRecord.some((each) => asked.has(each))
+  const statuses =
+    asked === undefined ? undefined : [...new Set([...asked, ...(fromMemory ? alikeOnRecord : [])])]
+  const stored: ListQuery = {
+    tenant,
+    limit,
+    ...(recipient === undefined ? {} : { recipient }),
+    ...(statuses === undefined ? {} : { statuses }),
+    ...(category === undefined ? {} : { category }),
+    ...(channel === undefined ? {} : { channel }),
+    ...(job === undefined ? {} : { job }),
+    ...(from === undefined ? {} : { from: parseInstant(from) - aheadMs }),
+    ...(to === undefined ? {} : { to: parseInstant(to) - aheadMs }),
+    ...(cursor === undefined ? {} : { cursor }),
+  }
+  return asked !== undefined && fromMemory ? { stored, asked } : { stored }
+}

@@ -1,0 +1,89 @@
+/** The options of the HTTP server: its configuration, and the stages and ports that its routes call. */
+import type { BacklogReports } from '../backlog-cell.ts'
+import type { Channel } from '../model.ts'
+import type { Metrics } from '../observability/metrics.ts'
+import type { RequestLog } from '../observability/request-log.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Clock, Store, Templates } from '../ports.ts'
+import type { Gate, Jobs, Ledger, PoolReport, Recipients } from '../stages.ts'
+import type { ErrorLog } from './error-handler.ts'
+import type { Authenticate } from './identity.ts'
+import type { LimitHeaders } from './limit-headers-hook.ts'
+import type { RequestRates } from './request-limits.ts'
+import type { UnsubscribeLinks } from './unsubscribe.ts'
+import type { WebSocketHub } from './websocket/hub.ts'
+import type { WebSocketConfig } from './websocket/upgrade.ts'
+
+export interface HttpServerConfig {
+  /** @defaultValue 127.0.0.1 */
+  readonly host: string
+  /** 0 takes any free port. */
+  readonly port: number
+  /** Deadline of a graceful shutdown before connections are cut, ms. */
+  readonly drainMs: number
+  /** A stop answers as not ready for this long before it refuses new connections, ms. @defaultValue 0 */
+  readonly drainDelayMs?: number
+  /** The public address of this gateway. */
+  readonly publicUrl?: string | undefined
+  /** The status of a request that was queued because of a tenant or module limit. */
+  readonly overLimitStatus: 429 | 202
+  /** Deadline for the arrival of a whole request, ms. */
+  readonly requestTimeoutMs: number
+  /** Open connections at most; further ones are dropped. */
+  readonly connectionsMax: number
+  /** A connection may stand still this long while it is answered. @defaultValue 60_000 ms */
+  readonly standstillMs?: number
+  readonly bodyMaxBytes: number
+  readonly batchBodyMaxBytes: number
+  /** Bytes of `data` at most, as JSON. */
+  readonly dataMaxBytes: number
+}
+
+export interface HttpServerOptions {
+  readonly config: HttpServerConfig
+  readonly gate: Gate
+  /** Erases a recipient from every record. */
+  readonly erase: (tenant: string, recipient: string) => Promise<void>
+  readonly jobs: Jobs
+  readonly store: Store
+  readonly ledger: Ledger
+  readonly policy: Policy
+  readonly templates: Pick<Templates, 'has' | 'hasSubject'>
+  readonly recipients: Recipients
+  /** Channels that a pool serves. */
+  readonly channels: readonly Channel[]
+  /** Channels on which the accounts have a fixed address. @defaultValue none */
+  readonly selfAddressed?: ReadonlySet<Channel>
+  /** Channels with a provider that requires a subject. @defaultValue none */
+  readonly needsSubject?: ReadonlySet<Channel>
+  readonly pools: () => readonly PoolReport[]
+  /** @defaultValue metrics of the ledger, the jobs and the pools alone */
+  readonly metrics?: Metrics
+  /** True where the metrics are served on a port of their own. @defaultValue false */
+  readonly metricsElsewhere?: boolean
+  /** Counts of what waits. @defaultValue nothing waits */
+  readonly backlog?: BacklogReports
+  readonly links?: UnsubscribeLinks
+  readonly clock: Clock
+  readonly log: ErrorLog
+  /** @defaultValue requests have no lines */
+  readonly requestLog?: RequestLog
+  /**
+   * Authenticates callers. @defaultValue every caller is accepted, as tenant and module `default` or as the
+   * headers name
+   */
+  readonly authenticate?: Authenticate
+  /** Rate limits of a tenant's requests that send nothing. @defaultValue unlimited */
+  readonly requestRatesOf?: (tenant: string) => RequestRates
+  /** Rate limit headers of every answer about notifications. @defaultValue none */
+  readonly limitHeaders?: LimitHeaders
+  /** @defaultValue there is no WebSocket */
+  readonly webSocket?: WebSocketOptions
+}
+
+interface WebSocketOptions {
+  readonly config: WebSocketConfig
+  readonly hub: WebSocketHub
+  /** Connections of one tenant at most. */
+  readonly connectionsMaxOf: (tenant: string) => number
+}
