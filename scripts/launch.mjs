@@ -28,7 +28,7 @@ export async function launch(work) {
 }
 
 function relay(command) {
-  const child = spawn(command, process.argv.slice(1), { stdio: 'inherit' })
+  const child = spawn(command, [...process.execArgv, ...process.argv.slice(1)], { stdio: 'inherit' })
   for (const name of ['SIGINT', 'SIGTERM']) process.on(name, () => child.kill(name))
   child.on('error', (error) => fail(`${command} could not be started: ${error.message}`))
   child.on('exit', (code) => {

@@ -1,19 +1,14 @@
 /**
  * The command `npm run check:fleet`: runs seeds of the fleet simulator on all cores, shows each broken invariant with the
  * command that repeats it, and tries the sabotages.
- *
- *   npm run check:fleet -- --seeds 1000 [--from 1]     many seeds
- *   npm run check:fleet -- --seed 17 [--trace file] [--calls]
- *                                                      one seed; on a failure its trace, and the faults that it needs
- *   npm run check:fleet -- --sabotage [name] [--seeds n]
- *                                                      each one-line sabotage must be found
  */
 import { spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { parseArgs } from 'node:util'
+import { misused, readArguments } from '../../../../scripts/runner/arguments.ts'
+import { didYouMean } from '../../src/config/suggestion.ts'
 import { runFleet } from './fleet.ts'
 import { sabotages } from './sabotages.ts'
 import { shrink } from './shrink.ts'
@@ -27,8 +22,19 @@ interface Failure {
   readonly detail: string
 }
 
-const { values } = parseArgs({
-  options: {
+const usage = `Usage: npm run check:fleet -- [options]
+Runs whole gateways in virtual time under seeded kills, delays and failures at every port, and checks the invariants.
+
+  --seeds <number>   run so many seeds on all cores (100, of a sabotage ${sabotageSeedsMax})
+  --from <seed>      the first of them (1)
+  --seed <number>    run one seed; where it fails, write its trace and name the faults that the failure needs
+  --trace <file>     write the trace of that seed, whether it fails or not
+  --calls            with every call of a port in the trace
+  --sabotage [name]  try each one-line sabotage, or this one: the oracles must find it`
+
+const { values, positionals } = readArguments(
+  usage,
+  {
     seeds: { type: 'string' },
     from: { type: 'string', default: '1' },
     seed: { type: 'string' },
@@ -40,8 +46,15 @@ const { values } = parseArgs({
     step: { type: 'string', default: '1' },
     first: { type: 'boolean', default: false },
   },
-  allowPositionals: true,
-})
+  { allowPositionals: true },
+)
+const names = sabotages.map(({ name }) => name)
+for (const name of positionals)
+  if (!values.sabotage || !names.includes(name))
+    misused(usage, `there is no sabotage called ${name}${didYouMean(name, names)}`)
+for (const name of ['seeds', 'from', 'seed', 'step'] as const)
+  if (values[name] !== undefined && !/^[1-9]\d*$/.test(values[name]))
+    misused(usage, `--${name} wants a number from 1, not "${values[name]}"`)
 const from = Number(values.from)
 
 if (values.worker) await work()
@@ -150,9 +163,7 @@ async function many(count: number): Promise<void> {
 }
 
 async function sabotageAll(): Promise<void> {
-  const only = process.argv.find((argument) => sabotages.some(({ name }) => name === argument))
-  for (const { name } of sabotages) {
-    if (only !== undefined && name !== only) continue
+  for (const name of positionals.length > 0 ? positionals : names) {
     const began = performance.now()
     const { ran, failures } = await spread(Number(values.seeds ?? sabotageSeedsMax), {
       first: true,
