@@ -158,6 +158,12 @@ export function checkOptions<O extends object>(options: O, ...known: readonly (k
   return checkNames(options, known)
 }
 
+/** Refuses a clock that is no function; undefined is the default clock. @throws LimitsError `INVALID_ARGUMENT` */
+export function checkClock(now: (() => number) | undefined): void {
+  if (now !== undefined && typeof now !== 'function')
+    refuse('now is a function that returns epoch milliseconds')
+}
+
 type Key = 'subject' | 'one of streams' | 'id' | 'account' | 'key' | 'userId' | 'channel' | 'category'
 
 /** @throws LimitsError `INVALID_ARGUMENT` */

@@ -122,13 +122,13 @@ export function parseWindows(windows: string | readonly string[]): readonly Wind
 export function checkWindow(window: Window): void {
   const { max, windowMs } = window
   const label = shown(window.text)
-  if (!Number.isInteger(max) || max < 0 || max > windowCountMax) {
+  if (!isWhole(max, 0, windowCountMax)) {
     throw new LimitsError(
       'INVALID_WINDOW',
       `${label} counts to ${max}: a whole number from 0 to ${windowCountMax} is needed`,
     )
   }
-  if (!Number.isInteger(windowMs) || windowMs < 1 || windowMs > windowMsMax) {
+  if (!isWhole(windowMs, 1, windowMsMax)) {
     throw new LimitsError('INVALID_WINDOW', `${label} lasts ${windowMs} ms: 1ms to 366d is possible`)
   }
 }

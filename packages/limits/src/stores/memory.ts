@@ -3,7 +3,7 @@
  * answered at once, so nothing can come between reading and writing; the promises of the port are for show. What
  * is over is dropped in passing, a few subjects per call, and by a timer where nobody calls any more: see expiry.ts.
  */
-import { checkKey, checkOptions } from '../calls.ts'
+import { checkClock, checkKey, checkOptions } from '../calls.ts'
 import { checkWhole, LimitsError } from '../errors.ts'
 import { steadyClock } from '../steady-clock.ts'
 import type { Question, Store, SyncStore } from '../store.ts'
@@ -41,8 +41,7 @@ const unaskedLookMs = 60_000
 /** State in this process, exact and bounded; gone when the process ends. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   const { now, retentionMs = 0 } = checkOptions(options, 'now', 'retentionMs')
-  if (now !== undefined && typeof now !== 'function')
-    throw new LimitsError('INVALID_ARGUMENT', 'now is a function that returns epoch milliseconds')
+  checkClock(now)
   checkWhole('retentionMs', retentionMs, 0)
   const sync = createEngine(now, retentionMs)
   return {
@@ -57,10 +56,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
       for (const { subject, entries } of batches) sync.restore(subject, entries)
     },
     block: async (blocks) => blocks.map(({ subject, ms }) => sync.block(subject, ms)),
-    async forget(subjects) {
-      for (const subject of subjects) sync.forget(subject)
-    },
-    has: async (subjects) => subjects.map((subject) => sync.has(subject)),
+    forget: async (subjects) => subjects.forEach(sync.forget),
+    has: async (subjects) => subjects.map(sync.has),
   }
 }
 

@@ -3,7 +3,7 @@
  * time. The script decides and writes; the decision that the caller reads is drawn up here from the state that the
  * script met. A question that is not answered by its deadline ends as the options say, and may still count later.
  */
-import { checkOptions } from '../calls.ts'
+import { checkClock, checkOptions } from '../calls.ts'
 import type { Decision } from '../decision.ts'
 import { checkWhole, isUnavailable, LimitsError } from '../errors.ts'
 import type { Question, Store } from '../store.ts'
@@ -94,8 +94,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   if (typeof prefix !== 'string') refuse('prefix is a text')
   checkWhole('retentionMs', retentionMs, 0)
   checkWhole('packedMaxBytes', packedMaxBytes, 64)
-  if (now !== undefined && typeof now !== 'function')
-    refuse('now is a function that returns epoch milliseconds')
+  checkClock(now)
   const run = scriptRunner(client, { script, scriptSha })
   const within = createDeadline(client, deadlineMs, onError)
   const fallback = createFallback(onUnavailable)
