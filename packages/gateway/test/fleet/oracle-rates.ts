@@ -23,19 +23,21 @@ export interface WatchedRates {
 /** The record holds instants of the time line, which a restart may move by this, ms. */
 const slackMs = 5
 
-export function watchRates({ world, settings }: Watched, { rows }: WatchedRecord): WatchedRates {
+export function watchRates({ world, settings, client }: Watched, { rows }: WatchedRecord): WatchedRates {
   function countedOf(row: Notification, told: ReadonlyMap<string, Exchange>): Counted | undefined {
     const { id, priority, actors, turnedAt } = row
     // A critical one counts and is not held up; a digest was counted by its items.
     if (priority === 'critical' || actors !== undefined || row.job !== undefined) return undefined
-    const first = row.timeline[1]?.reason
-    const hasWaited = first === 'tenant_limit' || first === 'module_limit'
+    const reason = row.timeline[1]?.reason
+    const hasWaited = reason === 'tenant_limit' || reason === 'module_limit'
     // A turn whose commit was refused is taken again, and counts from the first time: only the later one is on record.
     const isExact = settings.faults.refusedShare === 0
     if (hasWaited) return isExact && turnedAt !== undefined ? { id, from: turnedAt, to: turnedAt } : undefined
     const exchange = told.get(id)
     if (exchange?.answeredAt === undefined || row.status === 'suppressed') return undefined
-    return { id, from: exchange.sentAt, to: exchange.answeredAt }
+    // A request that was repeated may have been accepted the first time.
+    const first = client.exchanges.find(({ operation }) => operation === exchange.operation)!
+    return { id, from: first.sentAt, to: exchange.answeredAt }
   }
 
   function checkWindow(
