@@ -37,6 +37,7 @@ export async function createDispatch(
 ) {
   const onError = errorsOf('delivery')
   const { marginMs } = config.limits
+  const policy = config.policy.compiled
   const hub = createWebSocketHub({
     clock,
     marginMs,
@@ -95,6 +96,8 @@ export async function createDispatch(
     store,
     ledger,
     limiter,
+    keysOf: ({ notification, recipient }) =>
+      policy.rulesFor(notification, recipient).map(({ subject }) => subject.key),
     recipients,
     contents,
     scheduler,

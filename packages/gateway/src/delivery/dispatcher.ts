@@ -15,7 +15,7 @@ import { createCompleter } from './completer.ts'
 import { createDeadlines } from './deadline.ts'
 import { Endpoints } from './endpoints.ts'
 import { InFlightCounter } from './in-flight-counter.ts'
-import { InFlightSends } from './in-flight-sends.ts'
+import { InFlightSends, type SubjectKeys } from './in-flight-sends.ts'
 import type { Composer } from './message.ts'
 import { deadLetter } from './not-sent.ts'
 import type { Route } from './pools/route.ts'
@@ -31,6 +31,8 @@ export interface DispatcherOptions {
   readonly store: Pick<Store, 'deadLetters'>
   readonly ledger: Ledger
   readonly limiter: RecipientLimiter
+  /** Returns the keys under which limits count a notification. */
+  readonly keysOf: SubjectKeys
   readonly recipients: Recipients
   readonly contents: Pick<Contents, 'of'>
   readonly scheduler: Scheduler
@@ -53,7 +55,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { composer, clock, random, releaseHolds, onError } = options
   const inFlight = new InFlightCounter()
   const retries = createRetries({ random })
-  const inFlightSends = new InFlightSends(clock)
+  const inFlightSends = new InFlightSends(clock, options.keysOf)
   const deadlineOf = createDeadlines(clock)
   const quarantine = createQuarantine({ ledger, scheduler, clock })
   const completer = createCompleter({ ledger, scheduler, clock, releaseHolds, inFlight, onError })

@@ -1,54 +1,60 @@
 /**
  * Tracks calls that were fired but whose last byte is not yet on the socket (a busy event loop, a connection to be
  * opened). Limits must hold where the provider counts, so a call that is written late is counted again at that
- * instant. While it is not written, it counts as written now whenever another notification for the same recipient is
- * fired. So no window is exceeded, however long calls are delayed and however many are written at once.
+ * instant. While it is not written, it counts as written now whenever another notification is fired that a limit counts
+ * with it: one for the same recipient, or of the same author where a limit counts by it. So no window is exceeded,
+ * however long calls are delayed and however many are written at once.
  */
 
-import type { Notification } from '../model.ts'
+import type { Notification, Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
 
 /** A call that is not written yet. */
 export interface InFlightSend {
   readonly notification: Notification
+  readonly recipient: Recipient | null
   /** Counts it as written now if that is later than it counts so far; resolves when it is counted. */
   countLate(now: number): Promise<void> | undefined
 }
 
-/** The unwritten calls of all channels, by recipient: bounded by the accounts' concurrency. */
+/** Returns the keys under which limits count a notification. */
+export type SubjectKeys = (of: Pick<InFlightSend, 'notification' | 'recipient'>) => readonly string[]
+
+/** The unwritten calls of all channels, by subject: bounded by the accounts' concurrency. */
 export class InFlightSends {
   readonly #clock: Pick<Clock, 'now'>
-  readonly #byRecipient = new Map<string, Set<InFlightSend>>()
+  readonly #keysOf: SubjectKeys
+  readonly #bySubject = new Map<string, Set<InFlightSend>>()
 
-  constructor(clock: Pick<Clock, 'now'>) {
+  constructor(clock: Pick<Clock, 'now'>, keysOf: SubjectKeys) {
     this.#clock = clock
+    this.#keysOf = keysOf
   }
 
   get isEmpty(): boolean {
-    return this.#byRecipient.size === 0
+    return this.#bySubject.size === 0
   }
 
   add(inFlightSend: InFlightSend): void {
-    const key = keyOf(inFlightSend.notification)
-    const theirs = this.#byRecipient.get(key)
-    if (theirs === undefined) this.#byRecipient.set(key, new Set([inFlightSend]))
-    else theirs.add(inFlightSend)
+    for (const key of this.#keysOf(inFlightSend)) {
+      const others = this.#bySubject.get(key)
+      if (others === undefined) this.#bySubject.set(key, new Set([inFlightSend]))
+      else others.add(inFlightSend)
+    }
   }
 
   remove(inFlightSend: InFlightSend): void {
-    const key = keyOf(inFlightSend.notification)
-    const theirs = this.#byRecipient.get(key)
-    theirs?.delete(inFlightSend)
-    if (theirs?.size === 0) this.#byRecipient.delete(key)
+    for (const key of this.#keysOf(inFlightSend)) {
+      const others = this.#bySubject.get(key)
+      if (others?.delete(inFlightSend) === true && others.size === 0) this.#bySubject.delete(key)
+    }
   }
 
-  /** Counts unwritten calls of the same recipients as written now, before other notifications are fired. */
-  async recount(fired: readonly { readonly notification: Notification }[]): Promise<void> {
+  /** Counts unwritten calls of the same subjects as written now, before other notifications are fired. */
+  async recount(fired: readonly Pick<InFlightSend, 'notification' | 'recipient'>[]): Promise<void> {
     const now = this.#clock.now()
-    for (const { notification } of fired)
-      for (const inFlightSend of this.#byRecipient.get(keyOf(notification)) ?? [])
-        await inFlightSend.countLate(now)
+    for (const each of fired)
+      for (const key of this.#keysOf(each))
+        for (const inFlightSend of this.#bySubject.get(key) ?? []) await inFlightSend.countLate(now)
   }
 }
-
-const keyOf = ({ tenant, to }: Notification): string => `${tenant}\0${to.id}`

@@ -14,6 +14,7 @@ async function behindSlowDoor(
   delayMs: (index: number) => number,
   answer: (index: number) => SendResult = () => ({ outcome: 'delivered' }),
   rules: object = policy,
+  recipientOf: (index: number) => string = () => 'ada',
 ): Promise<readonly number[]> {
   let clock: Clock | undefined
   const left: number[] = []
@@ -35,7 +36,8 @@ async function behindSlowDoor(
   }
   const harness = await createHarness({ policy: rules, parts: { providers: [provider] } })
   clock = harness.clock
-  for (let index = 0; index < count; index += 1) await harness.post()
+  for (let index = 0; index < count; index += 1)
+    await harness.post({ recipient: recipientOf(index), actor: 'author' })
   await harness.runFor(minute + count * second)
   assert.equal(harness.counts().delivered, count)
   await harness.stop()
@@ -54,6 +56,17 @@ test('a call handed over and not yet written delays others for the same recipien
   const left = await behindSlowDoor(4, (index) => (index === 0 ? 300 : 0))
   assert.equal(densest(left, 200), 1)
   assert.equal(densest(left, 2_000), 3)
+})
+
+test('a call not yet written delays others of the same author, where a limit counts by author', async () => {
+  const rules = {
+    version: 1,
+    limits: [{ name: 'author', for: 'any', per: ['actor'], max: ['1/s'], over: 'delay' }],
+  }
+  const delivers = (): SendResult => ({ outcome: 'delivered' })
+  const delayMs = (index: number): number => (index === 0 ? 1_500 : 0)
+  const left = await behindSlowDoor(3, delayMs, delivers, rules, (index) => `follower-${index}`)
+  assert.equal(densest(left, second), 1)
 })
 
 test('no window is exceeded whatever the delays before writing', async (t) => {

@@ -198,6 +198,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     store,
     ledger,
     limiter,
+    keysOf: ({ notification }) => [notification.to.id],
     recipients: {
       cached: (_, id) => recipients.get(id) ?? (options.find === undefined ? null : undefined),
       find: (_, id) => find(id),
