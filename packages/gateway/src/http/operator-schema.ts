@@ -252,3 +252,44 @@ export const searchSchema = Type.Object(
   },
   { $id: 'SearchResult' },
 )
+
+export const windowsQuery = Type.Object(
+  {
+    from: Type.Optional(instant('Default: a week ago.')),
+    to: Type.Optional(instant('Default: a week from now. At most 62 days after `from`.')),
+    channel: channelFilter,
+    category: Type.Optional(text('category', 64)),
+    actor: Type.Optional(text('printable', 256)),
+  },
+  { additionalProperties: false },
+)
+export type WindowsParams = Static<typeof windowsQuery>
+
+const interval = { from: moment, to: moment }
+
+export const windowsSchema = Type.Object(
+  {
+    at: moment,
+    timeZone: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    forbidden: Type.Array(
+      Type.Object({ kind: oneOf(['quiet', 'legal']), channel: channelName, ...interval }),
+      { description: 'Hours in which nothing is sent; at most 400.' },
+    ),
+    streams: Type.Array(
+      Type.Object({
+        limit: Type.String(),
+        window: Type.String(),
+        windowMs: Type.Integer(),
+        max: Type.Integer(),
+        shared: Type.Boolean({ description: 'Other recipients count in it too; then it names no instants.' }),
+        full: Type.Array(Type.Object(interval)),
+        instants: Type.Array(
+          Type.Object({ at: moment, notificationId: Type.String(), state: oneOf(['counted', 'booked']) }),
+        ),
+      }),
+      { description: 'At most 12, of 500 instants each, the newest.' },
+    ),
+    truncated: Type.Boolean(),
+  },
+  { $id: 'RecipientWindows' },
+)

@@ -30,6 +30,7 @@ import { notificationReadRoutes } from './routes/notification-reads.ts'
 import { notificationRoutes } from './routes/notifications.ts'
 import { operationRoutes } from './routes/operations.ts'
 import { probeRoutes } from './routes/probes.ts'
+import { recipientWindowsRoutes } from './routes/recipient-windows.ts'
 import { recipientRoutes } from './routes/recipients.ts'
 import { searchRoutes } from './routes/search.ts'
 import { unsubscribeRoutes } from './routes/unsubscribe.ts'
@@ -182,6 +183,7 @@ function routesOf(
     ...searchRoutes({ store, ledger, clock }),
     ...callerRoutes({ clock, policy, withKeys: options.authenticate !== undefined, version }),
     ...jobRoutes({ jobs, store, ledger }),
+    ...recipientWindowsRoutes({ store, policy, clock }),
     ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
     ...operationRoutes({ gate, store, ledger, policy, templates, pools, idempotency, clock }),
     ...probeRoutes({

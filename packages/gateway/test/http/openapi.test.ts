@@ -66,6 +66,7 @@ test('every route of the contract is described', () => {
     'GET /recipients/{id}',
     'GET /recipients/{id}/limits',
     'GET /recipients/{id}/timeline',
+    'GET /recipients/{id}/windows',
     'GET /requests',
     'GET /search',
     'GET /u/{token}',
