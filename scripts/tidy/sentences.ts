@@ -10,15 +10,10 @@ const comment = /\/\*\*\s*(?:\*\s*)?([\s\S]*?)\*\/|^[^\S\n]*\/\/[^\S\n]*(.*)$/gm
 
 const riddle = /^(?:What|Whether|Of|Those)\b/
 
-/** Paths whose comments are still to be rewritten: a path leaves the list when it is clean, and none is added. */
-const remaining: readonly string[] = []
-
 export const commentsAreSentences: Check = {
   name: 'no comment begins with What, Whether, Of or Those',
   faults: (tree) =>
-    tree.files
-      .filter((file) => file.endsWith('.ts') && !remaining.some((path) => file.startsWith(path)))
-      .flatMap((file) => riddlesOf(tree, file)),
+    tree.files.filter((file) => file.endsWith('.ts')).flatMap((file) => riddlesOf(tree, file)),
 }
 
 function riddlesOf(tree: Tree, file: string): Fault[] {
