@@ -6,9 +6,11 @@
  *
  *     npm run bench -- http-route [--seconds 2] [--rounds 5]
  */
+
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { createMemoryOnce } from '../packages/gateway/src/adapters/state/memory-once.ts'
 import { createHttpServer } from '../packages/gateway/src/http/server.ts'
 import type { HttpServerOptions } from '../packages/gateway/src/http/server-options.ts'
 import type { Decision, Notification } from '../packages/gateway/src/model.ts'
@@ -79,6 +81,7 @@ async function sluice(): Promise<number> {
     'gate' | 'erase' | 'jobs' | 'store' | 'ledger' | 'recipients' | 'clock'
   >
   const server = createHttpServer({
+    once: createMemoryOnce(),
     ...parts,
     config: {
       host: '127.0.0.1',

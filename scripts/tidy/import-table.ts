@@ -25,6 +25,7 @@ export interface ImportRow {
 
 const core = [
   'ports.ts',
+  'once-port.ts',
   'stages.ts',
   'model.ts',
   'bounds.ts',
@@ -43,6 +44,7 @@ const limits = ['@sluice/limits'] as const
 const adapter = {
   values: [
     'ports.ts',
+    'once-port.ts',
     'model.ts',
     'bounds.ts',
     'backlog-cell.ts',
@@ -77,6 +79,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'heap.ts', values: [] },
   { module: 'conflict.ts', values: [] },
   { module: 'undo.ts', values: [] },
+  { module: 'once-port.ts', values: [] },
   { module: 'node-http.ts', values: [], impure: true },
   {
     module: 'ports.ts',

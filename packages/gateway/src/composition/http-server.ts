@@ -2,6 +2,7 @@
  * Composes the HTTP server, and authentication where keys are configured. Loaded when the server opens: most
  * commands never need it.
  */
+import { createMemoryOnce } from '../adapters/state/memory-once.ts'
 import { type Config, type TenantConfig, tenantOf } from '../config/config.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'
 import type { Authenticate } from '../http/identity.ts'
@@ -82,6 +83,7 @@ export function createGatewayServer(context: RuntimeContext) {
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
         store: record.store,
+        once: createMemoryOnce(),
         ledger: record.ledger,
         recipients: record.recipients,
         backlog: record.backlog,

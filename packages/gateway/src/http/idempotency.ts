@@ -1,10 +1,11 @@
 /**
  * Idempotency-Key: a repeated request gets the answer of the first. A repetition is found in three places:
- * among the requests that this process handles now, on record, and in the commit itself, which refuses a key
+ * among the requests in progress (once-port.ts), on record, and in the commit itself, which refuses a key
  * that another process has just written.
  */
 import type { FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
+import type { Once } from '../once-port.ts'
 import type { AnswerKey, Clock, Store, StoredAnswer } from '../ports.ts'
 import { hashOf } from './body-parser.ts'
 import type { Identity } from './identity.ts'
@@ -33,13 +34,12 @@ export interface Idempotency {
 
 export interface IdempotencyOptions {
   readonly store: Pick<Store, 'answer'>
+  readonly once: Once
   readonly clock: Clock
 }
 
 export function createIdempotency(options: IdempotencyOptions): Idempotency {
-  const { store, clock } = options
-  /** The hash of the body of each request in progress, by key. */
-  const inProgress = new Map<string, string>()
+  const { store, once, clock } = options
 
   async function recorded(key: AnswerKey, requestHash: string): Promise<Answer | undefined> {
     const stored = await store.answer(key)
@@ -73,20 +73,19 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
   ): Promise<Answer> {
     const key = answerKey(request, readKey(given))
     const requestHash = request.received?.hash() ?? hashOf(Buffer.alloc(0))
-    const name = JSON.stringify([key.tenant, key.module, key.path, key.key])
-    const other = inProgress.get(name)
-    if (other !== undefined) {
-      if (other !== requestHash) throw mismatch()
+    const beginning = once.begin(key, requestHash)
+    const begun = beginning instanceof Promise ? await beginning : beginning
+    if (begun === 'mismatch') throw mismatch()
+    if (begun === 'busy')
       throw new SluiceError(
         'IDEMPOTENCY_IN_PROGRESS',
         'The first request with this key is still being worked on.',
       )
-    }
-    inProgress.set(name, requestHash)
     try {
       return await guarded(key, requestHash, work)
     } finally {
-      inProgress.delete(name)
+      const ending = once.end(key)
+      if (ending instanceof Promise) await ending
     }
   }
 

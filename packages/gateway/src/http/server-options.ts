@@ -3,6 +3,7 @@ import type { BacklogReports } from '../backlog-cell.ts'
 import type { Channel } from '../model.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import type { RequestLog } from '../observability/request-log.ts'
+import type { Once } from '../once-port.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Store, Templates } from '../ports.ts'
 import type { Gate, Jobs, Ledger, PoolReport, Recipients } from '../stages.ts'
@@ -46,6 +47,8 @@ export interface HttpServerOptions {
   readonly erase: (tenant: string, recipient: string) => Promise<void>
   readonly jobs: Jobs
   readonly store: Store
+  /** Knows the requests with an Idempotency-Key that are in progress. */
+  readonly once: Once
   readonly ledger: Ledger
   readonly policy: Policy
   readonly templates: Pick<Templates, 'has' | 'hasSubject'>

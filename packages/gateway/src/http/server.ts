@@ -154,7 +154,7 @@ function routesOf(
     needsSubject: options.needsSubject ?? new Set(),
     dataMaxBytes: config.dataMaxBytes,
   }
-  const idempotency = createIdempotency({ store, clock })
+  const idempotency = createIdempotency({ store, once: options.once, clock })
   const editor = createRecipientEditor({ gate, store })
   const onAccepted = (tookMs: number): void => {
     metrics.onAccepted(tookMs)

@@ -2,8 +2,10 @@
  * The entrance of a process, as HTTP has it: idempotency keys, one edit of a recipient after the other, and answers as a
  * status with a body. Requests that a killed process had are never answered.
  */
+
 import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
+import { createMemoryOnce } from '../../src/adapters/state/memory-once.ts'
 import { SluiceError } from '../../src/errors.ts'
 import type { Gateway } from '../../src/gateway.ts'
 import { type Answer, createIdempotency, type Keep } from '../../src/http/idempotency.ts'
@@ -47,7 +49,7 @@ interface Body {
 
 export function createEntrance(gateway: Gateway, clock: Clock): Entrance {
   const { gate, jobs, store, erase } = gateway
-  const idempotency = createIdempotency({ store, clock })
+  const idempotency = createIdempotency({ store, once: createMemoryOnce(), clock })
   const editor = createRecipientEditor({ gate, store })
 
   async function answered(work: () => Promise<Response>): Promise<Response> {

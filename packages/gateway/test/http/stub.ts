@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict'
 import { after } from 'node:test'
 import { Ajv, type ValidateFunction } from 'ajv'
+import { createMemoryOnce } from '../../src/adapters/state/memory-once.ts'
 import { joinedPayload } from '../../src/content.ts'
 import { type ErrorCode, SluiceError } from '../../src/errors.ts'
 import { createHttpServer } from '../../src/http/server.ts'
@@ -350,7 +351,7 @@ function createMemory() {
     find: async (tenant, id) => stub.recipients.get(`${tenant}/${id}`) ?? null,
     changes: 0,
   }
-  return { stub, ports: { gate, erase, jobs, store, ledger, recipients, clock } }
+  return { stub, ports: { gate, erase, jobs, store, once: createMemoryOnce(), ledger, recipients, clock } }
 }
 
 interface Documented {
