@@ -60,6 +60,11 @@ export interface CountedQuery {
   readonly recipient?: string
   /** For a tenant, notifications created earlier are selected only if their turn came in a throttle queue since. */
   readonly since: number
+  /**
+   * Selects what the limits of a tenant and its modules count: every notification that was created since, or whose turn
+   * came since, whatever became of it. Only for a tenant. @defaultValue false
+   */
+  readonly accepted?: boolean
   /** The `nextCursor` of the page before. */
   readonly cursor?: string
   /** The number of rows that a page examines: it may return fewer, even none. */

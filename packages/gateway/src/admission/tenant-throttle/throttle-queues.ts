@@ -4,7 +4,7 @@
  * a tenant with nothing counted is dropped.
  */
 import type { Window } from '@sluice/limits'
-import type { Clock, Store } from '../../ports.ts'
+import type { Admission, Clock, Page, Store } from '../../ports.ts'
 import { type Counted, type RestoredEntry, ThrottleQueue } from './throttle-queue.ts'
 
 interface ThrottleRates {
@@ -15,7 +15,7 @@ interface ThrottleRates {
 }
 
 export interface ThrottleQueuesOptions {
-  readonly store: Pick<Store, 'admissions' | 'inThrottleQueue'>
+  readonly store: Pick<Store, 'counted' | 'inThrottleQueue'>
   readonly clock: Clock
   readonly ratesOf: (tenant: string) => ThrottleRates
   /** Every window is kept this much longer, ms. */
@@ -45,8 +45,6 @@ interface Entry {
 
 /** Rows read at once. */
 const pageMax = 1_000
-/** Maximum of one tenant's acceptances that are counted after a restart: 100 MB while they are read. */
-const admissionsMax = 100_000
 /** Number of tenants above which queues with nothing counted are dropped. */
 const tenantsMax = 10_000
 
@@ -84,13 +82,23 @@ export function createThrottleQueues(options: ThrottleQueuesOptions): ThrottleQu
     const queue = new ThrottleQueue({ ...rates, marginMs })
     const windowMs = Math.max(0, ...[...rates.tenant, ...rates.module].map((window) => window.windowMs))
     const since = clock.now() - windowMs - marginMs
-    const admissions = await store.admissions({ tenant, since, limit: admissionsMax })
     const urgent: Counted[] = []
-    for (const { module, priority, actors, countedAt: at } of admissions) {
-      // Items of a digest were counted when they were accepted.
-      if (at === undefined || at < since || actors !== undefined) continue
-      if (priority === 'critical') urgent.push({ module, at })
-      else queue.count(module, at)
+    // All pages: a bound on their number would let as many pass again. An instant stays in memory of each.
+    for (let cursor: string | null | undefined; cursor !== null; ) {
+      const page: Page<Admission> = await store.counted({
+        tenant,
+        since,
+        accepted: true,
+        limit: pageMax,
+        ...(cursor === undefined ? {} : { cursor }),
+      })
+      for (const { module, priority, actors, countedAt: at } of page.items) {
+        // Items of a digest were counted when they were accepted.
+        if (at === undefined || at < since || actors !== undefined) continue
+        if (priority === 'critical') urgent.push({ module, at })
+        else queue.count(module, at)
+      }
+      cursor = page.nextCursor
     }
     queue.restore(restored, urgent, clock.now())
     if (entries.size >= sweepAt) sweep()

@@ -25,7 +25,11 @@ export function countedNotifications(test: Test): void {
         advance(turned, [{ at: epoch, status: 'queued' }], turn),
       ],
     })
-    const read = async (query: { readonly tenant: string; readonly recipient?: string }) => {
+    const read = async (query: {
+      readonly tenant: string
+      readonly recipient?: string
+      readonly accepted?: boolean
+    }) => {
       const found: string[] = []
       for (let cursor: string | null = ''; cursor !== null; ) {
         const page: Page<Admission> = await store.counted({
@@ -42,6 +46,10 @@ export function countedNotifications(test: Test): void {
     assert.deepEqual(
       (await read({ tenant: 'acme' })).sort(),
       [...ids([turned, first, booked, collecting])].sort(),
+    )
+    assert.deepEqual(
+      (await read({ tenant: 'acme', accepted: true })).sort(),
+      [...ids([turned, first, nothing, booked, collecting])].sort(),
     )
     assert.deepEqual(await read({ tenant: 'acme', recipient: 'user-2' }), ids([first]))
     assert.deepEqual(await read({ tenant: 'acme', recipient: 'nobody' }), [])

@@ -41,12 +41,13 @@ const waitsOrLeaves: ReadonlySet<Status> = new Set<Status>(['scheduled', 'digest
 
 /** Selects a page of what limits count; the cursor is the number of rows that were examined. */
 export function countedPage(rows: readonly Notification[], query: CountedQuery): Page<Admission> {
-  const { recipient, since, cursor = '0', limit } = query
-  const counts = (row: Notification): boolean =>
-    waitsOrLeaves.has(row.status) ||
-    (recipient !== undefined
-      ? ofRecipient(row, since)
-      : (row.firedAt ?? 0) >= since || (row.suspects?.at(-1) ?? 0) >= since)
+  const { recipient, since, accepted, cursor = '0', limit } = query
+  const counts = (row: Notification): boolean => {
+    if (accepted === true) return ofTenant(row, since)
+    if (waitsOrLeaves.has(row.status)) return true
+    if (recipient !== undefined) return ofRecipient(row, since)
+    return (row.firedAt ?? 0) >= since || (row.suspects?.at(-1) ?? 0) >= since
+  }
   const from = Number(cursor)
   const next = from + limit
   return {

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import type { Store } from '../../../src/ports.ts'
 import { createHarness, hour, minute, second } from '../../harness.ts'
 
 const policy = { version: 1, limits: [] }
@@ -107,4 +108,31 @@ test('an opt-out ends a notification in the throttle queue and frees its place',
   await harness.runFor(2 * minute)
   await harness.check()
   await harness.stop()
+})
+
+test('all acceptances within the window of a tenant count after a restart, also beyond one page of the record', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-platform-'))
+  t.after(() => rmSync(folder, { recursive: true }))
+  const pageMax = 7
+  const options = {
+    file: join(folder, 'sluice.db'),
+    policy,
+    config: tenants('20/min'),
+    wrap: (store: Store): Store => ({
+      ...store,
+      admissions: (query) => store.admissions({ ...query, limit: Math.min(query.limit, pageMax) }),
+      counted: (query) => store.counted({ ...query, limit: Math.min(query.limit, pageMax) }),
+    }),
+  }
+  const harness = await createHarness(options)
+  for (let index = 0; index < 20; index += 1) {
+    const { id, decision } = await harness.post({ recipient: `r${index}`, sendAt: harness.start + hour })
+    assert.equal(decision.reason === 'tenant_limit', false)
+    // A cancelled one counts as well: acceptances are counted.
+    if (index % 3 === 0) await harness.done(harness.gateway.gate.cancel('default', id))
+  }
+  await harness.stop()
+  const again = await createHarness({ ...options, start: harness.start + second })
+  assert.equal((await again.post()).decision.reason, 'tenant_limit')
+  await again.stop()
 })

@@ -64,20 +64,26 @@ export function prepareAdmissions(db: DatabaseSync, register: RecipientIndex): A
     WHERE ${behind} AND n.created_at <= :lastAt AND (n.created_at < :lastAt OR n.seq <= :lastSeq)
       AND (s.fired_at >= :since OR s.suspect_at >= :since OR s.status IN (1, 2, 3, 4))
     ORDER BY n.created_at, n.seq`)
+  const acceptedOfTenant = db.prepare(`SELECT ${columns}
+    FROM notifications n INDEXED BY by_tenant CROSS JOIN states s USING (seq)
+    WHERE ${behind} AND n.created_at <= :lastAt AND (n.created_at < :lastAt OR n.seq <= :lastSeq)
+      AND (n.created_at >= :since OR s.turned_at >= :since)
+    ORDER BY n.created_at, n.seq`)
   const earliestTurned = db.prepare(`SELECT min(n.created_at) AS at
     FROM states s INDEXED BY turned CROSS JOIN notifications n USING (seq)
     WHERE s.turned_at >= ? AND n.tenant = ?`)
-  for (const statement of [ofRecipient, ofTenant, waiting, pageOfRecipient, pageOfTenant])
+  for (const statement of [ofRecipient, ofTenant, waiting, pageOfRecipient, pageOfTenant, acceptedOfTenant])
     statement.setReturnArrays(true)
 
-  function countedOfTenant({ tenant, since, cursor, limit }: CountedQuery): RowPage {
+  function countedOfTenant({ tenant, since, accepted, cursor, limit }: CountedQuery): RowPage {
     const turnedFrom = cursor === undefined ? earliestTurned.get(since, tenant)?.at : undefined
     const [at, seq] = cursor?.split(' ').map(Number) ?? [Math.min(since, Number(turnedFrom ?? since)), 0]
     const from = { tenant, at: at!, seq: seq! }
     const last = endOfPage.get({ ...from, offset: limit - 1 })
     const [lastAt, lastSeq] =
       last === undefined ? [Number.MAX_SAFE_INTEGER, 0] : [Number(last.created_at), Number(last.seq)]
-    const rows = pageOfTenant.all({ ...from, lastAt, lastSeq, since }) as unknown as readonly Row[]
+    const page = accepted === true ? acceptedOfTenant : pageOfTenant
+    const rows = page.all({ ...from, lastAt, lastSeq, since }) as unknown as readonly Row[]
     return { rows, nextCursor: last === undefined ? null : `${lastAt} ${lastSeq}` }
   }
 
