@@ -4,14 +4,10 @@
  * request brings no address of its own (`missingAddress`).
  */
 
-import { bytesOf, dataOf, encodingOf, inlineMaxBytes, keepEncoding } from '../content.ts'
-import { type FieldError, SluiceError } from '../errors.ts'
-import type { Channel, Content, Draft, JsonObject, Recipient, RecipientFields } from '../model.ts'
-import { addressField } from '../model.ts'
-import { address } from '../policy/preferences.ts'
+import { dataOf, encodingOf, inlineMaxBytes, keepEncoding } from '../content.ts'
+import type { FieldError } from '../errors.ts'
+import type { Channel, Content, Draft, JsonObject, RecipientFields } from '../model.ts'
 import type { Templates } from '../ports.ts'
-import { isKnownTooDeep } from './body-parts.ts'
-import { dataLevelsMax, isDeeperThan } from './json.ts'
 import type { BatchBody, BatchRecipient, NotificationBody } from './schema.ts'
 import { parseInstant } from './syntax.ts'
 import { invalidRequest } from './validation.ts'
@@ -138,68 +134,4 @@ function ownData(own: JsonObject): JsonObject {
   const bytes = encodingOf(data)?.bytes
   if (bytes !== undefined && bytes <= inlineMaxBytes) keepEncoding(data, { bytes })
   return data
-}
-
-/**
- * Throws INVALID_REQUEST for data that is too deep, PAYLOAD_TOO_LARGE for data that is too long. `bodyBytes`
- * bounds the data from above: JSON grows at most sixfold when it is read and written again (1e20).
- */
-export function checkData(
-  data: JsonObject | undefined,
-  bodyBytes: number,
-  offer: Offer,
-  path = '/data',
-): void {
-  if (data === undefined) return
-  if (isKnownTooDeep(data) || isDeeperThan(data, dataLevelsMax)) {
-    throw invalidRequest([{ path, message: `must not be deeper than ${dataLevelsMax} levels` }])
-  }
-  if (bodyBytes * 6 <= offer.dataMaxBytes) return
-  const bytes = bytesOf({ data })
-  if (bytes > offer.dataMaxBytes) {
-    throw new SluiceError(
-      'PAYLOAD_TOO_LARGE',
-      `data is ${bytes} bytes as JSON; at most ${offer.dataMaxBytes} are taken.`,
-    )
-  }
-}
-
-/**
- * Checks the data of one recipient, which is merged over the common data. Their sizes are added up first, and
- * only where the sum is too much the two are merged and measured. Returns the bytes that it has read.
- */
-export function checkOwnData(
-  own: JsonObject,
-  common: JsonObject | undefined,
-  commonBytes: number,
-  bodyBytes: number,
-  offer: Offer,
-  path: string,
-): number {
-  const ownBytes = bytesOf({ data: own })
-  if (ownBytes > offer.dataMaxBytes) checkData(own, bodyBytes, offer, path)
-  if (ownBytes + commonBytes > offer.dataMaxBytes) {
-    checkData({ ...common, ...dataOf(own) }, bodyBytes, offer, path)
-    return ownBytes + commonBytes
-  }
-  checkData(own, 0, offer, path)
-  return ownBytes
-}
-
-/** True where the request or the account gives an address; otherwise the recipient must be stored. */
-export function hasAddress(draft: Draft, { selfAddressed }: Pick<Offer, 'selfAddressed'>): boolean {
-  return selfAddressed.has(draft.channel) || draft.to[addressField[draft.channel]] !== undefined
-}
-
-/** The fault of a notification without any address. */
-export function missingAddress(
-  draft: Draft,
-  recipient: Recipient | null,
-  path = '/recipient',
-): FieldError | undefined {
-  if (address(draft.to, recipient, draft.channel) !== undefined) return undefined
-  return {
-    path: `${path}/${addressField[draft.channel]}`,
-    message: 'is required: none is stored for this recipient',
-  }
 }

@@ -13,16 +13,13 @@ import { resultText } from '../accepted-text.ts'
 import { batchSchema } from '../answer-schema.ts'
 import {
   type Common,
-  checkData,
-  checkOwnData,
-  hasAddress,
-  missingAddress,
   type Offer,
   readBatchRecipient,
   readMessage,
   readRecipient,
   withData,
 } from '../draft.ts'
+import { checkData, checkOwnData, hasAddress, missingAddress } from '../draft-checks.ts'
 import type { Answer, Idempotency, Keep } from '../idempotency.ts'
 import { basePath, type Route } from '../route.ts'
 import { type BatchBody, type BatchRecipient, batchBody, recipientsMax } from '../schema.ts'

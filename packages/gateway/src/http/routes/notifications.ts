@@ -8,15 +8,8 @@ import type { Admitted, Gate, Recipients } from '../../stages.ts'
 import { acceptedText } from '../accepted-text.ts'
 import { decisionAnswer, iso } from '../answer.ts'
 import { acceptedSchema, decisionSchema } from '../answer-schema.ts'
-import {
-  checkData,
-  hasAddress,
-  missingAddress,
-  type Offer,
-  readMessage,
-  readRecipient,
-  withData,
-} from '../draft.ts'
+import { type Offer, readMessage, readRecipient, withData } from '../draft.ts'
+import { checkData, hasAddress, missingAddress } from '../draft-checks.ts'
 import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
 import { jsonType, problemBody, problemType } from '../problem.ts'
 import { basePath, type Route } from '../route.ts'
