@@ -52,6 +52,10 @@ export const benchmarks = {
 
 /** Studies of one part, which print their figures; run by name. */
 export const studies = {
+  observability: {
+    what: 'cost of metrics and log: the gateway with and without them, in pairs, from POST to settled',
+    options: { rounds: 15, messages: 6_000 },
+  },
   'before-after': {
     what: 'the gateway of another commit beside this one, in pairs, from POST to settled',
     options: { base: 'HEAD~1', rounds: 15, messages: 6_000 },

@@ -17,6 +17,8 @@ export interface GatewayOptions {
    * `default`: the policy that ships; `digest`: comments are collected for 20 s.
    */
   readonly policy: 'wide' | 'default' | 'digest'
+  /** False leaves out metrics and lines of the log. @defaultValue true, with errors alone in the log */
+  readonly observed?: boolean
   /** Where the store lies, and stays. @defaultValue a folder of its own, gone at the end */
   readonly folder?: string
 }
@@ -32,7 +34,12 @@ digests:
   - { name: comments, for: { template: new-comment }, window: 20s, template: activity-digest }
 `
 
-export async function open({ policy, settled, ...kept }: GatewayOptions & Opening): Promise<Contestant> {
+export async function open({
+  policy,
+  observed,
+  settled,
+  ...kept
+}: GatewayOptions & Opening): Promise<Contestant> {
   const folder = kept.folder ?? mkdtempSync(join(tmpdir(), 'sluice-bench-'))
   writeFileSync(join(folder, 'policy.yaml'), policy === 'digest' ? digestPolicy : widePolicy)
   writeFileSync(
@@ -41,12 +48,12 @@ export async function open({ policy, settled, ...kept }: GatewayOptions & Openin
 store: sqlite:./sluice.db
 ${policy === 'default' ? '' : 'policy: ./policy.yaml'}
 tenants: { default: { rate: unlimited, modules: unlimited, queue: 1000000, waiting: 5000000 } }
-log: { level: error }
+log: { level: ${observed === undefined ? 'error' : 'info'} }
 `,
   )
   collectEarlier()
   const config = loadConfig({ path: join(folder, 'sluice.yaml'), env: {}, cwd: folder })
-  const gateway = await createGateway(config)
+  const gateway = await createGateway(config, observed === false ? { unobserved: true } : {})
   gateway.ledger.subscribe(({ notification: { status, data } }) => {
     if (status === 'delivered') settled(data?.number as number)
   })

@@ -63,7 +63,7 @@ export function createGatewayServer(context: RuntimeContext) {
 
   return {
     timeCommit: (writes: number): ((error?: unknown) => void) => {
-      const end = metrics?.timeCommit(writes)
+      const end = context.parts.unobserved === true ? undefined : metrics?.timeCommit(writes)
       return end === undefined ? untimed : (error) => commitLog.note(end(), writes, error)
     },
     /** Opens the server and resolves with its address. */
@@ -78,8 +78,13 @@ export function createGatewayServer(context: RuntimeContext) {
       tokens = doorkeeper?.tokens
       live = doorkeeper && liveAuthenticate(doorkeeper.authenticate)
       requestLog = createRequestLog({ log, all: config.log.requests === 'all' })
-      metrics = createGatewayMetrics(context, { record, admission, dispatch, pools })
-      stopLines = startOperatorLog(context, record)
+      const { unobserved = false } = context.parts
+      // Nothing is heard of the ledger then.
+      const heard = unobserved
+        ? { ...record, ledger: { ...record.ledger, subscribe: () => untimed } }
+        : record
+      metrics = createGatewayMetrics(context, { record: heard, admission, dispatch, pools })
+      if (!unobserved) stopLines = startOperatorLog(context, record)
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
         store: record.store,
@@ -92,6 +97,7 @@ export function createGatewayServer(context: RuntimeContext) {
         erase: erasure.erase,
         jobs,
         metrics,
+        unobserved,
         metricsElsewhere: config.metrics.listen !== undefined,
         requestLog,
         policy: config.policy.compiled,

@@ -23,15 +23,20 @@ const arrivals = new WeakMap<object, number>()
 /** Notes that a request has arrived: its time in the queue before the routes counts. */
 export const noteArrival = (request: object): void => void arrivals.set(request, performance.now())
 
-/** Registers the hooks. */
-export function observeRequests(app: FastifyInstance, metrics: HttpMetrics, log?: RequestLog): void {
+/** Registers the hooks; without metrics a request is only named. */
+export function observeRequests(
+  app: FastifyInstance,
+  metrics: HttpMetrics | undefined,
+  log?: RequestLog,
+): void {
   app.decorateRequest('problem', undefined)
   app.decorateRequest('audit', undefined)
-  app.server.on('connection', (socket) => socket.once('close', metrics.connected()))
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
     done()
   })
+  if (metrics === undefined) return
+  app.server.on('connection', (socket) => socket.once('close', metrics.connected()))
   app.addHook('onResponse', (request, reply, done) => {
     const { raw, problem } = request
     const arrivedAt = arrivals.get(raw)

@@ -80,6 +80,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     fairnessKeyOf: parties(routes, authenticate),
     pacer,
     metrics: metrics.http,
+    unobserved: options.unobserved === true,
     ...(options.requestLog === undefined ? {} : { requestLog: options.requestLog }),
   })
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)

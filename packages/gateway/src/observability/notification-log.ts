@@ -6,7 +6,7 @@ import type { Notification, TimelineEvent } from '../model.ts'
 import type { Happening } from '../stages.ts'
 import { createLineLimit } from './line-limit.ts'
 import type { Log, LogEvent } from './log-events.ts'
-import { maskText, type NameRecipient } from './masking.ts'
+import { maskAnswer, type NameRecipient } from './masking.ts'
 
 export interface NotificationLogOptions {
   readonly log: Log
@@ -45,14 +45,19 @@ export function createNotificationLog({ log, nameRecipient }: NotificationLogOpt
     }
   }
 
-  function warn(notification: Notification, event: LogEvent, entry: TimelineEvent): void {
-    const { channel, tenant, to } = notification
+  function warn(
+    notification: Notification,
+    before: Notification | undefined,
+    event: LogEvent,
+    entry: TimelineEvent,
+  ): void {
+    const { channel, tenant } = notification
     const { reason, detail } = entry
     limit.take(`${event} ${channel} ${tenant} ${reason ?? ''}`, (suppressedLines) =>
       log.warn({
         ...fieldsOf(notification, event, entry),
         cause: reason,
-        answer: detail === undefined ? undefined : maskText(detail, to),
+        answer: detail === undefined ? undefined : maskAnswer(detail, before ?? notification),
         ...(suppressedLines === 0 ? {} : { suppressedLines }),
       }),
     )
@@ -91,8 +96,8 @@ export function createNotificationLog({ log, nameRecipient }: NotificationLogOpt
     note({ notification, before, events }) {
       const isDebug = log.isLevelEnabled('debug')
       for (const entry of events) {
-        if (entry.status === 'dead') warn(notification, 'notification.dead', entry)
-        else if (entry.status === 'failed') warn(notification, 'notification.failed', entry)
+        if (entry.status === 'dead') warn(notification, before, 'notification.dead', entry)
+        else if (entry.status === 'failed') warn(notification, before, 'notification.failed', entry)
         else if (isDebug) debug(notification, before, entry)
       }
     },

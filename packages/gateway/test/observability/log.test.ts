@@ -10,7 +10,7 @@ import { createLog } from '../../src/log.ts'
 import { createLineLimit } from '../../src/observability/line-limit.ts'
 import { logEvents } from '../../src/observability/log-events.ts'
 import { logText } from '../../src/observability/log-text.ts'
-import { maskText } from '../../src/observability/masking.ts'
+import { maskAnswer, maskText } from '../../src/observability/masking.ts'
 import { createSite, type Site } from '../child.ts'
 import { start } from '../cli/process.ts'
 import { audience, createSigner, type GoodClaims, issuer, tokenFor } from '../tokens.ts'
@@ -173,9 +173,13 @@ test('addresses in the texts of errors and providers are masked, hosts and sente
     maskText('connect ECONNREFUSED 192.168.100.200:5432'),
     'connect ECONNREFUSED 192.168.100.200:5432',
   )
+  const about = { to: { id: 'x-y', pushToken: 'tok-1' }, content: { text: 'your code is 1234' } }
+  assert.equal(maskAnswer('410 token tok-1 is gone', about), '410 token [recipient] is gone')
+  assert.equal(maskAnswer('400 no "your code": your code is 1234', about), '400 no')
+  assert.equal(maskAnswer('400 refused: your code is 1234', about), '400 refused: [content]')
   assert.equal(
-    maskText('token tok-1 is gone', { id: 'x-y', pushToken: 'tok-1' }),
-    'token [recipient] is gone',
+    maskAnswer('550 5.1.1 <a@b.example>: user unknown', about),
+    '550 5.1.1 [address]: user unknown',
   )
   assert.equal(maskText('x'.repeat(600)).length, 501)
 })
