@@ -155,26 +155,28 @@ export function createMeter(): Meter {
 
 /** Counts by two or three labels. Combinations that are known beforehand are there from the start, with 0. */
 export class Tally {
-  readonly #counts = new Map<string, Map<string, Map<string, number>>>()
+  readonly #counts = new Map<string, Map<string, Map<string, { count: number }>>>()
 
   add(first: string, second: string, third = '', by = 1): void {
-    let seconds = this.#counts.get(first)
-    if (seconds === undefined) {
-      seconds = new Map()
-      this.#counts.set(first, seconds)
-    }
-    let thirds = seconds.get(second)
-    if (thirds === undefined) {
-      thirds = new Map()
-      seconds.set(second, thirds)
-    }
-    thirds.set(third, (thirds.get(third) ?? 0) + by)
+    const leaf = this.#counts.get(first)?.get(second)?.get(third)
+    if (leaf === undefined) this.#create(first, second, third).count += by
+    else leaf.count += by
+  }
+
+  #create(first: string, second: string, third: string): { count: number } {
+    const seconds = this.#counts.get(first) ?? new Map<string, Map<string, { count: number }>>()
+    this.#counts.set(first, seconds)
+    const thirds = seconds.get(second) ?? new Map<string, { count: number }>()
+    seconds.set(second, thirds)
+    const leaf = { count: 0 }
+    thirds.set(third, leaf)
+    return leaf
   }
 
   readonly each = (tell: SetValue): void => {
     for (const [first, seconds] of this.#counts) {
       for (const [second, thirds] of seconds) {
-        for (const [third, count] of thirds)
+        for (const [third, { count }] of thirds)
           tell(third === '' ? [first, second] : [first, second, third], count)
       }
     }
