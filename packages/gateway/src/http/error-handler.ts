@@ -50,7 +50,8 @@ export function answerTheRest(app: FastifyInstance, routes: readonly Route[], lo
     if (known.code === 'PAYLOAD_TOO_LARGE') reply.removeHeader('connection')
     if (request.is404) return notFound(request, reply)
     // A damaged row was logged when it was found.
-    if (known.status >= 500 && known.row === undefined)
+    // A 503 is a refusal, which has lines at a bounded rate.
+    if (known.status === 500 && known.row === undefined)
       log.error({
         event: 'http.error',
         err: error,
