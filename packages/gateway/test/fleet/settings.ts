@@ -160,7 +160,7 @@ export function settingsOf(seed: number): Settings {
     deduplicationMs: chance('deduplication', 0.5) ? 20 * second : 0,
     rates,
     queueMax: chance('narrow queue', 0.3) ? between('queue', 5, 20) : 10_000,
-    waitingMax: chance('narrow waiting', 0.3) ? between('waiting', 5, 20) : 10_000,
+    waitingMax: chance('narrow waiting', 0.3) ? between('waiting', 15, 30) : 10_000,
     accounts: Array.from({ length: between('accounts', 1, 3) }, (_, index) => account(index)),
     breakerInARow: between('in a row', 3, 6),
     provider: {
