@@ -7,7 +7,7 @@
 
 import type { Notification, Status, TimelineEvent } from '../model.ts'
 import { statuses } from '../model.ts'
-import type { Change, Clock, Store } from '../ports.ts'
+import type { Change, Clock, CommitResult, Store } from '../ports.ts'
 import type { Begun, Happening, Ledger, Live } from '../stages.ts'
 import type { Backlog } from './backlog.ts'
 import { ConcurrentMoves } from './concurrent-moves.ts'
@@ -98,10 +98,16 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     async commit(change) {
       const { accept = [], moves = [] } = change
       const onCommitted = options.timeCommit?.(accept.length + moves.length)
-      const result = await store.commit(change).catch((error) => {
+      let result: CommitResult
+      concurrent.begin(moves)
+      try {
+        result = await store.commit(change)
+      } catch (error) {
         onCommitted?.(error)
         throw error
-      })
+      } finally {
+        concurrent.end(moves)
+      }
       onCommitted?.()
       if (result.applied) record(change)
       return result
