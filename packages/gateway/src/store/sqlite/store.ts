@@ -20,6 +20,7 @@ import type { ScanCursor, ScanPage } from './indexes/recipient-scan.ts'
 import { readWork } from './job-work.ts'
 import { createLargeValues } from './large-values.ts'
 import { closed, retryAfterMs } from './sqlite-errors.ts'
+import { unpackBacklog } from './tables/backlog.ts'
 import { createDamagedRows, type DamagedRow } from './tables/damaged-rows.ts'
 import type { Erased } from './tables/erasures.ts'
 import { createPseudonyms } from './tables/pseudonyms.ts'
@@ -282,7 +283,7 @@ export function createSqliteStore({
     runningJobs: async () => readableOf(await ask('runningJobs')),
     jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
     accounts: async () => readableOf(await ask('accounts')),
-    backlog: () => ask('backlog'),
+    backlog: async () => unpackBacklog(await ask('backlog')),
     tallies: () => ask('tallies'),
     content: (tenant, id) => read('content', tenant, id),
     waitingContents: () => ask('waitingContents'),
