@@ -78,7 +78,7 @@ test('the parser thread accepts and refuses exactly as the event loop does', asy
   /** Ids and instants differ, and so does the position where white space counts. */
   const said = (text: string) =>
     text
-      .replaceAll(/"(?:notificationId|jobId)":"[^"]*"/g, '')
+      .replaceAll(/"(?:notificationId|jobId|requestId)":"[^"]*"/g, '')
       .replaceAll(/"(?:at|sendAt)":"[^"]*"/g, '')
       .replaceAll(/at position \d+/g, '')
   for (const [path, body] of bodies) {

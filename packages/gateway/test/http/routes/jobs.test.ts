@@ -60,8 +60,9 @@ test('no other tenant, and no other module without the operator scope, finds or 
   stub.jobs.set(job.id, job)
   const answers = async (as: Identity): Promise<readonly number[]> => {
     caller = as
-    const got = await stub.ask('GET', '/jobs/j-1')
-    const unknown = await stub.ask('GET', '/jobs/unknown')
+    const headers = { 'x-request-id': 'one' }
+    const got = await stub.ask('GET', '/jobs/j-1', undefined, headers)
+    const unknown = await stub.ask('GET', '/jobs/unknown', undefined, headers)
     if (got.status === 404) assert.equal(got.text, unknown.text, 'it looks like one that does not exist')
     return [got.status, (await stub.ask('DELETE', '/jobs/j-1')).status]
   }
