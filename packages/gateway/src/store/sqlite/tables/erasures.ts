@@ -63,7 +63,9 @@ export function prepareErasures(parts: ErasuresParts): Erasures {
     WHERE tenant = ? AND recipient = ? RETURNING until_seq AS until`)
   const newest = db.prepare('SELECT coalesce(max(seq), 0) AS seq FROM notifications')
   const remove = db.prepare('DELETE FROM erasures WHERE tenant = ? AND recipient = ?')
-  const removeDigests = db.prepare('DELETE FROM digests WHERE tenant = ? AND recipient = ?')
+  // A digest that an item joined while the erasure went on stays: nothing else would bring that item to an end.
+  const removeDigests = db.prepare(`DELETE FROM digests WHERE tenant = ? AND recipient = ?
+    AND NOT EXISTS (SELECT 1 FROM states WHERE status = 2 AND digest_id = digests.id)`)
   const all = db.prepare('SELECT tenant, recipient FROM erasures')
   const of = (what: string, where: string) =>
     db.prepare(`SELECT ${what} FROM ${rowsOf} r CROSS JOIN notifications n USING (seq) CROSS JOIN states s USING (seq)
