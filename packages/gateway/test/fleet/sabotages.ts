@@ -69,7 +69,7 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'held-while-it-is-replaced',
     file: 'ledger/ledger.ts',
-    from: 'if (replacing.size > 0 && replacing.has(versionOf(notification))) return',
+    from: 'if (concurrent.replaces(notification)) return',
     to: '',
   },
   {
@@ -98,13 +98,13 @@ export const sabotages: readonly Sabotage[] = [
   },
   {
     name: 'room-not-given-back',
-    file: 'ledger/ledger.ts',
-    from: 'occupy(tenant, { queue: -queue, waiting: -waiting, bytes: -bytes })',
+    file: 'ledger/occupancy.ts',
+    from: 'this.#occupy(tenant, { queue: -queue, waiting: -waiting, bytes: -bytes })',
     to: '',
   },
   {
     name: 'no-bound-of-the-queue',
-    file: 'ledger/ledger.ts',
+    file: 'ledger/occupancy.ts',
     from: 'const queueFull = queue > 0 && of.queue + queue > queueMax',
     to: 'const queueFull = false',
   },
