@@ -1,10 +1,10 @@
 /** Erasure of a recipient in a store: the rows that it removes, and the facts that stay for limits and opt-outs. */
 import assert from 'node:assert/strict'
-import { advance } from '../../model.ts'
+import { advance, type Notification } from '../../model.ts'
 import { pseudonymPrefix, type StoredAnswer } from '../../ports.ts'
-import { epoch, settled, someJob, someNotification } from './sample.ts'
+import { epoch, settled, someDigest, someJob, someNotification } from './sample.ts'
 import type { StoreCapabilities, Test } from './suite.ts'
-import { agree, must } from './suite.ts'
+import { agree, ids, must } from './suite.ts'
 
 const eve = { id: 'eve', email: 'eve@example.com', timeZone: 'Europe/Rome' }
 const content = { subject: 'For Eve', text: 'the code is 1234' }
@@ -46,6 +46,24 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.notification('acme', other.id), other)
     assert.deepEqual(await store.notification('other', abroad.id), abroad)
     await agree(store)
+  })
+
+  test('leaves no item behind that joins a digest of the recipient during the erasure', async (store) => {
+    const digest = someDigest({ recipient: 'eve' })
+    const item = (): Notification => someNotification({ to: eve, status: 'digesting', digestId: digest.id })
+    const first = item()
+    await must(store, { digests: [{ kind: 'open', digest }], accept: [first] })
+    await must(store, { moves: [advance(first, [{ at: epoch, status: 'cancelled' }])] })
+    await store.beginErasure('acme', 'eve')
+    const late = item()
+    const [erased, joined] = await Promise.all([
+      store.erase('acme', 'eve'),
+      store.commit({ digests: [{ kind: 'join', digest }], accept: [late] }),
+    ])
+    assert.deepEqual(erased, { done: true })
+    assert.deepEqual((await store.orphans(null, 9)).items, [])
+    const collected = (await store.digestItems(digest, null, 9)).items
+    assert.deepEqual(ids(collected), joined.applied ? [late.id] : [])
   })
 
   test('keeps limit usage and opt-outs of an erased recipient', async (store, context) => {
