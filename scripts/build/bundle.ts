@@ -31,6 +31,7 @@ const innerNames = [
     'start',
   ],
   ...['insert', 'instantAt', 'endOfRun', 'countBefore', 'dropFirst', 'appendFired', 'splitOff', 'freeFrom'],
+  ...['repeated', 'ownFired', 'countsNow'],
 ]
 
 /** Paths of entries in `src/` without their ending: `index`, `middleware/express`. */

@@ -203,13 +203,14 @@ export function decisionOf(facts: Facts, rows: readonly RuleRow[]): Decision {
 
 /** A row of a rule, where nothing is booked and nothing lies in the future. */
 function quietRow(
-  { limit, text, max, maxWritten, windowMs }: PlanRule,
+  rule: PlanRule,
   log: Log,
   length: number,
   now: number,
   weight: number,
   counted: number,
 ): RuleRow {
+  const { max, maxWritten, windowMs } = rule
   // Behind the snapshot the log has grown, and where the clock stepped back even by instants before now − W.
   const gone = Math.min(length, countUntil(log, now - windowMs))
   const used = length - gone
@@ -217,16 +218,39 @@ function quietRow(
   // The newest `max` decide: those that this call counted stand at now, behind the log.
   const blocking = length + counted - max
   const remaining = Math.max(0, maxWritten - used - counted)
+  return rowOf(
+    rule,
+    used,
+    remaining,
+    remaining,
+    0,
+    places > 0 ? now : max === 0 ? Infinity : (blocking < length ? log[blocking]! : now) + windowMs,
+    used > 0 ? log[gone]! + windowMs : counted > 0 ? now + windowMs : now,
+    used + weight <= max,
+  )
+}
+
+/** The row of a rule, for all that find out its numbers. */
+export function rowOf(
+  { limit, text, maxWritten }: PlanRule,
+  used: number,
+  remaining: number,
+  available: number,
+  reserved: number,
+  freesAt: number,
+  resetAt: number,
+  admits: boolean,
+): RuleRow {
   return {
     limit,
     window: text,
     used,
     max: maxWritten,
     remaining,
-    available: remaining,
-    reserved: 0,
-    freesAt: places > 0 ? now : max === 0 ? Infinity : (blocking < length ? log[blocking]! : now) + windowMs,
-    resetAt: used > 0 ? log[gone]! + windowMs : counted > 0 ? now + windowMs : now,
-    admits: used + weight <= max,
+    available,
+    reserved,
+    freesAt,
+    resetAt,
+    admits,
   }
 }

@@ -6,9 +6,9 @@
  */
 
 import type { Plan } from '../plan.ts'
-import { type AnyLog, earliest, type Free } from '../rolling-window.ts'
+import { earliest, type Free } from '../rolling-window.ts'
 import type { Terms } from '../store.ts'
-import { admitsAt, refuserOf } from '../verdict.ts'
+import { refuserOf } from '../verdict.ts'
 import type { EventLog } from './event-log.ts'
 import type { SubjectEntries } from './subject-entries.ts'
 
@@ -26,8 +26,9 @@ export function makeRoom(
   subject: SubjectEntries,
   plan: Plan,
   planLogs: readonly EventLog[],
-  weight: number,
   terms: Terms,
+  free: Free,
+  admitsAt: (at: number) => readonly boolean[],
   without: { readonly start: number; readonly firstAt: number; readonly at: number },
 ): Eviction | undefined {
   const candidates = [...(subject.ids ?? [])]
@@ -38,10 +39,7 @@ export function makeRoom(
     .sort(([idA, a], [idB, b]) => a.at - b.at || (idA < idB ? -1 : 1))
   if (candidates.length === 0) return undefined
   for (const [, entry] of candidates) subject.takeOut(entry)
-  const refuses = (): boolean =>
-    refuserOf(plan, admitsAt(plan, allOf(planLogs), weight, without.firstAt)) !== undefined
-  const free: Free = ({ stream, max, windowMs }, from) =>
-    planLogs[stream]!.freeFrom(max, windowMs, weight, from)
+  const refuses = (): boolean => refuserOf(plan, admitsAt(without.firstAt)) !== undefined
   const at = earliest(plan.rules, free, terms.forbidden, without.firstAt)
   if (refuses() || at >= without.at || at - without.start > terms.horizonMs) {
     for (const [, entry] of candidates) subject.putBack(entry, without.start)
@@ -49,7 +47,7 @@ export function makeRoom(
   }
   const evicted = candidates.filter(([, entry]) => {
     subject.putBack(entry, without.start)
-    if (!admitsAt(plan, allOf(planLogs), weight, at).includes(false) && !refuses()) return false
+    if (!admitsAt(at).includes(false) && !refuses()) return false
     subject.takeOut(entry)
     return true
   })
@@ -64,5 +62,3 @@ export function makeRoom(
     },
   }
 }
-
-const allOf = (planLogs: readonly EventLog[]): readonly AnyLog[] => planLogs.map((eventLog) => eventLog.all())

@@ -3,7 +3,7 @@
  * forbidden hours, with an id that is known. In order: the own entry comes out, the rules are asked without it,
  * an entry that counts now is inserted, the rows of the decision are made, an entry that is booked is inserted.
  */
-import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
+import { type Decision, type RuleRow, rowOf } from '../decision.ts'
 import { leave } from '../forbidden.ts'
 import type { Plan } from '../plan.ts'
 import {
@@ -17,7 +17,7 @@ import {
   roomAt,
 } from '../rolling-window.ts'
 import type { Kind, Terms } from '../store.ts'
-import { admitsAt, decidingLimit, refuserOf, refusingLimits } from '../verdict.ts'
+import { admitsAt, decidingLimit, refuserOf, settle } from '../verdict.ts'
 import { entryOf } from './entry.ts'
 import type { EventLog } from './event-log.ts'
 import { type Eviction, makeRoom } from './eviction.ts'
@@ -60,7 +60,9 @@ export function generalPath(
   else if (admits.includes(false)) {
     at = earliest(plan.rules, free, terms.forbidden, firstAt)
     if (books && terms.priority === 'high') {
-      eviction = makeRoom(subject, plan, planLogs, weight, terms, {
+      const admitting = (instant: number): readonly boolean[] =>
+        admitsAt(plan, logsOf(planLogs, kind), weight, instant)
+      eviction = makeRoom(subject, plan, planLogs, terms, free, admitting, {
         start,
         firstAt,
         at: refuser === undefined ? at : Number.POSITIVE_INFINITY,
@@ -105,14 +107,23 @@ export function generalPath(
   }
   eviction?.finish(kind === 'reserve')
 
-  const held = kind !== 'check' && (repeated || countsNow || booked)
-  const allowed = books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow
-  const fired = held && (countsNow || (repeated ? own.fired : books && terms.firm))
-  const moved = countsNow && own?.fired === true
-  const refusedBy = refusingLimits(plan, admits)
-  const evicted = eviction?.ids ?? []
-  return decisionOf(
-    { allowed, held, fired, moved, at, now, limit: deciding, firstAt, refusedBy, evicted, blockedUntil },
+  const ownFired = own?.fired === true
+  return settle(
+    kind,
+    terms.firm,
+    {
+      repeated,
+      ownFired,
+      countsNow,
+      booked,
+      moved: countsNow && ownFired,
+      at,
+      now,
+      limit: deciding,
+      firstAt,
+      evicted: eviction?.ids ?? [],
+      blockedUntil,
+    },
     rows,
   )
 }
@@ -137,22 +148,21 @@ function rowsOf(
   admits: readonly boolean[],
   now: number,
 ): RuleRow[] {
-  return plan.rules.map(({ limit, text, stream, max, maxWritten, windowMs }, index) => {
+  return plan.rules.map((rule, index) => {
+    const { stream, max, maxWritten, windowMs } = rule
     const { counted: fired, booked } = planLogs[stream]!
     const gone = countUntil(fired, now - windowMs)
     const past = countUntil(fired, now)
     const ahead = fired.length - past
-    return {
-      limit,
-      window: text,
-      used: used[index]!,
-      max: maxWritten,
-      remaining: Math.max(0, maxWritten - (past - gone)),
-      available: roomAt(planLogs[stream]!.all(), maxWritten, windowMs, now),
-      reserved: booked.length - countUntil(booked, now - windowMs) + ahead,
-      freesAt: planLogs[stream]!.freeFrom(max, windowMs, 1, now),
-      resetAt: gone < past ? instantAt(fired, gone) + windowMs : now,
-      admits: admits[index]!,
-    }
+    return rowOf(
+      rule,
+      used[index]!,
+      Math.max(0, maxWritten - (past - gone)),
+      roomAt(planLogs[stream]!.all(), maxWritten, windowMs, now),
+      booked.length - countUntil(booked, now - windowMs) + ahead,
+      planLogs[stream]!.freeFrom(max, windowMs, 1, now),
+      gone < past ? instantAt(fired, gone) + windowMs : now,
+      admits[index]!,
+    )
   })
 }

@@ -55,8 +55,10 @@ export function scriptRunner(client: RedisClient, source: ScriptSource): RunScri
   if (has<Ioredis>(client, 'evalshaBuffer') && has<Ioredis>(client, 'evalBuffer'))
     return overIoredis(client, source)
   if (has<NodeRedis>(client, 'withTypeMapping')) return overNodeRedis(client, source)
-  const known = 'an ioredis client (5 or later) or a connected node-redis client (5 or later)'
-  throw new LimitsError('INVALID_ARGUMENT', `a Redis client is wanted here: ${known}`)
+  throw new LimitsError(
+    'INVALID_ARGUMENT',
+    'a Redis client is wanted here: ioredis, or node-redis connected, 5 or later',
+  )
 }
 
 function overIoredis(client: Ioredis, { script, scriptSha }: ScriptSource): RunScript {

@@ -3,16 +3,16 @@
  * before, and the code of the memory store makes the decision of it, so that both stores say the same and the script
  * makes no rows. For a subject that is too long to be sent the script makes the rows.
  */
-import { type Decision, decisionOf, type RuleRow } from '../decision.ts'
+import { type Decision, nobody, rowOf } from '../decision.ts'
 import { LimitsError } from '../errors.ts'
 import { leave } from '../forbidden.ts'
 import type { BlockChange, Kind, Question } from '../store.ts'
-import { refusingLimits } from '../verdict.ts'
+import { settle } from '../verdict.ts'
 import { entryOf } from './entry.ts'
 import { EventLog } from './event-log.ts'
 import { admitted, answered } from './fast-path.ts'
 import { never } from './redis-wire.ts'
-import { Subject } from './subject.ts'
+import { noEventLogs, Subject } from './subject.ts'
 
 /** An answer in bytes, as both clients give it. */
 export type Bytes = Uint8Array & { toString(encoding: 'utf8', start: number, end: number): string }
@@ -36,23 +36,20 @@ const eventLogSign = 0x41
 /** The first byte of an event log that is kept in runs. */
 const runsSign = 0x52
 const stateStart = 15
-const unnamed: readonly string[] = []
 
 /** The state as it is now: what this call counted stands last. */
 function admittedDecision({ plan, terms }: Question, reply: Bytes): Decision {
   const { weight } = terms
-  const eventLog = new EventLog(unnamed)
+  const eventLog = new EventLog(nobody)
   eventLog.fired = log(reply, namesEnd(reply, 0), reply.length - 6 * weight)
   const now = int(reply, reply.length - 6, 6)
-  return admitted(now, true, plan, weight, { eventLog, planLogs: noPlanLogs })
+  return admitted(now, true, plan, weight, { eventLog, planLogs: noEventLogs })
 }
 
-const noPlanLogs: readonly EventLog[] = []
-
 function answeredDecision({ plan, terms }: Question, reply: Bytes, now: number): Decision {
-  const eventLog = new EventLog(unnamed)
+  const eventLog = new EventLog(nobody)
   if (reply.length > stateStart) eventLog.fired = log(reply, namesEnd(reply, stateStart), reply.length)
-  return answered(plan, terms.weight, { eventLog, planLogs: noPlanLogs }, now)
+  return answered(plan, terms.weight, { eventLog, planLogs: noEventLogs }, now)
 }
 
 function generalDecision(question: Question, reply: Bytes, now: number, at: number, done: number): Decision {
@@ -85,46 +82,26 @@ function longDecision({ kind, plan, terms }: Question, reply: Bytes): Decision {
   const [now, instant, done, flags, decider, block, ...rest] = JSON.parse(
     `[${reply.toString('utf8', 1, reply.length)}]`,
   )
-  const countsNow = done === 1
-  const repeated = (flags & 1) === 1
   const blocks = block === 0 ? [] : [{ from: 0, to: block }]
   const finite = (value: number): number => (value >= never ? Number.POSITIVE_INFINITY : value)
-  const at = finite(instant)
-  const rows = plan.rules.map(({ limit, text, maxWritten }): RuleRow => {
+  const rows = plan.rules.map((rule) => {
     const [used, remaining, available, reserved, freesAt, resetAt, admits] = rest.splice(0, 7)
-    return {
-      limit,
-      window: text,
-      used,
-      max: maxWritten,
-      remaining,
-      available,
-      reserved,
-      freesAt: finite(freesAt),
-      resetAt,
-      admits: admits === 1,
-    }
+    return rowOf(rule, used, remaining, available, reserved, finite(freesAt), resetAt, admits === 1)
   })
-  const books = kind === 'reserve' || kind === 'preview'
-  const held = kind !== 'check' && (repeated || countsNow || (flags & 4) === 4)
-  const allowed = books ? held && at <= now : kind === 'check' ? at === now : repeated || countsNow
-  const facts = {
-    allowed,
-    held,
-    fired: held && (countsNow || (repeated ? (flags & 2) === 2 : books && terms.firm)),
+  const found = {
+    repeated: (flags & 1) === 1,
+    ownFired: (flags & 2) === 2,
+    countsNow: done === 1,
+    booked: (flags & 4) === 4,
     moved: (flags & 8) === 8,
-    at,
+    at: finite(instant),
     now,
     limit: plan.rules[decider - 1]?.limit,
     firstAt: leave([...terms.forbidden, ...blocks], Math.max(now, terms.notBefore)),
-    refusedBy: refusingLimits(
-      plan,
-      rows.map(({ admits }) => admits),
-    ),
     evicted: rest,
     blockedUntil: block === 0 ? undefined : block,
   }
-  return decisionOf(facts, rows)
+  return settle(kind, terms.firm, found, rows)
 }
 
 function readSubject(reply: Bytes): Subject {

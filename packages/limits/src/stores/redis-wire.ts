@@ -109,14 +109,18 @@ export function writeQuestion(question: Question, written: WrittenPlan, mayBeLon
   return letters[kind] + digits(terms.weight, 3) + sign + written.rules
 }
 
-/** Makes instants that cannot be kept Infinity. @throws LimitsError `INVALID_ARGUMENT` */
-export function boundedTerms(terms: Terms): Terms {
-  if (terms.notBefore > instantMax) {
+/** @throws LimitsError `INVALID_ARGUMENT` for an instant that cannot be kept */
+export function checkInstant(what: string, at: number): void {
+  if (at > instantMax)
     throw new LimitsError(
       'INVALID_ARGUMENT',
-      `notBefore is ${terms.notBefore}: Redis keeps 6 bytes, up to 10889`,
+      `${what} is at ${at}: Redis keeps 6 bytes, up to the year 10889`,
     )
-  }
+}
+
+/** Makes instants that cannot be kept Infinity. @throws LimitsError `INVALID_ARGUMENT` */
+export function boundedTerms(terms: Terms): Terms {
+  checkInstant('notBefore', terms.notBefore)
   if (terms.forbidden.every(({ to, resumeAt = to }) => resumeAt <= instantMax)) return terms
   const bound = (instant: number): number => (instant > instantMax ? Number.POSITIVE_INFINITY : instant)
   const forbidden = terms.forbidden.map(({ from, to, resumeAt = to }) => ({

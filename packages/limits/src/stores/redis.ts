@@ -13,7 +13,15 @@ import { createFallback, type OnUnavailable } from './redis-fallback.ts'
 import { keyOf } from './redis-key.ts'
 import { type Bytes, readBlock, readDecision } from './redis-reply.ts'
 import { script, scriptSha } from './redis-script.ts'
-import { boundedTerms, isPlain, letters, writePlan, writeQuestion, writeTerms } from './redis-wire.ts'
+import {
+  boundedTerms,
+  checkInstant,
+  isPlain,
+  letters,
+  writePlan,
+  writeQuestion,
+  writeTerms,
+} from './redis-wire.ts'
 
 export interface RedisStoreOptions {
   /**
@@ -88,10 +96,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
   )
   const { prefix = 'sluice:', deadlineMs = 50, onUnavailable = 'throw', onError } = options
   const { retentionMs = 0, packedMaxBytes = packedMaxBytesDefault, now } = options
-  const refuse = (reason: string): never => {
-    throw new LimitsError('INVALID_ARGUMENT', reason)
-  }
-  if (typeof prefix !== 'string') refuse('prefix is a text')
+  if (typeof prefix !== 'string') throw new LimitsError('INVALID_ARGUMENT', 'prefix is a text')
   checkWhole('retentionMs', retentionMs, 0)
   checkWhole('packedMaxBytes', packedMaxBytes, 64)
   checkClock(now)
@@ -171,7 +176,7 @@ export function redisStore(client: RedisClient, options: RedisStoreOptions = {})
       await Promise.all(
         batches.map(({ subject, entries }) => {
           const rows = entries.map(({ id, at, fired, streams, weight = 1 }) => {
-            if (at >= 2 ** 48) refuse(`entry '${id}' is at ${at}: Redis keeps 6 bytes, up to the year 10889`)
+            checkInstant(`entry '${id}'`, at)
             return [id, at, fired, weight, [...new Set(streams)].sort()]
           })
           return tend('restore', subject, '', JSON.stringify(rows), isOne)

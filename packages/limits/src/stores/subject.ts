@@ -28,7 +28,7 @@ import type { SubjectEntries } from './subject-entries.ts'
 const idsMin = 64
 /** A subject of which no window was ever asked is looked at again after this time. */
 const unaskedLookMs = 3_600_000
-const noEventLogs: readonly EventLog[] = []
+export const noEventLogs: readonly EventLog[] = []
 
 export class Subject implements SubjectEntries {
   readonly key: string
