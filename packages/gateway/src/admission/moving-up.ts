@@ -279,7 +279,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   /** `gone` where it does not wait any more. */
   async function write(found: Notification, verdict: Verdict): Promise<'written' | 'failed' | 'gone'> {
-    let before: Notification | undefined = found
+    // The version in memory, which must not leave while the change is under way: what was read is another object.
+    let before: Notification | undefined = ledger.live(found.id)?.notification ?? found
     for (let tries = 0; before !== undefined && waits(before) && tries < triesMax; tries += 1) {
       const path = ledger.live(before.id)?.events ?? []
       ledger.release(before)

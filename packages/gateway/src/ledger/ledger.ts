@@ -134,7 +134,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       let refused: Set<string> | undefined
       for (const { notification } of of) {
         const entry = held.get(notification.id)
-        if (entry?.notification === notification) entry.status = 'sending'
+        if (entry?.notification === notification && !concurrent.replaces(notification))
+          entry.status = 'sending'
         else {
           refused ??= new Set()
           refused.add(notification.id)

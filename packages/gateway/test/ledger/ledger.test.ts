@@ -221,8 +221,8 @@ test('waiting content is counted, shared content once, and a tenant with nothing
   assert.deepEqual(ledger.occupancy('acme'), { queue: 0, waiting: 0, bytes: 0 })
 })
 
-test('a version that a change under way replaces is not held, whoever brings it', async () => {
-  const memory = createMemoryStore()
+/** A store whose commits are answered when `answer` is called for them, in order. */
+function answeringLate(memory: Store): { readonly store: Store; readonly answer: () => void } {
   const answers: (() => void)[] = []
   const commit: Store['commit'] = async (change) => {
     const result = await memory.commit(change)
@@ -236,7 +236,31 @@ test('a version that a change under way replaces is not held, whoever brings it'
       return typeof value === 'function' ? value.bind(target) : value
     },
   })
-  const ledger = await ledgerOf({ store: bound })
+  return { store: bound, answer: () => answers.shift()!() }
+}
+
+test('gives no right to send to a version that a change under way replaces', async () => {
+  const memory = createMemoryStore()
+  const { store, answer } = answeringLate(memory)
+  const ledger = await ledgerOf({ store })
+  const [notification, other] = [queued(), queued()]
+  await memory.commit({ accept: [notification, other] })
+  ledger.hold(notification)
+  ledger.hold(other)
+  const moving = ledger.commit({
+    moves: [advance(notification, [{ at: start, status: 'scheduled' }], { dueAt: start + 1 })],
+  })
+  const { refused } = await ledger.begin([{ notification }, { notification: other }])
+  assert.deepEqual([...refused], [notification.id])
+  await new Promise((resolve) => setImmediate(resolve))
+  answer()
+  await moving
+})
+
+test('a version that a change under way replaces is not held, whoever brings it', async () => {
+  const memory = createMemoryStore()
+  const { store, answer } = answeringLate(memory)
+  const ledger = await ledgerOf({ store })
   const notification = queued()
   await memory.commit({ accept: [notification] })
   const cancelling = ledger.commit({
@@ -245,7 +269,7 @@ test('a version that a change under way replaces is not held, whoever brings it'
   ledger.hold(notification)
   assert.equal(ledger.isCurrent(notification), false, 'it is being cancelled')
   await new Promise((resolve) => setImmediate(resolve))
-  answers[0]!()
+  answer()
   await cancelling
   const other = queued()
   ledger.hold(other)
