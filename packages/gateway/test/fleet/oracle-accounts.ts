@@ -85,7 +85,8 @@ export function watchAccounts({ world, settings, service, record }: Watched): vo
     if (outcome === 'failed' || outcome === 'unknown') {
       of.failedInARow += 1
       if (of.failedInARow === settings.breakerInARow) broken.set(of, world.now())
-    } else if (outcome === 'delivered') {
+    } else if (outcome === 'delivered' || outcome === 'rate_limited') {
+      // An account that answers 429 works, and is blocked by its Retry-After alone.
       of.failedInARow = 0
       broken.delete(of)
     }
