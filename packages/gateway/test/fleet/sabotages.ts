@@ -67,10 +67,10 @@ export const sabotages: readonly Sabotage[] = [
     to: 'if (id !== undefined || unlessFired === undefined) return false',
   },
   {
-    name: 'held-while-it-is-replaced',
-    file: 'ledger/ledger.ts',
-    from: 'if (concurrent.replaces(notification)) return',
-    to: '',
+    name: 'replaced-version-is-sent',
+    file: 'ledger/concurrent-moves.ts',
+    from: 'return this.#replacing.size > 0 && this.#replacing.has(versionOf(notification))',
+    to: 'return this.#replacing.size < 0 && versionOf(notification) === undefined',
   },
   {
     name: 'answer-not-stored-with-acceptance',
