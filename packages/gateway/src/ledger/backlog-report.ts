@@ -57,16 +57,7 @@ export function backlogReport(cells: Iterable<Counted>, query: BacklogQuery): Ba
   function sumOf(key: string): Sum {
     let sum = sums.get(key)
     if (sum === undefined) {
-      sum = {
-        key,
-        count: 0,
-        due: new Map(),
-        oldestDue: Number.POSITIVE_INFINITY,
-        next: Number.POSITIVE_INFINITY,
-        last: Number.NEGATIVE_INFINITY,
-        isEstimate: false,
-        leaving: { '1m': 0, '10m': 0, '1h': 0, '1d': 0, later: 0 },
-      }
+      sum = sumOfNone(key)
       sums.set(key, sum)
     }
     return sum
