@@ -11,13 +11,11 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { options } from './catalogue.ts'
-import { percentile } from './figures.ts'
-import type { Cost, Settled } from './host.ts'
-import type { Load, Loaded } from './load.ts'
-import { compare, mean } from './paired.ts'
+import type { Load } from './load.ts'
+import { mean, pairsHead, pairsRow } from './paired.ts'
 import { type Peer, start } from './process.ts'
+import { type Phase, settle } from './settle.ts'
 
 const { base, rounds, messages } = options('before-after')
 const root = join(import.meta.dirname, '..')
@@ -53,12 +51,6 @@ const meanings: Readonly<Record<Figure, { readonly what: string; readonly lessIs
   cpuBatch: { what: 'CPU of a message in a batch, µs', lessIsBetter: true },
 }
 
-interface Phase {
-  readonly perSecond: number
-  readonly p99Ms: number
-  readonly cpuMicros: number
-}
-
 interface Side {
   readonly host: Peer
   /** The number of the next message. */
@@ -67,31 +59,10 @@ interface Side {
 
 const load = start('load.ts')
 
-async function phase(side: Side, total: number, more: Partial<Load> = {}): Promise<Phase> {
+function phase(side: Side, total: number, more: Partial<Load> = {}): Promise<Phase> {
   const { host, first } = side
   side.first += total
-  const port = await host.ask<number>('port')
-  const before = await host.ask<Cost>('cost')
-  const given = { port, path, connections: 64, recipients: 10_000, total, first, ...more }
-  const loaded = await load.ask<Loaded>('run', given)
-  if (loaded.statuses['202'] === undefined || Object.keys(loaded.statuses).length > 1)
-    throw new Error(`not all accepted: ${JSON.stringify(loaded.statuses)}`)
-  const until = performance.now() + 60_000
-  let cost = await host.ask<Cost>('cost')
-  while (cost.settled < total && performance.now() < until) {
-    await sleep(20)
-    cost = await host.ask<Cost>('cost')
-  }
-  const { numbers, at, twice } = await host.ask<Settled>('take')
-  if (numbers.length !== total || twice > 0)
-    throw new Error(`of ${total} sent ${numbers.length} are settled, ${twice} twice`)
-  const latencies = at.map((instant, index) => instant - loaded.sent[numbers[index]! - first]!).sort()
-  const took = at.reduce((a, b) => Math.max(a, b)) - loaded.sent[0]!
-  return {
-    perSecond: (total / took) * 1_000,
-    p99Ms: percentile(latencies, 0.99),
-    cpuMicros: (cost.cpuMicros - before.cpuMicros) / total,
-  }
+  return settle(load, host, { path, total, first, ...more })
 }
 
 const inBatches = { batch: 100, path: `${path}/batch` }
@@ -112,7 +83,7 @@ async function measure(side: Side, rate: number): Promise<Figures> {
   return {
     singles: single.perSecond,
     batches: batch.perSecond,
-    halfP99: steady.p99Ms,
+    halfP99: steady.latencyP99Ms,
     cpuSingle: single.cpuMicros,
     cpuBatch: batch.cpuMicros,
   }
@@ -147,17 +118,12 @@ try {
   rmSync(folder, { recursive: true, force: true })
 }
 
-console.log(`\n${'figure'.padEnd(44)} ${'before'.padStart(9)} ${'now'.padStart(9)}  ratio  lower 95 %`)
-for (const [name, { what, lessIsBetter }] of Object.entries(meanings) as [
+console.log(pairsHead('before', 'now'))
+for (const [name, { what, lessIsBetter = false }] of Object.entries(meanings) as [
   Figure,
   (typeof meanings)[Figure],
 ][]) {
   const before = pairs.map((pair) => pair.before[name])
   const now = pairs.map((pair) => pair.now[name])
-  const { ratio, lower } = compare(
-    now.map((figure, index) => (lessIsBetter ? before[index]! / figure : figure / before[index]!)),
-  )
-  console.log(
-    `${what.padEnd(44)} ${mean(before).toFixed(1).padStart(9)} ${mean(now).toFixed(1).padStart(9)}  ${ratio.toFixed(3)}  ${lower.toFixed(3)}`,
-  )
+  console.log(pairsRow(what, before, now, lessIsBetter))
 }

@@ -14,10 +14,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { options } from './catalogue.ts'
-import { percentile, save } from './figures.ts'
-import type { Cost, Settled } from './host.ts'
-import type { Load, Loaded } from './load.ts'
+import { save } from './figures.ts'
+import type { Load } from './load.ts'
 import { type Peer, start } from './process.ts'
+import { type Phase, settle } from './settle.ts'
 
 const { rounds, messages } = options('end-to-end')
 const load = start('load.ts')
@@ -69,38 +69,6 @@ async function isOpen(port: number): Promise<boolean> {
   }
 }
 
-interface Phase {
-  readonly perSecond: number
-  readonly latencyP50Ms: number
-  readonly latencyP99Ms: number
-  readonly cpuMicros: number
-}
-
-async function phase(host: Peer, given: Omit<Load, 'connections' | 'recipients'>): Promise<Phase> {
-  const { total, first } = given
-  const before = await host.ask<Cost>('cost')
-  const loaded = await load.ask<Loaded>('run', { connections: 64, recipients: 10_000, ...given })
-  const refused = Object.keys(loaded.statuses).filter((status) => status !== '202')
-  if (refused.length > 0) throw new Error(`not all accepted: ${JSON.stringify(loaded.statuses)}`)
-  const until = performance.now() + 60_000
-  let cost = await host.ask<Cost>('cost')
-  while (cost.settled < total && performance.now() < until) {
-    await sleep(20)
-    cost = await host.ask<Cost>('cost')
-  }
-  const { numbers, at, twice } = await host.ask<Settled>('take')
-  if (numbers.length !== total || twice > 0)
-    throw new Error(`of ${total} sent ${numbers.length} are settled, ${twice} twice`)
-  const latencies = at.map((instant, index) => instant - loaded.sent[numbers[index]! - first]!).sort()
-  const took = at.reduce((a, b) => Math.max(a, b)) - loaded.sent[0]!
-  return {
-    perSecond: (total / took) * 1_000,
-    latencyP50Ms: percentile(latencies, 0.5),
-    latencyP99Ms: percentile(latencies, 0.99),
-    cpuMicros: (cost.cpuMicros - before.cpuMicros) / total,
-  }
-}
-
 interface Round {
   readonly single: Phase
   readonly half: Phase
@@ -108,12 +76,11 @@ interface Round {
 }
 
 async function round(host: Peer, path: string): Promise<Round> {
-  const port = await host.ask<number>('port')
   let first = 0
   const run = (total: number, more: Partial<Load> = {}): Promise<Phase> => {
     const from = first
     first += total
-    return phase(host, { port, path, total, first: from, ...more })
+    return settle(load, host, { path, total, first: from, ...more })
   }
   await run(Math.ceil(messages / 2))
   await run(Math.ceil(messages / 2), { batch: 100, path: `${path}/batch` })

@@ -6,12 +6,11 @@
  *
  *     npm run bench -- observability [--rounds 15] [--messages 6000]
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { options } from './catalogue.ts'
-import type { Cost, Settled } from './host.ts'
-import type { Load, Loaded } from './load.ts'
-import { compare, mean } from './paired.ts'
+import type { Load } from './load.ts'
+import { pairsHead, pairsRow } from './paired.ts'
 import { type Peer, start } from './process.ts'
+import { type Phase, settle } from './settle.ts'
 
 const { rounds, messages } = options('observability')
 const path = '/api/v1/notifications'
@@ -25,32 +24,12 @@ interface Side {
   first: number
 }
 
-interface Phase {
-  readonly perSecond: number
-  readonly cpuMicros: number
-}
-
 const load = start('load.ts')
 
-async function phase(side: Side, total: number, more: Partial<Load> = {}): Promise<Phase> {
+function phase(side: Side, total: number, more: Partial<Load> = {}): Promise<Phase> {
   const { host, first } = side
   side.first += total
-  const port = await host.ask<number>('port')
-  const before = await host.ask<Cost>('cost')
-  const given = { port, path, connections: 64, recipients: 10_000, total, first, ...more }
-  const loaded = await load.ask<Loaded>('run', given)
-  if (loaded.statuses['202'] === undefined || Object.keys(loaded.statuses).length > 1)
-    throw new Error(`not all accepted: ${JSON.stringify(loaded.statuses)}`)
-  const until = performance.now() + 60_000
-  let cost = await host.ask<Cost>('cost')
-  while (cost.settled < total && performance.now() < until) {
-    await sleep(20)
-    cost = await host.ask<Cost>('cost')
-  }
-  const { at } = await host.ask<Settled>('take')
-  if (at.length !== total) throw new Error(`of ${total} sent ${at.length} are settled`)
-  const took = at.reduce((a, b) => Math.max(a, b)) - loaded.sent[0]!
-  return { perSecond: (total / took) * 1_000, cpuMicros: (cost.cpuMicros - before.cpuMicros) / total }
+  return settle(load, host, { path, total, first, ...more })
 }
 
 async function open(observed: boolean): Promise<Side> {
@@ -84,7 +63,7 @@ for (let round = 0; round < rounds; round += 1) {
 }
 await Promise.all([load, without.host, observed.host].map((peer) => peer.stop()))
 
-console.log(`\n${'figure'.padEnd(36)} ${'without'.padStart(9)} ${'observed'.padStart(9)}  ratio  lower 95 %`)
+console.log(pairsHead('without', 'observed'))
 for (const [what, of, isTime] of [
   ['single requests, messages/s', (figures: Figures) => figures.single.perSecond, false],
   ['batches of 100, messages/s', (figures: Figures) => figures.batch.perSecond, false],
@@ -93,10 +72,5 @@ for (const [what, of, isTime] of [
 ] as const) {
   const before = pairs.map((pair) => of(pair.without))
   const now = pairs.map((pair) => of(pair.observed))
-  const { ratio, lower } = compare(
-    now.map((figure, index) => (isTime ? before[index]! / figure : figure / before[index]!)),
-  )
-  console.log(
-    `${what.padEnd(36)} ${mean(before).toFixed(1).padStart(9)} ${mean(now).toFixed(1).padStart(9)}  ${ratio.toFixed(3)}  ${lower.toFixed(3)}`,
-  )
+  console.log(pairsRow(what, before, now, isTime))
 }

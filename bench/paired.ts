@@ -9,10 +9,30 @@ function studentT(degrees: number): number {
 }
 
 /** The geometric mean of the ratios and the lower bound of its 95 % confidence interval. */
-export function compare(ratios: readonly number[]): { readonly ratio: number; readonly lower: number } {
+function compare(ratios: readonly number[]): { readonly ratio: number; readonly lower: number } {
   const logs = ratios.map(Math.log)
   const middle = mean(logs)
   const variance = logs.reduce((sum, each) => sum + (each - middle) ** 2, 0) / (logs.length - 1)
   const margin = studentT(logs.length - 1) * Math.sqrt(variance / logs.length)
   return { ratio: Math.exp(middle), lower: Math.exp(middle - margin) }
+}
+
+/** The head of a table of pairs. */
+export function pairsHead(first: string, second: string): string {
+  return `\n${'figure'.padEnd(44)} ${first.padStart(9)} ${second.padStart(9)}  ratio  lower 95 %`
+}
+
+/** A row of it: both means, and the ratio, oriented so that more than 1 is better for the second. */
+export function pairsRow(
+  what: string,
+  first: readonly number[],
+  second: readonly number[],
+  lessIsBetter: boolean,
+): string {
+  const ratios = second.map((figure, index) =>
+    lessIsBetter ? first[index]! / figure : figure / first[index]!,
+  )
+  const { ratio, lower } = compare(ratios)
+  const [one, other] = [first, second].map((figures) => mean(figures).toFixed(1).padStart(9))
+  return `${what.padEnd(44)} ${one} ${other}  ${ratio.toFixed(3)}  ${lower.toFixed(3)}`
 }
