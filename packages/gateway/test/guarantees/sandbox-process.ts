@@ -20,7 +20,7 @@ interface Call {
 
 export type SandboxProcess = Awaited<ReturnType<typeof openSandbox>>
 
-export async function openSandbox(t: TestContext) {
+export async function openSandbox(t: Pick<TestContext, 'after'>) {
   const child = spawn(process.execPath, [launcher, 'sandbox', '--port', '0', '--smtp-port', '0', '--json'])
   t.after(() => child.kill('SIGKILL'))
   const first = await createInterface({ input: child.stdout })[Symbol.asyncIterator]().next()

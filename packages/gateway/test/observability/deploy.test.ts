@@ -3,33 +3,20 @@
  * traffic, and each expression of rules and panels that the traffic makes data for has a result there.
  */
 import assert from 'node:assert/strict'
-import { spawn, spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-import { parse, stringify } from 'yaml'
+import { parse } from 'yaml'
 import { dashboard } from '../../../../scripts/dashboard/dashboard.ts'
 import { panels, selected } from '../../../../scripts/dashboard/panels.ts'
 import { needs } from '../../../../scripts/services/needs.ts'
+import { startPrometheus } from '../alerts/prometheus.ts'
+import { root, rules, rulesFile } from '../alerts/rules.ts'
 import { createSite } from '../child.ts'
 
-const root = fileURLToPath(new URL('../../../..', import.meta.url))
-const rulesFile = join(root, 'deploy/prometheus/sluice.rules.yaml')
 const testsFile = join(root, 'deploy/prometheus/sluice.rules.test.yaml')
-
-interface Rule {
-  readonly alert?: string
-  readonly record?: string
-  readonly expr: string
-  readonly annotations?: { readonly runbook: string }
-}
-const rules = (
-  parse(readFileSync(rulesFile, 'utf8')) as { groups: { rules: readonly Rule[] }[] }
-).groups.flatMap((group) => group.rules)
 const alerts = rules.filter(({ alert }) => alert !== undefined)
 
 test(
@@ -87,44 +74,10 @@ test(
   'a Prometheus that scrapes a gateway has data for every panel and fires no alert',
   needs('promtool'),
   async (t) => {
-    const command = join(dirname(process.env.SLUICE_TEST_PROMTOOL!), 'prometheus')
     const pools = { email: { provider: 'sandbox', accounts: [{ id: 'a', rate: '100/s' }] } }
     const site = await createSite(t, { policy: { version: 1, limits: [] }, config: { pools } })
     await site.start()
-    const folder = mkdtempSync(join(tmpdir(), 'sluice-prometheus-'))
-    const port = await freePort()
-    writeFileSync(
-      join(folder, 'prometheus.yaml'),
-      stringify({
-        global: { scrape_interval: '1s', evaluation_interval: '1s' },
-        rule_files: [rulesFile],
-        scrape_configs: [{ job_name: 'sluice', static_configs: [{ targets: [new URL(site.url).host] }] }],
-      }),
-    )
-    const server = spawn(
-      command,
-      [
-        `--config.file=${join(folder, 'prometheus.yaml')}`,
-        `--storage.tsdb.path=${join(folder, 'data')}`,
-        `--web.listen-address=127.0.0.1:${port}`,
-      ],
-      { stdio: 'ignore' },
-    )
-    t.after(async () => {
-      const ended = new Promise((resolve) => server.once('exit', resolve))
-      server.kill('SIGKILL')
-      await ended
-      rmSync(folder, { recursive: true, force: true })
-    })
-
-    async function ask<T>(path: string): Promise<T> {
-      const answer = await fetch(`http://127.0.0.1:${port}/api/v1/${path}`)
-      const { status, data, error } = (await answer.json()) as { status: string; data: T; error?: string }
-      assert.equal(status, 'success', `${path}: ${error}`)
-      return data
-    }
-    const query = async (expression: string): Promise<readonly unknown[]> =>
-      (await ask<{ result: unknown[] }>(`query?query=${encodeURIComponent(expression)}`)).result
+    const { ask, query } = await startPrometheus(t, { target: site.url, rulesFile, interval: '1s' })
 
     // Traffic over some scrapes, so that rates have two samples.
     const untilMs = performance.now() + 30_000
@@ -163,13 +116,4 @@ function checkNames(expression: string, known: ReadonlySet<string>): void {
   const unlabelled = expression.replaceAll(/\{[^}]*\}|"[^"]*"/g, '')
   for (const [name] of unlabelled.matchAll(/\b(?:sluice_|nodejs_|process_)\w+/g))
     assert.ok(known.has(name) || known.has(`${name}_count`), `${name} in ${expression} is no metric`)
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
 }

@@ -1,0 +1,2 @@
+/** Causes every alert at a running gateway. An old Node reads this file too, and not the TypeScript of its main.ts: see launch.mjs. */
+import('./launch.mjs').then(({ launch }) => launch('../packages/gateway/test/alerts/main.ts'))
