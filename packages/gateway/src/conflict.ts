@@ -10,6 +10,15 @@ export interface Conflict {
   readonly key: string
 }
 
+/** Looks up what became of a commit whose answer was lost (`isUncertain` of its error). */
+export interface CommitLookup<Change> {
+  /**
+   * Tells if the change is on record. The answer is final: a change that is not on record by then is refused if it
+   * arrives later. Rejects where the store does not answer.
+   */
+  isApplied(change: Change): Promise<boolean>
+}
+
 /** Result of an attempt that met a concurrent change: nothing of it was written. */
 export const conflicted: unique symbol = Symbol('conflicted')
 export type Conflicted = typeof conflicted

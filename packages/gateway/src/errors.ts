@@ -63,6 +63,8 @@ export interface SluiceErrorOptions {
   readonly challenge?: string
   /** Names the one damaged row of the store that caused the error, in words. */
   readonly row?: string
+  /** The request may have been carried out: its answer was lost. @defaultValue false */
+  readonly isUncertain?: boolean
   readonly cause?: unknown
 }
 
@@ -81,6 +83,8 @@ export class SluiceError extends Error {
   readonly challenge: string | undefined
   /** The damaged row. A retry does not help, and only this row is concerned. */
   readonly row: string | undefined
+  /** True if the request may have been carried out. Of the ports, only a commit of the store raises it. */
+  readonly isUncertain: boolean
 
   constructor(code: ErrorCode, detail: string, options: SluiceErrorOptions = {}) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause })
@@ -92,6 +96,7 @@ export class SluiceError extends Error {
     this.retryAfterMs = options.retryAfterMs
     this.challenge = options.challenge
     this.row = options.row
+    this.isUncertain = options.isUncertain === true
   }
 }
 

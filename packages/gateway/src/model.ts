@@ -7,6 +7,7 @@ import type { Content, ContentRef, DraftedContent, JsonObject } from './content.
 import { shortened, timelineMax } from './timeline.ts'
 
 export type { Content, ContentRef, JsonObject, JsonValue, Payload, SharedContent } from './content.ts'
+export { eventAt } from './timeline.ts'
 
 export const channels = ['email', 'sms', 'push', 'telegram', 'slack', 'webhook', 'websocket'] as const
 export type Channel = (typeof channels)[number]

@@ -7,7 +7,7 @@
 
 import type { Admission, AdmissionQuery, CountedQuery } from './admission-ports.ts'
 import type { BacklogSource } from './backlog-cell.ts'
-import type { Conflict } from './conflict.ts'
+import type { CommitLookup, Conflict } from './conflict.ts'
 import type { Erasing, StoredRecipient } from './erasure-ports.ts'
 import type {
   Channel,
@@ -243,7 +243,7 @@ export interface Pruned {
 /** Prefix of the pseudonyms under which the rows of erased recipients stay. */
 export const pseudonymPrefix = 'erased:'
 
-export interface Store extends BacklogSource, Erasing {
+export interface Store extends BacklogSource, CommitLookup<Change>, Erasing {
   /** True if effects of the last commits may be missing: the process before was killed, or closed it unsettled. */
   readonly unsettled: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */

@@ -21,6 +21,12 @@ export interface Timeline<E> {
   readonly omitted?: number
 }
 
+/** Finds the event with this number, counted from 0 over all events. Of one that was left out: the one behind the gap. */
+export function eventAt<E>({ timeline, omitted }: Timeline<E>, number: number): E | undefined {
+  if (omitted === undefined || number < firstMax) return timeline[number]
+  return timeline[Math.max(firstMax, number - omitted)]
+}
+
 /** @param mayFollow whether one state may follow the other */
 export function shortened<Status, E extends Event<Status>>(
   timeline: readonly E[],

@@ -11,6 +11,7 @@ import { digests } from './store/digests.ts'
 import { claims } from './store/due-cursor.ts'
 import { erasures } from './store/erasures.ts'
 import { jobs } from './store/jobs.ts'
+import { lookups } from './store/lookups.ts'
 import { questions } from './store/questions.ts'
 import { epoch, stillClock } from './store/sample.ts'
 import type { Context, StoreCapabilities } from './store/suite.ts'
@@ -48,6 +49,7 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
 
   describe(name, () => {
     describe('commit', () => commits(test, capabilities))
+    describe('lost answers', () => lookups(test))
     describe('digests', () => digests(test))
     describe('contents', () => contents(test, capabilities))
     describe('jobs', () => jobs(test, capabilities))

@@ -5,6 +5,7 @@
  * stale when its turn comes.
  */
 
+import { SluiceError } from '../errors.ts'
 import type { Notification, Status, TimelineEvent } from '../model.ts'
 import { statuses } from '../model.ts'
 import type { Change, Clock, CommitResult, Store } from '../ports.ts'
@@ -30,6 +31,10 @@ interface Entry {
   status: Status
   events: TimelineEvent[]
 }
+
+/** Delays between two questions about a commit whose answer was lost, ms. */
+const lookupMsMin = 50
+const lookupMsMax = 2_000
 
 const noCounts = (): Record<Status, number> =>
   Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
@@ -94,6 +99,20 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     }
   }
 
+  /**
+   * Finds out what became of a commit whose answer was lost. Until then it is neither done nor failed, and the
+   * versions that it replaces are not sent: it asks until the store answers.
+   */
+  async function isApplied(change: Change): Promise<boolean> {
+    for (let waitMs = lookupMsMin; ; waitMs = Math.min(2 * waitMs, lookupMsMax)) {
+      try {
+        return await store.isApplied(change)
+      } catch {
+        await new Promise<void>((resolve) => clock.at(clock.now() + waitMs, resolve))
+      }
+    }
+  }
+
   return {
     async commit(change) {
       const { accept = [], moves = [] } = change
@@ -103,8 +122,11 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       try {
         result = await store.commit(change)
       } catch (error) {
-        onCommitted?.(error)
-        throw error
+        if (!(error instanceof SluiceError && error.isUncertain && (await isApplied(change)))) {
+          onCommitted?.(error)
+          throw error
+        }
+        result = { applied: true }
       } finally {
         concurrent.end(moves)
       }

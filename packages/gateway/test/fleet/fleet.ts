@@ -51,9 +51,14 @@ const storeTerms: PortTerms = {
   requestMsMax: 5_000,
   answerMsMax: 5_000,
   mayBeRefused: true,
-  // A commit of SQLite that answers with an error is not on record; only a kill leaves it open.
   mayBeLost: false,
 }
+/** The record may have a commit whose answer was lost, and its reads may be repeated. */
+const storeExceptions: Readonly<Record<string, Partial<PortTerms>>> = Object.fromEntries(
+  ['commit', 'isApplied', 'notification', 'recipient', 'answer', 'job', 'digestItems', 'dueDigests'].map(
+    (method) => [method, { mayBeLost: true }],
+  ),
+)
 /** Limiter state and queue are in the process itself in quiet times. */
 const stateTerms: PortTerms = {
   usualMs: 0,
@@ -122,6 +127,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       terms: storeTerms,
       code: 'STORE_UNAVAILABLE',
       direct: storeDirect,
+      exceptions: storeExceptions,
       isInOrder: (method) => !beside.has(method),
     })
     const gateway = await createGateway(config, {

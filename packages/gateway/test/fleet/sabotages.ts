@@ -13,6 +13,18 @@ export interface Sabotage {
 
 export const sabotages: readonly Sabotage[] = [
   {
+    name: 'lost-commit-taken-for-refused',
+    file: 'ledger/ledger.ts',
+    from: 'error.isUncertain && (await isApplied(change))',
+    to: 'error.isUncertain && isApplied === undefined',
+  },
+  {
+    name: 'lost-commit-taken-for-applied',
+    file: 'ledger/ledger.ts',
+    from: 'error.isUncertain && (await isApplied(change))',
+    to: 'error.isUncertain && isApplied !== undefined',
+  },
+  {
     name: 'held-after-its-move',
     file: 'ledger/ledger.ts',
     from: 'drop(move.after)',

@@ -37,8 +37,8 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
   let arrivesAt = 0
   let answeredAt = 0
 
-  const failure = (): SluiceError =>
-    new SluiceError(code, 'The connection was lost.', { retryAfterMs: 1_000 })
+  const failure = (isUncertain = false): SluiceError =>
+    new SluiceError(code, 'The connection was lost.', { retryAfterMs: 1_000, isUncertain })
 
   process.onDeath((how) => {
     if (how !== 'kill') return
@@ -53,7 +53,8 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
     const count = (counts.get(method) ?? 0) + 1
     counts.set(method, count)
     const id = `${process.number}.${name}.${method}.${count}`
-    const fate = faults.fateOf(id, { ...options.terms, ...options.exceptions?.[method] })
+    const terms = { ...options.terms, ...options.exceptions?.[method] }
+    const fate = faults.fateOf(id, terms)
     if (fate.kill === 'before') {
       process.end('kill', `before ${id}`)
       return never
@@ -78,7 +79,9 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
     function arrive(): void {
       if (fate.failure === 'refused') {
         world.trace({ kind: 'refused', call: id })
-        answer(() => reject(failure()))
+        // A connection that is lost on the way there looks like one that is lost on the way back.
+        const isUncertain = terms.mayBeLost && world.draw(`${id} uncertain`) < 0.5
+        answer(() => reject(failure(isUncertain)))
         return
       }
       let result: Promise<unknown>
@@ -97,7 +100,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
           if (world.isVerbose) world.trace({ kind: 'call', call: id, args: shown(args), value: shown(value) })
           if (fate.failure !== 'lost') return answer(() => resolve(value))
           world.trace({ kind: 'lost', call: id })
-          answer(() => reject(failure()))
+          answer(() => reject(failure(true)))
         },
         (error) => answer(() => reject(error)),
       )

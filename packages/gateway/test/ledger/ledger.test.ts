@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { SluiceError } from '../../src/errors.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
 import type { TenantBounds } from '../../src/ledger/occupancy.ts'
 import { advance, type Notification } from '../../src/model.ts'
 import type { Store } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
-import type { Happening, Ledger, Room } from '../../src/stages.ts'
+import type { Begun, Happening, Ledger, Room } from '../../src/stages.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
 
 const start = 1_000_000
@@ -229,14 +230,19 @@ function answeringLate(memory: Store): { readonly store: Store; readonly answer:
     await new Promise<void>((resolve) => answers.push(resolve))
     return result
   }
-  const bound = new Proxy(memory, {
+  return { store: overriding(memory, { commit }), answer: () => answers.shift()!() }
+}
+
+/** The store with other methods in place of some of its own. */
+function overriding(store: Store, methods: Partial<Store>): Store {
+  return new Proxy(store, {
     get: (target, name) => {
+      const own = Reflect.get(methods, name) as unknown
       const value = Reflect.get(target, name, target) as unknown
-      if (name === 'commit') return commit
+      if (own !== undefined) return own
       return typeof value === 'function' ? value.bind(target) : value
     },
   })
-  return { store: bound, answer: () => answers.shift()!() }
 }
 
 test('gives no right to send to a version that a change under way replaces', async () => {
@@ -286,4 +292,46 @@ test('a watched notification tells whether it has moved since', async () => {
   await ledger.commit({ moves: [advance(notification, [{ at: start, status: 'cancelled' }])] })
   assert.equal(moved(), true)
   assert.equal(ledger.watch(notification.id)(), false, 'a new watch begins anew')
+})
+
+test('a commit whose answer was lost is looked up until the store answers, and counts as what it is', async () => {
+  for (const isWritten of [true, false]) {
+    const clock = createVirtualClock(start)
+    const memory = createMemoryStore()
+    const waiting = queued()
+    await memory.commit({ accept: [waiting] })
+    let refusals = 3
+    const store = overriding(memory, {
+      async commit(change) {
+        if (isWritten) await memory.commit(change)
+        throw new SluiceError('STORE_UNAVAILABLE', 'The connection was lost.', { isUncertain: true })
+      },
+      async isApplied(change) {
+        refusals -= 1
+        if (refusals >= 0) throw new SluiceError('STORE_UNAVAILABLE', 'It is away.')
+        return memory.isApplied(change)
+      },
+    })
+    const bounds = { queueMax: 10, waitingMax: 5, bytesMax: 1_000 }
+    const ledger = await createLedger({ store, clock, boundsFor: () => bounds })
+    ledger.hold(waiting)
+    const heard: string[] = []
+    ledger.subscribe(({ notification: { id, status } }) => heard.push(`${id} ${status}`))
+    const accepted = queued()
+    const committed = ledger
+      .commit({ accept: [accepted], moves: [advance(waiting, [{ at: start, status: 'cancelled' }])] })
+      .then(
+        (result) => result.applied,
+        (error: SluiceError) => error.code,
+      )
+    await clock.runUntil(start + 349)
+    assert.deepEqual([heard, ledger.counts().queued], [[], 1], 'nothing is known yet')
+    const { refused } = ledger.begin([{ notification: waiting }]) as Begun
+    assert.deepEqual([...refused], [waiting.id], 'it may be cancelled')
+    await clock.runUntil(start + 350)
+    assert.equal(await committed, isWritten ? true : 'STORE_UNAVAILABLE')
+    assert.deepEqual(heard, isWritten ? [`${accepted.id} queued`, `${waiting.id} cancelled`] : [])
+    assert.equal(ledger.counts().queued, 1)
+    assert.equal(ledger.isCurrent(waiting), !isWritten)
+  }
 })

@@ -19,6 +19,7 @@ import {
 import type {
   AccountRecord,
   AdmissionQuery,
+  AnswerKey,
   Change,
   CommitResult,
   Conflict,
@@ -37,6 +38,7 @@ import type {
   WaitingContent,
 } from '../../ports.ts'
 import { admissionOf } from '../admission.ts'
+import { isOnRecord } from '../commit-lookup.ts'
 import { MemoryAccounts } from './memory-accounts.ts'
 import { countedPage, newestAdmissions, waits } from './memory-admissions.ts'
 import { MemoryCounts } from './memory-counts.ts'
@@ -107,6 +109,8 @@ class MemoryStore implements Store {
     for (const record of change.accounts ?? []) this.#accounts.write(record)
     return applied
   }
+
+  readonly isApplied = (change: Change) => isOnRecord(this, change)
 
   #conflictsOf(change: Change): readonly Conflict[] {
     const { accept = [], moves = [], digests = [], answer, jobs = [], contents = [] } = change
@@ -321,9 +325,7 @@ class MemoryStore implements Store {
     return this.#closing.leastKey
   }
 
-  async answer(key: Parameters<typeof answerKey>[0]): Promise<StoredAnswer | undefined> {
-    return this.#answers.get(answerKey(key))
-  }
+  readonly answer = async (key: AnswerKey) => this.#answers.get(answerKey(key))
 
   async job(tenant: string, id: string): Promise<Job | undefined> {
     return this.#jobs.find({ tenant, id })?.job
@@ -357,9 +359,7 @@ class MemoryStore implements Store {
     return rows.filter((row) => row !== undefined).map((row) => ({ ...row, count: 1 }))
   }
 
-  async tallies(): Promise<readonly Tally[]> {
-    return this.#counts.tallies()
-  }
+  readonly tallies = async (): Promise<readonly Tally[]> => this.#counts.tallies()
 
   async content(tenant: string, id: string): Promise<SharedContent | undefined> {
     return this.#counts.find(tenant, id)

@@ -7,6 +7,7 @@
 import { SluiceError } from '../../errors.ts'
 import type { Notification, Recipient } from '../../model.ts'
 import type { Change, Clock, Page, Store, Tally } from '../../ports.ts'
+import { isOnRecord } from '../commit-lookup.ts'
 import { orderOf } from '../memory/memory-admissions.ts'
 import type { Readable } from './codec/checksum.ts'
 import { RowDamage } from './codec/checksum.ts'
@@ -189,6 +190,13 @@ export function createSqliteStore({
       const committed = largeValues.areIn(change) ? largeValues.commit(change) : group.commit(change)
       meet(change)
       return await committed
+    },
+    async isApplied(change) {
+      group.flush()
+      await largeValues.settled()
+      // Answered by the writer's thread behind every change that was sent to it.
+      await ask('counters')
+      return isOnRecord(this, change)
     },
     async notification(tenant, id) {
       const row = await read('notification', tenant, id)

@@ -1,0 +1,71 @@
+/**
+ * Finds out from the record if a change whose answer was lost is on it. A change is written whole or not at all, so one
+ * write that leaves a trace of its own decides: ids of notifications are used once, and a move adds an event. What was
+ * written later does not hide it.
+ */
+import { eventAt, type Notification, revisionOf } from '../model.ts'
+import type { AccountRecord, Change, DigestWrite, JobWrite, Store } from '../ports.ts'
+
+export type LookedUp = Pick<Store, 'notification' | 'job' | 'answer' | 'recipient' | 'digest' | 'accounts'>
+
+/** Tests if the change is on record. The reads must see every write that was sent before them. */
+export async function isOnRecord(store: LookedUp, change: Change): Promise<boolean> {
+  const { accept = [], moves = [], jobs = [], recipients = [], digests = [], accounts = [], answer } = change
+  const [row] = accept.length > 0 ? accept : moves.map(({ after }) => after)
+  if (row !== undefined) return isContained(await store.notification(row.tenant, row.id), row)
+  if (jobs[0] !== undefined) return jobIsWritten(store, jobs[0])
+  if (answer !== undefined) {
+    const stored = await store.answer(answer)
+    return stored?.createdAt === answer.createdAt && stored.requestHash === answer.requestHash
+  }
+  if (digests[0] !== undefined) return digestIsWritten(store, digests[0])
+  // Preferences and accounts are replaced as a whole: one that differs is written again.
+  for (const recipient of recipients)
+    return isSame(await store.recipient(recipient.tenant, recipient.id), recipient)
+  for (const record of accounts) return accountIsWritten(await store.accounts(), record)
+  return true
+}
+
+/** Tests if the row has been in this version: the last event of the version stands at its place in the timeline. */
+function isContained(stored: Notification | undefined, version: Notification): boolean {
+  if (stored === undefined) return false
+  const event = eventAt(stored, revisionOf(version) - 1)
+  const last = version.timeline.at(-1)!
+  const isNewer = revisionOf(stored) > revisionOf(version)
+  if (!isNewer && (stored.dueAt !== version.dueAt || stored.attempts !== version.attempts)) return false
+  return event?.at === last.at && event.status === last.status && event.reason === last.reason
+}
+
+async function jobIsWritten(store: LookedUp, write: JobWrite): Promise<boolean> {
+  const { tenant, id } = write.kind === 'open' ? write.job : write.after
+  const stored = await store.job(tenant, id)
+  if (stored === undefined || write.kind === 'open') return stored !== undefined
+  const { before, after } = write
+  return stored.taken >= after.taken && (after.status === before.status || stored.status === after.status)
+}
+
+async function digestIsWritten(store: LookedUp, { kind, digest }: DigestWrite): Promise<boolean> {
+  const stored = await store.digest(digest.id)
+  if (kind === 'close') return stored === undefined
+  return stored !== undefined && (kind !== 'postpone' || stored.closesAt === digest.closesAt)
+}
+
+/** Tests if the record of an account stands there. One that holds nothing removes it. */
+function accountIsWritten(stored: readonly AccountRecord[], record: AccountRecord): boolean {
+  const { channel, provider, account, ...held } = record
+  const own = stored.find(
+    (each) => each.channel === channel && each.provider === provider && each.account === account,
+  )
+  return Object.keys(held).length === 0 ? own === undefined : isSame(own, record)
+}
+
+/** Compares two records as they would be stored, in whatever order their fields are. */
+function isSame(stored: object | undefined, record: object): boolean {
+  const text = (of: object): string =>
+    JSON.stringify(of, (_, value: unknown) =>
+      value === null || typeof value !== 'object' || Array.isArray(value)
+        ? value
+        : Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))),
+    )
+  return stored !== undefined && text(stored) === text(record)
+}
