@@ -75,6 +75,7 @@ export type {
   SyncStore,
   Terms,
 } from './store.ts'
+export { entriesOf } from './stores/entries-of.ts'
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './stores/memory.ts'
 export { type MemoryBucketsOptions, memoryBuckets } from './stores/memory-buckets.ts'
 export { type MemorySlotsOptions, memorySlots } from './stores/memory-slots.ts'

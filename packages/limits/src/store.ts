@@ -123,6 +123,8 @@ export type Decide = (plan: Plan, subject: string, id: string | undefined, terms
 export interface SyncStore extends Readonly<Record<Kind, Decide>> {
   cancel(subject: string, id: string): boolean
   restore(subject: string, entries: readonly RestoredEntry[]): void
+  /** Answers the state of a subject for `entriesOf`, and leaves nothing behind of one that is unknown. */
+  peek(subject: string): object
   block(subject: string, ms: number): BlockChange
   forget(subject: string): void
   has(subject: string): boolean

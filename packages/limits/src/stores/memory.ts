@@ -137,6 +137,7 @@ function createEngine(ownClock: (() => number) | undefined, retentionMs: number)
       const now = readClock()
       subjectOf(key, now, 0).restore(entries, now)
     },
+    peek: found,
     block(key, ms) {
       const now = readClock()
       return subjectOf(key, now, 0).block(ms, now)

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { exerciseStore, type Random, seededRandom, seedOfRun } from '@sluice/limits-conformance'
-import { createLimits, type Decision, limit, type MemoryLimits, memoryStore } from '../../src/index.ts'
+import {
+  createLimits,
+  type Decision,
+  entriesOf,
+  limit,
+  type MemoryLimits,
+  memoryStore,
+} from '../../src/index.ts'
 
 const day = 86_400_000
 const minute = 60_000
@@ -22,6 +29,29 @@ describe('the memory store', () => {
     now += minute
     for (let call = 0; call < 1_000; call += 1) sync.take('ada', rules)
     assert.equal(store.size, 1)
+  })
+
+  it('gives the entries of a subject from which another store decides the same', () => {
+    const seed = seedOfRun()
+    const random = seededRandom(seed)
+    let now = start
+    const clock = { now: () => now }
+    const rules = [limit('a', '3/min, 5/h'), limit('b', '4/min', { stream: 'b', minGap: '2s' })]
+    let store = memoryStore(clock)
+    const stays = createLimits({ store: memoryStore(clock) }).sync
+    for (let step = 0; step < 1_000; step += 1) {
+      now += random.below(20_000)
+      const moved = memoryStore(clock)
+      moved.sync.restore('ada', entriesOf(store.sync, 'ada'))
+      store = moved
+      const sync = createLimits({ store }).sync
+      const asked = random.below(2) === 0 ? rules : rules.slice(1)
+      const id = `n${step - random.below(5)}`
+      const of = (limits: typeof sync) =>
+        step % 7 === 3 ? limits.cancel('ada', id) : limits.reserve('ada', asked, { id, horizonMs: 90_000 }).at
+      assert.equal(of(sync), of(stays), `seed ${seed}, step ${step}`)
+    }
+    assert.deepEqual(entriesOf(memoryStore().sync, 'nobody'), [])
   })
 
   it('holds no more of a million rotating subjects than two windows used', () => {

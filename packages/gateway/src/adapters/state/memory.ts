@@ -2,7 +2,7 @@
  * The limiter's state in this process: a cache of facts from the store. A subject is filled from the record on the
  * first touch, and forgotten again when many others were touched since, so what waits costs disk and not memory.
  */
-import { createLimits, memoryStore } from '@sluice/limits'
+import { createLimits, entriesOf, memoryStore } from '@sluice/limits'
 import type {
   Advance,
   Clock,
@@ -13,6 +13,7 @@ import type {
   Subject,
 } from '../../ports.ts'
 import { releaseOf, termsOf } from './limit-terms.ts'
+import { createPackedSubjects } from './packed-subjects.ts'
 import type { RecoveredSubject } from './recovered-subject.ts'
 
 export interface MemoryStateOptions {
@@ -24,12 +25,19 @@ export interface MemoryStateOptions {
   /** A subject was filled whose facts are outdated. It is paused: the callee resumes it. */
   readonly onOutdated?: (subject: Subject) => void
   /**
-   * Subjects kept in memory, 1.5 kB each with a few windows; a few more while all of them are in use. One that was
-   * forgotten costs a question to the store when it is touched again.
+   * Subjects kept in the form of the limiter, 1.5 kB each with a few windows; a few more while all of them are in use.
+   * Of those that were touched longer ago `packedMax` characters are kept. One that was forgotten costs a question
+   * to the store when it is touched again.
    *
    * @defaultValue 25_000
    */
   readonly subjectsMax?: number
+  /**
+   * Characters of the packed form of subjects that have nothing booked, some 300 a subject.
+   *
+   * @defaultValue 24_000_000
+   */
+  readonly packedMax?: number
 }
 
 interface Known {
@@ -60,11 +68,10 @@ const claimsTidyAt = 64
 
 export function createMemoryState(options: MemoryStateOptions): LimitState {
   const { clock, recover } = options
-  const { subjectsMax = 25_000 } = options
-  const limits = createLimits({
-    store: memoryStore({ now: () => clock.now(), retentionMs }),
-    marginMs: options.marginMs,
-  }).sync
+  const { subjectsMax = 25_000, packedMax = 24_000_000 } = options
+  const store = memoryStore({ now: () => clock.now(), retentionMs })
+  const limits = createLimits({ store, marginMs: options.marginMs }).sync
+  const packed = createPackedSubjects(packedMax)
   const subjects = new Map<string, Known>()
   const loading = new Map<string, Promise<void>>()
   const pauses = new Map<string, Pause>()
@@ -157,6 +164,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const [key, subject] = next.value
     if (subject.touched) subject.touched = false
     else {
+      if (subject.booked === undefined && subject.waitlist === undefined)
+        packed.put(key, entriesOf(store.sync, key), subject.claims)
       subjects.delete(key)
       limits.forget(key)
     }
@@ -181,7 +190,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   function load(subject: Subject): Promise<void> | undefined {
     const { key } = subject
-    const facts = recover(subject)
+    const facts = packed.take(key) ?? recover(subject)
     if (!(facts instanceof Promise)) {
       remember(subject, facts)
       return undefined
