@@ -39,20 +39,23 @@ export const noBacklog: BacklogReports = {
   deadLetters: () => [],
 }
 
+export interface Waiting {
+  readonly byReason: Readonly<Record<string, number>>
+  readonly dueNow: number
+  readonly oldestDueMs: number
+  readonly deadLetters: Readonly<Record<string, number>>
+}
+
 export interface Overview {
   readonly series: OverviewSeries
   /** The part that belongs to one tenant, or to all. */
-  waiting(tenant: string | undefined): {
-    readonly byReason: Readonly<Record<string, number>>
-    readonly dueNow: number
-    readonly oldestDueMs: number
-    readonly deadLetters: Readonly<Record<string, number>>
-  }
+  waiting(tenant: string | undefined): Waiting
   accounts(): Readonly<Record<'healthy' | 'blocked' | 'open' | 'half_open' | 'held', number>>
   unaccounted(): number
-  problems(): readonly Problem[]
+  /** The problems, from what waits of all tenants: the caller has summed it already. */
+  problems(waiting: Waiting): readonly Problem[]
   /** The side to which a trouble belongs, the gateway's own or a provider's, in one sentence. */
-  cause(): { readonly side: 'neither' | 'us' | 'them'; readonly text: string }
+  cause(waiting: Waiting): { readonly side: 'neither' | 'us' | 'them'; readonly text: string }
   close(): void
 }
 
@@ -140,8 +143,7 @@ export function createOverview({ ledger, backlog, pools, clock }: OverviewOption
       for (const { accounts } of pools()) for (const { status } of accounts) counts[status] += 1
       return counts
     },
-    problems() {
-      const { dueNow, oldestDueMs, deadLetters } = this.waiting(undefined)
+    problems({ dueNow, oldestDueMs, deadLetters }) {
       const staying = Object.entries(deadLetters).filter(([cause]) => !returning.has(cause))
       const found: Problem[] = [...poolProblems()]
       if (oldestDueMs > agesMs) {
@@ -171,7 +173,7 @@ export function createOverview({ ledger, backlog, pools, clock }: OverviewOption
       }
       return found
     },
-    cause() {
+    cause({ dueNow, oldestDueMs }) {
       const troubled = calls.read().find((pool) => pool.troubled > pool.calls * degradedShare)
       const out = poolProblems()
       if (troubled !== undefined || out.length > 0) {
@@ -184,7 +186,6 @@ export function createOverview({ ledger, backlog, pools, clock }: OverviewOption
         const gone = out.map(({ text }) => text.replace(/\.$/, ''))
         return { side: 'them', text: `Them: ${[...failed, ...gone].join('; ')}.` }
       }
-      const { dueNow, oldestDueMs } = this.waiting(undefined)
       const failedRequests = Math.round(series.perSecond('requests5xx') * 60)
       const missing = unaccounted()
       const own = [

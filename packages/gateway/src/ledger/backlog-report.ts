@@ -63,29 +63,31 @@ export function backlogReport(cells: Iterable<Counted>, query: BacklogQuery): Ba
     return sum
   }
 
-  function addTo(cell: BacklogCell, second: number, count: number): void {
-    const isDue = cell.kind === 'queued' || (second <= nowSecond && cell.reason !== 'digest')
-    const reason = isDue ? 'provider_capacity' : (cell.reason ?? 'none')
-    if (query.reason !== undefined && reason !== query.reason) return
-    const sum = sumOf(by === 'reason' ? reason : (cell[by] ?? 'none'))
-    sum.count += count
-    if (isDue) {
-      sum.due.set(cell.channel, (sum.due.get(cell.channel) ?? 0) + count)
-      sum.oldestDue = Math.min(sum.oldestDue, second)
-      sum.leaving['1m'] += count
-      return
-    }
-    sum.isEstimate ||= estimated.has(reason)
-    sum.next = Math.min(sum.next, second)
-    sum.last = Math.max(sum.last, second)
-    sum.leaving[spanOf(second - nowSecond)] += count
-    const minute = Math.floor((second - nowSecond) / 60)
-    if (minute >= 0 && minute < departureMinutes) departures[minute]! += count
+  /** The group in which a cell counts for this reason; undefined where the query asks for another reason. */
+  function groupFor(cell: BacklogCell, reason: string): Sum | undefined {
+    if (query.reason !== undefined && reason !== query.reason) return undefined
+    return sumOf(by === 'reason' ? reason : (cell[by] ?? 'none'))
   }
 
-  for (const { cell, hours } of matching(cells, query)) {
-    for (const { seconds } of hours.values())
-      for (const [second, count] of seconds) addTo(cell, second, count)
+  for (const counted of matching(cells, query)) {
+    const { cell } = counted
+    const reason = cell.reason ?? 'none'
+    const isAsked = query.reason === undefined || query.reason === reason
+    const { due, waiting } = sumOfCell(counted, nowSecond, isAsked ? departures : undefined)
+    const dueIn = Number.isFinite(due.first) ? groupFor(cell, 'provider_capacity') : undefined
+    if (dueIn !== undefined) {
+      dueIn.count += due.count
+      dueIn.due.set(cell.channel, (dueIn.due.get(cell.channel) ?? 0) + due.count)
+      dueIn.oldestDue = Math.min(dueIn.oldestDue, due.first)
+      dueIn.leaving['1m'] += due.count
+    }
+    const waitsIn = Number.isFinite(waiting.first) ? groupFor(cell, reason) : undefined
+    if (waitsIn === undefined) continue
+    waitsIn.count += waiting.count
+    waitsIn.isEstimate ||= estimated.has(reason)
+    waitsIn.next = Math.min(waitsIn.next, waiting.first)
+    waitsIn.last = Math.max(waitsIn.last, waiting.last)
+    for (const span of spanNames) waitsIn.leaving[span] += waiting.leaving[span]
   }
   const inOrder = [...sums.values()].sort((a, b) => b.count - a.count)
   const shown = inOrder.length <= groupsMax ? inOrder : inOrder.slice(0, groupsMax - 1)
@@ -104,6 +106,94 @@ function* matching(cells: Iterable<Counted>, { tenant, channel }: BacklogFilter)
   }
 }
 
+/** The notifications of a cell at one instant: what is due, and what waits for an instant to come. */
+interface CellSum {
+  readonly due: { readonly count: number; readonly first: number }
+  readonly waiting: {
+    readonly count: number
+    readonly first: number
+    readonly last: number
+    readonly leaving: Readonly<Record<Span, number>>
+  }
+}
+
+/**
+ * Sums a cell by its hours. Only the hours of the coming day are walked by seconds, for `departures`, and of the others
+ * the earliest and the latest: what waits for longer costs nothing, however many different seconds it has.
+ */
+function sumOfCell({ cell, hours }: Counted, nowSecond: number, departures?: number[]): CellSum {
+  const dueUntil = cell.kind === 'queued' ? Number.POSITIVE_INFINITY : dueSecondOf(cell, nowSecond)
+  const leaving = noneLeaving()
+  let [due, waiting] = [0, 0]
+  let firstDue = Number.POSITIVE_INFINITY
+  let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  /** The earliest hour that is due as a whole, and the earliest and the latest of which nothing is due. */
+  let dueHour = Number.POSITIVE_INFINITY
+  let [firstHour, lastHour] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  for (const [hour, { count, seconds }] of hours) {
+    const from = hour * hourSeconds
+    const to = from + hourSeconds - 1
+    if (to <= dueUntil) {
+      due += count
+      dueHour = Math.min(dueHour, hour)
+      continue
+    }
+    if (from > dueUntil) {
+      waiting += count
+      firstHour = Math.min(firstHour, hour)
+      lastHour = Math.max(lastHour, hour)
+      const span = spanOf(from - nowSecond)
+      if (span === spanOf(to - nowSecond)) leaving[span] += count
+      else for (const [second, each] of seconds) leaving[spanOf(second - nowSecond)] += each
+    } else {
+      for (const [second, each] of seconds) {
+        if (second <= dueUntil) {
+          due += each
+          firstDue = Math.min(firstDue, second)
+          continue
+        }
+        waiting += each
+        first = Math.min(first, second)
+        last = Math.max(last, second)
+        leaving[spanOf(second - nowSecond)] += each
+      }
+    }
+    if (departures !== undefined && to >= nowSecond && from < nowSecond + departureMinutes * 60)
+      addDepartures(departures, seconds, Math.max(nowSecond, dueUntil + 1), nowSecond)
+  }
+  const ends = (hour: number): Iterable<number> => hours.get(hour)?.seconds.keys() ?? []
+  return {
+    due: { count: due, first: Math.min(firstDue, ...ends(dueHour)) },
+    waiting: {
+      count: waiting,
+      first: Math.min(first, ...ends(firstHour)),
+      last: Math.max(last, ...ends(lastHour)),
+      leaving,
+    },
+  }
+}
+
+/** The last second that is due; a digest is closed, and never due. */
+const dueSecondOf = ({ reason }: BacklogCell, nowSecond: number): number =>
+  reason === 'digest' ? Number.NEGATIVE_INFINITY : nowSecond
+
+/** Adds the seconds that are not before `first` to their minutes from now on. */
+function addDepartures(
+  departures: number[],
+  seconds: ReadonlyMap<number, number>,
+  first: number,
+  nowSecond: number,
+): void {
+  for (const [second, count] of seconds) {
+    if (second < first) continue
+    const minute = Math.floor((second - nowSecond) / 60)
+    if (minute < departureMinutes) departures[minute]! += count
+  }
+}
+
+const spanNames = [...(Object.keys(spans) as (keyof typeof spans)[]), 'later'] as const
+const noneLeaving = (): Record<Span, number> => ({ '1m': 0, '10m': 0, '1h': 0, '1d': 0, later: 0 })
+
 const sumOfNone = (key: string): Sum => ({
   key,
   count: 0,
@@ -112,7 +202,7 @@ const sumOfNone = (key: string): Sum => ({
   next: Number.POSITIVE_INFINITY,
   last: Number.NEGATIVE_INFINITY,
   isEstimate: false,
-  leaving: { '1m': 0, '10m': 0, '1h': 0, '1d': 0, later: 0 },
+  leaving: noneLeaving(),
 })
 
 function joined(sum: Sum, other: Sum): Sum {
@@ -122,12 +212,12 @@ function joined(sum: Sum, other: Sum): Sum {
   sum.next = Math.min(sum.next, other.next)
   sum.last = Math.max(sum.last, other.last)
   sum.isEstimate ||= other.isEstimate
-  for (const span of Object.keys(sum.leaving) as Span[]) sum.leaving[span] += other.leaving[span]
+  for (const span of spanNames) sum.leaving[span] += other.leaving[span]
   return sum
 }
 
 function spanOf(inSeconds: number): Span {
-  for (const [span, seconds] of Object.entries(spans)) if (inSeconds <= seconds) return span as Span
+  for (const span of spanNames) if (span !== 'later' && inSeconds <= spans[span]) return span
   return 'later'
 }
 

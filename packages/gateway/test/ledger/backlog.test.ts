@@ -1,8 +1,17 @@
 /** The backlog's counters, against a full count after random changes, and its answers, against sums by hand. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type BacklogQuery, backlogKeys, backlogRowOf, groupsMax } from '../../src/backlog-cell.ts'
+import {
+  type BacklogCell,
+  type BacklogQuery,
+  backlogKeys,
+  backlogRowOf,
+  departureMinutes,
+  groupsMax,
+  spans,
+} from '../../src/backlog-cell.ts'
 import { type Backlog, createBacklog } from '../../src/ledger/backlog.ts'
+import { backlogReport, hourSeconds } from '../../src/ledger/backlog-report.ts'
 import type { Channel, Notification, Reason, Status } from '../../src/model.ts'
 import { day, hour, minute, seeded, testSeed } from '../harness.ts'
 
@@ -96,6 +105,116 @@ test(`counts equal a full count after ${changes} random changes`, (t) => {
   assert.deepEqual(letters(backlog), letters(full))
   for (const each of live) backlog.count(each, -1)
   assert.deepEqual([report(backlog).groups, backlog.deadLetters({})], [[], []])
+})
+
+const nowSecond = Math.floor(now / 1_000)
+
+test('a report over what waits for a month walks the seconds of the coming day alone', () => {
+  const stepSeconds = 10
+  const perHour = hourSeconds / stepSeconds
+  const walked = new Set<number>()
+  /** Notes each second that is read. */
+  class Watched extends Map<number, number> {
+    override *[Symbol.iterator](): MapIterator<[number, number]> {
+      for (const second of super.keys()) {
+        walked.add(second)
+        yield [second, this.get(second)!]
+      }
+      return undefined
+    }
+  }
+  const hours = new Map(
+    Array.from({ length: 30 * 24 }, (_, index) => {
+      const hour = nowSecond / hourSeconds + index
+      const seconds = Array.from({ length: perHour }, (_, at): [number, number] => [
+        hour * hourSeconds + at * stepSeconds,
+        1,
+      ])
+      return [hour, { count: perHour, seconds: new Watched(seconds) }]
+    }),
+  )
+  walked.clear()
+  const cell: BacklogCell = {
+    tenant: 'a',
+    channel: 'email',
+    category: 'c',
+    kind: 'waiting',
+    reason: 'send_at',
+  }
+  const count = hours.size * perHour
+  const query = { by: 'reason', now, capacityOf: () => undefined } as const
+  const { groups, departures } = backlogReport([{ cell, count, hours }], query)
+  assert.ok(walked.size <= 26 * perHour, `${walked.size} seconds were walked`)
+  assert.deepEqual(
+    groups.map((group) => [group.key, group.count, group.lastAt]),
+    [
+      ['send_at', count - 1, (nowSecond + 30 * 86_400 - stepSeconds) * 1_000],
+      ['provider_capacity', 1, null],
+    ],
+  )
+  assert.deepEqual(groups[0]!.leaving, { '1m': 6, '10m': 54, '1h': 300, '1d': 8_280, later: count - 8_641 })
+  assert.equal(
+    departures.reduce((sum, each) => sum + each, 0),
+    8_639,
+  )
+})
+
+test('a report equals the sums of every second by hand, also where one meets the bound of a span', (t) => {
+  t.diagnostic(`seed ${testSeed}`)
+  const chance = seeded(testSeed)
+  const pick = <T>(from: readonly T[]): T => from[Math.floor(chance() * from.length)]!
+  const bounds = [0, ...Object.values(spans), departureMinutes * 60, -hourSeconds].flatMap((at) => [
+    at - 1,
+    at,
+    at + 1,
+  ])
+  for (let run = 0; run < 100; run += 1) {
+    const at = now + Math.floor(chance() * 2 * hour)
+    const second = Math.floor(at / 1_000)
+    const rows = Array.from({ length: 40 }, (_, index) => ({
+      tenant: pick(['a', 'b']),
+      channel: pick<Channel>(['email', 'sms']),
+      category: 'c',
+      kind: pick(['waiting', 'waiting', 'queued'] as const),
+      reason: pick<Reason>(['digest', 'retry', 'send_at']),
+      second: second + (chance() < 0.5 ? pick(bounds) : Math.floor((chance() - 0.3) * 3 * 86_400)),
+      count: 1 + Math.floor(chance() * 3),
+      example: String(index),
+    }))
+    const { groups, departures } = createBacklog(rows).report({
+      by: 'reason',
+      now: at,
+      capacityOf: () => undefined,
+    })
+    const byHand = new Map<string, { count: number; due: number; last: number; leaving: number[] }>()
+    const leftAt = new Array<number>(departureMinutes).fill(0)
+    for (const { kind, reason, second: due, count } of rows) {
+      const isDue = kind === 'queued' || (due <= second && reason !== 'digest')
+      const key = isDue ? 'provider_capacity' : reason
+      const sum = byHand.get(key) ?? { count: 0, due: 0, last: 0, leaving: [0, 0, 0, 0, 0] }
+      byHand.set(key, sum)
+      sum.count += count
+      const span = Object.values(spans).findIndex((within) => due - second <= within)
+      sum.leaving[isDue ? 0 : span === -1 ? 4 : span]! += count
+      if (isDue) sum.due = sum.due === 0 ? due : Math.min(sum.due, due)
+      else sum.last = Math.max(sum.last, due)
+      const minute = Math.floor((due - second) / 60)
+      if (!isDue && minute >= 0 && minute < departureMinutes) leftAt[minute]! += count
+    }
+    assert.deepEqual(
+      groups.map((group) => [
+        group.key,
+        group.count,
+        group.oldestDueAt ?? 0,
+        group.lastAt ?? 0,
+        Object.values(group.leaving),
+      ]),
+      [...byHand]
+        .sort(([, a], [, b]) => b.count - a.count)
+        .map(([key, { count, due, last, leaving }]) => [key, count, due * 1_000, last * 1_000, leaving]),
+    )
+    assert.deepEqual(departures, leftAt)
+  }
 })
 
 test('a group of booked instants is gone at the last of them, to the second, and says so', () => {

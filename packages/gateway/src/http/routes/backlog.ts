@@ -108,7 +108,8 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
         const { tenant: asked, step = 'second' } = request.query as OverviewParams
         const tenant = tenantOf(request, asked)
         const aheadMs = aheadOf(clock)
-        const { byReason, dueNow, oldestDueMs, deadLetters } = overview.waiting(tenant)
+        const waiting = overview.waiting(tenant)
+        const { byReason, dueNow, oldestDueMs, deadLetters } = waiting
         const own = {
           at: iso(clock.now() + aheadMs),
           waiting: { byReason },
@@ -137,8 +138,8 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
           },
           accounts: overview.accounts(),
           unaccounted: overview.unaccounted(),
-          cause: overview.cause(),
-          problems: overview.problems().map(({ until, ...problem }) => ({
+          cause: overview.cause(waiting),
+          problems: overview.problems(waiting).map(({ until, ...problem }) => ({
             ...problem,
             ...(until === undefined ? {} : { until: iso(until + aheadMs) }),
           })),
