@@ -20,7 +20,7 @@ import type { OperatorLog } from './log.ts'
 import type { Store } from './ports.ts'
 import type { Sandbox } from './providers/sandbox/adapter.ts'
 import { createReconnect } from './scheduler/reconnect.ts'
-import type { Gate, Jobs, Ledger, PoolReport } from './stages.ts'
+import type { Gate, Jobs, Ledger, OperatorHolds, PoolReport } from './stages.ts'
 
 export { hashRecipient } from './composition/recipient-hash.ts'
 export { type GatewayParts, virtualParts } from './composition/runtime-context.ts'
@@ -47,6 +47,7 @@ export interface Gateway {
   /** Counts of what waits, by reason and second. */
   readonly backlog: Backlog
   readonly pools: () => readonly PoolReport[]
+  readonly holds: OperatorHolds
   readonly sandbox: Sandbox
   readonly log: OperatorLog
 }
@@ -133,6 +134,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     sandbox,
     log,
     pools,
+    holds: record.holds,
     startStages,
     async start() {
       const url = await server.open({ record, admission, dispatch, templates, links, pools })

@@ -9,6 +9,7 @@ import type { Admission, AdmissionQuery, CountedQuery } from './admission-ports.
 import type { BacklogSource } from './backlog-cell.ts'
 import type { CommitLookup, Conflict } from './conflict.ts'
 import type { Erasing, StoredRecipient } from './erasure-ports.ts'
+import type { HoldRecord, HoldWrite } from './hold-ports.ts'
 import type {
   Channel,
   Content,
@@ -31,6 +32,7 @@ import type { AccountRecord } from './provider-ports.ts'
 export type { Admission, AdmissionQuery, Countable, CountedQuery } from './admission-ports.ts'
 export type { Conflict } from './conflict.ts'
 export type { ErasureResult, StoredRecipient } from './erasure-ports.ts'
+export type { HoldRecord, HoldWrite } from './hold-ports.ts'
 export type {
   Advance,
   FingerprintHold,
@@ -51,6 +53,7 @@ export type {
   SendResult,
   UseRecord,
 } from './provider-ports.ts'
+export type { Claims, Tokens } from './token-ports.ts'
 
 // ---- time and chance
 
@@ -86,21 +89,6 @@ export interface Random {
   next(): number
   /** A new identifier that sorts by time (ULID). */
   id(now: number): string
-}
-
-// ---- tokens of callers
-
-/** The verified claims of a bearer token. */
-export type Claims = Readonly<Record<string, unknown>>
-
-/** Verifies bearer tokens by their signing keys. */
-export interface Tokens {
-  /**
-   * Returns the claims of a token whose signature, issuer, audience and times are valid; `exp` is among them. Throws
-   * UNAUTHENTICATED, or KEYS_UNAVAILABLE where the keys cannot be fetched now.
-   */
-  verify(token: string): Promise<Claims>
-  close(): void
 }
 
 // ---- the store, the source of truth
@@ -166,6 +154,7 @@ export interface Change {
   readonly answer?: StoredAnswer
   readonly jobs?: readonly JobWrite[]
   readonly accounts?: readonly AccountRecord[]
+  readonly holds?: readonly HoldWrite[]
 }
 
 export type CommitResult =
@@ -328,6 +317,8 @@ export interface Store extends BacklogSource, CommitLookup<Change>, Erasing {
   jobMembers(job: Pick<Job, 'tenant' | 'id'>): Promise<readonly Pick<Notification, 'id' | 'status'>[]>
   /** Account records that were written and not removed by an empty record. */
   accounts(): Promise<readonly AccountRecord[]>
+  /** The holds that were put and not ended, also those whose time is over. */
+  holds(): Promise<readonly HoldRecord[]>
   /** The number of notifications by status, kept up to date with every commit. */
   tallies(): Promise<readonly Tally[]>
   /** Reads a shared content; absent where nothing on record refers to it any more. */

@@ -3,7 +3,6 @@
  * each other, and all of them write through the ledger. No stage knows another's inside; gateway.ts joins them.
  */
 import type {
-  Channel,
   Decision,
   Digest,
   Draft,
@@ -21,11 +20,21 @@ import type {
   CommitResult,
   Countable,
   DeadLetterQuery,
+  HoldRecord,
   JobWork,
   Reservation,
   Store,
   StoredAnswer,
 } from './ports.ts'
+
+export type {
+  AccountReport,
+  AccountStatus,
+  OutBecause,
+  PoolCounts,
+  PoolLoad,
+  PoolReport,
+} from './pool-reports.ts'
 
 export interface Caller {
   readonly tenant: string
@@ -333,58 +342,18 @@ export interface Happening {
   readonly events: readonly TimelineEvent[]
 }
 
-export interface PoolReport {
-  readonly channel: Channel
-  readonly provider: string
-  readonly rate: string
-  readonly accounts: readonly AccountReport[]
-}
+/** A hold that an operator asks for; `since` is now, or that of the hold of this name which it replaces. */
+export type HoldRequest = Omit<HoldRecord, 'since'>
 
-/** Counters of a pool for the metrics, since the start of this process. */
-export interface PoolCounts {
-  readonly channel: Channel
-  readonly provider: string
-  /** Changes of its accounts: blocked by a 429, breaker opened or closed, concurrency changed. */
-  readonly changes: Readonly<Record<'blocked' | 'opened' | 'closed' | 'resized', number>>
-  /** The number of retries that the pool may make now. */
-  readonly retryBudget: number
-}
-
-/** The load of a pool now, for the metrics. */
-export interface PoolLoad {
-  /** Calls per second of all accounts together; `undefined` where one has no limit. */
-  readonly ratePerSecond: number | undefined
-  /** The share of that rate that the accounts use after 429s, from 0 to 1. */
-  readonly learnedRatio: number
-  /** Calls per second that the pool admits now; `undefined` where nothing bounds it. */
-  readonly admittedPerSecond: number | undefined
-  /** Calls that are under way. */
-  readonly inFlight: number
-}
-
-/** The reason for an account's absence from its pool: a 429 blocked it, or its breaker is not closed. */
-type OutBecause = 'rate_limited' | 'breaker'
-
-/** Account status. `blocked`: by a 429. `open`: by its breaker. `half_open`: one probe is in flight. */
-export type AccountStatus = 'healthy' | 'blocked' | 'open' | 'half_open'
-
-export interface AccountReport {
-  readonly id: string
-  readonly rate: string
-  /** Calls in the narrowest window ending now. */
-  readonly used: number
-  readonly status: AccountStatus
-  /** The end of a block by a 429; `null` where there is none. */
-  readonly blockedUntil: number | null
+/** Holds that operators set: accounts are out and notifications are stopped, until an instant. */
+export interface OperatorHolds {
+  /** The holds in force, in the order of their names. */
+  list(): readonly HoldRecord[]
   /**
-   * The instant until which the account is out, whatever the reason; `null` while it is in. Not before now, also
-   * while a probe is in flight.
+   * Puts a hold in force, in place of the one of the same name; resolves when it is on disk. From then on nothing is
+   * sent that it stops. Throws INVALID_REQUEST for too many holds.
    */
-  readonly outUntil: number | null
-  /** The reason that keeps it out longest; `null` while it is in. */
-  readonly outBecause: OutBecause | null
-  /** The rate that the provider was last seen to allow, calls per second. */
-  readonly learnedRate: number | null
-  /** The maximum number of concurrent calls. */
-  readonly concurrency: number
+  put(request: HoldRequest): Promise<HoldRecord>
+  /** Ends a hold before its time; false where none of this name is in force. */
+  end(name: string): Promise<boolean>
 }

@@ -80,7 +80,7 @@ export interface PoolsAnswer {
       readonly blockedUntil: string | null
       /** The account is out until this instant, for any reason. */
       readonly outUntil: string | null
-      readonly outBecause: string | null
+      readonly outBecause: 'rate_limited' | 'breaker' | 'hold' | null
       readonly learnedRate: number | null
       readonly concurrency: number
     }[]

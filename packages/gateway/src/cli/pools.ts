@@ -48,6 +48,8 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   return exitCodes.ok
 }
 
+const keptOutBy = { rate_limited: 'a 429', breaker: 'its breaker', hold: 'an operator' } as const
+
 const backAt = ({ account }: Row): number =>
   account.outUntil === null ? Number.POSITIVE_INFINITY : Date.parse(account.outUntil)
 
@@ -59,7 +61,7 @@ function outSentence(rows: readonly Row[], of: number, now: number): string {
   const [first] = [...rows].sort((a, b) => backAt(a) - backAt(b))
   if (first === undefined) return `No account is out: all ${of} carry their rate.`
   const { pool, account } = first
-  const because = account.outBecause === 'rate_limited' ? 'a 429' : 'its breaker'
+  const because = keptOutBy[account.outBecause ?? 'breaker']
   return plain(
     `${rows.length} of ${of} accounts ${rows.length === 1 ? 'is' : 'are'} out; ${rows.length === 1 ? 'it is' : 'the first to be back is'} ${account.id} of ${pool.provider} for ${pool.channel}, out by ${because} until ${instantFrom(account.outUntil, now)}.`,
   )

@@ -31,7 +31,7 @@ interface Texts {
 
 export async function createDispatch(
   { config, parts, clock, random, log, errorsOf }: RuntimeContext,
-  { store, ledger, recipients, contents }: Storage,
+  { store, ledger, recipients, contents, holds }: Storage,
   { queue, limiter, scheduler, forbiddenHours, releaseHolds }: Admission,
   { templates, links }: Texts,
 ) {
@@ -82,6 +82,12 @@ export async function createDispatch(
       },
     ),
   )
+
+  holds.listen(({ kind, hold: { account, channel, until } }) => {
+    if (account === undefined) return
+    for (const pool of pools)
+      if (pool.channel === channel) pool.hold(account, kind === 'put' ? until : 0, clock.now())
+  })
 
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')
   const dispatcher = createDispatcher({

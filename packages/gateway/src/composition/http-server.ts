@@ -92,6 +92,7 @@ export function createGatewayServer(context: RuntimeContext) {
         ledger: record.ledger,
         recipients: record.recipients,
         backlog: record.backlog,
+        holds: record.holds,
         config: config.http,
         gate,
         erase: erasure.erase,

@@ -1,5 +1,6 @@
 /** Composes the lines of the log that follow the record and the time, and not a request. */
 import { diskUse } from '../observability/disk-use.ts'
+import { createHoldLog } from '../observability/hold-log.ts'
 import { createNotificationLog } from '../observability/notification-log.ts'
 import { watch } from '../observability/watch.ts'
 import type { RuntimeContext } from './runtime-context.ts'
@@ -13,6 +14,7 @@ export function startOperatorLog(
   const { path } = config.store
   const notifications = createNotificationLog({ log, nameRecipient })
   const unsubscribe = record.ledger.subscribe(notifications.note)
+  record.holds.listen(createHoldLog({ log, aheadMs: () => clock.aheadMs?.() ?? 0 }))
   const unwatch = watch({
     log,
     clock,

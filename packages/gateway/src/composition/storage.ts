@@ -5,6 +5,7 @@ import { tenantOf } from '../config/config.ts'
 import { type Backlog, createBacklog } from '../ledger/backlog.ts'
 import { createContents } from '../ledger/contents.ts'
 import { createLedger } from '../ledger/ledger.ts'
+import { createOperatorHolds, type KeptHolds } from '../ledger/operator-holds.ts'
 import { createFullTenants, type FullTenants } from '../observability/full-tenants.ts'
 import type { Store } from '../ports.ts'
 import type { Contents, Ledger } from '../stages.ts'
@@ -18,6 +19,8 @@ export interface Storage {
   readonly backlog: Backlog
   readonly recipients: RecipientCache
   readonly contents: Contents
+  /** Accounts that an operator took out, and notifications that an operator stopped. */
+  readonly holds: KeptHolds
   /** The number of rows of the store that could not be read so far, each counted once. */
   readonly damagedRows: () => number
   /** Tenants that have no room left, by bound. */
@@ -60,9 +63,11 @@ export async function openStorage(
     onFull: fullTenants.note,
     backlog,
   })
+  const holds = await createOperatorHolds({ store, ledger, clock, onError })
   return {
     store,
     ledger,
+    holds,
     backlog,
     recipients: createRecipientCache({ store }),
     contents: createContents({ store }),
@@ -70,6 +75,7 @@ export async function openStorage(
     tenantsFull: fullTenants.counts,
     async close(isSettled = !store.unsettled) {
       fullTenants.stop()
+      await holds.close()
       await stopTimeLine()
       await store.close(isSettled)
     },

@@ -4,6 +4,7 @@
  */
 import { describe, it } from 'node:test'
 import type { Clock, Store } from '../ports.ts'
+import { accounts } from './store/accounts.ts'
 import { commits } from './store/commits.ts'
 import { contents } from './store/contents.ts'
 import { countedNotifications } from './store/counted.ts'
@@ -50,6 +51,7 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
   describe(name, () => {
     describe('commit', () => commits(test, capabilities))
     describe('lost answers', () => lookups(test))
+    describe('accounts', () => accounts(test))
     describe('digests', () => digests(test))
     describe('contents', () => contents(test, capabilities))
     describe('jobs', () => jobs(test, capabilities))

@@ -127,10 +127,10 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     queue.giveBack(left.map(({ notification }) => notification))
   }
 
-  /** Tests if the right to send has ended, the account was blocked meanwhile, or the notification has expired. */
+  /** Tests if the right to send has ended, the account went out meanwhile, or the notification has expired. */
   function isOver({ notification: { expiresAt }, lease }: Attempt, until: number): boolean {
     const now = clock.now()
-    if (!lease.probe && lease.holder.isOut(now)) return true
+    if (lease.probe ? lease.holder.isHeld(now) : lease.holder.isOut(now)) return true
     return now > until || (expiresAt !== undefined && expiresAt <= now)
   }
 

@@ -169,38 +169,6 @@ export const limitsSchema = Type.Object(
   { $id: 'RecipientLimits' },
 )
 
-const numberOrNull = Type.Unsafe<number | null>({ type: ['number', 'null'] })
-
-export const poolsSchema = Type.Object(
-  {
-    pools: Type.Array(
-      Type.Object({
-        channel: oneOf(channels),
-        provider: Type.String(),
-        rate: Type.String(),
-        accounts: Type.Array(
-          Type.Object({
-            id: Type.String(),
-            rate: Type.String(),
-            used: Type.Integer(),
-            // `held` is a status of the contract that this version never answers.
-            status: oneOf(['healthy', 'blocked', 'open', 'half_open', 'held']),
-            blockedUntil: momentOrNull,
-            outUntil: momentOrNull,
-            outBecause: Type.Unsafe<'rate_limited' | 'breaker' | null>({
-              type: ['string', 'null'],
-              enum: ['rate_limited', 'breaker', null],
-            }),
-            learnedRate: numberOrNull,
-            concurrency: Type.Number(),
-          }),
-        ),
-      }),
-    ),
-  },
-  { $id: 'Pools' },
-)
-
 export const redriveSchema = Type.Object(
   {
     redriven: Type.Integer(),

@@ -70,6 +70,9 @@ export interface ExplainedFacts {
   readonly namesAccounts: boolean
 }
 
+/** Names the reason for which an account is out. */
+const keptOutBy = { rate_limited: 'a 429', breaker: 'its breaker', hold: 'an operator' } as const
+
 /** Accounts that one sentence names at most; the others are counted. */
 const namedMax = 5
 
@@ -352,7 +355,7 @@ function accountsText(
   if (named === undefined || named.length === 0) return `${count} for ${channel} ${verb} out${back}`
   const names = named.map(
     ({ id, outUntil, outBecause, status }) =>
-      `${id}${outUntil === null ? '' : ` until ${at(outUntil)}`} by ${outBecause === 'rate_limited' ? 'a 429' : outBecause === 'breaker' ? 'its breaker' : status}`,
+      `${id}${outUntil === null ? '' : ` until ${at(outUntil)}`} by ${outBecause === null ? status : keptOutBy[outBecause]}`,
   )
   const more = out > named.length ? [`${out - named.length} more`] : []
   return `${count} for ${channel} ${verb} out: ${[...names, ...more].join(', ')}`

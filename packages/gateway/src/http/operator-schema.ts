@@ -24,7 +24,7 @@ export const whoamiSchema = Type.Object(
 )
 
 const tenantFilter = Type.Optional(text('printable', 256, 'For operators; others see their own tenant.'))
-const channelFilter = Type.Optional(channelName)
+export const channelFilter = Type.Optional(channelName)
 
 export const backlogQuery = Type.Object(
   {
@@ -216,17 +216,6 @@ export const requestsSchema = Type.Object(
   },
   { $id: 'RefusedRequests' },
 )
-
-export const poolsQuery = Type.Object(
-  {
-    channel: channelFilter,
-    status: Type.Optional(
-      oneOf(['healthy', 'blocked', 'open', 'half_open', 'held', 'out'], 'out: every status but healthy.'),
-    ),
-  },
-  { additionalProperties: false },
-)
-export type PoolsParams = Static<typeof poolsQuery>
 
 export const searchQuery = Type.Object(
   { q: text('printable', 256, 'An exact id, or an idempotency key of the caller’s module.') },

@@ -102,10 +102,13 @@ export function createOverview({ ledger, backlog, pools, clock }: OverviewOption
 
   function poolProblems(): readonly Problem[] {
     return pools().flatMap(({ channel, provider, accounts }): Problem[] => {
-      const out = accounts.filter(({ status }) => status !== 'healthy')
+      // An operator's hold is no trouble, but carries nothing either.
+      const held = accounts.filter(({ status }) => status === 'held').length
+      const out = accounts.filter(({ status }) => status !== 'healthy' && status !== 'held')
       if (out.length === 0 || out.length <= accounts.length * degradedShare) return []
+      const left = accounts.length - out.length - held
       const back = out.flatMap(({ outUntil }) => (outUntil === null ? [] : [outUntil]))
-      const isOut = out.length === accounts.length
+      const isOut = left === 0
       const until = back.length === 0 ? {} : { until: Math.min(...back) }
       return [
         {
@@ -115,7 +118,7 @@ export function createOverview({ ledger, backlog, pools, clock }: OverviewOption
           provider,
           count: out.length,
           ...until,
-          text: `${isOut ? 'No account' : `Only ${accounts.length - out.length} of ${accounts.length} accounts`} of ${provider} ${isOut || accounts.length - out.length === 1 ? 'carries' : 'carry'} ${channel}.`,
+          text: `${isOut ? 'No account' : `Only ${left} of ${accounts.length} accounts`} of ${provider} ${isOut || left === 1 ? 'carries' : 'carry'} ${channel}.`,
         },
       ]
     })

@@ -23,7 +23,7 @@ export const instant = (description: string) =>
   Type.String({ format: 'date-time' satisfies FormName, maxLength: 40, description })
 
 export const recipientId = text('printable', 256, 'The person, within the tenant.')
-const categoryName = text(
+export const categoryName = text(
   'category',
   64,
   'What it is about: security, billing, marketing, product, activity, …',

@@ -29,6 +29,7 @@ import { jobRoutes } from './routes/jobs.ts'
 import { notificationReadRoutes } from './routes/notification-reads.ts'
 import { notificationRoutes } from './routes/notifications.ts'
 import { operationRoutes } from './routes/operations.ts'
+import { poolRoutes } from './routes/pools.ts'
 import { probeRoutes } from './routes/probes.ts'
 import { recipientWindowsRoutes } from './routes/recipient-windows.ts'
 import { recipientRoutes } from './routes/recipients.ts'
@@ -147,7 +148,7 @@ function routesOf(
   series: OverviewSeries,
 ): readonly Route[] {
   const { config, clock, templates, channels, store, gate, links, recipients } = options
-  const { ledger, jobs, policy, pools, erase } = options
+  const { ledger, jobs, policy, pools, holds, erase } = options
   const offer: Offer = {
     templates,
     channels: new Set(channels),
@@ -186,7 +187,8 @@ function routesOf(
     ...jobRoutes({ jobs, store, ledger }),
     ...recipientWindowsRoutes({ store, policy, clock }),
     ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
-    ...operationRoutes({ gate, store, ledger, policy, templates, pools, idempotency, clock }),
+    ...poolRoutes({ pools, holds, clock }),
+    ...operationRoutes({ gate, store, ledger, policy, templates, idempotency, clock }),
     ...probeRoutes({
       store,
       isClosing,

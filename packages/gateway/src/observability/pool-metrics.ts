@@ -7,13 +7,13 @@ export interface PoolMetricsOptions {
   readonly poolCounts?: (() => readonly (PoolCounts & PoolLoad)[]) | undefined
 }
 
-const accountStatuses: readonly AccountStatus[] = ['healthy', 'blocked', 'open', 'half_open']
+const accountStatuses: readonly AccountStatus[] = ['healthy', 'blocked', 'open', 'half_open', 'held']
 const poolLabels = ['channel', 'provider']
 
 export function measurePools(meter: Meter, { pools, poolCounts = () => [] }: PoolMetricsOptions): void {
   meter.gauge(
     'sluice_accounts',
-    'Provider accounts by status: blocked by a 429, open or half_open by their breaker.',
+    'Provider accounts by status: blocked by a 429, open or half_open by their breaker, held by an operator.',
     [...poolLabels, 'status'],
     (set) => {
       for (const { channel, provider, accounts } of pools()) {

@@ -270,3 +270,17 @@ test('a call is not made through an account that was blocked while the limits we
   assert.deepEqual(stage.calls.map(({ id, at }) => `${id} ${at}`).sort(), ['x 0', 'x 3200', 'y 3200'])
   await stage.runFor(second)
 })
+
+test('nothing is sent through an account that an operator holds while the limits are asked, not even its probe', async (t) => {
+  const stage = await createStage(t, {
+    rates: ['', ''],
+    started: false,
+    whileFiring: () => void stage.pool.hold('a', start + 5 * second, stage.clock.now()),
+    pool: { shedding: false },
+  })
+  await stage.queue(queued('x'), queued('y'))
+  stage.start()
+  await stage.runFor(second)
+  assert.deepEqual(new Set(stage.calls.map(({ account }) => account)), new Set(['b']))
+  assert.equal(stage.calls.length, 2)
+})

@@ -93,7 +93,7 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'account-block-not-kept-to',
     file: 'delivery/accounts/account.ts',
-    from: 'const from = Math.max(this.breaker.freeAt(now), this.blockedUntil, this.#notBefore)',
+    from: 'const from = Math.max(this.breaker.freeAt(now), this.waitsUntil, this.#notBefore)',
     to: 'const from = Math.max(this.breaker.freeAt(now), this.#notBefore)',
   },
   {

@@ -48,6 +48,7 @@ test('every route of the contract is described', () => {
   assert.deepEqual(operations.map(({ name }) => name.replace(base, '')).sort(), [
     'DELETE /jobs/{id}',
     'DELETE /notifications/{id}',
+    'DELETE /pools/{channel}/{account}/hold',
     'DELETE /recipients/{id}',
     'GET /backlog',
     'GET /dead-letters',
@@ -78,6 +79,7 @@ test('every route of the contract is described', () => {
     'POST /notifications/batch',
     'POST /policy/validate',
     'POST /u/{token}',
+    'PUT /pools/{channel}/{account}/hold',
     'PUT /recipients/{id}',
   ])
 })

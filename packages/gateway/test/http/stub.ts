@@ -15,6 +15,7 @@ import { channels, isFinal, statuses } from '../../src/model.ts'
 import { compilePolicy } from '../../src/policy/compile.ts'
 import type { Clock, DeadLetterQuery, ListQuery, Store, StoredAnswer } from '../../src/ports.ts'
 import type { Admit, Admitted, Gate, Happening, Jobs, Ledger, Live, OpenJob } from '../../src/stages.ts'
+import { stubHolds } from './stub-holds.ts'
 
 export interface Stub {
   readonly url: string
@@ -102,6 +103,7 @@ export async function startStub({ parts = {}, ...config }: StubOptions = {}): Pr
     templates: { has: (name) => name === 'new-comment', hasSubject: (name) => name === 'new-comment' },
     channels: channels.filter((channel) => channel !== 'slack'),
     pools: () => [],
+    holds: stubHolds(() => memory.stub.now()),
     log: {
       error: (about, text) =>
         memory.stub.logged.push(`${text} ${(about as { err?: Error }).err?.stack ?? ''}`),
@@ -135,12 +137,10 @@ export async function startStub({ parts = {}, ...config }: StubOptions = {}): Pr
     },
   })
 }
+
 function once(work: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | undefined
-  return () => {
-    running ??= work()
-    return running
-  }
+  return () => (running ??= work())
 }
 
 function createMemory() {

@@ -259,20 +259,6 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     await must(store, { answer: { ...answer, module: 'other' } })
   })
 
-  test('keeps the state of accounts until they are healthy', async (store) => {
-    const account = { channel: 'email', provider: 'smtp', account: 'a' } as const
-    const blocked = { ...account, blockedUntil: epoch + 5 }
-    const open = { ...account, account: 'b', breaker: { openUntil: epoch, coolDownMs: 5_000 } }
-    await must(store, { accounts: [{ ...blocked, blockedUntil: epoch }, open] })
-    await must(store, { accounts: [blocked, { ...blocked, channel: 'sms' }] })
-    assert.deepEqual(
-      new Set(await store.accounts()),
-      new Set([blocked, open, { ...blocked, channel: 'sms' }]),
-    )
-    await must(store, { accounts: [account, { ...account, channel: 'sms' }] })
-    assert.deepEqual(await store.accounts(), [open])
-  })
-
   test('keeps the position of the clock', async (store) => {
     assert.equal(await store.timeLine(), undefined)
     await store.keepTimeLine({ at: epoch, aheadMs: -3_600_000 })

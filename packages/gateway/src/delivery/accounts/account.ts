@@ -70,6 +70,8 @@ export class PooledAccount {
   readonly ratePerSecond: number | undefined
   inFlight = 0
   blockedUntil = 0
+  /** The end of an operator's hold. */
+  #heldUntil = 0
   #notBefore = 0
   readonly breaker: Breaker
   readonly #marginMs: number
@@ -132,7 +134,7 @@ export class PooledAccount {
   freeAt(now: number, kept: number, shared: boolean): number | undefined {
     const places = kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)
     if (this.inFlight >= places) return undefined
-    const from = Math.max(this.breaker.freeAt(now), this.blockedUntil, this.#notBefore)
+    const from = Math.max(this.breaker.freeAt(now), this.waitsUntil, this.#notBefore)
     if (from === Number.POSITIVE_INFINITY) return undefined
     if (now !== this.#recountedAt) this.#recount(now)
     const share = this.#share(now)
@@ -147,9 +149,24 @@ export class PooledAccount {
     return (share < 1 || kept > 0) && free > from + recheckMs ? from + recheckMs : free
   }
 
-  /** Tests if it is out of the pool: blocked, or its breaker is not closed. */
+  /** Tests if it is out of the pool: blocked, held, or its breaker is not closed. */
   isOut(now: number): boolean {
-    return this.blockedUntil > now || this.breaker.status !== 'closed'
+    return this.waitsUntil > now || this.breaker.status !== 'closed'
+  }
+
+  /** Tests if an operator holds it: then not even a probe is made. */
+  isHeld(now: number): boolean {
+    return this.#heldUntil > now
+  }
+
+  /** The instant until which a 429 or an operator keeps it out. */
+  get waitsUntil(): number {
+    return Math.max(this.blockedUntil, this.#heldUntil)
+  }
+
+  /** Makes no call until this instant; 0 ends the hold. */
+  hold(until: number): void {
+    this.#heldUntil = until
   }
 
   /** Tests if it is out because it fails, not because of a rate limit. */
@@ -281,8 +298,10 @@ export class PooledAccount {
   #out(now: number): Pick<AccountReport, 'outUntil' | 'outBecause'> {
     const blockedUntil = this.blockedUntil > now ? this.blockedUntil : Number.NEGATIVE_INFINITY
     const brokenUntil = this.isBroken ? Math.max(now, this.breaker.openUntil) : Number.NEGATIVE_INFINITY
-    const outUntil = Math.max(blockedUntil, brokenUntil)
+    const heldUntil = this.isHeld(now) ? this.#heldUntil : Number.NEGATIVE_INFINITY
+    const outUntil = Math.max(blockedUntil, brokenUntil, heldUntil)
     if (outUntil === Number.NEGATIVE_INFINITY) return { outUntil: null, outBecause: null }
+    if (heldUntil === outUntil) return { outUntil, outBecause: 'hold' }
     return { outUntil, outBecause: blockedUntil > brokenUntil ? 'rate_limited' : 'breaker' }
   }
 
@@ -297,6 +316,7 @@ export class PooledAccount {
   }
 
   #status(now: number): AccountStatus {
+    if (this.isHeld(now)) return 'held'
     if (this.blockedUntil > now) return 'blocked'
     switch (this.breaker.status) {
       case 'closed':

@@ -218,6 +218,21 @@ export class Pool {
     this.#criticalTurns.ended(holder)
   }
 
+  /**
+   * Keeps an account out until an instant, or ends that with 0. Load shedding sees one account out, whatever keeps it
+   * out besides. Returns false where the pool has no such account.
+   */
+  hold(id: string, until: number, now: number): boolean {
+    const account = this.#accounts.find((each) => each.account.id === id)
+    if (account === undefined) return false
+    account.hold(until)
+    if (account.isOut(now)) this.#out.add(account)
+    this.#weigh(now)
+    this.#changed(account)
+    this.#tellNews()
+    return true
+  }
+
   #changed(account: PooledAccount): void {
     this.#turns.changed(account)
     this.#criticalTurns.changed(account)
@@ -267,10 +282,10 @@ export class Pool {
         continue
       }
       out += this.#weights.get(account)!
-      const { blockedUntil, breaker } = account
-      if (blockedUntil > now) this.#backAt = Math.min(this.#backAt, blockedUntil)
+      const { waitsUntil, breaker } = account
+      if (waitsUntil > now) this.#backAt = Math.min(this.#backAt, waitsUntil)
       if (breaker.status !== 'open') continue
-      this.#probeAt = Math.min(this.#probeAt, Math.max(breaker.openUntil, blockedUntil))
+      this.#probeAt = Math.min(this.#probeAt, Math.max(breaker.openUntil, waitsUntil))
     }
     const accounts = this.#accounts.length - this.#out.size
     this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight })

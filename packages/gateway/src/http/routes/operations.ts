@@ -1,23 +1,15 @@
-/** Routes of operators: accounts, dead letters, policy. */
+/** Routes of operators: dead letters, policy. */
 
 import { SluiceError } from '../../errors.ts'
 import { compilePolicy } from '../../policy/compile.ts'
 import { missingTemplates } from '../../policy/digest-templates.ts'
 import type { Policy } from '../../policy/policy.ts'
 import type { Clock, DeadLetterQuery, Store, Templates } from '../../ports.ts'
-import type { Gate, Ledger, PoolReport } from '../../stages.ts'
-import { poolsAnswer } from '../answer.ts'
-import {
-  notificationPage,
-  policyCheckSchema,
-  policySchema,
-  poolsSchema,
-  redriveSchema,
-} from '../answer-schema.ts'
+import type { Gate, Ledger } from '../../stages.ts'
+import { notificationPage, policyCheckSchema, policySchema, redriveSchema } from '../answer-schema.ts'
 import type { Idempotency, Keep } from '../idempotency.ts'
 import { readKey } from '../idempotency.ts'
 import { isDeeperThan } from '../json.ts'
-import { type PoolsParams, poolsQuery } from '../operator-schema.ts'
 import { pageAnswer } from '../page.ts'
 import { basePath, type Route } from '../route.ts'
 import {
@@ -28,7 +20,7 @@ import {
   redriveBody,
 } from '../schema.ts'
 import { invalidRequest } from '../validation.ts'
-import { aheadOf, poolsInWallTime } from '../wall-time.ts'
+import { aheadOf } from '../wall-time.ts'
 import { headed } from './notifications.ts'
 
 export interface OperationRoutesOptions {
@@ -38,7 +30,6 @@ export interface OperationRoutesOptions {
   readonly policy: Policy
   /** The templates, parsed at start. */
   readonly templates: Pick<Templates, 'has'>
-  readonly pools: () => readonly PoolReport[]
   readonly idempotency: Idempotency
   readonly clock: Pick<Clock, 'now' | 'aheadMs' | 'soon'>
 }
@@ -46,7 +37,7 @@ export interface OperationRoutesOptions {
 const policyLevelsMax = 12
 
 export function operationRoutes(options: OperationRoutesOptions): readonly Route[] {
-  const { gate, store, ledger, policy, templates, pools, idempotency, clock } = options
+  const { gate, store, ledger, policy, templates, idempotency, clock } = options
 
   async function redrive(body: RedriveBody, caller: string, keep: Keep | undefined) {
     const answer = { status: 200, body: JSON.stringify(await gate.redrive({ ...definedOf(body), caller })) }
@@ -55,30 +46,6 @@ export function operationRoutes(options: OperationRoutesOptions): readonly Route
   }
 
   return [
-    {
-      method: 'GET',
-      path: `${basePath}/pools`,
-      operation: 'listPools',
-      tag: 'Operation',
-      summary: 'Accounts: rate, use, blocks, breaker, concurrency',
-      access: 'reader',
-      query: poolsQuery,
-      answers: { 200: { description: 'The pools', schema: poolsSchema } },
-      handle({ query }) {
-        const { channel, status } = query as PoolsParams
-        const wanted = pools()
-          .filter((pool) => channel === undefined || pool.channel === channel)
-          .map((pool) => ({
-            ...pool,
-            accounts: pool.accounts.filter(
-              (account) =>
-                status === undefined ||
-                (status === 'out' ? account.status !== 'healthy' : account.status === status),
-            ),
-          }))
-        return poolsAnswer(poolsInWallTime(wanted, aheadOf(clock)))
-      },
-    },
     {
       method: 'GET',
       path: `${basePath}/dead-letters`,

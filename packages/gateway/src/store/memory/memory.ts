@@ -25,6 +25,7 @@ import type {
   Conflict,
   CountedQuery,
   DeadLetterQuery,
+  HoldRecord,
   JobWork,
   ListQuery,
   Page,
@@ -44,6 +45,7 @@ import { countedPage, newestAdmissions, waits } from './memory-admissions.ts'
 import { MemoryCounts } from './memory-counts.ts'
 import { MemoryDueCursor } from './memory-due-cursor.ts'
 import { MemoryErasures } from './memory-erasures.ts'
+import { MemoryHolds } from './memory-holds.ts'
 import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, groupKey, keyOf } from './memory-keys.ts'
@@ -74,6 +76,7 @@ class MemoryStore implements Store {
   readonly #answers = new Map<string, StoredAnswer>()
   readonly #jobs = new MemoryJobs()
   readonly #accounts = new MemoryAccounts()
+  readonly #holds = new MemoryHolds()
   #timeLine: TimeLine | undefined
   /** Always false: the store ends with its process. */
   readonly unsettled = false
@@ -107,6 +110,7 @@ class MemoryStore implements Store {
     for (const write of jobs) this.#counts.job(write)
     for (const write of jobs) this.#jobs.write(write)
     for (const record of change.accounts ?? []) this.#accounts.write(record)
+    for (const write of change.holds ?? []) this.#holds.write(write)
     return applied
   }
 
@@ -344,9 +348,8 @@ class MemoryStore implements Store {
     return members.filter((row) => row !== undefined)
   }
 
-  async accounts(): Promise<readonly AccountRecord[]> {
-    return this.#accounts.all()
-  }
+  accounts = async (): Promise<readonly AccountRecord[]> => this.#accounts.all()
+  holds = async (): Promise<readonly HoldRecord[]> => this.#holds.all()
 
   timeLine = async (): Promise<TimeLine | undefined> => this.#timeLine
 
@@ -365,9 +368,7 @@ class MemoryStore implements Store {
     return this.#counts.find(tenant, id)
   }
 
-  async waitingContents(): Promise<readonly WaitingContent[]> {
-    return this.#counts.waiting()
-  }
+  waitingContents = async (): Promise<readonly WaitingContent[]> => this.#counts.waiting()
 
   async ping(): Promise<void> {
     if (this.#closed) throw new SluiceError('STORE_UNAVAILABLE', 'The store is closed.')

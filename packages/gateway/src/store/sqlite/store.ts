@@ -291,6 +291,7 @@ export function createSqliteStore({
     runningJobs: async () => readableOf(await ask('runningJobs')),
     jobMembers: ({ tenant, id }) => read('jobMembers', tenant, id),
     accounts: async () => readableOf(await ask('accounts')),
+    holds: async () => readableOf(await ask('holds')),
     backlog: async () => unpackBacklog(await ask('backlog')),
     tallies: () => ask('tallies'),
     content: (tenant, id) => read('content', tenant, id),

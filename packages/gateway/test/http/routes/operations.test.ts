@@ -4,46 +4,7 @@ import { test } from 'node:test'
 import { SluiceError } from '../../../src/errors.ts'
 import { message, startStub } from '../stub.ts'
 
-const report = {
-  channel: 'email' as const,
-  provider: 'smtp',
-  rate: '100/s',
-  accounts: [
-    {
-      id: 'main',
-      rate: '100/s',
-      used: 3,
-      status: 'healthy' as const,
-      blockedUntil: null,
-      outUntil: null,
-      outBecause: null,
-      learnedRate: null,
-      concurrency: 8,
-    },
-    {
-      id: 'b',
-      rate: 'unlimited',
-      used: 0,
-      status: 'blocked' as const,
-      blockedUntil: 1_800_000_000_000,
-      outUntil: 1_800_000_000_000,
-      outBecause: 'rate_limited' as const,
-      learnedRate: 2.5,
-      concurrency: 1,
-    },
-  ],
-}
-const stub = await startStub({ parts: { pools: () => [report] } })
-
-test('pools show each account, and until when it is blocked', async () => {
-  const { status, body } = await stub.ask('GET', '/pools')
-  assert.equal(status, 200)
-  const [main, blocked] = report.accounts
-  const until = '2027-01-15T08:00:00.000Z'
-  assert.deepEqual(body, {
-    pools: [{ ...report, accounts: [main, { ...blocked, blockedUntil: until, outUntil: until }] }],
-  })
-})
+const stub = await startStub()
 
 test('dead letters are listed and redriven, all or some', async () => {
   const { body } = await stub.ask('POST', '/notifications', message)

@@ -47,6 +47,8 @@ export type Write =
       /** Empty where the record is removed. */
       readonly body: string
     }
+  /** The body is empty where the hold ends. */
+  | { readonly op: 'hold'; readonly name: string; readonly body: string }
   | { readonly op: 'content'; readonly content: ShortContent }
   | { readonly op: 'part'; readonly part: ShortPart }
 
@@ -155,6 +157,13 @@ export function writesOf(change: Change, ahead = nothingAhead): ChangeWrites {
     const { channel, provider, account } = record
     const body = isEmpty(record) ? '' : JSON.stringify(record)
     add({ op: 'account', channel, provider, account, body }, body.length)
+  }
+  for (const write of change.holds ?? []) {
+    if (write.kind === 'end') add({ op: 'hold', name: write.name, body: '' }, 0)
+    else {
+      const body = JSON.stringify(write.hold)
+      add({ op: 'hold', name: write.hold.name, body }, body.length)
+    }
   }
   return { writes, bytes }
 }

@@ -30,6 +30,7 @@ import { prepareDigests } from '../tables/digests.ts'
 import { prepareDue } from '../tables/due.ts'
 import type { Erased } from '../tables/erasures.ts'
 import { prepareErasures } from '../tables/erasures.ts'
+import { prepareHolds } from '../tables/holds.ts'
 import { prepareJobs } from '../tables/jobs.ts'
 import { prepareNotificationWrites } from '../tables/notifications.ts'
 import { prepareParts } from '../tables/parts.ts'
@@ -112,6 +113,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   const history = preparePrune(db, tallies, recipientIndex, contents)
   const notifications = prepareNotificationWrites(db, recipientIndex)
   const accounts = prepareAccounts(db)
+  const holds = prepareHolds(db)
   const mark = createCommitMark(db, path === inMemory ? undefined : path)
   const writer = createWriter({
     db,
@@ -122,6 +124,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     answers,
     jobs,
     accounts,
+    holds,
     contents,
     parts,
     tallies,
@@ -225,6 +228,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     unreadable: () => answers.unreadable,
     answer: answers.find,
     accounts: accounts.read,
+    holds: holds.read,
     job: jobs.find,
     runningJobs: jobs.running,
     openDigest: digests.find,

@@ -16,6 +16,7 @@ import type { Accounts } from '../tables/accounts.ts'
 import type { Answers } from '../tables/answers.ts'
 import type { Contents } from '../tables/contents.ts'
 import type { Digests } from '../tables/digests.ts'
+import type { Holds } from '../tables/holds.ts'
 import type { Jobs } from '../tables/jobs.ts'
 import type { NotificationWrites } from '../tables/notifications.ts'
 import type { Parts } from '../tables/parts.ts'
@@ -31,6 +32,7 @@ export interface WriterParts {
   readonly answers: Answers
   readonly jobs: Jobs
   readonly accounts: Accounts
+  readonly holds: Holds
   readonly contents: Contents
   readonly parts: Pick<Parts, 'write'>
   readonly tallies: Tallies
@@ -106,7 +108,7 @@ export function createWriter(parts: WriterParts): Writer {
     recipientIndex,
     due,
   } = parts
-  const { contents, mark } = parts
+  const { contents, holds, mark } = parts
   const largeValues = parts.parts
   const begin = db.prepare('BEGIN IMMEDIATE')
   const commit = db.prepare('COMMIT')
@@ -197,6 +199,9 @@ export function createWriter(parts: WriterParts): Writer {
       }
       case 'account':
         accounts.write(given.channel, given.provider, given.account, given.body)
+        return undefined
+      case 'hold':
+        holds.write(given.name, given.body)
         return undefined
     }
   }

@@ -1,0 +1,135 @@
+/**
+ * Holds of operators: an account is out, or notifications are stopped, until an instant. A hold is in force from the
+ * moment at which it is asked for, and answered when it is on disk; it ends by itself. Writes go one after the other,
+ * so that memory and record agree on the last one.
+ */
+import { SluiceError } from '../errors.ts'
+import type { Clock, HoldRecord, Store } from '../ports.ts'
+import type { HoldRequest, Ledger, OperatorHolds } from '../stages.ts'
+
+export interface OperatorHoldsOptions {
+  readonly store: Pick<Store, 'holds'>
+  readonly ledger: Pick<Ledger, 'commit'>
+  readonly clock: Clock
+  readonly onError: (what: string, error: unknown) => void
+}
+
+/** A hold was put in force, or has ended: by an operator, or because its time is over. */
+export interface HoldChange {
+  readonly kind: 'put' | 'ended'
+  readonly hold: HoldRecord
+}
+
+export interface KeptHolds extends OperatorHolds {
+  /** Calls the listener for each hold in force, and then for each change. */
+  listen(listener: (change: HoldChange) => void): void
+  /** Stops waiting for the ends of holds; resolves when nothing is being written. */
+  close(): Promise<void>
+}
+
+/** Holds in force at most: each notification is compared with those of notifications. */
+const holdsMax = 1_000
+
+export async function createOperatorHolds(options: OperatorHoldsOptions): Promise<KeptHolds> {
+  const { store, ledger, clock, onError } = options
+  const holds = new Map<string, HoldRecord>()
+  const listeners: ((change: HoldChange) => void)[] = []
+  let last: Promise<unknown> = Promise.resolve()
+  let disarm: (() => void) | undefined
+  let closed = false
+  for (const hold of await store.holds()) holds.set(hold.name, hold)
+
+  function tell(change: HoldChange): void {
+    for (const listener of listeners) listener(change)
+  }
+
+  /** Sets or removes a hold in memory, and tells it. */
+  function replace(name: string, hold: HoldRecord | undefined): void {
+    const before = holds.get(name)
+    if (hold !== undefined) holds.set(name, hold)
+    else holds.delete(name)
+    if (hold !== undefined) tell({ kind: 'put', hold })
+    else if (before !== undefined) tell({ kind: 'ended', hold: before })
+  }
+
+  /** Runs one write after the other. */
+  function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = last.then(work)
+    last = turn.catch(() => undefined)
+    return turn
+  }
+
+  function arm(): void {
+    disarm?.()
+    disarm = undefined
+    if (closed || holds.size === 0) return
+    disarm = clock.at(Math.min(...[...holds.values()].map(({ until }) => until)), endOver)
+  }
+
+  /** Ends the holds whose time is over. One that cannot be written is ended again by the next start. */
+  function endOver(): void {
+    const now = clock.now()
+    const over = [...holds.values()].filter(({ until }) => until <= now)
+    for (const { name } of over) replace(name, undefined)
+    arm()
+    if (over.length === 0) return
+    inTurn(async () => {
+      // One of the same name may have been put in force since.
+      const ended = over.filter(({ name }) => !holds.has(name))
+      await ledger.commit({ holds: ended.map(({ name }) => ({ kind: 'end', name })) })
+    }).catch((error) => onError('end a hold on record', error))
+  }
+
+  /** Puts it in force before it is written, and takes that back where it cannot be. */
+  async function put(request: HoldRequest): Promise<HoldRecord> {
+    const before = holds.get(request.name)
+    if (before === undefined && holds.size >= holdsMax)
+      throw new SluiceError(
+        'INVALID_REQUEST',
+        `There are ${holdsMax} holds already, and there may be no more.`,
+      )
+    const hold = { ...request, since: before?.since ?? clock.now() }
+    if (before !== undefined && isSame(before, hold)) return before
+    replace(hold.name, hold)
+    arm()
+    try {
+      await ledger.commit({ holds: [{ kind: 'put', hold }] })
+    } catch (error) {
+      replace(hold.name, before)
+      arm()
+      throw error
+    }
+    return hold
+  }
+
+  async function end(name: string): Promise<boolean> {
+    if (!holds.has(name)) return false
+    await ledger.commit({ holds: [{ kind: 'end', name }] })
+    replace(name, undefined)
+    arm()
+    return true
+  }
+
+  return {
+    list: () => [...holds.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
+    put: (request) => inTurn(() => put(request)),
+    end: (name) => inTurn(() => end(name)),
+    listen(listener) {
+      if (listeners.length === 0) arm()
+      listeners.push(listener)
+      for (const hold of holds.values()) listener({ kind: 'put', hold })
+    },
+    async close() {
+      closed = true
+      disarm?.()
+      await last
+    },
+  }
+}
+
+const isSame = (a: HoldRecord, b: HoldRecord): boolean =>
+  a.until === b.until &&
+  a.reason === b.reason &&
+  a.tenant === b.tenant &&
+  a.channel === b.channel &&
+  a.category === b.category

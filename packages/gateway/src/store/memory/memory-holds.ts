@@ -1,0 +1,15 @@
+/** Holds of operators in the in-memory store. */
+import type { HoldRecord, HoldWrite } from '../../ports.ts'
+
+export class MemoryHolds {
+  readonly #records = new Map<string, HoldRecord>()
+
+  write(write: HoldWrite): void {
+    if (write.kind === 'end') this.#records.delete(write.name)
+    else this.#records.set(write.hold.name, write.hold)
+  }
+
+  all(): readonly HoldRecord[] {
+    return [...this.#records.values()]
+  }
+}
