@@ -7,10 +7,9 @@
  *
  *     npm run bench -- before-after --base <commit> [--rounds 15] [--messages 6000]
  */
-import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { checkOut } from '../scripts/surface/check-out.ts'
 import { options } from './catalogue.ts'
 import type { Load } from './load.ts'
 import { mean, pairsHead, pairsRow } from './paired.ts'
@@ -21,24 +20,6 @@ const { base, rounds, messages } = options('before-after')
 const root = join(import.meta.dirname, '..')
 const path = '/api/v1/notifications'
 const roundsPerProcess = 5
-
-/** Extracts the commit and links the packages that are installed here. @returns its folder */
-function checkOut(commit: string): string {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-before-'))
-  const archive = execFileSync('git', ['archive', commit], { cwd: root, maxBuffer: 2 ** 30 })
-  execFileSync('tar', ['-x', '-C', folder], { input: archive })
-  const modules = join(folder, 'node_modules')
-  mkdirSync(join(modules, '@sluice'), { recursive: true })
-  for (const name of readdirSync(join(root, 'node_modules')))
-    if (name !== '@sluice') symlinkSync(join(root, 'node_modules', name), join(modules, name))
-  // The workspace's own packages are those of the commit.
-  for (const name of readdirSync(join(folder, 'packages'))) {
-    symlinkSync(join(folder, 'packages', name), join(modules, '@sluice', name))
-    const own = join(root, 'packages', name, 'node_modules')
-    if (existsSync(own)) symlinkSync(own, join(folder, 'packages', name, 'node_modules'))
-  }
-  return folder
-}
 
 type Figure = 'singles' | 'batches' | 'halfP99' | 'cpuSingle' | 'cpuBatch'
 type Figures = Record<Figure, number>
