@@ -93,6 +93,7 @@ export function createGatewayServer(context: RuntimeContext) {
         recipients: record.recipients,
         backlog: record.backlog,
         holds: record.holds,
+        orphans: admission.orphans,
         config: config.http,
         gate,
         erase: erasure.erase,

@@ -16,6 +16,8 @@ export interface OverviewOptions {
   readonly backlog: BacklogReports
   readonly pools: () => readonly PoolReport[]
   readonly clock: Pick<Clock, 'now'>
+  /** Items of digests that no open digest collects. */
+  readonly orphans: { count(): number }
 }
 
 export interface Problem {
@@ -46,6 +48,8 @@ export interface Waiting {
   readonly deadLetters: Readonly<Record<string, number>>
 }
 
+export const noOrphans: OverviewOptions['orphans'] = { count: () => 0 }
+
 export interface Overview {
   readonly series: OverviewSeries
   /** The part that belongs to one tenant, or to all. */
@@ -59,7 +63,7 @@ export interface Overview {
   close(): void
 }
 
-export function createOverview({ ledger, backlog, pools, clock }: OverviewOptions): Overview {
+export function createOverview({ ledger, backlog, pools, clock, orphans }: OverviewOptions): Overview {
   const series = createOverviewSeries(() => clock.now())
   const sum = (counts: Readonly<Record<Status, number>>): number =>
     statuses.reduce((total, status) => total + counts[status], 0)
@@ -98,7 +102,8 @@ export function createOverview({ ledger, backlog, pools, clock }: OverviewOption
       ...(tenant === undefined ? {} : { tenant }),
     })
   }
-  const unaccounted = (): number => onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts())
+  const unaccounted = (): number =>
+    onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts()) + orphans.count()
 
   function poolProblems(): readonly Problem[] {
     return pools().flatMap(({ channel, provider, accounts }): Problem[] => {

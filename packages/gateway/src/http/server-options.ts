@@ -69,6 +69,8 @@ export interface HttpServerOptions {
   readonly metricsElsewhere?: boolean
   /** Counts of what waits. @defaultValue nothing waits */
   readonly backlog?: BacklogReports
+  /** Items of digests that no open digest collects. @defaultValue none */
+  readonly orphans?: { count(): number }
   readonly links?: UnsubscribeLinks
   readonly clock: Clock
   readonly log: ErrorLog

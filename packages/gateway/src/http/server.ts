@@ -15,7 +15,7 @@ import { createIdempotency } from './idempotency.ts'
 import { type Authenticate, loopbackIdentity, refuseForeignHosts } from './identity.ts'
 import { addLimitHeaders } from './limit-headers-hook.ts'
 import { version, withDocument } from './openapi.ts'
-import { createOverview, noBacklog } from './overview.ts'
+import { createOverview, noBacklog, noOrphans } from './overview.ts'
 import type { OverviewSeries } from './overview-series.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
 import { createRefusedRequests } from './refused-requests.ts'
@@ -63,7 +63,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     options.metrics ??
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
   const events = createEventRoutes({ ledger, clock })
-  const overview = createOverview({ ledger, backlog, pools, clock })
+  const overview = createOverview({ ledger, backlog, pools, clock, orphans: options.orphans ?? noOrphans })
   const refused = createRefusedRequests({ clock, series: overview.series })
   let closing = false
   const routes = withDocument(
