@@ -1,8 +1,9 @@
 /**
  * The cost of metrics and lines of the log: the gateway as it ships, with its log at `info`, beside the same gateway
- * without either, in pairs from POST to settled. Both processes are warm, each round measures one right after the
- * other, and the order changes from round to round. A ratio of 0.97 is a cost of 3 %. Both name their requests and
- * probe the event loop.
+ * without either, in pairs from POST to settled. All processes are warm, each round measures one right after the
+ * other, and the order changes from round to round. A ratio of 0.97 is a cost of 3 %. All name their requests and
+ * probe the event loop. A third process, without either too, is the control: its ratio says how exact the run is.
+ * CPU on a busy machine needs many short rounds.
  *
  *     npm run bench -- observability [--rounds 15] [--messages 6000]
  */
@@ -51,26 +52,29 @@ async function measure(side: Side): Promise<Figures> {
   return { single: await phase(side, messages), batch: await phase(side, messages * 2, inBatches) }
 }
 
-const without = await open(false)
-const observed = await open(true)
-const pairs: { readonly without: Figures; readonly observed: Figures }[] = []
-for (let round = 0; round < rounds; round += 1) {
-  if (round % 2 === 0) pairs.push({ without: await measure(without), observed: await measure(observed) })
-  else {
-    const later = await measure(observed)
-    pairs.push({ without: await measure(without), observed: later })
-  }
-}
-await Promise.all([load, without.host, observed.host].map((peer) => peer.stop()))
+const sides = { without: await open(false), control: await open(false), observed: await open(true) }
+type Name = keyof typeof sides
+const orders: readonly (readonly Name[])[] = [
+  ['without', 'control', 'observed'],
+  ['observed', 'without', 'control'],
+  ['control', 'observed', 'without'],
+  ['observed', 'control', 'without'],
+  ['control', 'without', 'observed'],
+  ['without', 'observed', 'control'],
+]
+const measured: Record<Name, Figures[]> = { without: [], control: [], observed: [] }
+for (let round = 0; round < rounds; round += 1)
+  for (const name of orders[round % orders.length]!) measured[name].push(await measure(sides[name]))
+await Promise.all([load, ...Object.values(sides).map(({ host }) => host)].map((peer) => peer.stop()))
 
-console.log(pairsHead('without', 'observed'))
-for (const [what, of, isTime] of [
-  ['single requests, messages/s', (figures: Figures) => figures.single.perSecond, false],
-  ['batches of 100, messages/s', (figures: Figures) => figures.batch.perSecond, false],
-  ['CPU of a single message, µs', (figures: Figures) => figures.single.cpuMicros, true],
-  ['CPU of a message in a batch, µs', (figures: Figures) => figures.batch.cpuMicros, true],
-] as const) {
-  const before = pairs.map((pair) => of(pair.without))
-  const now = pairs.map((pair) => of(pair.observed))
-  console.log(pairsRow(what, before, now, isTime))
+const figures = [
+  ['single requests, messages/s', (of: Figures) => of.single.perSecond, false],
+  ['batches of 100, messages/s', (of: Figures) => of.batch.perSecond, false],
+  ['CPU of a single message, µs', (of: Figures) => of.single.cpuMicros, true],
+  ['CPU of a message in a batch, µs', (of: Figures) => of.batch.cpuMicros, true],
+] as const
+for (const other of ['control', 'observed'] as const) {
+  console.log(pairsHead('without', other))
+  for (const [what, of, isTime] of figures)
+    console.log(pairsRow(what, measured.without.map(of), measured[other].map(of), isTime))
 }

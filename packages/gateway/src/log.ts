@@ -20,6 +20,9 @@ export interface OperatorLog extends Log {
   readonly level: string
 }
 
+const { error, warn, info, debug } = pino.levels.values as Readonly<Record<string, number>>
+const weights = { error: error!, warn: warn!, info: info!, debug: debug! }
+
 /** @param destination receives the lines. @defaultValue standard error */
 export function createLog(config: LogConfig, destination?: DestinationStream): OperatorLog {
   const { format = process.stderr.isTTY ? 'text' : 'json' } = config
@@ -29,6 +32,8 @@ export function createLog(config: LogConfig, destination?: DestinationStream): O
   const levels = Object.entries(config.levels ?? {}).map(([part, level]) => [part, level] as const)
   const weightOf = (level: string): number => values[level] ?? Number.POSITIVE_INFINITY
   let general = weightOf(config.level)
+  /** Weight of the lowest level that any part writes. */
+  let least = general
   const own = new Map(levels.map(([part, level]) => [part, weightOf(level)]))
 
   const logger: Logger = pino(
@@ -53,7 +58,7 @@ export function createLog(config: LogConfig, destination?: DestinationStream): O
   /** pino passes on what any part wants; the hook above leaves out the rest. */
   const open = (level: LogLevel): void => {
     general = weightOf(level)
-    const least = Math.min(general, ...own.values())
+    least = Math.min(general, ...own.values())
     logger.level = logger.levels.labels[least] ?? 'silent'
   }
   open(config.level)
@@ -64,7 +69,8 @@ export function createLog(config: LogConfig, destination?: DestinationStream): O
     warn: at('warn'),
     info: at('info'),
     debug: at('debug'),
-    isLevelEnabled: (level) => logger.isLevelEnabled(level),
+    // pino's own looks through its levels: 0.2 µs, and every change of a notification asks.
+    isLevelEnabled: (level) => weights[level] >= least,
     setLevel: open,
     get level() {
       return logger.level

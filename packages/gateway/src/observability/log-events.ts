@@ -61,5 +61,5 @@ export interface Log {
   readonly warn: Write
   readonly info: Write
   readonly debug: Write
-  isLevelEnabled(level: string): boolean
+  isLevelEnabled(level: 'error' | 'warn' | 'info' | 'debug'): boolean
 }

@@ -153,20 +153,28 @@ export function createMeter(): Meter {
   }
 }
 
+/** The count of one series of a Tally. */
+export interface Cell {
+  count: number
+}
+
 /** Counts by two or three labels. Combinations that are known beforehand are there from the start, with 0. */
 export class Tally {
-  readonly #counts = new Map<string, Map<string, Map<string, { count: number }>>>()
+  readonly #counts = new Map<string, Map<string, Map<string, Cell>>>()
 
   add(first: string, second: string, third = '', by = 1): void {
-    const leaf = this.#counts.get(first)?.get(second)?.get(third)
-    if (leaf === undefined) this.#create(first, second, third).count += by
-    else leaf.count += by
+    this.cell(first, second, third).count += by
   }
 
-  #create(first: string, second: string, third: string): { count: number } {
-    const seconds = this.#counts.get(first) ?? new Map<string, Map<string, { count: number }>>()
+  /** Finds the count of a combination; it is created with its first use. A caller that counts often keeps it. */
+  cell(first: string, second: string, third = ''): Cell {
+    return this.#counts.get(first)?.get(second)?.get(third) ?? this.#create(first, second, third)
+  }
+
+  #create(first: string, second: string, third: string): Cell {
+    const seconds = this.#counts.get(first) ?? new Map<string, Map<string, Cell>>()
     this.#counts.set(first, seconds)
-    const thirds = seconds.get(second) ?? new Map<string, { count: number }>()
+    const thirds = seconds.get(second) ?? new Map<string, Cell>()
     seconds.set(second, thirds)
     const leaf = { count: 0 }
     thirds.set(third, leaf)

@@ -6,7 +6,7 @@
 import type { Channel, Notification, Priority, Reason, Status, TimelineEvent } from '../model.ts'
 import { deadCauses, priorities, statuses } from '../model.ts'
 import type { Happening } from '../stages.ts'
-import { type Distribution, type Meter, type SetValue, Tally } from './meter.ts'
+import { type Cell, type Distribution, type Meter, type SetValue, Tally } from './meter.ts'
 
 export interface NotificationMetricsOptions {
   /** Channels that a pool serves: their series are there from the start. */
@@ -37,6 +37,7 @@ const suppressionReasons = [
   'invalid_address',
 ] as const
 const callOutcomes = ['delivered', 'failed', 'retry', 'rate_limited', 'dead'] as const
+type CallOutcome = (typeof callOutcomes)[number]
 const decisions: readonly (readonly [outcome: string, reason: string])[] = [
   ['send', 'none'],
   ['digest', 'digest'],
@@ -178,6 +179,7 @@ export function createNotificationMetrics(
       lateness: Object.fromEntries(
         priorities.map((priority) => [priority, lateness.of(channel, priority)]),
       ) as Record<Priority, Distribution>,
+      sentAtOnce: decided.cell(channel, 'send', 'none'),
       delivery: delivery.of(channel),
       calls: new Map(),
     }
@@ -186,7 +188,8 @@ export function createNotificationMetrics(
   function countDecision(counts: ChannelCounts, { channel, priority, decision }: Notification): void {
     const { outcome, reason, limit } = decision
     counts.accepted[priority] += 1
-    decided.add(channel, outcome, reason ?? 'none')
+    if (outcome === 'send' && reason === undefined) counts.sentAtOnce.count += 1
+    else decided.add(channel, outcome, reason ?? 'none')
     if (reason === 'tenant_limit') throttled.tenant += 1
     else if (reason === 'module_limit') throttled.module += 1
     else if (limit !== undefined) refusals.add(limitLabel(limit), overOf[outcome])
@@ -196,16 +199,17 @@ export function createNotificationMetrics(
     { calls: known }: ChannelCounts,
     { channel, firedAt }: Notification,
     event: TimelineEvent,
-    outcome: string,
+    outcome: CallOutcome,
   ): void {
     const provider = event.provider ?? 'none'
     let own = known.get(provider)
     if (own === undefined) {
-      own = callSeconds.of(channel, provider)
+      own = { seconds: callSeconds.of(channel, provider), outcomes: {} }
       known.set(provider, own)
     }
-    calls.add(channel, provider, outcome)
-    if (firedAt !== undefined) own.observe(secondsFrom(firedAt, event.at))
+    own.outcomes[outcome] ??= calls.cell(channel, provider, outcome)
+    own.outcomes[outcome].count += 1
+    if (firedAt !== undefined) own.seconds.observe(secondsFrom(firedAt, event.at))
   }
 
   return {
@@ -237,9 +241,16 @@ interface ChannelCounts {
   readonly accepted: Record<Priority, number>
   readonly changes: Record<Status, number>
   readonly lateness: Readonly<Record<Priority, Distribution>>
+  /** Decisions to send at once: nearly all of them. */
+  readonly sentAtOnce: Cell
   readonly delivery: Distribution
-  /** Durations of calls, by provider. */
-  readonly calls: Map<string, Distribution>
+  readonly calls: Map<string, ProviderCounts>
+}
+
+/** The calls to one provider: their durations, and counts by outcome, found once. */
+interface ProviderCounts {
+  readonly seconds: Distribution
+  readonly outcomes: Partial<Record<CallOutcome, Cell>>
 }
 
 const overOf = {
@@ -263,11 +274,7 @@ const promisedAt = ({ decision, dueAt }: Notification): number => Math.min(decis
 const secondsFrom = (from: number, to: number): number => Math.max(0, to - from) / 1_000
 
 /** The outcome of a call to a provider; undefined for an event that ends no call. */
-export function callOutcome({
-  status,
-  reason,
-  attempt,
-}: TimelineEvent): (typeof callOutcomes)[number] | undefined {
+export function callOutcome({ status, reason, attempt }: TimelineEvent): CallOutcome | undefined {
   if (attempt === undefined) return undefined
   switch (status) {
     case 'delivered':
