@@ -71,6 +71,17 @@ export const situations: readonly Situation[] = [
     },
   },
   {
+    name: 'an operator holds four of five accounts, and the breaker of the fifth is open',
+    alert: 'SluicePoolOut',
+    async cause({ site, sandbox, post }) {
+      await sandbox.behave({ odds: { fail: 1 } }, 'push-5')
+      const hold = { until: new Date(Date.now() + 3_600_000).toISOString(), reason: 'maintenance' }
+      for (const number of [1, 2, 3, 4])
+        await site.call('PUT', `/api/v1/pools/push/push-${number}/hold`, hold)
+      await Promise.all(times(12).map(() => post('push')))
+    },
+  },
+  {
     name: 'one of five accounts keeps failing',
     alert: 'SluicePoolDegraded',
     async cause({ sandbox, post }, isOn) {

@@ -12,11 +12,11 @@ test('digest items that no open digest collects are unaccounted in the overview,
   const overview = createOverview({ ledger, backlog, pools, clock, orphans: { count: () => orphans } })
   t.after(() => overview.close())
   await post()
-  assert.deepEqual([overview.unaccounted(), overview.problems()], [0, []])
+  assert.deepEqual([overview.unaccounted(), overview.problems(overview.waiting(undefined))], [0, []])
   orphans = 2
   assert.equal(overview.unaccounted(), 2)
   assert.deepEqual(
-    overview.problems().map(({ code, count }) => [code, count]),
+    overview.problems(overview.waiting(undefined)).map(({ code, count }) => [code, count]),
     [['UNACCOUNTED', 2]],
   )
 })

@@ -1,7 +1,8 @@
 /**
  * `GET /backlog` says when each group that waits is gone. Notifications wait for recipient limits, quiet hours,
  * digests and a throttle queue, in virtual time; every answer on the way is held against the last arrival of each
- * group at the sandbox, and its counts against a full count of the record. `SLUICE_WAITING=100000` takes minutes.
+ * group at the sandbox, and its counts against a full count of the record. `SLUICE_WAITING=100000` takes two
+ * minutes of CPU, and more than the runner's five on a busy machine.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -81,7 +82,7 @@ test(`each of ${waiting} waiting notifications is gone by the second that the ba
   }
   const email = (name: string, n: number) => ({ id: `${name}-${n}`, email: `${name}-${n}@example.com` })
 
-  // Of six to a recipient two leave at once, and two on each of the next two days.
+  // Each recipient gets six: two leave at once, and two on each of the next two days.
   const limited = (waiting * 0.4) / 4
   for (let round = 0; round < 6; round += 1) {
     await postAll(limited, (n) => ({ to: email('limited', n), category: 'product' }))
