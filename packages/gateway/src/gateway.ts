@@ -17,6 +17,7 @@ import { SluiceError } from './errors.ts'
 import type { Backlog } from './ledger/backlog.ts'
 import { startRetention } from './ledger/retention.ts'
 import type { OperatorLog } from './log.ts'
+import type { Policy } from './policy/policy.ts'
 import type { Store } from './ports.ts'
 import type { Sandbox } from './providers/sandbox/adapter.ts'
 import { createReconnect } from './scheduler/reconnect.ts'
@@ -32,8 +33,8 @@ export interface Gateway {
   /** Starts without HTTP: for the simulator and for tests. */
   startStages(): Promise<void>
   /**
-   * Puts the secrets, keys and templates of this configuration in force, as a whole. Throws INVALID_CONFIG where one
-   * of them is not valid, or where anything else differs: then everything stays as it was.
+   * Puts the secrets, keys, templates and the policy of this configuration in force, as a whole. Throws INVALID_CONFIG
+   * where one of them is not valid, or where anything else differs: then everything stays as it was.
    */
   reload(next: Config): Promise<void>
   /** Stops gracefully: accepts no new work, waits until sends in flight are settled, and closes the store. */
@@ -54,7 +55,7 @@ export interface Gateway {
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const context = runtimeContextOf(config, parts)
-  const { clock, log } = context
+  const { policy, clock, log } = context
   const onError = context.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
@@ -105,7 +106,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     if (kept.length > 0)
       throw new SluiceError(
         'INVALID_CONFIG',
-        `${kept.join(', ')}: changed, which takes a restart; only secrets, keys and templates are read again`,
+        `${kept.join(', ')}: changed, which takes a restart; only secrets, keys, templates and the policy are read again`,
         { errors: kept.map((path) => ({ path, message: 'changed, which takes a restart' })) },
       )
     const nextTexts = loadTemplates(next)
@@ -120,7 +121,20 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     signedLinks.replace(nextLinks)
     accounts.apply()
     keys.apply()
+    replacePolicy(next.policy.compiled)
     inForce = next
+  }
+
+  /**
+   * Puts a policy in force. Each subject of the limits is filled again from the record when it is touched next, and
+   * those who wait in it move up before a newcomer, as after a restart with another policy.
+   */
+  function replacePolicy(next: Policy): void {
+    if (next.version === policy.part.version) return
+    policy.replace(next)
+    state.renew()
+    dispatch.policyChanged()
+    gate.policyChanged()
   }
 
   return {
@@ -144,7 +158,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
         event: 'gateway.started',
         address: url,
         store: config.store.path,
-        policy: config.policy.compiled.version,
+        policy: policy.part.version,
         pools: config.pools.map(({ channel, provider, accounts }) => ({
           channel,
           provider,

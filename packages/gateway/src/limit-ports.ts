@@ -107,5 +107,20 @@ export interface LimitState {
   holdFingerprints(requests: readonly FingerprintHold[]): Promise<readonly boolean[]>
   /** Releases fingerprints that the ids hold: a cancelled or failed notification does not block a duplicate. */
   releaseFingerprints(requests: readonly Omit<FingerprintHold, 'windowMs' | 'dry'>[]): Promise<void>
+  /**
+   * The rules have changed: each subject is filled again from the record when it is touched next. What this process
+   * knows and the record does not yet (sends that were fired, fingerprints) is kept.
+   */
+  renew(): void
+  /** Puts the instants of committed notifications in the state, without asking the limits. */
+  adopt(requests: readonly AdoptedReservation[]): Promise<void>
   close(): Promise<void>
 }
+
+/** A reservation that is on record. */
+export interface AdoptedReservation extends Pick<LimitRequest, 'subject' | 'id' | 'rules'> {
+  readonly at: number
+}
+
+/** The rules of a request were replaced (`renew`) while it waited: nothing was done, and it is asked again. */
+export class RulesReplaced extends Error {}

@@ -43,6 +43,7 @@ export type {
   SlotRelease,
   Subject,
 } from './limit-ports.ts'
+export { RulesReplaced } from './limit-ports.ts'
 export type {
   Account,
   AccountRecord,

@@ -238,6 +238,14 @@ export interface RecipientLimiter {
   lift(
     reservationRequest: Pick<ReservationRequest, 'notification' | 'recipient'>,
   ): Promise<(isFree: boolean) => Promise<void>>
+  /**
+   * Holds the instants (`dueAt`) of notifications that were committed beside a reload of the policy, and lets them move up.
+   */
+  adopt(
+    reservationRequests: readonly (Pick<ReservationRequest, 'recipient'> & {
+      readonly notification: ReservationRequest['notification'] & Pick<Notification, 'dueAt'>
+    })[],
+  ): Promise<void>
   /** Reserves a held notification anew where its limits admit it earlier; undefined where it stays. */
   advance(reservationRequest: ReservationRequest): Promise<Reservation | undefined>
 }

@@ -13,6 +13,7 @@ import { loadConfig } from '../src/config/load.ts'
 import { createGateway, type Gateway, type GatewayParts } from '../src/gateway.ts'
 import type { Draft } from '../src/model.ts'
 import { type Notification, type Status, statuses } from '../src/model.ts'
+import { compilePolicy } from '../src/policy/compile.ts'
 import type { Provider, Store } from '../src/ports.ts'
 import { createVirtualClock, type VirtualClock } from '../src/simulation/clock.ts'
 import type { Admitted, Caller } from '../src/stages.ts'
@@ -64,6 +65,8 @@ export interface Harness {
   postMany(drafts: readonly Partial<Draft>[], caller?: Caller): Promise<readonly Notification[]>
   runFor(ms: number): Promise<void>
   runUntil(instant: number): Promise<void>
+  /** Puts another policy in force while the gateway runs. */
+  reload(policy: object): Promise<void>
   /** Settles what was set in motion and gives the value: for calls of the gate. */
   done<T>(promise: Promise<T>): Promise<T>
   sent(filter?: { readonly recipient?: string; readonly channel?: string }): readonly Sent[]
@@ -229,6 +232,8 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Harne
     },
     runFor: (ms) => clock.runUntil(clock.now() + ms),
     runUntil: (instant) => clock.runUntil(instant),
+    reload: (policy) =>
+      gateway.reload({ ...config, policy: { ...config.policy, compiled: compilePolicy(policy) } }),
     sent,
     async notification(id, tenant = 'default') {
       const found = await gateway.store.notification(tenant, id)

@@ -61,7 +61,6 @@ interface Answer {
 
 export function createLimitApplication(options: LimitApplicationOptions): LimitApplication {
   const { policy, limiter, forbiddenHours, digestCollector, ineligibility, clock } = options
-  const policyVersion = policy.version
 
   async function ask(
     reservationRequests: readonly CandidateRequest[],
@@ -79,7 +78,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
 
   function reservationRequestOf(
     { notification, recipient }: Candidate,
-    { now, waited, patient }: Omit<Evaluation, 'undo'>,
+    { now, waited, patient }: Pick<Evaluation, 'now' | 'waited' | 'patient'>,
   ): CandidateRequest {
     const { sendAt = 0, expiresAt = Number.POSITIVE_INFINITY, single } = notification
     const notBefore = Math.max(now, sendAt)
@@ -92,11 +91,11 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
 
   /** Sets the verdict; returns a promise only where another call is needed. */
   function follow(answer: Answer, evaluation: Evaluation): Promise<void> | undefined {
-    const { now, undo } = evaluation
+    const { now, policyVersion, undo } = evaluation
     const { each, reservationRequest, reservation, fallback } = answer
     const { notification } = reservationRequest
     if (reservation.held) {
-      each.verdict = concluded(each, held(answer), fallback)
+      each.verdict = concluded(each, held(answer, policyVersion), fallback)
       return undefined
     }
     const { limit, over } = strongestOf(reservation)
@@ -118,7 +117,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
           ? fallBack(each, { channel: follows.channel, limit }, evaluation)
           : wait(answer, evaluation)
       case 'delay':
-        each.verdict = concluded(each, tooLate(answer, now), fallback)
+        each.verdict = concluded(each, tooLate(answer, evaluation), fallback)
         return undefined
     }
   }
@@ -131,7 +130,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     each.verdict = concluded(each, { ...verdict, patch: { firedAt: verdict.dueAt } }, fallback)
   }
 
-  function held({ reservationRequest, reservation, fallback }: Answer): Verdict {
+  function held({ reservationRequest, reservation, fallback }: Answer, policyVersion: string): Verdict {
     return reservedVerdict({
       policyVersion,
       // Read again: the limits may have looked at the clock a moment after this decision began.
@@ -168,7 +167,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
       notification: { ...asked, channel, requestedChannel: asked.channel },
       recipient,
     }
-    const refused = ineligibility(each, channel, evaluation.now, limit)
+    const refused = ineligibility(each, channel, evaluation, limit)
     if (refused !== undefined) {
       each.verdict = concluded(each, refused, fallback)
       return
@@ -187,7 +186,7 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
   }
 
   /** Handles a time out of bounds: beyond its expiry a notification waits for that, beyond maxDelay it is suppressed. */
-  function tooLate({ reservationRequest, reservation }: Answer, now: number): Verdict {
+  function tooLate({ reservationRequest, reservation }: Answer, { now, policyVersion }: Evaluation): Verdict {
     const { notification, notBefore } = reservationRequest
     const { expiresAt = Number.POSITIVE_INFINITY } = notification
     const rules = ruleReports(reservation)
@@ -230,9 +229,10 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
       }
     },
     async advance(each, now) {
+      const { version } = policy
       const reservationRequest = reservationRequestOf(each, { now, patient: true })
       const reservation = await limiter.advance(reservationRequest)
-      return reservation === undefined ? undefined : held({ each, reservationRequest, reservation })
+      return reservation === undefined ? undefined : held({ each, reservationRequest, reservation }, version)
     },
   }
 }

@@ -73,9 +73,11 @@ export interface EvaluationMode {
   readonly waited?: boolean
 }
 
-/** One evaluation: its options, its instant, and the list that releases what it takes. */
+/** One evaluation: its options, its instant, its policy, and the list that releases what it takes. */
 export interface Evaluation extends EvaluationMode {
   readonly now: number
+  /** The policy in force when it began: its commit is refused where another one is in force by then. */
+  readonly policyVersion: string
   /** Absent in a preview, which reserves nothing, takes no fingerprint and opens no digest. */
   readonly undo?: UndoList
 }

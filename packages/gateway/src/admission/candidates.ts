@@ -1,6 +1,7 @@
 /** Makes candidates of the drafts of one request: the notifications as they would be stored, without a verdict yet. */
 
 import type { Decision, Draft, Notification, TimelineEvent } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
 import type { Clock, Random } from '../ports.ts'
 import type { Caller, Recipients } from '../stages.ts'
 import type { Candidate, Mutable } from './candidate.ts'
@@ -9,7 +10,7 @@ import { createContentSplitter } from './stored-content.ts'
 
 export interface CandidateFactoryOptions {
   readonly recipients: Recipients
-  readonly policyVersion: string
+  readonly policy: Pick<Policy, 'version'>
   readonly clock: Pick<Clock, 'now' | 'soon'>
   readonly random: Random
 }
@@ -25,9 +26,9 @@ const sliceBytes = 2 ** 15
 const noEvents: readonly TimelineEvent[] = []
 
 export function createCandidateFactory(options: CandidateFactoryOptions): CandidateFactory {
-  const { recipients, policyVersion, clock, random } = options
+  const { recipients, policy, clock, random } = options
   /** The decision of a notification that has no verdict yet. */
-  const undecided: Decision = { outcome: 'send', policyVersion, rules: [] }
+  let undecided: Decision = { outcome: 'send', policyVersion: policy.version, rules: [] }
 
   function notificationOf({ tenant, module }: Caller, draft: Draft, now: number): Mutable<Notification> {
     return {
@@ -52,6 +53,8 @@ export function createCandidateFactory(options: CandidateFactoryOptions): Candid
   return async (caller, drafts) => {
     const now = clock.now()
     const { tenant } = caller
+    if (undecided.policyVersion !== policy.version)
+      undecided = { ...undecided, policyVersion: policy.version }
     const known = drafts.map(({ to }) => recipients.cached(tenant, to.id))
     const recipientRecords = known.includes(undefined)
       ? await Promise.all(drafts.map(({ to }) => recipients.find(tenant, to.id)))

@@ -23,10 +23,9 @@ export function fingerprintHoldOf(policy: Policy, notification: Notification, wi
 }
 
 export function createDuplicates({ policy, state }: DuplicatesOptions): Duplicates {
-  const windowMs = policy.deduplicationWindowMs
-
   return {
-    async suppress(candidates, { now, undo }) {
+    async suppress(candidates, { now, policyVersion, undo }) {
+      const windowMs = policy.deduplicationWindowMs
       if (windowMs === undefined) return []
       // A notification in a throttle queue has a verdict already, and takes its fingerprint now all the same.
       const checked = candidates.filter(
@@ -42,7 +41,7 @@ export function createDuplicates({ policy, state }: DuplicatesOptions): Duplicat
       )
       const claimed: Candidate[] = []
       for (const [index, each] of checked.entries()) {
-        if (first[index] !== true) each.verdict = suppressed(policy.version, now, 'duplicate')
+        if (first[index] !== true) each.verdict = suppressed(policyVersion, now, 'duplicate')
         else if (undo !== undefined) claimed.push(each)
       }
       return claimed

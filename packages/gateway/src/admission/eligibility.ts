@@ -1,10 +1,9 @@
 /** Suppresses notifications that an opt-out or a missing address forbids, before any limit is asked. Pure. */
 import type { Channel } from '../model.ts'
 import { address, optedOut } from '../policy/preferences.ts'
-import { type Candidate, suppressed, type Verdict } from './candidate.ts'
+import { type Candidate, type Evaluation, suppressed, type Verdict } from './candidate.ts'
 
 export interface EligibilityOptions {
-  readonly policyVersion: string
   /** Channels that need no recipient address. */
   readonly selfAddressed: ReadonlySet<Channel>
 }
@@ -13,12 +12,12 @@ export interface EligibilityOptions {
 export type EligibilityCheck = (
   each: Candidate,
   channel: Channel,
-  now: number,
+  evaluation: Pick<Evaluation, 'now' | 'policyVersion'>,
   limit?: string,
 ) => Verdict | undefined
 
-export function createEligibility({ policyVersion, selfAddressed }: EligibilityOptions): EligibilityCheck {
-  return ({ notification, recipient }, channel, now, limit) => {
+export function createEligibility({ selfAddressed }: EligibilityOptions): EligibilityCheck {
+  return ({ notification, recipient }, channel, { now, policyVersion }, limit) => {
     const { category, priority, to } = notification
     const more = limit === undefined ? {} : { limit }
     if (optedOut(recipient, category, channel, priority))

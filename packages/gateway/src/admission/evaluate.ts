@@ -50,7 +50,7 @@ export interface Evaluator {
 
 export function createEvaluator(options: EvaluatorOptions): Evaluator {
   const { policy, limiter, state, forbiddenHours, digests, selfAddressed, clock } = options
-  const ineligibility = createEligibility({ policyVersion: policy.version, selfAddressed })
+  const ineligibility = createEligibility({ selfAddressed })
   const duplicates = createDuplicates({ policy, state })
   const digestCollector = createDigestCollector({ policy, digests })
   const reservations = createLimitApplication({
@@ -63,15 +63,18 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
   })
 
   /** Schedules a notification that expires before its `sendAt` for its expiry, without a reservation. */
-  function expiresBeforeItMayLeave({ expiresAt, sendAt }: Notification, now: number): Verdict | undefined {
+  function expiresBeforeItMayLeave(
+    { expiresAt, sendAt }: Notification,
+    { now, policyVersion }: Evaluation,
+  ): Verdict | undefined {
     if (expiresAt === undefined || expiresAt > Math.max(now, sendAt ?? 0)) return undefined
-    return undecidedVerdict(policy.version, expiresAt, 'send_at', { detail: 'expires before it may leave' })
+    return undecidedVerdict(policyVersion, expiresAt, 'send_at', { detail: 'expires before it may leave' })
   }
 
   async function decide(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void> {
-    const { now, again, patient } = evaluation
+    const { again, patient } = evaluation
     for (const each of candidates) {
-      const refused = ineligibility(each, each.notification.channel, now)
+      const refused = ineligibility(each, each.notification.channel, evaluation)
       if (refused !== undefined) each.verdict = refused
     }
     const claimed = again === true ? [] : await duplicates.suppress(candidates, evaluation)
@@ -79,7 +82,7 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
       if (each.verdict !== undefined) continue
       const spec = patient === true ? undefined : digestCollector.specFor(each)
       if (spec === undefined) {
-        each.verdict = expiresBeforeItMayLeave(each.notification, now)
+        each.verdict = expiresBeforeItMayLeave(each.notification, evaluation)
         continue
       }
       const collecting = digestCollector.collect(each, spec, evaluation)
@@ -92,10 +95,12 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
     if (claimed.length > 0) await duplicates.releaseSuppressed(claimed)
   }
 
+  const begun = () => ({ now: clock.now(), policyVersion: policy.version })
+
   return {
-    evaluate: (candidates, undo, mode) => decide(candidates, { ...mode, now: clock.now(), undo }),
-    preview: (candidates, mode) => decide(candidates, { ...mode, now: clock.now() }),
-    ineligibility: (each) => ineligibility(each, each.notification.channel, clock.now()),
+    evaluate: (candidates, undo, mode) => decide(candidates, { ...mode, ...begun(), undo }),
+    preview: (candidates, mode) => decide(candidates, { ...mode, ...begun() }),
+    ineligibility: (each) => ineligibility(each, each.notification.channel, begun()),
     advance: (each) => reservations.advance(each, clock.now()),
   }
 }

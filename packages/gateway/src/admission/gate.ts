@@ -54,6 +54,8 @@ export interface Admitting extends Gate {
   readonly movingUp: Pick<MovingUp, 'freed' | 'isThrough' | 'stop'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
+  /** Another policy is in force: starts the move of all who were promised an instant under another one. */
+  policyChanged(): void
   /** Decides a digest item anew whose digest is not open: see `Redecision`. */
   readonly adopt: Redecision['adopt']
 }
@@ -64,7 +66,7 @@ export function createGate(options: GateOptions): Admitting {
 
   // Decide.
   const digests = createOpenDigests({ store, random })
-  const candidatesOf = createCandidateFactory({ recipients, policyVersion: policy.version, clock, random })
+  const candidatesOf = createCandidateFactory({ recipients, policy, clock, random })
   const evaluator = createEvaluator({ policy, limiter, state, forbiddenHours, digests, selfAddressed, clock })
 
   // Follow a commit.
@@ -129,6 +131,7 @@ export function createGate(options: GateOptions): Admitting {
     ...redecision,
     movingUp,
     startMovingUp: () => movingUp.start(redecision.review),
+    policyChanged: movingUp.policyChanged,
     cancel: createCancellation({ store, ledger, scheduler, releaseHolds, pauseNewcomers, clock }),
     redrive: createRedrive({ store, ledger, bringBack, serves, onError }),
     closeDigest: closer.close,

@@ -53,6 +53,8 @@ export interface MovingUp {
    * free may not have been given to anybody. Whoever is asked for before has moved up before that.
    */
   start(review: Review): void
+  /** Another policy is in force: walks through the record as at a start, as soon as `start` was called. */
+  policyChanged(): void
   /** True if that has come to its end. */
   isThrough(): boolean
   /** Resolves when nobody moves any more: to false where the next start has to move those up who are left. */
@@ -90,6 +92,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   const turns = new Map<string, Turn>()
   let stopped = false
   let walking: Promise<void> | undefined
+  /** Undefined before the start. */
+  let reviewing: Review | undefined
   /**
    * Ids that were looked at and are not on record, with their subjects: slots of a commit under way. One whose commit
    * was refused stays until it is the oldest of too many.
@@ -357,7 +361,13 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     },
     isThrough: walk.isThrough,
     start(review) {
+      reviewing = review
       walking = walk.start(review)
+    },
+    policyChanged() {
+      // A walk under way goes on, and begins anew at its end.
+      if (reviewing === undefined || stopped || walk.isUnderWay()) return
+      walking = walk.start(reviewing)
     },
     async stop() {
       stopped = true

@@ -42,7 +42,6 @@ interface Covered {
 /** @param aheadMs how far the wall clock is ahead of the process clock, ms */
 export function createForbiddenHours(policy: Policy, aheadMs: () => number = () => 0): ForbiddenHours {
   const cache = new Map<string, Covered>()
-  const spanMs = policy.maxDelayMs + 2 * dayMs
 
   function covering(rules: readonly QuietRule[], from: number): Covered {
     const key = rules.map(({ spec }) => `${spec.from}-${spec.to}@${spec.timeZone}`).join()
@@ -50,6 +49,7 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
     if (known !== undefined && known.from <= from && from + policy.maxDelayMs <= known.to) return known
     if (cache.size >= rulesCachedMax) cache.clear()
     const start = Math.floor(from / dayMs) * dayMs - dayMs
+    const spanMs = policy.maxDelayMs + 2 * dayMs
     const specs = rules.map((rule) => rule.spec)
     const covered = {
       from: start + dayMs,

@@ -1,5 +1,14 @@
 import type { Policy } from '../policy/policy.ts'
-import type { Clock, Firing, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../ports.ts'
+import {
+  type Clock,
+  type Firing,
+  type LimitRequest,
+  type LimitState,
+  type Reservation,
+  RulesReplaced,
+  type SlotRelease,
+  type Subject,
+} from '../ports.ts'
 import type { RecipientLimiter, ReservationRequest } from '../stages.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import { mergeReservations, moved, waitOnly } from './several-subjects.ts'
@@ -60,11 +69,14 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     together: (requests: readonly LimitRequest[]) => Promise<readonly Answer[]>,
     alone: (requests: readonly LimitRequest[]) => Promise<Answer>,
   ): Promise<readonly Answer[]> {
-    const requests = reservationRequests.map(requestsOf)
-    if (requests.every((own) => own.length === 1)) return together(requests.map((own) => own[0]!))
-    const answers: Answer[] = []
-    for (const own of requests) answers.push(own.length === 1 ? (await together(own))[0]! : await alone(own))
-    return answers
+    return underRulesInForce(async () => {
+      const requests = reservationRequests.map(requestsOf)
+      if (requests.every((own) => own.length === 1)) return await together(requests.map((own) => own[0]!))
+      const answers: Answer[] = []
+      for (const own of requests)
+        answers.push(own.length === 1 ? (await together(own))[0]! : await alone(own))
+      return answers
+    })
   }
 
   /** Cancels tentative reservations: no waiting notification moves up for them. */
@@ -185,17 +197,19 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         fireAll,
         fireTogether,
       ),
-    async left({ notification, recipient }) {
-      const requests = policy
-        .rulesFor(notification, recipient)
-        .map(({ subject, rules }) => ({ subject, id: notification.id, rules }))
-      if (requests.length > 0) await state.force(requests)
-    },
-    async countRefusal(reservationRequest) {
-      const requests = refusalsOf(reservationRequest)
-      if (requests.length > 0) await state.force(requests)
-      return requests.length > 0
-    },
+    left: ({ notification, recipient }) =>
+      underRulesInForce(async () => {
+        const requests = policy
+          .rulesFor(notification, recipient)
+          .map(({ subject, rules }) => ({ subject, id: notification.id, rules }))
+        if (requests.length > 0) await state.force(requests)
+      }),
+    countRefusal: (reservationRequest) =>
+      underRulesInForce(async () => {
+        const requests = refusalsOf(reservationRequest)
+        if (requests.length > 0) await state.force(requests)
+        return requests.length > 0
+      }),
     async forgetRefusal(reservationRequest) {
       await cancelAll(refusalsOf(reservationRequest))
     },
@@ -209,7 +223,8 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       })
       await release(requests)
     },
-    enlist: (reservationRequests) => state.enlist(reservationRequests.flatMap(placesOf)),
+    enlist: (reservationRequests) =>
+      underRulesInForce(() => state.enlist(reservationRequests.flatMap(placesOf))),
     async lift(reservationRequest) {
       const freed = await state.cancel(placesOf(reservationRequest))
       return async (isFree) => {
@@ -218,13 +233,38 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         else await state.resume(freed)
       }
     },
+    async adopt(reservationRequests) {
+      const requests = await underRulesInForce(async () => {
+        const all = reservationRequests.flatMap(({ notification, recipient }) =>
+          policy
+            .rulesFor(notification, recipient)
+            .map(({ subject, rules }) => ({ subject, id: notification.id, rules, at: notification.dueAt })),
+        )
+        await state.adopt(all)
+        return all
+      })
+      const subjects = [...new Map(requests.map(({ subject }) => [subject.key, subject])).values()]
+      await state.pause(subjects)
+      onFreed(subjects)
+    },
     async advance(reservationRequest) {
-      const advanced = await state.advance(requestsOf(reservationRequest))
+      const advanced = await underRulesInForce(() => state.advance(requestsOf(reservationRequest)))
       if (advanced === undefined) return undefined
       const { at, reservations, freed } = advanced
       if (freed.length > 0) onFreed(freed)
       return { ...mergeReservations(reservations), at, held: true, allowed: at <= clock.now() }
     },
+  }
+}
+
+/** Asks again where the policy was replaced while the limiter's state was being filled: once for each reload. */
+async function underRulesInForce<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    try {
+      return await ask()
+    } catch (error) {
+      if (!(error instanceof RulesReplaced)) throw error
+    }
   }
 }
 

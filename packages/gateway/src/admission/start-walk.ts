@@ -1,7 +1,7 @@
 /**
- * The walk through the record at a start: everybody who waits and was promised an instant under another policy moves up,
- * and after a kill, or a stop that cut moving up short, everybody who waits. It goes on in the background, a page and some
- * subjects at a time.
+ * The walk through the record at a start and after a reload of the policy: every notification that waits and was promised
+ * an instant under another policy moves up, and after a kill, or a stop that cut moving up short, every one that waits.
+ * The walk goes on in the background, a page and some subjects at a time.
  */
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -29,8 +29,9 @@ export type Review = (waiting: Notification) => Promise<void>
 export interface StartWalk {
   /** Resolves at the end of the record, or at the stop. */
   start(review: Review): Promise<void>
-  /** True if it has come to the end of the record. */
+  /** True if it has come to the end of the record once. */
   isThrough(): boolean
+  isUnderWay(): boolean
 }
 
 /** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
@@ -46,15 +47,29 @@ const metMax = 20_000
 export function createStartWalk(options: StartWalkOptions): StartWalk {
   const { store, policy, recipients, state, freed, isWaiting, rest, isStopped, clock, onError } = options
   let through = false
+  let isUnderWay = false
+  /** After a kill the first walk meets all who wait, whatever their policy. */
+  const meetsAll = (): boolean => store.unsettled && !through
+
+  async function walk(review: Review): Promise<void> {
+    isUnderWay = true
+    for (let version: string | undefined; version !== policy.version && !isStopped(); ) {
+      // A policy that is replaced meanwhile leads to another walk.
+      version = policy.version
+      await walkOnce(review)
+      through ||= !isStopped()
+    }
+    isUnderWay = false
+  }
 
   /** Settles all who were promised an instant under another policy, or by a process that did not finish. */
-  async function walk(review: Review): Promise<void> {
+  async function walkOnce(review: Review): Promise<void> {
     let met = new Set<string>()
     for (let cursor: string | null | undefined; cursor !== null && !isStopped(); ) {
       try {
         const page = await store.scan({
-          statuses: store.unsettled ? ['scheduled', 'digesting', 'queued'] : ['scheduled', 'digesting'],
-          ...(store.unsettled ? {} : { notPolicy: policy.version }),
+          statuses: meetsAll() ? ['scheduled', 'digesting', 'queued'] : ['scheduled', 'digesting'],
+          ...(meetsAll() ? {} : { notPolicy: policy.version }),
           limit: scanMax,
           ...(cursor === undefined ? {} : { cursor }),
         })
@@ -69,7 +84,6 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
       }
       if (cursor !== null && !isStopped()) await new Promise<void>((next) => clock.soon(next))
     }
-    through = !isStopped()
   }
 
   /** Finds the subjects in which they wait and that were not met yet. After a kill their preferences are applied first. */
@@ -79,7 +93,7 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
       const { status, tenant, to } = notification
       if (status === 'scheduled' && !isWaiting(notification)) continue
       const recipient = await findOrNobody(recipients, tenant, to.id)
-      if (store.unsettled && recipient !== null)
+      if (meetsAll() && recipient !== null)
         await review(notification).catch((error) => onError(`review ${notification.id}`, error))
       if (status === 'queued') continue
       for (const { subject, rules } of policy.rulesFor(notification, recipient))
@@ -97,5 +111,5 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
     }
   }
 
-  return { start: walk, isThrough: () => through }
+  return { start: walk, isThrough: () => through, isUnderWay: () => isUnderWay }
 }

@@ -88,7 +88,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
 }
 
 /**
- * SIGHUP reads secrets, keys and templates again. They are checked as a whole, and take effect or leave everything as
+ * SIGHUP reads secrets, keys, templates and the policy again. They are checked as a whole, and take effect or leave everything as
  * it was, with a line of the log that says why. Signals during a reload are one more reload after it.
  */
 function reloadOnSignal(gateway: Pick<Gateway, 'log' | 'reload'>, load: () => Config): () => void {
@@ -102,7 +102,13 @@ function reloadOnSignal(gateway: Pick<Gateway, 'log' | 'reload'>, load: () => Co
     try {
       const next = load()
       await gateway.reload(next)
-      log.info({ event: 'config.reloaded', file: next.file ?? null })
+      const { compiled, file } = next.policy
+      log.info({
+        event: 'config.reloaded',
+        file: next.file ?? null,
+        policy: compiled.version,
+        policyFile: file,
+      })
     } catch (error) {
       const { message } = error as Error
       log.error({ event: 'config.refused', reason: message, errors: (error as SluiceError).errors })

@@ -10,6 +10,7 @@ import { createFreedSlots } from '../admission/freed-slots.ts'
 import { createGate } from '../admission/gate.ts'
 import { createLimiterRecovery } from '../admission/limiter-recovery.ts'
 import { createNewcomerPause } from '../admission/newcomer-pause.ts'
+import { createPolicyCommits } from '../admission/policy-commits.ts'
 import { createForbiddenHours } from '../admission/quiet-hours.ts'
 import { createRecipientLimiter } from '../admission/recipient-limiter.ts'
 import { createReleaseHolds } from '../admission/release-holds.ts'
@@ -26,12 +27,12 @@ import type { Storage } from './storage.ts'
 export type Admission = ReturnType<typeof createAdmission>
 
 export function createAdmission(
-  { config, parts, clock, random, log, errorsOf }: RuntimeContext,
+  { config, policy: livePolicy, parts, clock, random, log, errorsOf }: RuntimeContext,
   record: Storage,
 ) {
   const { store, ledger, recipients, contents } = record
   const onError = errorsOf('admission')
-  const policy = config.policy.compiled
+  const policy = livePolicy.part
   const { marginMs } = config.limits
 
   // The limits of recipients: memory that is restored from facts in the store.
@@ -59,7 +60,7 @@ export function createAdmission(
     store,
     clock,
     marginMs,
-    policyVersion: policy.version,
+    policy,
     ratesOf: (tenant) => {
       const { rate, modules } = tenantOf(config.tenants, tenant)
       return { tenant: rate.windows, module: modules.windows }
@@ -97,9 +98,10 @@ export function createAdmission(
   })
 
   // Admission and scheduling of accepted notifications.
+  const commit = createPolicyCommits({ ledger, policy, limiter, recipients, onError })
   const gate = createGate({
     store,
-    ledger,
+    ledger: { ...ledger, commit },
     state,
     limiter,
     recipients,

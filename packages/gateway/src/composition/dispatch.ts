@@ -30,14 +30,13 @@ interface Texts {
 }
 
 export async function createDispatch(
-  { config, parts, clock, random, log, errorsOf }: RuntimeContext,
+  { config, policy: { part: policy }, parts, clock, random, log, errorsOf }: RuntimeContext,
   { store, ledger, recipients, contents, holds }: Storage,
   { queue, limiter, scheduler, forbiddenHours, releaseHolds }: Admission,
   { templates, links }: Texts,
 ) {
   const onError = errorsOf('delivery')
   const { marginMs } = config.limits
-  const policy = config.policy.compiled
   const hub = createWebSocketHub({
     clock,
     marginMs,
@@ -95,6 +94,7 @@ export async function createDispatch(
       mayReceive: ({ category, channel, priority }, recipient) =>
         !optedOut(recipient, category, channel, priority),
       quietAt: forbiddenHours.reasonAt,
+      policyVersion: () => policy.version,
       away: ownSockets ? createAway(config, hub) : undefined,
     },
     routes: [...Map.groupBy(pools, (pool) => pool.channel).values()].map((sharing) => new Route(sharing)),
@@ -123,6 +123,8 @@ export async function createDispatch(
     sandbox,
     pools,
     watch,
+    /** Another policy is in force: calls that are not written yet count under its limits. */
+    policyChanged: dispatcher.policyChanged,
     async start(bornAt: number): Promise<void> {
       const known = await persistence.begin()
       // A store without any notification had no process before this one.

@@ -36,7 +36,7 @@ interface Inside {
 const untimed = (): void => {}
 
 export function createGatewayServer(context: RuntimeContext) {
-  const { config, clock, log } = context
+  const { config, policy, clock, log } = context
   const onError = context.errorsOf('http')
   let server: HttpServer | undefined
   let metrics: Metrics | undefined
@@ -102,7 +102,7 @@ export function createGatewayServer(context: RuntimeContext) {
         unobserved,
         metricsElsewhere: config.metrics.listen !== undefined,
         requestLog,
-        policy: config.policy.compiled,
+        policy: policy.part,
         templates,
         links,
         channels: [...new Set(dispatch.pools.map((pool) => pool.channel))],

@@ -19,11 +19,9 @@ interface Inside {
 }
 
 export function createGatewayMetrics(
-  { config, clock, errorCounts }: RuntimeContext,
+  { config, policy: { part: policy }, clock, errorCounts }: RuntimeContext,
   { record, admission, dispatch, pools }: Inside,
 ): Metrics {
-  const { compiled } = config.policy
-
   /** Metrics of accounts and tenants, where the operator wants them. */
   function apartMetrics(): ReadonlyMap<ApartPath, ApartMetrics> {
     const { accounts, tenantsTop } = config.metrics
@@ -57,10 +55,10 @@ export function createGatewayMetrics(
     webSocket: dispatch.hub,
     channels: [...new Set(dispatch.pools.map(({ channel }) => channel))],
     pools: dispatch.pools.map(({ channel, provider }) => ({ channel, provider: provider.name })),
-    limits: limitsOf(compiled.document),
+    limits: () => limitsOf(policy.document),
     backlog: () => record.backlog.totals(clock.now()),
     errorCounts: () => errorCounts,
-    build: { version, policy: compiled.version },
+    build: () => ({ version, policy: policy.version }),
     now: () => clock.now(),
     apart: apartMetrics(),
     ...(config.store.path === ':memory:' ? {} : { disk: () => diskUse(config.store.path) }),

@@ -8,6 +8,7 @@ import { createRandom } from '../adapters/random.ts'
 import type { Config } from '../config/config.ts'
 import { createLog, type OperatorLog } from '../log.ts'
 import { createNameRecipient, maskText, type NameRecipient } from '../observability/masking.ts'
+import { createLivePolicy, type LivePolicy } from '../policy/live-policy.ts'
 import type { Clock, LimitState, Provider, Queue, Random, Store, Templates } from '../ports.ts'
 import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
@@ -37,7 +38,10 @@ export function virtualParts(chance: () => number): Pick<GatewayParts, 'random' 
 }
 
 export interface RuntimeContext {
+  /** The configuration of the start; of its policy the version at the start. */
   readonly config: Config
+  /** The policy in force. */
+  readonly policy: LivePolicy
   readonly parts: GatewayParts
   readonly clock: Clock
   readonly random: Random
@@ -59,6 +63,7 @@ export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeCo
   const errorCounts = new Map<string, number>(components.map((component) => [component, 0]))
   return {
     config,
+    policy: createLivePolicy(config.policy.compiled),
     parts,
     clock: parts.clock ?? createSystemClock(),
     random: parts.random ?? createRandom(),

@@ -1,14 +1,12 @@
-/** Tells which changes of a configuration take a restart: all but secrets, keys and templates. Pure. */
+/** Tells which changes of a configuration take a restart: all but secrets, keys, templates and the policy. Pure. */
 import type { Config } from './config.ts'
 import { describeConfig } from './describe.ts'
 
-/** Returns the paths of the changed fields, such as `pools.sms`; none where only secrets and templates differ. */
+/** Returns the paths of the changed fields, such as `pools.sms`; none where only the others differ. */
 export function restartFields(before: Config, after: Config): readonly string[] {
   const fields = differing(describeConfig(before), describeConfig(after), '')
-  if (before.policy.compiled.version !== after.policy.compiled.version && !fields.includes('policy'))
-    fields.push('policy')
-  // The folder may be another one: its templates are read anew.
-  return fields.filter((field) => field !== 'templates')
+  // The folder of the templates and the file of the policy may be other ones: they are read anew.
+  return fields.filter((field) => field !== 'templates' && field !== 'policy')
 }
 
 function differing(before: unknown, after: unknown, path: string): string[] {

@@ -48,6 +48,8 @@ export interface Dispatcher {
   start(): void
   /** Starts no new call and resolves when all calls in flight have settled (graceful shutdown). */
   drain(): Promise<void>
+  /** Another policy is in force: unwritten calls count under its limits. */
+  policyChanged(): void
 }
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
@@ -149,6 +151,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     start() {
       for (const worker of workers) worker.start()
     },
+    policyChanged: () => inFlightSends.rekey(),
     async drain() {
       await Promise.all(workers.map((worker) => worker.stop()))
       await inFlight.idle()

@@ -50,6 +50,13 @@ export class InFlightSends {
     }
   }
 
+  /** Finds the keys of all unwritten calls anew, because other limits count them now. */
+  rekey(): void {
+    const all = new Set([...this.#bySubject.values()].flatMap((sends) => [...sends]))
+    this.#bySubject.clear()
+    for (const inFlightSend of all) this.add(inFlightSend)
+  }
+
   /** Counts unwritten calls of the same subjects as written now, before other notifications are fired. */
   async recount(fired: readonly Pick<InFlightSend, 'notification' | 'recipient'>[]): Promise<void> {
     const now = this.#clock.now()

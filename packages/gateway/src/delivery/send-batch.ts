@@ -52,6 +52,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
 
   async function send(attempts: readonly Attempt[]): Promise<void> {
     const { changes } = recipients
+    const version = rules.policyVersion()
     let batch: CheckedBatch
     let firings: Awaited<ReturnType<RecipientLimiter['fire']>>
     let firedAt: number
@@ -79,6 +80,8 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
         if (!fired) delay(attempt, at)
         else if (isOver(attempt, until) || (recipients.changes !== changes && isForbidden(attempt)))
           putBack(attempt)
+        // Another policy came into force: its limits are asked by the next batch.
+        else if (rules.policyVersion() !== version) putBack(attempt)
         else if (attempt.fired(firedAt)) attempt.send()
         else drop(attempt)
       } catch (error) {

@@ -12,6 +12,8 @@ export interface SendRules {
     recipient: Recipient | null,
     instant: number,
   ) => 'quiet_hours' | 'legal_hours' | undefined
+  /** Gives the version of the policy in force. */
+  readonly policyVersion: () => string
   /** Applies to the one channel that reaches connected recipients alone. */
   readonly away?: AwayRule | undefined
 }

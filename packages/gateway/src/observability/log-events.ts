@@ -8,7 +8,7 @@ export const logEvents = {
   'gateway.stopped': 'the gateway has stopped',
   'gateway.error': 'an operation failed and is tried again, or was left out; component names the part',
   'config.loaded': 'the configuration was read',
-  'config.reloaded': 'secrets, keys and templates were read again and are in force',
+  'config.reloaded': 'secrets, keys, templates and the policy were read again and are in force',
   'config.refused': 'the configuration that was read again is not in force: everything stays as it was',
   'metrics.listening': 'the metrics are served on a port of their own',
   'log.level': 'the level of the log changed',

@@ -36,7 +36,7 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly tenantsFull?: () => Readonly<Record<string, number>>
   /** Metrics on paths of their own. @defaultValue none */
   readonly apart?: ReadonlyMap<ApartPath, ApartMetrics>
-  readonly build?: { readonly version: string; readonly policy: string }
+  readonly build?: () => { readonly version: string; readonly policy: string }
   readonly now?: () => number
 }
 
@@ -100,9 +100,10 @@ export function createMetrics(options: MetricsOptions): Metrics {
   )
   const { build } = options
   if (build !== undefined)
-    meter.gauge('sluice_build_info', 'Versions in force: 1.', ['version', 'node', 'policy'], (set) =>
-      set([build.version, process.version, build.policy], 1),
-    )
+    meter.gauge('sluice_build_info', 'Versions in force: 1.', ['version', 'node', 'policy'], (set) => {
+      const { version, policy } = build()
+      set([version, process.version, policy], 1)
+    })
   const apart = options.apart ?? new Map<ApartPath, ApartMetrics>()
   const unsubscribeApart =
     apart.size === 0
@@ -146,7 +147,7 @@ function measureCommits(meter: Meter): { readonly seconds: Distribution; readonl
 }
 
 function measureNotifications(meter: Meter, options: MetricsOptions): () => void {
-  const { ledger, pools = [], limits = [] } = options
+  const { ledger, pools = [], limits = () => [] } = options
   const sum = (counts: Readonly<Record<Status, number>>): number =>
     statuses.reduce((total, status) => total + counts[status], 0)
   const onRecordBefore = sum(ledger.counts())

@@ -13,8 +13,8 @@ export interface NotificationMetricsOptions {
   readonly channels: readonly Channel[]
   /** Pools of the configuration: their series are there from the start. */
   readonly pools: readonly { readonly channel: Channel; readonly provider: string }[]
-  /** Limits of the policy, with what becomes of a notification over each. */
-  readonly limits: readonly { readonly name: string; readonly over: string }[]
+  /** Limits of the policy in force, with what becomes of a notification over each. */
+  readonly limits: () => readonly { readonly name: string; readonly over: string }[]
 }
 
 export interface NotificationMetrics {
@@ -97,7 +97,10 @@ export function createNotificationMetrics(
     'sluice_limit_refusals_total',
     'Notifications that a limit of the policy did not admit at acceptance, by what became of them.',
     ['limit', 'over'],
-    refusals.each,
+    (set) => {
+      for (const { name, over } of options.limits()) refusals.add(limitLabel(name), over, '', 0)
+      refusals.each(set)
+    },
   )
   meter.counter(
     'sluice_throttle_delays_total',
@@ -160,7 +163,6 @@ export function createNotificationMetrics(
     callSeconds.of(channel, provider)
     for (const outcome of callOutcomes) calls.add(channel, provider, outcome, 0)
   }
-  for (const { name, over } of options.limits) refusals.add(limitLabel(name), over, '', 0)
 
   function limitLabel(name: string): string {
     if (limitNames.has(name)) return name

@@ -23,7 +23,7 @@ test('data of several kilobytes each are read some at a time, with the event loo
   let made = 0
   const candidatesOf = createCandidateFactory({
     recipients: { cached: () => null, find: async () => null, changes: 0 },
-    policyVersion: 'p1',
+    policy: { version: 'p1' },
     clock: {
       now: () => 0,
       soon(callback) {

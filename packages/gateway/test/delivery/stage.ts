@@ -193,7 +193,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
   })
   const dispatcher = createDispatcher({
     routes: [new Route([pool])],
-    rules: { mayReceive: () => true, quietAt: () => undefined, ...options.rules },
+    rules: { mayReceive: () => true, quietAt: () => undefined, policyVersion: () => 'one', ...options.rules },
     queue,
     store,
     ledger,

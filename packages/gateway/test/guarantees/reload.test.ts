@@ -1,4 +1,4 @@
-/** SIGHUP reads secrets, keys and templates again: all of them take effect, or none and the log says why. */
+/** SIGHUP reads secrets, keys, templates and the policy again: all of them take effect, or none and the log says why. */
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
@@ -151,27 +151,116 @@ test('a mistake in one part leaves every part as it was, and the log says where 
   assert.match((await arrives(1)).text, /^old /)
 })
 
-test('a change that takes a restart is refused as a whole, a changed policy too', async (t) => {
-  const { write, reload, post, edit } = await setUp(t)
+test('a change that takes a restart is refused as a whole, with the policy and the keys beside it', async (t) => {
+  const { site, write, reload, post, edit } = await setUp(t)
+  const before = await policyOf(site)
   edit((document) => {
     document.http = { ...(document.http as object), drainMs: '9s' }
   })
   write('jwt.secret', fresh.publicKey)
+  write('policy.yaml', stringify(oncePerDay))
   assert.match((await reload()).reason!, /^http\.drainMs: changed, which takes a restart/)
+  assert.equal((await post()).status, 202)
+  assert.equal((await policyOf(site)).version, before.version)
   edit((document) => {
     const { drainMs: _, ...http } = document.http as Record<string, unknown>
     document.http = http
   })
-  write(
-    'policy.yaml',
-    stringify({ version: 1, limits: [{ name: 'one', for: 'any', max: ['1/day'], over: 'drop' }] }),
-  )
-  assert.match((await reload()).reason!, /^policy: changed, which takes a restart/)
-  assert.equal((await post()).status, 202)
-  write('policy.yaml', stringify({ version: 1, limits: [] }))
   assert.equal((await reload()).event, 'config.reloaded')
   assert.equal((await post()).status, 401)
   assert.equal((await post(fresh)).status, 202)
+})
+
+const oncePerDay = { version: 1, limits: [{ name: 'one', for: 'any', max: ['1/day'], over: 'drop' }] }
+const admin = (signer = old) => ({
+  authorization: `Bearer ${tokenFor(signer, { scope: 'sluice:admin' })}`,
+})
+
+async function policyOf(site: Site, signer = old) {
+  const answer = await site.call('GET', '/api/v1/policy', undefined, admin(signer))
+  return answer.json<{ version: string; policy: { limits: readonly { name: string }[] } }>()
+}
+
+test('SIGHUP puts a changed policy in force, and every answer names its version', async (t) => {
+  const { site, write, reload, post } = await setUp(t)
+  const before = await policyOf(site)
+  assert.equal((await post()).status, 202)
+  write('policy.yaml', stringify({ ...oncePerDay, limits: [{ ...oncePerDay.limits[0], for: 'nobody' }] }))
+  const refused = await reload()
+  assert.equal(refused.event, 'config.refused')
+  assert.match(refused.reason!, /limits\[0\]\.for/)
+  assert.deepEqual(await policyOf(site), before)
+  write('policy.yaml', stringify(oncePerDay))
+  const reloaded = await reload()
+  assert.equal(reloaded.event, 'config.reloaded')
+  const after = await policyOf(site)
+  assert.notEqual(after.version, before.version)
+  assert.deepEqual(
+    after.policy.limits.map(({ name }) => name),
+    ['one'],
+  )
+  assert.equal((reloaded as { policy?: string }).policy, after.version)
+  // The first one of before counts: the limit of the new policy drops the second.
+  const second = (await post()).json<{ status: string; decision: { policyVersion: string } }>()
+  assert.equal(second.status, 'suppressed')
+  assert.equal(second.decision.policyVersion, after.version)
+  const whoami = await site.call('GET', '/api/v1/whoami', undefined, admin())
+  assert.equal(whoami.json<{ policyVersion: string }>().policyVersion, after.version)
+  const metrics = (await site.call('GET', '/metrics', undefined, admin())).text
+  assert.match(metrics, new RegExp(`sluice_build_info\\{[^}]*policy="${after.version}"[^}]*\\} 1`))
+  assert.doesNotMatch(metrics, new RegExp(before.version))
+  assert.match(metrics, /sluice_limit_refusals_total\{limit="one",over="drop"\} 1/)
+})
+
+test('signals during a reload are one more reload after it, and the last policy is in force', async (t) => {
+  const { site, write } = await setUp(t)
+  const limitOf = (count: number) => ({
+    ...oncePerDay,
+    limits: [{ ...oncePerDay.limits[0]!, max: [`${count}/day`] }],
+  })
+  for (let count = 2; count <= 6; count += 1) {
+    write('policy.yaml', stringify(limitOf(count)))
+    for (let signal = 0; signal < 3; signal += 1) process.kill(site.pid!, 'SIGHUP')
+    await sleep(count)
+  }
+  for (const until = performance.now() + 10_000; performance.now() < until; await sleep(20))
+    if (JSON.stringify(await policyOf(site)).includes('6/day')) return
+  assert.fail(`the last policy is not in force\n${site.log()}`)
+})
+
+test('a kill in the middle of a reload loses nothing, and the next start takes the policy on disk', async (t) => {
+  const { site, write, post, endpoint } = await setUp(t)
+  const ids: string[] = []
+  for (const [round, afterMs] of [0, 5].entries()) {
+    write(
+      'policy.yaml',
+      stringify(
+        round % 2 === 0
+          ? { ...oncePerDay, limits: [] }
+          : { version: 1, limits: [], deduplication: { window: '1s' } },
+      ),
+    )
+    process.kill(site.pid!, 'SIGHUP')
+    const posts = Promise.allSettled([post(), post(), post()])
+    await sleep(afterMs)
+    await site.kill()
+    for (const end of await posts)
+      if (end.status === 'fulfilled' && end.value.status === 202)
+        ids.push(end.value.json<{ notificationId: string }>().notificationId)
+    await site.start()
+  }
+  for (const until = performance.now() + 10_000; performance.now() < until; await sleep(50)) {
+    const states = await Promise.all(
+      ids.map(
+        async (id) =>
+          (await site.call('GET', `/api/v1/notifications/${id}`, undefined, admin())).json<{
+            status: string
+          }>().status,
+      ),
+    )
+    if (states.every((status) => status === 'delivered')) return
+  }
+  assert.fail(`not all of ${ids.length} were delivered, ${endpoint.received.length} arrived`)
 })
 
 test('a file that is no YAML ends nothing', async (t) => {

@@ -15,7 +15,7 @@ async function setUp(t: TestContext, options: HarnessOptions) {
     poolReports: gateway.pools,
     channels: ['email', 'sms'],
     pools: [{ channel: 'email', provider: 'sandbox' }],
-    limits: [{ name: 'two', over: 'drop' }],
+    limits: () => [{ name: 'two', over: 'drop' }],
     errorCounts: () => [['store', 0]],
     backlog: () => gateway.backlog.totals(clock.now()),
     now: () => clock.now(),

@@ -13,7 +13,9 @@ import type {
   Subject,
 } from '../../ports.ts'
 import { releaseOf, termsOf } from './limit-terms.ts'
+import { newestEntries } from './newest-entries.ts'
 import { createPackedSubjects } from './packed-subjects.ts'
+import { Pauses } from './pauses.ts'
 import type { RecoveredSubject } from './recovered-subject.ts'
 
 export interface MemoryStateOptions {
@@ -41,6 +43,8 @@ export interface MemoryStateOptions {
 }
 
 interface Known {
+  /** The number of `renew` calls before it was filled: a lower one than now's makes it outdated. */
+  generation: number
   claims: Map<string, { readonly id: string; readonly at: number }> | undefined
   /** Reservations that lay in the future when they were made, by id. As many as the limiter holds for the subject. */
   booked: Map<string, number> | undefined
@@ -50,12 +54,6 @@ interface Known {
   touched: boolean
 }
 
-interface Pause {
-  depth: number
-  readonly over: Promise<void>
-  readonly end: () => void
-}
-
 /**
  * As long as the longest window of a policy: what is filled in once must do for a policy that is changed later. The
  * hand bounds how many subjects there are.
@@ -63,6 +61,8 @@ interface Pause {
 const retentionMs = 31 * 86_400_000
 /** Places that the hand looks at for a newcomer, until it has found one that was not touched since it came by last. */
 const looksPerSubject = 8
+const hasRules = (request: object): boolean => 'rules' in request
+
 /** Above so many fingerprints of one recipient those beyond their window are dropped. */
 const claimsTidyAt = 64
 
@@ -71,10 +71,11 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const { subjectsMax = 25_000, packedMax = 24_000_000 } = options
   const store = memoryStore({ now: () => clock.now(), retentionMs })
   const limits = createLimits({ store, marginMs: options.marginMs }).sync
-  const packed = createPackedSubjects(packedMax)
+  let packed = createPackedSubjects(packedMax)
   const subjects = new Map<string, Known>()
   const loading = new Map<string, Promise<void>>()
-  const pauses = new Map<string, Pause>()
+  const pauses = new Pauses()
+  let generation = 0
   /** By subject, the instant before which no newcomer is booked. As many as there are subjects that are settled. */
   const floors = new Map<string, number>()
   /** A clock with a second chance (Corbató, 1968): one look-up a question, and nothing is moved. */
@@ -82,44 +83,31 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   function known(key: string): Known | undefined {
     const found = subjects.get(key)
-    if (found !== undefined) found.touched = true
+    if (found === undefined || found.generation !== generation) return undefined
+    found.touched = true
     return found
   }
 
-  function remember(subject: Subject, { entries, fingerprints, ...facts }: RecoveredSubject): void {
+  function remember(subject: Subject, { fingerprints, ...facts }: RecoveredSubject): void {
     const { key } = subject
+    const before = subjects.get(key)
+    const entries =
+      before === undefined ? facts.entries : newestEntries(entriesOf(store.sync, key), facts.entries)
+    if (before !== undefined) limits.forget(key)
     if (entries.length > 0) limits.restore(key, entries)
     const now = clock.now()
     const ahead = entries.filter(({ fired, at }) => !fired && at > now)
     const booked = ahead.length === 0 ? undefined : new Map(ahead.map(({ id, at }) => [id, at]))
-    const claims = fingerprints.length === 0 ? undefined : new Map<string, { id: string; at: number }>()
+    let claims = before?.claims
+    if (fingerprints.length > 0) claims ??= new Map()
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
     for (let look = 0; subjects.size >= subjectsMax && look < looksPerSubject; look += 1) forgetNext()
     const waitlist = facts.waitlist.length === 0 ? undefined : new Set(facts.waitlist)
-    subjects.set(key, { claims, booked, waitlist, touched: true })
+    subjects.set(key, { generation, claims, booked, waitlist, touched: true })
     const isAwaited = booked !== undefined || waitlist !== undefined
     if (facts.isOutdated !== true || !isAwaited || options.onOutdated === undefined) return
-    pause(subject)
+    pauses.pause(key)
     options.onOutdated(subject)
-  }
-
-  function pause({ key }: Subject): void {
-    const known = pauses.get(key)
-    if (known !== undefined) {
-      known.depth += 1
-      return
-    }
-    const { promise, resolve } = Promise.withResolvers<void>()
-    pauses.set(key, { depth: 1, over: promise, end: resolve })
-  }
-
-  function resume({ key }: Subject): void {
-    const known = pauses.get(key)
-    if (known === undefined) return
-    known.depth -= 1
-    if (known.depth > 0) return
-    pauses.delete(key)
-    known.end()
   }
 
   /** Pauses those of the subjects in which somebody waits, each once, and answers them. */
@@ -127,7 +115,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const now = clock.now()
     const busy = new Map<string, Subject>()
     for (const { subject, id } of of) if (isAwaited(subject.key, id, now)) busy.set(subject.key, subject)
-    for (const subject of busy.values()) pause(subject)
+    for (const key of busy.keys()) pauses.pause(key)
     return [...busy.values()]
   }
 
@@ -155,6 +143,9 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     } else if (subject.booked?.delete(id) === true && subject.booked.size === 0) subject.booked = undefined
   }
 
+  const isFired = (key: string, id: string): boolean =>
+    entriesOf(store.sync, key).some((entry) => entry.id === id && entry.fired)
+
   function forgetNext(): void {
     const next = hand.next()
     if (next.done === true) {
@@ -164,7 +155,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const [key, subject] = next.value
     if (subject.touched) subject.touched = false
     else {
-      if (subject.booked === undefined && subject.waitlist === undefined)
+      const isPlain = subject.booked === undefined && subject.waitlist === undefined
+      if (isPlain && subject.generation === generation)
         packed.put(key, entriesOf(store.sync, key), subject.claims)
       subjects.delete(key)
       limits.forget(key)
@@ -180,7 +172,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     for (const { subject, waited } of requests) {
       const { key } = subject
       let wait = known(key) === undefined ? (loading.get(key) ?? load(subject)) : undefined
-      if (areNew && wait === undefined && pauses.size > 0 && waited !== true) wait = pauses.get(key)?.over
+      if (areNew && wait === undefined && pauses.size > 0 && waited !== true) wait = pauses.over(key)
       if (wait === undefined) continue
       waits ??= []
       waits.push(wait)
@@ -190,12 +182,16 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   function load(subject: Subject): Promise<void> | undefined {
     const { key } = subject
+    const begun = generation
     const facts = packed.take(key) ?? recover(subject)
     if (!(facts instanceof Promise)) {
       remember(subject, facts)
       return undefined
     }
-    const wait = facts.then((read) => remember(subject, read)).finally(() => loading.delete(key))
+    // Facts that were read under other rules are dropped and read again: `ready` finds the subject unknown.
+    const wait = facts
+      .then((read) => (begun === generation ? remember(subject, read) : undefined))
+      .finally(() => loading.delete(key))
     loading.set(key, wait)
     return wait
   }
@@ -205,8 +201,12 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     one: (request: Request) => Answer,
     areNew = false,
   ): Promise<readonly Answer[]> {
+    const begun = generation
     // Once more after each wait: what was paused meanwhile, or forgotten, is not what was waited for.
-    for (let wait = ready(requests, areNew); wait !== undefined; wait = ready(requests, areNew)) await wait
+    for (let wait = ready(requests, areNew); wait !== undefined; wait = ready(requests, areNew)) {
+      await wait
+      if (begun !== generation && requests.some(hasRules)) throw new RulesReplaced()
+    }
     return requests.map(one)
   }
 
@@ -335,10 +335,10 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       for (const { subject, id } of requests) delist(subject, id)
     },
     async pause(of) {
-      for (const subject of of) pause(subject)
+      for (const { key } of of) pauses.pause(key)
     },
     async resume(of) {
-      for (const subject of of) resume(subject)
+      for (const { key } of of) pauses.resume(key)
     },
     async queueBehind({ key }, ids) {
       const booked = subjects.get(key)?.booked
@@ -378,6 +378,19 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       await each(claims, ({ subject, fingerprint, id }) => {
         const of = known(subject.key)!
         if (of.claims?.get(fingerprint)?.id === id) of.claims.delete(fingerprint)
+      })
+    },
+    renew() {
+      generation += 1
+      packed = createPackedSubjects(packedMax)
+    },
+    async adopt(requests) {
+      await each(requests, ({ subject, id, rules, at }) => {
+        if (rules.length === 0 || isFired(subject.key, id)) return
+        limits.cancel(subject.key, id)
+        const streams = rules.map((rule) => rule.stream)
+        limits.restore(subject.key, [{ id, at, fired: false, streams }])
+        note(subject, id, at)
       })
     },
     close: () => Promise.resolve(),

@@ -37,12 +37,11 @@ export interface DigestCollector {
 }
 
 export function createDigestCollector({ policy, digests }: DigestCollectorOptions): DigestCollector {
-  const policyVersion = policy.version
-
   /** Sets the verdict. `joined` is absent in a preview, which joins no digest. */
   function digesting(
     each: Candidate,
     closesAt: number,
+    { policyVersion }: Evaluation,
     sending: Sending | undefined,
     joined?: JoinedDigest,
   ): void {
@@ -66,7 +65,8 @@ export function createDigestCollector({ policy, digests }: DigestCollectorOption
   return {
     specFor: ({ notification }) =>
       notification.single === true ? undefined : policy.digestFor(notification),
-    collect(each, spec, { now, undo }, sending) {
+    collect(each, spec, evaluation, sending) {
+      const { now, policyVersion, undo } = evaluation
       const { notification } = each
       const sendAt = notification.sendAt ?? now
       if (sendAt > now) {
@@ -75,13 +75,14 @@ export function createDigestCollector({ policy, digests }: DigestCollectorOption
       }
       const { windowMs } = spec
       if (undo === undefined) {
-        digesting(each, now + windowMs, sending)
+        digesting(each, now + windowMs, evaluation, sending)
         return undefined
       }
       // A digest that is held up by other items closes for this one after one window, unless the limits of this one hold
       // it up for longer.
       const closesBy = Math.max(now + windowMs, sending?.reservation.at ?? 0)
-      const follow = (joined: JoinedDigest): void => digesting(each, joined.digest.closesAt, sending, joined)
+      const follow = (joined: JoinedDigest): void =>
+        digesting(each, joined.digest.closesAt, evaluation, sending, joined)
       const joined = digests.join(notification, spec.name, { now, windowMs, closesBy, undo })
       return joined instanceof Promise ? joined.then(follow) : void follow(joined)
     },

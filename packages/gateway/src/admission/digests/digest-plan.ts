@@ -62,6 +62,8 @@ interface Closing {
   readonly digest: Digest
   readonly recipient: Candidate['recipient']
   readonly now: number
+  /** The policy in force when it began. */
+  readonly policyVersion: string
   /** Items that may be sent. */
   readonly items: readonly Notification[]
   readonly gathered: Gathered
@@ -121,6 +123,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
 
   async function closingOf(digest: Digest, max: number, undo: UndoList): Promise<Closing> {
     const now = clock.now()
+    const policyVersion = policy.version
     const recipient = await recipients.find(digest.tenant, digest.recipient)
     const gathered = await digestItems.gather(digest, max)
     const ended: Move[] = []
@@ -135,7 +138,7 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     // A move is written with its notification's content; items for which that is too large are moved next time.
     for (const item of await digestItems.withText(refused, singleMax))
       ended.push(moveTo(item, now, evaluator.ineligibility({ notification: item, recipient })!))
-    return { digest, recipient, now, items, gathered, ended, undo }
+    return { digest, recipient, now, policyVersion, items, gathered, ended, undo }
   }
 
   /** Counts the items that stay in the digest after `taken` have left. */
@@ -269,13 +272,13 @@ export function createDigestPlanner(options: DigestPlannerOptions): DigestPlanne
     outgoing: { notification: Notification; items: readonly Notification[]; reservation: Reservation },
     behind: Behind,
   ): Promise<Plan> {
-    const { ended, now } = closing
+    const { ended, now, policyVersion } = closing
     const { notification, items, reservation } = outgoing
     const { id } = notification
     const shown = await digestItems.shown(items, spec.maxItems)
     // The digest leaves now or not at all, so quiet hours cannot have set its time.
     const verdict = reservedVerdict({
-      policyVersion: policy.version,
+      policyVersion,
       now: clock.now(),
       reservation,
       forbiddenHours: undefined,

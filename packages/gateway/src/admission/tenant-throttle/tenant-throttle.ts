@@ -5,6 +5,7 @@
  */
 
 import { delayingLimit, type Notification, type RuleReport } from '../../model.ts'
+import type { Policy } from '../../policy/policy.ts'
 import type { Caller, ThrottleUsage } from '../../stages.ts'
 import type { UndoList } from '../../undo.ts'
 import { type Candidate, undecidedVerdict } from '../candidate.ts'
@@ -13,7 +14,7 @@ import { createThrottleQueues, type Promote, type ThrottleQueuesOptions } from '
 import type { WindowUse } from './windows.ts'
 
 export interface TenantThrottleOptions extends ThrottleQueuesOptions {
-  readonly policyVersion: string
+  readonly policy: Pick<Policy, 'version'>
 }
 
 interface Passed {
@@ -52,7 +53,7 @@ export interface TenantThrottle {
 }
 
 export function createTenantThrottle(options: TenantThrottleOptions): TenantThrottle {
-  const { store, clock, ratesOf, marginMs, policyVersion, onError } = options
+  const { store, clock, ratesOf, marginMs, policy, onError } = options
   const queues = createThrottleQueues({ store, clock, ratesOf, marginMs, onError })
 
   function delay(
@@ -62,7 +63,7 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
   ): void {
     const { expiresAt = at } = each.notification
     // If it would expire before its place, it is scheduled for its expiry instead.
-    each.verdict = undecidedVerdict(policyVersion, Math.min(at, expiresAt), `${behind}_limit`, {
+    each.verdict = undecidedVerdict(policy.version, Math.min(at, expiresAt), `${behind}_limit`, {
       at,
       limit: behind,
       rules,
