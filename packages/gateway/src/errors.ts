@@ -108,3 +108,6 @@ export function concernsAll(error: unknown): boolean {
   const { code, row } = error as Partial<SluiceError>
   return (code === 'STORE_UNAVAILABLE' || code === 'STATE_UNAVAILABLE') && row === undefined
 }
+
+/** The limits of a request were replaced (`LimitState.renew`) while it waited: nothing was done, and it is asked again. */
+export class RulesReplaced extends Error {}

@@ -121,6 +121,3 @@ export interface LimitState {
 export interface AdoptedReservation extends Pick<LimitRequest, 'subject' | 'id' | 'rules'> {
   readonly at: number
 }
-
-/** The rules of a request were replaced (`renew`) while it waited: nothing was done, and it is asked again. */
-export class RulesReplaced extends Error {}

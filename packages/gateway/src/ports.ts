@@ -43,7 +43,6 @@ export type {
   SlotRelease,
   Subject,
 } from './limit-ports.ts'
-export { RulesReplaced } from './limit-ports.ts'
 export type {
   Account,
   AccountRecord,

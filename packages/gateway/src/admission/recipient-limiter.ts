@@ -1,14 +1,6 @@
+import { RulesReplaced } from '../errors.ts'
 import type { Policy } from '../policy/policy.ts'
-import {
-  type Clock,
-  type Firing,
-  type LimitRequest,
-  type LimitState,
-  type Reservation,
-  RulesReplaced,
-  type SlotRelease,
-  type Subject,
-} from '../ports.ts'
+import type { Clock, Firing, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../ports.ts'
 import type { RecipientLimiter, ReservationRequest } from '../stages.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import { mergeReservations, moved, waitOnly } from './several-subjects.ts'

@@ -3,6 +3,7 @@
  * first touch, and forgotten again when many others were touched since, so what waits costs disk and not memory.
  */
 import { createLimits, entriesOf, memoryStore } from '@sluice/limits'
+import { RulesReplaced } from '../../errors.ts'
 import type {
   Advance,
   Clock,
