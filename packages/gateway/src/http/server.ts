@@ -29,6 +29,7 @@ import { jobRoutes } from './routes/jobs.ts'
 import { notificationReadRoutes } from './routes/notification-reads.ts'
 import { notificationRoutes } from './routes/notifications.ts'
 import { operationRoutes } from './routes/operations.ts'
+import { createOverviewStream } from './routes/overview-stream.ts'
 import { poolRoutes } from './routes/pools.ts'
 import { probeRoutes } from './routes/probes.ts'
 import { recipientWindowsRoutes } from './routes/recipient-windows.ts'
@@ -65,11 +66,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const events = createEventRoutes({ ledger, clock })
   const overview = createOverview({ ledger, backlog, pools, clock, orphans: options.orphans ?? noOrphans })
   const refused = createRefusedRequests({ clock, series: overview.series })
+  const overviewStream = createOverviewStream({ overview, clock })
   let closing = false
   const routes = withDocument(
     [
       ...routesOf(options, metrics, () => closing, overview.series),
       ...backlogRoutes({ backlog, overview, requests: refused, pools, clock }),
+      ...overviewStream.routes,
       ...events.routes,
     ],
     options.authenticate !== undefined,
@@ -109,6 +112,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   // Streams never end by themselves, and the server would wait for them.
   app.addHook('preClose', async () => {
     events.close()
+    overviewStream.close()
     await sockets?.close(config.drainMs)
   })
 

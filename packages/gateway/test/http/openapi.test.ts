@@ -61,6 +61,7 @@ test('every route of the contract is described', () => {
     'GET /notifications/{id}',
     'GET /openapi.json',
     'GET /overview',
+    'GET /overview/stream',
     'GET /policy',
     'GET /pools',
     'GET /readyz',

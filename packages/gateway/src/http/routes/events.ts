@@ -8,6 +8,7 @@ import { SluiceError } from '../../errors.ts'
 import type { Clock } from '../../ports.ts'
 import type { Happening, Ledger } from '../../stages.ts'
 import { eventAnswer } from '../answer.ts'
+import { EventStream, eventText, openEventStream } from '../event-stream.ts'
 import { mayRead } from '../identity.ts'
 import { basePath, type Route } from '../route.ts'
 import { type EventsQuery, eventsQuery } from '../schema.ts'
@@ -57,7 +58,7 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
     let text: string | undefined
     for (const reader of readers) {
       if (!reader.wants(happening)) continue
-      text ??= eventText(happening, aheadOf(clock))
+      text ??= stateText(happening, aheadOf(clock))
       reader.send(text)
     }
   }
@@ -127,22 +128,13 @@ export function createEventRoutes(options: EventRoutesOptions): EventRoutes {
       const { caller } = request
       const asOperator = mayRead(caller) && caller.asTenant !== true
       checkRoom(caller.tenant)
-      reply.hijack()
-      reply.raw.writeHead(200, {
-        'content-type': 'text/event-stream',
-        'x-request-id': request.id,
-        'cache-control': 'no-store',
-        'x-accel-buffering': 'no',
-      })
+      const response = openEventStream(request, reply, () => remove(reader))
       const reader = new Reader({
-        response: reply.raw,
+        response,
         owner: caller.tenant,
         wanted: { tenant: asOperator ? tenant : caller.tenant, notification, recipient },
         backlogMaxBytes,
       })
-      reply.raw.on('close', () => remove(reader))
-      // An error of a connection that breaks during a write has no reader left.
-      reply.raw.on('error', () => remove(reader))
       reader.send(': connected\n\n')
       add(reader)
       return reply
@@ -171,52 +163,24 @@ interface Wanted {
   readonly recipient: string | undefined
 }
 
-/** The stream of one reader. All events of one turn of the event loop are written at once. */
-class Reader {
+class Reader extends EventStream {
   /** The tenant that opened it. */
   readonly owner: string
   readonly #wanted: Wanted
-  readonly #response: ServerResponse
-  readonly #backlogMaxBytes: number
-  #pending = ''
 
   constructor({ response, owner, wanted, backlogMaxBytes }: ReaderOptions) {
-    this.#response = response
+    super(response, backlogMaxBytes)
     this.owner = owner
     this.#wanted = wanted
-    this.#backlogMaxBytes = backlogMaxBytes
   }
 
   wants({ notification: { tenant, id, to } }: Happening): boolean {
     const { tenant: ofTenant = tenant, notification = id, recipient = to.id } = this.#wanted
     return ofTenant === tenant && notification === id && recipient === to.id
   }
-
-  get isEnding(): boolean {
-    return this.#response.writableEnded
-  }
-
-  send(text: string): void {
-    if (this.#response.destroyed) return
-    if (this.#pending === '') setImmediate(() => this.#flush())
-    this.#pending += text
-  }
-
-  end(): void {
-    this.#flush()
-    this.#response.end()
-  }
-
-  #flush(): void {
-    const text = this.#pending
-    this.#pending = ''
-    if (text === '' || this.#response.destroyed || this.#response.writableEnded) return
-    this.#response.write(text)
-    if (this.#response.writableLength > this.#backlogMaxBytes) this.#response.destroy()
-  }
 }
 
-function eventText({ notification, events }: Happening, aheadMs: number): string {
+function stateText({ notification, events }: Happening, aheadMs: number): string {
   const { id, tenant, module, to, channel, category, priority, template, actor } = notification
   const about = {
     notificationId: id,
@@ -231,7 +195,7 @@ function eventText({ notification, events }: Happening, aheadMs: number): string
   }
   let text = ''
   for (const event of events) {
-    text += `event: state\ndata: ${JSON.stringify({ ...about, ...eventAnswer(eventInWallTime(event, aheadMs)) })}\n\n`
+    text += eventText('state', { ...about, ...eventAnswer(eventInWallTime(event, aheadMs)) })
   }
   return text
 }

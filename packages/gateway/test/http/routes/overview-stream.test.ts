@@ -1,0 +1,120 @@
+/** The overview as a stream: a tick each second, missed seconds after a reconnect, and a bounded number of readers. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { startKeyed } from '../../guarantees/keyed.ts'
+import { createSigner, tokenFor } from '../../tokens.ts'
+import { startStub } from '../stub.ts'
+
+interface Tick {
+  readonly id: number
+  readonly data: { readonly at: string; readonly series: Readonly<Record<string, number>> } & Readonly<
+    Record<string, unknown>
+  >
+}
+
+const stub = await startStub()
+const path = '/api/v1/overview/stream'
+
+async function open(headers: Record<string, string> = {}, url = stub.url) {
+  const abort = new AbortController()
+  const response = await fetch(`${url}${path}`, { headers, signal: abort.signal })
+  assert.equal(response.status, 200)
+  assert.equal(response.headers.get('content-type'), 'text/event-stream')
+  const chunks = response.body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]()
+  let seen = ''
+  return {
+    /** Resolves with so many ticks from the first one on. */
+    async ticks(count: number): Promise<readonly Tick[]> {
+      for (;;) {
+        const events = seen
+          .split('\n\n')
+          .slice(0, -1)
+          .filter((event) => event.startsWith('event: tick\n'))
+        if (events.length >= count) return events.slice(0, count).map(tickOf)
+        const { value, done } = await chunks.next()
+        assert.ok(!done, `the stream ended: ${seen}`)
+        seen += value
+      }
+    },
+    async ends(): Promise<void> {
+      while (!(await chunks.next()).done);
+    },
+    close: () => abort.abort(),
+  }
+}
+
+function tickOf(event: string): Tick {
+  const [, id, data] = /^event: tick\nid: (\d+)\ndata: (.*)$/.exec(event)!
+  return { id: Number(id), data: JSON.parse(data!) }
+}
+
+test('a reader gets all figures first, then each second its point and what has changed', async () => {
+  const stream = await open()
+  const ticks = await stream.ticks(3)
+  stream.close()
+  const [first, second, third] = ticks as [Tick, Tick, Tick]
+  for (const name of [
+    'waiting',
+    'dueNow',
+    'oldestDueMs',
+    'deadLetters',
+    'accounts',
+    'unaccounted',
+    'problems',
+  ])
+    assert.ok(name in first.data, name)
+  assert.deepEqual([second.id, third.id], [first.id + 1, first.id + 2])
+  assert.equal(new Date(second.data.at).getTime(), second.id * 1_000)
+  assert.deepEqual(Object.keys(second.data), ['at', 'series'], 'nothing has changed')
+  assert.ok(Object.values(second.data.series).every((value) => typeof value === 'number'))
+  assert.ok(JSON.stringify(first).length < 2_048)
+})
+
+test('a reader that comes back gets the seconds that it missed, once each', async () => {
+  const before = await open()
+  const [last] = await before.ticks(1)
+  before.close()
+  await stub.ask('GET', '/nowhere')
+  await new Promise((resolve) => setTimeout(resolve, 2_100))
+  const after = await open({ 'last-event-id': String(last!.id) })
+  const ticks = await after.ticks(3)
+  after.close()
+  assert.deepEqual(
+    ticks.map(({ id }) => id - last!.id),
+    [1, 2, 3],
+  )
+  assert.ok('waiting' in ticks.find(({ data }) => 'dueNow' in data)!.data, 'the newest has the figures')
+})
+
+test('an id that is none is no reason to refuse a reader', async () => {
+  for (const id of ['yesterday', '9'.repeat(400), '-1']) {
+    const stream = await open({ 'last-event-id': id })
+    assert.equal((await stream.ticks(1)).length, 1)
+    stream.close()
+  }
+})
+
+test('the 51st reader is refused until one leaves', async () => {
+  const streams = await Promise.all(Array.from({ length: 50 }, () => open()))
+  const refused = await fetch(`${stub.url}${path}`)
+  assert.equal(refused.status, 429)
+  assert.equal(((await refused.json()) as { code: string }).code, 'REQUEST_LIMIT_EXCEEDED')
+  assert.ok(Number(refused.headers.get('retry-after')) > 0)
+  streams[0]!.close()
+  for (const until = performance.now() + 5_000; performance.now() < until; ) {
+    const { status, body } = await fetch(`${stub.url}${path}`)
+    await body?.cancel()
+    if (status === 200) {
+      for (const stream of streams) stream.close()
+      return
+    }
+  }
+  assert.fail('the place of a reader that left stays taken')
+})
+
+test('a tenant without a scope that reads all may not follow the overview', async (t) => {
+  const signer = createSigner('ES256')
+  const keyed = await startKeyed(t, signer)
+  const { status, body } = await keyed.ask('GET', path, { token: tokenFor(signer, { tenant: 'alpha' }) })
+  assert.deepEqual([status, body.code], [403, 'FORBIDDEN'])
+})
