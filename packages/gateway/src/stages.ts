@@ -89,11 +89,13 @@ export interface Gate {
 }
 
 /** A filter for the dead letters that an operator wants to redrive; a letter must match all of it. */
-export interface RedriveRequest extends Omit<DeadLetterQuery, 'limit' | 'cursor' | 'priority' | 'causes'> {
+export interface RedriveRequest extends Omit<DeadLetterQuery, 'limit' | 'cursor' | 'priority'> {
   /** Redrives every match, calls of unknown outcome included. A filter by channel or tenant alone leaves these out. */
   readonly all?: boolean
   /** Counts the matches and redrives nothing. */
   readonly dryRun?: boolean
+  /** Redrives the oldest matches, at most so many. @defaultValue all */
+  readonly limit?: number
   /** The caller's tenant: ids that are no dead letters are looked up there, where the filter names no tenant. */
   readonly caller?: string
 }
@@ -107,6 +109,8 @@ export interface RedriveLeft {
 export interface RedriveResult {
   readonly redriven: number
   readonly left: readonly RedriveLeft[]
+  /** Where a limit was given: true if further letters match. */
+  readonly more?: boolean
 }
 
 /** A batch for the background: its message, its recipients, and the recipients that are already refused. */

@@ -28,9 +28,11 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
   return async function redrive(request: RedriveRequest): Promise<RedriveResult> {
     const missing = new Set(request.ids)
     const left: RedriveLeft[] = []
+    const { limit = Number.POSITIVE_INFINITY } = request
     let redriven = 0
     let failure: unknown
-    for (let cursor: string | null | undefined; cursor !== null; ) {
+    let more = false
+    for (let cursor: string | null | undefined; cursor !== null && !more; ) {
       const page = await store.deadLetters({
         ...queryOf(request),
         limit: pageMax,
@@ -40,6 +42,10 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
         const isNamed = missing.delete(dead.id)
         // It would be dead again at once, and is redriven automatically when a pool serves its channel.
         if (!serves(dead.channel)) continue
+        if (redriven >= limit) {
+          more = true
+          break
+        }
         try {
           const why = await redriveOne(dead, request.dryRun === true)
           if (why === undefined) redriven += 1
@@ -52,10 +58,11 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
       }
       cursor = page.nextCursor
     }
-    for (const id of missing) left.push({ notificationId: id, why: await whyNotDead(id, request) })
+    // Letters that were not looked at any more are not missing.
+    if (!more) for (const id of missing) left.push({ notificationId: id, why: await whyNotDead(id, request) })
     // A failed letter does not stop the others; its error is the answer only where no letter was redriven.
     if (failure !== undefined && redriven === 0) throw failure
-    return { redriven, left: left.slice(0, leftMax) }
+    return { redriven, left: left.slice(0, leftMax), ...(request.limit === undefined ? {} : { more }) }
   }
 
   /** Redrives one letter; undefined where it is queued or scheduled again, or would be. */
@@ -83,8 +90,10 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
 /** Letters left that an answer lists at most; a redrive of everything in a full tenant would list them all. */
 const leftMax = 1_000
 
-function queryOf({ caller: _, dryRun: __, all, ...filter }: RedriveRequest): Omit<DeadLetterQuery, 'limit'> {
-  const isNamed = all === true || filter.cause !== undefined || filter.ids !== undefined
+function queryOf(request: RedriveRequest): Omit<DeadLetterQuery, 'limit'> {
+  const { caller: _, dryRun: __, limit: ___, all, ...filter } = request
+  const { cause, causes, ids } = filter
+  const isNamed = all === true || [cause, causes, ids].some((given) => given !== undefined)
   return isNamed ? filter : { ...filter, causes: deadCauses.filter((cause) => !namedOnly.includes(cause)) }
 }
 

@@ -13,6 +13,7 @@ import {
   readArguments,
 } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
+import { createProgress } from './progress.ts'
 import { type Column, instant, plain, table } from './text.ts'
 
 const actions = ['list', 'redrive'] as const
@@ -25,9 +26,9 @@ export const form: CommandForm = {
   positionals: ['[list|redrive]', '[ids]'],
   options: {
     ...gatewayOptions,
-    cause: { value: '<cause>', text: `One of ${deadCauses.join(', ')}` },
+    cause: { value: '<cause>', text: `One of ${deadCauses.join(', ')}; with redrive several, by commas` },
     channel: { value: '<channel>', text: `One of ${channels.join(', ')}` },
-    limit: { value: '<n>', text: 'List at most so many; 100 by default' },
+    limit: { value: '<n>', text: 'At most so many; list: 100 by default, redrive: all, the oldest first' },
     all: { text: 'With redrive: everything that fits, letters of unknown outcome too' },
     'dry-run': { text: 'With redrive: only count' },
   },
@@ -45,7 +46,9 @@ export const form: CommandForm = {
   ],
 }
 
-type Filter = Readonly<Partial<Record<'cause' | 'channel' | 'tenant', string>>>
+type Filter = Readonly<Partial<Record<'cause' | 'channel' | 'tenant', string>>> & {
+  readonly causes?: readonly string[]
+}
 
 export async function run(args: readonly string[], io: Io): Promise<number> {
   const read = readArguments(form, args)
@@ -59,37 +62,46 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   if (action === 'list' && ids !== undefined) throw badUsage(form, `"${ids}" is one argument too many`)
   for (const option of ['dry-run', 'all'])
     if (action === 'list' && read.has(option)) throw badUsage(form, `--${option} belongs to redrive`)
-  const filter = filterOf(read)
+  const filter = filterOf(read, action === 'redrive')
   const client = createClient(read, io)
-  if (action === 'list') await list(client, filter, read, io)
-  else
-    await redrive(
-      client,
-      filter,
-      ids?.split(',').map((id) => id.trim()),
-      read,
-      io,
-    )
+  if (action === 'redrive') {
+    const given = ids?.split(',').map((id) => id.trim())
+    const { redriven } = await redrive(client, filter, given, read, io)
+    return given !== undefined && redriven === 0 ? exitCodes.failure : exitCodes.ok
+  }
+  await list(client, filter, read, io)
   return exitCodes.ok
 }
 
-function filterOf(args: Arguments): Filter {
-  const filter: Record<string, string> = {}
+/** @param isList true where several causes may be given */
+function filterOf(args: Arguments, isList: boolean): Filter {
+  const filter: Record<string, string | readonly string[]> = {}
   for (const [option, known] of Object.entries({ cause: deadCauses, channel: channels, tenant: undefined })) {
     const value = args.text(option)
     if (value === undefined) continue
-    if (known !== undefined && !(known as readonly string[]).includes(value)) {
-      throw badUsage(form, `--${option} expects one of ${known.join(', ')}${didYouMean(value, known)}`)
+    if (option === 'cause' && isList && value.includes(',')) {
+      filter.causes = value.split(',').map((each) => checked(option, each.trim(), deadCauses))
+      continue
     }
-    filter[option] = value
+    filter[option] = known === undefined ? value : checked(option, value, known)
   }
   return filter
 }
 
+function checked(option: string, value: string, known: readonly string[]): string {
+  if (known.includes(value)) return value
+  throw badUsage(form, `--${option} expects one of ${known.join(', ')}${didYouMean(value, known)}`)
+}
+
+function limitOf(args: Arguments): number | undefined {
+  const written = args.text('limit')
+  if (written === undefined) return undefined
+  if (!/^[1-9]\d{0,5}$/.test(written)) throw badUsage(form, '--limit expects a whole number above 0')
+  return Number(written)
+}
+
 async function list(client: Client, filter: Filter, args: Arguments, io: Io): Promise<void> {
-  const limit = args.text('limit') ?? '100'
-  if (!/^[1-9]\d{0,6}$/.test(limit)) throw badUsage(form, '--limit expects a whole number above 0')
-  const { items, more } = await letters(client, filter, Number(limit))
+  const { items, more } = await letters(client, filter, limitOf(args) ?? 100)
   if (args.has('json')) io.out(JSON.stringify({ items, more }, null, 2))
   else if (items.length === 0) io.out('No dead letters.')
   else io.out(`${table(io, columns, items)}\n\n${items.length}${more ? ' of more: --limit' : ''}`)
@@ -98,6 +110,7 @@ async function list(client: Client, filter: Filter, args: Arguments, io: Io): Pr
 interface Redriven {
   readonly redriven: number
   readonly left: readonly { readonly notificationId: string; readonly why: string }[]
+  readonly more?: boolean
 }
 
 async function redrive(
@@ -106,10 +119,11 @@ async function redrive(
   ids: readonly string[] | undefined,
   args: Arguments,
   io: Io,
-): Promise<void> {
+): Promise<Redriven> {
   if (ids !== undefined && (ids.length > idsMax || ids.includes('')))
     throw badUsage(form, `ids are separated by commas, at most ${idsMax}`)
-  const ask = (how: { readonly all?: boolean; readonly dryRun?: boolean }) =>
+  const limit = limitOf(args)
+  const ask = (how: How) =>
     client.post<Redriven>('/dead-letters/redrive', {
       ...filter,
       ...(ids === undefined ? {} : { ids }),
@@ -119,15 +133,46 @@ async function redrive(
   const isDry = args.has('dry-run')
   const all = args.has('all') || (!isNamed && (isDry || (await isWanted(ask, io))))
   if (!isNamed && !all) throw new Failure('Nothing was redriven.')
-  const answer = await ask({ ...(all ? { all } : {}), ...(isDry ? { dryRun: true } : {}) })
+  const how = {
+    ...(all ? { all } : {}),
+    ...(isDry ? { dryRun: true } : {}),
+    ...(limit === undefined ? {} : { limit }),
+  }
+  const answer = isDry || ids !== undefined ? await ask(how) : await inParts(ask, how, io)
   io.out(args.has('json') ? JSON.stringify(answer) : redrivenText(answer, isDry))
+  return answer
+}
+
+interface How {
+  readonly all?: boolean
+  readonly dryRun?: boolean
+  readonly limit?: number
+}
+
+/** Letters of one request, some hundred milliseconds: an interrupted command stops after them. */
+const partMax = 200
+
+/** Redrives in parts, with a progress bar where that takes longer than a second. */
+async function inParts(ask: (how: How) => Promise<Redriven>, how: How, io: Io): Promise<Redriven> {
+  const progress = createProgress(io, 'redriven')
+  const { redriven: total } = await ask({ ...how, dryRun: true })
+  const left = new Map<string, Redriven['left'][number]>()
+  let redriven = 0
+  let more = false
+  // Letters that die again meanwhile are not taken a second time: `total` bounds the work.
+  do {
+    const part = await ask({ ...how, limit: Math.max(1, Math.min(partMax, total - redriven)) })
+    redriven += part.redriven
+    more = part.more === true
+    for (const each of part.left) left.set(each.notificationId, each)
+    progress.show(total === 0 ? 1 : redriven / total)
+  } while (more && redriven < total)
+  progress.end()
+  return { redriven, left: [...left.values()], ...(how.limit === undefined ? {} : { more }) }
 }
 
 /** Requires a confirmation before all dead letters are redriven; a script has to pass `--all`. */
-async function isWanted(
-  ask: (how: { readonly all: true; readonly dryRun: true }) => Promise<Redriven>,
-  io: Io,
-): Promise<boolean> {
+async function isWanted(ask: (how: How) => Promise<Redriven>, io: Io): Promise<boolean> {
   if (io.ask === undefined) {
     throw badUsage(
       form,
@@ -139,12 +184,12 @@ async function isWanted(
   return /^y(es)?$/i.test(answer.trim())
 }
 
-function redrivenText({ redriven, left }: Redriven, isDry: boolean): string {
+function redrivenText({ redriven, left, more }: Redriven, isDry: boolean): string {
   const head = isDry
     ? `${redriven} would go on their way again.`
     : `${redriven} ${redriven === 1 ? 'is' : 'are'} on their way again.`
   return [
-    head,
+    more === true ? `${head} There are more: --limit` : head,
     ...left.map(({ notificationId, why }) => `${plain(notificationId)} stays: ${whyText[why] ?? plain(why)}`),
   ].join('\n')
 }
@@ -158,7 +203,7 @@ const whyText: Readonly<Record<string, string>> = {
 
 async function letters(
   client: Client,
-  filter: Filter,
+  { causes: _, ...filter }: Filter,
   limit: number,
 ): Promise<{ items: readonly NotificationAnswer[]; more: boolean }> {
   const items: NotificationAnswer[] = []

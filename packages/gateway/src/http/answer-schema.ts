@@ -179,6 +179,7 @@ export const redriveSchema = Type.Object(
       }),
       { description: 'The letters that stay: the named ones, and those for which their tenant has no room.' },
     ),
+    more: Type.Optional(Type.Boolean({ description: 'With `limit`: whether further letters fit.' })),
   },
   { $id: 'Redriven' },
 )

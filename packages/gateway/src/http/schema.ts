@@ -204,17 +204,31 @@ export type DeadLetterFilter = Static<typeof deadLetterQuery>
 export const redriveBody = Type.Object(
   {
     ...deadFilter,
+    causes: Type.Optional(
+      Type.Array(oneOf(deadCauses), {
+        minItems: 1,
+        maxItems: deadCauses.length,
+        description: 'Letters with any of these causes.',
+      }),
+    ),
     ids: Type.Optional(
       Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { minItems: 1, maxItems: 1_000 }),
     ),
     all: Type.Optional(Type.Boolean({ description: 'Everything that fits, calls of unknown outcome too.' })),
     dryRun: Type.Optional(Type.Boolean({ description: 'Only counts. Default false.' })),
+    limit: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000,
+        description: 'The oldest letters, at most so many. Default all.',
+      }),
+    ),
   },
   {
     ...closed,
     $id: 'RedriveRequest',
     description:
-      'A filter, `ids` or `all`; without any of them the request is refused. Letters with the cause `outcome_unknown`, which may have arrived, are taken only where `cause`, `ids` or `all` names them.',
+      'A filter, `ids` or `all`; without any of them the request is refused. Letters with the cause `outcome_unknown`, which may have arrived, are taken only where `cause`, `causes`, `ids` or `all` names them.',
   },
 )
 export type RedriveBody = Static<typeof redriveBody>

@@ -233,3 +233,17 @@ test('a redrive leaves alone a letter that was redriven automatically meanwhile 
   await harness.check()
   await harness.stop()
 })
+
+test('a redrive with a limit takes the oldest letters, tells if there are more, and causes select several', async () => {
+  const { harness, exhausted, perhaps, redrive, recover } = await withDeadLetters()
+  recover()
+  const causes = ['outcome_unknown', 'attempts_exhausted'] as const
+  assert.deepEqual(await redrive({ causes: ['poison'], limit: 5 }), { redriven: 0, left: [], more: false })
+  assert.deepEqual(await redrive({ causes, limit: 1, dryRun: true }), { redriven: 1, left: [], more: true })
+  assert.deepEqual(await redrive({ causes, limit: 1 }), { redriven: 1, left: [], more: true })
+  await harness.runFor(second)
+  assert.equal((await harness.notification(perhaps.id)).status, 'delivered', 'the oldest')
+  assert.equal((await harness.notification(exhausted.id)).status, 'dead')
+  assert.deepEqual(await redrive({ causes, limit: 1 }), { redriven: 1, left: [], more: false })
+  await harness.stop()
+})

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { setTimeout as after } from 'node:timers/promises'
 import { runningGateway, sluice } from './session.ts'
 
@@ -76,6 +76,67 @@ test('dead letters are listed, counted, and redriven', async (t) => {
   assert.equal((await run('redrive', id)).out, '1 is on their way again.')
   assert.equal(await eventually([], /No dead letters/), 'No dead letters.')
   assert.equal((await run('redrive', '--all', '--json')).out, '{"redriven":0,"left":[]}')
+})
+
+/** A gateway of 450 dead letters that takes its time, 400 ms a request. */
+async function startSlow(t: TestContext) {
+  const asked: { dryRun?: boolean; limit?: number; causes?: readonly string[] }[] = []
+  let left = 450
+  const server = createServer((request, response) => {
+    let text = ''
+    request.setEncoding('utf8').on('data', (part: string) => {
+      text += part
+    })
+    request.on('end', () => {
+      const body = JSON.parse(text) as (typeof asked)[number]
+      asked.push(body)
+      const redriven = Math.min(left, body.limit ?? left)
+      if (body.dryRun !== true) left -= redriven
+      const answer = { redriven, left: [], ...(body.limit === undefined ? {} : { more: left > 0 }) }
+      response.setHeader('content-type', 'application/json')
+      setTimeout(() => response.end(JSON.stringify(answer)), 400)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(() => server.close())
+  return { asked, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+test('a redrive that takes longer than a second shows how far it is', async (t) => {
+  const { asked, url } = await startSlow(t)
+  const bars: string[] = []
+  const { code, out } = await sluice(
+    ['dead-letters', 'redrive', '--cause', 'shed,circuit_open', '--url', url],
+    { redraw: (line) => void bars.push(line) },
+  )
+  assert.deepEqual([code, out], [0, '450 are on their way again.'])
+  assert.deepEqual(
+    asked.map(({ dryRun, limit }) => [dryRun, limit]),
+    [
+      [true, undefined],
+      [undefined, 200],
+      [undefined, 200],
+      [undefined, 50],
+    ],
+  )
+  assert.ok(asked.every(({ causes }) => causes?.join() === 'shed,circuit_open'))
+  assert.ok(bars.some((bar) => / 88 % redriven$/.test(bar)))
+  assert.equal(bars.at(-1), '', 'the bar is gone at the end')
+})
+
+test('a redrive with a limit takes no more, and tells that there are more', async (t) => {
+  const { asked, url } = await startSlow(t)
+  const run = (...args: string[]) =>
+    sluice(['dead-letters', 'redrive', '--all', '--limit', '30', '--url', url, ...args])
+  assert.equal((await run()).out, '30 are on their way again. There are more: --limit')
+  assert.equal((await run('--json')).out, '{"redriven":30,"left":[],"more":true}')
+  assert.ok(asked.every(({ limit }) => limit === 30))
+})
+
+test('ids of which none is a dead letter end with 1', async (t) => {
+  const gateway = await runningGateway(t)
+  const { code, out } = await sluice(['dead-letters', 'redrive', 'nowhere', '--url', gateway.url])
+  assert.deepEqual([code, out], [1, '0 are on their way again.\nnowhere stays: it is no dead letter'])
 })
 
 test('unknown options of redrive and list are bad usage', async () => {

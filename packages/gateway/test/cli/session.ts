@@ -21,6 +21,8 @@ export interface RunOptions {
   readonly colours?: boolean
   /** Answers prompts as a terminal would. */
   readonly ask?: Io['ask']
+  /** Receives the lines of a progress bar as a terminal would. */
+  readonly redraw?: Io['redraw']
 }
 
 /** Runs `sluice` with these arguments. */
@@ -31,6 +33,7 @@ export async function sluice(args: readonly string[], options: RunOptions = {}):
     cwd: options.cwd ?? process.cwd(),
     colours: options.colours ?? false,
     ...(options.ask === undefined ? {} : { ask: options.ask }),
+    ...(options.redraw === undefined ? {} : { redraw: options.redraw }),
     out: (text) => void lines.out.push(text),
     err: (text) => void lines.err.push(text),
   }

@@ -152,12 +152,13 @@ function checkPolicy(document: unknown, templates: Pick<Templates, 'has'>) {
  * Refuses an empty body: it would redrive everything, even notifications that may have arrived, so `all` has to
  * be explicit.
  */
-function checkRedrive({ cause, channel, tenant, ids, all }: RedriveBody): void {
-  if (all === true || [cause, channel, tenant, ids].some((given) => given !== undefined)) return
+function checkRedrive({ cause, causes, channel, tenant, ids, all }: RedriveBody): void {
+  if (all === true || [cause, causes, channel, tenant, ids].some((given) => given !== undefined)) return
   throw invalidRequest([
     {
       path: '',
-      message: 'must name a cause, channel, tenant or ids, or say {"all": true} to redrive everything',
+      message:
+        'must name a cause, causes, channel, tenant or ids, or say {"all": true} to redrive everything',
     },
   ])
 }
