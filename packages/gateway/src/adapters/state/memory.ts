@@ -13,6 +13,7 @@ import type {
   SlotRelease,
   Subject,
 } from '../../ports.ts'
+import { type Claims, claim } from './fingerprint-claims.ts'
 import { releaseOf, termsOf } from './limit-terms.ts'
 import { newestEntries } from './newest-entries.ts'
 import { createPackedSubjects } from './packed-subjects.ts'
@@ -46,7 +47,7 @@ export interface MemoryStateOptions {
 interface Known {
   /** The number of `renew` calls before it was filled: a lower one than now's makes it outdated. */
   generation: number
-  claims: Map<string, { readonly id: string; readonly at: number }> | undefined
+  claims: Claims | undefined
   /** Reservations that lay in the future when they were made, by id. As many as the limiter holds for the subject. */
   booked: Map<string, number> | undefined
   /** Ids that wait without a reservation: as many as there are on record of the subject. */
@@ -63,9 +64,6 @@ const retentionMs = 31 * 86_400_000
 /** Places that the hand looks at for a newcomer, until it has found one that was not touched since it came by last. */
 const looksPerSubject = 8
 const hasRules = (request: object): boolean => 'rules' in request
-
-/** Above so many fingerprints of one recipient those beyond their window are dropped. */
-const claimsTidyAt = 64
 
 export function createMemoryState(options: MemoryStateOptions): LimitState {
   const { clock, recover } = options
@@ -335,12 +333,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     async delist(requests) {
       for (const { subject, id } of requests) delist(subject, id)
     },
-    async pause(of) {
-      for (const { key } of of) pauses.pause(key)
-    },
-    async resume(of) {
-      for (const { key } of of) pauses.resume(key)
-    },
+    pause: async (of) => pauses.pauseAll(of),
+    resume: async (of) => pauses.resumeAll(of),
     async queueBehind({ key }, ids) {
       const booked = subjects.get(key)?.booked
       let floor = Number.NEGATIVE_INFINITY
@@ -365,15 +359,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       each(claims, ({ subject, fingerprint, id, windowMs, dry }) => {
         const of = known(subject.key)!
         of.claims ??= new Map()
-        const now = clock.now()
-        const first = of.claims.get(fingerprint)
-        if (first !== undefined && first.id !== id && now < first.at + windowMs) return false
-        if (dry === true) return true
-        if (of.claims.size >= claimsTidyAt) {
-          for (const [key, claim] of of.claims) if (claim.at + windowMs <= now) of.claims.delete(key)
-        }
-        of.claims.set(fingerprint, { id, at: now })
-        return true
+        return claim(of.claims, { fingerprint, id, windowMs, dry }, clock.now())
       }),
     async releaseFingerprints(claims) {
       await each(claims, ({ subject, fingerprint, id }) => {

@@ -28,7 +28,15 @@ export class Pauses {
     this.#pauses.set(key, { depth: 1, over: promise, end: resolve })
   }
 
-  resume(key: string): void {
+  pauseAll(subjects: readonly { readonly key: string }[]): void {
+    for (const { key } of subjects) this.pause(key)
+  }
+
+  resumeAll(subjects: readonly { readonly key: string }[]): void {
+    for (const { key } of subjects) this.#resume(key)
+  }
+
+  #resume(key: string): void {
     const known = this.#pauses.get(key)
     if (known === undefined) return
     known.depth -= 1

@@ -60,7 +60,8 @@ export function createOverviewStream(options: OverviewStreamOptions): OverviewSt
   }
 
   function figures(): Figures {
-    const { byReason, dueNow, oldestDueMs, deadLetters } = overview.waiting(undefined)
+    const waiting = overview.waiting(undefined)
+    const { byReason, dueNow, oldestDueMs, deadLetters } = waiting
     return {
       waiting: { byReason },
       dueNow,
@@ -68,8 +69,8 @@ export function createOverviewStream(options: OverviewStreamOptions): OverviewSt
       deadLetters: { byCause: deadLetters },
       accounts: overview.accounts(),
       unaccounted: overview.unaccounted(),
-      cause: overview.cause(),
-      problems: overview.problems().map(({ until, ...problem }) => ({
+      cause: overview.cause(waiting),
+      problems: overview.problems(waiting).map(({ until, ...problem }) => ({
         ...problem,
         ...(until === undefined ? {} : { until: iso(until + aheadOf(clock)) }),
       })),
