@@ -2,22 +2,31 @@
 import { type Move, type Notification, revisionOf } from '../model.ts'
 
 export class ConcurrentMoves {
-  /** Versions that a change under way replaces, and by how many. As many as there are moves under way. */
-  readonly #replacing = new Map<string, number>()
+  /** Revisions that a change under way replaces, by id; one revision as often as there are such changes. */
+  readonly #replacing = new Map<string, number[]>()
   /** Ids whose record is being read, and the readers that a move of theirs concerns. */
   readonly #readers = new Map<string, Set<{ hasMoved: boolean }>>()
 
   begin(moves: readonly Move[]): void {
-    this.#replace(moves, 1)
+    for (const { before } of moves) {
+      const revisions = this.#replacing.get(before.id)
+      if (revisions === undefined) this.#replacing.set(before.id, [revisionOf(before)])
+      else revisions.push(revisionOf(before))
+    }
   }
 
   end(moves: readonly Move[]): void {
-    this.#replace(moves, -1)
+    for (const { before } of moves) {
+      const revisions = this.#replacing.get(before.id)!
+      if (revisions.length === 1) this.#replacing.delete(before.id)
+      else revisions.splice(revisions.indexOf(revisionOf(before)), 1)
+    }
   }
 
   /** Tests if a change under way replaces this version. */
   replaces(notification: Notification): boolean {
-    return this.#replacing.size > 0 && this.#replacing.has(versionOf(notification))
+    const revisions = this.#replacing.get(notification.id)
+    return revisions?.includes(revisionOf(notification)) === true
   }
 
   /** Tells the readers of a record that it has moved. */
@@ -38,15 +47,4 @@ export class ConcurrentMoves {
       return reader.hasMoved
     }
   }
-
-  #replace(moves: readonly Move[], by: 1 | -1): void {
-    for (const { before } of moves) {
-      const version = versionOf(before)
-      const count = (this.#replacing.get(version) ?? 0) + by
-      if (count === 0) this.#replacing.delete(version)
-      else this.#replacing.set(version, count)
-    }
-  }
 }
-
-const versionOf = (of: Notification): string => `${of.id} ${revisionOf(of)}`
