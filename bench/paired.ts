@@ -1,4 +1,5 @@
 /** Statistics of figures that were measured in pairs, one right after the other. */
+import { median } from './figures.ts'
 
 export const mean = (values: readonly number[]): number => values.reduce((a, b) => a + b, 0) / values.length
 
@@ -19,10 +20,13 @@ function compare(ratios: readonly number[]): { readonly ratio: number; readonly 
 
 /** The head of a table of pairs. */
 export function pairsHead(first: string, second: string): string {
-  return `\n${'figure'.padEnd(44)} ${first.padStart(9)} ${second.padStart(9)}  ratio  lower 95 %`
+  return `\n${'figure'.padEnd(44)} ${first.padStart(9)} ${second.padStart(9)}  ratio  lower 95 %  median`
 }
 
-/** A row of it: both means, and the ratio, oriented so that more than 1 is better for the second. */
+/**
+ * A row of it: both means, and the ratio, oriented so that more than 1 is better for the second. The median of the
+ * ratios is less moved by rounds that a busy machine spoiled.
+ */
 export function pairsRow(
   what: string,
   first: readonly number[],
@@ -34,5 +38,5 @@ export function pairsRow(
   )
   const { ratio, lower } = compare(ratios)
   const [one, other] = [first, second].map((figures) => mean(figures).toFixed(1).padStart(9))
-  return `${what.padEnd(44)} ${one} ${other}  ${ratio.toFixed(3)}  ${lower.toFixed(3)}`
+  return `${what.padEnd(44)} ${one} ${other}  ${ratio.toFixed(3)}  ${lower.toFixed(3).padEnd(10)}  ${median(ratios).toFixed(3)}`
 }

@@ -18,7 +18,7 @@ const accounts = Array.from({ length: 500 }, (_, index) => ({ id: `account-${ind
 const seriesMax = 1_500
 
 test(
-  'promtool check metrics finds no problem, and 500 accounts make no more than 1,500 series',
+  'promtool check metrics finds no problem on any path, and 500 accounts make no more than 1,500 series on the default one',
   needs('promtool'),
   async (t) => {
     const pools = {
@@ -28,7 +28,10 @@ test(
       slack: { provider: 'sandbox', accounts },
     }
     const policy = { version: 1, limits: [], deduplication: { window: '1h' } }
-    const site = await createSite(t, { config: { pools }, policy })
+    const site = await createSite(t, {
+      config: { pools, metrics: { accounts: true, tenants: { top: 20 } } },
+      policy,
+    })
     await site.start()
     const send = (channel: string, text: string, id = 'ada') =>
       site.call('POST', '/api/v1/notifications', {
@@ -52,10 +55,15 @@ test(
       assert.match(input, new RegExp(`${label}="${value}"`))
     const series = input.split('\n').filter((line) => line !== '' && !line.startsWith('#')).length
     assert.ok(series <= seriesMax, `${series} series`)
-    const judged = spawnSync(process.env.SLUICE_TEST_PROMTOOL!, ['check', 'metrics'], {
-      input,
-      encoding: 'utf8',
-    })
-    assert.deepEqual([judged.stdout, judged.stderr, judged.status], ['', '', 0])
+    for (const path of ['/metrics', '/metrics/accounts', '/metrics/tenants']) {
+      const { status, text } = await site.call('GET', path)
+      assert.equal(status, 200, path)
+      assert.match(text, /^sluice_/m, path)
+      const judged = spawnSync(process.env.SLUICE_TEST_PROMTOOL!, ['check', 'metrics'], {
+        input: text,
+        encoding: 'utf8',
+      })
+      assert.deepEqual([judged.stdout, judged.stderr, judged.status], ['', '', 0], path)
+    }
   },
 )
