@@ -54,7 +54,7 @@ export const benchmarks = {
 export const studies = {
   observability: {
     what: 'cost of metrics and log: the gateway with and without them, in pairs, from POST to settled',
-    options: { rounds: 15, messages: 6_000 },
+    options: { rounds: 15, messages: 6_000, control: 0 },
   },
   'before-after': {
     what: 'the gateway of another commit beside this one, in pairs, from POST to settled',
@@ -125,6 +125,7 @@ export const catalogue: Readonly<Record<Name, Benchmark>> = all
 const meanings: Readonly<Record<string, string>> = {
   rounds: 'every contestant is measured once in each',
   base: 'the commit that ours is compared with',
+  control: '1 compares two that are the same, to see how exact a run is',
   waiting: 'how many wait for the limit',
   seconds: 'length of one measurement',
   only: 'some of its rows, separated by commas',

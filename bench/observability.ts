@@ -1,23 +1,24 @@
 /**
- * The cost of metrics and lines of the log: the gateway as it ships, with its log at `info`, beside the same gateway
- * without either, in pairs from POST to settled. All processes are warm, each round measures one right after the
- * other, and the order changes from round to round. A ratio of 0.97 is a cost of 3 %. All name their requests and
- * probe the event loop. A third process, without either too, is the control: its ratio says how exact the run is.
- * CPU on a busy machine needs many short rounds.
+ * The cost of metrics and lines of the log: the gateway as it ships, with its log at `info`, beside itself without
+ * either, from POST to settled. A ratio of 0.97 is a cost of 3 %. Two processes of the same code differ by up to 10 %
+ * for as long as they live, so one process is measured with both in turns; every five rounds it is a new one.
+ * `--control 1` changes nothing between the turns: its ratios say how exact a run is.
  *
- *     npm run bench -- observability [--rounds 15] [--messages 6000]
+ *     npm run bench -- observability [--rounds 15] [--messages 6000] [--control 1]
  */
 import { options } from './catalogue.ts'
 import type { Load } from './load.ts'
-import { pairsHead, pairsRow } from './paired.ts'
+import { mean, pairsHead, pairsRow } from './paired.ts'
 import { type Peer, start } from './process.ts'
 import { type Phase, settle } from './settle.ts'
 
-const { rounds, messages } = options('observability')
+const { rounds, messages, control } = options('observability')
 const path = '/api/v1/notifications'
 const inBatches = { batch: 100, path: `${path}/batch` }
 /** V8 compiles for some 30,000 messages. */
 const warmUp = 15_000
+
+const roundsPerProcess = 5
 
 interface Side {
   readonly host: Peer
@@ -33,13 +34,14 @@ function phase(side: Side, total: number, more: Partial<Load> = {}): Promise<Pha
   return settle(load, host, { path, total, first, ...more })
 }
 
-async function open(observed: boolean): Promise<Side> {
-  const side = {
-    host: start('host.ts', 'gateway.ts', JSON.stringify({ policy: 'wide', observed })),
-    first: 0,
+async function open(): Promise<Side> {
+  const host = start('host.ts', 'gateway.ts', JSON.stringify({ policy: 'wide', observable: true }))
+  const side = { host, first: 0 }
+  for (const total of [warmUp / 2, warmUp / 2]) {
+    await phase(side, total)
+    await phase(side, total, inBatches)
+    if (control === 0) await host.ask('observe', false)
   }
-  await phase(side, warmUp)
-  await phase(side, warmUp, inBatches)
   return side
 }
 
@@ -48,33 +50,50 @@ interface Figures {
   readonly batch: Phase
 }
 
-async function measure(side: Side): Promise<Figures> {
-  return { single: await phase(side, messages), batch: await phase(side, messages * 2, inBatches) }
+/** Measures one kind of load with and without, twice each in the order ABBA, and returns the means of both. */
+async function compare(
+  side: Side,
+  isObservedFirst: boolean,
+  measure: () => Promise<Phase>,
+): Promise<{ readonly without: Phase; readonly observed: Phase }> {
+  const measured: Record<'without' | 'observed', Phase[]> = { without: [], observed: [] }
+  for (const isFirst of [true, false, false, true]) {
+    const isObserved = isFirst === isObservedFirst
+    await side.host.ask('observe', control === 0 ? isObserved : true)
+    measured[isObserved ? 'observed' : 'without'].push(await measure())
+  }
+  const meanOf = (phases: readonly Phase[]): Phase => ({
+    perSecond: mean(phases.map(({ perSecond }) => perSecond)),
+    latencyP50Ms: mean(phases.map(({ latencyP50Ms }) => latencyP50Ms)),
+    latencyP99Ms: mean(phases.map(({ latencyP99Ms }) => latencyP99Ms)),
+    cpuMicros: mean(phases.map(({ cpuMicros }) => cpuMicros)),
+  })
+  return { without: meanOf(measured.without), observed: meanOf(measured.observed) }
 }
 
-const sides = { without: await open(false), control: await open(false), observed: await open(true) }
-type Name = keyof typeof sides
-const orders: readonly (readonly Name[])[] = [
-  ['without', 'control', 'observed'],
-  ['observed', 'without', 'control'],
-  ['control', 'observed', 'without'],
-  ['observed', 'control', 'without'],
-  ['control', 'without', 'observed'],
-  ['without', 'observed', 'control'],
-]
-const measured: Record<Name, Figures[]> = { without: [], control: [], observed: [] }
-for (let round = 0; round < rounds; round += 1)
-  for (const name of orders[round % orders.length]!) measured[name].push(await measure(sides[name]))
-await Promise.all([load, ...Object.values(sides).map(({ host }) => host)].map((peer) => peer.stop()))
-
-const figures = [
-  ['single requests, messages/s', (of: Figures) => of.single.perSecond, false],
-  ['batches of 100, messages/s', (of: Figures) => of.batch.perSecond, false],
-  ['CPU of a single message, µs', (of: Figures) => of.single.cpuMicros, true],
-  ['CPU of a message in a batch, µs', (of: Figures) => of.batch.cpuMicros, true],
-] as const
-for (const other of ['control', 'observed'] as const) {
-  console.log(pairsHead('without', other))
-  for (const [what, of, isTime] of figures)
-    console.log(pairsRow(what, measured.without.map(of), measured[other].map(of), isTime))
+const without: Figures[] = []
+const observed: Figures[] = []
+let side: Side | undefined
+for (let round = 0; round < rounds; round += 1) {
+  if (round % roundsPerProcess === 0) {
+    await side?.host.stop()
+    side = await open()
+  }
+  const of = side!
+  const isObservedFirst = round % 2 === 1
+  const single = await compare(of, isObservedFirst, () => phase(of, messages))
+  const batch = await compare(of, isObservedFirst, () => phase(of, messages * 2, inBatches))
+  without.push({ single: single.without, batch: batch.without })
+  observed.push({ single: single.observed, batch: batch.observed })
 }
+await side?.host.stop()
+await load.stop()
+
+console.log(pairsHead('without', control === 0 ? 'observed' : 'control'))
+for (const [what, of, isTime] of [
+  ['single requests, messages/s', (figures: Figures) => figures.single.perSecond, false],
+  ['batches of 100, messages/s', (figures: Figures) => figures.batch.perSecond, false],
+  ['CPU of a single message, µs', (figures: Figures) => figures.single.cpuMicros, true],
+  ['CPU of a message in a batch, µs', (figures: Figures) => figures.batch.cpuMicros, true],
+] as const)
+  console.log(pairsRow(what, without.map(of), observed.map(of), isTime))

@@ -17,8 +17,11 @@ export interface GatewayOptions {
    * `default`: the policy that ships; `digest`: comments are collected for 20 s.
    */
   readonly policy: 'wide' | 'default' | 'digest'
-  /** False leaves out metrics and lines of the log. @defaultValue true, with errors alone in the log */
-  readonly observed?: boolean
+  /**
+   * The question `observe` turns metrics and lines of the log on and off; the log has its level as it ships.
+   * @defaultValue on for good, with errors alone in the log
+   */
+  readonly observable?: boolean
   /** Where the store lies, and stays. @defaultValue a folder of its own, gone at the end */
   readonly folder?: string
 }
@@ -36,7 +39,7 @@ digests:
 
 export async function open({
   policy,
-  observed,
+  observable = false,
   settled,
   ...kept
 }: GatewayOptions & Opening): Promise<Contestant> {
@@ -48,12 +51,13 @@ export async function open({
 store: sqlite:./sluice.db
 ${policy === 'default' ? '' : 'policy: ./policy.yaml'}
 tenants: { default: { rate: unlimited, modules: unlimited, queue: 1000000, waiting: 5000000 } }
-log: { level: ${observed === undefined ? 'error' : 'info'} }
+log: { level: ${observable ? 'info' : 'error'} }
 `,
   )
   collectEarlier()
   const config = loadConfig({ path: join(folder, 'sluice.yaml'), env: {}, cwd: folder })
-  const gateway = await createGateway(config, observed === false ? { unobserved: true } : {})
+  let isObserved = true
+  const gateway = await createGateway(config, observable ? { unobserved: () => !isObserved } : {})
   gateway.ledger.subscribe(({ notification: { status, data } }) => {
     if (status === 'delivered') settled(data?.number as number)
   })
@@ -78,7 +82,13 @@ log: { level: ${observed === undefined ? 'error' : 'info'} }
 
   return {
     port: Number(new URL(url).port),
-    questions: { admit, counts: () => gateway.ledger.counts() },
+    questions: {
+      admit,
+      counts: () => gateway.ledger.counts(),
+      observe(on: boolean) {
+        isObserved = on
+      },
+    },
     async close() {
       await gateway.stop()
       if (kept.folder === undefined) rmSync(folder, { recursive: true, force: true })

@@ -63,7 +63,7 @@ export function createGatewayServer(context: RuntimeContext) {
 
   return {
     timeCommit: (writes: number): ((error?: unknown) => void) => {
-      const end = context.parts.unobserved === true ? undefined : metrics?.timeCommit(writes)
+      const end = context.parts.unobserved?.() === true ? undefined : metrics?.timeCommit(writes)
       return end === undefined ? untimed : (error) => commitLog.note(end(), writes, error)
     },
     /** Opens the server and resolves with its address. */
@@ -78,13 +78,10 @@ export function createGatewayServer(context: RuntimeContext) {
       tokens = doorkeeper?.tokens
       live = doorkeeper && liveAuthenticate(doorkeeper.authenticate)
       requestLog = createRequestLog({ log, all: config.log.requests === 'all' })
-      const { unobserved = false } = context.parts
-      // Nothing is heard of the ledger then.
-      const heard = unobserved
-        ? { ...record, ledger: { ...record.ledger, subscribe: () => untimed } }
-        : record
+      const { unobserved } = context.parts
+      const heard = unobserved === undefined ? record : heardUnless(unobserved, record)
       metrics = createGatewayMetrics(context, { record: heard, admission, dispatch, pools })
-      if (!unobserved) stopLines = startOperatorLog(context, record)
+      stopLines = startOperatorLog(context, heard)
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),
         store: record.store,
@@ -99,7 +96,7 @@ export function createGatewayServer(context: RuntimeContext) {
         erase: erasure.erase,
         jobs,
         metrics,
-        unobserved,
+        ...(unobserved === undefined ? {} : { unobserved }),
         metricsElsewhere: config.metrics.listen !== undefined,
         requestLog,
         policy: policy.part,
@@ -155,3 +152,18 @@ export function createGatewayServer(context: RuntimeContext) {
 }
 
 const requestRates = ({ reads, writes }: TenantConfig) => ({ reads: reads.windows, writes: writes.windows })
+
+/** Lets nothing of the ledger be heard while the gateway is unobserved. */
+function heardUnless(unobserved: () => boolean, record: Storage): Storage {
+  const { ledger } = record
+  return {
+    ...record,
+    ledger: {
+      ...ledger,
+      subscribe: (listener) =>
+        ledger.subscribe((happening) => {
+          if (!unobserved()) listener(happening)
+        }),
+    },
+  }
+}

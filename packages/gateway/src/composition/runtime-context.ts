@@ -24,8 +24,11 @@ export interface GatewayParts {
   readonly wrapState?: (state: LimitState) => LimitState
   /** Stands between the gateway and its queue. */
   readonly wrapQueue?: (queue: Queue) => Queue
-  /** Leaves out metrics and lines of the log: the benchmark of their cost compares with this. @defaultValue false */
-  readonly unobserved?: boolean
+  /**
+   * True leaves out metrics and lines of the log from then on: the benchmark of their cost compares both within one
+   * process. @defaultValue always false
+   */
+  readonly unobserved?: () => boolean
   /** Starts although the store misses commits that were acknowledged. @defaultValue false */
   readonly acceptLoss?: boolean
   /** Hooks of the sandbox beside the behaviour of its accounts. */

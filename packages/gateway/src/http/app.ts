@@ -48,8 +48,8 @@ export interface AppOptions {
   readonly fairnessKeyOf?: FairRequestSchedulerOptions['fairnessKeyOf']
   /** Paces bodies that are parsed in the thread. @defaultValue none is paced */
   readonly pacer?: Pick<HeavyRequestPacer, 'pace' | 'close'>
-  /** True leaves requests unmeasured. @defaultValue false */
-  readonly unobserved?: boolean
+  /** True leaves requests unmeasured. @defaultValue always false */
+  readonly unobserved?: () => boolean
   /** @defaultValue requests have no lines */
   readonly requestLog?: RequestLog
   /** @defaultValue metrics that are not scraped */
@@ -81,7 +81,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.server.maxConnections = config.connectionsMax
   // An idle connection makes room for a new one.
   app.server.on('drop', () => app.server.closeIdleConnections())
-  observeRequests(app, config.unobserved === true ? undefined : config.metrics, config.requestLog)
+  observeRequests(app, config.metrics, config.requestLog, config.unobserved)
   app.decorateRequest('caller')
   app.decorateRequest('received', null)
   app.addHook('onRequest', (request, reply, done) => {

@@ -31,11 +31,12 @@ export function noteArrival(request: object): void {
   stamped[arrivedAtMs] = performance.now()
 }
 
-/** Registers the hooks; without metrics a request is only named. */
+/** Registers the hooks. A request that is unobserved is only named. */
 export function observeRequests(
   app: FastifyInstance,
-  metrics: HttpMetrics | undefined,
+  metrics: HttpMetrics,
   log?: RequestLog,
+  unobserved?: () => boolean,
 ): void {
   app.decorateRequest('problem', undefined)
   app.decorateRequest('audit', undefined)
@@ -43,9 +44,9 @@ export function observeRequests(
     reply.header('x-request-id', request.id)
     done()
   })
-  if (metrics === undefined) return
   app.server.on('connection', (socket) => socket.once('close', metrics.connected()))
   app.addHook('onResponse', (request, reply, done) => {
+    if (unobserved?.() === true) return done()
     const { raw, problem } = request
     const arrivedAt = (raw as Stamped)[arrivedAtMs]
     const tookMs = arrivedAt === undefined ? reply.elapsedTime : performance.now() - arrivedAt

@@ -63,8 +63,8 @@ export interface HttpServerOptions {
   readonly holds: OperatorHolds
   /** @defaultValue metrics of the ledger, the jobs and the pools alone */
   readonly metrics?: Metrics
-  /** True leaves requests unmeasured, for the benchmark of that cost. @defaultValue false */
-  readonly unobserved?: boolean
+  /** True leaves requests unmeasured, for the benchmark of that cost. @defaultValue always false */
+  readonly unobserved?: () => boolean
   /** True where the metrics are served on a port of their own. @defaultValue false */
   readonly metricsElsewhere?: boolean
   /** Counts of what waits. @defaultValue nothing waits */

@@ -84,7 +84,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     fairnessKeyOf: parties(routes, authenticate),
     pacer,
     metrics: metrics.http,
-    unobserved: options.unobserved === true,
+    ...(options.unobserved === undefined ? {} : { unobserved: options.unobserved }),
     ...(options.requestLog === undefined ? {} : { requestLog: options.requestLog }),
   })
   if (options.limitHeaders !== undefined) addLimitHeaders(app, options.limitHeaders, authenticate)
