@@ -31,7 +31,7 @@ const innerNames = [
     'start',
   ],
   ...['insert', 'instantAt', 'endOfRun', 'countBefore', 'dropFirst', 'appendFired', 'splitOff', 'freeFrom'],
-  ...['repeated', 'ownFired', 'countsNow'],
+  ...['repeated', 'ownFired', 'countsNow', 'instants', 'takeLong', 'bytesMax'],
 ]
 
 /** Paths of entries in `src/` without their ending: `index`, `middleware/express`. */
@@ -72,7 +72,7 @@ export function bundle(root: string, folder: string, declared: string, outDir: s
     if (/\.c?js$/.test(file)) {
       writeFileSync(join(outDir, file), withoutConstants(root, readFileSync(join(outDir, file), 'utf8')))
       format(root, join(outDir, file))
-      writeFileSync(join(outDir, file), withScriptsFirst(readFileSync(join(outDir, file), 'utf8')))
+      writeFileSync(join(outDir, file), rearranged(readFileSync(join(outDir, file), 'utf8')))
     }
 }
 
@@ -102,17 +102,27 @@ function withoutConstants(root: string, code: string): string {
 }
 
 /**
- * Moves the scripts in front of the code, in short lines: compression looks back 32 kB, and a script in the middle
- * hides half of the code from the other half (150 bytes of a bundle with the Redis limiter).
+ * Moves the scripts and then the functions in front of the code. Compression looks back 32 kB, and a script in the
+ * middle hides half of the code from the other half (150 bytes of a bundle with the Redis limiter). A function becomes
+ * a variable with an arrow, which has the same name in a stack trace: minified it needs neither of its two long words
+ * (130 bytes), and in front of all other variables it is there when they are made.
  */
-function withScriptsFirst(code: string): string {
-  const scripts: string[] = []
-  const rest = code.replace(/^var script\d* = `([^`]*)`\n/gm, (line: string, quoted: string) => {
-    scripts.push(line.replace(quoted, () => breakLines(quoted)))
-    return ''
-  })
+function rearranged(code: string): string {
+  const [scripts, functions]: [string[], string[]] = [[], []]
+  const rest = code
+    .replace(/^var script\d* = `([^`]*)`\n/gm, (line: string, quoted: string) => {
+      scripts.push(line.replace(quoted, () => breakLines(quoted)))
+      return ''
+    })
+    .replace(
+      /^(async )?function (\w+)(\([\s\S]*?\)) (\{\n[\s\S]*?^\})\n/gm,
+      (_, isAsync = '', name: string, parameters: string, body: string) => {
+        functions.push(`var ${name} = ${isAsync}${parameters} => ${body}\n`)
+        return ''
+      },
+    )
   const start = /^(?:'use strict'\n|import \{[^}]*\} from '[^']*'\n)*/.exec(rest)![0].length
-  return rest.slice(0, start) + scripts.join('') + rest.slice(start)
+  return [rest.slice(0, start), ...scripts, ...functions, rest.slice(start)].join('')
 }
 
 function runEsbuild(

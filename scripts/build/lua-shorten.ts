@@ -19,7 +19,7 @@ interface Identifier extends Node {
   readonly name: string
 }
 
-interface Variable {
+export interface Variable {
   readonly name: string
   /** Offset of the declaration, and of the end of its scope. */
   readonly from: number
@@ -36,7 +36,7 @@ interface Scope {
   readonly variables: Map<string, Variable>
 }
 
-interface Names {
+export interface Names {
   readonly variables: readonly Variable[]
   /** Offsets at which each field of our own tables is named. */
   readonly fields: ReadonlyMap<string, readonly number[]>
@@ -46,9 +46,19 @@ interface Names {
 /** Fields of what Redis answers: an error. */
 const foreignFields: ReadonlySet<string> = new Set(['err'])
 
+/** Short names that lua-names.ts has found to compress well. */
+export interface Wishes {
+  /** For each name that variables have, a letter for each of its declarations. */
+  readonly variables: Readonly<Record<string, string>>
+  readonly fields: Readonly<Record<string, string>>
+}
+
+export const noWishes: Wishes = { variables: {}, fields: {} }
+
 /** @throws {Error} for Lua of a kind that is not written here */
-export function shortenLua(script: string): string {
-  return write(script, shortNames(namesOf(script)))
+export function shortenLua(script: string, wishes = noWishes): string {
+  const names = namesOf(script)
+  return write(tokensOf(script), shortNames(names, wishes))
 }
 
 /** Finds the declaration behind each name. @throws {Error} for Lua of a kind that is not written here */
@@ -163,8 +173,11 @@ export function namesOf(script: string): Names {
   return { variables, fields, globals }
 }
 
-/** The short name at each offset at which something is renamed. */
-function shortNames({ variables, fields, globals }: Names): ReadonlyMap<number, string> {
+/**
+ * The short name at each offset at which something is renamed. Wishes are granted where they are possible: after
+ * a change of the script some are not, and the others stay.
+ */
+export function shortNames({ variables, fields, globals }: Names, wishes: Wishes): Map<number, string> {
   const short = new Map<number, string>()
   const rename = (offsets: readonly number[], name: string): void => {
     for (const offset of offsets) short.set(offset, name)
@@ -174,23 +187,33 @@ function shortNames({ variables, fields, globals }: Names): ReadonlyMap<number, 
     (a, b) => usesOf(b) - usesOf(a),
   )
   const holders = new Map<string, Variable[]>()
+  const isFree = (name: string, one: Variable): boolean =>
+    !globals.has(name) && !holders.get(name)?.some((other) => areInConflict(one, other))
+  const hold = (name: string, group: readonly Variable[]): void => {
+    holders.set(name, [...(holders.get(name) ?? []), ...group])
+    for (const { uses } of group) rename(uses, name)
+  }
+  const rest = groups.filter((group) => {
+    const wished = wishes.variables[group[0]!.name]
+    const isGranted =
+      wished?.length === group.length && group.every((one, index) => isFree(wished[index]!, one))
+    if (isGranted) for (const [index, one] of group.entries()) hold(wished[index]!, [one])
+    return !isGranted
+  })
   const nameOf = new Map<string, string>()
-  for (const group of groups) {
+  for (const group of rest) {
     for (const name of shortest()) {
-      const others = holders.get(name) ?? []
-      if (globals.has(name) || group.some((one) => others.some((other) => areInConflict(one, other))))
-        continue
-      holders.set(name, [...others, ...group])
+      if (!group.every((one) => isFree(name, one))) continue
+      hold(name, group)
       nameOf.set(group[0]!.name, name)
-      for (const { uses } of group) rename(uses, name)
       break
     }
   }
-  // A field is called as the variables of its name are, where no other field is.
+  // A field is called as was wished, or as the variables of its name are, where no other field is.
   const taken = new Set<string>()
   const unnamed: (readonly number[])[] = []
   for (const [name, offsets] of [...fields].sort(([, a], [, b]) => b.length - a.length)) {
-    const own = nameOf.get(name)
+    const own = wishes.fields[name] ?? nameOf.get(name)
     if (own === undefined || taken.has(own)) unnamed.push(offsets)
     else rename(offsets, own)
     if (own !== undefined) taken.add(own)
@@ -206,21 +229,21 @@ function shortNames({ variables, fields, globals }: Names): ReadonlyMap<number, 
 }
 
 /** Tells whether one is named where the other, declared behind it, would hide it. */
-function areInConflict(a: Variable, b: Variable): boolean {
+export function areInConflict(a: Variable, b: Variable): boolean {
   if (a.statement === b.statement) return true
   const [outer, inner] = a.from < b.from ? [a, b] : [b, a]
   return outer.uses.some((use) => use >= inner.from && use < inner.to)
 }
 
+/** The letters that keywords have most often come first, because compression gives them the shortest codes. */
+export const letters = 'enltoirdacfushpgkbmvwxyjzqABCDEFGHIJKLMNOPQRSTUVWXYZ'
 const keywords = new Set(
   'and break do else elseif end false for function if in local nil not or repeat return then true until while'.split(
     ' ',
   ),
 )
 
-/** The letters that keywords have most often come first, because compression gives them the shortest codes. */
 function* shortest(): Generator<string> {
-  const letters = 'enltoirdacfushpgkbmvwxyjzqABCDEFGHIJKLMNOPQRSTUVWXYZ'
   for (const first of ['', ...letters]) {
     for (const last of letters) if (!keywords.has(first + last)) yield first + last
   }
@@ -230,12 +253,14 @@ function* shortest(): Generator<string> {
 const tokenPattern =
   /\s+|--(?!\[)[^\n]*|(?<word>[A-Za-z_]\w*|\d+(?:\.\d+)?(?:e\d+)?)|(?<text>'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")|(?<sign>\.\.\.|\.\.|==|~=|<=|>=|[-+*/%^#<>=(){}[\];:,.])/y
 
-/**
- * A space stands only where two tokens would run into each other, and a line begins with each `local` behind such a
- * space: so that an error of the server, which names the line, leads to a few statements.
- */
-function write(script: string, names: ReadonlyMap<number, string>): string {
-  let written = ''
+interface Token {
+  readonly at: number
+  readonly text: string
+}
+
+/** @throws {Error} for Lua of a kind that is not written here */
+export function tokensOf(script: string): readonly Token[] {
+  const tokens: Token[] = []
   for (let at = 0; at < script.length; at = tokenPattern.lastIndex) {
     tokenPattern.lastIndex = at
     const found = tokenPattern.exec(script)
@@ -243,9 +268,20 @@ function write(script: string, names: ReadonlyMap<number, string>): string {
       throw new Error(`this is not known here: ${script.slice(at, at + 20)}`)
     const { word, text, sign } = found.groups!
     const token = word ?? text ?? sign
-    if (token === undefined) continue
-    const next = names.get(at) ?? shortNumber(token)
-    const last = written.at(-1) ?? ''
+    if (token !== undefined) tokens.push({ at, text: shortNumber(token) })
+  }
+  return tokens
+}
+
+/**
+ * A space stands only where two tokens would run into each other, and a line begins with each `local` behind such a
+ * space: so that an error of the server, which names the line, leads to a few statements.
+ */
+export function write(tokens: readonly Token[], names: ReadonlyMap<number, string>): string {
+  let written = ''
+  let last = ''
+  for (const { at, text } of tokens) {
+    const next = names.get(at) ?? text
     // Two words, a number and `..`, and two signs that would begin a comment.
     const runs =
       (/\w/.test(last) && /\w/.test(next[0]!)) ||
@@ -253,6 +289,7 @@ function write(script: string, names: ReadonlyMap<number, string>): string {
       (last === '-' && next[0] === '-')
     if (runs) written += next === 'local' ? '\n' : ' '
     written += next
+    last = next.at(-1)!
   }
   return written
 }

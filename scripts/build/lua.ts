@@ -5,7 +5,8 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { shortenLua } from './lua-shorten.ts'
+import wishes from './lua-names.json' with { type: 'json' }
+import { noWishes, shortenLua } from './lua-shorten.ts'
 
 const folder = fileURLToPath(new URL('../../packages/limits/src/stores/', import.meta.url))
 /** Each module and the files that make its script, in this order. */
@@ -32,7 +33,7 @@ export function luaSource(module: LuaModule): string {
 
 /** The shortened script: it is sent over the wire and lies in the package. */
 export function luaScript(module: LuaModule): string {
-  return shortenLua(luaSource(module))
+  return shortenLua(luaSource(module), module === 'redis-script.ts' ? wishes : noWishes)
 }
 
 /** As the formatter would have it. */
@@ -45,13 +46,17 @@ export function luaModule(module: LuaModule): string {
   const parts = luaModules[module]
   const script = luaScript(module)
   const sha = createHash('sha1').update(script).digest('hex')
-  const quoted = script.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${')
+  const quoted = quotedScript(script)
   return `/** Made of ${parts.join(', ')} by scripts/build/lua.ts; change those, not this. */
 export const scriptParts = ${listOf(parts)} as const
 export const scriptSha = '${sha}'
 export const script = \`${breakLines(quoted)}\`
 `
 }
+
+/** A script as it stands in a template literal. */
+export const quotedScript = (script: string): string =>
+  script.replaceAll('\\', '\\\\').replaceAll('`', '\\`').replaceAll('${', '\\${')
 
 /** Breaks long lines within a template literal by `\\`, which leaves nothing in the text. */
 export function breakLines(quoted: string): string {

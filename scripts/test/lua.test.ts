@@ -60,6 +60,21 @@ for (const module of Object.keys(luaModules) as LuaModule[]) {
   })
 }
 
+test('a wished letter is given where it hides nothing, and a change of the script loses no other wishes', () => {
+  const script = `local outer = 1
+local function add(more) return { sum = outer + more } end
+return add(2).sum`
+  const wishes = { variables: { outer: 'z', add: 'y', more: 'x' }, fields: { sum: 'w' } }
+  assert.equal(shortenLua(script, wishes), 'local z=1\nlocal function y(x)return{w=z+x}end return y(2).w')
+  const hidden = { variables: { ...wishes.variables, more: 'z' }, fields: {} }
+  assert.equal(shortenLua(script, hidden), 'local z=1\nlocal function y(e)return{e=z+e}end return y(2).e')
+  const another = `local more = 3\n${script}`
+  assert.equal(
+    shortenLua(another, wishes),
+    'local e=3\nlocal z=1\nlocal function y(e)return{w=z+e}end return y(2).w',
+  )
+})
+
 test('variables that are never visible together share a name, and one that would hide another does not', () => {
   const script = `local outer = 1
 do

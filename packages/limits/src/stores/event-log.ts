@@ -2,7 +2,7 @@
  * The event log of streams of one subject in memory: the instants that count, and those that are booked and have not
  * gone. Streams that have always been counted together share one event log, since their instants are the same; a subject
  * that only ever meets one set of rules has a single one. Instants of the same kind are interchangeable, so neither
- * list knows ids. Once a batch of more than some units came, both are kept in runs. `fired` is only ever appended to in place; any other change makes a new array, so that decisions
+ * list knows ids. Once a batch of more than some units came, both are kept in runs. `instants` is only ever appended to in place; any other change makes a new array, so that decisions
  * may keep the old one with its length as a snapshot.
  */
 import { type AnyLog, countUntil, findFree, merge } from '../rolling-window.ts'
@@ -37,7 +37,7 @@ const nothing: readonly number[] = /* @__PURE__ */ Object.freeze([])
 
 export class EventLog {
   /** The instants that counted, while no batch is kept in runs. */
-  fired: number[] = []
+  instants: number[] = []
   #ahead: Ahead | undefined = undefined
   /** At least so many of the instants that counted are kept. */
   retained = retainedMin
@@ -52,7 +52,7 @@ export class EventLog {
 
   /** The instants that counted. */
   get counted(): AnyLog {
-    return this.#ahead?.runs ?? this.fired
+    return this.#ahead?.runs ?? this.instants
   }
 
   get booked(): AnyLog {
@@ -77,7 +77,7 @@ export class EventLog {
   /** Splits off the streams of these names, into an event log with the same history. */
   splitOff(names: readonly string[]): EventLog {
     const twin = new EventLog(names)
-    twin.fired = [...this.fired]
+    twin.instants = [...this.instants]
     const ahead = this.#ahead
     if (ahead !== undefined) {
       twin.#ahead = noneAhead()
@@ -141,23 +141,23 @@ export class EventLog {
 
   /** `at` is not before anything that counts already; what counts by itself may lie in the future. Some units only. */
   appendFired(at: number, weight: number, now = at): void {
-    for (let copy = 0; copy < weight; copy += 1) this.fired.push(at)
+    for (let copy = 0; copy < weight; copy += 1) this.instants.push(at)
     const merged = this.#ahead?.merged
     if (merged !== undefined) insert(merged, at, weight)
-    if (this.fired.length > 2 * this.retained) this.#trim(now)
+    if (this.instants.length > 2 * this.retained) this.#trim(now)
   }
 
   insertFired(at: number, weight: number, now: number): void {
     const runs = weight > unitsMax ? this.#inRuns() : this.#ahead?.runs
     if (runs === undefined) {
-      const { fired } = this
-      if (fired.length === 0 || fired[fired.length - 1]! <= at) {
+      const { instants } = this
+      if (instants.length === 0 || instants[instants.length - 1]! <= at) {
         this.appendFired(at, weight, now)
         return
       }
-      this.fired = [...fired]
+      this.instants = [...instants]
     }
-    insert(runs ?? this.fired, at, weight)
+    insert(runs ?? this.instants, at, weight)
     const merged = this.#ahead?.merged
     if (merged !== undefined) insert(merged, at, weight)
     if (this.counted.length > 2 * this.retained) this.#trim(now)
@@ -165,8 +165,8 @@ export class EventLog {
 
   removeFired(at: number, weight: number): void {
     const runs = this.#ahead?.runs
-    if (runs === undefined) this.fired = [...this.fired]
-    this.#loosen(at, remove(runs ?? this.fired, at, weight))
+    if (runs === undefined) this.instants = [...this.instants]
+    this.#loosen(at, remove(runs ?? this.instants, at, weight))
     this.#tidy()
   }
 
@@ -211,7 +211,7 @@ export class EventLog {
   #dropFired(count: number): void {
     if (count === 0) return
     const runs = this.#ahead?.runs
-    if (runs === undefined) this.fired = this.fired.slice(count)
+    if (runs === undefined) this.instants = this.instants.slice(count)
     else runs.dropFirst(count)
   }
 
@@ -220,10 +220,10 @@ export class EventLog {
     this.#ahead ??= noneAhead()
     const ahead = this.#ahead
     if (ahead.runs === undefined) {
-      ahead.runs = Runs.of(this.fired)
+      ahead.runs = Runs.of(this.instants)
       ahead.booked = Runs.of(ahead.booked)
       ahead.merged = undefined
-      this.fired = []
+      this.instants = []
     }
     return ahead.runs
   }

@@ -36,21 +36,21 @@ export function eventLogStanding(
   weight: number,
   now: number,
 ): Standing {
-  const { fired } = eventLog
-  const { length } = fired
-  if (eventLog.isAhead || (length !== 0 && fired[length - 1]! > now)) return 'unknown'
+  const { instants } = eventLog
+  const { length } = instants
+  if (eventLog.isAhead || (length !== 0 && instants[length - 1]! > now)) return 'unknown'
   for (let index = 0; index < rules.length; index += 1) {
     const { max, windowMs } = rules[index]!
     const places = max - weight + 1
-    if (places < 1 || (length >= places && fired[length - places]! + windowMs > now)) return 'refuses'
+    if (places < 1 || (length >= places && instants[length - places]! + windowMs > now)) return 'refuses'
   }
   return 'admits'
 }
 
-function ruleInstant({ max, windowMs }: PlanRule, fired: Log, weight: number, now: number): number {
+function ruleInstant({ max, windowMs }: PlanRule, instants: Log, weight: number, now: number): number {
   const places = max - weight + 1
   if (places < 1) return Infinity
-  return fired.length < places ? now : fired[fired.length - places]! + windowMs
+  return instants.length < places ? now : instants[instants.length - places]! + windowMs
 }
 
 /** The decision on a call that is admitted at once; to be made before its instants are inserted. */
@@ -64,8 +64,8 @@ export function answered(plan: Plan, weight: number, seated: Seated, now: number
   let deciding: string | undefined
   let refusing: string[] | undefined
   for (const rule of plan.rules) {
-    const { fired } = seated.eventLog ?? seated.planLogs[rule.stream]!
-    const free = ruleInstant(rule, fired, weight, now)
+    const { instants } = seated.eventLog ?? seated.planLogs[rule.stream]!
+    const free = ruleInstant(rule, instants, weight, now)
     if (free <= now) continue
     refusing ??= []
     if (!refusing.includes(rule.limit)) refusing.push(rule.limit)
@@ -88,8 +88,8 @@ function outcome(
   now: number,
 ): Decision {
   const { eventLog } = seated
-  const log = eventLog === undefined ? snapshotOf(seated.planLogs) : eventLog.fired
-  const length = eventLog === undefined ? lengthsWithin : eventLog.fired.length
+  const log = eventLog === undefined ? snapshotOf(seated.planLogs) : eventLog.instants
+  const length = eventLog === undefined ? lengthsWithin : eventLog.instants.length
   return new Outcome(
     at <= now,
     held,
@@ -109,6 +109,6 @@ function outcome(
 
 function snapshotOf(planLogs: readonly EventLog[]): Snapshot {
   const snapshot: (Log | number)[] = []
-  for (const { fired } of planLogs) snapshot.push(fired, fired.length)
+  for (const { instants } of planLogs) snapshot.push(instants, instants.length)
   return snapshot
 }

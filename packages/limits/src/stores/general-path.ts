@@ -94,7 +94,7 @@ export function generalPath(
   let entry = own
   if (countsNow || (booked && !repeated && kind !== 'preview')) {
     const low = own?.low ?? terms.priority === 'low'
-    entry = entryOf(countsNow ? now : at, weight, countsNow || (books && terms.firm), low, eventLogs)
+    entry = entryOf(at, weight, countsNow || (books && terms.firm), low, eventLogs)
   } else if (kind === 'fire') entry = undefined
 
   const counted = entry?.fired === true && entry.at <= now

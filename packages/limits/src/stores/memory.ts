@@ -128,10 +128,10 @@ function createEngine(ownClock: (() => number) | undefined, retentionMs: number)
     },
     force(plan, key, id, terms) {
       const now = readClock()
-      return subjectOf(key, now, plan.longestMs).decide('force', plan, id, terms, now)
+      return subjectOf(key, now, plan.longestMs).force(plan, id, terms, now)
     },
-    check: (plan, key, _id, terms) => found(key).check(plan, terms, readClock()),
-    preview: (plan, key, id, terms) => found(key).decide('preview', plan, id, terms, readClock()),
+    check: (plan, key, id, terms) => found(key).check(plan, id, terms, readClock()),
+    preview: (plan, key, id, terms) => found(key).preview(plan, id, terms, readClock()),
     cancel: (key, id) => subjects.get(key)?.cancel(id) ?? false,
     restore(key, entries) {
       const now = readClock()

@@ -19,13 +19,15 @@ local function termsOf()
   return cjson.decode(ARGV[5])
 end
 
+local isTake, isFire = kind == 116, kind == 102
+
 local answer = not long and (function()
   local size, id = #header, ARGV[4]
   if id == '' then id = nil end
-  local isTake, isReserve, isFire = kind == 116, kind == 114, kind == 102
+  local isReserve = kind == 114
   if not (isTake or isReserve or isFire or kind == 99) or size == 12 or refusals ~= 48 then return end
 
-  local head, number, coming, count, waits = header, '\0\0', '\0\1', 0, 0
+  local number, coming, count, waits = '\0\0', '\0\1', 0, 0
   local counted, booked, known, before, stored = '', '', '', blob or '', nil
   if blob then
     local sign, stop = byte(blob), nil
@@ -85,17 +87,12 @@ local answer = not long and (function()
     local free = unpack('>I6', counted, 6 * (count - places) + 1) + five(byte(question, pos + 3, pos + 7))
     if free > at then at = free end
   end
-  local what = '1'
-  if at > now and isReserve or isFire and at > now then
+  local what = (at > now or kind == 99) and '0' or '1'
+  if isReserve or isFire and at > now then
     -- Who waits behind others, at night, or where a limit refuses, is seated by the general way.
-    if #terms > 3 or waits > 0 or slow == 42 then return end
-    what = '2'
-  elseif isReserve then
-    what = '2'
-  elseif at > now or not isTake and not isFire then
-    what = '0'
+    if at > now and (#terms > 3 or waits > 0 or slow == 42) then return end
+    what = isReserve and at - now > terms[2] and '0' or '2'
   end
-  if isReserve and at - now > terms[2] then what = '0' end
   local reply = 'g' .. now6 .. pack('>I7', at) .. what .. before
   if what == '0' then return reply end
 
@@ -106,17 +103,15 @@ local answer = not long and (function()
     counted, count = counted .. added, count + weight
   else
     booked, waits = added, weight
-    if keep < 2678400000 then keep = 2678400000 end
   end
-  if waits > 0 and counts and keep < 2678400000 then keep = 2678400000 end
-  head = sub(header, 2)
+  if waits > 0 and keep < 2678400000 then keep = 2678400000 end
+  local head = sub(header, 2)
   if stored and sub(stored, 2) ~= sub(header, 2, 9) then
-    local longest, window = five(byte(stored, 5, 9)), five(byte(header, 5, 9))
-    local isMore = three(header, 2) > three(stored, 2)
-    head = sub(isMore and header or stored, 2, 4) .. sub(window > longest and header or stored, 5, 9) .. sub(header, 10)
+    local longest
+    head, longest = widest(stored)
     if longest > keep then keep = longest end
   end
-  if count > 2 * three('L' .. head, 2) then return end
+  if count > 2 * three(head, 1) then return end
   local entry = ''
   if id then
     entry = own .. toDigits(at, 7) .. toDigits(weight, 3) .. string.char((counts and 1 or 0) + (low and 2 or 0)) .. '\0\1'
@@ -125,7 +120,7 @@ local answer = not long and (function()
   local after = 'B\0\0\1' .. coming .. 'L' .. head .. number .. pack('>I4I4', count, waits) .. counted .. booked .. known .. entry
   if #after > longMin then return end
   local furthest = at
-  if waits > weight or counts and waits > 0 then
+  if waits > 0 then
     local end_ = unpack('>I6', booked, #booked - 5)
     if end_ > furthest then furthest = end_ end
   end

@@ -3,7 +3,7 @@
 -- from it and holds `at` and what was done against its own result. Of a long one redis-rows.lua makes the rows here.
 if kind == 100 then return redis.call('DEL', KEYS[1]) == 1 and '1' or '0' end
 if long or blob then
-  local isOurs = pcall(long and readLong or readState)
+  local isOurs = pcall(readState)
   if not isOurs then return redis.error_reply('INVALIDSTATE the key holds something else than limits') end
 end
 local id = ARGV[4] ~= '' and ARGV[4] or nil
@@ -64,7 +64,7 @@ for index = 1, three(question, pos) do refused[index] = three(question, pos + 3 
 local chosen, seats = lanes, {}
 local text = sub(header, 13)
 if #lanes == 1 and lanes[1].text == text and #refused == 0 then
-  for index = 1, #rules do seats[rules[index].stream] = lanes[1] end
+  for _, rule in ipairs(rules) do seats[rule.stream] = lanes[1] end
 else
   local streams = readNames(text)
   if #refused > 0 and #refused < #streams then
@@ -106,7 +106,7 @@ end
 
 local own = id and entryOf(id) or nil
 if own then takeOut(own) end
-local isTake, isFire, isForce = kind == 116, kind == 102, kind == 70
+local isForce = kind == 70
 local books = kind == 114 or kind == 112
 local repeated = own and (books or (isTake and own.fired))
 local weight = own and own.weight or five(0, 0, d1, d2, d3)
@@ -171,10 +171,10 @@ end
 
 local function freeAt(rule, t) return freeIn(logs[rule.stream], rule, weight, t) end
 
-local function verdict()
+local function verdict(t)
   local all, refuser = true, false
   for _, rule in ipairs(rules) do
-    if freeAt(rule, firstAt) > firstAt then
+    if freeAt(rule, t) > t then
       all = false
       refuser = refuser or rule.refuse
     end
@@ -182,40 +182,20 @@ local function verdict()
   return all, refuser
 end
 
-local function admitsAll(t)
-  for _, rule in ipairs(rules) do if freeAt(rule, t) > t then return false end end
-  return true
-end
-
 -- The rules settle first, then the intervals are asked: earliest of rolling-window.ts.
 local function earliest()
   local t = firstAt
   while true do
-    local moved
-    repeat
-      moved = false
-      for _, rule in ipairs(rules) do
-        local next = freeAt(rule, t)
-        if next >= never then return never end
-        if next > t then t, moved = next, true end
-      end
-    until not moved
-    local open = leave(t)
-    if open == t or open >= never then return open end
-    t = open
+    local past = t
+    for _, rule in ipairs(rules) do t = freeAt(rule, t) end
+    if t == past then
+      t = leave(t)
+      if t == past then return t end
+    end
   end
 end
 
-local function before(a, b)
-  if a.at ~= b.at then return a.at < b.at end
-  for index = 1, math.min(#a.id, #b.id) do
-    local x, y = byte(a.id, index), byte(b.id, index)
-    if x ~= y then return x < y end
-  end
-  return #a.id < #b.id
-end
-
--- Low bookings give way to a high one, as in stores/eviction.ts. Answers the instant gained.
+-- Low bookings give way to a high one, as in stores/eviction.ts: those of one instant by their ids. Answers the instant gained.
 local evicted = {}
 local function makeRoom(without)
   local low = {}
@@ -224,14 +204,16 @@ local function makeRoom(without)
     if entry and entry.low and not entry.fired and entry ~= own then
       local near = false
       for _, lane in ipairs(entry.lanes) do near = near or holds(chosen, lane) end
-      if near then low[#low + 1] = { id = name, at = entry.at, entry = entry } end
+      -- In hexadecimal digits, because Lua compares texts as the server's locale has them.
+      local hex = string.gsub(name, '.', function(one) return string.format('%02x', byte(one)) end)
+      if near then low[#low + 1] = { id = name, rank = string.format('%016d', entry.at) .. hex, entry = entry } end
     end
   end
   if #low == 0 then return end
-  table.sort(low, before)
+  table.sort(low, function(a, b) return a.rank < b.rank end)
   for _, one in ipairs(low) do takeOut(one.entry) end
   look()
-  local _, refuser = verdict()
+  local _, refuser = verdict(firstAt)
   local gained = earliest()
   if refuser or gained >= without or gained - start > horizon then
     for _, one in ipairs(low) do putBack(one.entry) end
@@ -240,8 +222,8 @@ local function makeRoom(without)
   for _, one in ipairs(low) do
     putBack(one.entry)
     look()
-    local _, refuses = verdict()
-    if refuses or not admitsAll(gained) then
+    local _, refuses = verdict(firstAt)
+    if refuses or not verdict(gained) then
       takeOut(one.entry)
       setEntry(one.id, nil)
       evicted[#evicted + 1] = one.id
@@ -251,7 +233,7 @@ local function makeRoom(without)
 end
 
 look()
-local all, refuser = verdict()
+local all, refuser = verdict(firstAt)
 refuser = refuser and books and not repeated
 local at = firstAt
 if repeated then
@@ -290,14 +272,12 @@ if isTake and not countsNow and not repeated then
   end
 end
 
-local entry = own
-if countsNow then
-  entry = { at = now, weight = weight, fired = true, low = own and own.low or false, lanes = chosen }
+local entry, done = own, countsNow and '1' or (booked and not repeated) and '2' or '0'
+if done ~= '0' and kind ~= 112 then
+  local low = priority == 1
+  if own then low = own.low end
+  entry = { at = at, weight = weight, fired = countsNow or books and firm, low = low, lanes = chosen }
 elseif isFire then
-  entry = booked and { at = at, weight = weight, fired = false, low = own and own.low or false, lanes = chosen } or nil
-elseif booked and not repeated and kind == 114 then
-  entry = { at = at, weight = weight, fired = firm, low = priority == 1, lanes = chosen }
+  entry = nil
 end
-local writes = isForce or isFire or (kind == 114 and not repeated and booked)
-  or (isTake and not repeated and (countsNow or #refused > 0))
-local done = countsNow and '1' or (booked and not repeated) and '2' or '0'
+local writes = entry ~= own or isFire or isTake and not repeated and #refused > 0

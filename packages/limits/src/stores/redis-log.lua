@@ -27,25 +27,13 @@ end
 -- Finds a unit in a log in runs: its instant, and the number of units up to the end of its run.
 local function unit(log, index)
   local base = unpack('>I6', log.s)
-  local low, high = 0, (#log.s - 6) / 12 - 1
-  while low < high do
-    local sum = low + high
-    local middle = (sum - sum % 2) / 2
-    if unpack('>I6', log.s, 12 * middle + 13) - base < index then low = middle + 1 else high = middle end
-  end
-  local at, upTo = unpack('>I6I6', log.s, 12 * low + 7)
+  local at, upTo = unpack('>I6I6', log.s, 12 * above(log.s, 13, 12, 0, (#log.s - 6) / 12 - 1, base + index - 1) + 7)
   return at, upTo - base
 end
 
 -- Counts the runs of a log that lie at t or before it.
 local function runsUntil(log, t)
-  local low, high = 0, (#log.s - 6) / 12
-  while low < high do
-    local sum = low + high
-    local middle = (sum - sum % 2) / 2
-    if unpack('>I6', log.s, 12 * middle + 7) <= t then low = middle + 1 else high = middle end
-  end
-  return low
+  return above(log.s, 7, 12, 0, (#log.s - 6) / 12, t)
 end
 
 local function segmentOf(log, index)
@@ -80,36 +68,23 @@ end
 -- Logs are sorted; an instant may stand in them several times. The same is asked again and again: what was found is
 -- kept in `counts` until something is taken out or put between; what is appended lies behind all that stands there.
 local function countUntil(log, t)
-  local low, high = 0, log.n
+  local text, old, high = log.s, log.old, log.n
   if high == 0 or instant(log, high) <= t then return high end
   local counted = log.counts[t]
   if counted then return counted end
   if log.runs then
     local whole = runsUntil(log, t)
-    return whole == 0 and 0 or unpack('>I6', log.s, 12 * whole + 1) - unpack('>I6', log.s)
+    return whole == 0 and 0 or unpack('>I6', text, 12 * whole + 1) - unpack('>I6', text)
   end
-  if log.old > 0 and (log.s == '' or unpack('>I6', log.s) > t) then
-    local text, from, to = directory(log), 0, log.old / segment
-    while from < to do
-      local sum = from + to
-      local middle = (sum - sum % 2) / 2
-      if unpack('>I6', text, 6 * middle + 1) <= t then from = middle + 1 else to = middle end
+  if old > 0 and (text == '' or unpack('>I6', text) > t) then
+    high = above(directory(log), 1, 6, 0, old / segment, t)
+    if high > 0 then
+      text, old, high = segmentOf(log, high - 1), segment * (high - 1), segment * high
     end
-    if from == 0 then
-      log.counts[t] = 0
-      return 0
-    end
-    low, high = segment * (from - 1) + 1, segment * from
-  else
-    low = log.old
   end
-  while low < high do
-    local sum = low + high
-    local middle = (sum - sum % 2) / 2
-    if instant(log, middle + 1) <= t then low = middle + 1 else high = middle end
-  end
-  log.counts[t] = low
-  return low
+  counted = above(text, 1 - 6 * old, 6, math.min(old, high), high, t)
+  log.counts[t] = counted
+  return counted
 end
 
 -- Takes what is in segments back, so that it can be changed anywhere.

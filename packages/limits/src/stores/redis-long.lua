@@ -8,6 +8,25 @@
 local function five(a, b, c, d, e) return (((a * 128 + b) * 128 + c) * 128 + d) * 128 + e end
 local function three(text, at) return five(0, 0, byte(text, at, at + 2)) end
 
+-- The largest of each number of a header in the store and of this one, with the names; and the longest window of the
+-- former. `stored` is a sign and the digits.
+local function widest(stored)
+  local longest, window = five(byte(stored, 5, 9)), five(byte(header, 5, 9))
+  local isMore = three(header, 2) > three(stored, 2)
+  return sub(isMore and header or stored, 2, 4) .. sub(window > longest and header or stored, 5, 9) .. sub(header, 10), longest
+end
+
+-- Finds by halves the first number > t of those from `low` on and below `high`: they are sorted, and number i is in the
+-- text at `at` + `step` × i.
+local function above(text, at, step, low, high, t)
+  while low < high do
+    local sum = low + high
+    local middle = (sum - sum % 2) / 2
+    if unpack('>I6', text, at + step * middle) <= t then low = middle + 1 else high = middle end
+  end
+  return low
+end
+
 local keptMin = (ARGV[6] or 0) + 0
 if c3 then keptMin = math.max(keptMin, five(byte(header, 5, 9))) end
 
@@ -17,11 +36,9 @@ if slow == 126 then
     local stored, keep, head = redis.call('GETRANGE', key, 0, size - 1), keptMin, header
     if stored ~= header then
       if byte(stored) ~= 65 or sub(stored, 10) ~= sub(header, 10) then return end
-      -- The same streams under several plans: the header tells the largest of each number.
-      local longest, window = five(byte(stored, 5, 9)), five(byte(header, 5, 9))
-      local isMore = three(header, 2) > three(stored, 2)
-      head = 'A' .. sub(isMore and header or stored, 2, 4) .. sub(window > longest and header or stored, 5)
-      if longest > keep then keep = longest end
+      local longest
+      head, longest = widest(stored)
+      head, keep = 'A' .. head, math.max(keep, longest)
     end
     local count, weight = (length - size) / 6, five(0, 0, d1, d2, d3)
     local function instant(index)
@@ -66,12 +83,7 @@ if slow == 126 then
           if instant(middle + 1) <= t then low = middle + 1 else high = middle end
         end
         if low < high then
-          local text, base = redis.call('GETRANGE', key, size + 6 * low, size + 6 * high - 1), low
-          while low < high do
-            local sum = low + high
-            local middle = (sum - sum % 2) / 2
-            if unpack('>I6', text, 6 * (middle - base) + 1) <= t then low = middle + 1 else high = middle end
-          end
+          low = above(redis.call('GETRANGE', key, size + 6 * low, size + 6 * high - 1), 1 - 6 * low, 6, low, high, t)
         end
         past, gone[window] = low, low
       end

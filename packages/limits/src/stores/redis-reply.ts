@@ -41,20 +41,21 @@ const stateStart = 15
 function admittedDecision({ plan, terms }: Question, reply: Bytes): Decision {
   const { weight } = terms
   const eventLog = new EventLog(nobody)
-  eventLog.fired = log(reply, namesEnd(reply, 0), reply.length - 6 * weight)
+  eventLog.instants = log(reply, namesEnd(reply, 0), reply.length - 6 * weight)
   const now = int(reply, reply.length - 6, 6)
   return admitted(now, true, plan, weight, { eventLog, planLogs: noEventLogs })
 }
 
 function answeredDecision({ plan, terms }: Question, reply: Bytes, now: number): Decision {
   const eventLog = new EventLog(nobody)
-  if (reply.length > stateStart) eventLog.fired = log(reply, namesEnd(reply, stateStart), reply.length)
+  if (reply.length > stateStart) eventLog.instants = log(reply, namesEnd(reply, stateStart), reply.length)
   return answered(plan, terms.weight, { eventLog, planLogs: noEventLogs }, now)
 }
 
 function generalDecision(question: Question, reply: Bytes, now: number, at: number, done: number): Decision {
-  const { kind, plan } = question
-  const decision = ask(readSubject(reply), question, now)
+  const { kind, plan, id, terms } = question
+  // The subject's own fast paths answer the same.
+  const decision = readSubject(reply)[kind](plan, id!, terms, now)
   // A refused attempt that counts moves the instant that is answered, and the script knows nothing of it.
   const moved = kind === 'take' && done === 0 && plan.countRefused.length > 0
   const agrees = moved || decision.at === (at >= never ? Number.POSITIVE_INFINITY : at)
@@ -66,15 +67,6 @@ function generalDecision(question: Question, reply: Bytes, now: number, at: numb
 
 function countsNow(kind: Kind): boolean {
   return kind !== 'reserve' && kind !== 'preview'
-}
-
-/** Asks the subject by its own fast paths, which answer the same. */
-function ask(subject: Subject, { kind, plan, id, terms }: Question, now: number): Decision {
-  if (kind === 'take') return subject.take(plan, id, terms, now)
-  if (kind === 'check') return subject.check(plan, terms, now)
-  if (kind === 'reserve') return subject.reserve(plan, id!, terms, now)
-  if (kind === 'fire') return subject.fire(plan, id!, terms, now)
-  return subject.decide(kind, plan, id, terms, now)
 }
 
 /** The decision on a subject that is too long to be sent: the script made its rows, and answers them in JSON. */
@@ -120,14 +112,19 @@ function readSubject(reply: Bytes): Subject {
     const eventLog = readEventLog(reply, at, inRuns ? body : booked, body)
     byNumber.set(int(reply, body - 10, 2), eventLog)
     if (inRuns) {
-      for (const [instant, count] of runs(reply, body, booked)) eventLog.insertFired(instant, count, instant)
-      for (const [instant, count] of runs(reply, booked, end)) eventLog.insertBooked(instant, count)
+      readRuns(reply, body, booked, (instant, count) => eventLog.insertFired(instant, count, instant))
+      readRuns(reply, booked, end, (instant, count) => eventLog.insertBooked(instant, count))
     } else for (const instant of log(reply, booked, end)) eventLog.insertBooked(instant, 1)
     at = end
     eventLogs.push(eventLog)
   }
   const subject = new Subject('', eventLogs)
-  for (const [id, from] of readIds(reply, at)) {
+  while (at < reply.length) {
+    const idEnd = reply.indexOf(idEndSign, at)
+    const id = reply.toString('utf8', at + 1, idEnd)
+    const from = idEnd + 1
+    const next = reply.indexOf(idSign, from)
+    at = next < 0 ? reply.length : next
     const homes = Array.from({ length: int(reply, from + 11, 2, 128) }, (_, index) =>
       byNumber.get(int(reply, from + 13 + 2 * index, 2, 128)),
     )
@@ -151,7 +148,7 @@ function readEventLog(reply: Bytes, at: number, end: number, body = namesEnd(rep
   const eventLog = new EventLog(names)
   eventLog.retained = int(reply, at + 1, 3, 128)
   eventLog.windowMsMax = int(reply, at + 4, 5, 128)
-  eventLog.fired = log(reply, body, end)
+  eventLog.instants = log(reply, body, end)
   return eventLog
 }
 
@@ -162,20 +159,7 @@ function namesEnd(reply: Bytes, at: number): number {
 
 /** Before an id, which is UTF-8 and does not hold it, and behind it. */
 const idSign = 0xff
-const idEnd = 0xfe
-
-/** Ids from here to the end, and where what is known by each begins. */
-function* readIds(reply: Bytes, start: number): Generator<readonly [id: string, from: number]> {
-  for (let at = start; at < reply.length; at = find(reply, idSign, at + 1)) {
-    const end = find(reply, idEnd, at)
-    yield [reply.toString('utf8', at + 1, end), end + 1]
-  }
-}
-
-function find(reply: Bytes, sign: number, from: number): number {
-  const at = reply.indexOf(sign, from)
-  return at < 0 ? reply.length : at
-}
+const idEndSign = 0xfe
 
 function log(reply: Bytes, from: number, to: number): number[] {
   const instants: number[] = []
@@ -189,11 +173,16 @@ function log(reply: Bytes, from: number, to: number): number[] {
 }
 
 /** Behind how many units left come instants, each with how many there were up to it. */
-function* runs(reply: Bytes, from: number, to: number): Generator<readonly [instant: number, count: number]> {
+function readRuns(
+  reply: Bytes,
+  from: number,
+  to: number,
+  insert: (instant: number, count: number) => void,
+): void {
   let before = int(reply, from, 6)
   for (let at = from + 6; at < to; at += 12) {
     const upTo = int(reply, at + 6, 6)
-    yield [int(reply, at, 6), upTo - before]
+    insert(int(reply, at, 6), upTo - before)
     before = upTo
   }
 }

@@ -9,340 +9,326 @@ export const scriptParts = [
   'redis-decide.lua',
   'redis-rows.lua',
 ] as const
-export const scriptSha = '0a5624f6d746149c32c20effaffe9b780efa0eac'
+export const scriptSha = '7d869ac1bb961c030a7d2cef4a0b6e7e4d814659'
 export const script = `\
-local z,g,d=ARGV[1],ARGV[2],ARGV[3]local s,r,v,c=string.byte,string.sub,struct.pack,struct.unpack
-local I,e,u=(ARGV[7]or 8192)+0,nil,nil if d==''or not d then
-local e=redis.call('TIME')local n=e[2]+0 d=e[1]*1000+(n-n%1000)/1000 else d=d+0 end
-local F=v('>I6',d)local b,P,Q,R,G,h,S,T,M=s(z,1,9)local n if G==126 then n=redis.pcall('STRLEN',KEYS[1])if typ\
-e(n)=='table'or n<=I or#g==12 then G=32 end end if G~=126 then e=redis.pcall('GET',KEYS[1])u=type(e)=='table'i\
-f u then if not string.find(e.err,'WRONGTYPE',1,true)then return e end elseif(b==116 or b==99)and G==32 and no\
-t(e and#e>I)then
-local u,k=#g,e if u==12 then k=nil elseif not e then k=g elseif r(e,1,u)~=g then k=nil if s(e)==65 and r(e,10,\
-u)==r(g,10)then
-local i,d,a,c,f,u,h,p=s(e,2,9)local o,m,v,l,t,b,w,x=s(g,2,9)local n=(((c*128+f)*128+u)*128+h)*128+p
-local h=(((l*128+t)*128+b)*128+w)*128+x
-local l=(o*128+m)*128+v>(i*128+d)*128+a k='A'..r(l and g or e,2,4)..r(h>n and g or e,5,9)..r(e,10)end end if k\
- and h~=49 then
-local i=(P*128+Q)*128+R
-local n=#k
-local f,p,t=(n-u)/6,0,d if f>0 then p=c('>I6',k,n-5)end for a=10,5+8*((S*128+T)*128+M),8 do
-local o,m,v,e,g,w,x,y=s(z,a,a+7)local r=(o*128+m)*128+v-i+1 if r>f then break end if r<1 then t=9e15 \
+local b,d,r=ARGV[1],ARGV[2],ARGV[3]local E,i,B,J=string.byte,string.sub,struct.pack,struct.unpack
+local X,e,c=(ARGV[7]or 8192)+0,nil,nil if r==''or not r then
+local o=redis.call('TIME')local n=o[2]+0 r=o[1]*1000+(n-n%1000)/1000 else r=r+0 end
+local z=B('>I6',r)local K,Q,P,x,u,m,w,V,R=E(b,1,9)local l if u==126 then l=redis.pcall('STRLEN',KEYS[1])if typ\
+e(l)=='table'or l<=X or#d==12 then u=32 end end if u~=126 then e=redis.pcall('GET',KEYS[1])c=type(e)=='table'i\
+f c then if not string.find(e.err,'WRONGTYPE',1,true)then return e end elseif(K==116 or K==99)and u==32 and no\
+t(e and#e>X)then
+local U,n=#d,e if U==12 then n=nil elseif not e then n=d elseif i(e,1,U)~=d then n=nil if E(e)==65 and i(e,10,\
+U)==i(d,10)then
+local A,Y,a,g,t,W,M,u=E(e,2,9)local Q,P,x,w,V,R,I,l=E(d,2,9)local h=(((g*128+t)*128+W)*128+M)*128+u
+local g=(((w*128+V)*128+R)*128+I)*128+l
+local s=(Q*128+P)*128+x>(A*128+Y)*128+a n='A'..i(s and d or e,2,4)..i(g>h and d or e,5,9)..i(e,10)end end if n\
+ and m~=49 then
+local f=(Q*128+P)*128+x
+local l=#n
+local c,h,t=(l-U)/6,0,r if c>0 then h=J('>I6',n,l-5)end for u=10,5+8*((w*128+V)*128+R),8 do
+local m,P,x,A,Y,a,V,R=E(b,u,u+7)local i=(m*128+P)*128+x-f+1 if i>c then break end if i<1 then t=9e15 \
 break end
-local h=(((e*128+g)*128+w)*128+x)*128+y
-local e=(r==1 and p or(c('>I6',k,n-6*r+1)))+h if e>t then t=e end end if p>d or t>d and b==116 and h~=48 then \
-t=nil elseif t>d or b==99 then return'q'..F..v('>I7',t)..'0'..(e or'')end if t then
-local b=i==1 and F or string.rep(F,i)local l,a=k..b,k~=e
-local o,m,v,e,g,w,x,y=s(k,2,9)if f+i>256 then
-local n=(o*128+m)*128+v if f+i>2*n then l,a=r(k,1,u)..r(l,-6*n),true end end
-local o=math.max((ARGV[6]or 0)+0,(((e*128+g)*128+w)*128+x)*128+y)local e=o/8 if not a and d-d%e==p-p%e then re\
-dis.call('APPEND',KEYS[1],b)else redis.call('SET',KEYS[1],l,'PX',math.ceil(o+e))end return l end end end end
-local function j(t,i,e,n,l)return(((t*128+i)*128+e)*128+n)*128+l end
-local function q(i,t)return j(0,0,s(i,t,t+2))end
-local J=(ARGV[6]or 0)+0 if M then J=math.max(J,j(s(g,5,9)))end if G==126 then
-local l=(function()local v,u=KEYS[1],#g
-local m,o,x=redis.call('GETRANGE',v,0,u-1),J,g if m~=g then if s(m)~=65 or r(m,10)~=r(g,10)then return end
-local n,h=j(s(m,5,9)),j(s(g,5,9))local l=q(g,2)>q(m,2)x='A'..r(l and g or m,2,4)..r(h>n and g or m,5)if n>o th\
-en o=n end end
-local f,i=(n-u)/6,j(0,0,P,Q,R)local function w(l)local o=u+6*l-6 return(c('>I6',redis.call('GETRANGE',v,o,\
-o+5)))end
-local p=w(f)if p>d or h==49 then return end
-local a,B,t=10+8*j(0,0,S,T,M),{},d
-local k=q(z,a)for l=1,k do
-local o=a+6+12*(l-1)local a,h=q(z,o),j(s(z,o+3,o+7))local n=s(z,o+8)>=2 and 9e15 or a
-local r,e=n-i+1,d if r<1 then e=9e15 elseif r<=f then e=w(f-r+1)+h end if e>t then t=e end B[l]={y=n,x=a,s=\
-h,A=e}end
-local A=t<=d
-local y=A and b==116 if not A and b==116 and h~=48 then return end
-local g,b={},y and i or 0
-local r,a=0,{}for l=1,k do
-local o=B[l]local h,n=o.s,o.y
-local s=g[h]if not s then
-local a,t,n=0,f,d-h if p<=n then a=f end while a<t and t-a>48 do
-local d=a+t
-local r=(d-d%2)/2 if w(r+1)<=n then a=r+1 else t=r end end if a<t then
-local i,k=redis.call('GETRANGE',v,u+6*a,u+6*t-1),a while a<t do
-local d=a+t
-local r=(d-d%2)/2 if c('>I6',i,6*(r-k)+1)<=n then a=r+1 else t=r end end end s,g[h]=a,a end if o.A>d and o.A==\
-t and r==0 then r=l end
-local j,t,r,e=f-s,f+b-n,d,d if n-j-b<=0 then r=n==0 and 9e15 or(t<f and w(t+1)or d)+h end if j>0 then e=w(s+1)\
-+h elseif y then e=d+h end
-local t=math.max(0,o.x-j-b)a[l]=string.format(',%d,%d,%d,%d,%d,%d,%d',j,t,t,0,r,e,j+i<=n and 1 or 0)end \
-if y then
-local e,n=o/8,q(x,2)if x~=m then redis.call('SETRANGE',v,0,x)end redis.call('APPEND',v,i==1 and F or string.re\
-p(F,i))if f+i>2*n then redis.call('SET',v,x..redis.call('GETRANGE',v,-6*n,-1),'PX',math.ceil(o+e))elseif d-d%e\
-~=p-p%e then redis.call('PEXPIRE',v,math.ceil(o+e))end end return string.format('r%d,%d,%d,%d,%d,%d',d,t,y and\
- 1 or 0,0,r,0)..table.concat(a)end)()if l then return l end e,G=redis.call('GET',KEYS[1]),32 end
-local function B(e,f)local i=''for t=1,f do i=string.char(e%128)..i e=math.floor(e/128)end return i end
-local function L(i,t)return j(s(i,t,t+4))*16384+j(0,0,0,s(i,t+5,t+6))end
-local function Z()if(ARGV[5]or'')==''then return{0,9e15,0}end return cjson.decode(ARGV[5])end
-local l=not u and(function()local u,l=#g,ARGV[4]if l==''then l=nil end
-local H,K,C=b==116,b==114,b==102 if not(H or K or C or b==99)or u==12 or h~=48 then return end
-local x,D,E,f,w=g,'\\0\\0','\\0\\1',0,0
-local y,h,n,A,m='','','',e or'',nil if e then
-local t,l=s(e),nil if t==65 and r(e,10,u)==r(g,10)then m,y=r(e,1,9),r(e,u+1)f=#y/6 elseif r(e,1,4)=='B\\0\\0\
-\\1'and r(e,16,u+6)==r(g,10)then m,E,D=r(e,7,15),r(e,5,6),r(e,u+7,u+8)f,w=c('>I4I4',e,u+9)l=u+16+6*f y,h=r(e,u\
-+17,l),r(e,l+1,l+6*w)l=l+6*w n,A=r(e,l+1),r(e,1,l)else return end end
-local t,a=string.find(n,'\\255\\254',1,true)if a then if L(n,a+1)>d then return end end if f>0 and c('>I6',y,6\
-*f-5)>d then return end
-local o=Z()if o[1]>d then return end for l=4,#o,3 do if o[l]<=d and d<o[l+1]then return end end
-local V,a=o[3]%2==1,o[3]%4>=2
-local i,k,u,p=j(0,0,P,Q,R),'',nil,nil if l then k='\\255'..l..'\\254'u,p=string.find(n,k,1,true)end if i>4 and\
- b~=99 then return end if C then if not u then return end
-local f,l,t=s(n,p+11,p+13)if f%2==1 or l~=0 or t~=1 then return end i=q(n,p+8)local z,o=v('>I6',L(n,p+1)),0 re\
-peat o=string.find(h,z,o+1,true)until not o or o%6==1 if not o then return end h,w=r(h,1,o-1)..r(h,o+6*i),w-i \
-A,a=A..r(n,u,p+15),f>=2 n=r(n,1,u-1)..r(n,p+16)elseif u or w>0 then return end
-local t=d for a=10,5+8*j(0,0,S,T,M),8 do
-local r=q(z,a)-i+1 if r<1 then return end if r>f then break end
-local e=c('>I6',y,6*(f-r)+1)+j(s(z,a+3,a+7))if e>t then t=e end end
-local e='1'if t>d and K or C and t>d then if#o>3 or w>0 or G==42 then return end e='2'elseif K then e='2'elsei\
-f t>d or not H and not C then e='0'end if K and t-d>o[2]then e='0'end
-local u='g'..F..v('>I7',t)..e..A if e=='0'then return u end
-local o,z=J,v('>I6',t)local b=i==1 and z or string.rep(z,i)local z=V or not K and e=='1'if z then y,f=y..b,f+i\
- else h,w=b,i if o<26784e5 then o=26784e5 end end if w>0 and z and o<26784e5 then o=26784e5 end x=r(g,2)if m a\
-nd r(m,2)~=r(g,2,9)then
-local n,h=j(s(m,5,9)),j(s(g,5,9))local l=q(g,2)>q(m,2)x=r(l and g or m,2,4)..r(h>n and g or m,5,9)..r(g,10)if \
-n>o then o=n end end if f>2*q('L'..x,2)then return end
-local e=''if l then e=k..B(t,7)..B(i,3)..string.char((z and 1 or 0)+(a and 2 or 0))..'\\0\\1'..B(c('>I2'\
-,D),2)end
-local l='B\\0\\0\\1'..E..'L'..x..D..v('>I4I4',f,w)..y..h..n..e if#l>I then return end
-local e=t if w>i or z and w>0 then
-local n=c('>I6',h,#h-5)if n>e then e=n end end redis.call('SET',KEYS[1],l,'PX',math.ceil(e-d+o+o/32))return u \
-end)()if l then return l end return(function()local y,ea=9e15,281474976710655
-local ee,D,p,G=864e5,31*864e5,math.ceil(I/64),4
-local h,f,m,t,n,E={},{},{},{},'',1
-local i,en=false,false
-local function o(i,a,f)local e=0 for l=a,a+f-1 do e=e*128+s(i,l)end return e end
-local function a(i,n)local e={r=i,d=#i/6,t=0,u=0,z={},n=n}if n then e.d=c('>I6',i,#i-5)-c('>I6',i)end ret\
+local c=(((A*128+Y)*128+a)*128+V)*128+R
+local s=(i==1 and h or(J('>I6',n,l-6*i+1)))+c if s>t then t=s end end if h>r or t>r and K==116 and m~=48 then \
+t=nil elseif t>r or K==99 then return'q'..z..B('>I7',t)..'0'..(e or'')end if t then
+local d=f==1 and z or string.rep(z,f)local l,s=n..d,n~=e
+local m,P,x,A,Y,a,V,R=E(n,2,9)if c+f>256 then
+local t=(m*128+P)*128+x if c+f>2*t then l,s=i(n,1,U)..i(l,-6*t),true end end
+local o=math.max((ARGV[6]or 0)+0,(((A*128+Y)*128+a)*128+V)*128+R)local n=o/8 if not s and r-r%n==h-h%n then re\
+dis.call('APPEND',KEYS[1],d)else redis.call('SET',KEYS[1],l,'PX',math.ceil(o+n))end return l end end end end
+local function S(w,V,R,W,M)return(((w*128+V)*128+R)*128+W)*128+M end
+local function ee(o,t)return S(0,0,E(o,t,t+2))end
+local function A(e)local h,g=S(E(e,5,9)),S(E(d,5,9))local s=ee(d,2)>ee(e,2)return i(s and d or e,2,4)..i(g>h a\
+nd d or e,5,9)..i(d,10),h end
+local function k(o,t,i,u,l,n)while u<l do
+local h=u+l
+local s=(h-h%2)/2 if J('>I6',o,t+i*s)<=n then u=s+1 else l=s end end return u end
+local W=(ARGV[6]or 0)+0 if R then W=math.max(W,S(E(d,5,9)))end if u==126 then
+local s=(function()local j,U=KEYS[1],#d
+local e,o,s=redis.call('GETRANGE',j,0,U-1),W,d if e~=d then if E(e)~=65 or i(e,10)~=i(d,10)then return end
+local h s,h=A(e)s,o='A'..s,math.max(o,h)end
+local g,f=(l-U)/6,S(0,0,Q,P,x)local function A(e)local f=U+6*e-6 return(J('>I6',redis.call('GETRANGE',j,f,\
+f+5)))end
+local h=A(g)if h>r or m==49 then return end
+local a,N,t=10+8*S(0,0,w,V,R),{},r
+local M=ee(b,a)for x=1,M do
+local u=a+6+12*(x-1)local e,M=ee(b,u),S(E(b,u+3,u+7))local n=E(b,u+8)>=2 and 9e15 or e
+local i,s=n-f+1,r if i<1 then s=9e15 elseif i<=g then s=A(g-i+1)+M end if s>t then t=s end N[x]={x=n,G=e,U=\
+M,b=s}end
+local c=t<=r
+local i=c and K==116 if not c and K==116 and m~=48 then return end
+local d,R={},i and f or 0
+local m,a=0,{}for x=1,M do
+local o=N[x]local M,n=o.U,o.x
+local e=d[M]if not e then
+local u,l,n=0,g,r-M if h<=n then u=g end while u<l and l-u>48 do
+local h=u+l
+local s=(h-h%2)/2 if A(s+1)<=n then u=s+1 else l=s end end if u<l then u=k(redis.call('GETRANGE',j,U+6*u,U+6*l\
+-1),1-6*u,6,u,l,n)end e,d[M]=u,u end if o.b>r and o.b==t and m==0 then m=x end
+local c,s,m,k=g-e,g+R-n,r,r if n-c-R<=0 then m=n==0 and 9e15 or(s<g and A(s+1)or r)+M end if c>0 then k=A(e+1)\
++M elseif i then k=r+M end
+local u=math.max(0,o.G-c-R)a[x]=string.format(',%d,%d,%d,%d,%d,%d,%d',c,u,u,0,m,k,c+f<=n and 1 or 0)end \
+if i then
+local n,t=o/8,ee(s,2)if s~=e then redis.call('SETRANGE',j,0,s)end redis.call('APPEND',j,f==1 and z or string.r\
+ep(z,f))if g+f>2*t then redis.call('SET',j,s..redis.call('GETRANGE',j,-6*t,-1),'PX',math.ceil(o+n))elseif r-r%\
+n~=h-h%n then redis.call('PEXPIRE',j,math.ceil(o+n))end end return string.format('r%d,%d,%d,%d,%d,%d',r,t,i an\
+d 1 or 0,0,m,0)..table.concat(a)end)()if s then return s end e,u=redis.call('GET',KEYS[1]),32 end
+local function en(e,x)local o=''for u=1,x do o=string.char(e%128)..o e=math.floor(e/128)end return o end
+local function D(o,t)return S(E(o,t,t+4))*16384+S(0,0,0,E(o,t+5,t+6))end
+local function C()if(ARGV[5]or'')==''then return{0,9e15,0}end return cjson.decode(ARGV[5])end
+local g,q=K==116,K==102
+local s=not c and(function()local U,l=#d,ARGV[4]if l==''then l=nil end
+local F=K==114 if not(g or F or q or K==99)or U==12 or m~=48 then return end
+local M,T,c,m='\\0\\0','\\0\\1',0,0
+local p,I,n,h,g='','','',e or'',nil if e then
+local l,a=E(e),nil if l==65 and i(e,10,U)==i(d,10)then g,p=i(e,1,9),i(e,U+1)c=#p/6 elseif i(e,1,4)=='B\\0\\0\
+\\1'and i(e,16,U+6)==i(d,10)then g,T,M=i(e,7,15),i(e,5,6),i(e,U+7,U+8)c,m=J('>I4I4',e,U+9)a=U+16+6*c p,I=i(e,U\
++17,a),i(e,a+1,a+6*m)a=a+6*m n,h=i(e,a+1),i(e,1,a)else return end end
+local t,a=string.find(n,'\\255\\254',1,true)if a then if D(n,a+1)>r then return end end if c>0 and J('>I6',p,6\
+*c-5)>r then return end
+local o=C()if o[1]>r then return end for x=4,#o,3 do if o[x]<=r and r<o[x+1]then return end end
+local a,j=o[3]%2==1,o[3]%4>=2
+local f,k,e,U=S(0,0,Q,P,x),'',nil,nil if l then k='\\255'..l..'\\254'e,U=string.find(n,k,1,true)end if f>4 and\
+ K~=99 then return end if q then if not e then return end
+local M,t,u=E(n,U+11,U+13)if M%2==1 or t~=0 or u~=1 then return end f=ee(n,U+8)local l,t=B('>I6',D(n,U+1)),0 r\
+epeat t=string.find(I,l,t+1,true)until not t or t%6==1 if not t then return end I,m=i(I,1,t-1)..i(I,t+6*f),m-f\
+ h,j=h..i(n,e,U+15),M>=2 n=i(n,1,e-1)..i(n,U+16)elseif e or m>0 then return end
+local t=r for u=10,5+8*S(0,0,w,V,R),8 do
+local i=ee(b,u)-f+1 if i<1 then return end if i>c then break end
+local s=J('>I6',p,6*(c-i)+1)+S(E(b,u+3,u+7))if s>t then t=s end end
+local s=(t>r or K==99)and'0'or'1'if F or q and t>r then if t>r and(#o>3 or m>0 or u==42)then return end s=F an\
+d t-r>o[2]and'0'or'2'end
+local u='g'..z..B('>I7',t)..s..h if s=='0'then return u end
+local o,z=W,B('>I6',t)local h=f==1 and z or string.rep(z,f)local e=a or not F and s=='1'if e then p,c=p..h,c+f\
+ else I,m=h,f end if m>0 and o<26784e5 then o=26784e5 end
+local s=i(d,2)if g and i(g,2)~=i(d,2,9)then
+local h s,h=A(g)if h>o then o=h end end if c>2*ee(s,1)then return end
+local h=''if l then h=k..en(t,7)..en(f,3)..string.char((e and 1 or 0)+(j and 2 or 0))..'\\0\\1'..en(J('>I2'\
+,M),2)end
+local l='B\\0\\0\\1'..T..'L'..s..M..B('>I4I4',c,m)..p..I..n..h if#l>X then return end
+local e=t if m>0 then
+local n=J('>I6',I,#I-5)if n>e then e=n end end redis.call('SET',KEYS[1],l,'PX',math.ceil(e-r+o+o/32))return u \
+end)()if s then return s end return(function()local h,O=9e15,281474976710655
+local M,t,j,U=864e5,31*864e5,math.ceil(X/64),4
+local a,N,L,p,n,l={},{},{},{},'',1
+local s,m=false,false
+local function f(o,u,l)local e=0 for t=u,u+l-1 do e=e*128+E(o,t)end return e end
+local function el(I,l)local e={o=I,d=#I/6,t=0,a=0,W={},r=l}if l then e.d=J('>I6',I,#I-5)-J('>I6',I)end ret\
 urn e end
-local function W(e,l)local k=c('>I6',e.r)local a,t=0,(#e.r-6)/12-1 while a<t do
-local d=a+t
-local r=(d-d%2)/2 if c('>I6',e.r,12*r+13)-k<l then a=r+1 else t=r end end
-local t,l=c('>I6I6',e.r,12*a+7)return t,l-k end
-local function A(e,n)local a,t=0,(#e.r-6)/12 while a<t do
-local d=a+t
-local r=(d-d%2)/2 if c('>I6',e.r,12*r+7)<=n then a=r+1 else t=r end end return a end
-local function C(e,l)local i=e.w[l]if not i then i=redis.call('HGET',KEYS[1],e.p..e.u+l)e.w[l]=i end ret\
-urn i end
-local function w(e,l)if e.n then return(W(e,l))end
-local n=l-e.t if n>0 then return(c('>I6',e.r,6*n-5))end
-local r=(l-1)%p return(c('>I6',C(e,(l-1-r)/p),6*r+1))end
-local function H(e)if not e.H then e.H=redis.call('HGET',KEYS[1],e.p)end return e.H end
-local function el(e)if e.t>0 then return(c('>I6',H(e)))end if e.n and e.d>0 then return(c('>I6',e.r,7))end ret\
-urn e.d>0 and(c('>I6',e.r))or nil end
-local function x(e,n)local a,t=0,e.d if t==0 or w(e,t)<=n then return t end
-local y=e.z[n]if y then return y end if e.n then
-local a=A(e,n)return a==0 and 0 or c('>I6',e.r,12*a+1)-c('>I6',e.r)end if e.t>0 and(e.r==''or c('>I6',e.\
-r)>n)then
-local i,o,f=H(e),0,e.t/p while o<f do
-local d=o+f
-local r=(d-d%2)/2 if c('>I6',i,6*r+1)<=n then o=r+1 else f=r end end if o==0 then e.z[n]=0 return 0 end a,t=p*\
-(o-1)+1,p*o else a=e.t end while a<t do
-local d=a+t
-local r=(d-d%2)/2 if w(e,r+1)<=n then a=r+1 else t=r end end e.z[n]=a return a end
-local function k(e)local a={}for l=0,e.t/p-1 do a[#a+1]=C(e,l)e.g[#e.g+1]=e.p..e.u+l end a[#a+1]=e.r e.u,e.t,e\
-.H,e.w=e.u+e.t/p,0,'',{}e.r=table.concat(a)end
-local function l(e)if e.n then return end if e.t>0 then k(e)end
-local a,p={v('>I6',0)},nil for l=1,e.d do
-local t=r(e.r,6*l-5,6*l)if t~=p then a[#a+1]=t..v('>I6',l)else a[#a]=t..v('>I6',l)end p=t end e.r,e.n,e.z=tabl\
+local function Y(e,x)local a=J('>I6',e.o)local o,u=J('>I6I6',e.o,12*k(e.o,13,12,0,(#e.o-6)/12-1,a+x-1)+7)retur\
+n o,u-a end
+local function D(e,n)return k(e.o,7,12,0,(#e.o-6)/12,n)end
+local function y(e,x)local o=e.N[x]if not o then o=redis.call('HGET',KEYS[1],e.i..e.a+x)e.N[x]=o end ret\
+urn o end
+local function H(e,x)if e.r then return(Y(e,x))end
+local l=x-e.t if l>0 then return(J('>I6',e.o,6*l-5))end
+local i=(x-1)%j return(J('>I6',y(e,(x-1-i)/j),6*i+1))end
+local function A(e)if not e.R then e.R=redis.call('HGET',KEYS[1],e.i)end return e.R end
+local function G(e)if e.t>0 then return(J('>I6',A(e)))end if e.r and e.d>0 then return(J('>I6',e.o,7))end retu\
+rn e.d>0 and(J('>I6',e.o))or nil end
+local function I(e,n)local r,u,l=e.o,e.t,e.d if l==0 or H(e,l)<=n then return l end
+local o=e.W[n]if o then return o end if e.r then
+local s=D(e,n)return s==0 and 0 or J('>I6',r,12*s+1)-J('>I6',r)end if u>0 and(r==''or J('>I6',r)>n)then l=k(A(\
+e),1,6,0,u/j,n)if l>0 then r,u,l=y(e,l-1),j*(l-1),j*l end end o=k(r,1-6*u,6,math.min(u,l),l,n)e.W[n]=o ret\
+urn o end
+local function v(e)local a={}for x=0,e.t/j-1 do a[#a+1]=y(e,x)e.m[#e.m+1]=e.i..e.a+x end a[#a+1]=e.o e.a,e.t,e\
+.R,e.N=e.a+e.t/j,0,'',{}e.o=table.concat(a)end
+local function o(e)if e.r then return end if e.t>0 then v(e)end
+local a,o={B('>I6',0)},nil for x=1,e.d do
+local n=i(e.o,6*x-5,6*x)if n~=o then a[#a+1]=n..B('>I6',x)else a[#a]=n..B('>I6',x)end o=n end e.o,e.r,e.W=tabl\
 e.concat(a),true,{}end
-local function K(i,n)local a={}for o=1,#i,12 do
-local t,l=c('>I6I6',i,o)a[#a+1]=v('>I6I6',t,l+n)end return table.concat(a)end
-local function C(e,t,n)local a=A(e,t)local o=12*a+7
-local l=c('>I6',e.r,o-6)local d=r(e.r,1,o-1)if a>0 and c('>I6',e.r,o-12)==t then d=r(e.r,1,o-13)local i=l-c('>\
-I6',e.r,o-18)if n<-i then n=-i end if n>-i then d=d..v('>I6I6',t,l+n)end elseif n>0 then d=d..v('>I6I6',t,l+n)\
-else return end e.r,e.d,e.z=d..K(r(e.r,o),n),e.d+n,{}end
-local function et(e,t,i)if i>G then l(e)end if e.n then return C(e,t,i)end
-local l,b=x(e,t),v('>I6',t)if i>1 then b=string.rep(b,i)end if l==e.d then e.r=e.r..b else if l<e.t the\
-n k(e)end
-local n=6*(l-e.t)e.r,e.z=r(e.r,1,n)..b..r(e.r,n+1),{}end e.d=e.d+i end
-local function G(e,t,i)if e.n then return C(e,t,-i)end
-local p=x(e,t)local u=p while u>0 and p-u<i and w(e,u)==t do u=u-1 end if u==p then return end if u<e.t then k\
-(e)end e.r=r(e.r,1,6*(u-e.t))..r(e.r,6*(p-e.t)+1)e.d,e.z=e.d-(p-u),{}end
-local function V(e,f)if f<=0 then return end en,e.z=true,{}if e.n then
-local g,k,o=math.min(f,e.d),c('>I6',e.r),7 while o<=#e.r and c('>I6',e.r,o+6)-k<=g do o=o+12 end e.r,e.d=v('>I\
-6',k+g)..r(e.r,o),e.d-g return end
-local a=math.floor(math.min(f,e.t)/p)if a>0 then e.H=r(H(e),6*a+1)for l=0,a-1 do e.g[#e.g+1]=e.p..e.u+l end e.\
-u,e.t,e.d,e.w=e.u+a,e.t-a*p,e.d-a*p,{}f=f-a*p end if e.t==0 then e.r,e.d=r(e.r,6*f+1),e.d-f end end
-local function A(e)if e.t>0 then k(e)end return a(e.r,e.n)end
-local function eo(n)local t,i=n.e,n.h if i.d==0 then return t end if t.n or i.n then
-local e,n=A(t),A(i)l(e)l(n)local A=c('>I6',n.r)for o=7,#n.r,12 do
-local t,l=c('>I6I6',n.r,o)C(e,t,l-A)A=l end return e end
-local e={r=t.r,d=t.d,t=t.t,u=t.u,p=t.p,w=t.w}e.H,e.g,e.z=t.H,{},{}local d=x(t,(c('>I6',i.r)))if d<e.t the\
-n k(e)end
-local o,a=6*(d-e.t)+1,{r(e.r,1,6*(d-e.t))}if o<=#e.r then for l=1,i.d do
-local n,f=w(i,l),o while f<=#e.r and c('>I6',e.r,f)<=n do f=f+6 end a[#a+1]=r(e.r,o,f-1)a[#a+1]=r(i.r,6*l-5,6*\
-l)o=f end a[#a+1]=r(e.r,o)else a[2]=i.r end e.r,e.d=table.concat(a),t.d+i.d return e end
-local function U(e)for t,n in ipairs(e.f)do G(e.e and n.e or n.h,e.c,e.i)end end
-local function G(e)for t,n in ipairs(e.f)do et(e.e and n.e or n.h,e.c,e.i)end end
-local function N(B,e)for l=1,#B do if B[l]==e then return true end end return false end
-local function ei(i)local e,a={},1 while a<#i do
-local n=o(i,a,2)e[#e+1]=r(i,a+2,a+1+n)a=a+2+n end return e end
-local function er(n)if not n.k then n.k=ei(n.j)end return n.k end
-local function ed(n,i,t,z,g,e)local l=t+(e and 6+12*z or 6*z)local s=l+(e and 6+12*g or 6*g)if s>#i+1 then err\
-or('length')end n.e,n.h=a(r(i,t,l-1),e),a(r(i,l,s-1),e)return s end
-local function X(i,a)local l=a+12+o(i,a+9,3)local n={m=o(i,a+1,3),b=o(i,a+4,5)}n.j=r(i,a+12,l-1)retur\
-n n,l end
-local function ec()if s(e)==65 then
-local n,o=X(e,1)if(#e-o+1)%6~=0 then error('length')end n.e,n.h,n.D=a(r(e,o)),a(''),0 h[1]=n return end if s(e\
-)~=66 and s(e)~=67 then error('form')end
-local k,a=c('>I3',e,2),7 E=c('>I2',e,5)for l=1,k do
-local n,o=X(e,a)local D,z,g,t=c('>I2I4I4',e,o)n.D=D a=ed(n,e,t,z,g,s(e,a)==82)h[l]=n end n=r(e,a)end
-local function k(e)if(e.o or#e.f)==0 then return e.c<=d-ee end if not e.e then return e.c<=d-D end for t,n in \
-ipairs(e.f)do
-local u=el(n.e)if u and u<=e.c then return false end end return true end
-local function O(i)local f=s(i,11)local e={c=o(i,1,7),i=o(i,8,3),e=f%2==1,a=f>=2}e.f,e.o={},o(i,12,2)for l\
-=1,e.o do
-local D=o(i,12+2*l,2)for t,n in ipairs(h)do if n.D==D then e.f[#e.f+1]=n end end end return e end
-local function C(l)if f[l]~=nil then return f[l]end
-local i if u then i=redis.call('HGET',KEYS[1],'i'..l)else
-local t,o=string.find(n,'\\255'..l..'\\254',1,true)local l=o and string.find(n,'\\255',o,true)or 0 i=o and r(n\
-,o+1,l-1)end
-local e=i and O(i)m[l]=e~=nil f[l]=e and not k(e)and e or false return f[l]end
-local function K(l,e)f[l],t[l]=e or false,true end
-local function L()if i then return end i=true
-local function o(l,i)if f[l]==nil then
-local e=O(i)m[l]=true f[l]=not k(e)and e or false if not f[l]then t[l]=true end end end if u then
-local e=redis.call('HGETALL',KEYS[1])for l=1,#e,2 do if s(e[l])==105 then o(r(e[l],2),e[l+1])end end else for \
-l,i in string.gmatch(n,'\\255([^\\254]*)\\254([^\\255]*)')do o(l,i)end end end
-local function Y(e)local i,n,r={},{},{}for t,o in ipairs(e)do
-local e for t,n in ipairs(h)do if N(er(n),o)then e=n end end if not e then n[#n+1]=o elseif r[e]then table.ins\
-ert(r[e],o)else r[e]={o}i[#i+1]=e end end
-local function e(n)n.D,E=E,(E+1)%16384 h[#h+1]=n end for l,n in ipairs(i)do if#r[n]<#n.k then L()local d={k=r[\
-n],m=n.m,b=n.b}d.e,d.h=A(n.e),A(n.h)local r={}for t,o in ipairs(n.k)do if not N(d.k,o)then r[#r+1]=o end end n\
-.k,n.j=r,nil for l,e in pairs(f)do if e and N(e.f,n)then table.insert(e.f,d)e.o,t[l]=#e.f,true end end e(d)i[l\
-]=d end end if#n>0 then e({k=n,m=128,b=0,e=a(''),h=a('')})i[#i+1]=h[#h]end return i end
-local function ef()local e=redis.call('HGET',KEYS[1],'m')local k,a=c('>I3',e,2),7 E=c('>I2',e,5)for l=1,k do
-local n,o=X(e,a)local D,u,i,z,g,t=c('>I2I4I4I4I4',e,o)a=ed(n,e,t,z,g,s(e,a)==82)local e,t=n.e,i*p e.d,e.t,e.u,\
-e.w,e.g=e.d+t,t,u,{},{}e.p,e.H,n.D='f'..D..':',i==0 and''or nil,D h[l]=n end end
-local function a(n,o)if n.b==0 then return math.max(o,D)end return math.max(o,n.b)end
-local function X(o)for t,n in ipairs(h)do
-local i,u=d-a(n,o),el(n.e)if u and u<=i then V(n.e,x(n.e,i))end if n.h.d>0 then V(n.h,x(n.h,d-D))end if n.b>0 \
-and n.e.d>2*n.m then V(n.e,x(n.e,d)-n.m)end end end
-local function o(n)local e,h=n.e,n.h if not e.n and not h.n then return'L'end l(e)l(h)return'R'end
-local function i(e)return e.n and(#e.r-6)/12 or e.d-e.t end
-local function c(t,n)local e=n.j if not e then
-local i={}for l,o in ipairs(n.k)do i[l]=B(#o,2)..o end e=table.concat(i)end return t..B(n.m,3)..B(n.b,5)..B(#e\
-,3)..e end
-local function A(e)local o,l={},0 for t,n in ipairs(e.f)do if not n.g then l=l+1 o[l]=B(n.D,2)end end
-local f=string.char((e.e and 1 or 0)+(e.a and 2 or 0))return B(e.c,7)..B(e.i,3)..f..B(l,2)..table.con\
-cat(o)end
-local function B(q)local e,a=#n,{}for l in pairs(t)do
-local k='\\255'..l..'\\254'if m[l]and not q then
-local o,l=string.find(n,k,1,true)l=string.find(n,'\\255',l,true)or#n+1 n=r(n,1,o-1)..r(n,l)end if f[l]then a[#\
-a+1]=k..A(f[l])end end n=n..table.concat(a)if n~=''and(en or math.floor(#n/2048)>math.floor(e/2048))then n=str\
-ing.gsub(n,'(\\255[^\\254]*\\254)([^\\255]*)',function(t,i)if k(O(i))then return''end end)end end
-local function m()local e=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')for l=1,#e,2 do if s(e[l])==105 and f\
-[r(e[l],2)]==nil and k(O(e[l+1]))then redis.call('HDEL',KEYS[1],e[l])end end end
-local function k(n)local e=n.e if not e.p then e.p,e.w,e.g,e.H='f'..n.D..':',{},{},''end
-local o,b=1,{}while not e.n and#e.r-o+1>9*p do
-local i=r(e.r,o,o+6*p-1)redis.call('HSET',KEYS[1],e.p..e.u+e.t/p,i)b[#b+1]=r(i,1,6)e.t,o=e.t+p,o+6*p end if o>\
-1 then e.H=H(e)..table.concat(b)e.r=r(e.r,o)end if#e.g>0 then for l=1,#e.g do redis.call('HDEL',KEYS[1],e.g[l]\
-)end end if e.t==0 then redis.call('HDEL',KEYS[1],e.p)elseif o>1 or#e.g>0 then redis.call('HSET',KEYS[1],e.p,e\
-.H)end end
-local function H(l)local a,e={v('>cI3I2','H',#l,E)},false for t,n in ipairs(l)do o(n)end for t,n in ipairs(h)d\
-o if n.g or n.e.d>0 then k(n)end end for t,n in ipairs(l)do
-local e,h=n.e,n.h a[#a+1]=c(o(n),n)a[#a+1]=v('>I2I4I4I4I4',n.D,e.u,e.t/p,i(e),i(h))a[#a+1]=e.r a[#a+1]=h.r end\
- redis.call('HSET',KEYS[1],'m',table.concat(a))for l in pairs(t)do if f[l]then redis.call('HSET',KEYS[1],'i'..\
-l,A(f[l]))e=true else redis.call('HDEL',KEYS[1],'i'..l)end end if e then m()end end
-local function p(l,r)local a={}if#l==1 and n==''and not r and o(l[1])=='L'then a[1],a[2]=c('A',l[1]),l[1]\
-.e.r else
-local e='B'a[1]=''for t,n in ipairs(l)do
-local t=o(n)if t=='R'then e='C'end a[#a+1]=c(t,n)a[#a+1]=v('>I2I4I4',n.D,i(n.e),i(n.h))a[#a+1]=n.e.r a[#a+1]=n\
-.h.r end a[1]=v('>cI3I2',e,#l,E)a[#a+1]=n end return table.concat(a)end
-local function k(l)local e=0 for t,n in ipairs(l)do if n.e.t>0 then return false end e=e+#n.e.r+#n.h.r end ret\
-urn e<I/2 and redis.call('HLEN',KEYS[1])<=24 end
-local function O()local o=J X(o)local l,r,i={},false,d for t,n in ipairs(h)do
-local e,h=n.e,n.h if e.d+h.d>0 then l[#l+1]=n r=r or h.d>0 o=a(n,o)i=math.max(i,e.d>0 and w(e,e.d)or 0,h.d>0 a\
-nd w(h,h.d)or 0)else n.g=true end end
-local a=C('')if a then i=math.max(i,a.c)end
-local c=#l==0 or a for l in pairs(t)do if f[l]then i=math.max(i,f[l].c)c=c or#f[l].f==0 end end
-local q=u if r then o=math.max(o,D)elseif c then o=math.max(o,ee)end
-local a=math.ceil(i-d+o+o/32)if u and k(l)then L()for l,e in pairs(f)do t[l]=e and true or nil end redis.call(\
-'DEL',KEYS[1])u=false end if not u then B(q)if#l==0 and n==''then if e and not q then redis.call('DEL',KEYS[1]\
-)end return end
-local i=p(l,r)if#i<=I then redis.call('SET',KEYS[1],i,'PX',a)return end L()for l,e in pairs(f)do t[l]=e and tr\
-ue or nil end if e and not q then redis.call('DEL',KEYS[1])end u=true end H(l)redis.call('PEXPIRE',KEYS[1],a)e\
-nd if b==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end if u or e then
-local e=pcall(u and ef or ec)if not e then return redis.error_reply('INVALIDSTATE the key holds something else\
- than limits')end end
-local l=ARGV[4]~=''and ARGV[4]or nil if b==104 then if not e and not u then return'0'end X(J)for t,n in ipairs\
-(h)do if n.e.d+n.h.d>0 then return'1'end end L()for t,e in pairs(f)do if e then return'1'end end return'0'end \
-if b==120 then
-local e=C(l)if not e then return'0'end U(e)K(l,nil)O()return'1'end if b==115 then for t,n in ipairs(cjson.deco\
-de(ARGV[5]))do if not C(n[1])then
-local e={c=n[2],e=n[3],i=n[4],a=false,f=Y(n[5])}G(e)K(n[1],e)end end O()return'1'end if b==98 then
-local A,e=C(''),ARGV[5]+0 K('',e>0 and{c=d+e,i=1,e=true,a=false,f={}}or nil)O()return(A and A.c>d and'1'or'0')\
-..v('>I7',d+e)end
-local c,B={},{}local a=10+8*j(0,0,S,T,M)for l=1,q(z,a)do
-local o=a+3+12*(l-1)local a,f=q(z,o+3),s(z,o+11)c[l]={v=q(z,o)+1,x=a,y=f>=2 and y or a,s=j(s(z,o+6,o+10)),B=f%\
-2==1,}end a=a+3+12*#c for l=1,q(z,a)do B[l]=q(z,a+3*l)+1 end
-local E,m=h,{}local i=r(g,13)if#h==1 and h[1].j==i and#B==0 then for l=1,#c do m[c[l].v]=h[1]end else
-local t=ei(i)if#B>0 and#B<#t then
-local e={}for l,n in ipairs(B)do e[l]=t[n]end Y(e)end E=Y(t)for l,o in ipairs(t)do for t,n in ipairs(E)do if N\
-(er(n),o)then m[l]=n end end end end for t,o in ipairs(c)do
-local n=m[o.v]if o.s>n.b then n.b=o.s end if 2*o.x>n.m then n.m=2*o.x end end
-local o=Z()local T,V,M=o[2],o[3]%2==1,math.floor(o[3]/2)local a=C('')local I=a and a.c>d and a.c or 0 if I>0 t\
-hen for t,w in ipairs({0,I,I})do o[#o+1]=w end end
+local function u(o,t)local a={}for x=1,#o,12 do
+local n,f=J('>I6I6',o,x)a[#a+1]=B('>I6I6',n,f+t)end return table.concat(a)end
+local function T(e,n,t)local s=D(e,n)local d=12*s+7
+local f=J('>I6',e.o,d-6)local h=i(e.o,1,d-1)if s>0 and J('>I6',e.o,d-12)==n then h=i(e.o,1,d-13)local o=f-J('>\
+I6',e.o,d-18)if t<-o then t=-o end if t>-o then h=h..B('>I6I6',n,f+t)end elseif t>0 then h=h..B('>I6I6',n,f+t)\
+else return end e.o,e.d,e.W=h..u(i(e.o,d),t),e.d+t,{}end
+local function F(e,t,f)if f>U then o(e)end if e.r then return T(e,t,f)end
+local c,z=I(e,t),B('>I6',t)if f>1 then z=string.rep(z,f)end if c==e.d then e.o=e.o..z else if c<e.t the\
+n v(e)end
+local d=6*(c-e.t)e.o,e.W=i(e.o,1,d)..z..i(e.o,d+1),{}end e.d=e.d+f end
+local function D(e,o,h)if e.r then return T(e,o,-h)end
+local n=I(e,o)local c=n while c>0 and n-c<h and H(e,c)==o do c=c-1 end if c==n then return end if c<e.t then v\
+(e)end e.o=i(e.o,1,6*(c-e.t))..i(e.o,6*(n-e.t)+1)e.d,e.W=e.d-(n-c),{}end
+local function y(e,t)if t<=0 then return end m,e.W=true,{}if e.r then
+local n,o,d=math.min(t,e.d),J('>I6',e.o),7 while d<=#e.o and J('>I6',e.o,d+6)-o<=n do d=d+12 end e.o,e.d=B('>I\
+6',o+n)..i(e.o,d),e.d-n return end
+local s=math.floor(math.min(t,e.t)/j)if s>0 then e.R=i(A(e),6*s+1)for x=0,s-1 do e.m[#e.m+1]=e.i..e.a+x end e.\
+a,e.t,e.d,e.N=e.a+s,e.t-s*j,e.d-s*j,{}t=t-s*j end if e.t==0 then e.o,e.d=i(e.o,6*t+1),e.d-t end end
+local function er(e)if e.t>0 then v(e)end return el(e.o,e.r)end
+local function Z(n)local l,t=n.e,n.h if t.d==0 then return l end if l.r or t.r then
+local e,g=er(l),er(t)o(e)o(g)local n=J('>I6',g.o)for x=7,#g.o,12 do
+local t,f=J('>I6I6',g.o,x)T(e,t,f-n)n=f end return e end
+local e={o=l.o,d=l.d,t=l.t,a=l.a,i=l.i,N=l.N}e.R,e.m,e.W=l.R,{},{}local c=I(l,(J('>I6',t.o)))if c<e.t the\
+n v(e)end
+local o,a=6*(c-e.t)+1,{i(e.o,1,6*(c-e.t))}if o<=#e.o then for x=1,t.d do
+local n,d=H(t,x),o while d<=#e.o and J('>I6',e.o,d)<=n do d=d+6 end a[#a+1]=i(e.o,o,d-1)a[#a+1]=i(t.o,6*x-5,6*\
+x)o=d end a[#a+1]=i(e.o,o)else a[2]=t.o end e.o,e.d=table.concat(a),l.d+t.d return e end
+local function v(e)for M,n in ipairs(e.f)do D(e.e and n.e or n.h,e.s,e.u)end end
+local function k(e)for M,n in ipairs(e.f)do F(e.e and n.e or n.h,e.s,e.u)end end
+local function eo(o,n)for x=1,#o do if o[x]==n then return true end end return false end
+local function ea(e)local o,d={},1 while d<#e do
+local t=f(e,d,2)o[#o+1]=i(e,d+2,d+1+t)d=d+2+t end return o end
+local function u(e)if not e.l then e.l=ea(e.c)end return e.l end
+local function T(n,o,t,e,m,j)local d=t+(j and 6+12*e or 6*e)local M=d+(j and 6+12*m or 6*m)if M>#o+1 then erro\
+r('length')end n.e,n.h=el(i(o,t,d-1),j),el(i(o,d,M-1),j)return M end
+local function D(o,u)local M=u+12+f(o,u+9,3)local e={p=f(o,u+1,3),n=f(o,u+4,5)}e.c=i(o,u+12,M-1)retur\
+n e,M end
+local function U()local o,u=e,7 if c then o=redis.call('HGET',KEYS[1],'m')elseif E(e)==65 then
+local n,t=D(e,1)if(#e-t+1)%6~=0 then error('length')end n.e,n.h,n.T=el(i(e,t)),el(''),0 a[1]=n return elseif E\
+(e)~=66 and E(e)~=67 then error('form')end l=J('>I2',o,5)for x=1,J('>I3',o,2)do
+local n,t=D(o,u)local R,s,e,m=0,0,nil,nil n.T,t=J('>I2',o,t)if c then R,s,t=J('>I4I4',o,t)end e,m,t=J('>I4I4',\
+o,t)u=T(n,o,t,e,m,E(o,u)==82)if c then
+local e,t=n.e,s*j e.d,e.t,e.a,e.N,e.m=e.d+t,t,R,{},{}e.i,e.R='f'..n.T..':',s==0 and''or nil end a[x]=n end if \
+not c then n=i(e,u)end end
+local function T(e)if(e.E or#e.f)==0 then return e.s<=r-M end if not e.e then return e.s<=r-t end for x,n in i\
+pairs(e.f)do
+local a=G(n.e)if a and a<=e.s then return false end end return true end
+local function ed(o)local M=E(o,11)local e={s=f(o,1,7),u=f(o,8,3),e=M%2==1,j=M>=2}e.f,e.E={},f(o,12,2)for x\
+=1,e.E do
+local i=f(o,12+2*x,2)for M,n in ipairs(a)do if n.T==i then e.f[#e.f+1]=n end end end return e end
+local function J(l)if N[l]~=nil then return N[l]end
+local o if c then o=redis.call('HGET',KEYS[1],'i'..l)else
+local N,U=string.find(n,'\\255'..l..'\\254',1,true)local M=U and string.find(n,'\\255',U,true)or 0 o=U and i(n\
+,U+1,M-1)end
+local e=o and ed(o)L[l]=e~=nil N[l]=e and not T(e)and e or false return N[l]end
+local function et(l,d)N[l],p[l]=d or false,true end
+local function ei()if s then return end s=true
+local function v(l,o)if N[l]==nil then
+local e=ed(o)L[l]=true N[l]=not T(e)and e or false if not N[l]then p[l]=true end end end if c then
+local o=redis.call('HGETALL',KEYS[1])for x=1,#o,2 do if E(o[x])==105 then v(i(o[x],2),o[x+1])end end else for \
+l,e in string.gmatch(n,'\\255([^\\254]*)\\254([^\\255]*)')do v(l,e)end end end
+local function D(e)local o,d,W={},{},{}for M,l in ipairs(e)do
+local e for M,n in ipairs(a)do if eo(u(n),l)then e=n end end if not e then d[#d+1]=l elseif W[e]then table.ins\
+ert(W[e],l)else W[e]={l}o[#o+1]=e end end
+local function e(n)n.T,l=l,(l+1)%16384 a[#a+1]=n end for x,n in ipairs(o)do if#W[n]<#n.l then ei()local s={l=W\
+[n],p=n.p,n=n.n}s.e,s.h=er(n.e),er(n.h)local a={}for x,l in ipairs(n.l)do if not eo(s.l,l)then a[#a+1]=l end e\
+nd n.l,n.c=a,nil for l,e in pairs(N)do if e and eo(e.f,n)then table.insert(e.f,s)e.E,p[l]=#e.f,true end end e(\
+s)o[x]=s end end if#d>0 then e({l=d,p=128,n=0,e=el(''),h=el('')})o[#o+1]=a[#a]end return o end
+local function f(n,o)if n.n==0 then return math.max(o,t)end return math.max(o,n.n)end
+local function s(o)for M,n in ipairs(a)do
+local X,a=r-f(n,o),G(n.e)if a and a<=X then y(n.e,I(n.e,X))end if n.h.d>0 then y(n.h,I(n.h,r-t))end if n.n>0 a\
+nd n.e.d>2*n.p then y(n.e,I(n.e,r)-n.p)end end end
+local function el(n)local e,g=n.e,n.h if not e.r and not g.r then return'L'end o(e)o(g)return'R'end
+local function o(e)return e.r and(#e.o-6)/12 or e.d-e.t end
+local function er(l,n)local e=n.c if not e then
+local u={}for x,o in ipairs(n.l)do u[x]=en(#o,2)..o end e=table.concat(u)end return l..en(n.p,3)..en(n.n,5)..e\
+n(#e,3)..e end
+local function G(e)local a,o={},0 for M,n in ipairs(e.f)do if not n.m then o=o+1 a[o]=en(n.T,2)end end
+local l=string.char((e.e and 1 or 0)+(e.j and 2 or 0))return en(e.s,7)..en(e.u,3)..l..en(o,2)..table.con\
+cat(a)end
+local function y(c)local a,o=#n,{}for l in pairs(p)do
+local k='\\255'..l..'\\254'if L[l]and not c then
+local e,U=string.find(n,k,1,true)U=string.find(n,'\\255',U,true)or#n+1 n=i(n,1,e-1)..i(n,U)end if N[l]then o[#\
+o+1]=k..G(N[l])end end n=n..table.concat(o)if n~=''and(m or math.floor(#n/2048)>math.floor(a/2048))then n=stri\
+ng.gsub(n,'(\\255[^\\254]*\\254)([^\\255]*)',function(e,o)if T(ed(o))then return''end end)end end
+local function L()local o=redis.call('HRANDFIELD',KEYS[1],3,'WITHVALUES')for x=1,#o,2 do if E(o[x])==105 and N\
+[i(o[x],2)]==nil and T(ed(o[x+1]))then redis.call('HDEL',KEYS[1],o[x])end end end
+local function m(n)local e=n.e if not e.i then e.i,e.N,e.m,e.R='f'..n.T..':',{},{},''end
+local t,o=1,{}while not e.r and#e.o-t+1>9*j do
+local n=i(e.o,t,t+6*j-1)redis.call('HSET',KEYS[1],e.i..e.a+e.t/j,n)o[#o+1]=i(n,1,6)e.t,t=e.t+j,t+6*j end if t>\
+1 then e.R=A(e)..table.concat(o)e.o=i(e.o,t)end if#e.m>0 then for x=1,#e.m do redis.call('HDEL',KEYS[1],e.m[x]\
+)end end if e.t==0 then redis.call('HDEL',KEYS[1],e.i)elseif t>1 or#e.m>0 then redis.call('HSET',KEYS[1],e.i,e\
+.R)end end
+local function A(L,t)local a={''}for M,n in ipairs(t)do
+local l,e,g=el(n),n.e,n.h if l=='R'and not c then L='C'end a[#a+1]=er(l,n)..B('>I2',n.T)..(c and B('>I4I4',e.a\
+,e.t/j)or'')..B('>I4I4',o(e),o(g))a[#a+1]=e.o a[#a+1]=g.o end a[1]=B('>cI3I2',L,#t,l)return table.con\
+cat(a)end
+local function T(t)local e=false for M,n in ipairs(t)do el(n)end for i,n in ipairs(a)do if n.m or n.e.d>0 then\
+ m(n)end end redis.call('HSET',KEYS[1],'m',A('H',t))for l in pairs(p)do if N[l]then redis.call('HSET',KEYS[1],\
+'i'..l,G(N[l]))e=true else redis.call('HDEL',KEYS[1],'i'..l)end end if e then L()end end
+local function L(l,d)if#l==1 and n==''and not d and el(l[1])=='L'then return er('A',l[1])..l[1].e.o end return\
+ A('B',l)..n end
+local function A(e)local o=0 for M,n in ipairs(e)do if n.e.t>0 then return false end o=o+#n.e.o+#n.h.o end ret\
+urn o<X/2 and redis.call('HLEN',KEYS[1])<=24 end
+local function m(n)ei()for l,e in pairs(N)do p[l]=e and true or nil end redis.call('DEL',KEYS[1])c=n end
+local function en()local o=W s(o)local l,d,W={},false,r for M,n in ipairs(a)do
+local e,t=n.e,n.h if e.d+t.d>0 then l[#l+1]=n d=d or t.d>0 o=f(n,o)W=math.max(W,e.d>0 and H(e,e.d)or 0,t.d>0 a\
+nd H(t,t.d)or 0)else n.m=true end end
+local a=J('')if a then W=math.max(W,a.s)end
+local e=#l==0 or a for l in pairs(p)do if N[l]then W=math.max(W,N[l].s)e=e or#N[l].f==0 end end
+local f=c if d then o=math.max(o,t)elseif e then o=math.max(o,M)end
+local e=math.ceil(W-r+o+o/32)if c and A(l)then m(false)end if not c then y(f)if#l==0 and n==''then redis.call(\
+'DEL',KEYS[1])return end
+local s=L(l,d)if#s<=X then redis.call('SET',KEYS[1],s,'PX',e)return end m(true)end T(l)redis.call('PEXPIRE',KE\
+YS[1],e)end if K==100 then return redis.call('DEL',KEYS[1])==1 and'1'or'0'end if c or e then
+local t=pcall(U)if not t then return redis.error_reply('INVALIDSTATE the key holds something else than limits\
+')end end
+local l=ARGV[4]~=''and ARGV[4]or nil if K==104 then if not e and not c then return'0'end s(W)for M,n in ipairs\
+(a)do if n.e.d+n.h.d>0 then return'1'end end ei()for Q,e in pairs(N)do if e then return'1'end end return'0'end\
+ if K==120 then
+local e=J(l)if not e then return'0'end v(e)et(l,nil)en()return'1'end if K==115 then for M,n in ipairs(cjson.de\
+code(ARGV[5]))do if not J(n[1])then
+local e={s=n[2],e=n[3],u=n[4],j=false,f=D(n[5])}k(e)et(n[1],e)end end en()return'1'end if K==98 then
+local a,s=J(''),ARGV[5]+0 et('',s>0 and{s=r+s,u=1,e=true,j=false,f={}}or nil)en()return(a and a.s>r and'1'or'0\
+')..B('>I7',r+s)end
+local y,W={},{}local o=10+8*S(0,0,w,V,R)for x=1,ee(b,o)do
+local t=o+3+12*(x-1)local e,M=ee(b,t+3),E(b,t+11)y[x]={L=ee(b,t)+1,G=e,x=M>=2 and h or e,U=S(E(b,t+6,t+10)),A=\
+M%2==1,}end o=o+3+12*#y for x=1,ee(b,o)do W[x]=ee(b,o+3*x)+1 end
+local T,p=a,{}local s=i(d,13)if#a==1 and a[1].c==s and#W==0 then for x,o in ipairs(y)do p[o.L]=a[1]end else
+local t=ea(s)if#W>0 and#W<#t then
+local e={}for x,l in ipairs(W)do e[x]=t[l]end D(e)end T=D(t)for x,l in ipairs(t)do for M,n in ipairs(T)do if e\
+o(u(n),l)then p[x]=n end end end end for x,o in ipairs(y)do
+local e=p[o.L]if o.U>e.n then e.n=o.U end if 2*o.G>e.p then e.p=2*o.G end end
+local o=C()local U,X,A=o[2],o[3]%2==1,math.floor(o[3]/2)local a=J('')local u=a and a.s>r and a.s or 0 if u>0 t\
+hen for M,e in ipairs({0,u,u})do o[#o+1]=e end end
 local function t(n)while true do
-local e=n for l=4,#o,3 do if o[l]<=n and n<o[l+1]and o[l+2]>e then e=o[l+2]end end if e==n then return n end n\
+local e=n for x=4,#o,3 do if o[x]<=n and n<o[x+1]and o[x+2]>e then e=o[x+2]end end if e==n then return n end n\
 =e end end
-local k=l and C(l)or nil if k then U(k)end
-local H,C,S=b==116,b==102,b==70
-local g=b==114 or b==112
-local p=k and(g or(H and k.e))local i=k and k.i or j(0,0,P,Q,R)local P=math.max(d,o[1])local D=t(P)local z,j,q\
-='',{},u if u then for l,o in ipairs(c)do
-local e=m[o.v].e j[l]=x(e,d)-x(e,d-o.s)end else if k then z='\\255'..l..'\\254'..A(k)end if I>0 then z=z..'\\2\
-55\\254'..A(a)end if g and M==2 then L()for o,e in pairs(f)do if e and e~=k and e.a and not e.e then z=z..'\\2\
-55'..o..'\\254'..A(e)end end end z=(e and r(e,1,#e-#n)or'')..z end
-local J
-local function r()local e={}J={}for t,o in ipairs(c)do
-local n=m[o.v]e[n]=e[n]or(C and n.e or eo(n))J[o.v]=e[n]end end
-local function R(e,o,l,n)local r,h=o.y-l+1,o.s if r<1 then return y end if e.d<r then return n end
-local u=x(e,n-h)while e.n and u+r<=e.d do
-local x,t=W(e,u+1)local l,o=W(e,u+r)if l-h>=n then return n end if l-x<h then n=x+h end u=math.min(t,o-r+1)end\
- while u+r<=e.d do
-local l=w(e,u+r)if l-h>=n then break end
-local x=w(e,u+1)if l-x<h then n=x+h end u=u+1 end return n end
-local function a(o,n)return R(J[o.v],o,i,n)end
-local function o()local e,n=true,false for t,o in ipairs(c)do if a(o,D)>D then e=false n=n or o.B end end retu\
-rn e,n end
-local function h(n)for t,o in ipairs(c)do if a(o,n)>n then return false end end return true end
-local function Q()local n=D while true do
-local l repeat l=false for t,o in ipairs(c)do
-local e=a(o,n)if e>=y then return y end if e>n then n,l=e,true end end until not l
-local e=t(n)if e==n or e>=y then return e end n=e end end
-local function A(t,i)if t.c~=i.c then return t.c<i.c end for l=1,math.min(#t.l,#i.l)do
-local e,n=s(t.l,l),s(i.l,l)if e~=n then return e<n end end return#t.l<#i.l end
-local s={}local function W(l)local a={}L()for o,e in pairs(f)do if e and e.a and not e.e and e~=k then
-local l=false for t,n in ipairs(e.f)do l=l or N(E,n)end if l then a[#a+1]={l=o,c=e.c,q=e}end end end if#a==0 t\
-hen return end table.sort(a,A)for t,n in ipairs(a)do U(n.q)end r()local t,n=o()local e=Q()if n or e>=l or e-P>\
-T then for t,n in ipairs(a)do G(n.q)end return end for t,n in ipairs(a)do G(n.q)r()local t,l=o()if l or not h(\
-e)then U(n.q)K(n.l,nil)s[#s+1]=n.l end end return e end r()local e,n=o()n=n and g and not p
-local t=D if p then t=k.c elseif S then t=d elseif not e then t=Q()if g and M==2 then
-local e=W(n and y or t)if e then t,n=e,false end end end
-local A={}if u then r()for l,o in ipairs(c)do A[l]=a(o,D)<=D end end
-local o=S or((H or C)and not p and t==d)local h=t<=ea if C then h=h and not o else h=h and g and t-P<=T and no\
-t n end if H and not o and not p then
-local e={}for t,n in ipairs(B)do if not e[m[n]]then et(m[n].e,d,i)end e[m[n]]=true end if u and#B>0 then r()t=\
-Q()end end
-local e=k if o then e={c=d,i=i,e=true,a=k and k.a or false,f=E}elseif C then e=h and{c=t,i=i,e=false,a=k and k\
-.a or false,f=E}or nil elseif h and not p and b==114 then e={c=t,i=i,e=V,a=M==1,f=E}end
-local u=S or C or(b==114 and not p and h)or(H and not p and(o or#B>0))local g=o and'1'or(h and not p)and'2'or'\
-0'if not q then if u then if e then G(e)end if l then K(l,e)end O()end return'g'..F..v('>I7',t)..g..z end
-local function f()for l,o in ipairs(c)do
-local e,r,h=J[o.v],o.y-i+1,o.s if r<1 then if t>=y then return l end elseif t<y and a(o,t)==t then
-local u=x(e,t-h-1)if u+r<=e.d then
-local x=w(e,u+1)if x+h==t and w(e,u+r)-x<h then return l end end end end return 0 end
-local r=0 if n then for l=#c,1,-1 do if c[l].B and not A[l]then r=l end end elseif t>(p and d or D)then\
- r=f()end
-local y=e and e.e and e.c<=d if y then G(e)end
-local a,i={},{}local function f(e,o)local s=x(e,d)local l,t=s-x(e,d-o.s),s+1 while t<=e.d do
-local n=w(e,t)if n>=d+o.s then break end
-local p=x(e,n)l=math.max(l,p-x(e,n-o.s))t=p+1 end return math.max(0,o.x-l)end for l,o in ipairs(c)do
-local n=m[o.v]local e,t=n.e,n.h
-local g,s=x(e,d-o.s),x(e,d)i[n]=i[n]or eo(n)a[l]=string.format(',%d,%d,%d,%d,%d,%d,%d',j[l],math.max(0,o.x-s+g\
-),f(i[n],o),t.d-x(t,d-o.s)+e.d-s,R(i[n],o,1,d),g<s and w(e,g+1)+o.s or d,A[l]and 1 or 0)end if e and not y the\
-n G(e)end for t,o in ipairs(s)do a[#a+1]=','..cjson.encode(o)end if l then K(l,e)end
-local f=(p and 1 or 0)+(p and k.e and 2 or 0)+(h and 4 or 0)+(o and k and k.e and 8 or 0)if u then O()end retu\
-rn string.format('r%d,%d,%d,%d,%d,%d',d,t,g,f,r,I)..table.concat(a)end)()`
+local M=l and J(l)or nil if M then v(M)end
+local w=K==70
+local m=K==114 or K==112
+local d=M and(m or(g and M.e))local f=M and M.u or S(0,0,Q,P,x)local R=math.max(r,o[1])local s=t(R)local j,S,x\
+='',{},c if c then for x,o in ipairs(y)do
+local e=p[o.L].e S[x]=I(e,r)-I(e,r-o.U)end else if M then j='\\255'..l..'\\254'..G(M)end if u>0 then j=j..'\\2\
+55\\254'..G(a)end if m and A==2 then ei()for l,e in pairs(N)do if e and e~=M and e.j and not e.e then j=j..'\
+\\255'..l..'\\254'..G(e)end end end j=(e and i(e,1,#e-#n)or'')..j end
+local a
+local function L()local e={}a={}for r,o in ipairs(y)do
+local n=p[o.L]e[n]=e[n]or(q and n.e or Z(n))a[o.L]=e[n]end end
+local function D(e,o,f,n)local i,g=o.x-f+1,o.U if i<1 then return h end if e.d<i then return n end
+local a=I(e,n-g)while e.r and a+i<=e.d do
+local s,t=Y(e,a+1)local l,d=Y(e,a+i)if l-g>=n then return n end if l-s<g then n=s+g end a=math.min(t,d-i+1)end\
+ while a+i<=e.d do
+local l=H(e,a+i)if l-g>=n then break end
+local s=H(e,a+1)if l-s<g then n=s+g end a=a+1 end return n end
+local function C(o,n)return D(a[o.L],o,f,n)end
+local function b(o)local e,t=true,false for M,n in ipairs(y)do if C(n,o)>o then e=false t=t or n.A end end ret\
+urn e,t end
+local function J()local n=s while true do
+local e=n for E,o in ipairs(y)do n=C(o,n)end if n==e then n=t(n)if n==e then return n end end end end
+local Y={}local function i(w)local o={}ei()for l,e in pairs(N)do if e and e.j and not e.e and e~=M then
+local t=false for M,n in ipairs(e.f)do t=t or eo(T,n)end
+local n=string.gsub(l,'.',function(b)return string.format('%02x',E(b))end)if t then o[#o+1]={y=l,g=string.form\
+at('%016d',e.s)..n,M=e}end end end if#o==0 then return end table.sort(o,function(e,t)return e.g<t.g end)for M,\
+n in ipairs(o)do v(n.M)end L()local M,t=b(s)local e=J()if t or e>=w or e-R>U then for M,n in ipairs(o)do k(n.M\
+)end return end for M,n in ipairs(o)do k(n.M)L()local M,t=b(s)if t or not b(e)then v(n.M)et(n.y,nil)Y[#Y+1]=n.\
+y end end return e end L()local e,t=b(s)t=t and m and not d
+local n=s if d then n=M.s elseif w then n=r elseif not e then n=J()if m and A==2 then
+local s=i(t and h or n)if s then n,t=s,false end end end
+local E={}if c then L()for x,o in ipairs(y)do E[x]=C(o,s)<=s end end
+local b=w or((g or q)and not d and n==r)local o=n<=O if q then o=o and not b else o=o and m and n-R<=U and not\
+ t end if g and not b and not d then
+local e={}for i,l in ipairs(W)do if not e[p[l]]then F(p[l].e,r,f)end e[p[l]]=true end if c and#W>0 then L()n=J\
+()end end
+local e,i=M,b and'1'or(o and not d)and'2'or'0'if i~='0'and K~=112 then
+local s=A==1 if M then s=M.j end e={s=n,u=f,e=b or m and X,j=s,f=T}elseif q then e=nil end
+local F=e~=M or q or g and not d and#W>0 if not x then if F then if e then k(e)end if l then et(l,e)end en()en\
+d return'g'..z..B('>I7',n)..i..j end
+local function L()for x,o in ipairs(y)do
+local e,i,g=a[o.L],o.x-f+1,o.U if i<1 then if n>=h then return x end elseif n<h and C(o,n)==n then
+local a=I(e,n-g-1)if a+i<=e.d then
+local s=H(e,a+1)if s+g==n and H(e,a+i)-s<g then return x end end end end return 0 end
+local z=0 if t then for x=#y,1,-1 do if y[x].A and not E[x]then z=x end end elseif n>(d and r or s)then\
+ z=L()end
+local t=e and e.e and e.s<=r if t then k(e)end
+local a,c={},{}local function J(e,o)local d=I(e,r)local s,t=d-I(e,r-o.U),d+1 while t<=e.d do
+local l=H(e,t)if l>=r+o.U then break end
+local i=I(e,l)s=math.max(s,i-I(e,l-o.U))t=i+1 end return math.max(0,o.G-s)end for x,o in ipairs(y)do
+local n=p[o.L]local e,t=n.e,n.h
+local i,g=I(e,r-o.U),I(e,r)c[n]=c[n]or Z(n)a[x]=string.format(',%d,%d,%d,%d,%d,%d,%d',S[x],math.max(0,o.G-g+i)\
+,J(c[n],o),t.d-I(t,r-o.U)+e.d-g,D(c[n],o,1,r),i<g and H(e,i+1)+o.U or r,E[x]and 1 or 0)end if e and not t then\
+ k(e)end for M,l in ipairs(Y)do a[#a+1]=','..cjson.encode(l)end if l then et(l,e)end
+local t=(d and 1 or 0)+(d and M.e and 2 or 0)+(o and 4 or 0)+(b and M and M.e and 8 or 0)if F then en()end ret\
+urn string.format('r%d,%d,%d,%d,%d,%d',r,n,i,t,z,u)..table.concat(a)end)()`

@@ -50,25 +50,36 @@ local function readHeader(text, pos)
   return lane, stop
 end
 
+-- Reads a string, or of a hash what stands for it: 'm', whose form redis-write.lua tells.
 local function readState()
-  if byte(blob) == 65 then
+  local text, pos = blob, 7
+  if long then
+    text = redis.call('HGET', KEYS[1], 'm')
+  elseif byte(blob) == 65 then
     local lane, from = readHeader(blob, 1)
     if (#blob - from + 1) % 6 ~= 0 then error('length') end
     lane.fired, lane.booked, lane.number = newLog(sub(blob, from)), newLog(''), 0
     lanes[1] = lane
     return
+  elseif byte(blob) ~= 66 and byte(blob) ~= 67 then
+    error('form')
   end
-  if byte(blob) ~= 66 and byte(blob) ~= 67 then error('form') end
-  local total, pos = unpack('>I3', blob, 2), 7
-  coming = unpack('>I2', blob, 5)
-  for index = 1, total do
-    local lane, from = readHeader(blob, pos)
-    local number, counts, books, at = unpack('>I2I4I4', blob, from)
-    lane.number = number
-    pos = readLogs(lane, blob, at, counts, books, byte(blob, pos) == 82)
+  coming = unpack('>I2', text, 5)
+  for index = 1, unpack('>I3', text, 2) do
+    local lane, at = readHeader(text, pos)
+    local first, segments, counts, books = 0, 0, nil, nil
+    lane.number, at = unpack('>I2', text, at)
+    if long then first, segments, at = unpack('>I4I4', text, at) end
+    counts, books, at = unpack('>I4I4', text, at)
+    pos = readLogs(lane, text, at, counts, books, byte(text, pos) == 82)
+    if long then
+      local fired, old = lane.fired, segments * segment
+      fired.n, fired.old, fired.first, fired.cache, fired.gone = fired.n + old, old, first, {}, {}
+      fired.field, fired.directory = 'f' .. lane.number .. ':', segments == 0 and '' or nil
+    end
     lanes[index] = lane
   end
-  known = sub(blob, pos)
+  if not long then known = sub(blob, pos) end
 end
 
 -- Tells whether an entry is over: its instants are not retained any more, or it is overdue.

@@ -5,21 +5,6 @@
 -- instant of each segment; `i<id>` what is known by an id. Segments are made when 192 instants lie behind them and are
 -- never changed, only dropped; whoever must change one takes all of the lane back first.
 
-local function readLong()
-  local main = redis.call('HGET', KEYS[1], 'm')
-  local total, pos = unpack('>I3', main, 2), 7
-  coming = unpack('>I2', main, 5)
-  for index = 1, total do
-    local lane, from = readHeader(main, pos)
-    local number, first, segments, counts, books, at = unpack('>I2I4I4I4I4', main, from)
-    pos = readLogs(lane, main, at, counts, books, byte(main, pos) == 82)
-    local fired, old = lane.fired, segments * segment
-    fired.n, fired.old, fired.first, fired.cache, fired.gone = fired.n + old, old, first, {}, {}
-    fired.field, fired.directory, lane.number = 'f' .. number .. ':', segments == 0 and '' or nil, number
-    lanes[index] = lane
-  end
-end
-
 -- How long what counted is kept: what was restored before any window was asked may all be needed.
 local function keptMs(lane, keep)
   if lane.longest == 0 then return math.max(keep, overdueMs) end
@@ -130,19 +115,26 @@ local function archive(lane)
   end
 end
 
-local function writeLong(alive)
-  local parts, came = { pack('>cI3I2', 'H', #alive, coming) }, false
-  for _, lane in ipairs(alive) do signOf(lane) end
-  for _, lane in ipairs(lanes) do if lane.gone or lane.fired.n > 0 then archive(lane) end end
+-- The lanes as redis-state.lua reads them.
+local function writeLanes(form, alive)
+  local parts = { '' }
   for _, lane in ipairs(alive) do
-    local fired, booked = lane.fired, lane.booked
-    parts[#parts + 1] = writeHeader(signOf(lane), lane)
-    parts[#parts + 1] =
-      pack('>I2I4I4I4I4', lane.number, fired.first, fired.old / segment, countOf(fired), countOf(booked))
+    local sign, fired, booked = signOf(lane), lane.fired, lane.booked
+    if sign == 'R' and not long then form = 'C' end
+    parts[#parts + 1] = writeHeader(sign, lane) .. pack('>I2', lane.number)
+      .. (long and pack('>I4I4', fired.first, fired.old / segment) or '') .. pack('>I4I4', countOf(fired), countOf(booked))
     parts[#parts + 1] = fired.s
     parts[#parts + 1] = booked.s
   end
-  redis.call('HSET', KEYS[1], 'm', table.concat(parts))
+  parts[1] = pack('>cI3I2', form, #alive, coming)
+  return table.concat(parts)
+end
+
+local function writeLong(alive)
+  local came = false
+  for _, lane in ipairs(alive) do signOf(lane) end
+  for _, lane in ipairs(lanes) do if lane.gone or lane.fired.n > 0 then archive(lane) end end
+  redis.call('HSET', KEYS[1], 'm', writeLanes('H', alive))
   for id in pairs(changed) do
     if ids[id] then
       redis.call('HSET', KEYS[1], 'i' .. id, writeEntry(ids[id]))
@@ -155,24 +147,10 @@ local function writeLong(alive)
 end
 
 local function writeShort(alive, anyBooked)
-  local parts = {}
   if #alive == 1 and known == '' and not anyBooked and signOf(alive[1]) == 'L' then
-    parts[1], parts[2] = writeHeader('A', alive[1]), alive[1].fired.s
-  else
-    local form = 'B'
-    parts[1] = ''
-    for _, lane in ipairs(alive) do
-      local sign = signOf(lane)
-      if sign == 'R' then form = 'C' end
-      parts[#parts + 1] = writeHeader(sign, lane)
-      parts[#parts + 1] = pack('>I2I4I4', lane.number, countOf(lane.fired), countOf(lane.booked))
-      parts[#parts + 1] = lane.fired.s
-      parts[#parts + 1] = lane.booked.s
-    end
-    parts[1] = pack('>cI3I2', form, #alive, coming)
-    parts[#parts + 1] = known
+    return writeHeader('A', alive[1]) .. alive[1].fired.s
   end
-  return table.concat(parts)
+  return writeLanes('B', alive) .. known
 end
 
 -- A hash that has shrunk to a fraction is a string again; ids that are over go on the way.
@@ -183,6 +161,14 @@ local function shrinks(alive)
     bytes = bytes + #lane.fired.s + #lane.booked.s
   end
   return bytes < longMin / 2 and redis.call('HLEN', KEYS[1]) <= 24
+end
+
+-- Begins the key anew in the other form: all that is known is written.
+local function turn(toLong)
+  readAll()
+  for id, entry in pairs(ids) do changed[id] = entry and true or nil end
+  redis.call('DEL', KEYS[1])
+  long = toLong
 end
 
 local function writeState()
@@ -213,16 +199,11 @@ local function writeState()
   local wasLong = long
   if anyBooked then keep = math.max(keep, overdueMs) elseif unbound then keep = math.max(keep, dayMs) end
   local lifeMs = math.ceil(until_ - now + keep + keep / 32)
-  if long and shrinks(alive) then
-    readAll()
-    for id, entry in pairs(ids) do changed[id] = entry and true or nil end
-    redis.call('DEL', KEYS[1])
-    long = false
-  end
+  if long and shrinks(alive) then turn(false) end
   if not long then
     writeIds(wasLong)
     if #alive == 0 and known == '' then
-      if blob and not wasLong then redis.call('DEL', KEYS[1]) end
+      redis.call('DEL', KEYS[1])
       return
     end
     local text = writeShort(alive, anyBooked)
@@ -230,10 +211,7 @@ local function writeState()
       redis.call('SET', KEYS[1], text, 'PX', lifeMs)
       return
     end
-    readAll()
-    for id, entry in pairs(ids) do changed[id] = entry and true or nil end
-    if blob and not wasLong then redis.call('DEL', KEYS[1]) end
-    long = true
+    turn(true)
   end
   writeLong(alive)
   redis.call('PEXPIRE', KEYS[1], lifeMs)

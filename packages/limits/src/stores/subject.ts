@@ -9,7 +9,6 @@ import { type AnyLog, instantAt } from '../rolling-window.ts'
 import {
   type BlockChange,
   blockId,
-  type Kind,
   plainTerms,
   type RestoredEntry,
   type Terms,
@@ -59,10 +58,10 @@ export class Subject implements SubjectEntries {
       !this.#isBlocked(now) &&
       eventLogStanding(plan.rules, eventLog, 1, now) === 'admits'
     ) {
-      const { fired } = eventLog
-      const { length } = fired
+      const { instants } = eventLog
+      const { length } = instants
       eventLog.appendFired(now, 1)
-      return new Outcome(true, true, true, now, 0, undefined, now, nobody, nobody, plan, 1, fired, length)
+      return new Outcome(true, true, true, now, 0, undefined, now, nobody, nobody, plan, 1, instants, length)
     }
     return this.#take(plan, id, terms, now)
   }
@@ -83,7 +82,7 @@ export class Subject implements SubjectEntries {
     return answered(plan, weight, this, now)
   }
 
-  check(plan: Plan, terms: Terms, now: number): Decision {
+  check(plan: Plan, _id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
     const { weight } = terms
     const standing = this.#isBlocked(now) ? 'unknown' : standingOf(plan, this, weight, now)
@@ -124,9 +123,14 @@ export class Subject implements SubjectEntries {
     return decision
   }
 
-  decide(kind: Kind, plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
+  force(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
     this.attend(plan)
-    return generalPath(kind, this, plan, id, terms, now)
+    return generalPath('force', this, plan, id, terms, now)
+  }
+
+  preview(plan: Plan, id: string | undefined, terms: Terms, now: number): Decision {
+    this.attend(plan)
+    return generalPath('preview', this, plan, id, terms, now)
   }
 
   #append(now: number, weight: number): void {
