@@ -1,5 +1,5 @@
 /**
- * Quiet hours against an independent computation: Temporal reads the wall clock for every minute around the
+ * Quiet hours against an independent computation: the wall clock is known from Temporal for every minute around the
  * changes of the clocks, and plain scans over those minutes say what is quiet and when it ends. The cases with
  * dates in them were worked out by hand.
  */
@@ -15,14 +15,13 @@ import {
   QuietHoursError,
   type QuietSpec,
 } from '../src/quiet-hours.ts'
+import { createReader, DAY_MS, type Days, MINUTE_MS, readDays, wallClock } from './wall-clock-readings.ts'
 
 const SEED = Number(process.env.SLUICE_SEED ?? 20_261_121)
 const SEEDS = [SEED, SEED + 1, SEED + 2]
 console.log(`quiet-hours: SLUICE_SEED=${SEED}`)
 
-const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
-const DAY_MS = 86_400_000
 const YEAR = { from: Date.UTC(2026, 0, 1), to: Date.UTC(2027, 0, 1) }
 
 // Half hours and quarters, changes by 30 minutes and by 2 hours, at midnight, backwards in winter, for Ramadan, none.
@@ -38,10 +37,6 @@ const at = (text: string): number => Temporal.Instant.from(text).epochMillisecon
 const utc = (ms: number): string => (Number.isFinite(ms) ? new Date(ms).toISOString() : String(ms))
 const times = Array.from({ length: 1440 }, (_, minute) => utc(minute * MINUTE_MS).slice(11, 16))
 const hhmm = (minute: number): string => times[minute]!
-
-function wallClock(instantMs: number, timeZone: string): Temporal.ZonedDateTime {
-  return Temporal.Instant.fromEpochMilliseconds(instantMs).toZonedDateTimeISO(timeZone)
-}
 
 /** The definition, read on texts: 'HH:MM' sorts as time does. */
 function reads(minute: number, { from, to }: QuietSpec): boolean {
@@ -60,26 +55,6 @@ function createRandom(seed: number): (below: number) => number {
     return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * below)
   }
 }
-
-/** The readings of the wall clock in each minute of six days. */
-function readMinutes(timeZone: string, fromMs: number): Int16Array {
-  return Int16Array.from({ length: (6 * DAY_MS) / MINUTE_MS }, (_, i) => {
-    const clock = wallClock(fromMs + i * MINUTE_MS, timeZone)
-    assert.equal(clock.second, 0, 'a minute here is a minute there')
-    return clock.hour * 60 + clock.minute
-  })
-}
-
-/**
- * Apart from the loop above on purpose. With both in one function, Node 24.21 under load gave back an object with
- * the numbers of another call in 13 of 600 processes; none of 200 did so with --no-maglev.
- */
-function readDays(timeZone: string, middleMs: number) {
-  const fromMs = middleMs - 2 * DAY_MS
-  return { timeZone, fromMs, middleMs, wallMinutes: readMinutes(timeZone, fromMs) }
-}
-
-type Days = ReturnType<typeof readDays>
 
 function changesOf2026(timeZone: string): number[] {
   const changes: number[] = []
@@ -110,10 +85,9 @@ function allDays(): Days[] {
   return days
 }
 
-function quietByTable({ wallMinutes }: Days, specs: readonly QuietSpec[]): Uint8Array {
-  const byMinute = Array.from({ length: 1440 }, (_, minute) => specs.some((spec) => reads(minute, spec)))
-  return Uint8Array.from(wallMinutes, (minute) => (byMinute[minute] ? 1 : 0))
-}
+/** Tells for each minute that a wall clock can read whether it is quiet. */
+const quietMinutes = (specs: readonly QuietSpec[]): readonly boolean[] =>
+  times.map((_, minute) => specs.some((spec) => reads(minute, spec)))
 
 function someSpecs(random: (below: number) => number, { timeZone, wallMinutes }: Days): QuietSpec[] {
   // Half of the times are ones that the clocks read about the change: those are swallowed or repeated.
@@ -131,11 +105,16 @@ function someInstant(random: (below: number) => number, { fromMs, middleMs }: Da
 }
 
 /** The scan: this instant, or the first whole minute that is (or is not) quiet; undefined beyond the table. */
-function scan(table: Days, quiet: Uint8Array, instantMs: number, wanted: 0 | 1): number | undefined {
-  let i = Math.floor((instantMs - table.fromMs) / MINUTE_MS)
-  if (quiet[i] === wanted) return instantMs
-  while (i < quiet.length && quiet[i] !== wanted) i++
-  return i < quiet.length ? table.fromMs + i * MINUTE_MS : undefined
+function scan(
+  { fromMs, wallMinutes }: Days,
+  quiet: readonly boolean[],
+  instantMs: number,
+  wanted: boolean,
+): number | undefined {
+  let i = Math.floor((instantMs - fromMs) / MINUTE_MS)
+  if (quiet[wallMinutes[i]!] === wanted) return instantMs
+  while (i < wallMinutes.length && quiet[wallMinutes[i]!] !== wanted) i++
+  return i < wallMinutes.length ? fromMs + i * MINUTE_MS : undefined
 }
 
 describe('quiet hours agree with Temporal', () => {
@@ -144,11 +123,11 @@ describe('quiet hours agree with Temporal', () => {
     for (const table of allDays()) {
       const fixed = { from: '22:00', to: '08:00', timeZone: table.timeZone }
       for (const specs of [[fixed], ...Array.from({ length: 3 }, () => someSpecs(random, table))]) {
-        const quiet = quietByTable(table, specs)
-        quiet.forEach((expected, i) => {
+        const quiet = quietMinutes(specs)
+        table.wallMinutes.forEach((minute, i) => {
           const instantMs = table.fromMs + i * MINUTE_MS
-          if (isQuiet(instantMs, specs) === (expected === 1)) return
-          assert.fail(`isQuiet(${utc(instantMs)}, ${JSON.stringify(specs)}) is not ${expected === 1}`)
+          if (isQuiet(instantMs, specs) === quiet[minute]) return
+          assert.fail(`isQuiet(${utc(instantMs)}, ${JSON.stringify(specs)}) is not ${quiet[minute]}`)
         })
       }
     }
@@ -157,9 +136,9 @@ describe('quiet hours agree with Temporal', () => {
   test('in every hour of a year in every zone', () => {
     for (const timeZone of ZONES) {
       const spec = { from: '22:00', to: '08:00', timeZone }
+      const read = createReader(timeZone)
       for (let instantMs = YEAR.from; instantMs < YEAR.to; instantMs += HOUR_MS) {
-        const clock = wallClock(instantMs, timeZone)
-        const expected = reads(clock.hour * 60 + clock.minute, spec)
+        const expected = reads(read(instantMs), spec)
         if (isQuiet(instantMs, spec) === expected) continue
         assert.fail(`isQuiet(${utc(instantMs)}, ${JSON.stringify(spec)}) is not ${expected}`)
       }
@@ -174,7 +153,7 @@ describe('quiet hours agree with Temporal', () => {
           const specs = someSpecs(random, table)
           const instantMs = someInstant(random, table)
           const actual = nextAllowed(instantMs, specs.length === 1 ? specs[0]! : specs)
-          const expected = scan(table, quietByTable(table, specs), instantMs, 0)
+          const expected = scan(table, quietMinutes(specs), instantMs, false)
           const where = `nextAllowed(${utc(instantMs)}, ${JSON.stringify(specs)})`
           if (expected !== undefined) assert.equal(utc(actual), utc(expected), where)
           else assert.ok(actual >= table.fromMs + 6 * DAY_MS, `${where}: ${utc(actual)}`)
@@ -189,13 +168,13 @@ describe('quiet hours agree with Temporal', () => {
           const specs = someSpecs(random, table)
           const fromMs = someInstant(random, table)
           const toMs = fromMs + random(2 * DAY_MS)
-          const quiet = quietByTable(table, specs)
+          const quiet = quietMinutes(specs)
           const expected: string[] = []
-          let start = scan(table, quiet, fromMs, 1)
+          let start = scan(table, quiet, fromMs, true)
           while (start !== undefined && start < toMs) {
-            const end = scan(table, quiet, start, 0)
+            const end = scan(table, quiet, start, false)
             expected.push(`${utc(start)} ${end === undefined ? 'beyond' : utc(end)}`)
-            start = end === undefined ? undefined : scan(table, quiet, end, 1)
+            start = end === undefined ? undefined : scan(table, quiet, end, true)
           }
           const tableEndMs = table.fromMs + 6 * DAY_MS
           const actual = forbiddenIntervals(specs, fromMs, toMs).map(
