@@ -8,7 +8,7 @@
 import type { Admission, AdmissionQuery, CountedQuery } from './admission-ports.ts'
 import type { BacklogSource } from './backlog-cell.ts'
 import type { CommitLookup, Conflict } from './conflict.ts'
-import type { Erasing, StoredRecipient } from './erasure-ports.ts'
+import type { Erasing } from './erasure-ports.ts'
 import type { HoldRecord, HoldWrite } from './hold-ports.ts'
 import type {
   Channel,
@@ -28,6 +28,7 @@ import type {
   Status,
 } from './model.ts'
 import type { AccountRecord } from './provider-ports.ts'
+import type { RecipientReads } from './recipient-port.ts'
 
 export type { Admission, AdmissionQuery, Countable, CountedQuery } from './admission-ports.ts'
 export type { Conflict } from './conflict.ts'
@@ -53,6 +54,7 @@ export type {
   SendResult,
   UseRecord,
 } from './provider-ports.ts'
+export type { RecipientKey } from './recipient-port.ts'
 export type { Claims, Tokens } from './token-ports.ts'
 
 // ---- time and chance
@@ -232,7 +234,7 @@ export interface Pruned {
 /** Prefix of the pseudonyms under which the rows of erased recipients stay. */
 export const pseudonymPrefix = 'erased:'
 
-export interface Store extends BacklogSource, CommitLookup<Change>, Erasing {
+export interface Store extends BacklogSource, CommitLookup<Change>, Erasing, RecipientReads {
   /** True if effects of the last commits may be missing: the process before was killed, or closed it unsettled. */
   readonly unsettled: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
@@ -244,12 +246,6 @@ export interface Store extends BacklogSource, CommitLookup<Change>, Erasing {
   deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>
   /** Scans notifications of all tenants, oldest first; `nextCursor` is null at the end. */
   scan(query: ScanQuery): Promise<Page<Notification>>
-  recipient(tenant: string, id: string): Promise<StoredRecipient | undefined>
-  /**
-   * True if a recipient may have preferences or notifications, on record or on their way there. Answered
-   * synchronously, so that a new recipient costs no query. `false` is certain.
-   */
-  mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean
   /**
    * Reads a page of a recipient's notifications that have not left: scheduled, digesting, queued, in the order of
    * acceptance. It has at most `limit` rows, and fewer where they are large, so that a page costs some milliseconds.

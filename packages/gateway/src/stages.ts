@@ -22,6 +22,7 @@ import type {
   DeadLetterQuery,
   HoldRecord,
   JobWork,
+  RecipientKey,
   Reservation,
   Store,
   StoredAnswer,
@@ -161,11 +162,19 @@ export interface LimitUsage {
   readonly freesAt: number | null
 }
 
+/** The recipients of a batch: `null` for an unknown one, an error for a damaged row. */
+type FoundRecipients = readonly (Recipient | null | Error)[]
+
 /** The cache of recipients; changed only through `Gate.saveRecipient`. */
 export interface Recipients {
   /** Answers synchronously from the cache; `null` for an unknown recipient. */
   cached(tenant: string, recipient: string): Recipient | null | undefined
   find(tenant: string, recipient: string): Promise<Recipient | null>
+  /**
+   * Finds the recipients of a batch, in the order of the keys: at once where all of them are cached, else with one
+   * question to the store. A recipient whose row is damaged is answered by the error of the row.
+   */
+  findAll(keys: readonly RecipientKey[]): FoundRecipients | Promise<FoundRecipients>
   /** Counts the changes of recipients: if it is the same as before, no recipient has changed meanwhile. */
   readonly changes: number
 }

@@ -1,6 +1,6 @@
 /** Makes candidates of the drafts of one request: the notifications as they would be stored, without a verdict yet. */
 
-import type { Decision, Draft, Notification, TimelineEvent } from '../model.ts'
+import type { Decision, Draft, Notification, Recipient, TimelineEvent } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Random } from '../ports.ts'
 import type { Caller, Recipients } from '../stages.ts'
@@ -9,7 +9,7 @@ import { fingerprint } from './fingerprint.ts'
 import { createContentSplitter } from './stored-content.ts'
 
 export interface CandidateFactoryOptions {
-  readonly recipients: Recipients
+  readonly recipients: Pick<Recipients, 'cached' | 'findAll'>
   readonly policy: Pick<Policy, 'version'>
   readonly clock: Pick<Clock, 'now' | 'soon'>
   readonly random: Random
@@ -57,7 +57,7 @@ export function createCandidateFactory(options: CandidateFactoryOptions): Candid
       undecided = { ...undecided, policyVersion: policy.version }
     const known = drafts.map(({ to }) => recipients.cached(tenant, to.id))
     const recipientRecords = known.includes(undefined)
-      ? await Promise.all(drafts.map(({ to }) => recipients.find(tenant, to.id)))
+      ? readable(await recipients.findAll(drafts.map(({ to }) => ({ tenant, recipient: to.id }))))
       : known
     const split = createContentSplitter(() => random.id(now))
     const candidates: Candidate[] = []
@@ -81,4 +81,11 @@ export function createCandidateFactory(options: CandidateFactoryOptions): Candid
     }
     return candidates
   }
+}
+
+/** Throws the error of the first recipient that cannot be read. */
+function readable(recipients: readonly (Recipient | null | Error)[]): readonly (Recipient | null)[] {
+  const error = recipients.find((each) => each instanceof Error)
+  if (error !== undefined) throw error
+  return recipients as readonly (Recipient | null)[]
 }

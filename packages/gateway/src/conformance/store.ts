@@ -14,6 +14,7 @@ import { erasures } from './store/erasures.ts'
 import { jobs } from './store/jobs.ts'
 import { lookups } from './store/lookups.ts'
 import { questions } from './store/questions.ts'
+import { recipients } from './store/recipients.ts'
 import { epoch, stillClock } from './store/sample.ts'
 import type { Context, StoreCapabilities } from './store/suite.ts'
 
@@ -55,6 +56,7 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
     describe('digests', () => digests(test))
     describe('contents', () => contents(test, capabilities))
     describe('jobs', () => jobs(test, capabilities))
+    describe('recipients', () => recipients(test))
     describe('erasures', () => erasures(test, capabilities))
     describe('due cursor', () => claims(test, capabilities))
     describe('queries', () => questions(test, capabilities))

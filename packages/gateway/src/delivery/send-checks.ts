@@ -18,7 +18,7 @@ import type { SendRules } from './send-rules.ts'
 export interface SendChecksOptions {
   readonly rules: Pick<SendRules, 'mayReceive' | 'away'>
   readonly ledger: Pick<Ledger, 'isCurrent'>
-  readonly recipients: Pick<Recipients, 'cached' | 'find'>
+  readonly recipients: Pick<Recipients, 'findAll'>
   readonly contents: Pick<Contents, 'of'>
   readonly clock: Pick<Clock, 'now'>
   readonly endpoints: Pick<Endpoints, 'enter'>
@@ -111,19 +111,21 @@ export function createSendChecks(options: SendChecksOptions) {
     const sizes = new BatchSize()
     const presence = connected(attempts)
     const present = presence instanceof Promise ? await presence : presence
+    const finding = recipients.findAll(
+      attempts.map(({ notification: { tenant, to } }) => ({ tenant, recipient: to.id })),
+    )
+    const profiles = finding instanceof Promise ? await finding : finding
     for (let index = 0; index < attempts.length; index += 1) {
       const attempt = attempts[index]!
       const { notification } = attempt
-      const { tenant, to } = notification
       if (!ledger.isCurrent(notification)) {
         retries.forget(notification.id)
         attempt.release()
         continue
       }
-      const known = recipients.cached(tenant, to.id)
-      const recipient = known === undefined ? await recipients.find(tenant, to.id).catch(ifDamaged) : known
-      if (recipient instanceof SluiceError) {
-        endDamaged(attempt, recipient.row, batch)
+      const recipient = profiles[index]!
+      if (recipient instanceof Error) {
+        endDamaged(attempt, ifDamaged(recipient).row, batch)
         continue
       }
       attempt.recipient = recipient

@@ -52,7 +52,7 @@ export interface HttpServerOptions {
   readonly ledger: Ledger
   readonly policy: Policy
   readonly templates: Pick<Templates, 'has' | 'hasSubject'>
-  readonly recipients: Recipients
+  readonly recipients: Pick<Recipients, 'find' | 'findAll'>
   /** Channels that a pool serves. */
   readonly channels: readonly Channel[]
   /** Channels on which the accounts have a fixed address. @defaultValue none */

@@ -22,7 +22,7 @@ test('data of several kilobytes each are read some at a time, with the event loo
   let pauses = 0
   let made = 0
   const candidatesOf = createCandidateFactory({
-    recipients: { cached: () => null, find: async () => null, changes: 0 },
+    recipients: { cached: () => null, findAll: (keys) => keys.map(() => null) },
     policy: { version: 'p1' },
     clock: {
       now: () => 0,

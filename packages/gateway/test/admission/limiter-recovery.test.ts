@@ -27,7 +27,12 @@ test('a notification with the right to send counts as sent only when the limits 
         rulesFor: () => [{ subject, rules: [{ stream: 'all' }] }],
       } as unknown as Policy,
       ledger: { live: () => ({ notification, status: 'sending', events }) },
-      recipients: { cached: () => null, find: async () => null, changes: 0 },
+      recipients: {
+        cached: () => null,
+        find: async () => null,
+        findAll: (keys) => keys.map(() => null),
+        changes: 0,
+      },
       clock: createVirtualClock(notification.dueAt),
       isUnsettled: () => false,
     })

@@ -2,9 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createRecipientCache } from '../../src/admission/recipient-cache.ts'
+import { SluiceError } from '../../src/errors.ts'
 import type { Recipient } from '../../src/model.ts'
+import type { RecipientKey, Store } from '../../src/ports.ts'
 
-const store = { recipient: () => Promise.resolve(undefined), mayHave: () => true }
+const store: Pick<Store, 'recipients' | 'mayHave'> = {
+  recipients: async (keys) => keys.map(() => undefined),
+  mayHave: () => true,
+}
 const optOutsMax = 500
 
 function largePerson(n: number): Recipient {
@@ -38,4 +43,53 @@ test('the cache returns written recipients and reads forgotten ones again', asyn
   assert.equal((await recipients.find('acme', 'eve'))?.locale, 'fr')
   recipients.forget('acme', 'eve')
   assert.equal(recipients.cached('acme', 'eve'), undefined)
+})
+
+test('a batch reads the recipients that are not cached with one question, and a cached batch asks nothing', async () => {
+  const asked: (readonly RecipientKey[])[] = []
+  const damage = new SluiceError('STORE_UNAVAILABLE', 'A row is damaged.', { row: 'recipient dan' })
+  const recipients = createRecipientCache({
+    store: {
+      async recipients(keys) {
+        asked.push(keys)
+        return keys.map(({ tenant, recipient: id }) => {
+          if (id === 'dan') return damage
+          return id === 'eve' ? { tenant, id, locale: 'it' } : undefined
+        })
+      },
+      mayHave: (_, __, id) => id !== 'new',
+    },
+  })
+  recipients.put({ tenant: 'acme', id: 'bob', locale: 'de' })
+  const keys = ['eve', 'new', 'bob', 'dan', 'amy'].map((recipient) => ({ tenant: 'acme', recipient }))
+  const found = await recipients.findAll(keys)
+  assert.deepEqual(found, [
+    { tenant: 'acme', id: 'eve', locale: 'it' },
+    null,
+    { tenant: 'acme', id: 'bob', locale: 'de' },
+    damage,
+    null,
+  ])
+  assert.deepEqual(
+    asked.map((question) => question.map(({ recipient }) => recipient)),
+    [['eve', 'dan', 'amy']],
+  )
+  const sound = keys.filter(({ recipient }) => recipient !== 'dan')
+  assert.ok(Array.isArray(recipients.findAll(sound)), 'without a promise')
+  assert.equal(asked.length, 1)
+  await assert.rejects(recipients.find('acme', 'dan'), damage)
+})
+
+test('a recipient who is written while a batch is read is found as written', async () => {
+  const recipients = createRecipientCache({
+    store: {
+      async recipients() {
+        recipients.put({ tenant: 'acme', id: 'eve', locale: 'fr' })
+        return [{ tenant: 'acme', id: 'eve', locale: 'it' }]
+      },
+      mayHave: () => true,
+    },
+  })
+  const found = await recipients.findAll([{ tenant: 'acme', recipient: 'eve' }])
+  assert.deepEqual(found, [{ tenant: 'acme', id: 'eve', locale: 'fr' }])
 })

@@ -11,6 +11,7 @@ import { createDispatcher } from '../../src/delivery/dispatcher.ts'
 import { Pool, type PoolOptions } from '../../src/delivery/pools/pool.ts'
 import { Route } from '../../src/delivery/pools/route.ts'
 import type { SendRules } from '../../src/delivery/send-rules.ts'
+import { damagedRowOf } from '../../src/errors.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
 import { advance, type Notification, type Priority, type Recipient } from '../../src/model.ts'
 import type { Message, Provider, SendResult } from '../../src/ports.ts'
@@ -202,6 +203,15 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     recipients: {
       cached: (_, id) => recipients.get(id) ?? (options.find === undefined ? null : undefined),
       find: (_, id) => find(id),
+      findAll(keys) {
+        const cached = keys.map(({ recipient: id }) => recipients.get(id) ?? null)
+        if (options.find === undefined || !cached.includes(null)) return cached
+        const orDamage = (error: Error): Error => {
+          if (damagedRowOf(error) === undefined) throw error
+          return error
+        }
+        return Promise.all(keys.map(({ recipient: id }) => find(id).catch(orDamage)))
+      },
       get changes() {
         return changes
       },

@@ -346,10 +346,10 @@ function createMemory() {
     soon: (callback) => setImmediate(callback),
   }
   const erase = async (tenant: string, id: string) => void stub.recipients.delete(`${tenant}/${id}`)
+  const find = (tenant: string, id: string) => stub.recipients.get(`${tenant}/${id}`) ?? null
   const recipients: HttpServerOptions['recipients'] = {
-    cached: (tenant, id) => stub.recipients.get(`${tenant}/${id}`),
-    find: async (tenant, id) => stub.recipients.get(`${tenant}/${id}`) ?? null,
-    changes: 0,
+    find: async (tenant, id) => find(tenant, id),
+    findAll: (keys) => keys.map(({ tenant, recipient }) => find(tenant, recipient)),
   }
   return { stub, ports: { gate, erase, jobs, store, once: createMemoryOnce(), ledger, recipients, clock } }
 }

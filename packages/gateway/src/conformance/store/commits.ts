@@ -1,7 +1,7 @@
 /** Commits of a store: atomic, durable when they resolve, and isolated from commits beside them. */
 import assert from 'node:assert/strict'
 import { unservedDetail } from '../../bounds.ts'
-import type { Notification, Recipient } from '../../model.ts'
+import type { Notification } from '../../model.ts'
 import { advance } from '../../model.ts'
 import type { Change, StoredAnswer } from '../../ports.ts'
 import { epoch, inThrottleQueue, settled, someNotification } from './sample.ts'
@@ -284,29 +284,6 @@ export function commits(test: Test, capabilities: StoreCapabilities): void {
     assert.deepEqual(await store.accounts(), [ended])
     await must(store, { accounts: [account] })
     assert.deepEqual(await store.accounts(), [])
-  })
-
-  test('stores the last version of recipients by tenant', async (store) => {
-    const recipient: Recipient = {
-      tenant: 'acme',
-      id: 'user-1',
-      email: 'a@example.com',
-      optOuts: [{ channel: 'sms' }],
-    }
-    await must(store, {
-      recipients: [recipient, { tenant: 'other', id: 'user-1' }],
-    })
-    const { optOuts: _, ...changed } = {
-      ...recipient,
-      quietHours: { default: { from: '22:00', to: '08:00' } },
-    }
-    await must(store, { recipients: [changed] })
-    assert.deepEqual(await store.recipient('acme', 'user-1'), changed)
-    assert.deepEqual(await store.recipient('other', 'user-1'), {
-      tenant: 'other',
-      id: 'user-1',
-    })
-    assert.equal(await store.recipient('acme', 'user-2'), undefined)
   })
 
   test('an empty change is applied', async (store) => {

@@ -77,6 +77,11 @@ export function erasures(test: Test, capabilities: StoreCapabilities): void {
 
     const known = async (of: typeof store): Promise<void> => {
       assert.ok(of.mayHave('preferences', 'acme', 'eve') && of.mayHave('notifications', 'acme', 'eve'))
+      const both = [
+        { tenant: 'acme', recipient: 'nobody' },
+        { tenant: 'acme', recipient: 'eve' },
+      ]
+      assert.deepEqual(await of.recipients(both), [undefined, await of.recipient('acme', 'eve')])
       assert.deepEqual(await of.recipient('acme', 'eve'), {
         tenant: 'acme',
         id: 'eve',

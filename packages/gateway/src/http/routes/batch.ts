@@ -40,7 +40,7 @@ const sliceBytes = 2 ** 17
 export interface BatchRoutesOptions {
   readonly gate: Pick<Gate, 'admit'>
   readonly jobs: Pick<Jobs, 'open'>
-  readonly recipients: Recipients
+  readonly recipients: Pick<Recipients, 'findAll'>
   readonly offer: Offer
   readonly idempotency: Idempotency
   readonly clock: Clock
@@ -81,13 +81,11 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     const dataFaults = await dataFaultsOf(given, message, bodyBytes)
     const drafts = await draftsOf(given, message, contentBytes, dataFaults)
     if (isLarge) await pause()
-    const found = drafts.map(
-      (draft, index) => misspelt.get(index) ?? dataFaults.get(index) ?? faultOf(request, draft, index),
-    )
-    // Synchronous where no recipient has to be read: the promises would cost more than the work.
-    const faults = found.some((each) => each instanceof Promise) ? await Promise.all(found) : found
+    const faults = new Map([...dataFaults, ...misspelt])
+    const finding = addressFaults(request.caller.tenant, drafts, faults)
+    if (finding !== undefined) await finding
     const entries = drafts.map((draft, index): Entry => {
-      const fault = faults[index] as SluiceError | undefined
+      const fault = faults.get(index)
       return fault === undefined
         ? { draft, given: given[index]! }
         : { refusal: refusalOf(draft.to.id, fault) }
@@ -141,22 +139,31 @@ export function batchRoutes(options: BatchRoutesOptions): readonly Route[] {
     return faults
   }
 
-  /** Synchronous where no stored address has to be read. */
-  function faultOf(
-    request: FastifyRequest,
-    draft: Draft,
-    index: number,
-  ): SluiceError | undefined | Promise<SluiceError | undefined> {
-    const path = `/recipients/${index}`
-    if (hasAddress(draft, offer)) return undefined
-    const recipient = recipients.cached(request.caller.tenant, draft.to.id)
-    const judge = (known: Recipient | null): SluiceError | undefined => {
-      const fault = missingAddress(draft, known, path)
-      return fault === undefined ? undefined : invalidRequest([fault])
+  /**
+   * Adds the faults of recipients without an address, neither in the request nor on record. Without a promise where no
+   * recipient has to be read.
+   */
+  function addressFaults(
+    tenant: string,
+    drafts: readonly Draft[],
+    faults: Map<number, SluiceError>,
+  ): Promise<void> | undefined {
+    const open = [...drafts.keys()].filter(
+      (index) => !faults.has(index) && !hasAddress(drafts[index]!, offer),
+    )
+    if (open.length === 0) return undefined
+    const judge = (found: readonly (Recipient | null | Error)[]): void => {
+      for (const [nth, index] of open.entries()) {
+        const recipient = found[nth]!
+        if (recipient instanceof Error) throw recipient
+        const fault = missingAddress(drafts[index]!, recipient, `/recipients/${index}`)
+        if (fault !== undefined) faults.set(index, invalidRequest([fault]))
+      }
     }
-    return recipient === undefined
-      ? recipients.find(request.caller.tenant, draft.to.id).then(judge)
-      : judge(recipient)
+    const found = recipients.findAll(open.map((index) => ({ tenant, recipient: drafts[index]!.to.id })))
+    if (found instanceof Promise) return found.then(judge)
+    judge(found)
+    return undefined
   }
 
   async function openJob(

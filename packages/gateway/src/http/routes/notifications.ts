@@ -19,7 +19,7 @@ import { aheadOf, decisionInWallTime, inWallTime } from '../wall-time.ts'
 
 export interface NotificationRoutesOptions {
   readonly gate: Pick<Gate, 'admit' | 'preview'>
-  readonly recipients: Recipients
+  readonly recipients: Pick<Recipients, 'find'>
   readonly offer: Offer
   readonly idempotency: Idempotency
   readonly clock: Clock

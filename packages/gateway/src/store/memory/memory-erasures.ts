@@ -3,7 +3,7 @@
  * a number, since memory reveals nothing after the process ends.
  */
 import { isFinal, type Notification, type Recipient } from '../../model.ts'
-import { type ErasureResult, pseudonymPrefix, type StoredAnswer } from '../../ports.ts'
+import { type ErasureResult, pseudonymPrefix, type StoredAnswer, type StoredRecipient } from '../../ports.ts'
 import type { MemoryCounts } from './memory-counts.ts'
 import type { MemoryJobs } from './memory-jobs.ts'
 import { keyOf } from './memory-keys.ts'
@@ -30,6 +30,13 @@ export class MemoryErasures {
   /** The pseudonym of an erased recipient; undefined for all others. */
   nameOf(tenant: string, recipient: string): string | undefined {
     return this.#names.get(keyOf(tenant, recipient))
+  }
+
+  /** The recipient on record, or what an erasure has left of it. */
+  recipient(tenant: string, id: string): StoredRecipient | undefined {
+    const { recipients } = this.#parts
+    const left = recipients.get(keyOf(tenant, this.nameOf(tenant, id) ?? ''))
+    return recipients.get(keyOf(tenant, id)) ?? (left && { ...left, id, erased: true })
   }
 
   pending() {

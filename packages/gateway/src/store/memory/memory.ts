@@ -30,10 +30,10 @@ import type {
   ListQuery,
   Page,
   Pruned,
+  RecipientKey,
   ScanQuery,
   Store,
   StoredAnswer,
-  StoredRecipient,
   Tally,
   TimeLine,
   WaitingContent,
@@ -226,11 +226,9 @@ class MemoryStore implements Store {
     return names.some((name) => this.#recipients.has(keyOf(tenant, name)))
   }
 
-  async recipient(tenant: string, id: string): Promise<StoredRecipient | undefined> {
-    const left = this.#recipients.get(keyOf(tenant, this.#erasures.nameOf(tenant, id) ?? ''))
-    return this.#recipients.get(keyOf(tenant, id)) ?? (left && { ...left, id, erased: true })
-  }
-
+  readonly recipient = async (tenant: string, id: string) => this.#erasures.recipient(tenant, id)
+  readonly recipients = async (keys: readonly RecipientKey[]) =>
+    keys.map(({ tenant, recipient }) => this.#erasures.recipient(tenant, recipient))
   readonly beginErasure = async (tenant: string, id: string) => this.#erasures.begin(tenant, id)
   readonly erase = async (tenant: string, id: string) => this.#erasures.end(tenant, id)
   readonly erasures = async () => this.#erasures.pending()

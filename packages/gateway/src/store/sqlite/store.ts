@@ -5,7 +5,7 @@
  * the same way, and their rows are decoded here. Decision record 0003 has the figures.
  */
 import { SluiceError } from '../../errors.ts'
-import type { Notification, Recipient } from '../../model.ts'
+import type { Notification } from '../../model.ts'
 import type { Change, Clock, Page, Store, Tally } from '../../ports.ts'
 import { isOnRecord } from '../commit-lookup.ts'
 import { orderOf } from '../memory/memory-admissions.ts'
@@ -20,6 +20,7 @@ import { createBloomFilter } from './indexes/bloom-filter.ts'
 import type { ScanCursor, ScanPage } from './indexes/recipient-scan.ts'
 import { readWork } from './job-work.ts'
 import { createLargeValues } from './large-values.ts'
+import { createRecipientReads } from './recipient-reads.ts'
 import { closed, retryAfterMs } from './sqlite-errors.ts'
 import { unpackBacklog } from './tables/backlog.ts'
 import { createDamagedRows, type DamagedRow } from './tables/damaged-rows.ts'
@@ -123,6 +124,12 @@ export function createSqliteStore({
   const isNew = (what: Kind, tenant: string, id: string): boolean =>
     bloomFilter.has(what, tenant, id) &&
     (!hasErased || bloomFilter.has(what, tenant, pseudonymOf(tenant, id)))
+  const recipientReads = createRecipientReads({
+    ask: (keys) => ask('recipients', keys),
+    isNew: (tenant, recipient) => isOpen && isNew('preferences', tenant, recipient),
+    pseudonymOf: (tenant, recipient) => (hasErased ? pseudonymOf(tenant, recipient) : undefined),
+    damaged: (row) => raise(faultOf(new RowDamage(row), path)),
+  })
   engine.ask('unreadable').then(
     (rows) => rows.forEach(damagedRows.note),
     // Every later call rejects with the error that keeps the store from opening.
@@ -218,13 +225,7 @@ export function createSqliteStore({
       return { items: notifications(rows), nextCursor }
     },
     mayHave: (what, tenant, id) => !isOpen || !isNew(what, tenant, id),
-    async recipient(tenant, id) {
-      if (isOpen && isNew('preferences', tenant, id)) return undefined
-      const body = await ask('recipient', tenant, id)
-      if (body !== undefined) return JSON.parse(body) as Recipient
-      const left = hasErased ? await ask('recipient', tenant, pseudonymOf(tenant, id)) : undefined
-      return left === undefined ? undefined : { ...(JSON.parse(left) as Recipient), id, erased: true }
-    },
+    ...recipientReads,
     async waiting(tenant, recipient, cursor, limit) {
       const { rows, nextCursor } = await ask('waiting', tenant, recipient, cursor, limit)
       return { items: notifications(rows), nextCursor }

@@ -224,7 +224,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     counted: admissions.counted,
     inThrottleQueue: admissions.inThrottleQueue,
     known: prepareRecipientScan(db, recipientIndex),
-    recipient: recipients.find,
+    recipients: recipients.read,
     unreadable: () => answers.unreadable,
     answer: answers.find,
     accounts: accounts.read,

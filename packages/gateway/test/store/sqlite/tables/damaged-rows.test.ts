@@ -7,6 +7,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { epoch, someDigest, someNotification, stillClock } from '../../../../src/conformance/store/sample.ts'
 import { agree } from '../../../../src/conformance/store/suite.ts'
+import { damagedRowOf } from '../../../../src/errors.ts'
 import { createSqliteStore, type DamagedRow } from '../../../../src/store/sqlite/sqlite.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-damaged-'))
@@ -119,6 +120,9 @@ test('a damaged digest, job, account or recipient leaves all others readable', a
   )
   await assert.rejects(store.recipient('acme', 'a'), { code: 'STORE_UNAVAILABLE' })
   assert.equal((await store.recipient('acme', 'b'))?.locale, 'it')
+  const both = await store.recipients(['b', 'a'].map((recipient) => ({ tenant: 'acme', recipient })))
+  assert.deepEqual(both[0], { tenant: 'acme', id: 'b', locale: 'it' }, 'the row beside it is sound')
+  assert.equal(damagedRowOf(both[1]), 'recipient a')
   await store.commit({ recipients: [{ tenant: 'acme', id: 'a', locale: 'de' }] })
   assert.equal((await store.recipient('acme', 'a'))?.locale, 'de', 'what is written anew is sound')
   assert.deepEqual(told, ['digest d1', 'account x', 'recipient a'])

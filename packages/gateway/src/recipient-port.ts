@@ -1,0 +1,24 @@
+/** The store's port for reading recipients; `Store` includes its methods. */
+import type { StoredRecipient } from './erasure-ports.ts'
+
+export interface RecipientKey {
+  readonly tenant: string
+  readonly recipient: string
+}
+
+export interface RecipientReads {
+  /** Reads one recipient. Rejects with STORE_UNAVAILABLE where the row is damaged. */
+  recipient(tenant: string, id: string): Promise<StoredRecipient | undefined>
+  /**
+   * Reads the recipients of a whole batch, answered in the order of the keys, so that an engine across a network needs
+   * one question. A damaged row stands as its error in the place of the recipient, and concerns no other. At most 1,000
+   * keys at once.
+   */
+  recipients(keys: readonly RecipientKey[]): Promise<readonly (StoredRecipient | Error | undefined)[]>
+  /**
+   * True if a recipient may have preferences or notifications, on record or on their way there. Answered
+   * synchronously, so that a new recipient costs no query. `false` is certain: a store of several processes answers
+   * true.
+   */
+  mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean
+}
