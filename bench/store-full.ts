@@ -20,6 +20,7 @@ const { full, rounds, rows, folder: parent } = options('store-full')
 
 const clock: Clock = {
   now: Date.now,
+  monotonic: () => performance.now(),
   at: () => () => {},
   soon: (callback) => {
     setImmediate(callback)

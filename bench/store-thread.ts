@@ -20,6 +20,7 @@ const clients = 64
 
 const clock: Clock = {
   now: Date.now,
+  monotonic: () => performance.now(),
   at: () => () => {},
   soon: (callback) => {
     setImmediate(callback)

@@ -17,6 +17,7 @@ const folder = mkdtempSync(join(parent, 'sluice-bench-'))
 
 const clock: Clock = {
   now: () => Date.now(),
+  monotonic: () => performance.now(),
   at: () => () => {},
   soon: (callback) => {
     setImmediate(callback)

@@ -29,6 +29,8 @@ import type {
 } from './model.ts'
 import type { AccountRecord } from './provider-ports.ts'
 import type { RecipientReads } from './recipient-port.ts'
+import type { SendRights } from './send-right-port.ts'
+import type { TimeLine } from './time-ports.ts'
 
 export type { Admission, AdmissionQuery, Countable, CountedQuery } from './admission-ports.ts'
 export type { Conflict } from './conflict.ts'
@@ -55,43 +57,9 @@ export type {
   UseRecord,
 } from './provider-ports.ts'
 export type { RecipientKey } from './recipient-port.ts'
+export type { GivenRights } from './send-right-port.ts'
+export type { Clock, Random, TimeLine } from './time-ports.ts'
 export type { Claims, Tokens } from './token-ports.ts'
-
-// ---- time and chance
-
-export interface Clock {
-  /**
-   * The current instant on this process's own time line: like epoch milliseconds, but it never steps. Everything that
-   * is stored or measured uses this time line.
-   */
-  now(): number
-  /**
-   * The lead of the wall clock over the time line, in ms. An instant shown to users is the time line plus this value;
-   * one that users give is converted back by subtracting it. Absent: the wall clock never steps, as in virtual time.
-   */
-  aheadMs?(): number
-  /** Calls back once `now()` has reached the instant; the returned function cancels the timer. */
-  at(instant: number, callback: () => void): () => void
-  /**
-   * Calls back after the events that have already arrived are handled: the moment at which a group commit is written.
-   */
-  soon(callback: () => void): void
-}
-
-/** The last saved offset between the time line of a process and the wall clock. */
-export interface TimeLine {
-  /** An instant that the time line had reached. */
-  readonly at: number
-  /** The lead of the wall clock over the time line, ms. */
-  readonly aheadMs: number
-}
-
-export interface Random {
-  /** Uniform in [0, 1). */
-  next(): number
-  /** A new identifier that sorts by time (ULID). */
-  id(now: number): string
-}
 
 // ---- the store, the source of truth
 
@@ -234,7 +202,7 @@ export interface Pruned {
 /** Prefix of the pseudonyms under which the rows of erased recipients stay. */
 export const pseudonymPrefix = 'erased:'
 
-export interface Store extends BacklogSource, CommitLookup<Change>, Erasing, RecipientReads {
+export interface Store extends BacklogSource, CommitLookup<Change>, Erasing, RecipientReads, SendRights {
   /** True if effects of the last commits may be missing: the process before was killed, or closed it unsettled. */
   readonly unsettled: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */

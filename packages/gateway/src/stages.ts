@@ -333,7 +333,7 @@ export interface Ledger {
 export interface Begun {
   /** Ids of notifications without the right: they are no longer current, because they have gone another way. */
   readonly refused: ReadonlySet<string>
-  /** The instant after which no call may be made under these rights. */
+  /** The time of `Clock.monotonic` after which no call may be made under these rights. */
   readonly until: number
 }
 

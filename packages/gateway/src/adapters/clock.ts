@@ -49,6 +49,7 @@ export function createSystemClock({
 
   return {
     now,
+    monotonic,
     aheadMs: look,
     line: () => ({ at: now(), aheadMs: look() }),
     continueFrom(line) {

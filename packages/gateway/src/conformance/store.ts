@@ -16,6 +16,7 @@ import { lookups } from './store/lookups.ts'
 import { questions } from './store/questions.ts'
 import { recipients } from './store/recipients.ts'
 import { epoch, stillClock } from './store/sample.ts'
+import { sendRights } from './store/send-rights.ts'
 import type { Context, StoreCapabilities } from './store/suite.ts'
 
 export type { StoreCapabilities } from './store/suite.ts'
@@ -56,6 +57,7 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
     describe('digests', () => digests(test))
     describe('contents', () => contents(test, capabilities))
     describe('jobs', () => jobs(test, capabilities))
+    describe('rights to send', () => sendRights(test, capabilities))
     describe('recipients', () => recipients(test))
     describe('erasures', () => erasures(test, capabilities))
     describe('due cursor', () => claims(test, capabilities))

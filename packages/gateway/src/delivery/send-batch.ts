@@ -134,7 +134,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
   function isOver({ notification: { expiresAt }, lease }: Attempt, until: number): boolean {
     const now = clock.now()
     if (lease.probe ? lease.holder.isHeld(now) : lease.holder.isOut(now)) return true
-    return now > until || (expiresAt !== undefined && expiresAt <= now)
+    return clock.monotonic() > until || (expiresAt !== undefined && expiresAt <= now)
   }
 
   /** Tests if a preference that was saved since the checks forbids to send it. */

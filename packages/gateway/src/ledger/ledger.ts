@@ -9,10 +9,11 @@ import { SluiceError } from '../errors.ts'
 import type { Notification, Status, TimelineEvent } from '../model.ts'
 import { statuses } from '../model.ts'
 import type { Change, Clock, CommitResult, Store } from '../ports.ts'
-import type { Begun, Happening, Ledger, Live } from '../stages.ts'
+import type { Happening, Ledger, Live } from '../stages.ts'
 import type { Backlog } from './backlog.ts'
 import { ConcurrentMoves } from './concurrent-moves.ts'
 import { Occupancies, type Occupancy, type TenantBounds } from './occupancy.ts'
+import { createSendRights } from './send-rights.ts'
 
 export interface LedgerOptions {
   readonly store: Store
@@ -38,9 +39,6 @@ const lookupMsMax = 2_000
 
 const noCounts = (): Record<Status, number> =>
   Object.fromEntries(statuses.map((status) => [status, 0])) as Record<Status, number>
-
-/** No other process can take a notification of this one, so its rights do not end. */
-const allBegun: Begun = { refused: new Set(), until: Number.POSITIVE_INFINITY }
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const { store, clock, backlog } = options
@@ -152,19 +150,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
       return held.get(notification.id)?.notification === notification
     },
 
-    begin(of) {
-      let refused: Set<string> | undefined
-      for (const { notification } of of) {
-        const entry = held.get(notification.id)
-        if (entry?.notification === notification && !concurrent.replaces(notification))
-          entry.status = 'sending'
-        else {
-          refused ??= new Set()
-          refused.add(notification.id)
-        }
-      }
-      return refused === undefined ? allBegun : { refused, until: Number.POSITIVE_INFINITY }
-    },
+    begin: createSendRights({ store, clock, held, isReplaced: (of) => concurrent.replaces(of), drop }),
 
     mark(notification, status) {
       const entry = held.get(notification.id)

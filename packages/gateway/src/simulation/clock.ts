@@ -44,6 +44,7 @@ export function createVirtualClock(start: number): VirtualClock {
 
   return {
     now: () => now,
+    monotonic: () => now,
     at(instant, callback) {
       const timer: Timer = { callback }
       timers.push(Math.max(instant, now), timer)

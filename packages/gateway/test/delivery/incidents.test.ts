@@ -258,7 +258,7 @@ test('a probe without a verdict leaves the breaker open, and the next call is th
   const pool = new Pool({
     channel: 'webhook',
     provider: createSandbox({
-      clock: { now: () => start, at: () => () => undefined, soon: () => undefined },
+      clock: { now: () => start, monotonic: () => start, at: () => () => undefined, soon: () => undefined },
     }),
     accounts: [{ account: { id: 'a', options: {} }, windows: [], rate: 'unlimited', concurrencyMax: 10 }],
     marginMs: 20,

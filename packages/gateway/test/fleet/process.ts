@@ -102,6 +102,7 @@ function createProcessClock(process: SimProcess, machine: Machine): SystemClock 
 
   return {
     now,
+    monotonic: () => world.now(),
     aheadMs: look,
     line: () => ({ at: now(), aheadMs: look() }),
     continueFrom(line) {

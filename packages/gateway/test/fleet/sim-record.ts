@@ -33,6 +33,9 @@ export interface SimRecord {
   readonly timeLine: TimeLine | undefined
 }
 
+/** How long a right to send lasts, ms. */
+const rightMs = 250
+
 export function createSimRecord(): SimRecord {
   const journal: JournalEntry[] = []
   const observers = new Set<Observer>()
@@ -96,6 +99,9 @@ export function createSimRecord(): SimRecord {
               return bound()
             }
           if (property === 'mayHave' || property === 'claimedUntil') return bound
+          // As an engine across a network: a right ends, by the clock of the process that asked for it.
+          if (property === 'begin')
+            return async (of: never) => ({ ...(await store.begin(of)), forMs: rightMs })
           // The answer of a store is read from its file: no object of the process that wrote it comes back.
           if (!writes.has(String(property)))
             return (...args: unknown[]) => bound(...args).then((value) => structuredClone(value))

@@ -83,6 +83,7 @@ test('a large request waits for the pace, and small requests of its tenant and o
   const waiting: (() => void)[] = []
   const clock: Clock = {
     now: () => start,
+    monotonic: () => start,
     at(_instant, callback) {
       waiting.push(callback)
       return () => {}

@@ -31,7 +31,6 @@ export interface Stub {
   readonly redrives: unknown[]
   readonly listed: ListQuery[]
   readonly logged: string[]
-  /** Listeners to events. */
   readonly listeners: Set<(happening: Happening) => void>
   /** Runs before the gate admits; tests put a promise or an error here. */
   before: () => Promise<void> | void
@@ -339,6 +338,7 @@ function createMemory() {
 
   const clock: Clock = {
     now: () => stub.now(),
+    monotonic: () => stub.now(),
     at(instant, callback) {
       const timer = setTimeout(callback, instant - stub.now())
       return () => clearTimeout(timer)
@@ -346,10 +346,10 @@ function createMemory() {
     soon: (callback) => setImmediate(callback),
   }
   const erase = async (tenant: string, id: string) => void stub.recipients.delete(`${tenant}/${id}`)
-  const find = (tenant: string, id: string) => stub.recipients.get(`${tenant}/${id}`) ?? null
   const recipients: HttpServerOptions['recipients'] = {
-    find: async (tenant, id) => find(tenant, id),
-    findAll: (keys) => keys.map(({ tenant, recipient }) => find(tenant, recipient)),
+    find: async (tenant, id) => stub.recipients.get(`${tenant}/${id}`) ?? null,
+    findAll: (keys) =>
+      keys.map(({ tenant, recipient }) => stub.recipients.get(`${tenant}/${recipient}`) ?? null),
   }
   return { stub, ports: { gate, erase, jobs, store, once: createMemoryOnce(), ledger, recipients, clock } }
 }

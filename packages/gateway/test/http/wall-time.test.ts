@@ -14,6 +14,7 @@ const stub = await startStub({
   parts: {
     clock: {
       now: () => lineNow,
+      monotonic: () => lineNow,
       aheadMs: () => hour,
       at: () => () => {},
       soon: (callback) => setImmediate(callback),

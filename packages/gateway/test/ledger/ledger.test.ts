@@ -5,7 +5,7 @@ import { createLedger } from '../../src/ledger/ledger.ts'
 import type { TenantBounds } from '../../src/ledger/occupancy.ts'
 import { advance, type Notification } from '../../src/model.ts'
 import type { Store } from '../../src/ports.ts'
-import { createVirtualClock } from '../../src/simulation/clock.ts'
+import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
 import type { Begun, Happening, Ledger, Room } from '../../src/stages.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
 
@@ -38,13 +38,14 @@ function queued(patch: Partial<Notification> = {}): Notification {
 
 interface Setup extends Partial<TenantBounds> {
   readonly store?: Store
+  readonly clock?: VirtualClock
   readonly timeCommit?: () => () => void
 }
 
-function ledgerOf({ store, timeCommit, ...bounds }: Setup = {}): Promise<Ledger> {
+function ledgerOf({ store, clock, timeCommit, ...bounds }: Setup = {}): Promise<Ledger> {
   return createLedger({
     store: store ?? createMemoryStore(),
-    clock: createVirtualClock(start),
+    clock: clock ?? createVirtualClock(start),
     boundsFor: () => ({ queueMax: 10, waitingMax: 5, bytesMax: 1_000, ...bounds }),
     ...(timeCommit === undefined ? {} : { timeCommit }),
   })
@@ -132,8 +133,10 @@ test('only the version held last is current', async () => {
 })
 
 test('begin gives the right to send to current notifications at once, and a right given back leaves no trace', async () => {
-  const ledger = await ledgerOf()
+  const store = createMemoryStore()
+  const ledger = await ledgerOf({ store })
   const [current, old, unknown] = [queued(), queued(), queued()]
+  await store.commit({ accept: [current, old] })
   ledger.hold(current)
   ledger.hold(old)
   ledger.hold({ ...old, attempts: 1 })
@@ -334,4 +337,37 @@ test('a commit whose answer was lost is looked up until the store answers, and c
     assert.equal(ledger.counts().queued, 1)
     assert.equal(ledger.isCurrent(waiting), !isWritten)
   }
+})
+
+/** A store across a network: its rights end after 250 ms, and it answers when the test says so. */
+function askedForRights(answer: () => Promise<ReadonlySet<string>>): Store {
+  const store = createMemoryStore()
+  return Object.assign(store, { begin: async () => ({ refused: await answer(), forMs: 250 }) })
+}
+
+test('a right of a store across a network ends by the time of its asking, and what another process took is dropped', async () => {
+  const clock = createVirtualClock(start)
+  const { promise, resolve } = Promise.withResolvers<ReadonlySet<string>>()
+  const ledger = await ledgerOf({ store: askedForRights(() => promise), clock })
+  const [own, taken, stale] = [queued(), queued(), queued()]
+  for (const each of [own, taken]) ledger.hold(each)
+  const asking = ledger.begin([own, taken, stale].map((notification) => ({ notification })))
+  // While it asks, this process itself neither cancels nor expires them.
+  assert.deepEqual([ledger.live(own.id)?.status, ledger.live(taken.id)?.status], ['sending', 'sending'])
+  await clock.runUntil(start + 200)
+  resolve(new Set([taken.id]))
+  const { refused, until } = await asking
+  assert.deepEqual(refused, new Set([taken.id, stale.id]))
+  assert.equal(until, start + 250)
+  assert.equal(ledger.isCurrent(own), true)
+  assert.equal(ledger.live(taken.id), undefined)
+})
+
+test('a store that does not answer gives no right: the notifications are held as before', async () => {
+  const ledger = await ledgerOf({ store: askedForRights(() => Promise.reject(new Error('away'))) })
+  const [one, other] = [queued(), queued({ status: 'scheduled' })]
+  for (const each of [one, other]) ledger.hold(each)
+  await assert.rejects(async () => ledger.begin([{ notification: one }, { notification: other }]), /away/)
+  assert.deepEqual([ledger.live(one.id)?.status, ledger.live(other.id)?.status], ['queued', 'scheduled'])
+  assert.ok(ledger.isCurrent(one) && ledger.isCurrent(other))
 })

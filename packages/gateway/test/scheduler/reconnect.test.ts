@@ -8,7 +8,7 @@ import { createReconnect } from '../../src/scheduler/reconnect.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
 
 const now = 5_000
-const clock: Clock = { now: () => now, at: () => () => {}, soon: setImmediate }
+const clock: Clock = { now: () => now, monotonic: () => now, at: () => () => {}, soon: setImmediate }
 
 /** A recipient for whom one notification waits; `see` is called before the recipient connects. */
 async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it: Notification) => void) {

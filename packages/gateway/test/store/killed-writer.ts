@@ -13,6 +13,7 @@ const [path = '', run = '0', notes = '/dev/null', what = 'small'] = process.argv
 const notebook = openSync(notes, 'w')
 const clock: Clock = {
   now: Date.now,
+  monotonic: () => performance.now(),
   at: () => () => {},
   soon: (callback) => void setImmediate(callback),
 }

@@ -11,6 +11,7 @@ export function stillClock(start: number): Clock & { set(now: number): void } {
   let now = start
   return {
     now: () => now,
+    monotonic: () => now,
     set: (next) => {
       now = next
     },

@@ -9,6 +9,8 @@ import type { stillClock } from './sample.ts'
 export interface StoreCapabilities {
   /** True when rows outlive `close`, and the same place can be opened again. */
   readonly durable: boolean
+  /** True when `begin` compares versions with the record; a store of one process may leave that to the ledger. */
+  readonly checksRights: boolean
 }
 
 export interface Context {

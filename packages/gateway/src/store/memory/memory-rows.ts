@@ -1,7 +1,7 @@
 /** Helpers of the in-memory store: row order, versions, and pages. */
 import { SluiceError } from '../../errors.ts'
 import { isLegalPath, type Notification, revisionOf } from '../../model.ts'
-import type { Change, DeadLetterQuery, ListQuery, Page, ScanQuery } from '../../ports.ts'
+import type { Change, DeadLetterQuery, GivenRights, ListQuery, Page, ScanQuery, Store } from '../../ports.ts'
 import { waits } from './memory-admissions.ts'
 
 export const byId = (a: Notification, b: Notification): number => (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
@@ -16,6 +16,19 @@ export function sameVersion(now: Notification, before: Notification): boolean {
       now.attempts === before.attempts &&
       revisionOf(now) === revisionOf(before))
   )
+}
+
+/** Gives the right to send to the versions that are on record; the store of one process gives it without an end. */
+export function rightsFor(
+  of: Parameters<Store['begin']>[0],
+  find: (of: Notification) => Notification | undefined,
+): GivenRights {
+  const refused = new Set<string>()
+  for (const { notification } of of) {
+    const now = find(notification)
+    if (now === undefined || !sameVersion(now, notification)) refused.add(notification.id)
+  }
+  return { refused, forMs: Number.POSITIVE_INFINITY }
 }
 
 export function page(

@@ -57,6 +57,7 @@ import {
   isDeadLetter,
   isListed,
   page,
+  rightsFor,
   sameVersion,
   scan,
 } from './memory-rows.ts'
@@ -198,6 +199,8 @@ class MemoryStore implements Store {
       this.#closing.push(digest.closesAt, digest)
     }
   }
+
+  readonly begin: Store['begin'] = (of) => rightsFor(of, (each) => this.#find(each))
 
   async notification(tenant: string, id: string): Promise<Notification | undefined> {
     return this.#find({ tenant, id })

@@ -6,7 +6,7 @@
  */
 import { SluiceError } from '../../errors.ts'
 import type { Notification } from '../../model.ts'
-import type { Change, Clock, Page, Store, Tally } from '../../ports.ts'
+import type { Change, Clock, GivenRights, Page, Store, Tally } from '../../ports.ts'
 import { isOnRecord } from '../commit-lookup.ts'
 import { orderOf } from '../memory/memory-admissions.ts'
 import type { Readable } from './codec/checksum.ts'
@@ -58,14 +58,16 @@ const emptyLogTriesMax = 3
 /** Stored answers that are examined in one transaction. */
 const answersSlice = 1_000
 
+/** The number of admissions of an erased recipient that are read. */
+const erasedMax = 5_000
+/** The file has one owner, and the ledger knows which versions this process has replaced. */
+const ownRights: GivenRights = { refused: new Set(), forMs: Number.POSITIVE_INFINITY }
+
 /**
  * Opens or creates the store.
  * @throws SluiceError INVALID_CONFIG where the file is in use, cannot be opened or is of a newer version;
  * STORE_UNAVAILABLE where it is damaged.
  */
-/** The number of admissions of an erased recipient that are read. */
-const erasedMax = 5_000
-
 export function createSqliteStore({
   clock,
   thread,
@@ -191,6 +193,7 @@ export function createSqliteStore({
 
   return {
     unsettled: engine.unsettled,
+    begin: () => ownRights,
     async commit(change) {
       if (!isOpen) throw closed(path)
       if (damage !== undefined) throw errorOf(damage)

@@ -143,6 +143,7 @@ function startEvents(bounds: Partial<Parameters<typeof createEventRoutes>[0]> = 
     ledger: { subscribe: () => () => {} },
     clock: {
       now: () => 0,
+      monotonic: () => 0,
       at(_instant, beat) {
         beats.push(beat)
         return () => {}

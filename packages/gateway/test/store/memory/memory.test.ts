@@ -3,4 +3,4 @@
 import { exerciseStore } from '../../../src/conformance/store.ts'
 import { createMemoryStore } from '../../../src/store/memory/memory.ts'
 
-exerciseStore('Maps', async () => createMemoryStore(), { durable: false })
+exerciseStore('Maps', async () => createMemoryStore(), { durable: false, checksRights: true })
