@@ -26,6 +26,7 @@ export interface ImportRow {
 const core = [
   'ports.ts',
   'once-port.ts',
+  'member-port.ts',
   'stages.ts',
   'model.ts',
   'bounds.ts',
@@ -45,6 +46,7 @@ const adapter = {
   values: [
     'ports.ts',
     'once-port.ts',
+    'member-port.ts',
     'model.ts',
     'bounds.ts',
     'backlog-cell.ts',
@@ -106,6 +108,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'provider-ports.ts', values: [], types: ['model.ts'] },
   { module: 'admission-ports.ts', values: [], types: ['model.ts'] },
   { module: 'erasure-ports.ts', values: [], types: ['model.ts'] },
+  { module: 'member-port.ts', values: [], types: ['model.ts'] },
   { module: 'recipient-port.ts', values: [], types: ['erasure-ports.ts'] },
   { module: 'send-right-port.ts', values: [], types: ['model.ts'] },
   { module: 'time-ports.ts', values: [] },

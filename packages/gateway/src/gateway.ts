@@ -55,7 +55,7 @@ export interface Gateway {
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const context = runtimeContextOf(config, parts)
-  const { policy, clock, log } = context
+  const { policy, clock, log, members } = context
   const onError = context.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
@@ -88,7 +88,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   async function startStages(): Promise<void> {
     await dispatch.start(bornAt)
-    stopRetention = startRetention({ ledger, clock, ...config.retention, onDone, onError })
+    stopRetention = startRetention({ ledger, members, clock, ...config.retention, onDone, onError })
     hub.onConnect(createReconnect({ store, ledger, scheduler: scheduler, clock, onError }))
     // Before any notification of an erased recipient continues.
     await erasure.start()
@@ -182,7 +182,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await dispatch.stop()
       const isSettled = await gate.movingUp.stop()
       await unserved.stop()
-      await Promise.all([queue.close(), state.close()])
+      await Promise.all([queue.close(), state.close(), members.close()])
       const left = waitingOf(ledger)
       await record.close(isSettled)
       if (isServing)

@@ -27,7 +27,7 @@ import type { Storage } from './storage.ts'
 export type Admission = ReturnType<typeof createAdmission>
 
 export function createAdmission(
-  { config, policy: livePolicy, parts, clock, random, log, errorsOf }: RuntimeContext,
+  { config, policy: livePolicy, parts, clock, random, members, log, errorsOf }: RuntimeContext,
   record: Storage,
 ) {
   const { store, ledger, recipients, contents } = record
@@ -121,7 +121,7 @@ export function createAdmission(
 
   freedSlots.listen(gate.movingUp)
 
-  const orphans = createOrphans({ store, gate, clock, onError })
+  const orphans = createOrphans({ store, gate, members, clock, onError })
 
   // Batches that are accepted in the background.
   const jobs = createJobs({ gate, store, ledger, contents, clock, random, onError })

@@ -30,7 +30,7 @@ interface Texts {
 }
 
 export async function createDispatch(
-  { config, policy: { part: policy }, parts, clock, random, log, errorsOf }: RuntimeContext,
+  { config, policy: { part: policy }, parts, clock, random, members, log, errorsOf }: RuntimeContext,
   { store, ledger, recipients, contents, holds }: Storage,
   { queue, limiter, scheduler, forbiddenHours, releaseHolds }: Admission,
   { templates, links }: Texts,
@@ -75,6 +75,7 @@ export async function createDispatch(
       { providers, presence: hub },
       {
         marginMs,
+        memberCount: members.count,
         now: clock.now(),
         onChange,
         keep: persistence.changed,
@@ -112,6 +113,7 @@ export async function createDispatch(
       aheadMs: clock.aheadMs,
       ...(links.urlFor === undefined ? {} : { unsubscribeUrl: links.urlFor }),
     },
+    members,
     clock,
     random,
     releaseHolds,

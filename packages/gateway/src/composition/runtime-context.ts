@@ -4,9 +4,11 @@
  */
 import { createSystemClock } from '../adapters/clock.ts'
 import { keptKey } from '../adapters/key-file.ts'
+import { createOneMember } from '../adapters/one-member.ts'
 import { createRandom } from '../adapters/random.ts'
 import type { Config } from '../config/config.ts'
 import { createLog, type OperatorLog } from '../log.ts'
+import type { Members } from '../member-port.ts'
 import { createNameRecipient, maskText, type NameRecipient } from '../observability/masking.ts'
 import { createLivePolicy, type LivePolicy } from '../policy/live-policy.ts'
 import type { Clock, LimitState, Provider, Queue, Random, Store, Templates } from '../ports.ts'
@@ -18,6 +20,8 @@ export interface GatewayParts {
   readonly clock?: Clock
   readonly random?: Random
   readonly store?: Store
+  /** @defaultValue this process alone */
+  readonly members?: Members
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
   /** Stands between the gateway and its limiter state. */
@@ -48,6 +52,7 @@ export interface RuntimeContext {
   readonly parts: GatewayParts
   readonly clock: Clock
   readonly random: Random
+  readonly members: Members
   readonly log: OperatorLog
   /** Names a recipient in a line of the log. */
   readonly nameRecipient: NameRecipient
@@ -64,12 +69,14 @@ type Component = (typeof components)[number]
 export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeContext {
   const log = createLog(config.log)
   const errorCounts = new Map<string, number>(components.map((component) => [component, 0]))
+  const { clock = createSystemClock(), random = createRandom() } = parts
   return {
     config,
     policy: createLivePolicy(config.policy.compiled),
     parts,
-    clock: parts.clock ?? createSystemClock(),
-    random: parts.random ?? createRandom(),
+    clock,
+    random,
+    members: parts.members ?? createOneMember(random, clock),
     log,
     nameRecipient: createNameRecipient(config.log.recipient ?? 'hash', () => keptKey(config.log.keyFile)),
     errorCounts,

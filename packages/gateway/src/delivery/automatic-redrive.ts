@@ -5,6 +5,7 @@
  * priority: they are ahead of all others in the queue as well.
  */
 import { isUnserved } from '../bounds.ts'
+import type { Members } from '../member-port.ts'
 import { advance, type DeadCause, type Move, type Notification, type Priority, priorities } from '../model.ts'
 import type { Clock, Queue, Store } from '../ports.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
@@ -16,6 +17,8 @@ export interface AutomaticRedriveOptions {
   readonly ledger: Pick<Ledger, 'commit' | 'counts'>
   readonly scheduler: Pick<Scheduler, 'place'>
   readonly queue: Pick<Queue, 'size' | 'critical'>
+  /** One process of a fleet redrives the dead letters of a channel: the pace is that of the whole pool. */
+  readonly members: Pick<Members, 'holds'>
   readonly clock: Clock
   readonly onError?: ((what: string, error: unknown) => void) | undefined
 }
@@ -34,6 +37,8 @@ export interface AutomaticRedrive {
 const capacityCauses: readonly DeadCause[] = ['pool_blocked', 'shed', 'circuit_open']
 
 const tickMs = 100
+/** Interval at which a process looks again while another one redrives. */
+const otherMs = 1_000
 const pageMax = 500
 /** Assumed rate where no account has a limit, calls per second. */
 const unlimitedPerSecond = 1_000
@@ -49,7 +54,7 @@ export function allowanceOf(sinceMs: number, ratePerSecond: number): number {
 }
 
 export function createAutomaticRedrive(options: AutomaticRedriveOptions): AutomaticRedrive {
-  const { route, store, ledger, scheduler, queue, clock } = options
+  const { route, store, ledger, scheduler, queue, members, clock } = options
   /**
    * Priorities that may have dead letters in the store. All of them at start unless the store has none, because the
    * first query starts a worker.
@@ -79,6 +84,11 @@ export function createAutomaticRedrive(options: AutomaticRedriveOptions): Automa
   function wake(): void {
     if (stopped || working !== undefined || disarm !== undefined || maybeDead.size === 0) return
     const now = clock.now()
+    if (!members.holds(`redrive:${route.channel}`)) {
+      beganAt = undefined
+      arm(now + otherMs)
+      return
+    }
     const free = route.freeAt(now)
     const isFree = free !== undefined && free <= now
     const isUrgent = maybeDead.has('critical') && !route.isEmpty(now)

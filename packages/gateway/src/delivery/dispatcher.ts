@@ -5,6 +5,7 @@
  * A lease lasts until its result is committed, so calls in flight are bounded by the accounts' concurrency.
  */
 
+import type { Members } from '../member-port.ts'
 import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue, Random, Store } from '../ports.ts'
 import type { Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
@@ -37,6 +38,7 @@ export interface DispatcherOptions {
   readonly contents: Pick<Contents, 'of'>
   readonly scheduler: Scheduler
   readonly composer: Composer
+  readonly members: Pick<Members, 'holds'>
   readonly clock: Clock
   readonly random: Random
   /** Releases what a notification holds when it ends without having been delivered. */
@@ -54,7 +56,7 @@ export interface Dispatcher {
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { routes, rules, queue, store, ledger, limiter, recipients, contents, scheduler } = options
-  const { composer, clock, random, releaseHolds, onError } = options
+  const { composer, members, clock, random, releaseHolds, onError } = options
   const inFlight = new InFlightCounter()
   const retries = createRetries({ random })
   const inFlightSends = new InFlightSends(clock, options.keysOf)
@@ -70,6 +72,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       ledger,
       scheduler,
       queue,
+      members,
       clock,
       onError,
     })

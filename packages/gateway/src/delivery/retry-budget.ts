@@ -7,20 +7,24 @@ import { SlicedCount } from './accounts/sliced-count.ts'
 export interface RetryBudgetOptions {
   /** Retries as a share of first calls within the window. @defaultValue 0.2 */
   readonly share: number
+  /** The number of processes that share the least number of retries. @defaultValue 1 */
+  readonly memberCount?: (() => number) | undefined
 }
 
 const windowMs = 10_000
-/** Retries always allowed within the window, so that a pool with little traffic may retry, too. */
+/** Retries always allowed within the window, by all processes together: a pool with little traffic may retry, too. */
 export const leastRetries = 10
 
 export class RetryBudget {
   readonly #share: number
+  readonly #memberCount: () => number
   readonly #sent = new SlicedCount(windowMs, 10)
   readonly #repeated = new SlicedCount(windowMs, 10)
   readonly #failed = new SlicedCount(windowMs, 10)
 
-  constructor({ share }: RetryBudgetOptions) {
+  constructor({ share, memberCount = () => 1 }: RetryBudgetOptions) {
     this.#share = share
+    this.#memberCount = memberCount
   }
 
   /** Counts a first call. */
@@ -46,6 +50,6 @@ export class RetryBudget {
   }
 
   left(now: number): number {
-    return leastRetries + this.#share * this.#sent.sum(now) - this.#repeated.sum(now)
+    return leastRetries / this.#memberCount() + this.#share * this.#sent.sum(now) - this.#repeated.sum(now)
   }
 }

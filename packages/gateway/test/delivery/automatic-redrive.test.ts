@@ -20,6 +20,8 @@ interface Setup {
   readonly leaves?: boolean
   /** Dead letters on record at start. @defaultValue 1 */
   readonly deadAtStart?: number
+  /** True while this process holds the role. @defaultValue always */
+  readonly holds?: (role: string) => boolean
 }
 
 interface Scene {
@@ -45,7 +47,12 @@ interface Scene {
   ticks(count: number): Promise<number[]>
 }
 
-function setUp({ ratePerSecond = 100, leaves = true, deadAtStart = 1 }: Setup = {}): Scene {
+function setUp({
+  ratePerSecond = 100,
+  leaves = true,
+  deadAtStart = 1,
+  holds = () => true,
+}: Setup = {}): Scene {
   const clock = createVirtualClock(0)
   const state = { freeAt: 0 as number | undefined, empty: false, budget: 0, applied: true, emptyPages: 0 }
   const graves: Dead[] = []
@@ -100,6 +107,7 @@ function setUp({ ratePerSecond = 100, leaves = true, deadAtStart = 1 }: Setup = 
       },
     },
     queue: { size: () => queued.size, critical: () => queued.critical },
+    members: { holds },
   })
   return {
     clock,
@@ -155,6 +163,26 @@ test('the redrive begins at a tenth of the rate and doubles each second, whateve
   assert.equal(returned.length, 120)
   assert.deepEqual(ranks, ranks.toSorted(), 'most urgent first')
   assert.deepEqual(asked, Array(120).fill(-1), 'a redriven notification is no new demand')
+})
+
+test('a process without the role redrives nothing, and begins at a tenth of the rate when it gets it', async () => {
+  const roles: string[] = []
+  let isHolder = false
+  const { automaticRedrive, bury, ticks, read } = setUp({
+    holds(role) {
+      roles.push(role)
+      return isHolder
+    },
+  })
+  bury(30)
+  automaticRedrive.wake()
+  await ticks(35)
+  assert.equal(read.pages, 0)
+  assert.deepEqual(new Set(roles), new Set(['redrive:email']))
+  assert.equal(roles.length, 4, 'it looks again every second')
+  isHolder = true
+  const counts = await ticks(10)
+  assert.deepEqual(counts, [0, 0, 0, 0, 0, 1, 1, 1, 1, 1])
 })
 
 test('queued notifications take room from the redrive, and freed room is used', async () => {

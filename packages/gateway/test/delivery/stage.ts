@@ -218,6 +218,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     },
     contents: { of: (notification) => notification },
     scheduler,
+    members: { holds: () => true },
     composer: {
       templates: {
         has: () => true,

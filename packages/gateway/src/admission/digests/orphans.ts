@@ -3,6 +3,8 @@
  * a closing now looks at every item. A scan at the start and every ten minutes reports, counts and decides them anew:
  * each joins the digest that is open now, or leaves.
  */
+
+import type { Members } from '../../member-port.ts'
 import type { Notification } from '../../model.ts'
 import type { Clock, Page, Store } from '../../ports.ts'
 import type { Redecision } from '../redecision.ts'
@@ -10,6 +12,8 @@ import type { Redecision } from '../redecision.ts'
 export interface OrphansOptions {
   readonly store: Pick<Store, 'orphans'>
   readonly gate: Pick<Redecision, 'adopt'>
+  /** One process of a fleet scans for all. */
+  readonly members: Pick<Members, 'holds'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
@@ -27,7 +31,7 @@ const pageMax = 25
 /** Interval of the scans. One over a million items in 100,000 digests takes the store's thread 0.5 s, in slices of 2 ms. */
 const everyMs = 10 * 60_000
 
-export function createOrphans({ store, gate, clock, onError }: OrphansOptions): Orphans {
+export function createOrphans({ store, gate, members, clock, onError }: OrphansOptions): Orphans {
   let count = 0
   let running = false
   let working: Promise<void> = Promise.resolve()
@@ -68,7 +72,7 @@ export function createOrphans({ store, gate, clock, onError }: OrphansOptions): 
   }
 
   function round(): Promise<void> {
-    working = scan()
+    working = (members.holds('orphans') ? scan() : Promise.resolve())
       .catch((error: unknown) => onError('look for items without an open digest', error))
       .finally(() => {
         if (running) disarm = clock.at(clock.now() + everyMs, round)

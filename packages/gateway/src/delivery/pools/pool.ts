@@ -35,6 +35,8 @@ export interface PoolOptions {
   readonly criticalShare?: number
   /** Bounds of adaptive concurrency, for slow accounts. @defaultValue none: always as configured */
   readonly adaptive?: { readonly min: number; readonly slowdown: number } | undefined
+  /** The number of processes that call the pool's accounts. @defaultValue 1 */
+  readonly memberCount?: () => number
   /** The instant at which the pool is created. */
   readonly now: number
   readonly onChange?: (pool: Pool, account: PooledAccount, change: AccountChange) => void
@@ -82,7 +84,7 @@ export class Pool {
     this.timeoutMs = options.timeoutMs ?? 15_000
     this.shedAfterMs = options.shedAfterMs ?? 5_000
     this.sheds = options.shedding ?? true
-    this.budget = new RetryBudget({ share: this.retry.budget })
+    this.budget = new RetryBudget({ share: this.retry.budget, memberCount: options.memberCount })
     this.#criticalShare = options.criticalShare ?? 0.1
     this.#onChange = options.onChange
     const policy = {

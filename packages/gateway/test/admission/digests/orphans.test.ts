@@ -54,12 +54,13 @@ test('orphans that an earlier version left behind are adopted after a start, and
   await harness.stop()
 })
 
-test('an orphan that cannot be adopted is counted, reported and retried', async () => {
+test('an orphan that cannot be adopted is counted, reported and retried, by the process with the role', async () => {
   const clock = createVirtualClock(0)
   const errors: string[] = []
   let orphans = [1, 2, 3].map(() => someNotification({ status: 'digesting', digestId: 'gone' }))
   const bad = orphans[1]
   let broken = true
+  let isHolder = false
   const watch = createOrphans({
     store: { orphans: async () => ({ items: orphans, nextCursor: null }) },
     gate: {
@@ -69,14 +70,18 @@ test('an orphan that cannot be adopted is counted, reported and retried', async 
         return true
       },
     },
+    members: { holds: () => isHolder },
     clock,
     onError: (what) => errors.push(what),
   })
   await watch.start()
+  assert.deepEqual([watch.count(), orphans.length], [0, 3], 'another process scans')
+  isHolder = true
+  await clock.runUntil(10 * minute)
   assert.equal(watch.count(), 1)
   assert.ok(errors.some((what) => what.includes(orphans[0]!.id)))
   broken = false
-  await clock.runUntil(10 * minute)
+  await clock.runUntil(20 * minute)
   assert.equal(watch.count(), 0)
   assert.deepEqual(orphans, [])
   await watch.stop()

@@ -126,6 +126,14 @@ test('the retry budget is a fifth of first calls plus ten, over ten seconds', ()
   assert.equal(budget.take(12 * second), true)
 })
 
+test('the processes of a fleet share the ten retries that are always allowed', () => {
+  let memberCount = 1
+  const budget = new RetryBudget({ share: 0.2, memberCount: () => memberCount })
+  assert.equal(budget.left(second), leastRetries)
+  memberCount = 4
+  assert.equal(budget.left(second), leastRetries / 4)
+})
+
 test('a 429 multiplies the learned rate down, time adds it up again after the block', () => {
   const learned = new LearnedRate({ fall: 0.8, risePerSecond: 0.01 })
   learned.fall(0, 10 * second)

@@ -1,0 +1,20 @@
+/** The port that knows the processes of a fleet: which one this is, how many there are, and which does a chore for all. */
+import type { Channel } from './model.ts'
+
+/** A chore that one process does for all: pruning, the search for orphans, the automatic redrive of a channel. */
+export type Role = 'retention' | 'orphans' | `redrive:${Channel}`
+
+export interface Members {
+  /** Names this process: no other process has the same name, and none has had it before. */
+  readonly id: string
+  /** The number of processes that are alive, this one included: at least 1. A dead one is counted until that is known. */
+  count(): number
+  /**
+   * True while this process holds the role, for which it applies with the first question. To be asked directly before
+   * each piece of the work. For a moment two processes may hold a role, for example while one of them is stopped: the
+   * writes of a chore must be such that this does no harm.
+   */
+  holds(role: Role): boolean
+  /** Gives the roles to the other processes; from now on this process holds none. */
+  close(): Promise<void>
+}
