@@ -8,7 +8,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { createRandom } from '../packages/gateway/src/adapters/random.ts'
-import { ThrottleQueue } from '../packages/gateway/src/admission/tenant-throttle/throttle-queue.ts'
+import { ThrottleQueue } from '../packages/gateway/src/adapters/state/throttle/throttle-queue.ts'
 import { createLimits, limit, memoryStore, parseWindows } from '../packages/limits/src/index.ts'
 import { median } from './figures.ts'
 

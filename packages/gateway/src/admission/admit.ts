@@ -41,7 +41,8 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
     const passing = throttle.pass(candidates, undo)
     const passed = passing instanceof Promise ? await passing : passing
     await evaluator.evaluate(candidates, undo)
-    passed?.releaseSuppressed()
+    const released = passed?.releaseSuppressed()
+    if (released instanceof Promise) await released
 
     const notifications = candidates.map(accepted)
     const contents = contentsOf(candidates)

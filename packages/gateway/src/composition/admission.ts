@@ -4,6 +4,7 @@
  */
 
 import { createMemoryState } from '../adapters/state/memory.ts'
+import { createMemoryThrottle } from '../adapters/state/throttle/memory-throttle.ts'
 import { createOrphans } from '../admission/digests/orphans.ts'
 import { createErasure } from '../admission/erasure.ts'
 import { createFreedSlots } from '../admission/freed-slots.ts'
@@ -56,17 +57,18 @@ export function createAdmission(
   const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report })
 
   // The limits of tenants and modules, and the release of everything reserved in any limit.
-  const throttle = createTenantThrottle({
+  const memoryThrottle = createMemoryThrottle({
     store,
     clock,
     marginMs,
-    policy,
     ratesOf: (tenant) => {
       const { rate, modules } = tenantOf(config.tenants, tenant)
       return { tenant: rate.windows, module: modules.windows }
     },
     onError,
   })
+  const throttleState = parts.wrapThrottle?.(memoryThrottle) ?? memoryThrottle
+  const throttle = createTenantThrottle({ state: throttleState, clock, policy })
   const releaseHolds = createReleaseHolds({ limiter, state, recipients, policy, throttle })
   const pauseNewcomers = createNewcomerPause({ policy, recipients, state })
 

@@ -14,6 +14,7 @@ import { createLivePolicy, type LivePolicy } from '../policy/live-policy.ts'
 import type { Clock, LimitState, Provider, Queue, Random, Store, Templates } from '../ports.ts'
 import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
+import type { ThrottleState } from '../throttle-port.ts'
 
 /** Parts that the simulator and tests replace. */
 export interface GatewayParts {
@@ -26,6 +27,8 @@ export interface GatewayParts {
   readonly templates?: Templates
   /** Stands between the gateway and its limiter state. */
   readonly wrapState?: (state: LimitState) => LimitState
+  /** Stands between the gateway and the state of its tenants' limits. */
+  readonly wrapThrottle?: (state: ThrottleState) => ThrottleState
   /** Stands between the gateway and its queue. */
   readonly wrapQueue?: (queue: Queue) => Queue
   /**

@@ -69,6 +69,8 @@ const stateTerms: PortTerms = {
 }
 /** Questions that run beside the writes, in a thread of their own. */
 const beside = new Set(['notification', 'list', 'deadLetters', 'jobWork', 'jobMembers', 'content'])
+/** `start` restores from the store, whose calls have their own wire. */
+const throttleDirect = ['isLimited', 'start', 'stop']
 const storeDirect = ['mayHave', 'claimedUntil', 'close']
 
 const wordless: Templates = { has: () => true, hasSubject: () => true, render: () => ({ text: '' }) }
@@ -146,6 +148,17 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
           code: 'STATE_UNAVAILABLE',
           direct: ['close'],
           exceptions: stateExceptions,
+        }),
+      wrapThrottle: (port) =>
+        wired({
+          name: 'throttle',
+          process: own,
+          faults,
+          port,
+          terms: stateTerms,
+          code: 'STATE_UNAVAILABLE',
+          direct: throttleDirect,
+          isInOrder: () => true,
         }),
       wrapQueue: (port) =>
         wired({

@@ -56,13 +56,13 @@ export const sabotages: readonly Sabotage[] = [
   },
   {
     name: 'throttle-queue-not-restored',
-    file: 'admission/tenant-throttle/throttle-queues.ts',
+    file: 'adapters/state/throttle/throttle-queues.ts',
     from: 'queue.restore(restored, urgent, clock.now())',
     to: 'queue.restore([], [], clock.now())',
   },
   {
     name: 'acceptances-not-restored',
-    file: 'admission/tenant-throttle/throttle-queues.ts',
+    file: 'adapters/state/throttle/throttle-queues.ts',
     from: 'else queue.count(module, at)',
     to: 'else if (at < 0) queue.count(module, at)',
   },

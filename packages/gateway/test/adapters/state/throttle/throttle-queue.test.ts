@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Window } from '@sluice/limits'
-import { type ThrottleLimits, ThrottleQueue } from '../../../src/admission/tenant-throttle/throttle-queue.ts'
-import { densest, seeded, testSeed } from '../../harness.ts'
+import { type ThrottleLimits, ThrottleQueue } from '../../../../src/adapters/state/throttle/throttle-queue.ts'
+import { densest, seeded, testSeed } from '../../../harness.ts'
 
 const runs = Number(process.env.SLUICE_RUNS ?? 100)
 const margin = 2

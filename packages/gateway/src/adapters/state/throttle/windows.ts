@@ -1,21 +1,7 @@
 /** Several rolling windows over one sorted list of times: the next free time, and the usage of each window. Pure. */
 import { freeAt, type Window } from '@sluice/limits'
+import type { WindowUse } from '../../../throttle-port.ts'
 import { countUntil } from './sorted.ts'
-
-/** The usage of one window. Times are epoch milliseconds. */
-export interface WindowUse {
-  readonly of: 'tenant' | 'module'
-  readonly window: string
-  readonly windowMs: number
-  readonly max: number
-  /** Entries in the window that ends now, without waiting ones. */
-  readonly used: number
-  readonly remaining: number
-  /** The time when the oldest entry leaves the window; now where it is empty. */
-  readonly resetAt: number
-  /** The time when the next place is free, after all waiting entries. */
-  readonly freesAt: number
-}
 
 /** Returns the earliest time ≥ from that all windows admit; each window is extended by `marginMs`. */
 export function freeUnder(

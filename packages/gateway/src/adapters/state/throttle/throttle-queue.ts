@@ -13,8 +13,9 @@
  * remembered: it visits about as many times as the widest limit counts, however long the queue is.
  */
 import type { Window } from '@sluice/limits'
+import type { ThrottlePlace, WindowUse } from '../../../throttle-port.ts'
 import { countUntil, forget, insert, remove } from './sorted.ts'
-import { freeUnder, useOf, type WindowUse } from './windows.ts'
+import { freeUnder, useOf } from './windows.ts'
 
 export interface ThrottleLimits {
   /** Windows over all modules of the tenant together; empty means unlimited. */
@@ -23,15 +24,6 @@ export interface ThrottleLimits {
   readonly module: readonly Window[]
   /** Every window is kept this much longer, ms. */
   readonly marginMs: number
-}
-
-/** The place of a new entry. */
-export interface Place {
-  readonly at: number
-  /** True where the entry waits in the queue until then; false where it has passed. */
-  readonly waits: boolean
-  /** The limit that makes it wait. */
-  readonly behind: 'tenant' | 'module'
 }
 
 /** An entry that was in the queue before a restart. */
@@ -105,7 +97,7 @@ export class ThrottleQueue {
   }
 
   /** Counts a new entry that passes now, or puts it into the queue. */
-  join(module: string, id: string, now: number, expiresAt = never): Place {
+  join(module: string, id: string, now: number, expiresAt = never): ThrottlePlace {
     this.#forget(now)
     const queue = this.#module(module)
     forget(queue.log, now - this.#keptMs)
@@ -116,7 +108,7 @@ export class ThrottleQueue {
   }
 
   /** Returns the place that `join` would give. */
-  peek(module: string, now: number): Place {
+  peek(module: string, now: number): ThrottlePlace {
     return this.#placeOf(this.#modules.get(module) ?? noModule, now)
   }
 
@@ -259,7 +251,7 @@ export class ThrottleQueue {
     return at
   }
 
-  #placeOf(queue: ModuleQueue, now: number): Place {
+  #placeOf(queue: ModuleQueue, now: number): ThrottlePlace {
     const last = queue.places.at(-1)
     const from = Math.max(now, last ?? now)
     const at = this.#earliest(queue, from)

@@ -4,7 +4,8 @@
  * a tenant with nothing counted is dropped.
  */
 import type { Window } from '@sluice/limits'
-import type { Admission, Clock, Page, Store } from '../../ports.ts'
+import type { Admission, Clock, Page, Store } from '../../../ports.ts'
+import type { Promote } from '../../../throttle-port.ts'
 import { type Counted, type RestoredEntry, ThrottleQueue } from './throttle-queue.ts'
 
 interface ThrottleRates {
@@ -22,9 +23,6 @@ export interface ThrottleQueuesOptions {
   readonly marginMs: number
   readonly onError?: ((what: string, error: unknown) => void) | undefined
 }
-
-/** Decides notifications whose turn has come before their stored `dueAt`: the gate does, which calls the throttle. */
-export type Promote = (tenant: string, ids: readonly string[]) => Promise<void>
 
 export interface ThrottleQueues {
   /** Returns the queue of a tenant, without a promise where it is in memory; undefined without limits and entries. */

@@ -1,0 +1,191 @@
+/**
+ * The conformance suite of the port towards the limits of tenants and modules: `exerciseThrottle` runs it on any state.
+ * Times are those of the clock that `open` gives; no test depends on how fast the state answers.
+ */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { parseWindow, type Window } from '@sluice/limits'
+import type { ThrottleRequest, ThrottleState } from '../throttle-port.ts'
+
+export interface OpenThrottle {
+  readonly state: ThrottleState
+  readonly now: () => number
+  /** Lets time pass, up to this instant. */
+  readonly until: (instant: number) => Promise<void>
+}
+
+export interface ThrottleTerms {
+  /** The windows of the tenant `acme`; every other tenant has none. */
+  readonly tenant: readonly Window[]
+  readonly module: readonly Window[]
+  /** Every window is kept this much longer, ms. */
+  readonly marginMs: number
+}
+
+const second = 1_000
+const marginMs = 20
+const perTenant = (text: string): ThrottleTerms => ({ tenant: [parseWindow(text)], module: [], marginMs })
+
+/** Registers the suite `name` with node:test. `open` gives a state that has counted nothing. */
+export function exerciseThrottle(
+  name: string,
+  open: (terms: ThrottleTerms) => OpenThrottle | Promise<OpenThrottle>,
+): void {
+  let serial = 0
+  function some(count: number, more: Partial<ThrottleRequest> = {}): readonly ThrottleRequest[] {
+    return Array.from({ length: count }, () => {
+      serial += 1
+      return { id: String(serial).padStart(6, '0'), module: 'shop', ...more }
+    })
+  }
+  async function pass(state: ThrottleState, requests: readonly ThrottleRequest[]) {
+    const passed = await state.pass('acme', requests)
+    assert.ok(passed !== undefined)
+    return passed
+  }
+
+  describe(name, () => {
+    it('passes as many as a window admits, and gives the others places in the order of arrival', async () => {
+      const { state, now } = await open(perTenant('2/10s'))
+      const start = now()
+      const { places, use = [] } = await pass(state, some(5))
+      const later = start + 10 * second + marginMs
+      assert.deepEqual(
+        places.map(({ at, waits }) => [at - start, waits]),
+        [
+          [0, false],
+          [0, false],
+          [later - start, true],
+          [later - start, true],
+          [2 * (later - start), true],
+        ],
+      )
+      assert.ok(places.slice(2).every(({ behind }) => behind === 'tenant'))
+      assert.deepEqual(
+        use.map(({ of, max, used, remaining, freesAt }) => ({ of, max, used, remaining, freesAt })),
+        [{ of: 'tenant', max: 2, used: 2, remaining: 0, freesAt: later }],
+      )
+      const next = await pass(state, some(1, { module: 'other' }))
+      assert.equal(next.places[0]!.at, 2 * later - start, 'the tenant counts all of its modules')
+    })
+
+    it('has no limits for a tenant without windows', async () => {
+      const { state } = await open(perTenant('2/10s'))
+      assert.equal(await state.pass('other', some(3)), undefined)
+      assert.deepEqual([state.isLimited('acme'), state.isLimited('other')], [true, false])
+      assert.deepEqual(await state.use('other', 'shop'), [])
+    })
+
+    it('lets no entry of a module overtake another, and other modules pass meanwhile', async () => {
+      const { state, now } = await open({ tenant: [], module: [parseWindow('1/10s')], marginMs })
+      await pass(state, some(3))
+      const [own] = (await pass(state, some(1))).places
+      assert.deepEqual([own!.waits, own!.behind], [true, 'module'])
+      const [other] = (await pass(state, some(1, { module: 'other' }))).places
+      assert.deepEqual([other!.waits, other!.at], [false, now()])
+    })
+
+    it('passes critical requests at once and counts them', async () => {
+      const { state, now } = await open(perTenant('2/10s'))
+      const { places } = await pass(state, some(4, { isCritical: true }))
+      assert.ok(places.every(({ at, waits }) => !waits && at === now()))
+      assert.equal((await state.use('acme', 'shop'))[0]!.used, 4)
+      assert.equal((await pass(state, some(1))).places[0]!.waits, true)
+    })
+
+    it('takes requests back that were not accepted: their places are free', async () => {
+      const { state } = await open(perTenant('2/10s'))
+      const requests = some(4)
+      const { places } = await pass(state, requests)
+      await state.takeBack(
+        'acme',
+        requests.map((each, index) => ({ ...each, place: places[index]! })),
+      )
+      assert.equal((await state.use('acme', 'shop'))[0]!.used, 0)
+      const again = await pass(state, some(4))
+      assert.deepEqual(
+        again.places.map(({ waits }) => waits),
+        [false, false, true, true],
+      )
+      const behind = some(1)
+      await pass(state, behind)
+      assert.equal(await state.placeOf('acme', requests[3]!), undefined)
+      assert.notEqual(await state.placeOf('acme', behind[0]!), undefined)
+    })
+
+    it('takes the turn of an entry when its place has come, and passes one that is in no queue', async () => {
+      const { state, now, until } = await open(perTenant('1/10s'))
+      const [, waiting] = some(2)
+      const [, place] = (await pass(state, [some(1)[0]!, waiting!])).places
+      assert.deepEqual(await state.turn('acme', [waiting!, some(1)[0]!]), [
+        { passed: false, at: place!.at },
+        { passed: true, at: now() },
+      ])
+      await until(place!.at)
+      assert.deepEqual(await state.turn('acme', [waiting!]), [{ passed: true, at: place!.at }])
+      assert.equal((await state.use('acme', 'shop'))[0]!.used, 1)
+    })
+
+    it('moves those behind up when an entry leaves, never to a later place, and promotes them at their new one', async () => {
+      const { state, until } = await open(perTenant('1/10s'))
+      const promoted: string[] = []
+      await state.start(async (tenant, ids) => {
+        assert.equal(tenant, 'acme')
+        promoted.push(...ids)
+      })
+      const [first, second, third, fourth] = some(4)
+      const { places } = await pass(state, [first!, second!, third!, fourth!])
+      await state.leave('acme', [second!])
+      assert.deepEqual(await Promise.all([third!, fourth!].map((each) => state.placeOf('acme', each))), [
+        places[1]!.at,
+        places[2]!.at,
+      ])
+      await until(places[1]!.at)
+      assert.deepEqual(promoted, [third!.id])
+      await state.leave('acme', [some(1)[0]!])
+      assert.equal(await state.placeOf('acme', fourth!), places[2]!.at)
+      await state.stop()
+    })
+
+    it('previews the place of a request and counts nothing', async () => {
+      const { state } = await open(perTenant('1/10s'))
+      assert.equal((await state.preview('acme', 'shop'))?.waits, false)
+      const { places } = await pass(state, some(2))
+      const preview = await state.preview('acme', 'shop')
+      assert.deepEqual([preview?.waits, preview?.use[0]?.used], [true, 1])
+      assert.equal((await pass(state, some(1))).places[0]!.at, preview!.at)
+      assert.ok(preview!.at > places[1]!.at)
+    })
+
+    it('has no window over its maximum, whatever is asked', async () => {
+      const windows = ['3/1s', '8/5s'].map(parseWindow)
+      const { state, now, until } = await open({ tenant: windows, module: [parseWindow('2/1s')], marginMs })
+      const passedAt: number[] = []
+      const waiting: { readonly request: ThrottleRequest; at: number }[] = []
+      // A fixed sequence of steps and sizes: a random one would add nothing that a seed does not.
+      for (let step = 0; step < 60; step += 1) {
+        await until(now() + ((step * 37) % 400))
+        const requests = some(1 + (step % 3), { module: step % 2 === 0 ? 'shop' : 'other' })
+        const { places } = await pass(state, requests)
+        for (const [index, { at, waits }] of places.entries())
+          if (waits) waiting.push({ request: requests[index]!, at })
+          else passedAt.push(at)
+        if (step % 5 === 0 && waiting.length > 0) await state.leave('acme', [waiting.pop()!.request])
+        for (const each of waiting.splice(0)) {
+          const [turn] = await state.turn('acme', [each.request])
+          if (turn!.passed) passedAt.push(turn!.at)
+          else waiting.push({ request: each.request, at: turn!.at })
+          assert.ok(turn!.at <= each.at, 'not later than promised')
+        }
+      }
+      passedAt.sort((a, b) => a - b)
+      for (const { max, windowMs, text } of windows)
+        for (const [index, at] of passedAt.entries())
+          assert.ok(
+            passedAt[index + max] === undefined || passedAt[index + max]! - at >= windowMs,
+            `${text}: ${max + 1} within ${passedAt[index + max]! - at} ms`,
+          )
+      assert.ok(passedAt.length > 20, `${passedAt.length} have passed`)
+    })
+  })
+}
