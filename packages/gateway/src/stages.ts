@@ -27,6 +27,9 @@ import type {
   Store,
   StoredAnswer,
 } from './ports.ts'
+import type { Occupancy, Room } from './room-port.ts'
+
+export type { Room } from './room-port.ts'
 
 export type {
   AccountReport,
@@ -324,9 +327,12 @@ export interface Ledger {
   prune(before: Parameters<Store['prune']>[0]): Promise<number>
   /** The number of notifications pruned since the process began. */
   pruned(): number
-  /** Takes room within the bounds of a tenant or throws QUEUE_FULL; the returned function gives it back. */
-  takeRoom(tenant: string, room: Room): () => void
-  occupancy(tenant: string): { readonly queue: number; readonly waiting: number; readonly bytes: number }
+  /**
+   * Takes room within the bounds of a tenant (architecture's invariant 7) or throws QUEUE_FULL; the returned function
+   * gives it back. A promise where other processes must be asked.
+   */
+  takeRoom(tenant: string, room: Room): (() => void) | Promise<() => void>
+  occupancy(tenant: string): Occupancy
 }
 
 /** The rights to send that `Ledger.begin` gave. */
@@ -342,17 +348,6 @@ export interface Live {
   readonly status: Status
   /** Events that are not yet on record; written with the next move. */
   readonly events: readonly TimelineEvent[]
-}
-
-/**
- * Room within the bounds of architecture's invariant 7; `critical` may use a tenth of the queue on top, at least one.
- */
-export interface Room {
-  readonly queue: number
-  readonly critical: number
-  readonly waiting: number
-  /** Bytes of content, as it is stored. @defaultValue 0 */
-  readonly bytes?: number
 }
 
 /** A state transition that is on record. */

@@ -46,7 +46,8 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
 
     const notifications = candidates.map(accepted)
     const contents = contentsOf(candidates)
-    undo.always(ledger.takeRoom(caller.tenant, roomFor(notifications, contents, job !== undefined)))
+    const taking = ledger.takeRoom(caller.tenant, roomFor(notifications, contents, job !== undefined))
+    undo.always(taking instanceof Promise ? await taking : taking)
     const results = notifications.map(admitted)
     const change = changeOf(request, candidates, { notifications, contents, results })
     const result = await ledger.commit(change)

@@ -70,7 +70,8 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
     return withUndo(onError, async (undo) => {
       try {
         // A committed notification counts in the ledger by itself.
-        undo.always(ledger.takeRoom(dead.tenant, roomFor(dead)))
+        const taking = ledger.takeRoom(dead.tenant, roomFor(dead))
+        undo.always(taking instanceof Promise ? await taking : taking)
       } catch (error) {
         if (error instanceof SluiceError && error.code === 'QUEUE_FULL') return 'queue_full'
         throw error

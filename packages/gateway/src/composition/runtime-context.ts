@@ -13,6 +13,7 @@ import { createNameRecipient, maskText, type NameRecipient } from '../observabil
 import { createLivePolicy, type LivePolicy } from '../policy/live-policy.ts'
 import type { Clock, LimitState, Provider, Queue, Random, Store, Templates } from '../ports.ts'
 import type { SandboxOptions } from '../providers/sandbox/adapter.ts'
+import type { RoomState } from '../room-port.ts'
 import { createMemoryStore } from '../store/memory/memory.ts'
 import type { ThrottleState } from '../throttle-port.ts'
 
@@ -29,6 +30,8 @@ export interface GatewayParts {
   readonly wrapState?: (state: LimitState) => LimitState
   /** Stands between the gateway and the state of its tenants' limits. */
   readonly wrapThrottle?: (state: ThrottleState) => ThrottleState
+  /** Stands between the gateway and the room of its tenants. */
+  readonly wrapRoom?: (state: RoomState) => RoomState
   /** Stands between the gateway and its queue. */
   readonly wrapQueue?: (queue: Queue) => Queue
   /**

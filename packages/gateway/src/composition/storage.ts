@@ -1,5 +1,6 @@
 /** Composes durable storage: the store, the recipient cache and the ledger. */
 
+import { createMemoryRoom } from '../adapters/state/memory-room.ts'
 import { createRecipientCache, type RecipientCache } from '../admission/recipient-cache.ts'
 import { tenantOf } from '../config/config.ts'
 import { type Backlog, createBacklog } from '../ledger/backlog.ts'
@@ -57,6 +58,7 @@ export async function openStorage(
   const stopTimeLine = await continueTimeLine(context, store)
   ledger = await createLedger({
     store,
+    room: parts.wrapRoom?.(createMemoryRoom()) ?? createMemoryRoom(),
     clock,
     boundsFor: (tenant) => tenantOf(config.tenants, tenant),
     timeCommit,

@@ -99,7 +99,8 @@ export function createJobs(options: JobsOptions): BackgroundJobs {
         bytes: (content?.bytes ?? 0) + pendingBytesOf(job),
       }
       await withUndo(onError, async (undo) => {
-        undo.always(ledger.takeRoom(caller.tenant, room))
+        const taking = ledger.takeRoom(caller.tenant, room)
+        undo.always(taking instanceof Promise ? await taking : taking)
         // Other requests have the event loop between measuring large work and writing it.
         if (room.bytes > sliceBytes) await new Promise<void>((resolve) => clock.soon(resolve))
         const kept = answer?.(job)

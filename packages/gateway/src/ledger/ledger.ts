@@ -9,15 +9,18 @@ import { SluiceError } from '../errors.ts'
 import type { Notification, Status, TimelineEvent } from '../model.ts'
 import { statuses } from '../model.ts'
 import type { Change, Clock, CommitResult, Store } from '../ports.ts'
+import type { Occupancy, RoomState, TenantBounds } from '../room-port.ts'
 import type { Happening, Ledger, Live } from '../stages.ts'
 import type { Backlog } from './backlog.ts'
 import { ConcurrentMoves } from './concurrent-moves.ts'
-import { Occupancies, type Occupancy, type TenantBounds } from './occupancy.ts'
+import { Occupancies } from './occupancy.ts'
 import { createSendRights } from './send-rights.ts'
 
 export interface LedgerOptions {
   readonly store: Store
   readonly clock: Clock
+  /** The room of the tenants; it has counted nothing yet. */
+  readonly room: RoomState
   readonly boundsFor: (tenant: string) => TenantBounds
   /** Starts timing a commit of so many notifications; the returned function stops it. */
   readonly timeCommit?: (writes: number) => (error?: unknown) => void
@@ -42,7 +45,8 @@ const noCounts = (): Record<Status, number> =>
 
 export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const { store, clock, backlog } = options
-  const occupancies = new Occupancies({ boundsFor: options.boundsFor, onFull: options.onFull })
+  const { room, boundsFor, onFull } = options
+  const occupancies = new Occupancies({ room, boundsFor, onFull })
   const total = noCounts()
   let pruned = 0
   const held = new Map<string, Entry>()

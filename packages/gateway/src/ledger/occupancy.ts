@@ -1,42 +1,19 @@
 /**
- * Counts how much of its bounds each tenant uses: queued and waiting notifications, and bytes of content. Room is taken
- * before a change is written and given back after it, when the change itself counts.
+ * Counts how much of its bounds each tenant uses (room-port.ts): queued and waiting notifications, and bytes of content.
+ * Room is taken before a change is written and given back after it, when the change itself counts.
  */
 import { boundFor, boundOf } from '../bounds.ts'
 import { SluiceError } from '../errors.ts'
 import type { ContentRef, Job, Notification } from '../model.ts'
 import { pendingBytesOf, pendingOf } from '../model.ts'
 import type { Store, Tally } from '../ports.ts'
-import type { Ledger, Room } from '../stages.ts'
-
-export interface TenantBounds {
-  /**
-   * Maximum of queued notifications, those delayed by a tenant or module limit, dead letters, and what jobs still
-   * accept.
-   */
-  readonly queueMax: number
-  /** Maximum of notifications that are scheduled, in a digest, or delayed by a recipient limit. */
-  readonly waitingMax: number
-  /** Maximum bytes of content that waits, as it is stored. */
-  readonly bytesMax: number
-}
-
-/** The use of each bound of one tenant. */
-export type Occupancy = ReturnType<Ledger['occupancy']>
-
-/** Counts what waits of one tenant; a tenant without anything waiting has no entry. */
-interface Account {
-  queue: number
-  waiting: number
-  bytes: number
-}
-
-const nothing: Readonly<Account> = { queue: 0, waiting: 0, bytes: 0 }
+import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../room-port.ts'
 
 /** Retry-After for a client whose tenant's queue is full, ms. */
 const fullRetryAfterMs = 5_000
 
 export interface OccupanciesOptions {
+  readonly room: RoomState
   readonly boundsFor: (tenant: string) => TenantBounds
   /** Called when a tenant has no room left in one of its bounds. */
   readonly onFull?: ((tenant: string, bound: keyof Occupancy) => void) | undefined
@@ -44,7 +21,6 @@ export interface OccupanciesOptions {
 
 export class Occupancies {
   readonly #options: OccupanciesOptions
-  readonly #accounts = new Map<string, Account>()
   /** Waiting notifications that refer to a content stored apart, by content id. */
   readonly #references = new Map<string, number>()
 
@@ -85,44 +61,34 @@ export class Occupancies {
     if (job.shared !== undefined) this.#refer(job.tenant, job.shared, by)
   }
 
-  /** Takes room within the bounds of a tenant or throws QUEUE_FULL; the returned function gives it back. */
-  takeRoom(tenant: string, room: Room): () => void {
-    const full = fullBound(this.#accounts.get(tenant) ?? nothing, room, this.#options.boundsFor(tenant))
-    if (full !== undefined) {
-      this.#options.onFull?.(tenant, full.bound)
-      throw new SluiceError(
-        'QUEUE_FULL',
-        `Tenant ${tenant} has ${full.use}. Nothing was accepted; try again later.`,
-        { retryAfterMs: fullRetryAfterMs },
-      )
-    }
-    const { waiting, bytes = 0 } = room
-    const queue = room.queue + room.critical
-    this.#occupy(tenant, { queue, waiting, bytes })
-    let given = false
-    return () => {
-      if (given) return
-      given = true
-      this.#occupy(tenant, { queue: -queue, waiting: -waiting, bytes: -bytes })
-    }
+  /**
+   * Takes room within the bounds of a tenant or throws QUEUE_FULL; the returned function gives it back. A promise where
+   * other processes must be asked.
+   */
+  takeRoom(tenant: string, room: Room): (() => void) | Promise<() => void> {
+    const bounds = this.#options.boundsFor(tenant)
+    const taken = this.#options.room.take(tenant, room, bounds)
+    if (taken instanceof Promise) return taken.then((answer) => this.#taken(tenant, room, bounds, answer))
+    return this.#taken(tenant, room, bounds, taken)
   }
 
   of(tenant: string): Occupancy {
-    const { queue, waiting, bytes } = this.#accounts.get(tenant) ?? nothing
-    return { queue, waiting, bytes }
+    return this.#options.room.of(tenant)
   }
 
-  #occupy(tenant: string, by: Partial<Account>): void {
-    const { queue = 0, waiting = 0, bytes = 0 } = by
-    const of = this.#accounts.get(tenant)
-    if (of === undefined) {
-      if (queue !== 0 || waiting !== 0 || bytes !== 0) this.#accounts.set(tenant, { queue, waiting, bytes })
-      return
-    }
-    of.queue += queue
-    of.waiting += waiting
-    of.bytes += bytes
-    if (of.queue === 0 && of.waiting === 0 && of.bytes === 0) this.#accounts.delete(tenant)
+  #taken(tenant: string, room: Room, bounds: TenantBounds, taken: RoomTaken): () => void {
+    if ('giveBack' in taken) return taken.giveBack
+    const { full, used } = taken
+    this.#options.onFull?.(tenant, full)
+    throw new SluiceError(
+      'QUEUE_FULL',
+      `Tenant ${tenant} has ${useOf(full, used, room, bounds)}. Nothing was accepted; try again later.`,
+      { retryAfterMs: fullRetryAfterMs },
+    )
+  }
+
+  #occupy(tenant: string, by: Partial<Occupancy>): void {
+    this.#options.room.count(tenant, by)
   }
 
   /** Counts a content once, as long as any waiting notification refers to it. */
@@ -136,25 +102,9 @@ export class Occupancies {
   }
 }
 
-/** Describes the bound that has no room left, and its present use. */
-function fullBound(
-  of: Account,
-  room: Room,
-  bounds: TenantBounds,
-): { readonly bound: keyof Occupancy; readonly use: string } | undefined {
-  const { queue, critical, waiting, bytes = 0 } = room
-  const { queueMax, waitingMax, bytesMax } = bounds
-  if (waiting > 0 && of.waiting + waiting > waitingMax)
-    return { bound: 'waiting', use: `${of.waiting} of at most ${waitingMax} notifications waiting` }
-  // Critical notifications have a tenth on top; a queue bound below ten has one place on top, too.
-  const queueFull = queue > 0 && of.queue + queue > queueMax
-  if (queueFull || (critical > 0 && of.queue + queue + critical > queueMax + Math.ceil(queueMax / 10)))
-    return { bound: 'queue', use: `${of.queue} of at most ${queueMax} notifications queued` }
-  const isCritical = critical > 0 && queue + waiting === 0
-  if (bytes > 0 && of.bytes + bytes > bytesMax * (isCritical ? 1.1 : 1))
-    return {
-      bound: 'bytes',
-      use: `${of.bytes} of at most ${bytesMax} bytes of content waiting, and this has ${bytes}`,
-    }
-  return undefined
+/** Describes the use of the bound that has not enough room. */
+function useOf(full: keyof Occupancy, used: number, { bytes = 0 }: Room, bounds: TenantBounds): string {
+  if (full === 'waiting') return `${used} of at most ${bounds.waitingMax} notifications waiting`
+  if (full === 'queue') return `${used} of at most ${bounds.queueMax} notifications queued`
+  return `${used} of at most ${bounds.bytesMax} bytes of content waiting, and this has ${bytes}`
 }

@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { parseWindow } from '@sluice/limits'
+import { createMemoryRoom } from '../../src/adapters/state/memory-room.ts'
 import { createDispatcher } from '../../src/delivery/dispatcher.ts'
 import { Pool, type PoolOptions } from '../../src/delivery/pools/pool.ts'
 import { Route } from '../../src/delivery/pools/route.ts'
@@ -125,7 +126,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
   const onError = (what: string, error: unknown) => void errors.push(`${what}: ${(error as Error).message}`)
   const store = createMemoryStore()
   const boundsFor = () => ({ queueMax: 1e6, waitingMax: 1e6, bytesMax: 1e9 })
-  const inner = await createLedger({ store, clock, boundsFor })
+  const inner = await createLedger({ store, room: createMemoryRoom(), clock, boundsFor })
   const ledger = options.wrapLedger?.(inner) ?? inner
   const queue = createEmbeddedQueue({ clock })
 

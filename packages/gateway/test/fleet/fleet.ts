@@ -160,6 +160,17 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
           direct: throttleDirect,
           isInOrder: () => true,
         }),
+      wrapRoom: (port) =>
+        wired({
+          name: 'room',
+          process: own,
+          faults,
+          port,
+          terms: stateTerms,
+          code: 'STATE_UNAVAILABLE',
+          direct: ['count', 'of'],
+          isInOrder: () => true,
+        }),
       wrapQueue: (port) =>
         wired({
           name: 'queue',

@@ -110,13 +110,13 @@ export const sabotages: readonly Sabotage[] = [
   },
   {
     name: 'room-not-given-back',
-    file: 'ledger/occupancy.ts',
-    from: 'this.#occupy(tenant, { queue: -queue, waiting: -waiting, bytes: -bytes })',
+    file: 'adapters/state/memory-room.ts',
+    from: 'count(tenant, { queue: -queue, waiting: -waiting, bytes: -bytes })',
     to: '',
   },
   {
     name: 'no-bound-of-the-queue',
-    file: 'ledger/occupancy.ts',
+    file: 'adapters/state/memory-room.ts',
     from: 'const queueFull = queue > 0 && of.queue + queue > queueMax',
     to: 'const queueFull = false',
   },

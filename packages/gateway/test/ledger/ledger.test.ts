@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createMemoryRoom } from '../../src/adapters/state/memory-room.ts'
 import { SluiceError } from '../../src/errors.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
-import type { TenantBounds } from '../../src/ledger/occupancy.ts'
 import { advance, type Notification } from '../../src/model.ts'
 import type { Store } from '../../src/ports.ts'
+import type { TenantBounds } from '../../src/room-port.ts'
 import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
 import type { Begun, Happening, Ledger, Room } from '../../src/stages.ts'
 import { createMemoryStore } from '../../src/store/memory/memory.ts'
@@ -46,6 +47,7 @@ function ledgerOf({ store, clock, timeCommit, ...bounds }: Setup = {}): Promise<
   return createLedger({
     store: store ?? createMemoryStore(),
     clock: clock ?? createVirtualClock(start),
+    room: createMemoryRoom(),
     boundsFor: () => ({ queueMax: 10, waitingMax: 5, bytesMax: 1_000, ...bounds }),
     ...(timeCommit === undefined ? {} : { timeCommit }),
   })
@@ -182,7 +184,7 @@ test('critical notifications above the queue bound take no room from the waiting
 test('room is given back once, in both bounds', async () => {
   const ledger = await ledgerOf()
   ledger.takeRoom('acme', room({ queue: 1, waiting: 1 }))
-  const giveBack = ledger.takeRoom('acme', room({ queue: 2, critical: 1, waiting: 2 }))
+  const giveBack = await ledger.takeRoom('acme', room({ queue: 2, critical: 1, waiting: 2 }))
   assert.deepEqual(ledger.occupancy('acme'), { queue: 4, waiting: 3, bytes: 0 })
   giveBack()
   giveBack()
@@ -213,8 +215,8 @@ test('waiting content is counted, shared content once, and a tenant with nothing
   await ledger.commit({ contents: [content], accept: [one, two, own] })
   assert.deepEqual(ledger.occupancy('acme'), { queue: 3, waiting: 0, bytes: 700 })
   refusedBy(301)
-  ledger.takeRoom('acme', room({ queue: 1, bytes: 300 }))()
-  ledger.takeRoom('acme', room({ critical: 1, bytes: 400 }))()
+  ;(await ledger.takeRoom('acme', room({ queue: 1, bytes: 300 })))()
+  ;(await ledger.takeRoom('acme', room({ critical: 1, bytes: 400 })))()
   refusedBy(401, { queue: 0, critical: 1 })
   const ends = (each: Notification) => advance(each, [{ at: start, status: 'cancelled' }])
   await ledger.commit({ moves: [ends(one), ends(own)] })
@@ -316,7 +318,7 @@ test('a commit whose answer was lost is looked up until the store answers, and c
       },
     })
     const bounds = { queueMax: 10, waitingMax: 5, bytesMax: 1_000 }
-    const ledger = await createLedger({ store, clock, boundsFor: () => bounds })
+    const ledger = await createLedger({ store, room: createMemoryRoom(), clock, boundsFor: () => bounds })
     ledger.hold(waiting)
     const heard: string[] = []
     ledger.subscribe(({ notification: { id, status } }) => heard.push(`${id} ${status}`))

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createMemoryRoom } from '../../src/adapters/state/memory-room.ts'
 import { someNotification } from '../../src/conformance/store/sample.ts'
 import { createLedger } from '../../src/ledger/ledger.ts'
 import { awayDetail, type Notification } from '../../src/model.ts'
@@ -16,6 +17,7 @@ async function arrive(see: (ledger: Awaited<ReturnType<typeof createLedger>>, it
   const ledger = await createLedger({
     store,
     clock,
+    room: createMemoryRoom(),
     boundsFor: () => ({ queueMax: 10, waitingMax: 10, bytesMax: 1_000_000 }),
   })
   const waiting = someNotification({

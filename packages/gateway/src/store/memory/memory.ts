@@ -200,8 +200,6 @@ class MemoryStore implements Store {
     }
   }
 
-  readonly begin: Store['begin'] = (of) => rightsFor(of, (each) => this.#find(each))
-
   async notification(tenant: string, id: string): Promise<Notification | undefined> {
     return this.#find({ tenant, id })
   }
@@ -229,6 +227,7 @@ class MemoryStore implements Store {
     return names.some((name) => this.#recipients.has(keyOf(tenant, name)))
   }
 
+  readonly begin: Store['begin'] = (of) => rightsFor(of, (each) => this.#find(each))
   readonly recipient = async (tenant: string, id: string) => this.#erasures.recipient(tenant, id)
   readonly recipients = async (keys: readonly RecipientKey[]) =>
     keys.map(({ tenant, recipient }) => this.#erasures.recipient(tenant, recipient))
