@@ -29,8 +29,6 @@ import type {
 } from './ports.ts'
 import type { Occupancy, Room } from './room-port.ts'
 
-export type { Room } from './room-port.ts'
-
 export type {
   AccountReport,
   AccountStatus,
@@ -39,6 +37,7 @@ export type {
   PoolLoad,
   PoolReport,
 } from './pool-reports.ts'
+export type { Room } from './room-port.ts'
 
 export interface Caller {
   readonly tenant: string
