@@ -29,7 +29,7 @@ export class Distribution {
 }
 
 /** The series of one histogram, by their labels. */
-export class Distributions {
+class Distributions {
   readonly #bounds: readonly number[]
   readonly #series = new Map<string, { readonly labels: readonly string[]; readonly of: Distribution }>()
 
