@@ -23,6 +23,36 @@ export const whoamiSchema = Type.Object(
   { $id: 'Caller' },
 )
 
+export const policyUseQuery = Type.Object(
+  { period: Type.Optional(oneOf(['1h', '1d', '7d'], 'Whole hours up to now. Default 1h.')) },
+  { additionalProperties: false },
+)
+export type PolicyUseParams = Static<typeof policyUseQuery>
+
+export const policyUseSchema = Type.Object(
+  {
+    at: moment,
+    from: moment,
+    period: oneOf(['1h', '1d', '7d']),
+    policyVersion: Type.String(),
+    windows: Type.Array(
+      Type.Object({
+        limit: Type.String(),
+        window: Type.String(),
+        admitted: Type.Integer({ description: 'The window had room.' }),
+        delayed: Type.Integer(),
+        dropped: Type.Integer(),
+        digested: Type.Integer(),
+        fellBack: Type.Integer(),
+        recipientsFull: Type.Integer({
+          description: 'Different recipients for whom it was full: an estimate.',
+        }),
+      }),
+    ),
+  },
+  { $id: 'PolicyUse' },
+)
+
 const tenantFilter = Type.Optional(text('printable', 256, 'For operators; others see their own tenant.'))
 export const channelFilter = Type.Optional(channelName)
 

@@ -44,3 +44,7 @@ export async function pageAnswer(
   reply.header('content-type', jsonType)
   return Buffer.concat(pieces)
 }
+
+/** Removes undefined filters: to a store an absent filter and an undefined one differ. */
+export const definedOf = <T extends object>(query: T): { [K in keyof T]: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined)) as never

@@ -17,6 +17,7 @@ import { addLimitHeaders } from './limit-headers-hook.ts'
 import { version, withDocument } from './openapi.ts'
 import { createOverview, noBacklog, noOrphans } from './overview.ts'
 import type { OverviewSeries } from './overview-series.ts'
+import { createPolicyUse, type PolicyUse } from './policy-use.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
 import { createRefusedRequests } from './refused-requests.ts'
 import { createRequestLimits, type RequestRates } from './request-limits.ts'
@@ -30,6 +31,7 @@ import { notificationReadRoutes } from './routes/notification-reads.ts'
 import { notificationRoutes } from './routes/notifications.ts'
 import { operationRoutes } from './routes/operations.ts'
 import { createOverviewStream } from './routes/overview-stream.ts'
+import { policyRoutes } from './routes/policy.ts'
 import { poolRoutes } from './routes/pools.ts'
 import { probeRoutes } from './routes/probes.ts'
 import { recipientWindowsRoutes } from './routes/recipient-windows.ts'
@@ -65,12 +67,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
   const events = createEventRoutes({ ledger, clock })
   const overview = createOverview({ ledger, backlog, pools, clock, orphans: options.orphans ?? noOrphans })
+  const use = createPolicyUse({ ledger, clock })
   const refused = createRefusedRequests({ clock, series: overview.series })
   const overviewStream = createOverviewStream({ overview, clock })
   let closing = false
   const routes = withDocument(
     [
-      ...routesOf(options, metrics, () => closing, overview.series),
+      ...routesOf(options, metrics, () => closing, overview.series, use),
       ...backlogRoutes({ backlog, overview, requests: refused, pools, clock }),
       ...overviewStream.routes,
       ...events.routes,
@@ -140,6 +143,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
         clearTimeout(cut)
         metrics.close()
         overview.close()
+        use.close()
       }
     },
   }
@@ -150,6 +154,7 @@ function routesOf(
   metrics: Metrics,
   isClosing: () => boolean,
   series: OverviewSeries,
+  use: PolicyUse,
 ): readonly Route[] {
   const { config, clock, templates, channels, store, gate, links, recipients } = options
   const { ledger, jobs, policy, pools, holds, erase } = options
@@ -192,7 +197,8 @@ function routesOf(
     ...recipientWindowsRoutes({ store, policy, clock }),
     ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
     ...poolRoutes({ pools, holds, clock }),
-    ...operationRoutes({ gate, store, ledger, policy, templates, idempotency, clock }),
+    ...operationRoutes({ gate, store, ledger, idempotency, clock }),
+    ...policyRoutes({ policy, use, templates, clock }),
     ...probeRoutes({
       store,
       isClosing,

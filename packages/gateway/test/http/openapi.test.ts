@@ -63,6 +63,7 @@ test('every route of the contract is described', () => {
     'GET /overview',
     'GET /overview/stream',
     'GET /policy',
+    'GET /policy/use',
     'GET /pools',
     'GET /readyz',
     'GET /recipients/{id}',

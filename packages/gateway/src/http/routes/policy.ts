@@ -1,0 +1,103 @@
+/** Routes of the policy: the one in force, its use, and the check of another one. */
+import { SluiceError } from '../../errors.ts'
+import { compilePolicy } from '../../policy/compile.ts'
+import { missingTemplates } from '../../policy/digest-templates.ts'
+import type { Policy } from '../../policy/policy.ts'
+import type { Clock, Templates } from '../../ports.ts'
+import { iso } from '../answer.ts'
+import { policyCheckSchema, policySchema } from '../answer-schema.ts'
+import { readKey } from '../idempotency.ts'
+import { isDeeperThan } from '../json.ts'
+import { type PolicyUseParams, policyUseQuery, policyUseSchema } from '../operator-schema.ts'
+import type { PolicyUse } from '../policy-use.ts'
+import { basePath, type Route } from '../route.ts'
+import { policyBody } from '../schema.ts'
+import { aheadOf } from '../wall-time.ts'
+
+export interface PolicyRoutesOptions {
+  /** The policy in force. */
+  readonly policy: Policy
+  readonly use: Pick<PolicyUse, 'report'>
+  /** The templates, parsed at start. */
+  readonly templates: Pick<Templates, 'has'>
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+}
+
+const policyLevelsMax = 12
+
+export function policyRoutes({ policy, use, templates, clock }: PolicyRoutesOptions): readonly Route[] {
+  return [
+    {
+      method: 'GET',
+      path: `${basePath}/policy/use`,
+      operation: 'getPolicyUse',
+      tag: 'Operation',
+      summary: 'Decisions by limit and window of the policy, over the last hour, day or week',
+      details:
+        'Counters in memory by hour, which begin with the process: at most 400 windows, the rest as `other`. `recipientsFull` is an estimate',
+      access: 'reader',
+      counts: 'reads',
+      query: policyUseQuery,
+      answers: { 200: { description: 'The windows that were asked about', schema: policyUseSchema } },
+      handle({ query }) {
+        const { period = '1h' } = query as PolicyUseParams
+        const { from, windows } = use.report(period)
+        const aheadMs = aheadOf(clock)
+        return {
+          at: iso(clock.now() + aheadMs),
+          from: iso(from + aheadMs),
+          period,
+          policyVersion: policy.version,
+          windows,
+        }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/policy`,
+      operation: 'getPolicy',
+      tag: 'Operation',
+      summary: 'The policy in force and its version',
+      access: 'reader',
+      answers: { 200: { description: 'With its defaults written out', schema: policySchema } },
+      handle: () => ({ version: policy.version, policy: policy.document }),
+    },
+    {
+      method: 'POST',
+      path: `${basePath}/policy/validate`,
+      audited: false,
+      operation: 'validatePolicy',
+      tag: 'Operation',
+      summary: 'Check a policy without putting it in force',
+      access: 'reader',
+      counts: 'writes',
+      body: policyBody,
+      answers: {
+        200: { description: 'Whether it is valid, and what is wrong with it', schema: policyCheckSchema },
+      },
+      handle(request) {
+        const key = request.headers['idempotency-key']
+        if (key !== undefined) readKey(key)
+        return checkPolicy(request.body, templates)
+      },
+    },
+  ]
+}
+
+function checkPolicy(document: unknown, templates: Pick<Templates, 'has'>) {
+  if (isDeeperThan(document, policyLevelsMax)) {
+    return {
+      valid: false,
+      errors: [{ path: '', message: `must not be deeper than ${policyLevelsMax} levels` }],
+    }
+  }
+  try {
+    const policy = compilePolicy(document)
+    const errors = missingTemplates(policy, templates.has)
+    return errors.length === 0 ? { valid: true, version: policy.version } : { valid: false, errors }
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error
+    const errors = error.errors ?? [{ path: '', message: error.message }]
+    return { valid: false, errors: errors.map(({ path, message }) => ({ path, message })) }
+  }
+}
