@@ -138,6 +138,16 @@ export interface ListQuery {
   readonly category?: string
   readonly channel?: Channel
   readonly job?: string
+  readonly module?: string
+  readonly priority?: Priority
+  readonly template?: string
+  readonly actor?: string
+  /** The reason of its newest event, or of its decision where that has none. */
+  readonly reason?: string
+  /** The limit that its decision names. */
+  readonly limitName?: string
+  /** Selects among these ids. */
+  readonly ids?: readonly string[]
   /** Bounds of `createdAt`: from inclusive, to exclusive. */
   readonly from?: number
   readonly to?: number

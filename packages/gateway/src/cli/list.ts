@@ -1,5 +1,5 @@
-/** `sluice list`: lists notifications, newest first, by recipient, status, category, channel or job. */
-import { channels } from '../model.ts'
+/** `sluice list`: lists notifications, newest first, by what they are and why they wait. */
+import { channels, priorities } from '../model.ts'
 import type { ListAnswer, NotificationAnswer } from './answers.ts'
 import { createClient } from './client.ts'
 import { badUsage, type CommandForm, gatewayOptions, helpOf, oneOfOption, readArguments } from './command.ts'
@@ -16,6 +16,13 @@ export const form: CommandForm = {
     category: { value: '<category>', text: 'Such as billing' },
     channel: { value: '<channel>', text: `One of ${channels.join(', ')}` },
     job: { value: '<jobId>', text: 'Of this batch' },
+    module: { value: '<id>', text: 'Sent by this module' },
+    priority: { value: '<priority>', text: `One of ${priorities.join(', ')}` },
+    template: { value: '<name>', text: 'Made of this template' },
+    actor: { value: '<id>', text: 'Caused by this actor' },
+    reason: { value: '<reason>', text: 'For which it waits or ended, such as quiet_hours' },
+    'limit-name': { value: '<name>', text: 'Decided by this limit of the policy' },
+    'idempotency-key': { value: '<key>', text: 'Accepted under this key' },
     from: { value: '<instant>', text: 'Created at this instant or later' },
     to: { value: '<instant>', text: 'Created before this instant' },
     limit: { value: '<n>', text: 'At most so many; 50 by default' },
@@ -44,6 +51,13 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     category: read.text('category'),
     channel: oneOfOption(form, read, 'channel', channels),
     job: read.text('job'),
+    module: read.text('module'),
+    priority: oneOfOption(form, read, 'priority', priorities),
+    template: read.text('template'),
+    actor: read.text('actor'),
+    reason: read.text('reason'),
+    limitName: read.text('limit-name'),
+    idempotencyKey: read.text('idempotency-key'),
     from: read.text('from'),
     to: read.text('to'),
   }

@@ -27,6 +27,8 @@ interface ReceivedBody {
 }
 
 export const basePath = '/api/v1'
+/** The paths whose accepting answers are stored under an idempotency key. */
+export const keyedPaths = [`${basePath}/notifications`, `${basePath}/notifications/batch`]
 
 /** The groups of the document, in its order, each with its description. */
 export const tags = {

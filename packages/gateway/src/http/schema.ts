@@ -187,6 +187,21 @@ export const listQuery = Type.Object(
     ),
     from: Type.Optional(instant('Created at this instant or later.')),
     to: Type.Optional(instant('Created before this instant.')),
+    module: Type.Optional(text('printable', 256, 'Sent by this module.')),
+    priority: Type.Optional(oneOf(priorities)),
+    template: Type.Optional(text('printable', 256)),
+    actor: Type.Optional(text('printable', 256)),
+    reason: Type.Optional(
+      Type.String({
+        pattern: '^[a-z_]{1,40}$',
+        description: 'The reason of its newest change of state, or of its decision where that has none.',
+      }),
+    ),
+    limitName: Type.Optional(text('printable', 256, 'The limit of the policy that its decision names.')),
+    idempotencyKey: Type.Optional(
+      text('printable', 255, 'Accepted under this Idempotency-Key, by `module` or the own module.'),
+    ),
+    tenant: Type.Optional(text('printable', 256, "Another tenant's, for operators.")),
     ...paging,
   },
   closed,

@@ -6,16 +6,16 @@ import type { Gate, Ledger } from '../../stages.ts'
 import { knowsJobOf, notificationAnswer, shown } from '../answer.ts'
 import { notificationPage, notificationSchema } from '../answer-schema.ts'
 import { createExplanations, type ExplanationsOptions } from '../explanations.ts'
-import type { Identity } from '../identity.ts'
-import { pageAnswer } from '../page.ts'
-import { basePath, type Route } from '../route.ts'
+import { type Identity, mayRead } from '../identity.ts'
+import { definedOf, pageAnswer } from '../page.ts'
+import { basePath, keyedPaths, type Route } from '../route.ts'
 import { type ExplainQuery, explainQuery, idParams, type ListFilter, listQuery } from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
 import { aheadOf, inWallTime } from '../wall-time.ts'
 
 export interface NotificationReadRoutesOptions extends ExplanationsOptions {
   readonly gate: Pick<Gate, 'cancel' | 'placeOf'>
-  readonly store: Pick<Store, 'notification' | 'list' | 'job' | 'admissions'>
+  readonly store: Pick<Store, 'notification' | 'list' | 'job' | 'admissions' | 'answer'>
   readonly ledger: Pick<Ledger, 'live'>
   readonly clock: Clock
 }
@@ -28,6 +28,23 @@ export function notificationReadRoutes(options: NotificationReadRoutesOptions): 
   async function isOfAnotherModule(caller: Identity, id: string | undefined): Promise<boolean> {
     const job = id === undefined ? undefined : await store.job(caller.tenant, id)
     return job !== undefined && !knowsJobOf(caller, job)
+  }
+
+  /** Finds what was accepted under an idempotency key, from the stored answer; undefined where nothing was. */
+  async function acceptedUnder(
+    tenant: string,
+    module: string,
+    key: string,
+  ): Promise<Pick<ListQuery, 'ids' | 'job'> | undefined> {
+    for (const path of keyedPaths) {
+      const stored = await store.answer({ tenant, module, method: 'POST', path, key })
+      if (stored === undefined) continue
+      const { jobId, notificationId, results = [] } = JSON.parse(stored.body) as AcceptedBody
+      if (jobId !== undefined) return { job: jobId }
+      const ids = [notificationId, ...results.map((each) => each.notificationId)]
+      return { ids: ids.filter((id) => id !== undefined) }
+    }
+    return undefined
   }
 
   return [
@@ -44,16 +61,20 @@ export function notificationReadRoutes(options: NotificationReadRoutesOptions): 
       problems: ['STORE_UNAVAILABLE'],
       rowsOf: ({ query }) => (query as { limit: number }).limit,
       async handle(request, reply) {
-        const query = readListQuery(
-          request.caller.tenant,
-          request.query as ListFilter & { limit: number },
-          aheadOf(clock),
-        )
-        if (await isOfAnotherModule(request.caller, query.stored.job)) return { items: [], nextCursor: null }
+        const { caller } = request
+        const filter = request.query as ListFilter & { limit: number }
+        const tenant = mayRead(caller) && caller.asTenant !== true ? filter.tenant : undefined
+        const query = readListQuery(tenant ?? caller.tenant, filter, aheadOf(clock))
+        if (tenant === undefined && (await isOfAnotherModule(caller, query.stored.job))) return noPage
+        const accepted =
+          filter.idempotencyKey === undefined
+            ? {}
+            : await acceptedUnder(query.stored.tenant, filter.module ?? caller.module, filter.idempotencyKey)
+        if (accepted === undefined) return noPage
         return pageAnswer(
           reply,
-          await store.list(query.stored),
-          { ledger, clock, caller: request.caller },
+          await store.list({ ...query.stored, ...accepted }),
+          { ledger, clock, caller },
           query.asked,
         )
       },
@@ -102,6 +123,15 @@ export function notificationReadRoutes(options: NotificationReadRoutesOptions): 
   ]
 }
 
+const noPage = { items: [], nextCursor: null }
+
+/** The ids in the stored answer of a request that accepted something. */
+interface AcceptedBody {
+  readonly jobId?: string
+  readonly notificationId?: string
+  readonly results?: readonly { readonly notificationId?: string }[]
+}
+
 interface Queries {
   readonly stored: ListQuery
   /** The states to list, where the record alone cannot tell. */
@@ -116,6 +146,7 @@ const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
 
 function readListQuery(tenant: string, filter: ListFilter & { limit: number }, aheadMs: number): Queries {
   const { recipient, status, category, channel, job, from, to, cursor, limit } = filter
+  const { module, priority, template, actor, reason, limitName } = filter
   const asked = status === undefined ? undefined : new Set(status.split(',') as Status[])
   const fromMemory = asked !== undefined && alikeOnRecord.some((each) => asked.has(each))
   const statuses =
@@ -128,6 +159,7 @@ function readListQuery(tenant: string, filter: ListFilter & { limit: number }, a
     ...(category === undefined ? {} : { category }),
     ...(channel === undefined ? {} : { channel }),
     ...(job === undefined ? {} : { job }),
+    ...definedOf({ module, priority, template, actor, reason, limitName }),
     ...(from === undefined ? {} : { from: parseInstant(from) - aheadMs }),
     ...(to === undefined ? {} : { to: parseInstant(to) - aheadMs }),
     ...(cursor === undefined ? {} : { cursor }),

@@ -6,7 +6,7 @@ import type { Clock, Store } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 import { iso, knowsJobOf, notificationAnswer, shown } from '../answer.ts'
 import { type SearchParams, searchQuery, searchSchema } from '../operator-schema.ts'
-import { basePath, type Route } from '../route.ts'
+import { basePath, keyedPaths, type Route } from '../route.ts'
 import { aheadOf, inWallTime } from '../wall-time.ts'
 
 export interface SearchRoutesOptions {
@@ -17,8 +17,6 @@ export interface SearchRoutesOptions {
 
 /** Notifications of a recipient that are answered at most. */
 const foundMax = 5
-/** The paths whose answers an idempotency key may have stored. */
-const keyedPaths = [`${basePath}/notifications`, `${basePath}/notifications/batch`]
 
 export function searchRoutes({ store, ledger, clock }: SearchRoutesOptions): readonly Route[] {
   return [

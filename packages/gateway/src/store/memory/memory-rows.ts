@@ -66,6 +66,13 @@ export function isListed(row: Notification, query: ListQuery): boolean {
     (statuses === undefined || statuses.includes(row.status)) &&
     (category === undefined || row.category === category) &&
     (channel === undefined || row.channel === channel) &&
+    (query.module === undefined || row.module === query.module) &&
+    (query.priority === undefined || row.priority === query.priority) &&
+    (query.template === undefined || row.template === query.template) &&
+    (query.actor === undefined || row.actor === query.actor) &&
+    (query.limitName === undefined || row.decision.limit === query.limitName) &&
+    (query.reason === undefined || (row.timeline.at(-1)?.reason ?? row.decision.reason) === query.reason) &&
+    (query.ids === undefined || query.ids.includes(row.id)) &&
     row.createdAt >= from &&
     row.createdAt < to
   )

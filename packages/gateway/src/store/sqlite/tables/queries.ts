@@ -51,6 +51,8 @@ interface Candidates {
 
 export function prepareQueries(options: QueriesOptions): Queries {
   const { db, key, cursors, scanMax = 5_000, pageBytesMax = 4 * 2 ** 20 } = options
+  // A request is some 4 KiB at most, and is read as a whole: 2 to 8 µs a row.
+  const requestsScanMax = Math.ceil(scanMax / 5)
   // One statement a combination of filters: at most a few dozen.
   const statements = new Map<string, StatementSync>()
   function prepared(sql: string): StatementSync {
@@ -64,8 +66,8 @@ export function prepareQueries(options: QueriesOptions): Queries {
   }
 
   /** The place of the last row of a full scan; undefined where the index ends before. */
-  function lastOf(sql: string, values: readonly SQLInputValue[]): readonly number[] | undefined {
-    const place = prepared(`${sql} LIMIT 1 OFFSET ?`).get(...values, scanMax - 1)
+  function lastOf(sql: string, values: readonly SQLInputValue[], max: number): readonly number[] | undefined {
+    const place = prepared(`${sql} LIMIT 1 OFFSET ?`).get(...values, max - 1)
     return place as unknown as readonly number[] | undefined
   }
 
@@ -73,9 +75,10 @@ export function prepareQueries(options: QueriesOptions): Queries {
     select: (columns: string) => string,
     place: string,
     values: readonly SQLInputValue[],
+    max = scanMax,
   ): Candidates {
-    const next = lastOf(select(place), values)
-    const sql = `(${select('seq')} LIMIT ${scanMax})`
+    const next = lastOf(select(place), values, max)
+    const sql = `(${select('seq')} LIMIT ${max})`
     return next === undefined ? { sql, values } : { sql, values, next }
   }
 
@@ -86,7 +89,8 @@ export function prepareQueries(options: QueriesOptions): Queries {
   }
 
   /** Rows of the tenant, or of a job, newest first. */
-  function ofTenant({ tenant, from, to, job }: ListQuery, after: readonly number[] | undefined): Candidates {
+  function ofTenant(query: ListQuery, after: readonly number[] | undefined): Candidates {
+    const { tenant, from, to, job } = query
     const conditions: Condition[] = [
       job === undefined ? ['tenant = ?', tenant] : ['job = ?', job],
       from !== undefined && ['created_at >= ?', from],
@@ -100,6 +104,7 @@ export function prepareQueries(options: QueriesOptions): Queries {
         `SELECT ${what} FROM notifications INDEXED BY ${index} WHERE ${where} ORDER BY created_at DESC, seq DESC`,
       'created_at, seq',
       values,
+      readsRequest(query) ? requestsScanMax : scanMax,
     )
   }
 
@@ -162,7 +167,11 @@ export function prepareQueries(options: QueriesOptions): Queries {
       const parts = byRecipient ? 1 : 2
       const after = query.cursor === undefined ? undefined : cursors.open(query.cursor, parts, tenant)
       return pageOf(
-        byRecipient ? ofRecipient(query, after, noted) : ofTenant(query, after),
+        query.ids !== undefined
+          ? given(seqsOf(query.ids, 0), undefined)
+          : byRecipient
+            ? ofRecipient(query, after, noted)
+            : ofTenant(query, after),
         [
           ['n.tenant = ?', tenant],
           recipient !== undefined && ['n.recipient = ?', recipient],
@@ -174,6 +183,7 @@ export function prepareQueries(options: QueriesOptions): Queries {
           ],
           query.from !== undefined && ['n.created_at >= ?', query.from],
           query.to !== undefined && ['n.created_at < ?', query.to],
+          ...conditionsInJson(query),
         ],
         { limit, placeOf: byRecipient ? placeOfSeq : placeOfTenant, scope: tenant },
       )
@@ -221,6 +231,26 @@ export function prepareQueries(options: QueriesOptions): Queries {
       'SELECT seq FROM notifications WHERE id IN (SELECT value FROM json_each(?)) AND seq > ? ORDER BY seq'
     return (prepared(sql).all(JSON.stringify(ids), after) as unknown as [number][]).map(([seq]) => seq)
   }
+}
+
+/** True where the request of each row has to be read. */
+const readsRequest = ({ module, priority, template, actor }: ListQuery): boolean =>
+  [module, priority, template, actor].some((value) => value !== undefined)
+
+/** Conditions on fields without a column. */
+function conditionsInJson(query: ListQuery): readonly Condition[] {
+  const { module, priority, template, actor, reason, limitName } = query
+  return [
+    ...Object.entries({ module, priority, template, actor }).map(
+      ([field, value]): Condition =>
+        value !== undefined && [`json_extract(n.request, '$.${field}') = ?`, value],
+    ),
+    limitName !== undefined && ["json_extract(n.decision, '$.limit') = ?", limitName],
+    reason !== undefined && [
+      "coalesce(json_extract(s.timeline, '$[#-1].reason'), json_extract(n.decision, '$.reason')) = ?",
+      reason,
+    ],
+  ]
 }
 
 interface PageOptions {

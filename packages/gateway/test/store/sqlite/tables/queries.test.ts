@@ -75,6 +75,9 @@ test('a page examines a bounded number of rows, may be empty, and all pages toge
   assert.deepEqual((await list({ category: 'rare', recipient: 'odd' })).sizes, [0, 1, 1, 0])
   assert.deepEqual((await list({ category: 'rare', from: epoch + 11, to: epoch + 14 })).sizes, [1])
   assert.deepEqual((await list({ statuses: ['failed'] })).sizes, [0, 0, 0, 0])
+  // Each row is read as a whole then, and a page examines a fifth of the rows.
+  assert.equal((await list({ template: 'none' })).sizes.length, 16)
+  assert.equal((await list({ template: 'none', category: 'rare' })).found.length, 0)
   const { found } = await list({})
   assert.equal(new Set(found.map(({ id }) => id)).size, 60)
   const instants = found.map(({ createdAt }) => createdAt)
