@@ -146,7 +146,6 @@ export interface ListQuery {
   readonly reason?: string
   /** The limit that its decision names. */
   readonly limitName?: string
-  /** Selects among these ids. */
   readonly ids?: readonly string[]
   /** Bounds of `createdAt`: from inclusive, to exclusive. */
   readonly from?: number

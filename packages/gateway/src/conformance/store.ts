@@ -12,6 +12,7 @@ import { digests } from './store/digests.ts'
 import { claims } from './store/due-cursor.ts'
 import { erasures } from './store/erasures.ts'
 import { jobs } from './store/jobs.ts'
+import { listFilters } from './store/list-filters.ts'
 import { lookups } from './store/lookups.ts'
 import { questions } from './store/questions.ts'
 import { recipients } from './store/recipients.ts'
@@ -54,6 +55,7 @@ export function exerciseStore(name: string, open: OpenStore, capabilities: Store
     describe('commit', () => commits(test, capabilities))
     describe('lost answers', () => lookups(test))
     describe('accounts', () => accounts(test))
+    describe('list filters', () => listFilters(test))
     describe('digests', () => digests(test))
     describe('contents', () => contents(test, capabilities))
     describe('jobs', () => jobs(test, capabilities))

@@ -80,7 +80,6 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
         if (!fired) delay(attempt, at)
         else if (isOver(attempt, until) || (recipients.changes !== changes && isForbidden(attempt)))
           putBack(attempt)
-        // Another policy came into force: its limits are asked by the next batch.
         else if (rules.policyVersion() !== version) putBack(attempt)
         else if (attempt.fired(firedAt)) attempt.send()
         else drop(attempt)

@@ -12,7 +12,7 @@ export interface SendRules {
     recipient: Recipient | null,
     instant: number,
   ) => 'quiet_hours' | 'legal_hours' | undefined
-  /** Gives the version of the policy in force. */
+  /** Gives the version of the policy in force: after another one the next batch asks its limits. */
   readonly policyVersion: () => string
   /** Applies to the one channel that reaches connected recipients alone. */
   readonly away?: AwayRule | undefined

@@ -25,7 +25,6 @@ export interface WindowUse {
 export interface PolicyUse {
   /** The windows that were asked about, and since when they are counted, epoch ms. */
   report(period: UsePeriod): { readonly from: number; readonly windows: readonly WindowUse[] }
-  close(): void
 }
 
 export interface PolicyUseOptions {
@@ -101,8 +100,8 @@ export function createPolicyUse({ ledger, clock }: PolicyUseOptions): PolicyUse 
     }
   }
 
-  const unsubscribe = ledger.subscribe(({ notification, before, events }: Happening) => {
-    // What waits for a limit of its tenant is decided for its recipient when its turn comes.
+  ledger.subscribe(({ notification, before, events }: Happening) => {
+    // A notification that waits for a limit of its tenant is decided for its recipient when its turn comes.
     if (notification.undecided === true) return
     const isNew = before === undefined && events[0]?.status === 'accepted'
     if (isNew || before?.undecided === true) count(notification)
@@ -128,7 +127,6 @@ export function createPolicyUse({ ledger, clock }: PolicyUseOptions): PolicyUse 
       }
       return { from: Math.max(begunAt, first * hourMs), windows: rows }
     },
-    close: unsubscribe,
   }
 }
 

@@ -17,7 +17,6 @@ import { addLimitHeaders } from './limit-headers-hook.ts'
 import { version, withDocument } from './openapi.ts'
 import { createOverview, noBacklog, noOrphans } from './overview.ts'
 import type { OverviewSeries } from './overview-series.ts'
-import { createPolicyUse, type PolicyUse } from './policy-use.ts'
 import { createRecipientEditor } from './recipient-editor.ts'
 import { createRefusedRequests } from './refused-requests.ts'
 import { createRequestLimits, type RequestRates } from './request-limits.ts'
@@ -67,13 +66,12 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
   const events = createEventRoutes({ ledger, clock })
   const overview = createOverview({ ledger, backlog, pools, clock, orphans: options.orphans ?? noOrphans })
-  const use = createPolicyUse({ ledger, clock })
   const refused = createRefusedRequests({ clock, series: overview.series })
   const overviewStream = createOverviewStream({ overview, clock })
   let closing = false
   const routes = withDocument(
     [
-      ...routesOf(options, metrics, () => closing, overview.series, use),
+      ...routesOf(options, metrics, () => closing, overview.series),
       ...backlogRoutes({ backlog, overview, requests: refused, pools, clock }),
       ...overviewStream.routes,
       ...events.routes,
@@ -143,7 +141,6 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
         clearTimeout(cut)
         metrics.close()
         overview.close()
-        use.close()
       }
     },
   }
@@ -154,7 +151,6 @@ function routesOf(
   metrics: Metrics,
   isClosing: () => boolean,
   series: OverviewSeries,
-  use: PolicyUse,
 ): readonly Route[] {
   const { config, clock, templates, channels, store, gate, links, recipients } = options
   const { ledger, jobs, policy, pools, holds, erase } = options
@@ -198,7 +194,7 @@ function routesOf(
     ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
     ...poolRoutes({ pools, holds, clock }),
     ...operationRoutes({ gate, store, ledger, idempotency, clock }),
-    ...policyRoutes({ policy, use, templates, clock }),
+    ...policyRoutes({ policy, ledger, templates, clock }),
     ...probeRoutes({
       store,
       isClosing,

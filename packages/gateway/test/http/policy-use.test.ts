@@ -99,6 +99,5 @@ test('a gateway counts the first decision of each notification once', async () =
   )
   await harness.runFor(3 * hour)
   assert.deepEqual([of()?.admitted, of()?.delayed], [2, 1])
-  use.close()
   await harness.stop()
 })

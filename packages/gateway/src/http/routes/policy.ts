@@ -4,12 +4,13 @@ import { compilePolicy } from '../../policy/compile.ts'
 import { missingTemplates } from '../../policy/digest-templates.ts'
 import type { Policy } from '../../policy/policy.ts'
 import type { Clock, Templates } from '../../ports.ts'
+import type { Ledger } from '../../stages.ts'
 import { iso } from '../answer.ts'
 import { policyCheckSchema, policySchema } from '../answer-schema.ts'
 import { readKey } from '../idempotency.ts'
 import { isDeeperThan } from '../json.ts'
 import { type PolicyUseParams, policyUseQuery, policyUseSchema } from '../operator-schema.ts'
-import type { PolicyUse } from '../policy-use.ts'
+import { createPolicyUse } from '../policy-use.ts'
 import { basePath, type Route } from '../route.ts'
 import { policyBody } from '../schema.ts'
 import { aheadOf } from '../wall-time.ts'
@@ -17,7 +18,7 @@ import { aheadOf } from '../wall-time.ts'
 export interface PolicyRoutesOptions {
   /** The policy in force. */
   readonly policy: Policy
-  readonly use: Pick<PolicyUse, 'report'>
+  readonly ledger: Pick<Ledger, 'subscribe'>
   /** The templates, parsed at start. */
   readonly templates: Pick<Templates, 'has'>
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
@@ -25,7 +26,8 @@ export interface PolicyRoutesOptions {
 
 const policyLevelsMax = 12
 
-export function policyRoutes({ policy, use, templates, clock }: PolicyRoutesOptions): readonly Route[] {
+export function policyRoutes({ policy, ledger, templates, clock }: PolicyRoutesOptions): readonly Route[] {
+  const use = createPolicyUse({ ledger, clock })
   return [
     {
       method: 'GET',
