@@ -11,8 +11,10 @@ import type { Identity } from './identity.ts'
 import { jsonType } from './problem.ts'
 import { aheadOf, inWallTime } from './wall-time.ts'
 
-/** Notifications written in one turn: some 0.5 ms. */
-const sliceItems = 20
+/** Notifications written in one turn at most: some 0.3 ms. */
+const sliceItems = 10
+/** Bytes written in one turn: a notification with a long timeline has as many alone. */
+const sliceBytes = 2 ** 13
 
 export interface Viewer {
   readonly ledger: Pick<Ledger, 'live'>
@@ -29,15 +31,22 @@ export async function pageAnswer(
 ): Promise<Buffer> {
   const pieces: Buffer[] = []
   let begin = '{"items":['
-  for (let from = 0; from < items.length; from += sliceItems) {
-    if (from > 0) await new Promise<void>((resolve) => clock.soon(resolve))
-    const aheadMs = aheadOf(clock)
-    for (const item of items.slice(from, from + sliceItems)) {
-      const seen = inWallTime(shown(item, ledger), aheadMs)
-      if (asked !== undefined && !asked.has(seen.status)) continue
-      pieces.push(Buffer.from(begin + JSON.stringify(notificationAnswer(seen, caller))))
-      begin = ','
+  let [inSlice, written] = [0, 0]
+  let aheadMs = aheadOf(clock)
+  for (const item of items) {
+    if (inSlice === sliceItems || written >= sliceBytes) {
+      await new Promise<void>((resolve) => clock.soon(resolve))
+      aheadMs = aheadOf(clock)
+      inSlice = 0
+      written = 0
     }
+    inSlice += 1
+    const seen = inWallTime(shown(item, ledger), aheadMs)
+    if (asked !== undefined && !asked.has(seen.status)) continue
+    const piece = Buffer.from(begin + JSON.stringify(notificationAnswer(seen, caller)))
+    pieces.push(piece)
+    written += piece.length
+    begin = ','
   }
   const end = `],"nextCursor":${JSON.stringify(nextCursor)}}`
   pieces.push(Buffer.from(pieces.length === 0 ? begin + end : end))

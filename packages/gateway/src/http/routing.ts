@@ -5,7 +5,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { SluiceError } from '../errors.ts'
-import type { HeavyRequestPacer } from './heavy-request-pacer.ts'
+import { type HeavyRequestPacer, heavyBytesOf } from './heavy-request-pacer.ts'
 import { type Authenticate, mayRead, operatorScope, readScope } from './identity.ts'
 import { nothing } from './problem.ts'
 import type { RequestLimits } from './request-limits.ts'
@@ -20,7 +20,7 @@ const ignoredBodyMaxBytes = 16_384
 export interface Doorkeeping {
   readonly authenticate: Authenticate
   readonly shares: TenantBulkhead
-  readonly pacer: Pick<HeavyRequestPacer, 'note'>
+  readonly pacer: Pick<HeavyRequestPacer, 'note' | 'pace'>
   readonly limits: RequestLimits
 }
 
@@ -63,8 +63,7 @@ function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping):
     },
     ...(access === 'open' ? {} : { onRequest: identify(doorkeeping, route) }),
     ...(route.bodyOptional === true ? { preValidation: fillBody } : {}),
-    handler:
-      access === 'open' || route.stream === true ? route.handle : handleInShare(route, doorkeeping.shares),
+    handler: access === 'open' || route.stream === true ? route.handle : handleInShare(route, doorkeeping),
   })
 }
 
@@ -72,8 +71,14 @@ function addRoute(app: FastifyInstance, route: Route, doorkeeping: Doorkeeping):
 const isAudited = ({ method, access, audited }: Route): boolean =>
   audited ?? (method !== 'GET' && access !== 'open')
 
-/** Runs the handler once the tenant's bulkhead has room, which it occupies until the handler has ended. */
-function handleInShare({ handle, recipientsOf, rowsOf }: Route, shares: TenantBulkhead): Route['handle'] {
+/**
+ * Runs the handler once the tenant's bulkhead has room, which it occupies until the handler has ended. A long list waits
+ * for its pace before: there it takes no room from the small requests of its tenant.
+ */
+function handleInShare(
+  { handle, recipientsOf, rowsOf }: Route,
+  { shares, pacer }: Pick<Doorkeeping, 'shares' | 'pacer'>,
+): Route['handle'] {
   function begin(request: FastifyRequest, reply: FastifyReply, units: number): unknown {
     const { tenant } = request.caller
     const leave = (): void => shares.leave(tenant, units)
@@ -88,7 +93,7 @@ function handleInShare({ handle, recipientsOf, rowsOf }: Route, shares: TenantBu
     }
   }
 
-  return (request, reply) => {
+  function enter(request: FastifyRequest, reply: FastifyReply): unknown {
     const { tenant } = request.caller
     const units = unitsOf(request.received?.length ?? 0, recipientsOf?.(request), rowsOf?.(request))
     const room = shares.enter(tenant, units)
@@ -99,6 +104,13 @@ function handleInShare({ handle, recipientsOf, rowsOf }: Route, shares: TenantBu
       shares.leave(tenant, units)
       return reply.hijack()
     })
+  }
+
+  return (request, reply) => {
+    const bytes = rowsOf === undefined ? 0 : heavyBytesOf(rowsOf(request))
+    const turn = bytes === 0 ? undefined : pacer.pace(request.caller.tenant, bytes)
+    if (turn === undefined) return enter(request, reply)
+    return turn.then(() => (reply.raw.destroyed ? reply.hijack() : enter(request, reply)))
   }
 }
 

@@ -1,4 +1,4 @@
-/** Large bodies of one tenant, counted in virtual time, and over a socket beside another tenant. */
+/** Large bodies and long lists of one tenant, counted in virtual time, and over a socket beside another tenant. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -79,17 +79,41 @@ test('at a graceful shutdown all waiting bodies go on at once', async () => {
   assert.deepEqual(begun, [0, 0, 0, 0])
 })
 
-test('a large request waits for the pace, and small requests of its tenant and of others do not', async () => {
+/** A clock that stands still, and the timers that were set. */
+function standingClock(): { clock: Clock; waiting: (() => void)[] } {
   const waiting: (() => void)[] = []
-  const clock: Clock = {
-    now: () => start,
-    monotonic: () => start,
-    at(_instant, callback) {
-      waiting.push(callback)
-      return () => {}
-    },
-    soon: (callback) => setImmediate(callback),
+  const at: Clock['at'] = (_instant, callback) => {
+    waiting.push(callback)
+    return () => {}
   }
+  const soon: Clock['soon'] = (callback) => setImmediate(callback)
+  return { clock: { now: () => start, monotonic: () => start, at, soon }, waiting }
+}
+
+test('a long list waits for the pace beside another tenant, and short lists and small requests do not', async () => {
+  const { clock, waiting } = standingClock()
+  const stub = await startStub({ parts: { clock } })
+  const list = (tenant: string, limit: number) =>
+    stub.ask('GET', `/notifications?limit=${limit}`, undefined, { 'x-tenant-id': tenant })
+  for (let count = 0; count < 3; count += 1) assert.equal((await list('heavy', 500)).status, 200)
+  assert.equal(waiting.length, 0, 'a tenant that is alone is not paced')
+  assert.equal((await list('quiet', 10)).status, 200)
+  assert.equal((await list('heavy', 500)).status, 200)
+  const paced = list('heavy', 500)
+  for (let tries = 0; waiting.length === 0 && tries < 100; tries += 1)
+    assert.equal((await list('quiet', 10)).status, 200)
+  assert.equal(waiting.length, 1, 'the next long list waits')
+  const before = stub.listed.length
+  assert.equal((await list('heavy', 100)).status, 200)
+  assert.equal((await list('quiet', 500)).status, 200)
+  assert.equal((await stub.ask('POST', '/notifications', message, { 'x-tenant-id': 'heavy' })).status, 202)
+  assert.equal(stub.listed.length, before + 2)
+  waiting[0]!()
+  assert.equal((await paced).status, 200)
+})
+
+test('a large request waits for the pace, and small requests of its tenant and of others do not', async () => {
+  const { clock, waiting } = standingClock()
   const stub = await startStub({ parts: { clock } })
   const body = JSON.stringify(message)
   const send = (tenant: string, text: string) =>

@@ -117,6 +117,28 @@ test('a job that was open when the process ended resumes, and keeps its reserved
   rmSync(folder, { recursive: true })
 })
 
+test('a step of a job takes 32 KiB of its recipients’ own data at most', async () => {
+  const taken: number[] = []
+  const harness = await createHarness({
+    policy,
+    wrap: (store) =>
+      failing(store, ({ accept = [] }) => {
+        taken.push(accept.reduce((sum, { data }) => sum + JSON.stringify(data).length, 0))
+        return false
+      }),
+  })
+  const work = workFor(120)
+  const recipients = work.recipients.map((each) => ({ ...each, data: { text: 'x'.repeat(7_900) } }))
+  const given = { ...work, recipients }
+  const bytes = JSON.stringify(given).length
+  const job = await harness.done(harness.gateway.jobs.open({ caller: mine, work: given, bytes, refused: [] }))
+  await harness.runFor(second)
+  assert.equal((await stateOf(harness, job)).taken, 120)
+  const most = Math.max(...taken)
+  assert.ok(most > 2 ** 14 && most <= 2 ** 15, `${most} bytes in one step`)
+  await harness.stop()
+})
+
 test('a temporary failure is retried, and a recipient that cannot be accepted even alone is refused', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
   let full = true

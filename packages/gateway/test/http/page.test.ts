@@ -6,15 +6,18 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { FastifyReply } from 'fastify'
 import { createSystemClock } from '../../src/adapters/clock.ts'
-import { someNotification } from '../../src/conformance/store/sample.ts'
+import { epoch, someNotification } from '../../src/conformance/store/sample.ts'
 import { notificationAnswer } from '../../src/http/answer.ts'
 import { loopbackIdentity } from '../../src/http/identity.ts'
 import { pageAnswer } from '../../src/http/page.ts'
+import type { Notification } from '../../src/model.ts'
+import { longRowOf, type Row, shortRowOf } from '../../src/store/sqlite/codec/rows.ts'
 import { createSqliteStore } from '../../src/store/sqlite/sqlite.ts'
+import { pack, unpack } from '../../src/store/sqlite/worker/packed-rows.ts'
 
 const rows = 500
 /** Notifications decoded or written in one turn of the event loop at most. */
-const atOnce = 20
+const atOnce = 10
 
 /** The turn of the event loop, and the most of something that was counted in one of them. */
 function countPerTurn(t: TestContext) {
@@ -55,6 +58,40 @@ test('a full page is written in slices, and says what it said as a whole', async
   assert.equal(body.toString(), JSON.stringify(whole))
   assert.deepEqual(headers, ['content-type: application/json; charset=utf-8'])
   assert.ok(turns.most() > 0 && turns.most() <= atOnce, `${turns.most()} in one turn`)
+})
+
+/** A notification whose timeline has the most events, with long answers of the provider: some 20 KiB. */
+const long = () => {
+  const event = { at: epoch, status: 'queued', reason: 'retry', detail: 'x'.repeat(250) } as const
+  return someNotification({ timeline: [event, ...Array.from({ length: 63 }, () => event)] })
+}
+
+test('notifications with long timelines are written one in a turn', async (t) => {
+  const turns = countPerTurn(t)
+  const live = (): undefined => {
+    turns.count()
+    return undefined
+  }
+  const caller = await loopbackIdentity({ headers: {} } as never)
+  const reply = { header: () => {} } as unknown as FastifyReply
+  const items = Array.from({ length: 50 }, long)
+  const viewer = { caller, ledger: { live }, clock: createSystemClock() }
+  const body = await pageAnswer(reply, { items, nextCursor: null }, viewer)
+  assert.equal((JSON.parse(body.toString()) as { items: unknown[] }).items.length, 50)
+  assert.equal(turns.most(), 1)
+})
+
+test('rows with long timelines travel one in a slice, and others ten', () => {
+  const rowOf = (notification: Notification): Row => [
+    1,
+    ...longRowOf(notification),
+    ...shortRowOf(notification),
+  ]
+  const slicesOf = (rows: readonly Row[]) =>
+    pack({ rows, nextCursor: null }).slices.map((slice) => unpack(slice).length)
+  assert.deepEqual(slicesOf([long(), long(), long()].map(rowOf)), [1, 1, 1])
+  assert.deepEqual(slicesOf(Array.from({ length: 25 }, () => rowOf(someNotification()))), [10, 10, 5])
+  assert.deepEqual(slicesOf([]), [])
 })
 
 test('an empty page, and one of which memory knows better, are complete JSON', async () => {

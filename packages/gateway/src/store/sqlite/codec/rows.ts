@@ -73,6 +73,8 @@ const shortColumns =
 export const columns = `s.seq, ${longColumns}, ${shortColumns}`
 /** The index of the short row's first column in them. */
 export const shortAt = 13
+/** The index of the timeline in them. */
+const timelineAt = shortAt + 11
 
 export type Row = readonly SQLOutputValue[]
 
@@ -193,6 +195,11 @@ export function createdAtOf(row: Row): number {
 /** The length of the JSON text that grows with the request. */
 export function requestLengthOf(row: Row): number {
   return (row[8] as string).length
+}
+
+/** The length of all JSON texts of a row: request, decision and timeline. */
+export function lengthOf(row: Row): number {
+  return requestLengthOf(row) + (row[9] as string).length + (row[timelineAt] as string).length
 }
 
 /** @throws damage (sqlite-errors.ts) where a checksum does not match */
