@@ -15,13 +15,13 @@ export function createCommitLog(log: Log): CommitLog {
 
   return {
     note(tookMs, writes, error) {
+      if (error === undefined && tookMs < slowMs) return
       const fields = { tookMs: Math.round(tookMs), writes }
       if (error !== undefined)
         limit.take('failed', (left) =>
           log.error({ event: 'store.failed', ...fields, ...more(left), err: error }),
         )
-      else if (tookMs >= slowMs)
-        limit.take('slow', (left) => log.warn({ event: 'store.slow', ...fields, ...more(left) }))
+      else limit.take('slow', (left) => log.warn({ event: 'store.slow', ...fields, ...more(left) }))
     },
     close: () => limit.close(),
   }
