@@ -154,6 +154,55 @@ for (const [name, before, after, perHour] of [
   })
 }
 
+test('a decision whose reservation was made before a reload is not committed after it', async () => {
+  let harness: Harness
+  let isArmed = false
+  const wrapState = (limits: LimitState): LimitState => ({
+    ...limits,
+    async reserve(requests) {
+      const reservations = await limits.reserve(requests)
+      if (!isArmed) return reservations
+      isArmed = false
+      await harness.reload(hourly)
+      return reservations
+    },
+  })
+  harness = await createHarness({ policy: limited('3/h'), parts: { wrapState } })
+  const first = await harness.post()
+  isArmed = true
+  const second = await harness.post()
+  const third = await harness.post()
+  assert.equal(second.decision.policyVersion, versionOf(hourly))
+  assert.deepEqual(await instants(harness, [first, second, third]), [0, step, 2 * step])
+  await harness.stop()
+})
+
+test('a commit that is under way at a reload holds its instant in the new limits', async () => {
+  let harness: Harness
+  let isArmed = false
+  harness = await createHarness({
+    policy: hourly,
+    wrap: (store) => ({
+      ...store,
+      async commit(change) {
+        if (!isArmed || change.accept === undefined) return store.commit(change)
+        isArmed = false
+        await harness.reload(limited('1/h', 'other'))
+        // The new limits read the record before the commit is there.
+        await harness.gateway.gate.usage('default', 'ada')
+        return store.commit(change)
+      },
+    }),
+  })
+  const first = await harness.post()
+  isArmed = true
+  const second = await harness.post()
+  await harness.runFor(10)
+  const third = await harness.post()
+  assert.deepEqual(await instants(harness, [first, second, third]), [0, step, 2 * step])
+  await harness.stop()
+})
+
 test('a commit that is refused in the middle of a reload is decided again under the new policy', async () => {
   let refusals = 0
   let harness: Harness
