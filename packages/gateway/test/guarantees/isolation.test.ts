@@ -133,7 +133,10 @@ async function idsOfAlpha(): Promise<Readonly<Record<string, string>>> {
 
 test("another tenant's resource answers exactly like a missing one, on every route", async () => {
   const ids = await idsOfAlpha()
-  const withId = keyed.routes.filter(({ path }) => path.includes('{') && path.startsWith(base))
+  // An account is the operator's and no tenant's: its routes need the operator's scope (tokens.test.ts).
+  const withId = keyed.routes.filter(
+    ({ path }) => path.includes('{') && path.startsWith(base) && !path.startsWith(`${base}/pools/`),
+  )
   assert.ok(withId.length >= 7)
   const first = await Promise.all(
     [...new Set(withId.map(({ path }) => path))].map((path) =>
