@@ -66,7 +66,8 @@ test('a new limit counts what was sent under the policy before', async () => {
   const harness = await createHarness({ policy: limited('100/h') })
   await harness.postMany([{}, {}])
   await harness.runFor(second)
-  await harness.done(harness.reload(limited('2/day', 'daily')))
+  const daily = { name: 'daily', for: { channel: 'email' }, max: ['2/day'], over: 'delay' }
+  await harness.done(harness.reload({ version: 1, limits: [daily] }))
   const third = await harness.post()
   assert.deepEqual(await instants(harness, [third]), [day + marginMs])
   assert.equal(third.decision.limit, 'daily')
@@ -174,6 +175,32 @@ test('a decision whose reservation was made before a reload is not committed aft
   const third = await harness.post()
   assert.equal(second.decision.policyVersion, versionOf(hourly))
   assert.deepEqual(await instants(harness, [first, second, third]), [0, step, 2 * step])
+  await harness.stop()
+})
+
+test('notifications whose limits were asked before a reload are asked again, and none leaves under the old ones', async () => {
+  let harness: Harness
+  let isArmed = false
+  const wrapState = (limits: LimitState): LimitState => ({
+    ...limits,
+    async fire(requests) {
+      const firings = await limits.fire(requests)
+      if (!isArmed) return firings
+      isArmed = false
+      await harness.reload(limited('1/h', 'other'))
+      return firings
+    },
+  })
+  harness = await createHarness({ policy: limited('3/h'), parts: { wrapState } })
+  isArmed = true
+  await harness.postMany([{}, {}, {}])
+  await harness.runFor(4 * hour)
+  assert.equal(isArmed, false)
+  assert.deepEqual(
+    harness.sent().map(({ at }) => at - harness.start < minute),
+    [true, false, false],
+  )
+  await harness.check()
   await harness.stop()
 })
 
