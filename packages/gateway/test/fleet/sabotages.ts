@@ -81,8 +81,8 @@ export const sabotages: readonly Sabotage[] = [
   {
     name: 'replaced-version-is-sent',
     file: 'ledger/concurrent-moves.ts',
-    from: 'return this.#replacing.size > 0 && this.#replacing.has(versionOf(notification))',
-    to: 'return this.#replacing.size < 0 && versionOf(notification) === undefined',
+    from: 'return revisions?.includes(revisionOf(notification)) === true',
+    to: 'return revisions === undefined && revisionOf(notification) < 0',
   },
   {
     name: 'answer-not-stored-with-acceptance',
