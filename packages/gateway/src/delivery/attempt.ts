@@ -11,6 +11,7 @@
  * promises per call measured more than the call itself.
  */
 import type { Payload } from '../content.ts'
+import { concernsAll } from '../errors.ts'
 import type { Move, Notification, Recipient, TimelineEvent } from '../model.ts'
 import type { Clock, Message, SendResult } from '../ports.ts'
 import type { Ledger, RecipientLimiter } from '../stages.ts'
@@ -67,6 +68,10 @@ export function createAttempts(options: AttemptsOptions): Attempts {
   }
 }
 
+/** Delays between two tries to count a call that was made, ms. */
+const countAgainMsMin = 50
+const countAgainMsMax = 2_000
+
 export type AttemptState = 'leased' | 'begun' | 'fired' | 'sent' | 'settled' | 'released'
 
 export class Attempt implements SettledListener, InFlightSend {
@@ -78,14 +83,19 @@ export class Attempt implements SettledListener, InFlightSend {
   place: EndpointPlace | undefined
   /** The instant at which it counts in the limits: fired, or written if that was later. */
   firedAt = 0
+  /** The instant at which the limits have counted it: `firedAt`, or an earlier one while they are being told. */
+  countsAt = 0
   /** The result of its call; absent where no call was made. */
   move: Move | undefined
   readonly #context: AttemptContext
   #lease: Lease
   #state: AttemptState = 'leased'
   #deadline: Deadline | undefined
-  /** True from the call until its last byte is on the socket, where the provider reports that. */
-  #isUnwritten = false
+  /** True from the call until its last byte is on the socket and counted, where the provider reports that. */
+  #isTracked = false
+  #writtenAt: number | undefined
+  /** Resolves when the limits have been told of a late call; its result is not settled before. */
+  #counting: Promise<void> | undefined
 
   constructor(context: AttemptContext, notification: Notification, lease: Lease) {
     this.#context = context
@@ -115,6 +125,7 @@ export class Attempt implements SettledListener, InFlightSend {
   fired(at: number): boolean {
     this.#state = 'fired'
     this.firedAt = at
+    this.countsAt = at
     return this.#context.ledger.mark(this.notification, 'sending')
   }
 
@@ -142,7 +153,7 @@ export class Attempt implements SettledListener, InFlightSend {
     const { pool, account } = this.#lease
     const { provider } = pool
     const tells = provider.tellsWritten === true
-    this.#isUnwritten = tells
+    this.#isTracked = tells
     if (tells) inFlightSends.add(this)
     let message: Message
     try {
@@ -168,9 +179,38 @@ export class Attempt implements SettledListener, InFlightSend {
 
   /** Counts it as written now if that is later than it counts so far; resolves when it is counted. */
   countLate(now: number): Promise<void> | undefined {
-    if (now - this.firedAt <= lateMsMax) return undefined
-    this.firedAt = now
-    return this.#context.limiter.left(this)
+    const at = this.#writtenAt ?? now
+    if (at - this.countsAt <= lateMsMax) return undefined
+    this.firedAt = at
+    this.#counting ??= this.#countAnew()
+    return this.#counting
+  }
+
+  /** Tells the limits until they have counted it at `firedAt`, which may move on meanwhile. */
+  async #countAnew(): Promise<void> {
+    while (this.countsAt < this.firedAt) {
+      const at = this.firedAt
+      await this.#untilCounted(this)
+      this.countsAt = at
+    }
+    this.#counting = undefined
+    if (this.#writtenAt !== undefined) this.#stopTracking()
+  }
+
+  /** Tells the limits of a call that was made. A window would be exceeded without it, so it goes on until they answer. */
+  async #untilCounted(of: Pick<Attempt, 'notification' | 'recipient'>): Promise<void> {
+    const { limiter, clock, onError } = this.#context
+    for (let waitMs = countAgainMsMin; ; waitMs = Math.min(2 * waitMs, countAgainMsMax)) {
+      try {
+        await limiter.left(of)
+        return
+      } catch (error) {
+        onError('count what has left', error)
+        if (!concernsAll(error)) return
+      }
+      const again = clock.now() + waitMs
+      await new Promise<void>((resolve) => clock.at(again, resolve))
+    }
   }
 
   /** Called by the completer when its result is on record or is obsolete. */
@@ -182,14 +222,15 @@ export class Attempt implements SettledListener, InFlightSend {
   /** Called by the provider when the last byte is on the socket. */
   #written(): void {
     const now = this.#context.clock.now()
-    this.#stopTracking()
+    this.#writtenAt = now
     this.#lease.left(now)
-    this.countLate(now)?.catch((error) => this.#context.onError('count what has left', error))
+    // While the limits are being told, it is not forgotten here.
+    if (this.countLate(now) === undefined) this.#stopTracking()
   }
 
   #stopTracking(): void {
-    if (!this.#isUnwritten) return
-    this.#isUnwritten = false
+    if (!this.#isTracked) return
+    this.#isTracked = false
     this.#context.inFlightSends.remove(this)
   }
 
@@ -199,12 +240,12 @@ export class Attempt implements SettledListener, InFlightSend {
   }
 
   #answered(answer: SendResult): void {
-    const { route, clock, completer, retries, onError } = this.#context
+    const { route, clock, retries, onError } = this.#context
     const { notification } = this
     const lease = this.#lease
     try {
       this.#deadline?.end()
-      this.#stopTracking()
+      if (this.#counting === undefined) this.#stopTracking()
       const now = clock.now()
       const result = retryAfterOnLine(answer, clock.aheadMs?.() ?? 0)
       const tookMs = now - this.firedAt
@@ -212,27 +253,34 @@ export class Attempt implements SettledListener, InFlightSend {
       this.place?.end(now, result, tookMs)
       const move = settle(this, result, retries.retryOf(route, notification, result, lease, now), now)
       this.move = move
-      if (move.after.suspects === notification.suspects) completer.add(move, this)
-      else this.#settleSuspicion(move)
+      const counting = this.#counting
+      if (counting === undefined) this.#settle(move)
+      else void counting.then(() => this.#settle(move))
     } catch (error) {
       onError('settle', error)
       this.settled()
     }
   }
 
+  #settle(move: Move): void {
+    this.#stopTracking()
+    if (move.after.suspects === this.notification.suspects) this.#context.completer.add(move, this)
+    else void this.#settleSuspicion(move)
+  }
+
   /** Counts a call that may have arrived under an id of its own; a retry fires the limits again. */
-  #settleSuspicion(move: Move): void {
+  async #settleSuspicion(move: Move): Promise<void> {
     const { limiter, completer, onError } = this.#context
     const { before, after } = move
     const { recipient } = this
     const suspect = { ...before, id: `${before.id}?${after.suspects!.length - 1}` }
-    limiter
-      .left({ notification: suspect, recipient })
-      .then(async () => {
-        if (after.status === 'dead') await limiter.cancel([{ notification: before, recipient }])
-      })
-      .catch((error) => onError('count what may have arrived', error))
-      .finally(() => completer.add(move, this))
+    await this.#untilCounted({ notification: suspect, recipient })
+    try {
+      if (after.status === 'dead') await limiter.cancel([{ notification: before, recipient }])
+    } catch (error) {
+      onError('count what may have arrived', error)
+    }
+    completer.add(move, this)
   }
 
   #finish(state: 'settled' | 'released'): void {

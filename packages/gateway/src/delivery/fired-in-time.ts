@@ -5,7 +5,7 @@
  */
 
 /** As long as every window is kept longer for what happens on the way to the socket, ms. */
-const permitMs = 20
+export const permitMs = 20
 
 /** Returns the answer, or that the notification may be fired again now where the answer is too old. */
 export function firedInTime(

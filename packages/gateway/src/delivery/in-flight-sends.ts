@@ -8,11 +8,14 @@
 
 import type { Notification, Recipient } from '../model.ts'
 import type { Clock } from '../ports.ts'
+import { permitMs } from './fired-in-time.ts'
 
-/** A call that is not written yet. */
+/** A call that is not written yet, or that was written late and is not counted anew yet. */
 export interface InFlightSend {
   readonly notification: Notification
   readonly recipient: Recipient | null
+  /** The instant at which the limits have counted it. */
+  readonly countsAt: number
   /** Counts it as written now if that is later than it counts so far; resolves when it is counted. */
   countLate(now: number): Promise<void> | undefined
 }
@@ -55,6 +58,16 @@ export class InFlightSends {
     const all = new Set([...this.#bySubject.values()].flatMap((sends) => [...sends]))
     this.#bySubject.clear()
     for (const inFlightSend of all) this.add(inFlightSend)
+  }
+
+  /**
+   * Tells if a call of the same subjects counts too early for an answer of `fire` of this instant: it left for its
+   * provider while the question was on its way to the limits, so it was not counted as written now before.
+   */
+  isBehind(fired: Pick<InFlightSend, 'notification' | 'recipient'>, at: number): boolean {
+    for (const key of this.#keysOf(fired))
+      for (const { countsAt } of this.#bySubject.get(key) ?? []) if (at - countsAt > permitMs) return true
+    return false
   }
 
   /** Counts unwritten calls of the same subjects as written now, before other notifications are fired. */

@@ -76,8 +76,10 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     for (let index = 0; index < batch.ready.length; index += 1) {
       const attempt = batch.ready[index]!
       const { fired, at } = firedInTime(firings[index]!, clock.now())
+      const isBehind = fired && !inFlightSends.isEmpty && inFlightSends.isBehind(attempt, at)
       try {
-        if (!fired) delay(attempt, at)
+        if (isBehind) delay(attempt, clock.now())
+        else if (!fired) delay(attempt, at)
         else if (isOver(attempt, until) || (recipients.changes !== changes && isForbidden(attempt)))
           putBack(attempt)
         else if (rules.policyVersion() !== version) putBack(attempt)

@@ -1,11 +1,34 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Clock, Provider, SendResult } from '../../src/ports.ts'
+import { SluiceError } from '../../src/errors.ts'
+import type { Clock, LimitState, Provider, SendResult } from '../../src/ports.ts'
 import { createHarness, densest, minute, second, seeded, testSeed } from '../harness.ts'
 
 const policy = {
   version: 1,
   limits: [{ name: 'all', for: 'any', max: ['3/2s'], minGap: '200ms', over: 'delay' }],
+}
+
+/** Holds up calls of the limiter's state: for how long is said of the n-th call of a method, or that it is refused. */
+type StateDelay = (method: string, count: number) => number | 'refused'
+
+function slowState(delayOf: StateDelay, clock: () => Clock): (state: LimitState) => LimitState {
+  const counts = new Map<string, number>()
+  return (state) =>
+    new Proxy(state, {
+      get(target, name) {
+        const value = Reflect.get(target, name, target) as unknown
+        if (typeof value !== 'function' || name === 'close') return value
+        return async (...args: unknown[]) => {
+          const count = (counts.get(String(name)) ?? 0) + 1
+          counts.set(String(name), count)
+          const delay = delayOf(String(name), count)
+          if (delay === 'refused') throw new SluiceError('STATE_UNAVAILABLE', 'It is away.')
+          if (delay > 0) await new Promise<void>((resolve) => clock().at(clock().now() + delay, resolve))
+          return value.apply(target, args)
+        }
+      },
+    })
 }
 
 /** A provider whose calls are written and answered after `delayMs`; gives the instants of writing. */
@@ -15,6 +38,7 @@ async function behindSlowDoor(
   answer: (index: number) => SendResult = () => ({ outcome: 'delivered' }),
   rules: object = policy,
   recipientOf: (index: number) => string = () => 'ada',
+  stateDelay: StateDelay = () => 0,
 ): Promise<readonly number[]> {
   let clock: Clock | undefined
   const left: number[] = []
@@ -34,7 +58,10 @@ async function behindSlowDoor(
     },
     close: () => Promise.resolve(),
   }
-  const harness = await createHarness({ policy: rules, parts: { providers: [provider] } })
+  const harness = await createHarness({
+    policy: rules,
+    parts: { providers: [provider], wrapState: slowState(stateDelay, () => clock!) },
+  })
   clock = harness.clock
   for (let index = 0; index < count; index += 1)
     await harness.post({ recipient: recipientOf(index), actor: 'author' })
@@ -75,6 +102,34 @@ test('no window is exceeded whatever the delays before writing', async (t) => {
   const left = await behindSlowDoor(60, () => (chance() < 0.3 ? Math.floor(chance() * 3_000) : 0))
   assert.equal(densest(left, 200), 1)
   assert.equal(densest(left, 2_000), 3)
+})
+
+const onePerTwoSeconds = {
+  version: 1,
+  limits: [{ name: 'all', for: 'any', max: ['1/2s'], over: 'delay' }],
+}
+const delivers = (): SendResult => ({ outcome: 'delivered' })
+const onlyAda = (): string => 'ada'
+
+test('a call that was written late delays others until the limits have counted it, however slow they are', async () => {
+  const delayMs = (index: number): number => (index === 0 ? 1_000 : 0)
+  const stateDelay: StateDelay = (method, count) => (method === 'force' && count === 1 ? 1_500 : 0)
+  const left = await behindSlowDoor(2, delayMs, delivers, onePerTwoSeconds, onlyAda, stateDelay)
+  assert.equal(densest(left, 2 * second), 1)
+})
+
+test('a call that was written late is counted although the limits refuse at first', async () => {
+  const delayMs = (index: number): number => (index === 0 ? 1_000 : 0)
+  const stateDelay: StateDelay = (method, count) => (method === 'force' && count <= 6 ? 'refused' : 0)
+  const left = await behindSlowDoor(2, delayMs, delivers, onePerTwoSeconds, onlyAda, stateDelay)
+  assert.equal(densest(left, 2 * second), 1)
+})
+
+test('a call that leaves while another is fired slowly delays it until it is written', async () => {
+  const stateDelay: StateDelay = (method, count) => (method === 'fire' && count === 1 ? 4_500 : 0)
+  const delayMs = (index: number): number => (index === 0 ? 3_000 : 0)
+  const left = await behindSlowDoor(2, delayMs, delivers, onePerTwoSeconds, onlyAda, stateDelay)
+  assert.equal(densest(left, 2 * second), 1)
 })
 
 test('a call that was written and never answered counts besides its retry', async () => {

@@ -26,6 +26,8 @@ export interface PortTerms {
   /** Delay of a call that is held up, ms at most. */
   readonly requestMsMax: number
   readonly answerMsMax: number
+  /** Share of the calls that are held up. @defaultValue that of the run */
+  readonly delayShare?: number
   readonly mayBeRefused: boolean
   readonly mayBeLost: boolean
 }
@@ -79,9 +81,13 @@ export function createFaults(
     return true
   }
 
-  function delayOf(name: string, usualMs: number, maxMs: number): number {
+  function delayOf(
+    name: string,
+    { usualMs, delayShare = faults.delayShare }: PortTerms,
+    maxMs: number,
+  ): number {
     const usual = usualMs === 0 ? 0 : world.between(`${name} usual`, 0, usualMs)
-    if (maxMs === 0 || !strikes(name, faults.delayShare)) return usual
+    if (maxMs === 0 || !strikes(name, delayShare)) return usual
     // Mostly short: the cube of a uniform draw.
     return usual + Math.floor(world.draw(`${name} ms`) ** 3 * maxMs)
   }
@@ -93,8 +99,8 @@ export function createFaults(
       const kill = killNow()
       const isQuiet = !isDisturbed()
       const fate = {
-        requestMs: delayOf(`${name} late`, terms.usualMs, isQuiet ? 0 : terms.requestMsMax),
-        answerMs: delayOf(`${name} slow`, terms.usualMs, isQuiet ? 0 : terms.answerMsMax),
+        requestMs: delayOf(`${name} late`, terms, isQuiet ? 0 : terms.requestMsMax),
+        answerMs: delayOf(`${name} slow`, terms, isQuiet ? 0 : terms.answerMsMax),
         ...(kill === undefined ? {} : { kill: kill.moment }),
       }
       if (isQuiet) return fate

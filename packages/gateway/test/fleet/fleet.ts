@@ -144,7 +144,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
           process: own,
           faults,
           port,
-          terms: stateTerms,
+          terms: { ...stateTerms, delayShare: settings.faults.stateDelayShare },
           code: 'STATE_UNAVAILABLE',
           direct: ['close'],
           exceptions: stateExceptions,
@@ -259,13 +259,8 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
   }
 }
 
-/**
- * `fire` is answered, and `force` counts, within the margin of the windows: the memory state does both at once. Later, a
- * call would leave later than it counts, or the next one would be fired before a late call is counted.
- */
+/** A preview reserves nothing: when it is answered late, the client is told what was so. */
 const stateExceptions = {
-  fire: { answerMsMax: 10 },
-  force: { requestMsMax: 10, answerMsMax: 10 },
   preview: { answerMsMax: 0 },
 } as const
 const queueDirect = ['giveBack', 'pull', 'subscribe', 'size', 'critical', 'oldest', 'takeOverdue', 'close']

@@ -43,6 +43,18 @@ export const sabotages: readonly Sabotage[] = [
     to: 'void inFlightSend',
   },
   {
+    name: 'late-call-forgotten-before-counted',
+    file: 'delivery/attempt.ts',
+    from: 'if (this.countLate(now) === undefined) this.#stopTracking()',
+    to: 'void this.countLate(now), this.#stopTracking()',
+  },
+  {
+    name: 'fired-beside-a-call-under-way',
+    file: 'delivery/send-batch.ts',
+    from: 'inFlightSends.isBehind(attempt, at)',
+    to: 'inFlightSends.isBehind(attempt, 0)',
+  },
+  {
     name: 'late-answer-of-fire-is-used',
     file: 'delivery/fired-in-time.ts',
     from: 'answer.fired && now - answer.at > permitMs ?',

@@ -60,6 +60,8 @@ export interface Settings {
   readonly faults: {
     readonly phases: readonly { readonly from: number; readonly to: number }[]
     readonly delayShare: number
+    /** Share of the calls of the limiter's state that are held up. */
+    readonly stateDelayShare: number
     readonly refusedShare: number
     readonly lostShare: number
     readonly kills: readonly {
@@ -148,6 +150,8 @@ export function settingsOf(seed: number): Settings {
     }
   })
   const isRough = chance('rough', 0.6)
+  const isStateSlow = chance('slow state', 0.25)
+  const delayShare = chance('delays', 0.8) ? draw('delay') * 0.15 : 0
 
   return {
     seed,
@@ -169,11 +173,12 @@ export function settingsOf(seed: number): Settings {
       limitShare: isRough ? draw('limit') * 0.15 : 0,
       hangShare: isRough ? draw('hang') * 0.05 : 0,
       lostShare: isRough ? draw('lost') * 0.1 : 0,
-      lateWriteShare: chance('late writes', 0.5) ? draw('late') * 0.2 : 0,
+      lateWriteShare: chance('late writes', 0.5) ? draw('late') * (isStateSlow ? 0.6 : 0.2) : 0,
     },
     faults: {
       phases,
-      delayShare: chance('delays', 0.8) ? draw('delay') * 0.15 : 0,
+      delayShare,
+      stateDelayShare: isStateSlow ? draw('state delay') * 0.5 : delayShare,
       refusedShare: chance('refusals', 0.5) ? draw('refused') * 0.05 : 0,
       lostShare: chance('losses', 0.5) ? draw('loss') * 0.03 : 0,
       kills: times('kills', 4, (index) => ({
