@@ -19,6 +19,8 @@ export interface RecipientLimiterOptions {
  * distance need a round for each slot that the subjects hold in alternation; more than this would be a loop.
  */
 const roundsMax = 2_000
+/** Earlier than every call. */
+const never = Number.NEGATIVE_INFINITY
 /** Tries of several subjects to agree while slots are released; after these the last agreement holds. */
 const triesMax = 4
 
@@ -72,9 +74,15 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   }
 
   /** Cancels tentative reservations: no waiting notification moves up for them. */
-  async function cancelAll(requests: readonly LimitRequest[]): Promise<void> {
+  async function cancelAll(requests: readonly SlotRelease[]): Promise<void> {
     await state.resume(await state.cancel(requests))
   }
+
+  /** Cancels what this try reserved. Another one may have sent the notification meanwhile: that count stays. */
+  const cancelUnfired = (requests: readonly LimitRequest[]): Promise<void> =>
+    cancelAll(
+      requests.map((request) => ({ ...request, unlessFired: { after: never, rules: request.rules } })),
+    )
 
   /**
    * Finds a time that all subjects admit, beginning with the first one that is allowed: each round moves all of them to
@@ -97,6 +105,8 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         if (!reservation!.held) break
       }
       const { at, held, allowed, limit: moving } = mergeReservations(reservations)
+      // Another try has sent it: its commit refuses this one.
+      if (reservations.some(({ fired }) => fired)) return { ...first, at, held, allowed, limit }
       if (at > (notBefore ?? first.firstAt)) limit = moving ?? limit
       if (held && reservations.every((reservation) => reservation.at === at))
         return { ...first, at, allowed, limit }
@@ -117,11 +127,11 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       const reservation = await agree(
         requests,
         (some) => state.reserve(some),
-        () => cancelAll(requests),
+        () => cancelUnfired(requests),
       )
       if (releases === before || !reservation.held || reservation.allowed || tries === triesMax)
         return reservation
-      await cancelAll(requests)
+      await cancelUnfired(requests)
     }
   }
 

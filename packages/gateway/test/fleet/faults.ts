@@ -29,6 +29,8 @@ export interface PortTerms {
   /** Share of the calls that are held up. @defaultValue that of the run */
   readonly delayShare?: number
   readonly mayBeRefused: boolean
+  /** Share of the calls that are refused. @defaultValue that of the run */
+  readonly refusedShare?: number
   readonly mayBeLost: boolean
 }
 
@@ -88,8 +90,9 @@ export function createFaults(
   ): number {
     const usual = usualMs === 0 ? 0 : world.between(`${name} usual`, 0, usualMs)
     if (maxMs === 0 || !strikes(name, delayShare)) return usual
-    // Mostly short: the cube of a uniform draw.
-    return usual + Math.floor(world.draw(`${name} ms`) ** 3 * maxMs)
+    // Mostly short: the cube of a uniform draw. Where much is held up, all lengths are met.
+    const power = delayShare > faults.delayShare ? 1 : 3
+    return usual + Math.floor(world.draw(`${name} ms`) ** power * maxMs)
   }
 
   return {
@@ -104,7 +107,8 @@ export function createFaults(
         ...(kill === undefined ? {} : { kill: kill.moment }),
       }
       if (isQuiet) return fate
-      if (terms.mayBeRefused && strikes(`${name} refused`, faults.refusedShare))
+      const { refusedShare = faults.refusedShare } = terms
+      if (terms.mayBeRefused && strikes(`${name} refused`, refusedShare))
         return { ...fate, failure: 'refused' }
       if (terms.mayBeLost && strikes(`${name} lost`, faults.lostShare)) return { ...fate, failure: 'lost' }
       return fate

@@ -33,6 +33,8 @@ export interface RunResult {
     readonly processes: number
     readonly accepted: number
     readonly calls: number
+    /** Calls whose earliest instant was searched. */
+    readonly lookedAt: number
     readonly virtualMs: number
   }
 }
@@ -89,7 +91,6 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
   const isStepUnseen = (): boolean => (record.timeLine?.aheadMs ?? 0) !== machine.wallAheadMs
   const faults = createFaults(world, settings, without, isStepUnseen)
   const service = createSimService(world, settings, faults)
-  const config = configured(settings)
   let processes = 0
   let open: (Open & { readonly gateway: Gateway }) | undefined
   let process: SimProcess | undefined
@@ -132,7 +133,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       exceptions: storeExceptions,
       isInOrder: (method) => !beside.has(method),
     })
-    const gateway = await createGateway(config, {
+    const gateway = await createGateway(configured(settings, own.number), {
       clock,
       random: createRandom(chance),
       store,
@@ -144,7 +145,12 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
           process: own,
           faults,
           port,
-          terms: { ...stateTerms, delayShare: settings.faults.stateDelayShare },
+          terms: {
+            ...stateTerms,
+            delayShare: settings.faults.stateDelayShare,
+            mayBeRefused: true,
+            refusedShare: settings.faults.stateRefusedShare,
+          },
           code: 'STATE_UNAVAILABLE',
           direct: ['close'],
           exceptions: stateExceptions,
@@ -251,6 +257,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
         processes,
         accepted: oracles.accepted(),
         calls: service.calls.length,
+        lookedAt: oracles.lookedAt(),
         virtualMs: world.elapsed(),
       },
     }
@@ -262,15 +269,19 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
 /** A preview reserves nothing: when it is answered late, the client is told what was so. */
 const stateExceptions = {
   preview: { answerMsMax: 0 },
+  // These hold newcomers up within the process. A state across a network gives them a time after which they end.
+  pause: { mayBeRefused: false },
+  resume: { mayBeRefused: false },
+  queueBehind: { mayBeRefused: false },
 } as const
 const queueDirect = ['giveBack', 'pull', 'subscribe', 'size', 'critical', 'oldest', 'takeOverdue', 'close']
 
-function configured(settings: Settings): Config {
+function configured(settings: Settings, process: number): Config {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-fleet-'))
   try {
     const path = join(folder, 'sluice.yaml')
     writeFileSync(path, stringify(configOf(settings)))
-    writeFileSync(join(folder, 'policy.yaml'), stringify(policyOf(settings)))
+    writeFileSync(join(folder, 'policy.yaml'), stringify(policyOf(settings, process)))
     const config = loadConfig({ path, env: {}, cwd: folder })
     // The pools of all other channels are the default ones of the sandbox.
     return {

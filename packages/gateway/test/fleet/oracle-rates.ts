@@ -30,8 +30,9 @@ export function watchRates({ world, settings, client }: Watched, { rows }: Watch
     if (priority === 'critical' || actors !== undefined || row.job !== undefined) return undefined
     const reason = row.timeline[1]?.reason
     const hasWaited = reason === 'tenant_limit' || reason === 'module_limit'
-    // A turn whose commit was refused is taken again, and counts from the first time: only the later one is on record.
-    const isExact = settings.faults.refusedShare === 0
+    // A turn that was refused is taken again, and counts from the first time: only the later one is on record.
+    const { refusedShare, stateRefusedShare } = settings.faults
+    const isExact = refusedShare === 0 && stateRefusedShare === 0
     if (hasWaited) return isExact && turnedAt !== undefined ? { id, from: turnedAt, to: turnedAt } : undefined
     const exchange = told.get(id)
     if (exchange?.answeredAt === undefined || row.status === 'suppressed') return undefined

@@ -3,6 +3,7 @@
  * accounts: every rolling window is counted by itself, over the calls of all processes.
  */
 import { actorsOf, type Watched } from './oracle.ts'
+import { limitsOf } from './settings.ts'
 import type { Call } from './sim-provider.ts'
 
 /** Calls by key, each list in the order in which they were written. */
@@ -48,7 +49,7 @@ export function watchWindows({ world, settings, service }: Watched): void {
   function countArrival(call: Call): void {
     const { message } = call
     const { tenant, to, category, channel, priority } = message
-    for (const rule of settings.limits) {
+    for (const rule of limitsOf(settings, call.process)) {
       if (rule.category !== undefined && rule.category !== category) continue
       if (rule.channel !== undefined && rule.channel !== channel) continue
       const authors = rule.per.includes('actor') ? actorsOf(message) : ['']

@@ -3,7 +3,10 @@ import type { Gateway } from '../../src/gateway.ts'
 import { statuses } from '../../src/model.ts'
 import type { Watched } from './oracle.ts'
 import { watchAccounts } from './oracle-accounts.ts'
+import { createCalm } from './oracle-calm.ts'
 import { watchClient } from './oracle-client.ts'
+import { watchLateness } from './oracle-lateness.ts'
+import { watchOrder } from './oracle-order.ts'
 import { watchRates } from './oracle-rates.ts'
 import { hasEnded, watchRecord } from './oracle-record.ts'
 import { watchWindows } from './oracle-windows.ts'
@@ -19,6 +22,8 @@ export interface Oracles {
   calm(gateway: Gateway | undefined): Promise<void>
   end(): void
   accepted(): number
+  /** Calls whose earliest instant was searched. */
+  lookedAt(): number
 }
 
 /** A request of a calm run is answered within this, ms. */
@@ -31,6 +36,9 @@ export function createOracles(watched: Watched): Oracles {
   const record = watchRecord(watched)
   const told = watchClient(watched, record)
   const rates = watchRates(watched, record)
+  const calm = createCalm(world, watched.settings)
+  const order = watchOrder(watched, record, calm)
+  const lateness = watchLateness(watched, record, calm)
   const { rows, jobs } = record
 
   const unsettled = () => [...rows.values()].filter((row) => !hasEnded(row))
@@ -70,7 +78,10 @@ export function createOracles(watched: Watched): Oracles {
 
   return {
     booted() {},
-    died: (process) => told.died(process),
+    died(process) {
+      told.died(process)
+      calm.died()
+    },
     isQuiet: () =>
       unsettled().length === 0 &&
       client.waiting().length === 0 &&
@@ -82,6 +93,8 @@ export function createOracles(watched: Watched): Oracles {
     },
     end() {
       rates.check(told.told)
+      order.check(told.told)
+      lateness.check(told.told)
       for (const [id] of told.cancelled) {
         const { status } = rows.get(id) ?? {}
         if (status !== 'cancelled')
@@ -89,5 +102,6 @@ export function createOracles(watched: Watched): Oracles {
       }
     },
     accepted: () => told.told.size,
+    lookedAt: () => lateness.looked(),
   }
 }

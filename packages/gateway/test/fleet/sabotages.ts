@@ -55,6 +55,12 @@ export const sabotages: readonly Sabotage[] = [
     to: 'inFlightSends.isBehind(attempt, 0)',
   },
   {
+    name: 'refused-count-is-forgotten',
+    file: 'delivery/attempt.ts',
+    from: 'if (!concernsAll(error)) return',
+    to: 'return',
+  },
+  {
     name: 'late-answer-of-fire-is-used',
     file: 'delivery/fired-in-time.ts',
     from: 'answer.fired && now - answer.at > permitMs ?',
@@ -71,6 +77,24 @@ export const sabotages: readonly Sabotage[] = [
     file: 'adapters/state/throttle/throttle-queues.ts',
     from: 'queue.restore(restored, urgent, clock.now())',
     to: 'queue.restore([], [], clock.now())',
+  },
+  {
+    name: 'throttle-queue-last-in-first-out',
+    file: 'admission/tenant-throttle/throttle-queue.ts',
+    from: 'queue.ids.push(id)\n    insert(queue.places, at)',
+    to: 'queue.ids.unshift(id)\n    insert(queue.places, at)',
+  },
+  {
+    name: 'scheduler-wakes-late',
+    file: 'scheduler/scheduler.ts',
+    from: 'clock.at(next, wake)',
+    to: 'clock.at(next + 200, wake)',
+  },
+  {
+    name: 'only-calls-of-this-policy-count',
+    file: 'admission/limiter-recovery.ts',
+    from: 'for (const entry of entriesOf(admission, subject, recorded))',
+    to: 'for (const entry of policyVersion === policy.version ? entriesOf(admission, subject, recorded) : [])',
   },
   {
     name: 'acceptances-not-restored',

@@ -41,6 +41,8 @@ export interface Settings {
   readonly trafficMs: number
   readonly operations: number
   readonly limits: readonly LimitRule[]
+  /** The same limits with other numbers, which some processes have: the policy is changed at a start. */
+  readonly changedLimits?: readonly LimitRule[]
   readonly digestMs: number
   readonly deduplicationMs: number
   readonly rates: readonly RateRule[]
@@ -64,6 +66,8 @@ export interface Settings {
     readonly stateDelayShare: number
     readonly refusedShare: number
     readonly lostShare: number
+    /** Share of the calls of the limiter's state and the queue that are refused. */
+    readonly stateRefusedShare: number
     readonly kills: readonly {
       readonly at: number
       readonly after: number
@@ -91,8 +95,10 @@ export function settingsOf(seed: number): Settings {
   const between = (key: string, least: number, most: number): number =>
     least + Math.floor(draw(key) * (most - least + 1))
   const chance = (key: string, share: number): boolean => draw(key) < share
+  // Without any fault, so that whatever is late is late by itself.
+  const isCalm = chance('calm', 0.12)
   const times = <T>(key: string, most: number, make: (index: number) => T): T[] =>
-    Array.from({ length: between(key, 0, most) }, (_, index) => make(index))
+    Array.from({ length: isCalm ? 0 : between(key, 0, most) }, (_, index) => make(index))
 
   const limits: LimitRule[] = [
     {
@@ -124,6 +130,12 @@ export function settingsOf(seed: number): Settings {
       over: chance('author over', 0.5) ? 'delay' : 'digest:news',
     })
 
+  const changedLimits = limits.map((limit) => ({
+    ...limit,
+    max: between(`changed ${limit.name}`, 1, 4),
+    windowMs: between(`changed ${limit.name} window`, 2, 15) * second,
+  }))
+
   const rates: RateRule[] = []
   if (chance('rate', 0.7)) {
     rates.push({ of: 'tenant', tenant: 't1', max: between('rate max', 4, 12), windowMs: 10 * second })
@@ -140,8 +152,8 @@ export function settingsOf(seed: number): Settings {
     ],
   })
 
-  const isEndless = chance('endless', 0.15)
-  const phaseCount = between('phases', 1, 3)
+  const isEndless = !isCalm && chance('endless', 0.15)
+  const phaseCount = isCalm ? 0 : between('phases', 1, 3)
   const phases = Array.from({ length: phaseCount }, (_, index) => {
     const from = between(`phase ${index}`, 0, 40) * second
     return {
@@ -150,7 +162,7 @@ export function settingsOf(seed: number): Settings {
     }
   })
   const isRough = chance('rough', 0.6)
-  const isStateSlow = chance('slow state', 0.25)
+  const isStateSlow = chance('slow state', 0.2)
   const delayShare = chance('delays', 0.8) ? draw('delay') * 0.15 : 0
 
   return {
@@ -160,6 +172,7 @@ export function settingsOf(seed: number): Settings {
     trafficMs: 60 * second,
     operations: between('operations', 40, 160),
     limits,
+    ...(chance('policy changes', 0.3) ? { changedLimits } : {}),
     digestMs: between('digest', 3, 8) * second,
     deduplicationMs: chance('deduplication', 0.5) ? 20 * second : 0,
     rates,
@@ -173,14 +186,18 @@ export function settingsOf(seed: number): Settings {
       limitShare: isRough ? draw('limit') * 0.15 : 0,
       hangShare: isRough ? draw('hang') * 0.05 : 0,
       lostShare: isRough ? draw('lost') * 0.1 : 0,
-      lateWriteShare: chance('late writes', 0.5) ? draw('late') * (isStateSlow ? 0.6 : 0.2) : 0,
+      lateWriteShare:
+        isStateSlow || chance('late writes', 0.5)
+          ? (isStateSlow ? 0.2 : 0) + draw('late') * (isStateSlow ? 0.6 : 0.2)
+          : 0,
     },
     faults: {
       phases,
       delayShare,
-      stateDelayShare: isStateSlow ? draw('state delay') * 0.5 : delayShare,
+      stateDelayShare: isStateSlow ? 0.2 + draw('state delay') * 0.6 : delayShare,
       refusedShare: chance('refusals', 0.5) ? draw('refused') * 0.05 : 0,
       lostShare: chance('losses', 0.5) ? draw('loss') * 0.03 : 0,
+      stateRefusedShare: chance('state refusals', 0.3) ? draw('state refused') * 0.05 : 0,
       kills: times('kills', 4, (index) => ({
         at: between(`kill ${index}`, 1, 55 * second),
         after: between(`kill ${index} after`, 0, 40),
@@ -200,8 +217,18 @@ export function settingsOf(seed: number): Settings {
   }
 }
 
-/** The policy of the gateway as a document. */
-export function policyOf({ limits, digestMs, deduplicationMs }: Settings): object {
+/** The limits of a process, by its number. */
+export function limitsOf(
+  { seed, limits, changedLimits = limits }: Settings,
+  process: number,
+): readonly LimitRule[] {
+  return drawOf(seed, `policy of ${process}`) < 0.5 ? limits : changedLimits
+}
+
+/** The policy of a process as a document. */
+export function policyOf(settings: Settings, process: number): object {
+  const { digestMs, deduplicationMs } = settings
+  const limits = limitsOf(settings, process)
   return {
     version: 1,
     limits: limits.map(({ name, category, channel, per, max, windowMs, minGapMs, over }) => ({

@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { limit } from '@sluice/limits'
+import { createMemoryState } from '../../src/adapters/state/memory.ts'
+import {
+  createRecipientLimiter,
+  type RecipientLimiterOptions,
+} from '../../src/admission/recipient-limiter.ts'
+import type { Notification } from '../../src/model.ts'
+import type { LimitState } from '../../src/ports.ts'
+import { createVirtualClock } from '../../src/simulation/clock.ts'
+
+const start = 1_000_000
+const rules = [limit('all', '1/min')]
+const subjects = ['default:ada', 'default//author'].map((key) => ({ key, tenant: 'default' }))
+
+test('a try of several subjects that is too late leaves the count of the call that another try has made', async () => {
+  const clock = createVirtualClock(start)
+  const state = createMemoryState({
+    clock,
+    marginMs: 0,
+    recover: () => ({ entries: [], fingerprints: [], waitlist: [] }),
+  })
+  let calls = 0
+  /** The second reservation is slow: meanwhile the notification is sent. */
+  const slow: LimitState = {
+    ...state,
+    async reserve(requests) {
+      calls += 1
+      if (calls === 2) {
+        await clock.runUntil(start + 1_000)
+        await state.fire(subjects.map((subject) => ({ subject, id: 'n', rules })))
+      }
+      return state.reserve(requests)
+    },
+  }
+  const policy = { rulesFor: () => subjects.map((subject) => ({ subject, rules })) }
+  const limiter = createRecipientLimiter({
+    state: slow,
+    policy: policy as never,
+    forbiddenHours: { forbidden: () => undefined } as unknown as RecipientLimiterOptions['forbiddenHours'],
+    clock,
+    onFreed: () => {},
+  })
+  const of = (id: string) => ({ notification: { id } as Notification, recipient: null })
+  const [late] = await limiter.reserve([of('n')])
+  assert.equal(late!.held, true)
+  // Its commit is refused, for the notification has moved.
+  await limiter.takeBack([of('n')])
+  const [next] = await limiter.reserve([of('other')])
+  assert.equal(next!.at, start + 61_000, 'the call of the other try counts')
+})

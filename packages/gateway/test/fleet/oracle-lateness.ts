@@ -1,0 +1,135 @@
+/**
+ * Finds calls that were made too late. For each one it searches, by trying, the earliest instant at which neither what the
+ * recipient got nor what the accounts carried before stood in its way; a call much later than that had no reason to
+ * wait. It looks only where nothing disturbs the run, and where no place became free meanwhile.
+ */
+import type { Notification } from '../../src/model.ts'
+import type { Exchange } from './client.ts'
+import { actorsOf, type Watched } from './oracle.ts'
+import type { Calm } from './oracle-calm.ts'
+import type { WatchedRecord } from './oracle-record.ts'
+import { type LimitRule, limitsOf, second } from './settings.ts'
+import type { Call } from './sim-provider.ts'
+
+/** Windows are kept some 20 ms longer than written. */
+const marginMs = 25
+/** 20 ms, and the usual delays of the calls of ports on the way: some ten of at most 2 ms each. */
+const lateMsMax = 40
+
+export interface WatchedLateness {
+  /** Looks at all calls, when the record is complete. */
+  check(told: ReadonlyMap<string, Exchange>): void
+  /** Calls that were looked at. */
+  looked(): number
+}
+
+export function watchLateness(
+  { world, settings, client, service }: Watched,
+  { rows }: WatchedRecord,
+  calm: Calm,
+): WatchedLateness {
+  let looked = 0
+
+  const keysOf = ({ message }: Call): readonly { readonly rule: LimitRule; readonly key: string }[] =>
+    limitsOf(settings, 1)
+      .filter(
+        ({ category, channel }) =>
+          (category ?? message.category) === message.category &&
+          (channel ?? message.channel) === message.channel,
+      )
+      .flatMap((rule) =>
+        (rule.per.includes('actor') ? actorsOf(message) : ['']).map((author) => ({
+          rule,
+          key: [rule.name, message.tenant, rule.per.includes('recipient') ? message.to.id : '', author].join(
+            '/',
+          ),
+        })),
+      )
+
+  /** Tests if a call at the instant fits into every window that it would lie in, beside those that were made. */
+  function fits({ max, windowMs, minGapMs = 0 }: LimitRule, made: readonly number[], at: number): boolean {
+    if (minGapMs > 0 && made.some((each) => Math.abs(each - at) < minGapMs + marginMs)) return false
+    const all = [...made, at]
+    const width = windowMs + marginMs
+    return all.every((from) => {
+      if (from > at || at >= from + width) return true
+      return all.filter((each) => each >= from && each < from + width).length <= max
+    })
+  }
+
+  /** The instant from which nothing but limits and accounts held the notification up; absent where that is not known. */
+  function readyAt(call: Call, row: Notification, told: ReadonlyMap<string, Exchange>): number | undefined {
+    const exchange = told.get(row.id)
+    if (exchange?.answeredAt === undefined || row.job !== undefined || row.actors !== undefined)
+      return undefined
+    if (row.requestedChannel !== undefined || call.message.attempt !== 1) return undefined
+    if (row.timeline.some(({ status }) => status === 'digesting' || status === 'dead')) return undefined
+    const { tenant, to } = row
+    const hasHours = client.exchanges.some(
+      ({ kind, caller, of, change }) =>
+        kind !== 'post' &&
+        kind !== 'batch' &&
+        caller.tenant === tenant &&
+        of === to.id &&
+        change?.optOuts === undefined,
+    )
+    if (hasHours) return undefined
+    return Math.max(exchange.answeredAt, row.sendAt ?? 0, row.turnedAt ?? 0)
+  }
+
+  /** Tests if a notification of the tenant ended without a call meanwhile: the place that it held became free then. */
+  function hasFreed({ tenant }: Notification, from: number, to: number): boolean {
+    return [...rows.values()].some((row) => {
+      const last = row.timeline.at(-1)!
+      return row.tenant === tenant && last.status !== 'delivered' && last.at >= from && last.at <= to
+    })
+  }
+
+  /** Tests if the accounts of the channel had nearly nothing to do, so that no pacing and no window held a call up. */
+  function isIdle({ message: { channel }, at }: Call, from: number): boolean {
+    return settings.accounts.every(({ id, windows }) => {
+      const account = channel === 'sms' ? `sms-${id}` : id
+      return windows.every(({ max, windowMs }) => {
+        // A full window is followed by one in which calls are paced.
+        const since = from - 2 * windowMs - marginMs
+        const count = service.calls.filter(
+          (each) => each.account === account && each.at > since && each.at < at,
+        )
+        return count.length < max / 2
+      })
+    })
+  }
+
+  function look(call: Call, told: ReadonlyMap<string, Exchange>): void {
+    const row = rows.get(call.message.id)
+    const ready = row && readyAt(call, row, told)
+    if (row === undefined || ready === undefined || ready >= call.at) return
+    // What moved up in a throttle queue before a kill keeps its stored instant: seeds 112 and 150 have such calls.
+    if (!calm.isWithoutDeath(0, call.at)) return
+    if (!calm.isCalm(ready - second, call.at) || hasFreed(row, ready - second, call.at)) return
+    const before = service.calls.filter(({ at }) => at < call.at)
+    const limits = keysOf(call).map(({ rule, key }) => ({
+      rule,
+      made: before.filter((each) => keysOf(each).some((other) => other.key === key)).map(({ at }) => at),
+    }))
+    const instants = limits.flatMap(({ rule: { windowMs, minGapMs = 0 }, made }) =>
+      made.flatMap((at) => [at + windowMs + marginMs, at + minGapMs + marginMs]),
+    )
+    const earliest = [ready, ...instants]
+      .filter((at) => at >= ready)
+      .sort((a, b) => a - b)
+      .find((at) => limits.every(({ rule, made }) => fits(rule, made, at)))
+    if (earliest === undefined || !isIdle(call, Math.min(earliest, call.at))) return
+    looked += 1
+    if (call.at - earliest > lateMsMax)
+      world.violate('4 late', `${row.id} was sent ${call.at - earliest} ms after the earliest instant`)
+  }
+
+  return {
+    check(told) {
+      if (settings.changedLimits !== undefined) return
+      for (const call of service.calls) look(call, told)
+    },
+    looked: () => looked,
+  }
+}
