@@ -85,19 +85,21 @@ export function watchLateness(
     })
   }
 
-  /** Tests if the accounts of the channel had nearly nothing to do, so that no pacing and no window held a call up. */
-  function isIdle({ message: { channel }, at }: Call, from: number): boolean {
-    return settings.accounts.every(({ id, windows }) => {
-      const account = channel === 'sms' ? `sms-${id}` : id
-      return windows.every(({ max, windowMs }) => {
+  /**
+   * Tests if the accounts had nearly nothing to do, so that no pacing and no window held up this call, or another one
+   * that holds an instant of the recipient.
+   */
+  function isIdle(from: number, to: number): boolean {
+    return settings.accounts.every(({ id, windows }) =>
+      windows.every(({ max, windowMs }) => {
         // A full window is followed by one in which calls are paced.
         const since = from - 2 * windowMs - marginMs
-        const count = service.calls.filter(
-          (each) => each.account === account && each.at > since && each.at < at,
+        const within = service.calls.filter(({ at }) => at > since && at < to)
+        return [id, `sms-${id}`].every(
+          (account) => within.filter((each) => each.account === account).length < max / 2,
         )
-        return count.length < max / 2
-      })
-    })
+      }),
+    )
   }
 
   function look(call: Call, told: ReadonlyMap<string, Exchange>): void {
@@ -119,7 +121,7 @@ export function watchLateness(
       .filter((at) => at >= ready)
       .sort((a, b) => a - b)
       .find((at) => limits.every(({ rule, made }) => fits(rule, made, at)))
-    if (earliest === undefined || !isIdle(call, Math.min(earliest, call.at))) return
+    if (earliest === undefined || !isIdle(Math.min(earliest, call.at), call.at)) return
     looked += 1
     if (call.at - earliest > lateMsMax)
       world.violate('4 late', `${row.id} was sent ${call.at - earliest} ms after the earliest instant`)
