@@ -19,8 +19,6 @@ export interface RecipientLimiterOptions {
  * distance need a round for each slot that the subjects hold in alternation; more than this would be a loop.
  */
 const roundsMax = 2_000
-/** Earlier than every call. */
-const never = Number.NEGATIVE_INFINITY
 /** Tries of several subjects to agree while slots are released; after these the last agreement holds. */
 const triesMax = 4
 
@@ -80,9 +78,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
 
   /** Cancels what this try reserved. Another one may have sent the notification meanwhile: that count stays. */
   const cancelUnfired = (requests: readonly LimitRequest[]): Promise<void> =>
-    cancelAll(
-      requests.map((request) => ({ ...request, unlessFired: { after: never, rules: request.rules } })),
-    )
+    cancelAll(requests.map((request) => ({ ...request, unlessFired: { after: -1, rules: request.rules } })))
 
   /**
    * Finds a time that all subjects admit, beginning with the first one that is allowed: each round moves all of them to

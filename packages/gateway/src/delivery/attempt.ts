@@ -11,7 +11,6 @@
  * promises per call measured more than the call itself.
  */
 import type { Payload } from '../content.ts'
-import { concernsAll } from '../errors.ts'
 import type { Move, Notification, Recipient, TimelineEvent } from '../model.ts'
 import type { Clock, Message, SendResult } from '../ports.ts'
 import type { Ledger, RecipientLimiter } from '../stages.ts'
@@ -21,6 +20,7 @@ import type { Deadline } from './deadline.ts'
 import type { EndpointPlace } from './endpoints.ts'
 import type { InFlightCounter } from './in-flight-counter.ts'
 import type { InFlightSend, InFlightSends } from './in-flight-sends.ts'
+import { countAnew, countSuspect } from './late-count.ts'
 import { type Composer, compose } from './message.ts'
 import { settle } from './outcome.ts'
 import type { Lease } from './pools/lease.ts'
@@ -67,10 +67,6 @@ export function createAttempts(options: AttemptsOptions): Attempts {
     onFinished: (listener) => void context.listeners.push(listener),
   }
 }
-
-/** Delays between two tries to count a call that was made, ms. */
-const countAgainMsMin = 50
-const countAgainMsMax = 2_000
 
 export type AttemptState = 'leased' | 'begun' | 'fired' | 'sent' | 'settled' | 'released'
 
@@ -182,35 +178,11 @@ export class Attempt implements SettledListener, InFlightSend {
     const at = this.#writtenAt ?? now
     if (at - this.countsAt <= lateMsMax) return undefined
     this.firedAt = at
-    this.#counting ??= this.#countAnew()
+    this.#counting ??= countAnew(this.#context, this).then(() => {
+      this.#counting = undefined
+      if (this.#writtenAt !== undefined) this.#stopTracking()
+    })
     return this.#counting
-  }
-
-  /** Tells the limits until they have counted it at `firedAt`, which may move on meanwhile. */
-  async #countAnew(): Promise<void> {
-    while (this.countsAt < this.firedAt) {
-      const at = this.firedAt
-      await this.#untilCounted(this)
-      this.countsAt = at
-    }
-    this.#counting = undefined
-    if (this.#writtenAt !== undefined) this.#stopTracking()
-  }
-
-  /** Tells the limits of a call that was made. A window would be exceeded without it, so it goes on until they answer. */
-  async #untilCounted(of: Pick<Attempt, 'notification' | 'recipient'>): Promise<void> {
-    const { limiter, clock, onError } = this.#context
-    for (let waitMs = countAgainMsMin; ; waitMs = Math.min(2 * waitMs, countAgainMsMax)) {
-      try {
-        await limiter.left(of)
-        return
-      } catch (error) {
-        onError('count what has left', error)
-        if (!concernsAll(error)) return
-      }
-      const again = clock.now() + waitMs
-      await new Promise<void>((resolve) => clock.at(again, resolve))
-    }
   }
 
   /** Called by the completer when its result is on record or is obsolete. */
@@ -264,23 +236,9 @@ export class Attempt implements SettledListener, InFlightSend {
 
   #settle(move: Move): void {
     this.#stopTracking()
-    if (move.after.suspects === this.notification.suspects) this.#context.completer.add(move, this)
-    else void this.#settleSuspicion(move)
-  }
-
-  /** Counts a call that may have arrived under an id of its own; a retry fires the limits again. */
-  async #settleSuspicion(move: Move): Promise<void> {
-    const { limiter, completer, onError } = this.#context
-    const { before, after } = move
-    const { recipient } = this
-    const suspect = { ...before, id: `${before.id}?${after.suspects!.length - 1}` }
-    await this.#untilCounted({ notification: suspect, recipient })
-    try {
-      if (after.status === 'dead') await limiter.cancel([{ notification: before, recipient }])
-    } catch (error) {
-      onError('count what may have arrived', error)
-    }
-    completer.add(move, this)
+    const { completer } = this.#context
+    if (move.after.suspects === this.notification.suspects) completer.add(move, this)
+    else void countSuspect(this.#context, move, this.recipient).then(() => completer.add(move, this))
   }
 
   #finish(state: 'settled' | 'released'): void {

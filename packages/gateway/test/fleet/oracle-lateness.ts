@@ -106,7 +106,7 @@ export function watchLateness(
     const row = rows.get(call.message.id)
     const ready = row && readyAt(call, row, told)
     if (row === undefined || ready === undefined || ready >= call.at) return
-    // What moved up in a throttle queue before a kill keeps its stored instant: seeds 112 and 150 have such calls.
+    // A notification that moved up in a throttle queue before a kill keeps its stored instant.
     if (!calm.isWithoutDeath(0, call.at)) return
     if (!calm.isCalm(ready - second, call.at) || hasFreed(row, ready - second, call.at)) return
     const before = service.calls.filter(({ at }) => at < call.at)

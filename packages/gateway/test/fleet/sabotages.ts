@@ -56,7 +56,7 @@ export const sabotages: readonly Sabotage[] = [
   },
   {
     name: 'refused-count-is-forgotten',
-    file: 'delivery/attempt.ts',
+    file: 'delivery/late-count.ts',
     from: 'if (!concernsAll(error)) return',
     to: 'return',
   },
