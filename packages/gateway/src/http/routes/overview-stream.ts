@@ -110,6 +110,8 @@ export function createOverviewStream(options: OverviewStreamOptions): OverviewSt
     const missed = pointsSince(after ?? lastSecond - 1).filter(({ second }) => second <= lastSecond)
     for (const { second, values } of missed)
       reader.send(tickText(second, values, second === lastSecond ? lastFigures : {}))
+    // Without a point of that second, in the first one of a process or where the reader has it, all come with the next.
+    if (missed.at(-1)?.second !== lastSecond) lastFigures = {}
     readers.add(reader)
     if (readers.size === 1) schedule()
   }
