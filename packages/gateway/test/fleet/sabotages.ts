@@ -80,7 +80,7 @@ export const sabotages: readonly Sabotage[] = [
   },
   {
     name: 'throttle-queue-last-in-first-out',
-    file: 'admission/tenant-throttle/throttle-queue.ts',
+    file: 'adapters/state/throttle/throttle-queue.ts',
     from: 'queue.ids.push(id)\n    insert(queue.places, at)',
     to: 'queue.ids.unshift(id)\n    insert(queue.places, at)',
   },
