@@ -5,9 +5,10 @@
  *
  *     npm run bench -- moving-up [--waiting 10000]
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loadConfig } from '../packages/gateway/src/config/load.ts'
@@ -18,7 +19,9 @@ import { options } from './catalogue.ts'
 const { waiting } = options('moving-up')
 const caller = { tenant: 'default', module: 'default' }
 const batch = 100
-const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
+/** Absent in the first process; the second one opens the folder in which this file is. */
+const linePath = process.env.SLUICE_BENCH_LINE
+const folder = linePath === undefined ? mkdtempSync(join(tmpdir(), 'sluice-bench-')) : dirname(linePath)
 let serial = 0
 
 function draft(): Draft {
@@ -55,6 +58,16 @@ async function post(gateway: Gateway): Promise<Notification> {
 
 const dueAt = async (gateway: Gateway, { id }: { readonly id: string }): Promise<number> =>
   (await gateway.store.notification('default', id))!.dueAt
+
+/** Until all who waited have moved up and the newcomers behind them have closed up: then nobody moves for a second. */
+async function settled(gateway: Gateway, last: { readonly id: string }): Promise<void> {
+  for (let seen = 0, since = performance.now(); performance.now() - since < 1_000; await sleep(50)) {
+    const now = await dueAt(gateway, last)
+    if (now === seen) continue
+    seen = now
+    since = performance.now()
+  }
+}
 
 /** Until it is so, ms. */
 async function until(isSo: () => Promise<boolean>): Promise<number> {
@@ -97,30 +110,52 @@ function newcomersOf(gateway: Gateway): Meanwhile {
 
 const most = (of: readonly number[]): string => Math.max(0, ...of).toFixed(0)
 
-async function overtakers(gateway: Gateway, before: Notification, newcomers: readonly Notification[]) {
-  const last = await dueAt(gateway, before)
-  let count = 0
-  for (const newcomer of newcomers) if ((await dueAt(gateway, newcomer)) < last) count += 1
-  return count
+/**
+ * Newcomers that have an earlier instant than the last who waits. While they move, an instant that was read is outdated
+ * when the next one is: only what still stands before when nobody moves any more has overtaken.
+ */
+async function overtakers(gateway: Gateway, before: Waiting, newcomers: readonly Notification[]) {
+  let suspects = newcomers
+  for (let look = 0; look < 2; look += 1) {
+    const last = await dueAt(gateway, before)
+    const earlier: Notification[] = []
+    for (const newcomer of suspects) if ((await dueAt(gateway, newcomer)) < last) earlier.push(newcomer)
+    if (earlier.length === 0) return 0
+    suspects = earlier
+    await settled(gateway, earlier.at(-1)!)
+  }
+  return suspects.length
 }
 
-try {
-  let gateway = await open(1)
-  const all: Notification[] = []
+interface Waiting {
+  readonly id: string
+  readonly dueAt: number
+}
+
+const newcomersText = (
+  { tookMs }: Meanwhile,
+  lag: ReturnType<typeof monitorEventLoopDelay>,
+  overtaken: number,
+): string =>
+  `newcomers: ${tookMs.length}, the slowest ${most(tookMs)} ms; event loop p99 ${(lag.percentile(99) / 1e6).toFixed(0)} ms, most ${(lag.max / 1e6).toFixed(0)} ms; ${overtaken} of them have overtaken`
+
+async function cancelOne(): Promise<readonly Waiting[]> {
+  const gateway = await open(1)
+  const line: Waiting[] = []
   const begun = performance.now()
   for (let count = 0; count < waiting; count += batch) {
     const results = await gateway.gate.admit({ caller, drafts: Array.from({ length: batch }, draft) })
-    for (const result of results) if (result.ok) all.push(result.notification)
+    for (const result of results)
+      if (result.ok && result.notification.status === 'scheduled')
+        line.push({ id: result.notification.id, dueAt: result.notification.dueAt })
   }
-  console.log(`${all.length} accepted in ${((performance.now() - begun) / 1_000).toFixed(1)} s`)
-  const line = all.filter(({ status }) => status === 'scheduled')
+  console.log(`${serial} accepted in ${((performance.now() - begun) / 1_000).toFixed(1)} s`)
   // The notifications before it leave meanwhile.
   const [first, second] = line.slice(200)
   const last = line.at(-1)!
   const lag = monitorEventLoopDelay({ resolution: 1 })
-
   lag.enable()
-  let meanwhile = newcomersOf(gateway)
+  const meanwhile = newcomersOf(gateway)
   await sleep(200)
   const from = performance.now()
   await gateway.gate.cancel('default', first!.id)
@@ -132,32 +167,54 @@ try {
   console.log(
     `a cancellation: the first who waits has the place after ${firstMs.toFixed(0)} ms, all ${line.length} have moved after ${(allMs / 1_000).toFixed(1)} s`,
   )
-  console.log(
-    `newcomers: ${meanwhile.tookMs.length}, the slowest ${most(meanwhile.tookMs)} ms; event loop p99 ${(lag.percentile(99) / 1e6).toFixed(0)} ms, most ${(lag.max / 1e6).toFixed(0)} ms; ${await overtakers(gateway, last, meanwhile.newcomers)} of them have overtaken`,
-  )
+  console.log(newcomersText(meanwhile, lag, await overtakers(gateway, last, meanwhile.newcomers)))
   const stopping = performance.now()
   await gateway.stop()
   console.log(`a stop took ${(performance.now() - stopping).toFixed(0)} ms`)
+  return line
+}
 
-  lag.reset()
+/** In a process of its own, which holds nothing but the gateway. */
+async function startWider(line: readonly Waiting[]): Promise<void> {
+  const lag = monitorEventLoopDelay({ resolution: 1 })
   lag.enable()
   const opening = performance.now()
-  gateway = await open(2)
-  meanwhile = newcomersOf(gateway)
-  const promised = second!.dueAt
-  const widerMs = await until(async () => (await dueAt(gateway, second!)) < promised - 60_000)
-  const halfMs = await until(
-    async () => (await dueAt(gateway, last)) < Date.now() + 0.6 * (last.dueAt - Date.now()),
-  )
+  const gateway = await open(2)
+  const openedMs = performance.now() - opening
+  const meanwhile = newcomersOf(gateway)
+  // A notification that is due sooner may leave before it moves.
+  const soon = Date.now() + 15_000
+  const from = performance.now()
+  const hasMoved = async (before: Waiting, byMs: number): Promise<number> => {
+    await until(async () => (await dueAt(gateway, before)) < before.dueAt - byMs)
+    return performance.now() - from
+  }
+  const later = line.filter(({ dueAt }) => dueAt > soon)
+  const last = later.at(-1)!
+  const [firstMs, nextMs] = await Promise.all([hasMoved(later[0]!, 0), hasMoved(later[200]!, 60_000)])
+  const allMs = await hasMoved(last, 0.4 * (last.dueAt - Date.now()))
   await meanwhile.stop()
   lag.disable()
   console.log(
-    `a policy twice as wide: the first has moved ${widerMs.toFixed(0)} ms after the start (${(performance.now() - opening).toFixed(0)} ms in all), the last after ${(halfMs / 1_000).toFixed(1)} s more`,
+    `a policy twice as wide: opened in ${openedMs.toFixed(0)} ms; the first has moved ${firstMs.toFixed(0)} ms after the start, the 200th after ${nextMs.toFixed(0)} ms, the last after ${(allMs / 1_000).toFixed(1)} s`,
   )
-  console.log(
-    `newcomers: ${meanwhile.tookMs.length}, the slowest ${most(meanwhile.tookMs)} ms; event loop p99 ${(lag.percentile(99) / 1e6).toFixed(0)} ms, most ${(lag.max / 1e6).toFixed(0)} ms; ${await overtakers(gateway, last, meanwhile.newcomers)} of them have overtaken; RSS ${(process.memoryUsage.rss() / 2 ** 20).toFixed(0)} MB`,
-  )
+  const rss = (process.memoryUsage.rss() / 2 ** 20).toFixed(0)
+  const overtaken = await overtakers(gateway, last, meanwhile.newcomers)
+  console.log(`${newcomersText(meanwhile, lag, overtaken)}; RSS ${rss} MB`)
   await gateway.stop()
-} finally {
-  rmSync(folder, { recursive: true, force: true })
 }
+
+if (linePath === undefined) {
+  try {
+    const line = await cancelOne()
+    const file = join(folder, 'line.json')
+    writeFileSync(file, JSON.stringify(line))
+    const { status } = spawnSync(process.execPath, [...process.execArgv, ...process.argv.slice(1)], {
+      stdio: 'inherit',
+      env: { ...process.env, SLUICE_BENCH_LINE: file },
+    })
+    process.exitCode = status ?? 1
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+} else await startWider(JSON.parse(readFileSync(linePath, 'utf8')))

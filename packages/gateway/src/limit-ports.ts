@@ -49,6 +49,8 @@ export type Reservation = LimitDecision
 export interface Advance {
   /** The earlier instant. */
   readonly at: number
+  /** The instant of the slot that it left. */
+  readonly from: number
   /** The decision of each subject's limits for the first instant that was requested. */
   readonly reservations: readonly Reservation[]
   /** Subjects in which the later slot is free now and other notifications wait; each is paused once more. */

@@ -6,8 +6,11 @@ import type { Subject } from '../ports.ts'
 import type { MovingUp } from './moving-up.ts'
 
 export interface FreedSlots {
-  /** Reports subjects with a freed slot and a waiting list. The subjects are paused: the listener resumes them. */
-  report(subjects: readonly Subject[]): void
+  /**
+   * Reports subjects with a freed slot and a waiting list. The subjects are paused: the listener resumes them. `at` is the
+   * instant of the slot, epoch ms, where it is known.
+   */
+  report(subjects: readonly Subject[], at?: number): void
   /** True if all who were promised an instant before the start have moved up. */
   isThrough(): boolean
   listen(listener: Pick<MovingUp, 'freed' | 'isThrough'>): void
@@ -17,8 +20,8 @@ export function createFreedSlots(onError: (what: string, error: unknown) => void
   let listener: Pick<MovingUp, 'freed' | 'isThrough'> | undefined
 
   return {
-    report(subjects) {
-      listener?.freed(subjects).catch((error) => onError('let those who wait move up', error))
+    report(subjects, at) {
+      listener?.freed(subjects, at).catch((error) => onError('let those who wait move up', error))
     },
     isThrough: () => listener?.isThrough() ?? false,
     listen(movingUp) {

@@ -2,7 +2,7 @@
  * From the record to the limiter's state: which instants a subject's streams held. The streams are found by the
  * policy in force, so a changed policy counts the history that exists.
  */
-
+import type { Limit } from '@sluice/limits'
 import type { Recipient } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Admission, Clock, Page, Store, Subject } from '../ports.ts'
@@ -24,7 +24,7 @@ interface Entry {
   readonly id: string
   readonly at: number
   readonly fired: boolean
-  readonly streams: string[]
+  readonly streams: readonly string[]
 }
 
 interface Facts {
@@ -39,6 +39,18 @@ interface Facts {
 
 const nothing: Facts = { entries: [], fingerprints: [], waitlist: [], isOutdated: false }
 
+const streamsByRules = new WeakMap<readonly Limit[], readonly string[]>()
+
+/** Returns the streams of the limits. Notifications of one kind share the limits, and so one array of streams. */
+function streamsOf(rules: readonly Limit[]): readonly string[] {
+  let streams = streamsByRules.get(rules)
+  if (streams === undefined) {
+    streams = rules.map((rule) => rule.stream)
+    streamsByRules.set(rules, streams)
+  }
+  return streams
+}
+
 /** Rows of the record that a page examines: some 10 ms of the store and of the event loop. */
 const pageMax = 1_000
 /** Windows are kept longer than they are written by the margin of the limiter, which is below this, ms. */
@@ -49,16 +61,14 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
 
   function entriesOf(admission: Admission, subject: Subject, recipient: Recipient | null): Entry[] {
     if (admission.undecided === true) return []
-    const rules = policy
-      .rulesFor(admission, recipient)
-      .filter((each) => each.subject.key === subject.key)
-      .flatMap((each) => each.rules)
+    const own = policy.rulesFor(admission, recipient).filter((each) => each.subject.key === subject.key)
+    const rules = own.length === 1 ? own[0]!.rules : own.flatMap((each) => each.rules)
     if (isCountedRefusal(admission)) {
       const counting = rules.filter((rule) => rule.countRefused).map((rule) => rule.stream)
       if (counting.length === 0) return []
       return [{ id: refusalId(admission.id), at: admission.dueAt, fired: true, streams: counting }]
     }
-    const streams = rules.map((rule) => rule.stream)
+    const streams = streamsOf(rules)
     if (streams.length === 0) return []
     const entries: Entry[] = []
     // It may have been sent then: that counts besides what is still to come.
@@ -110,8 +120,8 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
         fingerprints.push({ fingerprint, id, at: createdAt })
     }
 
-    for (let cursor: string | null | undefined; cursor !== null; ) {
-      const page: Page<Admission> = await store.counted({
+    const pageAfter = (cursor?: string): Promise<Page<Admission>> =>
+      store.counted({
         tenant,
         ...(recipient === undefined ? {} : { recipient }),
         // A tenant's rows are found by their acceptance: a delayed notification may leave as much later as a delay may last.
@@ -120,8 +130,14 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
         limit: pageMax,
         ...(cursor === undefined ? {} : { cursor }),
       })
-      for (const admission of page.items) await take(admission)
-      cursor = page.nextCursor
+
+    for (let next: Promise<Page<Admission>> | undefined = pageAfter(); next !== undefined; ) {
+      const { items, nextCursor }: Page<Admission> = await next
+      // The store reads one page while the page before is taken.
+      next = nextCursor === null ? undefined : pageAfter(nextCursor)
+      // It is awaited later.
+      next?.catch(() => undefined)
+      for (const admission of items) await take(admission)
     }
     // Where several have one fingerprint the first of them is kept, which is the last to be set.
     fingerprints.reverse()

@@ -12,9 +12,11 @@ import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { withUndo } from '../undo.ts'
-import type { Candidate, Verdict } from './candidate.ts'
+import type { Candidate } from './candidate.ts'
 import type { DigestCloser } from './digests/digest-closer.ts'
-import { type Evaluator, moveTo } from './evaluate.ts'
+import type { Evaluator } from './evaluate.ts'
+import { comesBefore, createMoveUpTurn, type MoveUpTurn } from './move-up-turn.ts'
+import { createMoveUpWriter } from './move-up-writer.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import { createStartWalk, type Review } from './start-walk.ts'
 
@@ -33,8 +35,11 @@ export interface MovingUpOptions {
 }
 
 export interface MovingUp {
-  /** Places of these subjects, which are paused, are free; resolves when all have moved up and they are resumed. */
-  freed(subjects: readonly Subject[]): Promise<void>
+  /**
+   * Places of these subjects, which are paused, are free; resolves when all have moved up and they are resumed. `at` is the
+   * instant of the place, epoch ms, where it is known.
+   */
+  freed(subjects: readonly Subject[], at?: number): Promise<void>
   /**
    * Does what makes places of a subject free, which is paused, while nobody moves up there, and then the same; rejects
    * with what the work rejects with.
@@ -63,6 +68,13 @@ export interface MovingUp {
 
 /** Looked at before the event loop goes on with others: about 5 ms. */
 const sliceMax = 64
+/** Looked at and written before all others, so that the first who wait have their places soon. */
+const firstMax = 8
+/** Writes under way at once: several slices share a commit where the disk is slow. */
+const writesMax = 8 * sliceMax
+/** An instant before, and one behind all others. */
+const noInstant = Number.NEGATIVE_INFINITY
+const anyInstant = Number.POSITIVE_INFINITY
 /**
  * Newcomers are held up while so many are looked at: some 10 ms where nobody gains, 50 ms where each is a row written.
  * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
@@ -73,23 +85,13 @@ const againMs = 1_000
 const againMsMax = 60_000
 /** Slots of commits under way that are remembered: more than a process has at once. */
 const unrecordedMax = 10_000
-/** A record that moves on again and again is on its way. */
-const triesMax = 8
-
-interface Turn {
-  readonly over: Promise<void>
-  /** A place has become free since the pass under way began. */
-  again: boolean
-  /** The same, since those who wait longest were looked at last. */
-  isFreed: boolean
-  isPaused: boolean
-}
 
 export function createMovingUp(options: MovingUpOptions): MovingUp {
   const { state, limiter, store, policy, ledger, recipients, scheduler, evaluator, closer, clock, onError } =
     options
+  const { waits, write } = createMoveUpWriter({ store, ledger, scheduler, clock, onError })
   /** One for each subject that is being settled. */
-  const turns = new Map<string, Turn>()
+  const turns = new Map<string, MoveUpTurn>()
   let stopped = false
   let walking: Promise<void> | undefined
   /** Undefined before the start. */
@@ -106,43 +108,57 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   /** Failed passes in a row, of the subjects that are tried again. */
   const failures = new Map<string, number>()
 
-  async function settle(subject: Subject): Promise<void> {
+  /** @param at - the instant of the place that is free, where it is known */
+  async function settle(subject: Subject, at?: number): Promise<void> {
     const turn = turns.get(subject.key)
     if (turn === undefined) return takeTurn(subject)
-    turn.again = true
-    turn.isFreed = true
+    turn.freed(at)
     // The turn under way holds newcomers up already.
     await state.resume([subject])
     return turn.over
   }
 
+  /** Evaluates a notification again that was not on record when it was evaluated, and those behind it. */
+  async function settleFrom(subject: Subject, id: string): Promise<void> {
+    await state.pause([subject])
+    const turn = turns.get(subject.key)
+    if (turn === undefined) return takeTurn(subject, { from: id })
+    turn.revisit(id)
+    await state.resume([subject])
+  }
+
   async function settleAfter(subject: Subject, work: () => Promise<void>): Promise<void> {
     for (let turn = turns.get(subject.key); turn !== undefined; turn = turns.get(subject.key)) await turn.over
     let failed: { readonly error: unknown } | undefined
-    await takeTurn(subject, () =>
-      work().catch((error: unknown) => {
-        failed = { error }
-      }),
-    )
+    const fail = (error: unknown): void => {
+      failed = { error }
+    }
+    await takeTurn(subject, { work: () => work().catch(fail) })
     if (failed !== undefined) throw failed.error
   }
 
-  async function takeTurn(subject: Subject, work?: () => Promise<void>): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>()
-    const own: Turn = { over: promise, again: false, isFreed: false, isPaused: true }
-    turns.set(subject.key, own)
+  async function takeTurn(
+    subject: Subject,
+    { work, from }: { readonly work?: () => Promise<void>; readonly from?: string } = {},
+  ): Promise<void> {
+    const turn = createMoveUpTurn(policy.longestWindowMs, from)
+    turns.set(subject.key, turn)
     try {
       await work?.()
-      await passUntilSettled(subject, own)
+      await passUntilSettled(subject, turn)
       failures.delete(subject.key)
     } catch (error) {
+      leave(subject, turn)
       onError('let those who wait move up', error)
       retryLater(subject)
     } finally {
-      turns.delete(subject.key)
-      if (own.isPaused) await state.resume([subject])
-      resolve()
+      if (turn.isPaused) await state.resume([subject])
+      turn.end()
     }
+  }
+
+  function leave({ key }: Subject, turn: MoveUpTurn): void {
+    if (turns.get(key) === turn) turns.delete(key)
   }
 
   /** Tries again after a failure. Until then newcomers stay behind all who waited when the pass began. */
@@ -159,83 +175,128 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   }
 
   /** Passes again until nobody gains, nothing more became free, and nobody came meanwhile. */
-  async function passUntilSettled(subject: Subject, own: Turn): Promise<void> {
-    let ids: readonly string[] = await state.waiting(subject)
-    do {
-      own.again = false
-      own.isFreed = false
-      const last = ids.at(-1) ?? ''
-      await pass(subject, ids, own)
-      if (stopped) break
-      if (!own.again) {
-        if (!own.isPaused) await state.pause([subject])
-        own.isPaused = true
-        await state.queueBehind(subject, [])
-      }
+  async function passUntilSettled(subject: Subject, turn: MoveUpTurn): Promise<void> {
+    for (let waiting = await state.waiting(subject); ; waiting = await state.waiting(subject)) {
       // Newcomers that came meanwhile stand behind those that have moved: they close up.
-      const waiting = await state.waiting(subject)
-      ids = own.again ? waiting : waiting.filter((id) => id > last)
-    } while (ids.length > 0 || own.again)
-    isCutShort ||= stopped && ids.length > 0
-  }
-
-  /**
-   * Moves all up that can, by slices. Newcomers are held up at first, and booked behind all of them after that. A place
-   * that becomes free meanwhile goes to the first who wait at once, and to the others by the next pass.
-   */
-  async function pass(subject: Subject, ids: readonly string[], own: Turn): Promise<void> {
-    await state.queueBehind(subject, ids)
-    let first = 0
-    for (let from = 0; from < ids.length && !stopped; from += sliceMax) {
-      if (from > 0) await new Promise<void>((next) => clock.soon(next))
-      if (own.isFreed && from > 0) {
-        own.isFreed = false
-        let gone: number
-        do {
-          gone = await moveUp(subject, ids.slice(first, first + sliceMax))
-          first += gone
-        } while (gone === sliceMax && first < from)
+      const ids = turn.next(waiting)
+      // In the step that found nothing left to do: what becomes free from here on begins another turn.
+      if (ids.length === 0) return leave(subject, turn)
+      await state.queueBehind(subject, waiting)
+      await pass(subject, ids, turn)
+      if (stopped) {
+        isCutShort = true
+        return leave(subject, turn)
       }
-      await moveUp(subject, ids.slice(from, from + sliceMax))
-      if (!own.isPaused || from + sliceMax < pausedMax) continue
-      own.isPaused = false
-      await state.resume([subject])
+      if (turn.isBehind) continue
+      if (!turn.isPaused) await state.pause([subject])
+      turn.isPaused = true
+      await state.queueBehind(subject, [])
     }
   }
 
   /**
-   * Books each anew, one after the other; what they gain is written together. Returns how many of the first do not wait
+   * Moves all up that can, by slices, of which the first is small: its places are on record soon. Newcomers are held up
+   * at first, and booked behind all of them after that. A place that becomes free meanwhile goes to the first who wait at
+   * once, and to the others by the next pass.
+   */
+  async function pass(subject: Subject, ids: readonly string[], turn: MoveUpTurn): Promise<void> {
+    let writes: Promise<unknown>[] = []
+    const written = async (): Promise<void> => {
+      const all = writes
+      writes = []
+      await Promise.all(all)
+    }
+    try {
+      let first = 0
+      for (let from = 0, size = firstMax; from < ids.length && !stopped; from += size, size = sliceMax) {
+        if (from > 0) await new Promise<void>((next) => clock.soon(next))
+        if (turn.isFreed && from > 0) {
+          await written()
+          turn.isFreed = false
+          let gone: number
+          do {
+            gone = await moveUp(subject, ids.slice(first, first + sliceMax), turn, writes)
+            first += gone
+          } while (gone === sliceMax && first < from)
+        }
+        await moveUp(subject, ids.slice(from, from + size), turn, writes)
+        if (from === 0 || writes.length >= writesMax) await written()
+        if (!turn.isPaused || from + size < pausedMax) continue
+        turn.isPaused = false
+        await state.resume([subject])
+      }
+    } finally {
+      await written()
+    }
+  }
+
+  /**
+   * Books each anew, one after the other, and begins to write what they gain. Returns how many of the first do not wait
    * any more.
    */
-  async function moveUp(subject: Subject, ids: readonly string[]): Promise<number> {
+  async function moveUp(
+    subject: Subject,
+    ids: readonly string[],
+    turn: MoveUpTurn,
+    writes: Promise<unknown>[],
+  ): Promise<number> {
     const found = await Promise.all(ids.map((id) => ledger.live(id)?.notification ?? read(subject, id)))
-    const writes: Promise<unknown>[] = []
     let gone = 0
     for (const [index, notification] of found.entries()) {
       const id = ids[index]!
+      turn.evaluating(id)
       try {
-        if (notification === undefined) await closeEarlier(subject, id)
-        else if (waits(notification)) await moveOne(notification, writes)
+        if (notification === undefined) turn.keeps(await closeEarlier(subject, id))
+        else if (waits(notification)) turn.keeps(await moveOne(subject, notification, writes))
         else {
           if (index === gone) gone += 1
           await state.delist([{ subject, id }])
         }
       } catch (error) {
         if (concernsAll(error)) throw error
+        turn.keeps(anyInstant)
         // It keeps its instant, and those behind it move up.
         onError(`let ${id} move up`, error)
       }
     }
-    await Promise.all(writes)
     return gone
   }
 
-  async function moveOne(notification: Notification, writes: Promise<unknown>[]): Promise<void> {
+  /** Returns the instant at which it leaves now. */
+  async function moveOne(
+    subject: Subject,
+    notification: Notification,
+    writes: Promise<unknown>[],
+  ): Promise<number> {
     const { tenant, to } = notification
     const each: Candidate = { notification, recipient: await findOrNobody(recipients, tenant, to.id) }
-    if (notification.undecided === true) return rescue(each)
+    if (isLeftElsewhere(subject, each)) return anyInstant
+    if (notification.undecided === true) {
+      await rescue(each)
+      return anyInstant
+    }
     const verdict = await evaluator.advance(each)
-    if (verdict !== undefined) writes.push(write(notification, verdict))
+    if (verdict === undefined) return notification.dueAt
+    const writing = write(notification, verdict)
+    // It is awaited later.
+    writing.catch(() => undefined)
+    writes.push(writing)
+    return verdict.dueAt
+  }
+
+  /**
+   * Leaves a notification to the turn of another subject in which it waits as well. There it is evaluated behind those who
+   * were accepted before it: moved here, it would take their places. Two turns never leave one to each other.
+   */
+  function isLeftElsewhere(own: Subject, { notification, recipient }: Candidate): boolean {
+    if (turns.size === 1) return false
+    for (const { subject, rules } of policy.rulesFor(notification, recipient)) {
+      const turn = turns.get(subject.key)
+      if (turn === undefined || rules.length === 0 || !comesBefore(subject, own)) continue
+      turn.revisit(notification.id)
+      return true
+    }
+    return false
   }
 
   /** One whose row is damaged waits for nothing any more. */
@@ -252,15 +313,11 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     }
   }
 
-  /** True if it still waits for its instant, or for its expiry. A queued notification is about to leave. */
-  function waits(notification: Notification): boolean {
-    const { id, status, undecided } = notification
-    if (status !== 'scheduled' || (ledger.live(id)?.status ?? status) !== 'scheduled') return false
-    return undecided !== true || isDoomed(notification)
-  }
-
-  /** A digest whose window is over waits for a limit: it is closed now, or has an earlier instant. */
-  async function closeEarlier(subject: Subject, id: string): Promise<void> {
+  /**
+   * A digest whose window is over waits for a limit: it is closed now, or has an earlier instant. Returns the instant that
+   * the id may hold; none where it is not on record, for it is evaluated again when it is.
+   */
+  async function closeEarlier(subject: Subject, id: string): Promise<number> {
     const digest = await store.digest(id)
     const windowMs = digest && (policy.digest(digest.name)?.windowMs ?? 0)
     if (digest !== undefined) unrecorded.delete(id)
@@ -269,6 +326,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     const isHeldUp = digest !== undefined && digest.openedAt + windowMs! <= clock.now()
     if (!isHeldUp) await state.delist([{ subject, id }])
     else if (!closer.hasFailed(digest)) await closer.close(digest)
+    return digest === undefined ? noInstant : anyInstant
   }
 
   /** One that waits for its expiry holds the instant that its limits admit before that, if there is one now. */
@@ -279,31 +337,6 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       // Where the record has moved on, whoever moved it does not know of this place.
       if ((await write(each.notification, each.verdict)) !== 'gone') undo.keep()
     })
-  }
-
-  /** `gone` where it does not wait any more. */
-  async function write(found: Notification, verdict: Verdict): Promise<'written' | 'failed' | 'gone'> {
-    // The version in memory, which must not leave while the change is under way: what was read is another object.
-    let before: Notification | undefined = ledger.live(found.id)?.notification ?? found
-    for (let tries = 0; before !== undefined && waits(before) && tries < triesMax; tries += 1) {
-      const path = ledger.live(before.id)?.events ?? []
-      ledger.release(before)
-      const move = moveTo(before, clock.now(), { ...verdict, detail: 'moved up' }, path)
-      try {
-        if ((await ledger.commit({ moves: [move] })).applied) {
-          scheduler.place([move.after])
-          return 'written'
-        }
-      } catch (error) {
-        // Its place in the limits is the earlier one; it leaves when it was promised to.
-        scheduler.place([before])
-        onError('move up', error)
-        return 'failed'
-      }
-      before = ledger.live(found.id)?.notification ?? (await store.notification(found.tenant, found.id))
-    }
-    await scheduler.recover(found)
-    return 'gone'
   }
 
   async function enlist(notification: Notification, recipient: Recipient | null): Promise<void> {
@@ -317,8 +350,8 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     await freed(subjects)
   }
 
-  async function freed(subjects: readonly Subject[]): Promise<void> {
-    await Promise.all(subjects.map(settle))
+  async function freed(subjects: readonly Subject[], at?: number): Promise<void> {
+    await Promise.all(subjects.map((subject) => settle(subject, at)))
   }
 
   function rest(ms: number): Promise<void> {
@@ -354,10 +387,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       const subject = unrecorded.size === 0 ? undefined : unrecorded.get(id)
       if (subject === undefined) return
       unrecorded.delete(id)
-      state
-        .pause([subject])
-        .then(() => settle(subject))
-        .catch((error) => onError('let those who wait move up', error))
+      settleFrom(subject, id).catch((error) => onError('let those who wait move up', error))
     },
     isThrough: walk.isThrough,
     start(review) {
@@ -377,9 +407,4 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
       return !isCutShort && (walk.isThrough() || !store.unsettled)
     },
   }
-}
-
-/** Its limits would have let it leave only after its end. */
-function isDoomed({ undecided, dueAt, expiresAt, decision }: Notification): boolean {
-  return undecided === true && dueAt === expiresAt && decision.reason !== 'send_at'
 }

@@ -10,8 +10,11 @@ export interface RecipientLimiterOptions {
   readonly policy: Policy
   readonly forbiddenHours: ForbiddenHours
   readonly clock: Clock
-  /** Reports subjects with a freed slot and a waiting list. The subjects are paused: the callee resumes them. */
-  readonly onFreed: (subjects: readonly Subject[]) => void
+  /**
+   * Reports subjects with a freed slot and a waiting list. The subjects are paused: the callee resumes them. `at` is the
+   * instant of the slot, epoch ms, where it is known.
+   */
+  readonly onFreed: (subjects: readonly Subject[], at?: number) => void
 }
 
 /**
@@ -248,8 +251,8 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     async advance(reservationRequest) {
       const advanced = await underRulesInForce(() => state.advance(requestsOf(reservationRequest)))
       if (advanced === undefined) return undefined
-      const { at, reservations, freed } = advanced
-      if (freed.length > 0) onFreed(freed)
+      const { at, from, reservations, freed } = advanced
+      if (freed.length > 0) onFreed(freed, from)
       return { ...mergeReservations(reservations), at, held: true, allowed: at <= clock.now() }
     },
   }

@@ -280,7 +280,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       if (reservations.every((reservation) => reservation.at === at)) {
         for (const { subject, id } of all)
           if (subjects.get(subject.key)?.booked?.has(id)) note(subject, id, at)
-        return { at, reservations: first, freed: pauseBusy(requests) }
+        return { at, from, reservations: first, freed: pauseBusy(requests) }
       }
       notBefore = at
     }
