@@ -76,6 +76,14 @@ export interface ThrottleState {
     tenant: string,
     requests: readonly Pick<ThrottleRequest, 'id' | 'module'>[],
   ): readonly ThrottleTurn[] | Promise<readonly ThrottleTurn[]>
+  /**
+   * Puts entries back whose turns came at these instants, epoch ms, and could not be written: they stay counted there, and
+   * stand in their queues where they stood before.
+   */
+  putBack(
+    tenant: string,
+    requests: readonly (Pick<ThrottleRequest, 'id' | 'module'> & { readonly at: number })[],
+  ): void | Promise<void>
   /** Removes entries that end while they wait: the entries behind them move up. */
   leave(tenant: string, requests: readonly Pick<ThrottleRequest, 'id' | 'module'>[]): void | Promise<void>
   /** Answers as `pass` would for one request that is not critical, and counts nothing. */

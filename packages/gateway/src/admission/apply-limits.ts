@@ -64,14 +64,15 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
 
   async function ask(
     reservationRequests: readonly CandidateRequest[],
-    { undo }: Evaluation,
+    { undo, isHeldElsewhere }: Evaluation,
   ): Promise<readonly Reservation[]> {
     if (undo === undefined) return limiter.preview(reservationRequests)
     let answers: readonly Reservation[] | undefined
     // An id that got no slot here may hold one that was reserved elsewhere: only after an error all are cancelled.
-    undo.add(() =>
-      limiter.takeBack(reservationRequests.filter((_, index) => answers?.[index]?.held !== false)),
-    )
+    undo.add(async () => {
+      if ((await isHeldElsewhere?.()) === true) return
+      await limiter.takeBack(reservationRequests.filter((_, index) => answers?.[index]?.held !== false))
+    })
     answers = await limiter.reserve(reservationRequests)
     return answers
   }

@@ -71,6 +71,11 @@ export interface EvaluationMode {
   readonly patient?: boolean
   /** The notification waited before, so it is not held up while other notifications of its subjects move up. */
   readonly waited?: boolean
+  /**
+   * Resolves to true if another writer has committed a reservation of the same id meanwhile: a refused commit does not
+   * give it back.
+   */
+  readonly isHeldElsewhere?: () => Promise<boolean>
 }
 
 /** One evaluation: its options, its instant, its policy, and the list that releases what it takes. */

@@ -109,12 +109,31 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       return
     }
     turning.set(id, notification)
+    let isWritten = true
+    let turnedAt: number | undefined
     try {
       const { passed, at } = await throttle.turn(notification)
-      await redecide(notification, passed ? {} : { waitsUntil: at }, passed ? { turnedAt: at } : {})
+      if (passed) turnedAt = at
+      isWritten = false
+      isWritten = await redecide(
+        notification,
+        passed ? {} : { waitsUntil: at },
+        passed ? { turnedAt: at } : {},
+      )
     } finally {
+      if (turnedAt !== undefined && !isWritten) await returnTurn(notification, turnedAt)
       turning.delete(id)
     }
+  }
+
+  /** Puts a notification back into the throttle queue whose turn could not be written, unless it has ended meanwhile. */
+  async function returnTurn(notification: Notification, turnedAt: number): Promise<void> {
+    await throttle.putBack(notification, turnedAt)
+    // Read only now: what ends it from here on takes it out of the queue itself.
+    const { tenant, id } = notification
+    const recorded = await store.notification(tenant, id).catch(() => notification)
+    if (recorded === undefined || throttle.behind(recorded) === undefined)
+      await throttle.giveBack([notification])
   }
 
   /**
@@ -163,7 +182,8 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const recipient = await recipients.find(before.tenant, before.to.id)
     const each: Candidate = { notification: { ...before, ...patch }, recipient }
     if (waitsUntil !== undefined) throttle.wait(each, waitsUntil)
-    await evaluator.evaluate([each], undo, { ...mode, again: true })
+    const isHeldElsewhere = (): Promise<boolean> => holdsSince(before)
+    await evaluator.evaluate([each], undo, { ...mode, again: true, isHeldElsewhere })
     const verdict = each.verdict!
     const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
     const result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
@@ -175,6 +195,15 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     handover([each], [move.after])
     if (verdict.status === 'suppressed') await releaseHolds(before, verdict.status)
     return true
+  }
+
+  /** Resolves to true if another writer has moved the notification on, to where it holds an instant of its limits. */
+  async function holdsSince(before: Notification): Promise<boolean> {
+    const { tenant, id } = before
+    const recorded = ledger.live(id)?.notification ?? (await store.notification(tenant, id))
+    if (recorded === undefined || revisionOf(recorded) <= revisionOf(before)) return false
+    const { status, undecided } = recorded
+    return undecided !== true && (status === 'scheduled' || status === 'queued' || status === 'sending')
   }
 
   /** Postpones a notification that could not be decided, with exponential backoff. */

@@ -126,6 +126,23 @@ export function exerciseThrottle(
       assert.equal((await state.use('acme', 'shop'))[0]!.used, 1)
     })
 
+    it('gives an entry that is put back the same turn again, in front of those behind it', async () => {
+      const { state, now, until } = await open(perTenant('1/10s'))
+      const [, waiting, behind] = some(3)
+      const { places } = await pass(state, [some(1)[0]!, waiting!, behind!])
+      const at = places[1]!.at
+      await until(at)
+      assert.deepEqual(await state.turn('acme', [waiting!]), [{ passed: true, at }])
+      await state.putBack('acme', [{ ...waiting!, at }])
+      await state.putBack('acme', [{ ...waiting!, at }])
+      assert.equal(await state.placeOf('acme', waiting!), at)
+      assert.equal(await state.placeOf('acme', behind!), places[2]!.at, 'it counts once')
+      await until(now() + second)
+      assert.deepEqual(await state.turn('acme', [waiting!]), [{ passed: true, at }])
+      assert.equal(await state.placeOf('acme', waiting!), undefined)
+      assert.equal(await state.placeOf('acme', behind!), places[2]!.at)
+    })
+
     it('moves those behind up when an entry leaves, never to a later place, and promotes them at their new one', async () => {
       const { state, until } = await open(perTenant('1/10s'))
       const promoted: string[] = []

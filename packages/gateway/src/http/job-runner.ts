@@ -212,7 +212,11 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       })
       return goesOn(loaded, after, Math.max(0, single - 1))
     } catch (error) {
-      if (error instanceof SluiceError && error.retryable) throw error
+      const known = error instanceof SluiceError ? error : undefined
+      // A tenant may never have room for a whole step: then it goes on with as many as there is room for.
+      const isTooWide = known?.code === 'QUEUE_FULL' && recipients.length > 1
+      if (isTooWide) return { ...loaded, single: recipients.length }
+      if (known?.retryable === true) throw error
       onError(`accept ${recipients.length} of job ${job.id}`, error)
       if (recipients.length > 1) return { ...loaded, single: recipients.length }
       return goesOn(loaded, await refuse(job, after, recipients[0]!.id, error), Math.max(0, single - 1))

@@ -3,7 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { limit } from '@sluice/limits'
 import { createMemoryState } from '../../src/adapters/state/memory.ts'
-import type { Change, Clock, Store } from '../../src/ports.ts'
+import { SluiceError } from '../../src/errors.ts'
+import type { Change, Clock, SendResult, Store } from '../../src/ports.ts'
+import { createScripted, delivered } from '../delivery/scripted.ts'
 import { createHarness, hour, minute, second } from '../harness.ts'
 
 test('a redecision whose commit is always refused is retried with back-off, and nothing is lost', async () => {
@@ -32,6 +34,101 @@ test('a redecision whose commit is always refused is retried with back-off, and 
   await harness.runFor(2 * minute)
   assert.equal((await harness.notification(id)).status, 'delivered')
   await harness.check()
+  await harness.stop()
+})
+
+test('a turn whose commit is refused counts once in its tenant’s limit, when it is repeated too', async () => {
+  for (const fails of [false, true]) {
+    let refused: string | undefined
+    const harness = await createHarness({
+      policy: { version: 1, limits: [] },
+      config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
+      wrap: (store: Store) => ({
+        ...store,
+        async commit(change) {
+          if (change.moves?.some(({ before }) => before.id === refused) !== true) return store.commit(change)
+          if (fails) throw new SluiceError('STORE_UNAVAILABLE', 'Full.', { retryAfterMs: second })
+          return { applied: false, conflicts: [{ kind: 'notification', key: refused! }] }
+        },
+      }),
+    })
+    await harness.post()
+    const [next, third, fourth] = [await harness.post(), await harness.post(), await harness.post()]
+    refused = next.id
+    await harness.runUntil(next.dueAt + 4 * second)
+    refused = undefined
+    await harness.runFor(2 * minute)
+    const turns = await Promise.all(
+      [next, third, fourth].map(async ({ id }) => (await harness.notification(id)).turnedAt!),
+    )
+    for (const [index, at] of turns.entries())
+      assert.ok(index === 0 || at - turns[index - 1]! >= 10 * second, `turns at ${turns.join(', ')}`)
+    const late = await harness.post()
+    assert.equal(late.status, 'queued', 'nobody stands in the queue any more')
+    await harness.check()
+    await harness.stop()
+  }
+})
+
+test('a notification that is cancelled while its turn is being written leaves no entry in the queue', async () => {
+  let onTurn: ((id: string) => Promise<void>) | undefined
+  const harness = await createHarness({
+    policy: { version: 1, limits: [] },
+    config: { tenants: { default: { rate: '1/10s', modules: 'unlimited' } } },
+    wrap: (store: Store) => ({
+      ...store,
+      async commit(change) {
+        const act = onTurn
+        const id = change.moves?.[0]?.before.id
+        if (act !== undefined && id !== undefined) {
+          onTurn = undefined
+          await act(id)
+        }
+        return store.commit(change)
+      },
+    }),
+  })
+  await harness.post()
+  const waiting = await harness.post()
+  onTurn = (id) => harness.gateway.gate.cancel('default', id)
+  await harness.runFor(30 * second)
+  assert.equal((await harness.notification(waiting.id)).status, 'cancelled')
+  assert.equal((await harness.post()).status, 'queued', 'it stands behind nobody')
+  await harness.check()
+  await harness.stop()
+})
+
+test('a refused commit leaves the place to the writer that has it on record', async () => {
+  let onCommit: (() => Promise<unknown>) | undefined
+  const lost: SendResult = { outcome: 'unknown', detail: 'reset' }
+  const harness = await createHarness({
+    policy: { version: 1, limits: [{ name: 'few', for: 'any', max: ['1/h'], over: 'delay' }] },
+    parts: { providers: [createScripted((number) => (number === 1 ? lost : delivered)).provider] },
+    wrap: (store: Store) => ({
+      ...store,
+      async commit(change) {
+        const act = onCommit
+        if ((change.moves?.length ?? 0) > 0 && act !== undefined) {
+          onCommit = undefined
+          await act()
+        }
+        return store.commit(change)
+      },
+    }),
+  })
+  const { id } = await harness.post()
+  await harness.runFor(minute)
+  assert.equal((await harness.notification(id)).status, 'dead')
+  const { gate } = harness.gateway
+  onCommit = () => gate.redrive({ all: true })
+  await harness.done(gate.redrive({ all: true }))
+  const { status, dueAt } = await harness.notification(id)
+  assert.equal(status, 'scheduled', 'the other writer has it on record')
+  const newcomer = await harness.post()
+  assert.ok(
+    newcomer.dueAt >= dueAt + hour,
+    `the newcomer has the place after it: ${newcomer.dueAt - dueAt} ms`,
+  )
   await harness.stop()
 })
 

@@ -172,6 +172,22 @@ test('a temporary failure is retried, and a recipient that cannot be accepted ev
   rmSync(folder, { recursive: true })
 })
 
+test('a job goes on for a tenant that has fewer places for what waits than one step needs', async () => {
+  const harness = await createHarness({
+    policy: {
+      version: 1,
+      limits: [{ name: 'all', for: 'any', per: ['tenant'], max: ['5/min'], over: 'delay' }],
+    },
+    config: tenants({ waiting: 5 }),
+  })
+  const job = await open(harness, workFor(45))
+  await harness.runFor(15 * minute)
+  const { status, counts, refused } = await stateOf(harness, job)
+  assert.deepEqual({ status, counts, refused }, { status: 'done', counts: { delivered: 45 }, refused: [] })
+  await harness.check()
+  await harness.stop()
+})
+
 test('a job that is opened while the process starts is in its lane once', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-jobs-'))
   const harness = await createHarness({

@@ -39,6 +39,11 @@ export interface TenantThrottle {
   pass(candidates: readonly Candidate[], undo: UndoList): Passed | undefined | Promise<Passed | undefined>
   /** Takes the turn of a due notification in the throttle queue. */
   turn(notification: Notification): Promise<ThrottleTurn>
+  /**
+   * Puts a notification back whose turn came at that time and could not be written: it counts once, and its next turn is
+   * the same one. To be removed by `giveBack` where the record says that it does not wait any more.
+   */
+  putBack(notification: Notification, at: number): Promise<void>
   /** Removes notifications that end while they are in the throttle queue; passed ones stay counted. */
   giveBack(notifications: readonly Notification[]): Promise<void>
   preview(each: Candidate): Promise<void>
@@ -126,6 +131,9 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
     async turn(notification) {
       const [turn] = await state.turn(notification.tenant, [keyOf(notification)])
       return turn!
+    },
+    async putBack(notification, at) {
+      await state.putBack(notification.tenant, [{ ...keyOf(notification), at }])
     },
     async giveBack(notifications) {
       for (const notification of notifications)

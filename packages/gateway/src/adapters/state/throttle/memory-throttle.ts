@@ -56,6 +56,10 @@ export function createMemoryThrottle(options: ThrottleQueuesOptions): ThrottleSt
         const now = clock.now()
         return requests.map(({ id, module }) => queue?.turn(module, id, now) ?? { passed: true, at: now })
       }),
+    putBack: (tenant, requests) =>
+      ask(tenant, (queue) => {
+        for (const { id, module, at } of requests) queue?.putBack(module, id, at)
+      }),
     leave: (tenant, requests) =>
       change(tenant, (queue) => {
         for (const { id, module } of requests) queue?.leave(module, id, clock.now())

@@ -138,6 +138,19 @@ export class ThrottleQueue {
     return { passed: true, at }
   }
 
+  /** Puts an entry back that has had its turn and was not accepted: it stays counted at its place, which has come. */
+  putBack(module: string, id: string, at: number): void {
+    const queue = this.#module(module)
+    if (queue.ids.includes(id)) return
+    const after = queue.ids.findIndex((other) => other > id)
+    const index = after < 0 ? queue.ids.length : after
+    queue.ids.splice(index, 0, id)
+    queue.dues.splice(index, 0, at)
+    insert(queue.places, at)
+    this.#waiting.set(module, queue)
+    this.#size += 1
+  }
+
   /** Removes an entry before its turn: the entries behind it move up. */
   leave(module: string, id: string, now: number): boolean {
     const queue = this.#waiting.get(module)
