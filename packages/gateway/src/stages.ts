@@ -106,7 +106,8 @@ export interface RedriveRequest extends Omit<DeadLetterQuery, 'limit' | 'cursor'
 /** A dead letter that was not redriven. */
 export interface RedriveLeft {
   readonly notificationId: string
-  readonly why: 'not_dead' | 'expired' | 'cancelled' | 'queue_full'
+  /** `unserved`: no pool serves its channel. */
+  readonly why: 'not_dead' | 'expired' | 'cancelled' | 'queue_full' | 'unserved'
 }
 
 export interface RedriveResult {

@@ -41,7 +41,10 @@ export function createRedrive({ store, ledger, bringBack, serves, onError }: Red
       for (const dead of page.items) {
         const isNamed = missing.delete(dead.id)
         // It would be dead again at once, and is redriven automatically when a pool serves its channel.
-        if (!serves(dead.channel)) continue
+        if (!serves(dead.channel)) {
+          if (isNamed) left.push({ notificationId: dead.id, why: 'unserved' })
+          continue
+        }
         if (redriven >= limit) {
           more = true
           break

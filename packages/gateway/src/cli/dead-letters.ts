@@ -199,6 +199,7 @@ const whyText: Readonly<Record<string, string>> = {
   expired: 'it has expired',
   cancelled: 'it was cancelled',
   queue_full: 'the queue of its tenant is full',
+  unserved: 'no pool serves its channel; it returns when one does, or by a redrive after that',
 }
 
 async function letters(

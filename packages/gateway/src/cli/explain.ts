@@ -122,7 +122,13 @@ export function decided(decision: DecisionAnswer, now: number, io: Io): string {
     { title: 'limit', cell: (rule) => rule.limit },
     { title: 'window', cell: (rule) => rule.window },
     { title: 'used', cell: (rule) => `${rule.used}/${rule.max}`, align: 'right' },
-    { title: 'left', cell: (rule) => rule.remaining, align: 'right' },
+    // A window that is not used up and admits nobody is full: waiting notifications hold all the places that are left.
+    {
+      title: 'left',
+      cell: (rule) =>
+        rule.admits || rule.remaining === 0 ? rule.remaining : `${rule.remaining}, all booked`,
+      align: 'right',
+    },
     {
       title: 'admits',
       cell: (rule) => (rule.admits ? 'yes' : 'no'),

@@ -175,9 +175,13 @@ export const redriveSchema = Type.Object(
     left: Type.Array(
       Type.Object({
         notificationId: Type.String(),
-        why: oneOf(['not_dead', 'expired', 'cancelled', 'queue_full']),
+        why: oneOf(['not_dead', 'expired', 'cancelled', 'queue_full', 'unserved']),
       }),
-      { description: 'The letters that stay: the named ones, and those for which their tenant has no room.' },
+      {
+        description:
+          'The letters that stay: the named ones, and those for which their tenant has no room. The table of reasons may ' +
+          'grow: `unserved` is a named letter whose channel no pool serves.',
+      },
     ),
     more: Type.Optional(Type.Boolean({ description: 'With `limit`: whether further letters fit.' })),
   },

@@ -136,7 +136,13 @@ test('a dead letter of a channel without a pool stays dead and is not counted, a
   assert.deepEqual([before.status, before.timeline.at(-1)?.reason], ['dead', 'attempts_exhausted'])
   const redrive = (request: RedriveRequest) => harness.done(harness.gateway.gate.redrive(request))
   assert.deepEqual(await redrive({ all: true, dryRun: true }), { redriven: 1, left: [] })
-  assert.deepEqual(await redrive({ ids: [gone.id] }), { redriven: 0, left: [] })
+  const left = [{ notificationId: gone.id, why: 'unserved' }]
+  assert.deepEqual(
+    await redrive({ ids: [gone.id] }),
+    { redriven: 0, left },
+    'the id that was named is answered',
+  )
+  assert.deepEqual(await redrive({ ids: [gone.id], dryRun: true }), { redriven: 0, left })
   assert.deepEqual(await redrive({ all: true }), { redriven: 1, left: [] })
   await harness.runFor(minute)
   assert.deepEqual(await harness.notification(gone.id), before, 'not even its timeline has grown')

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
-import { explained } from '../../src/cli/explain.ts'
+import { decided, explained } from '../../src/cli/explain.ts'
 import type { Io } from '../../src/cli/io.ts'
 import { runningGateway, sluice } from './session.ts'
 
@@ -36,7 +36,7 @@ test('explain shows the decision rule by rule, which limit decided, and the time
   assert.match(third.out, /^Decision {2}suppress over_limit by marketing-email/m)
   assert.match(
     third.out,
-    /^ {2}→ {2}marketing-email +2\/day +[0-2]\/2 +\d +no +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* \(in (24 h|1 d)\)$/m,
+    /^ {2}→ {2}marketing-email +2\/day +[0-2]\/2 +\d(, all booked)? +no +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\S* \(in (24 h|1 d)\)$/m,
   )
   assert.match(third.out, /^ +everything +100\/30min +\d\/100 +\d+ +yes$/m)
   assert.match(third.out, /^Timeline\n {2}at +state +why/m)
@@ -45,6 +45,26 @@ test('explain shows the decision rule by rule, which limit decided, and the time
   const json = await sluice(['explain', ids[0]!, '--json'], { env: { SLUICE_URL: `${gateway.url}/` } })
   assert.equal(json.code, 0, json.err)
   assert.equal(JSON.parse(json.out).notificationId, ids[0])
+})
+
+test('explain says of a window that is not used up and admits nothing that its places are booked', () => {
+  const io = { isTerminal: false, color: false } as unknown as Io
+  const rule = { limit: 'few', window: '5/h', used: 1, max: 5, freesAt: '2026-11-22T13:00:00.000Z' }
+  const text = (more: { readonly remaining: number; readonly admits: boolean }): string =>
+    decided(
+      {
+        outcome: 'delay',
+        reason: 'recipient_limit',
+        limit: 'few',
+        policyVersion: 'x',
+        rules: [{ ...rule, ...more }],
+      },
+      Date.parse('2026-11-22T12:00:00.000Z'),
+      io,
+    )
+  assert.match(text({ remaining: 4, admits: false }), /few +5\/h +1\/5 +4, all booked +no +2026/)
+  assert.match(text({ remaining: 4, admits: true }), /few +5\/h +1\/5 +4 +yes/)
+  assert.match(text({ remaining: 0, admits: false }), /few +5\/h +1\/5 +0 +no/)
 })
 
 test('explain takes the tenant from --tenant, and finds no notification of another tenant', async (t) => {
