@@ -18,6 +18,7 @@ import type { Evaluator } from './evaluate.ts'
 import { comesBefore, createMoveUpTurn, type MoveUpTurn } from './move-up-turn.ts'
 import { createMoveUpWriter } from './move-up-writer.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
+import { createRests } from './rests.ts'
 import { createStartWalk, type Review } from './start-walk.ts'
 
 export interface MovingUpOptions {
@@ -103,8 +104,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
   const unrecorded = new Map<string, Subject>()
   /** True if somebody may have been left with a later instant than there was. */
   let isCutShort = false
-  /** Ends a rest: as many as there are subjects that are tried again, and the walk at the start. */
-  const resting = new Set<() => void>()
+  const { rest, wakeAll } = createRests(clock)
   /** Failed passes in a row, of the subjects that are tried again. */
   const failures = new Map<string, number>()
 
@@ -354,18 +354,6 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     await Promise.all(subjects.map((subject) => settle(subject, at)))
   }
 
-  function rest(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        disarm()
-        resting.delete(wake)
-        resolve()
-      }
-      const disarm = clock.at(clock.now() + ms, wake)
-      resting.add(wake)
-    })
-  }
-
   const walk = createStartWalk({
     store,
     policy,
@@ -401,7 +389,7 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     },
     async stop() {
       stopped = true
-      for (const wake of resting) wake()
+      wakeAll()
       await walking
       await Promise.all([...turns.values()].map((turn) => turn.over))
       return !isCutShort && (walk.isThrough() || !store.unsettled)
