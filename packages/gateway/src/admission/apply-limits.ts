@@ -69,10 +69,8 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     if (undo === undefined) return limiter.preview(reservationRequests)
     let answers: readonly Reservation[] | undefined
     // An id that got no slot here may hold one that was reserved elsewhere: only after an error all are cancelled.
-    undo.add(async () => {
-      if ((await isHeldElsewhere?.()) === true) return
-      await limiter.takeBack(reservationRequests.filter((_, index) => answers?.[index]?.held !== false))
-    })
+    const mine = () => reservationRequests.filter((_, index) => answers?.[index]?.held !== false)
+    undo.add(async () => ((await isHeldElsewhere?.()) ? undefined : limiter.takeBack(mine())))
     answers = await limiter.reserve(reservationRequests)
     return answers
   }

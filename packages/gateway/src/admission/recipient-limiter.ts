@@ -10,10 +10,7 @@ export interface RecipientLimiterOptions {
   readonly policy: Policy
   readonly forbiddenHours: ForbiddenHours
   readonly clock: Clock
-  /**
-   * Reports subjects with a freed slot and a waiting list. The subjects are paused: the callee resumes them. `at` is the
-   * instant of the slot, epoch ms, where it is known.
-   */
+  /** Reports paused subjects with a freed slot, at this instant where it is known. The callee resumes them. */
   readonly onFreed: (subjects: readonly Subject[], at?: number) => void
 }
 
@@ -211,9 +208,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
         if (requests.length > 0) await state.force(requests)
         return requests.length > 0
       }),
-    async forgetRefusal(reservationRequest) {
-      await cancelAll(refusalsOf(reservationRequest))
-    },
+    forgetRefusal: (reservationRequest) => cancelAll(refusalsOf(reservationRequest)),
     cancel: (reservationRequests) => release(reservationRequests.flatMap(placesOf)),
     async takeBack(reservationRequests) {
       const requests = reservationRequests.flatMap(({ notification, recipient }) => {
@@ -251,9 +246,9 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     async advance(reservationRequest) {
       const advanced = await underRulesInForce(() => state.advance(requestsOf(reservationRequest)))
       if (advanced === undefined) return undefined
-      const { at, from, reservations, freed } = advanced
-      if (freed.length > 0) onFreed(freed, from)
-      return { ...mergeReservations(reservations), at, held: true, allowed: at <= clock.now() }
+      if (advanced.freed.length > 0) onFreed(advanced.freed, advanced.from)
+      const { at } = advanced
+      return { ...mergeReservations(advanced.reservations), at, held: true, allowed: at <= clock.now() }
     },
   }
 }
