@@ -151,15 +151,19 @@ export class ThrottleQueue {
     this.#size += 1
   }
 
-  /** Removes an entry before its turn: the entries behind it move up. */
+  /**
+   * Removes an entry before its turn: the entries behind it move up. A place that has come already goes with its entry,
+   * since whoever got it would pass now and count then.
+   */
   leave(module: string, id: string, now: number): boolean {
     const queue = this.#waiting.get(module)
     const index = queue?.ids.lastIndexOf(id) ?? -1
     if (queue === undefined || index < 0) return false
-    const freed = queue.places.pop()!
-    this.#take(queue, freed)
+    const hasCome = queue.places[index]! <= now
+    const [freed] = queue.places.splice(hasCome ? index : -1, 1)
+    this.#take(queue, freed!)
     this.#leave(module, queue, index)
-    this.moveUp(now, freed)
+    this.moveUp(now, freed!)
     return true
   }
 

@@ -198,3 +198,15 @@ test(`every entry gets the first time that the windows admit, in ${runs} random 
   }
   console.log(`${turns} turns`)
 })
+
+test('nobody gets a place that has come already: it would count then, and pass beside those that count now', () => {
+  const queue = new ThrottleQueue({ tenant: [window(1, 10)], module: [], marginMs: 0 })
+  for (const id of ['0', '1', '2', '3']) queue.join('a', id, 1_000)
+  const turn = queue.turn('a', '1', 1_015)!
+  assert.deepEqual(turn, { passed: true, at: 1_010 })
+  // Its commit is refused, because it was cancelled meanwhile.
+  queue.putBack('a', '1', turn.at)
+  assert.ok(queue.leave('a', '1', 1_015))
+  assert.equal(queue.placeOf('a', '2'), 1_020)
+  assert.equal(queue.placeOf('a', '3'), 1_030)
+})
