@@ -152,10 +152,15 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   }
 }
 
-/** The digest that an item waits in, or one that is scheduled for its expiry: it would have left only after that. */
-function waiterOf({ id, status, undecided, digestId, dueAt, expiresAt }: Admission): string | undefined {
+/**
+ * The digest that an item waits in, or one that is scheduled for its expiry: it would have left only after that. One in
+ * a throttle queue waits for its turn there, not for a place of its recipient, also where it expires before.
+ */
+function waiterOf(admission: Admission): string | undefined {
+  const { id, status, undecided, digestId, dueAt, expiresAt, promisedAt } = admission
   if (status === 'digesting') return digestId
-  return status === 'scheduled' && undecided === true && dueAt === expiresAt ? id : undefined
+  const waitsForExpiry = status === 'scheduled' && undecided === true && dueAt === expiresAt
+  return waitsForExpiry && promisedAt === undefined ? id : undefined
 }
 
 /** One that had been sent and was suppressed later has an earlier `firedAt`. */

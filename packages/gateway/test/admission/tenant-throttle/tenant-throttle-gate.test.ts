@@ -57,6 +57,23 @@ test('a burst of 500 against 100/min sends exactly 100 in any rolling minute, an
   await harness.stop()
 })
 
+test('one that would expire in the queue waits there also when its recipient is read from the record meanwhile', async () => {
+  const limited = { version: 1, limits: [{ name: 'all', for: 'any', max: ['100/day'], over: 'delay' }] }
+  const harness = await createHarness({ policy: limited, config: tenants('1/10s') })
+  await harness.postMany(recipients(1))
+  await harness.runFor(1)
+  const [ada] = recipients(1, 1)
+  await harness.postMany([{ ...ada!, expiresAt: harness.clock.now() + 5 * second }])
+  await harness.postMany(recipients(1, 2))
+  await harness.postMany([{ ...ada!, priority: 'critical' }])
+  await harness.runFor(9 * second)
+  assert.deepEqual({ sent: harness.sent().length, expired: harness.counts().expired }, { sent: 2, expired: 1 })
+  await harness.runFor(11 * second)
+  assert.equal(harness.sent().length, 3, 'the one behind it has its place')
+  await harness.check()
+  await harness.stop()
+})
+
 test('a module over its limit does not delay other modules, and order within modules is kept', async () => {
   const harness = await createHarness({ policy, config: tenants('10/min', '2/min') })
   const of = (module: string) => ({ tenant: 'default', module })
