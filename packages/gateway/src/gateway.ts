@@ -96,6 +96,11 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await scheduler.start(gate)
     await jobs.start()
     gate.startMovingUp()
+    record.holds.listen(({ kind, hold, before = hold }) => {
+      // At its end nothing waits for it any more.
+      if (hold.account !== undefined || (kind === 'ended' && hold.until <= clock.now())) return
+      void gate.followHolds([before, hold])
+    })
     unserved.start(scheduler.recover)
     // It takes long with many records, and nothing waits for it.
     void orphans.start()
@@ -180,7 +185,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await throttle.stop()
       await scheduler.stop()
       await dispatch.stop()
-      const isSettled = await gate.movingUp.stop()
+      const isSettled = await gate.stopMovingUp()
       await unserved.stop()
       await Promise.all([queue.close(), state.close(), members.close()])
       const left = waitingOf(ledger)

@@ -87,6 +87,7 @@ export type DelayReason =
   | 'recipient_limit'
   | 'quiet_hours'
   | 'legal_hours'
+  | 'held'
   | 'send_at'
   | 'digest'
   | 'complaint_guard'
@@ -102,7 +103,6 @@ export const deadCauses = [
 ] as const
 export type DeadCause = (typeof deadCauses)[number]
 export type Reason = SuppressionReason | DelayReason | DeadCause
-
 /** One rule of a decision: a limit's window as it stood before this notification was counted. */
 export interface RuleReport {
   readonly limit: string

@@ -80,7 +80,8 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     { now, waited, patient }: Pick<Evaluation, 'now' | 'waited' | 'patient'>,
   ): CandidateRequest {
     const { sendAt = 0, expiresAt = Number.POSITIVE_INFINITY, single } = notification
-    const notBefore = Math.max(now, sendAt)
+    // A hold is no delay by the policy: `maxDelay` counts from its end.
+    const notBefore = Math.max(now, sendAt, forbiddenHours.heldUntil(notification) ?? 0)
     const horizonMs = Math.max(0, Math.min(policy.maxDelayMs, expiresAt - notBefore - 1))
     const request: Mutable<CandidateRequest> = { notification, recipient, notBefore, horizonMs }
     if (waited === true) request.waited = true
@@ -146,7 +147,8 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     reservation: Reservation,
   ) {
     const { at, firstAt, limit } = reservation
-    if (limit !== undefined || at === notBefore) return undefined
+    if (limit !== undefined) return undefined
+    if (at === notBefore) return forbiddenHours.heldUntil(notification) === at ? 'held' : undefined
     const ended = forbiddenHours.reasonUntil(notification, recipient, at)
     return ended === undefined && firstAt > notBefore
       ? forbiddenHours.reasonAt(notification, recipient, notBefore)

@@ -62,13 +62,20 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
     clock,
   })
 
-  /** Schedules a notification that expires before its `sendAt` for its expiry, without a reservation. */
+  /** Schedules a notification that expires before its `sendAt` or the end of a hold for its expiry, without a reservation. */
   function expiresBeforeItMayLeave(
-    { expiresAt, sendAt }: Notification,
+    notification: Notification,
     { now, policyVersion }: Evaluation,
   ): Verdict | undefined {
-    if (expiresAt === undefined || expiresAt > Math.max(now, sendAt ?? 0)) return undefined
-    return undecidedVerdict(policyVersion, expiresAt, 'send_at', { detail: 'expires before it may leave' })
+    const { expiresAt, sendAt = 0 } = notification
+    if (expiresAt === undefined) return undefined
+    const detail = 'expires before it may leave'
+    if (expiresAt <= Math.max(now, sendAt))
+      return undecidedVerdict(policyVersion, expiresAt, 'send_at', { detail })
+    const at = forbiddenHours.heldUntil(notification) ?? 0
+    if (expiresAt > at) return undefined
+    // It waits for an earlier end of the hold, too.
+    return { ...undecidedVerdict(policyVersion, expiresAt, 'held', { at, detail }), waitlisted: true }
   }
 
   async function decide(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void> {

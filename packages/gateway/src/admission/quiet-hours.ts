@@ -4,21 +4,26 @@
  * notification.
  */
 import { type ForbiddenInterval, forbiddenIntervals, isQuiet } from '@sluice/limits'
-import type { Recipient } from '../model.ts'
+import type { Notification, Recipient } from '../model.ts'
 import type { Policy, QuietRule } from '../policy/policy.ts'
 import { spreadOffset } from '../policy/spread.ts'
 import type { Countable } from '../ports.ts'
 
-export type HoursReason = 'quiet_hours' | 'legal_hours'
+export type HoursReason = 'quiet_hours' | 'legal_hours' | 'held'
+
+/** The fields by which a hold selects notifications. */
+export type Holdable = Pick<Notification, 'tenant' | 'channel' | 'category'>
 
 export interface ForbiddenHours {
+  /** Returns the end of the holds of operators that stop a notification; undefined where none does. */
+  heldUntil(notification: Holdable): number | undefined
   /** Returns the forbidden intervals, covering at least `maxDelayMs` from `from`; undefined where there are none. */
   forbidden(
     countable: Countable & { readonly id: string },
     recipient: Recipient | null,
     from: number,
   ): readonly ForbiddenInterval[] | undefined
-  /** Returns the reason why a time is forbidden: the hours that last longest. Undefined where it is allowed. */
+  /** Returns the reason why a time is forbidden: a hold, or the hours that last longest. Undefined where it is allowed. */
   reasonAt(countable: Countable, recipient: Recipient | null, instant: number): HoursReason | undefined
   /** Returns the hours whose end, with the spread added, is this time. */
   reasonUntil(
@@ -39,8 +44,15 @@ interface Covered {
   readonly intervals: readonly { readonly from: number; readonly to: number }[]
 }
 
-/** @param aheadMs how far the wall clock is ahead of the process clock, ms */
-export function createForbiddenHours(policy: Policy, aheadMs: () => number = () => 0): ForbiddenHours {
+/**
+ * @param aheadMs how far the wall clock is ahead of the process clock, ms
+ * @param heldUntil the end of the holds that stop a notification
+ */
+export function createForbiddenHours(
+  policy: Policy,
+  aheadMs: () => number = () => 0,
+  heldUntil: ForbiddenHours['heldUntil'] = () => undefined,
+): ForbiddenHours {
   const cache = new Map<string, Covered>()
 
   function covering(rules: readonly QuietRule[], from: number): Covered {
@@ -79,6 +91,7 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
   }
 
   const forbiddenHours: ForbiddenHours = {
+    heldUntil,
     forbidden(countable, recipient, from) {
       const rules = rulesOf(countable, recipient)
       if (rules.length === 0) return undefined
@@ -92,6 +105,7 @@ export function createForbiddenHours(policy: Policy, aheadMs: () => number = () 
       })
     },
     reasonAt(countable, recipient, instant) {
+      if ((heldUntil(countable) ?? instant) > instant) return 'held'
       const rules = rulesOf(countable, recipient)
       if (rules.length === 0) return undefined
       const wall = instant + aheadMs()

@@ -29,7 +29,12 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   let releases = 0
 
   function requestsOf(reservationRequest: ReservationRequest): LimitRequest[] {
-    const { notification, recipient, notBefore, horizonMs } = reservationRequest
+    const { notification, recipient, horizonMs } = reservationRequest
+    const heldUntil = forbiddenHours.heldUntil(notification)
+    const notBefore =
+      heldUntil === undefined
+        ? reservationRequest.notBefore
+        : Math.max(reservationRequest.notBefore ?? 0, heldUntil)
     const from = Math.max(clock.now(), notBefore ?? 0)
     const forbidden = forbiddenHours.forbidden(notification, recipient, from)
     return policy.rulesFor(notification, recipient).map(({ subject, rules }) => {

@@ -260,9 +260,9 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     }
   }
 
-  async function review(waiting: Notification): Promise<void> {
+  async function review(waiting: Notification, released = false): Promise<void> {
     let recorded: Notification | undefined = waiting
-    let isReleased = false
+    let isReleased = released
     await retryOnConflict(async () => {
       if (recorded === undefined || isFinal(recorded.status) || recorded.status === 'dead') return true
       const result = await reviewOnce(recorded, isReleased)

@@ -3,6 +3,7 @@
  * an instant under another policy moves up, and after a kill, or a stop that cut moving up short, every one that waits.
  * The walk goes on in the background, a page and some subjects at a time.
  */
+import { waitingReason } from '../backlog-cell.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Store, Subject } from '../ports.ts'
@@ -23,8 +24,11 @@ export interface StartWalkOptions {
   readonly onError: (what: string, error: unknown) => void
 }
 
-/** Evaluates a waiting notification again under its recipient's present preferences (redecision.ts). */
-export type Review = (waiting: Notification) => Promise<void>
+/**
+ * Evaluates a waiting notification again under its recipient's present preferences (redecision.ts). A released one is
+ * reserved again in any case.
+ */
+export type Review = (waiting: Notification, isReleased?: boolean) => Promise<void>
 
 export interface StartWalk {
   /** Resolves at the end of the record, or at the stop. */
@@ -96,7 +100,11 @@ export function createStartWalk(options: StartWalkOptions): StartWalk {
       if (meetsAll() && recipient !== null)
         await review(notification).catch((error) => onError(`review ${notification.id}`, error))
       if (status === 'queued') continue
-      for (const { subject, rules } of policy.rulesFor(notification, recipient))
+      const rulesOfAll = policy.rulesFor(notification, recipient)
+      // One without limits that waited for a hold waits in no subject: a kill may have cut the end of the hold short.
+      if (waitingReason(notification) === 'held' && rulesOfAll.every(({ rules }) => rules.length === 0))
+        await review(notification, true).catch((error) => onError(`review ${notification.id}`, error))
+      for (const { subject, rules } of rulesOfAll)
         if (rules.length > 0 && !met.has(subject.key)) subjects.set(subject.key, subject)
     }
     return subjects

@@ -31,7 +31,7 @@ export function createAdmission(
   { config, policy: livePolicy, parts, clock, random, members, log, errorsOf }: RuntimeContext,
   record: Storage,
 ) {
-  const { store, ledger, recipients, contents } = record
+  const { store, ledger, recipients, contents, holds } = record
   const onError = errorsOf('admission')
   const policy = livePolicy.part
   const { marginMs } = config.limits
@@ -53,7 +53,7 @@ export function createAdmission(
     onOutdated: (subject) => freedSlots.report([subject]),
   })
   const state = parts.wrapState?.(memoryState) ?? memoryState
-  const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0)
+  const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, holds.untilOf)
   const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report })
 
   // The limits of tenants and modules, and the release of everything reserved in any limit.

@@ -96,6 +96,7 @@ export async function createDispatch(
         !optedOut(recipient, category, channel, priority),
       quietAt: forbiddenHours.reasonAt,
       policyVersion: () => policy.version,
+      isHeld: (notification) => holds.untilOf(notification) !== undefined,
       away: ownSockets ? createAway(config, hub) : undefined,
     },
     routes: [...Map.groupBy(pools, (pool) => pool.channel).values()].map((sharing) => new Route(sharing)),

@@ -131,11 +131,12 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     queue.giveBack(left.map(({ notification }) => notification))
   }
 
-  /** Tests if the right to send has ended, the account went out meanwhile, or the notification has expired. */
-  function isOver({ notification: { expiresAt }, lease }: Attempt, until: number): boolean {
+  /** Tests if the right to send has ended, or meanwhile the account went out, a hold came, or it has expired. */
+  function isOver({ notification, lease }: Attempt, until: number): boolean {
+    const { expiresAt } = notification
     const now = clock.now()
     if (lease.probe ? lease.holder.isHeld(now) : lease.holder.isOut(now)) return true
-    return clock.monotonic() > until || (expiresAt !== undefined && expiresAt <= now)
+    return clock.monotonic() > until || (expiresAt !== undefined && expiresAt <= now) || rules.isHeld(notification)
   }
 
   /** Tests if a preference that was saved since the checks forbids to send it. */

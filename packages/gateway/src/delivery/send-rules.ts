@@ -11,7 +11,9 @@ export interface SendRules {
     notification: Notification,
     recipient: Recipient | null,
     instant: number,
-  ) => 'quiet_hours' | 'legal_hours' | undefined
+  ) => 'quiet_hours' | 'legal_hours' | 'held' | undefined
+  /** Tests if a hold of an operator stops it now. */
+  readonly isHeld: (notification: Notification) => boolean
   /** Gives the version of the policy in force: after another one the next batch asks its limits. */
   readonly policyVersion: () => string
   /** Applies to the one channel that reaches connected recipients alone. */

@@ -65,6 +65,8 @@ export interface ExplainedFacts {
   readonly accounts: readonly AccountReport[]
   /** Notifications of its recipient that hold places of the deciding limit. @defaultValue none */
   readonly heldBy?: readonly Holder[]
+  /** The hold of an operator that stops it longest. @defaultValue none */
+  readonly hold?: { readonly name: string; readonly reason: string }
   readonly now: number
   /** True where the caller may see accounts by name: an operator. */
   readonly namesAccounts: boolean
@@ -103,7 +105,13 @@ export function explain(facts: ExplainedFacts): Explanation {
   }
 }
 
-function explainWaiting({ notification, accounts, heldBy = [], namesAccounts }: ExplainedFacts): Explanation {
+function explainWaiting({
+  notification,
+  accounts,
+  heldBy = [],
+  hold,
+  namesAccounts,
+}: ExplainedFacts): Explanation {
   const { decision, dueAt } = notification
   const reason = waitingReason(notification)
   const rule = reason === decision.reason ? decidingRule(notification) : undefined
@@ -136,9 +144,12 @@ function explainWaiting({ notification, accounts, heldBy = [], namesAccounts }: 
   return {
     ...about,
     ...(holders.length === 0 ? {} : { heldBy: holders }),
-    text: `Waits until ${at(dueAt)}${isEstimate ? ' by estimate' : ''}: ${waitingText(notification, reason, rule)}.`,
+    text: `Waits until ${at(dueAt)}${isEstimate ? ' by estimate' : ''}: ${reason === 'held' && hold !== undefined ? holdText(hold) : waitingText(notification, reason, rule)}.`,
   }
 }
+
+const holdText = ({ name, reason }: NonNullable<ExplainedFacts['hold']>): string =>
+  `the hold ${name} of an operator stops it until then (${reason})`
 
 function waitingText(
   { tenant, module, digestId, category, timeline }: Notification,
@@ -154,6 +165,8 @@ function waitingText(
       return 'the quiet hours of the recipient last until then'
     case 'legal_hours':
       return `the law allows no ${category} message at the hours before`
+    case 'held':
+      return 'an operator has stopped it until then'
     case 'send_at':
       return 'the request asked for this instant'
     case 'tenant_limit':

@@ -25,6 +25,7 @@ import { backlogRoutes } from './routes/backlog.ts'
 import { batchRoutes } from './routes/batch.ts'
 import { callerRoutes } from './routes/caller.ts'
 import { createEventRoutes } from './routes/events.ts'
+import { holdRoutes } from './routes/holds.ts'
 import { jobRoutes } from './routes/jobs.ts'
 import { notificationReadRoutes } from './routes/notification-reads.ts'
 import { notificationRoutes } from './routes/notifications.ts'
@@ -177,7 +178,7 @@ function routesOf(
       overLimitStatus: config.overLimitStatus,
       onAccepted,
     }),
-    ...notificationReadRoutes({ gate, store, ledger, policy, pools, clock }),
+    ...notificationReadRoutes({ gate, store, ledger, policy, pools, holds, clock }),
     ...batchRoutes({
       gate,
       jobs,
@@ -193,6 +194,7 @@ function routesOf(
     ...recipientWindowsRoutes({ store, policy, clock }),
     ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
     ...poolRoutes({ pools, holds, clock }),
+    ...holdRoutes({ holds, clock }),
     ...operationRoutes({ gate, store, ledger, idempotency, clock }),
     ...policyRoutes({ policy, ledger, templates, clock }),
     ...probeRoutes({

@@ -4,6 +4,7 @@
  * so that memory and record agree on the last one.
  */
 import { SluiceError } from '../errors.ts'
+import type { Notification } from '../model.ts'
 import type { Clock, HoldRecord, Store } from '../ports.ts'
 import type { HoldRequest, Ledger, OperatorHolds } from '../stages.ts'
 
@@ -18,11 +19,15 @@ export interface OperatorHoldsOptions {
 export interface HoldChange {
   readonly kind: 'put' | 'ended'
   readonly hold: HoldRecord
+  /** The hold of the same name that a new one replaces. */
+  readonly before?: HoldRecord
 }
 
 export interface KeptHolds extends OperatorHolds {
   /** Calls the listener for each hold in force, and then for each change. */
   listen(listener: (change: HoldChange) => void): void
+  /** Returns the end of the holds that stop a notification now; undefined where none does. */
+  untilOf(notification: Pick<Notification, 'tenant' | 'channel' | 'category'>): number | undefined
   /** Stops waiting for the ends of holds; resolves when nothing is being written. */
   close(): Promise<void>
 }
@@ -34,10 +39,17 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
   const { store, ledger, clock, onError } = options
   const holds = new Map<string, HoldRecord>()
   const listeners: ((change: HoldChange) => void)[] = []
+  /** Holds of notifications alone; nearly always none. */
+  let stopping: readonly HoldRecord[] = []
   let last: Promise<unknown> = Promise.resolve()
   let disarm: (() => void) | undefined
   let closed = false
   for (const hold of await store.holds()) holds.set(hold.name, hold)
+  select()
+
+  function select(): void {
+    stopping = [...holds.values()].filter(({ account }) => account === undefined)
+  }
 
   function tell(change: HoldChange): void {
     for (const listener of listeners) listener(change)
@@ -48,7 +60,8 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
     const before = holds.get(name)
     if (hold !== undefined) holds.set(name, hold)
     else holds.delete(name)
-    if (hold !== undefined) tell({ kind: 'put', hold })
+    select()
+    if (hold !== undefined) tell({ kind: 'put', hold, ...(before === undefined ? {} : { before }) })
     else if (before !== undefined) tell({ kind: 'ended', hold: before })
   }
 
@@ -111,6 +124,12 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
   }
 
   return {
+    untilOf(notification) {
+      if (stopping.length === 0) return undefined
+      let until = clock.now()
+      for (const hold of stopping) if (hold.until > until && isStopped(notification, hold)) until = hold.until
+      return until > clock.now() ? until : undefined
+    },
     list: () => [...holds.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
     put: (request) => inTurn(() => put(request)),
     end: (name) => inTurn(() => end(name)),
@@ -133,3 +152,11 @@ const isSame = (a: HoldRecord, b: HoldRecord): boolean =>
   a.tenant === b.tenant &&
   a.channel === b.channel &&
   a.category === b.category
+
+const isStopped = (
+  notification: Pick<Notification, 'tenant' | 'channel' | 'category'>,
+  { tenant, channel, category }: HoldRecord,
+): boolean =>
+  (tenant === undefined || tenant === notification.tenant) &&
+  (channel === undefined || channel === notification.channel) &&
+  (category === undefined || category === notification.category)

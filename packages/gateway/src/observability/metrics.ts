@@ -209,6 +209,7 @@ const delayReasons = [
   'recipient_limit',
   'quiet_hours',
   'legal_hours',
+  'held',
   'send_at',
   'digest',
   'provider_capacity',

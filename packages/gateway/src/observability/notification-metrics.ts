@@ -42,7 +42,15 @@ const decisions: readonly (readonly [outcome: string, reason: string])[] = [
   ['send', 'none'],
   ['digest', 'digest'],
   ...(
-    ['recipient_limit', 'tenant_limit', 'module_limit', 'quiet_hours', 'legal_hours', 'send_at'] as const
+    [
+      'recipient_limit',
+      'tenant_limit',
+      'module_limit',
+      'quiet_hours',
+      'legal_hours',
+      'held',
+      'send_at',
+    ] as const
   ).map((reason) => ['delay', reason] as const),
   ...suppressionReasons.map((reason) => ['suppress', reason] as const),
 ]

@@ -195,7 +195,13 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
   })
   const dispatcher = createDispatcher({
     routes: [new Route([pool])],
-    rules: { mayReceive: () => true, quietAt: () => undefined, policyVersion: () => 'one', ...options.rules },
+    rules: {
+      mayReceive: () => true,
+      quietAt: () => undefined,
+      policyVersion: () => 'one',
+      isHeld: () => false,
+      ...options.rules,
+    },
     queue,
     store,
     ledger,

@@ -198,3 +198,25 @@ test('every state and every reason gives one sentence, also without accounts, ru
     }
   }
 })
+
+test('a notification that an operator stopped names the hold, its reason and its end', () => {
+  const hold = { name: 'no-marketing', reason: 'wrong prices' }
+  const { text, verdict, reason, next } = explained(waits('held'), { hold })
+  assert.equal(
+    text,
+    'Waits until 2026-11-22 11:00:00Z: the hold no-marketing of an operator stops it until then (wrong prices).',
+  )
+  assert.deepEqual([verdict, reason, next], ['waits', 'held', ['cancel']])
+  assert.equal(
+    explained(waits('held')).text,
+    'Waits until 2026-11-22 11:00:00Z: an operator has stopped it until then.',
+  )
+})
+
+test('an account that an operator took out is named with its end', () => {
+  const held = { ...account('a', now + hour), status: 'held' as const, outBecause: 'hold' as const }
+  assert.match(
+    explained(notification({ status: 'queued' }), { accounts: [held, account('b')] }).text,
+    /1 of 2 accounts for email is out: a until 2026-11-22 11:00:00Z by an operator/,
+  )
+})

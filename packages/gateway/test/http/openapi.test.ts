@@ -46,6 +46,7 @@ test('every route of the contract is described', () => {
   const base = '/api/v1'
   assert.equal(document.openapi, '3.1.0')
   assert.deepEqual(operations.map(({ name }) => name.replace(base, '')).sort(), [
+    'DELETE /holds/{name}',
     'DELETE /jobs/{id}',
     'DELETE /notifications/{id}',
     'DELETE /pools/{channel}/{account}/hold',
@@ -55,6 +56,7 @@ test('every route of the contract is described', () => {
     'GET /dead-letters/summary',
     'GET /events',
     'GET /healthz',
+    'GET /holds',
     'GET /jobs/{id}',
     'GET /metrics',
     'GET /notifications',
@@ -81,6 +83,7 @@ test('every route of the contract is described', () => {
     'POST /notifications/batch',
     'POST /policy/validate',
     'POST /u/{token}',
+    'PUT /holds/{name}',
     'PUT /pools/{channel}/{account}/hold',
     'PUT /recipients/{id}',
   ])

@@ -21,8 +21,8 @@ export interface NotificationReadRoutesOptions extends ExplanationsOptions {
 }
 
 export function notificationReadRoutes(options: NotificationReadRoutesOptions): readonly Route[] {
-  const { gate, store, ledger, policy, pools, clock } = options
-  const explanations = createExplanations({ store, policy, pools, clock })
+  const { gate, store, ledger, policy, pools, holds, clock } = options
+  const explanations = createExplanations({ store, policy, pools, holds, clock })
 
   /** True for a job of another module: its notifications are hidden, as if it did not exist. */
   async function isOfAnotherModule(caller: Identity, id: string | undefined): Promise<boolean> {

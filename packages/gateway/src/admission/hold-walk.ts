@@ -1,0 +1,125 @@
+/**
+ * The walk through the record after a hold of notifications began, moved or was ended before its time: those that would
+ * leave within the hold are booked behind its end, and those that wait for it without need move up, in the order of
+ * acceptance. It goes on in the background, a page at a time; changes that come meanwhile are one more walk.
+ */
+import { waitingReason } from '../backlog-cell.ts'
+import type { Notification } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Clock, HoldRecord, Store, Subject } from '../ports.ts'
+import type { ForbiddenHours } from './quiet-hours.ts'
+import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
+import type { Review } from './start-walk.ts'
+
+export interface HoldWalkOptions {
+  readonly store: Pick<Store, 'scan'>
+  readonly policy: Policy
+  readonly recipients: Pick<RecipientCache, 'find'>
+  readonly forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>
+  /** Pauses these subjects, and lets those who wait in them move up. */
+  readonly settle: (subjects: readonly Subject[]) => Promise<void>
+  readonly clock: Pick<Clock, 'now' | 'at' | 'soon'>
+  readonly onError: (what: string, error: unknown) => void
+}
+
+export interface HoldWalk {
+  /** Follows holds that changed; resolves when all of it is done, or at the stop. */
+  follow(changed: readonly Selection[], review: Review): Promise<void>
+  /** Resolves when nothing is being followed: to false where this cut it short. */
+  stop(): Promise<boolean>
+}
+
+/** The notifications that a hold selects. */
+export type Selection = Pick<HoldRecord, 'tenant' | 'channel' | 'category'>
+
+/** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
+const scanMax = 500
+/** Delay until the record is read again after a failure, ms. */
+const againMs = 1_000
+
+export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
+  const { store, policy, recipients, forbiddenHours, settle, clock, onError } = options
+  /** Changes that no walk has begun to follow. */
+  let pending: Selection[] = []
+  let walking: Promise<void> | undefined
+  let stopped = false
+  let isCutShort = false
+  /** Ends the rest after a failure. */
+  let wake = (): void => {}
+
+  async function walk(review: Review): Promise<void> {
+    while (pending.length > 0 && !stopped) {
+      const changed = pending
+      pending = []
+      for (let cursor: string | null | undefined; cursor !== null && !stopped; ) {
+        try {
+          const page = await store.scan({
+            statuses: ['scheduled', 'queued'],
+            limit: scanMax,
+            ...(cursor === undefined ? {} : { cursor }),
+          })
+          await followAll(
+            page.items.filter((each) => changed.some((selection) => selects(selection, each))),
+            review,
+          )
+          cursor = page.nextCursor
+        } catch (error) {
+          onError('follow a hold', error)
+          await rest()
+        }
+        if (cursor !== null) await new Promise<void>((next) => clock.soon(next))
+      }
+      isCutShort ||= stopped
+    }
+    walking = undefined
+  }
+
+  function rest(): Promise<void> {
+    return new Promise((resolve) => {
+      const disarm = clock.at(clock.now() + againMs, resolve)
+      wake = () => {
+        disarm()
+        resolve()
+      }
+    })
+  }
+
+  async function followAll(found: readonly Notification[], review: Review): Promise<void> {
+    const subjects = new Map<string, Subject>()
+    for (const notification of found) {
+      if (stopped) return
+      const heldUntil = forbiddenHours.heldUntil(notification) ?? 0
+      const isStoppedNow = notification.dueAt < heldUntil
+      const isReleased = notification.dueAt > heldUntil && waitingReason(notification) === 'held'
+      if (!isStoppedNow && !isReleased) continue
+      const { tenant, to } = notification
+      const limited = policy
+        .rulesFor(notification, await findOrNobody(recipients, tenant, to.id))
+        .filter(({ rules }) => rules.length > 0)
+      for (const { subject } of limited) subjects.set(subject.key, subject)
+      // One without limits waits in no subject that could be settled.
+      if (isStoppedNow || limited.length === 0)
+        await review(notification, isReleased).catch((error) => onError(`review ${notification.id}`, error))
+    }
+    await settle([...subjects.values()])
+  }
+
+  return {
+    follow(changed, review) {
+      pending.push(...changed)
+      walking ??= walk(review)
+      return walking
+    },
+    async stop() {
+      stopped = true
+      wake()
+      await walking
+      return !isCutShort
+    },
+  }
+}
+
+const selects = ({ tenant, channel, category }: Selection, notification: Notification): boolean =>
+  (tenant === undefined || tenant === notification.tenant) &&
+  (channel === undefined || channel === notification.channel) &&
+  (category === undefined || category === notification.category)
