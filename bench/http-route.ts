@@ -98,6 +98,7 @@ async function sluice(): Promise<number> {
     templates: { has: () => true, hasSubject: () => true },
     channels: ['email'],
     pools: () => [],
+    poolsView: { details: () => [], past: () => undefined },
     holds: { list: () => [], put: async (hold) => ({ ...hold, since: 0 }), end: async () => false },
     log: console,
   })

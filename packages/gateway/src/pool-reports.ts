@@ -59,3 +59,73 @@ export interface AccountReport {
   /** The maximum number of concurrent calls. */
   readonly concurrency: number
 }
+
+/** The use of one window of an account's rate. */
+export interface WindowUse {
+  readonly window: string
+  readonly used: number
+  readonly max: number
+  /** The instant at which the window has a place again; `null` while it has one. */
+  readonly freesAt: number | null
+}
+
+/** A change of an account. */
+export interface AccountChanged {
+  readonly at: number
+  readonly change: 'blocked' | 'opened' | 'closed' | 'resized' | 'held' | 'released'
+  /** The end of a block, of a cool-down, of a hold. */
+  readonly until?: number
+  /** The Retry-After of a block as received, or the new maximum of concurrent calls. */
+  readonly detail?: string
+}
+
+/** Calls of an account that ended in one minute, by result. */
+export interface AccountMinute {
+  /** The beginning of the minute. */
+  readonly at: number
+  readonly delivered: number
+  readonly failed: number
+  readonly rateLimited: number
+}
+
+/** An account as operators look at it; more work to gather than `AccountReport`. */
+export interface AccountDetails extends AccountReport {
+  /** The instant at which it went out; `null` while it is in. */
+  readonly outSince: number | null
+  /** The Retry-After of its block as received; `null` without one, and after a restart. */
+  readonly retryAfter: string | null
+  readonly inFlight: number
+  /** Every window of its rate; none where it has no limit. */
+  readonly windows: readonly WindowUse[]
+  /** Quantiles of the calls of this minute and the one before; `null` where there were none. */
+  readonly p50Ms: number | null
+  readonly p99Ms: number | null
+  /** Calls that ended within the last 60 s. */
+  readonly perMinute: Omit<AccountMinute, 'at'>
+}
+
+export interface PoolDetails extends Omit<PoolReport, 'accounts'> {
+  readonly accounts: readonly AccountDetails[]
+  /** Calls per second that the accounts that are in may make; `null` where one of them has no limit. */
+  readonly carries: number | null
+  /** Calls per second that the pool admits now; `null` where nothing bounds it. */
+  readonly admits: number | null
+  /** Notifications of the channel that are due and wait for an account of any of its pools. */
+  readonly waiting: number
+  /** Retries that the pool may make now. */
+  readonly retryBudget: number
+}
+
+/** The recent past of one account. */
+export interface AccountPast {
+  /** At most 200, newest first. */
+  readonly changes: readonly AccountChanged[]
+  /** The minutes of the last hour in which calls ended, oldest first. */
+  readonly minutes: readonly AccountMinute[]
+}
+
+/** The pools as operators look at them. */
+export interface PoolsView {
+  details(): readonly PoolDetails[]
+  past(channel: Channel, account: string): AccountPast | undefined
+}

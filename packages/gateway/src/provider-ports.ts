@@ -130,6 +130,8 @@ export interface AccountRecord {
   readonly account: string
   /** The end of a block that a 429 caused. */
   readonly blockedUntil?: number
+  /** The instant at which it went out, while it is blocked or its breaker is not closed. */
+  readonly outSince?: number
   /** The state of a breaker that is not closed. */
   readonly breaker?: { readonly openUntil: number; readonly coolDownMs: number }
   /** The usage of the account's long windows. */

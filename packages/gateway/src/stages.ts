@@ -30,12 +30,19 @@ import type {
 import type { Occupancy, Room } from './room-port.ts'
 
 export type {
+  AccountChanged,
+  AccountDetails,
+  AccountMinute,
+  AccountPast,
   AccountReport,
   AccountStatus,
   OutBecause,
   PoolCounts,
+  PoolDetails,
   PoolLoad,
   PoolReport,
+  PoolsView,
+  WindowUse,
 } from './pool-reports.ts'
 export type { Room } from './room-port.ts'
 

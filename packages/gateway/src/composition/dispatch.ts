@@ -83,10 +83,10 @@ export async function createDispatch(
     ),
   )
 
-  holds.listen(({ kind, hold: { account, channel, until } }) => {
+  holds.listen(({ kind, hold: { account, channel, since, until } }) => {
     if (account === undefined) return
     for (const pool of pools)
-      if (pool.channel === channel) pool.hold(account, kind === 'put' ? until : 0, clock.now())
+      if (pool.channel === channel) pool.hold(account, kind === 'put' ? until : 0, clock.now(), since)
   })
 
   const ownSockets = config.pools.some(({ provider }) => provider === 'websocket')

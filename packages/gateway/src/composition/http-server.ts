@@ -91,6 +91,18 @@ export function createGatewayServer(context: RuntimeContext) {
         backlog: record.backlog,
         holds: record.holds,
         orphans: admission.orphans,
+        poolsView: {
+          details: () =>
+            dispatch.pools.map((pool) => ({
+              ...pool.details(clock.now()),
+              waiting: admission.queue.size(pool.channel),
+            })),
+          past: (channel, account) =>
+            dispatch.pools
+              .filter((pool) => pool.channel === channel)
+              .map((pool) => pool.past(account, clock.now()))
+              .find((past) => past !== undefined),
+        },
         config: config.http,
         gate,
         erase: erasure.erase,

@@ -5,7 +5,7 @@
 
 import type { Decision, Job, Notification, Recipient, RuleReport, Status, TimelineEvent } from '../model.ts'
 import { isFinal, statuses } from '../model.ts'
-import type { Ledger, LimitUsage, PoolReport } from '../stages.ts'
+import type { Ledger, LimitUsage } from '../stages.ts'
 import { type Identity, mayRead } from './identity.ts'
 
 let last = { instant: 0, text: new Date(0).toISOString() }
@@ -134,24 +134,4 @@ export function limitsAnswer(usage: readonly LimitUsage[]) {
     freesAt: isoOrNull(freesAt),
   }))
   return { limits }
-}
-
-export function poolsAnswer(reports: readonly PoolReport[]) {
-  const pools = reports.map(({ channel, provider, rate, accounts }) => ({
-    channel,
-    provider,
-    rate,
-    accounts: accounts.map(({ id, rate, used, status, learnedRate, concurrency, ...out }) => ({
-      id,
-      rate,
-      used,
-      status,
-      blockedUntil: isoOrNull(out.blockedUntil),
-      outUntil: isoOrNull(out.outUntil),
-      outBecause: out.outBecause,
-      learnedRate,
-      concurrency,
-    })),
-  }))
-  return { pools }
 }

@@ -8,33 +8,90 @@ import { categoryName, channelName, instant, oneOf, text } from './schema.ts'
 const moment = Type.String({ format: 'date-time' })
 const numberOrNull = Type.Unsafe<number | null>({ type: ['number', 'null'] })
 
+const accountFields = {
+  id: Type.String(),
+  rate: Type.String(),
+  used: Type.Integer({ description: 'Calls in the narrowest window.' }),
+  status: oneOf(['healthy', 'blocked', 'open', 'half_open', 'held']),
+  blockedUntil: momentOrNull,
+  outSince: momentOrNull,
+  outUntil: momentOrNull,
+  outBecause: Type.Unsafe<OutBecause | null>({
+    type: ['string', 'null'],
+    enum: ['rate_limited', 'breaker', 'hold', null],
+  }),
+  retryAfter: Type.Unsafe<string | null>({
+    type: ['string', 'null'],
+    description: 'Of the block, as received; null after a restart.',
+  }),
+  learnedRate: numberOrNull,
+  concurrency: Type.Number({ description: 'Calls at once, at most.' }),
+  inFlight: Type.Integer(),
+  windows: Type.Array(
+    Type.Object({
+      window: Type.String(),
+      used: Type.Integer(),
+      max: Type.Integer(),
+      freesAt: Type.Unsafe<string | null>({ ...momentOrNull, description: 'Null while it has a place.' }),
+    }),
+  ),
+  p50Ms: numberOrNull,
+  p99Ms: Type.Unsafe<number | null>({
+    ...numberOrNull,
+    description: 'Of the calls of the last one to two minutes.',
+  }),
+  perMinute: Type.Object(
+    { delivered: Type.Integer(), failed: Type.Integer(), rateLimited: Type.Integer() },
+    { description: 'Calls that ended within the last minute.' },
+  ),
+}
+
+const poolFields = {
+  channel: oneOf(channels),
+  provider: Type.String(),
+  rate: Type.String(),
+  carries: Type.Unsafe<number | null>({
+    ...numberOrNull,
+    description: 'Calls per second of the accounts that are in; null where one has no limit.',
+  }),
+  admits: Type.Unsafe<number | null>({
+    ...numberOrNull,
+    description: 'Calls per second that load shedding lets through; null where nothing bounds them.',
+  }),
+  waiting: Type.Integer({ description: 'Due notifications of the channel that wait for an account.' }),
+  retryBudget: Type.Integer({ description: 'Retries that may be made now.' }),
+}
+
 export const poolsSchema = Type.Object(
+  { pools: Type.Array(Type.Object({ ...poolFields, accounts: Type.Array(Type.Object(accountFields)) })) },
+  { $id: 'Pools' },
+)
+
+export const accountSchema = Type.Object(
   {
-    pools: Type.Array(
+    ...accountFields,
+    channel: oneOf(channels),
+    provider: Type.String(),
+    changes: Type.Array(
       Type.Object({
-        channel: oneOf(channels),
-        provider: Type.String(),
-        rate: Type.String(),
-        accounts: Type.Array(
-          Type.Object({
-            id: Type.String(),
-            rate: Type.String(),
-            used: Type.Integer(),
-            status: oneOf(['healthy', 'blocked', 'open', 'half_open', 'held']),
-            blockedUntil: momentOrNull,
-            outUntil: momentOrNull,
-            outBecause: Type.Unsafe<OutBecause | null>({
-              type: ['string', 'null'],
-              enum: ['rate_limited', 'breaker', 'hold', null],
-            }),
-            learnedRate: numberOrNull,
-            concurrency: Type.Number(),
-          }),
-        ),
+        at: moment,
+        change: oneOf(['blocked', 'opened', 'closed', 'resized', 'held', 'released']),
+        until: Type.Optional(moment),
+        detail: Type.Optional(Type.String()),
       }),
+      { description: 'The last 200, newest first, since the start of the process.' },
+    ),
+    minutes: Type.Array(
+      Type.Object({
+        at: moment,
+        delivered: Type.Integer(),
+        failed: Type.Integer(),
+        rateLimited: Type.Integer(),
+      }),
+      { description: 'The minutes of the last hour in which calls ended, oldest first.' },
     ),
   },
-  { $id: 'Pools' },
+  { $id: 'Account' },
 )
 
 export const poolsQuery = Type.Object(

@@ -6,7 +6,7 @@ import type { RequestLog } from '../observability/request-log.ts'
 import type { Once } from '../once-port.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Store, Templates } from '../ports.ts'
-import type { Gate, Jobs, Ledger, OperatorHolds, PoolReport, Recipients } from '../stages.ts'
+import type { Gate, Jobs, Ledger, OperatorHolds, PoolReport, PoolsView, Recipients } from '../stages.ts'
 import type { ErrorLog } from './error-handler.ts'
 import type { Authenticate } from './identity.ts'
 import type { LimitHeaders } from './limit-headers-hook.ts'
@@ -60,6 +60,7 @@ export interface HttpServerOptions {
   /** Channels with a provider that requires a subject. @defaultValue none */
   readonly needsSubject?: ReadonlySet<Channel>
   readonly pools: () => readonly PoolReport[]
+  readonly poolsView: PoolsView
   readonly holds: OperatorHolds
   /** @defaultValue metrics of the ledger, the jobs and the pools alone */
   readonly metrics?: Metrics

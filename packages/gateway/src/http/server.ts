@@ -193,7 +193,7 @@ function routesOf(
     ...jobRoutes({ jobs, store, ledger }),
     ...recipientWindowsRoutes({ store, policy, clock }),
     ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
-    ...poolRoutes({ pools, holds, clock }),
+    ...poolRoutes({ pools: options.poolsView, holds, clock }),
     ...holdRoutes({ holds, clock }),
     ...operationRoutes({ gate, store, ledger, idempotency, clock }),
     ...policyRoutes({ policy, ledger, templates, clock }),

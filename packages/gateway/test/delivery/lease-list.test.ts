@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { CountedLease } from '../../src/delivery/accounts/account.ts'
+import type { CountedLease } from '../../src/delivery/accounts/counted-lease.ts'
 import { LeaseList } from '../../src/delivery/lease-list.ts'
 import { seeded, testSeed } from '../harness.ts'
 

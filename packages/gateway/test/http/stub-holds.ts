@@ -1,4 +1,4 @@
-/** Stands for the holds of operators, for the forms of requests and answers. */
+/** Stands for pools and the holds of operators, for the forms of requests and answers. */
 import type { HoldRecord } from '../../src/ports.ts'
 import type { OperatorHolds } from '../../src/stages.ts'
 
@@ -14,4 +14,10 @@ export function stubHolds(now: () => number): OperatorHolds {
     },
     end: async (name) => holds.delete(name),
   }
+}
+
+/** No pool at all. */
+export const noPools = {
+  pools: () => [],
+  poolsView: { details: () => [], past: () => undefined },
 }

@@ -15,7 +15,7 @@ import { channels, isFinal, statuses } from '../../src/model.ts'
 import { compilePolicy } from '../../src/policy/compile.ts'
 import type { Clock, DeadLetterQuery, ListQuery, Store, StoredAnswer } from '../../src/ports.ts'
 import type { Admit, Admitted, Gate, Happening, Jobs, Ledger, Live, OpenJob } from '../../src/stages.ts'
-import { stubHolds } from './stub-holds.ts'
+import { noPools, stubHolds } from './stub-holds.ts'
 
 export interface Stub {
   readonly url: string
@@ -101,7 +101,7 @@ export async function startStub({ parts = {}, ...config }: StubOptions = {}): Pr
     }),
     templates: { has: (name) => name === 'new-comment', hasSubject: (name) => name === 'new-comment' },
     channels: channels.filter((channel) => channel !== 'slack'),
-    pools: () => [],
+    ...noPools,
     holds: stubHolds(() => memory.stub.now()),
     log: {
       error: (about, text) =>

@@ -5,18 +5,22 @@
  */
 import type { Window } from '@sluice/limits'
 import type { Account, AccountRecord, SendResult } from '../../ports.ts'
-import type { AccountReport, AccountStatus } from '../../stages.ts'
+import type { AccountDetails, AccountReport, AccountStatus } from '../../stages.ts'
 import { isFailure, isRecipientFault } from '../fault.ts'
-import { LeaseList, type Linked } from '../lease-list.ts'
+import { LeaseList } from '../lease-list.ts'
 import { Pacing } from '../pools/pacing.ts'
-import { defaultBlockMs, parseRetryAfter, type RetryAfter } from '../retry-policy.ts'
+import { defaultBlockMs, parseRetryAfter } from '../retry-policy.ts'
+import { type AccountChange, AccountHistory, changedOf } from './account-history.ts'
 import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { Breaker, type BreakerPolicy } from './breaker.ts'
+import { type CountedLease, lateMsMax } from './counted-lease.ts'
 import { LearnedRate } from './learned-rate.ts'
 import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
 import { SlicedCount } from './sliced-count.ts'
 import { Way } from './way.ts'
 import { shortMs, WriteAheadUsage } from './write-ahead-usage.ts'
+
+export type { AccountChange } from './account-history.ts'
 
 export interface AccountOptions {
   readonly account: Account
@@ -39,30 +43,14 @@ export interface AccountPolicy {
   readonly keep: ((account: PooledAccount) => void) | undefined
 }
 
-/** A change of the account that one call caused. */
-export type AccountChange =
-  | { readonly kind: 'blocked'; readonly until: number; readonly retryAfter: RetryAfter }
-  | { readonly kind: 'opened'; readonly until: number }
-  | { readonly kind: 'closed' }
-  | { readonly kind: 'resized'; readonly concurrency: number }
-
 const secondMs = 1_000
+/** Characters of a Retry-After that are kept for display. */
+const headerMax = 64
 const recheckMs = 1_000
 /** Calls per second: fewer say nothing about the rate that an account without a configured one can take. */
 const learnedMin = 10
 
-type Known = Pick<AccountRecord, 'blockedUntil' | 'breaker' | 'use'>
-
-/** The part of a lease that its account counts. It is declared here because pools/lease.ts imports its account. */
-export interface CountedLease extends Linked<CountedLease> {
-  /** The instant at which its call counts in the rate, epoch ms. */
-  takenAt: number
-  /** The instant at which its call was written, epoch ms; undefined until the provider reports it. */
-  leftAt: number | undefined
-}
-
-/** A call written later than it was counted by up to this is not counted again, ms: a quarter of the usual margin. */
-export const lateMsMax = 5
+type Known = Pick<AccountRecord, 'blockedUntil' | 'outSince' | 'breaker' | 'use'>
 
 export class PooledAccount {
   readonly options: AccountOptions
@@ -73,6 +61,11 @@ export class PooledAccount {
   /** The end of an operator's hold. */
   #heldUntil = 0
   #notBefore = 0
+  /** The instant at which it last went out. */
+  #outSince = 0
+  /** The header of the last 429. */
+  #retryAfter: string | undefined
+  readonly history = new AccountHistory()
   readonly breaker: Breaker
   readonly #marginMs: number
   readonly #learned = new LearnedRate()
@@ -165,7 +158,10 @@ export class PooledAccount {
   }
 
   /** Makes no call until this instant; 0 ends the hold. */
-  hold(until: number): void {
+  hold(until: number, now: number, since = now): void {
+    if (!this.isOut(now)) this.#outSince = since
+    if (until === 0) this.history.changed({ at: now, change: 'released' })
+    else this.history.changed({ at: now, change: 'held', until })
     this.#heldUntil = until
   }
 
@@ -249,6 +245,8 @@ export class PooledAccount {
       if (probe) this.breaker.abandon()
       return []
     }
+    this.history.note(now, result, tookMs)
+    if (!this.isOut(now)) this.#outSince = now
     const changes: AccountChange[] = []
     if (result.outcome === 'rate_limited') changes.push(...this.#block(now, result.retryAfter))
     const turned = this.breaker.end(now, probe, isFailure(result))
@@ -258,6 +256,7 @@ export class PooledAccount {
     if (result.outcome === 'delivered' && this.#concurrency?.sample(now, tookMs, this.inFlight) === true) {
       changes.push({ kind: 'resized', concurrency: this.concurrency })
     }
+    for (const change of changes) this.history.changed(changedOf(change, now))
     return changes
   }
 
@@ -268,6 +267,7 @@ export class PooledAccount {
     // Calls in flight when the first 429 came teach nothing new.
     if (this.blockedUntil <= now) this.#learn(now, until)
     this.blockedUntil = until
+    this.#retryAfter = header?.slice(0, headerMax)
     return [{ kind: 'blocked', until, retryAfter }]
   }
 
@@ -292,6 +292,20 @@ export class PooledAccount {
       ...this.#out(now),
       learnedRate: share === 1 || base === undefined ? null : Math.round(base * share * 100) / 100,
       concurrency: this.concurrency,
+    }
+  }
+
+  /** Reports what an operator looks at besides. */
+  details(now: number): AccountDetails {
+    return {
+      ...this.report(now),
+      outSince: this.isOut(now) ? this.#outSince : null,
+      retryAfter: this.blockedUntil > now ? (this.#retryAfter ?? null) : null,
+      inFlight: this.inFlight,
+      windows: this.#learnedWindow === undefined ? this.#rate.uses(now) : [],
+      p50Ms: this.history.quantileMs(now, 0.5),
+      p99Ms: this.history.quantileMs(now, 0.99),
+      perMinute: this.history.perMinute(now),
     }
   }
 
@@ -334,6 +348,7 @@ export class PooledAccount {
     const use = this.#use?.record(now)
     return {
       ...(this.blockedUntil > now ? { blockedUntil: this.blockedUntil } : {}),
+      ...(this.blockedUntil > now || breaker !== undefined ? { outSince: this.#outSince } : {}),
       ...(breaker === undefined ? {} : { breaker }),
       ...(use === undefined ? {} : { use }),
     }
@@ -359,7 +374,9 @@ export class PooledAccount {
     this.#notBefore = instant + longest
   }
 
-  restore({ blockedUntil, breaker, use }: Known): void {
+  restore({ blockedUntil, outSince, breaker, use }: Known): void {
+    // A hold that is in force already may have begun earlier.
+    if (outSince !== undefined) this.#outSince = Math.min(outSince, this.#outSince || outSince)
     if (blockedUntil !== undefined) this.blockedUntil = blockedUntil
     if (breaker !== undefined) this.breaker.restore(breaker)
     if (use === undefined) return

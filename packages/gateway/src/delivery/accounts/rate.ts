@@ -4,6 +4,7 @@
  * with very many places are counted in slices (sliced-rate.ts).
  */
 import type { Window } from '@sluice/limits'
+import type { WindowUse } from '../../stages.ts'
 import { isWide, SlicedRate } from './sliced-rate.ts'
 
 export interface RollingRate {
@@ -20,6 +21,8 @@ export interface RollingRate {
   move(takenAt: number, later: number): number
   /** Counts the calls in the narrowest window ending now. */
   used(now: number): number
+  /** Returns the use of each window, in the order given. */
+  uses(now: number): readonly WindowUse[]
 }
 
 const initialCapacity = 64
@@ -53,6 +56,18 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
     if (count >= ring.length && ring.length < needed) grow()
     ring[count % ring.length] = instant
     count += 1
+  }
+
+  /** Counts the instants in the window ending now: the ring is sorted, and its end is searched by halves. */
+  function usedIn({ windowMs }: Window, now: number): number {
+    let used = 0
+    let outside = Math.min(count, ring.length) + 1
+    while (outside - used > 1) {
+      const middle = (used + outside) >> 1
+      if (at(middle) > now - windowMs) used = middle
+      else outside = middle
+    }
+    return used
   }
 
   /** Moves a noted instant to a later one, keeping the ring sorted. */
@@ -109,15 +124,26 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
       if (largest > 0) shift(takenAt, later)
       return later
     },
+    uses(now) {
+      return windows.map((window): WindowUse => {
+        const { text, max } = window
+        const sliced = wide.find((each) => each.window === window)
+        const freesAt =
+          max === 0
+            ? null
+            : sliced !== undefined
+              ? sliced.freeAt(now, max)
+              : count < max
+                ? now
+                : at(max) + window.windowMs + marginMs
+        const used = sliced?.used(now) ?? usedIn(window, now)
+        return { window: text, used, max, freesAt: freesAt === null || freesAt <= now ? null : freesAt }
+      })
+    },
     used(now) {
       if (narrowest === undefined) return 0
       for (const sliced of wide) if (sliced.window === narrowest) return sliced.used(now)
-      let used = 0
-      for (let back = 1; back <= Math.min(count, ring.length); back += 1) {
-        if (at(back) <= now - narrowest.windowMs) break
-        used += 1
-      }
-      return used
+      return usedIn(narrowest, now)
     },
   }
 }

@@ -3,7 +3,8 @@
  * is data; the pool decides.
  */
 import type { Account, Provider, SendResult } from '../../ports.ts'
-import { type CountedLease, lateMsMax, type PooledAccount } from '../accounts/account.ts'
+import type { PooledAccount } from '../accounts/account.ts'
+import { type CountedLease, lateMsMax } from '../accounts/counted-lease.ts'
 import type { LeaseList } from '../lease-list.ts'
 import type { RetryBudget } from '../retry-budget.ts'
 import type { RetryPolicy } from '../retry-policy.ts'

@@ -6,7 +6,7 @@
 
 import type { Channel } from '../../model.ts'
 import type { AccountRecord, Provider, SendResult } from '../../ports.ts'
-import type { PoolLoad, PoolReport } from '../../stages.ts'
+import type { AccountPast, PoolDetails, PoolLoad, PoolReport } from '../../stages.ts'
 import { type AccountChange, type AccountOptions, PooledAccount } from '../accounts/account.ts'
 import { type BreakerPolicy, defaultBreakerPolicy } from '../accounts/breaker.ts'
 import { SlicedCount } from '../accounts/sliced-count.ts'
@@ -15,6 +15,7 @@ import { RetryBudget } from '../retry-budget.ts'
 import { defaultRetryPolicy, type RetryPolicy } from '../retry-policy.ts'
 import { Lease } from './lease.ts'
 import { LoadShedding } from './load-shedding.ts'
+import { poolDetails, sum } from './pool-details.ts'
 import { RoundRobin } from './round-robin.ts'
 
 export interface PoolOptions {
@@ -224,10 +225,10 @@ export class Pool {
    * Keeps an account out until an instant, or ends that with 0. Load shedding sees one account out, whatever keeps it
    * out besides. Returns false where the pool has no such account.
    */
-  hold(id: string, until: number, now: number): boolean {
-    const account = this.#accounts.find((each) => each.account.id === id)
+  hold(id: string, until: number, now: number, since = now): boolean {
+    const account = this.#find(id)
     if (account === undefined) return false
-    account.hold(until)
+    account.hold(until, now, since)
     if (account.isOut(now)) this.#out.add(account)
     this.#weigh(now)
     this.#changed(account)
@@ -352,7 +353,7 @@ export class Pool {
     if (usedUntil !== undefined) for (const account of this.#accounts) account.usedUntil(usedUntil)
     for (const record of records) {
       if (record.channel !== this.channel || record.provider !== this.provider.name) continue
-      const account = this.#accounts.find((each) => each.account.id === record.account)
+      const account = this.#find(record.account)
       if (account === undefined) continue
       account.restore(record)
       if (account.isOut(now)) this.#out.add(account)
@@ -376,19 +377,23 @@ export class Pool {
     }
   }
 
+  /** Reports the pool with what an operator looks at besides; `waiting` is known to the queue alone. */
+  details(now: number): Omit<PoolDetails, 'waiting'> {
+    return poolDetails(this.report(now), this.load(now), this.#accounts, this.budget.left(now), now)
+  }
+
+  /** Returns the recent past of an account; `undefined` where it is of another pool. */
+  past(id: string, now: number): AccountPast | undefined {
+    return this.#find(id)?.history.past(now)
+  }
+
+  #find(id: string): PooledAccount | undefined {
+    return this.#accounts.find((each) => each.account.id === id)
+  }
+
   report(now: number): PoolReport {
     const accounts = this.#accounts.map((account) => account.report(now))
-    return {
-      channel: this.channel,
-      provider: this.provider.name,
-      rate: [...new Set(accounts.map((account) => account.rate))].join(' · '),
-      accounts,
-    }
+    const rate = [...new Set(accounts.map((account) => account.rate))].join(' · ')
+    return { channel: this.channel, provider: this.provider.name, rate, accounts }
   }
-}
-
-function sum(numbers: Iterable<number>): number {
-  let total = 0
-  for (const each of numbers) total += each
-  return total
 }

@@ -1,24 +1,25 @@
 /** Routes of operators about pools: their accounts, and taking one of them out. */
 import { SluiceError } from '../../errors.ts'
 import type { Clock, HoldRecord } from '../../ports.ts'
-import type { AccountReport, OperatorHolds, PoolReport } from '../../stages.ts'
-import { poolsAnswer } from '../answer.ts'
+import type { AccountDetails, OperatorHolds, PoolDetails, PoolsView } from '../../stages.ts'
 import { checkUntil, holdAnswer } from '../hold.ts'
+import { accountAnswer, pastAnswer, poolAnswer } from '../pool-answer.ts'
 import {
   type AccountHoldBody,
   type AccountParams,
   accountHoldBody,
   accountParams,
+  accountSchema,
   holdSchema,
   type PoolsParams,
   poolsQuery,
   poolsSchema,
 } from '../pool-schema.ts'
 import { basePath, type Route } from '../route.ts'
-import { aheadOf, poolsInWallTime } from '../wall-time.ts'
+import { aheadOf } from '../wall-time.ts'
 
 export interface PoolRoutesOptions {
-  readonly pools: () => readonly PoolReport[]
+  readonly pools: PoolsView
   readonly holds: OperatorHolds
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
 }
@@ -26,10 +27,10 @@ export interface PoolRoutesOptions {
 export function poolRoutes({ pools, holds, clock }: PoolRoutesOptions): readonly Route[] {
   /** Finds an account by its channel and id. */
   function find({ channel, account }: AccountParams): {
-    readonly pool: PoolReport
-    readonly account: AccountReport
+    readonly pool: PoolDetails
+    readonly account: AccountDetails
   } {
-    for (const pool of pools()) {
+    for (const pool of pools.details()) {
       if (pool.channel !== channel) continue
       const found = pool.accounts.find(({ id }) => id === account)
       if (found !== undefined) return { pool, account: found }
@@ -49,7 +50,8 @@ export function poolRoutes({ pools, holds, clock }: PoolRoutesOptions): readonly
       answers: { 200: { description: 'The pools', schema: poolsSchema } },
       handle({ query }) {
         const { channel, status } = query as PoolsParams
-        const wanted = pools()
+        const wanted = pools
+          .details()
           .filter((pool) => channel === undefined || pool.channel === channel)
           .map((pool) => ({
             ...pool,
@@ -59,7 +61,25 @@ export function poolRoutes({ pools, holds, clock }: PoolRoutesOptions): readonly
                 (status === 'out' ? account.status !== 'healthy' : account.status === status),
             ),
           }))
-        return poolsAnswer(poolsInWallTime(wanted, aheadOf(clock)))
+        return { pools: wanted.map((pool) => poolAnswer(pool, aheadOf(clock))) }
+      },
+    },
+    {
+      method: 'GET',
+      path: `${basePath}/pools/:channel/:account`,
+      operation: 'getAccount',
+      tag: 'Operation',
+      summary: 'One account, with its last changes and its last hour',
+      access: 'reader',
+      params: accountParams,
+      answers: { 200: { description: 'The account', schema: accountSchema } },
+      problems: ['NOT_FOUND'],
+      handle({ params }) {
+        const { pool, account } = find(params as AccountParams)
+        const { channel, provider } = pool
+        const past = pools.past(channel, account.id) ?? { changes: [], minutes: [] }
+        const aheadMs = aheadOf(clock)
+        return { ...accountAnswer(account, aheadMs), channel, provider, ...pastAnswer(past, aheadMs) }
       },
     },
     {

@@ -158,6 +158,7 @@ describe('a 429', () => {
     assert.deepEqual(at(start + 19_999), ['blocked', start + 20 * second, true])
     assert.deepEqual(at(start + 20 * second), ['open', null, true])
     assert.deepEqual(account.record(start + 20 * second), {
+      outSince: start,
       breaker: { openUntil: start + 5 * second, coolDownMs: 5 * second },
     })
   })
