@@ -70,7 +70,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   // Time is measured from here on: the time of the process before was not known earlier.
   const bornAt = clock.now()
   const admission = createAdmission(context, record)
-  const { gate, jobs, throttle, scheduler, unserved, orphans, queue, state, erasure } = admission
+  const { gate, holdWalk, jobs, throttle, scheduler, unserved, orphans, queue, state, erasure } = admission
   const dispatch = await createDispatch(context, record, admission, { templates, links }).catch(
     async (error) => {
       await record.close()
@@ -99,7 +99,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     record.holds.listen(({ kind, hold, before = hold }) => {
       // At its end nothing waits for it any more.
       if (hold.account !== undefined || (kind === 'ended' && hold.until <= clock.now())) return
-      void gate.followHolds([before, hold])
+      void holdWalk.follow([before, hold])
     })
     unserved.start(scheduler.recover)
     // It takes long with many records, and nothing waits for it.
@@ -185,7 +185,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await throttle.stop()
       await scheduler.stop()
       await dispatch.stop()
-      const isSettled = await gate.stopMovingUp()
+      const isSettled = (await Promise.all([holdWalk.stop(), gate.movingUp.stop()])).every(Boolean)
       await unserved.stop()
       await Promise.all([queue.close(), state.close(), members.close()])
       const left = waitingOf(ledger)

@@ -26,7 +26,7 @@ import type {
 import { limitName } from '../policy/counter.ts'
 import type { Reservation } from '../ports.ts'
 import type { UndoList } from '../undo.ts'
-import type { HoursReason } from './quiet-hours.ts'
+import type { ForbiddenHours, HoursReason } from './quiet-hours.ts'
 
 export type Mutable<T> = { -readonly [K in keyof T]: T[K] }
 
@@ -209,5 +209,25 @@ export function patchOf(verdict: Verdict): Patch {
     dueAt: verdict.dueAt,
     decision: verdict.decision,
     ...(verdict.digest === undefined ? {} : { digestId: verdict.digest.digest.id }),
+  }
+}
+
+/** Schedules a notification that expires before its `sendAt` or the end of a hold for its expiry, without a reservation. */
+export function expiresBeforeItMayLeave(
+  notification: Notification,
+  { now, policyVersion }: { readonly now: number; readonly policyVersion: string },
+  forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>,
+): Verdict | undefined {
+  const { expiresAt, sendAt = 0 } = notification
+  if (expiresAt === undefined) return undefined
+  const detail = 'expires before it may leave'
+  if (expiresAt <= Math.max(now, sendAt))
+    return undecidedVerdict(policyVersion, expiresAt, 'send_at', { detail })
+  const heldUntil = forbiddenHours.heldUntil(notification) ?? 0
+  if (expiresAt > heldUntil) return undefined
+  // It waits for an earlier end of the hold, too.
+  return {
+    ...undecidedVerdict(policyVersion, expiresAt, 'held', { at: heldUntil, detail }),
+    waitlisted: true,
   }
 }

@@ -16,8 +16,8 @@ import {
   type Evaluation,
   type EvaluationMode,
   eventOf,
+  expiresBeforeItMayLeave,
   patchOf,
-  undecidedVerdict,
   type Verdict,
 } from './candidate.ts'
 import { createDigestCollector } from './digests/digest-collector.ts'
@@ -62,22 +62,6 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
     clock,
   })
 
-  /** Schedules a notification that expires before its `sendAt` or the end of a hold for its expiry, without a reservation. */
-  function expiresBeforeItMayLeave(
-    notification: Notification,
-    { now, policyVersion }: Evaluation,
-  ): Verdict | undefined {
-    const { expiresAt, sendAt = 0 } = notification
-    if (expiresAt === undefined) return undefined
-    const detail = 'expires before it may leave'
-    if (expiresAt <= Math.max(now, sendAt))
-      return undecidedVerdict(policyVersion, expiresAt, 'send_at', { detail })
-    const at = forbiddenHours.heldUntil(notification) ?? 0
-    if (expiresAt > at) return undefined
-    // It waits for an earlier end of the hold, too.
-    return { ...undecidedVerdict(policyVersion, expiresAt, 'held', { at, detail }), waitlisted: true }
-  }
-
   async function decide(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void> {
     const { again, patient } = evaluation
     for (const each of candidates) {
@@ -89,7 +73,7 @@ export function createEvaluator(options: EvaluatorOptions): Evaluator {
       if (each.verdict !== undefined) continue
       const spec = patient === true ? undefined : digestCollector.specFor(each)
       if (spec === undefined) {
-        each.verdict = expiresBeforeItMayLeave(each.notification, evaluation)
+        each.verdict = expiresBeforeItMayLeave(each.notification, evaluation, forbiddenHours)
         continue
       }
       const collecting = digestCollector.collect(each, spec, evaluation)

@@ -17,7 +17,6 @@ import { createDigestPlanner } from './digests/digest-plan.ts'
 import { createOpenDigests } from './digests/open-digests.ts'
 import { createEvaluator } from './evaluate.ts'
 import { createHandover } from './handover.ts'
-import { createHoldWalk, type Selection } from './hold-walk.ts'
 import { createMovingUp, type MovingUp } from './moving-up.ts'
 import type { PauseNewcomers } from './newcomer-pause.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
@@ -52,15 +51,13 @@ export interface GateOptions {
 }
 
 export interface Admitting extends Gate {
-  readonly movingUp: Pick<MovingUp, 'freed' | 'isThrough'>
-  /** Resolves when nobody moves any more: to false where the next start has to move those up who are left. */
-  stopMovingUp(): Promise<boolean>
+  readonly movingUp: Pick<MovingUp, 'freed' | 'isThrough' | 'stop'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
   /** Another policy is in force: starts the move of all who were promised an instant under another one. */
   policyChanged(): void
-  /** Follows holds of notifications that changed; resolves when those concerned have their new instants. */
-  followHolds(changed: readonly Selection[]): Promise<void>
+  /** Evaluates a waiting notification again; a released one is reserved again in any case. */
+  readonly review: Redecision['review']
   /** Decides a digest item anew whose digest is not open: see `Redecision`. */
   readonly adopt: Redecision['adopt']
 }
@@ -109,18 +106,6 @@ export function createGate(options: GateOptions): Admitting {
     clock,
     onError,
   })
-  const holdWalk = createHoldWalk({
-    store,
-    policy,
-    recipients,
-    forbiddenHours,
-    async settle(subjects) {
-      await state.pause(subjects)
-      await movingUp.freed(subjects)
-    },
-    clock,
-    onError,
-  })
   const handover = createHandover({ schedule, scheduler, digests, recipients, state, movingUp, onError })
 
   // Admit, and decide again.
@@ -149,11 +134,6 @@ export function createGate(options: GateOptions): Admitting {
     movingUp,
     startMovingUp: () => movingUp.start(redecision.review),
     policyChanged: movingUp.policyChanged,
-    followHolds: (changed) => holdWalk.follow(changed, redecision.review),
-    async stopMovingUp() {
-      const through = await Promise.all([holdWalk.stop(), movingUp.stop()])
-      return through.every(Boolean)
-    },
     cancel: createCancellation({ store, ledger, scheduler, releaseHolds, pauseNewcomers, clock }),
     redrive: createRedrive({ store, ledger, bringBack, serves, onError }),
     closeDigest: closer.close,

@@ -16,6 +16,7 @@ export interface HoldWalkOptions {
   readonly policy: Policy
   readonly recipients: Pick<RecipientCache, 'find'>
   readonly forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>
+  readonly review: Review
   /** Pauses these subjects, and lets those who wait in them move up. */
   readonly settle: (subjects: readonly Subject[]) => Promise<void>
   readonly clock: Pick<Clock, 'now' | 'at' | 'soon'>
@@ -24,7 +25,7 @@ export interface HoldWalkOptions {
 
 export interface HoldWalk {
   /** Follows holds that changed; resolves when all of it is done, or at the stop. */
-  follow(changed: readonly Selection[], review: Review): Promise<void>
+  follow(changed: readonly Selection[]): Promise<void>
   /** Resolves when nothing is being followed: to false where this cut it short. */
   stop(): Promise<boolean>
 }
@@ -38,7 +39,7 @@ const scanMax = 500
 const againMs = 1_000
 
 export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
-  const { store, policy, recipients, forbiddenHours, settle, clock, onError } = options
+  const { store, policy, recipients, forbiddenHours, review, settle, clock, onError } = options
   /** Changes that no walk has begun to follow. */
   let pending: Selection[] = []
   let walking: Promise<void> | undefined
@@ -47,7 +48,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
   /** Ends the rest after a failure. */
   let wake = (): void => {}
 
-  async function walk(review: Review): Promise<void> {
+  async function walk(): Promise<void> {
     while (pending.length > 0 && !stopped) {
       const changed = pending
       pending = []
@@ -58,10 +59,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
             limit: scanMax,
             ...(cursor === undefined ? {} : { cursor }),
           })
-          await followAll(
-            page.items.filter((each) => changed.some((selection) => selects(selection, each))),
-            review,
-          )
+          await followAll(page.items.filter((each) => changed.some((selection) => selects(selection, each))))
           cursor = page.nextCursor
         } catch (error) {
           onError('follow a hold', error)
@@ -84,7 +82,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
     })
   }
 
-  async function followAll(found: readonly Notification[], review: Review): Promise<void> {
+  async function followAll(found: readonly Notification[]): Promise<void> {
     const subjects = new Map<string, Subject>()
     for (const notification of found) {
       if (stopped) return
@@ -105,9 +103,9 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
   }
 
   return {
-    follow(changed, review) {
+    follow(changed) {
       pending.push(...changed)
-      walking ??= walk(review)
+      walking ??= walk()
       return walking
     },
     async stop() {

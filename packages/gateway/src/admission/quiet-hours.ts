@@ -127,3 +127,8 @@ function lastOf(rules: readonly QuietRule[], end: number): HoursReason | undefin
   const last = rules.filter(({ spec }) => isQuiet(end - 1, spec))
   return (last.find(({ reason }) => reason === 'quiet_hours') ?? last[0])?.reason
 }
+
+/** Returns the later of two instants, either of which may be absent. */
+export function laterOf(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined ? b : b === undefined ? a : Math.max(a, b)
+}

@@ -2,7 +2,7 @@ import { RulesReplaced } from '../errors.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, Firing, LimitRequest, LimitState, Reservation, SlotRelease, Subject } from '../ports.ts'
 import type { RecipientLimiter, ReservationRequest } from '../stages.ts'
-import type { ForbiddenHours } from './quiet-hours.ts'
+import { type ForbiddenHours, laterOf } from './quiet-hours.ts'
 import { mergeReservations, moved, waitOnly } from './several-subjects.ts'
 
 export interface RecipientLimiterOptions {
@@ -30,11 +30,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
 
   function requestsOf(reservationRequest: ReservationRequest): LimitRequest[] {
     const { notification, recipient, horizonMs } = reservationRequest
-    const heldUntil = forbiddenHours.heldUntil(notification)
-    const notBefore =
-      heldUntil === undefined
-        ? reservationRequest.notBefore
-        : Math.max(reservationRequest.notBefore ?? 0, heldUntil)
+    const notBefore = laterOf(reservationRequest.notBefore, forbiddenHours.heldUntil(notification))
     const from = Math.max(clock.now(), notBefore ?? 0)
     const forbidden = forbiddenHours.forbidden(notification, recipient, from)
     return policy.rulesFor(notification, recipient).map(({ subject, rules }) => {

@@ -9,6 +9,7 @@ import { createOrphans } from '../admission/digests/orphans.ts'
 import { createErasure } from '../admission/erasure.ts'
 import { createFreedSlots } from '../admission/freed-slots.ts'
 import { createGate } from '../admission/gate.ts'
+import { createHoldWalk } from '../admission/hold-walk.ts'
 import { createLimiterRecovery } from '../admission/limiter-recovery.ts'
 import { createNewcomerPause } from '../admission/newcomer-pause.ts'
 import { createPolicyCommits } from '../admission/policy-commits.ts'
@@ -123,6 +124,20 @@ export function createAdmission(
 
   freedSlots.listen(gate.movingUp)
 
+  const holdWalk = createHoldWalk({
+    store,
+    policy,
+    recipients,
+    forbiddenHours,
+    review: gate.review,
+    async settle(subjects) {
+      await state.pause(subjects)
+      await gate.movingUp.freed(subjects)
+    },
+    clock,
+    onError,
+  })
+
   const orphans = createOrphans({ store, gate, members, clock, onError })
 
   // Batches that are accepted in the background.
@@ -140,6 +155,7 @@ export function createAdmission(
 
   return {
     erasure,
+    holdWalk,
     state,
     forbiddenHours,
     limiter,
