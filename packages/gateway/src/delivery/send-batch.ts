@@ -136,7 +136,9 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
     const { expiresAt } = notification
     const now = clock.now()
     if (lease.probe ? lease.holder.isHeld(now) : lease.holder.isOut(now)) return true
-    return clock.monotonic() > until || (expiresAt !== undefined && expiresAt <= now) || rules.isHeld(notification)
+    return (
+      clock.monotonic() > until || (expiresAt !== undefined && expiresAt <= now) || rules.isHeld(notification)
+    )
   }
 
   /** Tests if a preference that was saved since the checks forbids to send it. */
