@@ -132,13 +132,11 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
   }
 
   /** Tests if the right to send has ended, or meanwhile the account went out, a hold came, or it has expired. */
-  function isOver({ notification, lease }: Attempt, until: number): boolean {
-    const { expiresAt } = notification
+  function isOver({ notification, notification: { expiresAt }, lease }: Attempt, until: number): boolean {
     const now = clock.now()
     if (lease.probe ? lease.holder.isHeld(now) : lease.holder.isOut(now)) return true
-    return (
-      clock.monotonic() > until || (expiresAt !== undefined && expiresAt <= now) || rules.isHeld(notification)
-    )
+    if (expiresAt !== undefined && expiresAt <= now) return true
+    return clock.monotonic() > until || rules.isHeld(notification)
   }
 
   /** Tests if a preference that was saved since the checks forbids to send it. */
