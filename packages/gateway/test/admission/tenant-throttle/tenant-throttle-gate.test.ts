@@ -67,7 +67,10 @@ test('one that would expire in the queue waits there also when its recipient is 
   await harness.postMany(recipients(1, 2))
   await harness.postMany([{ ...ada!, priority: 'critical' }])
   await harness.runFor(9 * second)
-  assert.deepEqual({ sent: harness.sent().length, expired: harness.counts().expired }, { sent: 2, expired: 1 })
+  assert.deepEqual(
+    { sent: harness.sent().length, expired: harness.counts().expired },
+    { sent: 2, expired: 1 },
+  )
   await harness.runFor(11 * second)
   assert.equal(harness.sent().length, 3, 'the one behind it has its place')
   await harness.check()
