@@ -57,6 +57,7 @@ export const commands: Readonly<Record<string, Command>> = {
     summary: 'A token for trying out, signed with the secret of the configuration',
     load: () => import('./cli/token.ts'),
   },
+  hold: { summary: 'Take an account out, or stop notifications', load: () => import('./cli/hold.ts') },
   hash: { summary: 'How the log names a recipient', load: () => import('./cli/hash.ts') },
   schema: {
     summary: 'The JSON Schema of sluice.yaml or of a policy, for editors',

@@ -72,6 +72,8 @@ export interface PoolsAnswer {
     readonly channel: string
     readonly provider: string
     readonly rate: string
+    /** Calls a second that the accounts which are not out carry; null where one of them has no rate. */
+    readonly carries: number | null
     readonly accounts: readonly {
       readonly id: string
       readonly rate: string
@@ -84,6 +86,19 @@ export interface PoolsAnswer {
       readonly learnedRate: number | null
       readonly concurrency: number
     }[]
+  }[]
+}
+
+export interface HoldsAnswer {
+  readonly items: readonly {
+    readonly name: string
+    readonly account?: string
+    readonly tenant?: string
+    readonly channel?: string
+    readonly category?: string
+    readonly since: string
+    readonly until: string
+    readonly reason: string
   }[]
 }
 

@@ -18,6 +18,7 @@ export interface Client {
   /** Undefined after a 404. */
   find<Answer>(path: string): Promise<Answer | undefined>
   post<Answer>(path: string, body: unknown): Promise<Answer>
+  put<Answer>(path: string, body: unknown): Promise<Answer>
   /** Posts what is to be accepted: a 429 that was queued is an acceptance, too. */
   accept<Answer>(path: string, body: unknown, headers: Readonly<Record<string, string>>): Promise<Answer>
   delete(path: string): Promise<void>
@@ -119,6 +120,8 @@ export function createClient(args: Arguments, io: Io): Client {
     },
     post: async <Answer>(path: string, body: unknown) =>
       answerOf<Answer>(await ask('POST', `${basePath}${path}`, body)),
+    put: async <Answer>(path: string, body: unknown) =>
+      answerOf<Answer>(await ask('PUT', `${basePath}${path}`, body)),
     async accept<Answer>(path: string, body: unknown, more: Readonly<Record<string, string>>) {
       const response = await ask('POST', `${basePath}${path}`, body, more)
       const queued = parse(response.text) as (Problem & { notificationId?: string }) | undefined

@@ -19,26 +19,40 @@ const stub = await startStub({
       at: () => () => {},
       soon: (callback) => setImmediate(callback),
     },
-    pools: () => [
-      {
-        channel: 'email',
-        provider: 'smtp',
-        rate: '1/s',
-        accounts: [
-          {
-            id: 'a',
-            rate: '1/s',
-            used: 0,
-            status: 'blocked',
-            blockedUntil: lineNow + 5_000,
-            outUntil: lineNow + 5_000,
-            outBecause: 'rate_limited',
-            learnedRate: null,
-            concurrency: 1,
-          },
-        ],
-      },
-    ],
+    poolsView: {
+      details: () => [
+        {
+          channel: 'email',
+          provider: 'smtp',
+          rate: '1/s',
+          carries: 0,
+          admits: null,
+          waiting: 0,
+          retryBudget: 10,
+          accounts: [
+            {
+              id: 'a',
+              rate: '1/s',
+              used: 0,
+              status: 'blocked',
+              blockedUntil: lineNow + 5_000,
+              outSince: lineNow - 5_000,
+              outUntil: lineNow + 5_000,
+              outBecause: 'rate_limited',
+              learnedRate: null,
+              concurrency: 1,
+              retryAfter: '10',
+              inFlight: 0,
+              windows: [],
+              p50Ms: null,
+              p99Ms: null,
+              perMinute: { delivered: 0, failed: 0, rateLimited: 1 },
+            },
+          ],
+        },
+      ],
+      past: () => undefined,
+    },
   },
 })
 stub.now = () => lineNow
