@@ -38,7 +38,10 @@ test('a try of several subjects that is too late leaves the count of the call th
   const limiter = createRecipientLimiter({
     state: slow,
     policy: policy as never,
-    forbiddenHours: { forbidden: () => undefined, heldUntil: () => undefined } as unknown as RecipientLimiterOptions['forbiddenHours'],
+    forbiddenHours: {
+      forbidden: () => undefined,
+      heldUntil: () => undefined,
+    } as unknown as RecipientLimiterOptions['forbiddenHours'],
     clock,
     onFreed: () => {},
   })
