@@ -9,27 +9,20 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
+import { misused, readArguments } from '../runner/arguments.ts'
+import { freePort } from '../services/port.ts'
 import { checkOut } from './check-out.ts'
 import { compare, namesOf, type Surface } from './names.ts'
 
 const root = join(import.meta.dirname, '../..')
-const usage = 'npm run surface -- --base <commit> [--json]'
+const usage = `Usage: npm run surface -- --base <commit> [--json]
+  --base <commit>   the commit to compare with
+  --json            the differences as JSON`
 /** A gateway from the sources of another commit begins to serve within this time, ms. */
 const startMs = 30_000
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}
 
 const flags = ['--conditions=sluice-source', '--disable-warning=ExperimentalWarning']
 const main = 'packages/gateway/src/main.ts'
@@ -90,12 +83,9 @@ async function surfaceOf(folder: string): Promise<Surface> {
   })
 }
 
-const { values } = parseArgs({ options: { base: { type: 'string' }, json: { type: 'boolean' } } })
-if (values.base === undefined) {
-  console.error(`A commit to compare with is missing. Usage: ${usage}`)
-  process.exit(2)
-}
-const before = checkOut(values.base)
+const { values } = readArguments(usage, { base: { type: 'string' }, json: { type: 'boolean' } })
+const base = values.base ?? misused(usage, 'A commit to compare with is missing.')
+const before = checkOut(base)
 try {
   const differences = compare(await surfaceOf(before), await surfaceOf(root))
   if (values.json === true) console.log(JSON.stringify(differences, null, 2))
@@ -103,7 +93,7 @@ try {
     for (const { part, sign, name, detail } of differences)
       console.log(`${sign} ${part} ${name}${detail === undefined ? '' : `: ${detail}`}`)
     const count = (sign: string): number => differences.filter((each) => each.sign === sign).length
-    console.log(`${count('+')} added, ${count('~')} changed, ${count('-')} gone since ${values.base}`)
+    console.log(`${count('+')} added, ${count('~')} changed, ${count('-')} gone since ${base}`)
   }
 } finally {
   rmSync(before, { recursive: true, force: true })
