@@ -35,7 +35,10 @@ export function poolRoutes({ pools, holds, clock }: PoolRoutesOptions): readonly
       const found = pool.accounts.find(({ id }) => id === account)
       if (found !== undefined) return { pool, account: found }
     }
-    throw new SluiceError('NOT_FOUND', 'There is no account with this id for this channel.')
+    throw new SluiceError(
+      'NOT_FOUND',
+      'There is no account with this id for this channel: GET /pools (sluice pools) lists them.',
+    )
   }
 
   return [

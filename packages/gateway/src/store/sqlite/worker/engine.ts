@@ -200,9 +200,8 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   let checkpointedAt = 0
 
   /**
-   * Copies the log into the file behind every so many parts. By itself SQLite does so behind 2 MiB of log: 12 ms of CPU
-   * and as many pages to the disk, in the middle of somebody's commit. Small commits keep that, since each page that is
-   * written to twice is copied once.
+   * Copies the log into the file behind every so many parts. SQLite does so by itself too (`checkpointPages`), but in the
+   * middle of somebody's commit.
    */
   function checkpoint(): void {
     if (parts.written() - checkpointedAt < checkpointParts) return
