@@ -167,6 +167,8 @@ export interface OptOut {
 /** A recipient's stored addresses and preferences. */
 export interface Recipient extends RecipientFields {
   readonly tenant: string
+  /** Its version on record: each write has another one. Absent in a store of one process; never shown. */
+  readonly version?: number
   readonly quietHours?: Readonly<Partial<Record<Channel | 'default', QuietWindow>>>
   readonly optOuts?: readonly OptOut[]
 }
@@ -333,10 +335,7 @@ export type Patch = Partial<
   >
 >
 
-/**
- * A state transition; `events` is the path. A move that keeps decision and channel may lack `content` and `data`:
- * they stay.
- */
+/** A state transition; `events` is the path. Where decision and channel stay, `content` and `data` may be missing. */
 export interface Move {
   readonly before: Notification
   readonly after: Notification

@@ -28,8 +28,9 @@ import type {
   Status,
 } from './model.ts'
 import type { AccountRecord } from './provider-ports.ts'
-import type { RecipientReads } from './recipient-port.ts'
+import type { RecipientReads, RecipientVersion } from './recipient-port.ts'
 import type { SendRights } from './send-right-port.ts'
+import type { Takeover } from './takeover-port.ts'
 import type { TimeLine } from './time-ports.ts'
 
 export type { Admission, AdmissionQuery, Countable, CountedQuery } from './admission-ports.ts'
@@ -56,8 +57,9 @@ export type {
   SendResult,
   UseRecord,
 } from './provider-ports.ts'
-export type { RecipientKey } from './recipient-port.ts'
-export type { GivenRights } from './send-right-port.ts'
+export type { RecipientKey, RecipientVersion } from './recipient-port.ts'
+export type { GivenRights, RightRequest } from './send-right-port.ts'
+export type { HeldName, TakenOver, Takeover } from './takeover-port.ts'
 export type { Clock, Random, TimeLine } from './time-ports.ts'
 export type { Claims, Tokens } from './token-ports.ts'
 
@@ -121,6 +123,8 @@ export interface Change {
   readonly moves?: readonly Move[]
   readonly digests?: readonly DigestWrite[]
   readonly recipients?: readonly Recipient[]
+  /** The change applies only while these recipients have the versions under which it was decided (`isVersioned`). */
+  readonly decidedFor?: readonly RecipientVersion[]
   readonly answer?: StoredAnswer
   readonly jobs?: readonly JobWrite[]
   readonly accounts?: readonly AccountRecord[]
@@ -211,7 +215,13 @@ export interface Pruned {
 /** Prefix of the pseudonyms under which the rows of erased recipients stay. */
 export const pseudonymPrefix = 'erased:'
 
-export interface Store extends BacklogSource, CommitLookup<Change>, Erasing, RecipientReads, SendRights {
+export interface Store
+  extends BacklogSource,
+    CommitLookup<Change>,
+    Erasing,
+    RecipientReads,
+    SendRights,
+    Takeover {
   /** True if effects of the last commits may be missing: the process before was killed, or closed it unsettled. */
   readonly unsettled: boolean
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
@@ -243,7 +253,7 @@ export interface Store extends BacklogSource, CommitLookup<Change>, Erasing, Rec
   inThrottleQueue(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>
   /**
    * Claims notifications that are scheduled, queued or dead and due by `until`, earliest first, at most `limit`,
-   * unless a live process already holds them. This process holds them until a move changes their dueAt or ends them.
+   * unless a process already holds them. This process holds them until a move changes their dueAt or ends them.
    * Notifications of the tenants in `without` are passed over and come later, round robin over the tenants, once
    * these tenants are no longer excluded. A page may be short, even empty, before `claimedUntil` has reached `until`.
    */
@@ -276,7 +286,7 @@ export interface Store extends BacklogSource, CommitLookup<Change>, Erasing, Rec
    * of one digest, the rest is found when they are gone.
    */
   orphans(cursor: string | null, limit: number): Promise<Page<Notification>>
-  /** The earliest instant at which an unclaimed notification is due. */
+  /** The earliest instant at which a notification is due that no process holds. */
   nextDueAt(): Promise<number | undefined>
   /** The earliest instant at which an open digest closes. */
   nextDigestAt(): Promise<number | undefined>

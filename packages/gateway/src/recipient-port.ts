@@ -6,7 +6,18 @@ export interface RecipientKey {
   readonly recipient: string
 }
 
+/** The version of a recipient that a decision was based on; 0 where none was on record. */
+export interface RecipientVersion extends RecipientKey {
+  readonly version: number
+}
+
 export interface RecipientReads {
+  /**
+   * True where other processes write recipients too. Then a recipient is read with its `version`; a write applies only
+   * while the version that it names is on record (0: none), and gives the row another one; `Change.decidedFor` is
+   * compared. A store of one process ignores both.
+   */
+  readonly isVersioned: boolean
   /** Reads one recipient. Rejects with STORE_UNAVAILABLE where the row is damaged. */
   recipient(tenant: string, id: string): Promise<StoredRecipient | undefined>
   /**

@@ -1,10 +1,21 @@
 /** The store's port for the right to send; `Store` includes its method. */
-import type { Notification } from './model.ts'
+import type { Notification, Recipient } from './model.ts'
+
+/** A notification that is about to be sent, and its recipient as it was read: `null` where none is on record. */
+export interface RightRequest {
+  readonly notification: Notification
+  readonly recipient?: Recipient | null
+}
 
 /** The rights that a store gave. */
 export interface GivenRights {
   /** Ids without the right: what is on record under them is not the version that was asked for. */
   readonly refused: ReadonlySet<string>
+  /**
+   * Ids with the right whose recipient has another version on record than the request names: the recipient must be read
+   * again before the call. Absent where no other process writes recipients.
+   */
+  readonly outdated?: ReadonlySet<string>
   /**
    * The time from the asking after which no call may be made under these rights, ms. Infinity where no other process can
    * take, cancel or change a notification that this process holds.
@@ -14,13 +25,18 @@ export interface GivenRights {
 
 export interface SendRights {
   /**
+   * The time after a commit for which other processes may still make calls under rights that they got before it, ms:
+   * whoever forbids calls answers after that. 0 in a store of one process.
+   */
+  readonly othersCallForMs: number
+  /**
    * Gives the right to hand notifications to their providers, directly before their limits are asked and the calls are
    * made. Where several processes share the record, the right is written with the member and the epoch of the process
-   * before it is answered: a notification that has it is `sending` for every process, and what another process has
-   * cancelled, changed or taken over is refused. A right may be asked for again, and ends with the next move. The store
-   * of one process answers at once, without a promise.
+   * before it is answered: a notification that has it is `sending` for every other process, and what another process
+   * holds, has cancelled, changed or taken over is refused. A right may be asked for again, and ends with the next move.
+   * The store of one process answers at once, without a promise.
    *
    * Rejects with STORE_UNAVAILABLE; then no call may be made.
    */
-  begin(of: readonly { readonly notification: Notification }[]): GivenRights | Promise<GivenRights>
+  begin(of: readonly RightRequest[]): GivenRights | Promise<GivenRights>
 }

@@ -20,8 +20,10 @@ export async function isOnRecord(store: LookedUp, change: Change): Promise<boole
   }
   if (digests[0] !== undefined) return digestIsWritten(store, digests[0])
   // Preferences and accounts are replaced as a whole: one that differs is written again.
-  for (const recipient of recipients)
-    return isSame(await store.recipient(recipient.tenant, recipient.id), recipient)
+  for (const { version: _, ...recipient } of recipients) {
+    const { version: _version, ...stored } = (await store.recipient(recipient.tenant, recipient.id)) ?? {}
+    return isSame(stored, recipient)
+  }
   for (const record of accounts) return accountIsWritten(await store.accounts(), record)
   return true
 }

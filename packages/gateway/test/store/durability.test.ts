@@ -151,6 +151,40 @@ describe('the lock of the store', () => {
 })
 
 describe('a crash', () => {
+  it('gives out by takeover what was due and may have left, and nothing after a clean stop', async () => {
+    const path = join(folder, 'takeover.db')
+    const clock = stillClock(epoch)
+    const open = (of: string) => createSqliteStore({ clock, path: of })
+    const store = open(path)
+    const due = [1, 2, 3].map((ms) => someNotification({ status: 'scheduled', dueAt: epoch + ms }))
+    const others = someNotification({ tenant: 'other', status: 'scheduled', dueAt: epoch + 2 })
+    const later = someNotification({ status: 'scheduled', dueAt: epoch + 9_000 })
+    await store.commit({ accept: [later, ...due.toReversed(), others] })
+    const copy = copyOf(path, 'takeover-copy.db')
+    await store.close()
+    clock.set(epoch + 5_000)
+    const again = open(copy)
+    const first = await again.takeOver(clock.now(), 2, ['other'])
+    assert.deepEqual(
+      first.map(({ notification: { id, suspects }, mayHaveLeft }) => ({ id, suspects, mayHaveLeft })),
+      due.slice(0, 2).map(({ id }) => ({ id, suspects: [epoch + 5_000], mayHaveLeft: true })),
+    )
+    const rest = await again.takeOver(clock.now(), 9)
+    assert.deepEqual(new Set(rest.map(({ notification: { id } }) => id)), new Set([others.id, due[2]!.id]))
+    assert.deepEqual(await again.takeOver(clock.now(), 9), [])
+    assert.deepEqual(
+      (await again.claimDue(epoch + 9_000, 9)).map(({ id }) => id),
+      [later.id],
+    )
+    assert.deepEqual(await again.takeBack(clock.now(), due), [])
+    assert.deepEqual(await again.heldOnRecord(epoch + 9_000, null, 9), [])
+    await again.close()
+    const third = open(copy)
+    assert.deepEqual(await third.takeOver(clock.now(), 9), [])
+    assert.equal((await third.claimDue(epoch + 9_000, 9)).length, 5)
+    await third.close()
+  })
+
   it('marks reserved, unsettled notifications as possibly sent, and no others', async () => {
     const path = join(folder, 'suspect.db')
     clock.set(epoch)

@@ -26,6 +26,7 @@ import { unpackBacklog } from './tables/backlog.ts'
 import { createDamagedRows, type DamagedRow } from './tables/damaged-rows.ts'
 import type { Erased } from './tables/erasures.ts'
 import { createPseudonyms } from './tables/pseudonyms.ts'
+import { createSqliteTakeover } from './takeover.ts'
 import type { Fault } from './worker/engine.ts'
 import { errorOf, faultOf } from './worker/engine.ts'
 import type { EngineClient } from './worker/engine-client.ts'
@@ -191,9 +192,19 @@ export function createSqliteStore({
     while (!(await slice())) await new Promise<void>((resolve) => clock.soon(resolve))
   }
 
+  const claimDue: Store['claimDue'] = async (until, limit, without = []) =>
+    notifications(await ask('claimDue', until, limit, [...without]))
+
   return {
     unsettled: engine.unsettled,
+    isVersioned: false,
+    othersCallForMs: 0,
     begin: () => ownRights,
+    ...createSqliteTakeover({
+      claimDue,
+      claimedUntil: engine.claimedUntil,
+      suspectedAt: () => ask('suspectedAt'),
+    }),
     async commit(change) {
       if (!isOpen) throw closed(path)
       if (damage !== undefined) throw errorOf(damage)
@@ -264,8 +275,7 @@ export function createSqliteStore({
       }
     },
     inThrottleQueue: async (query) => valuesOf(await ask('inThrottleQueue', query), readAdmission),
-    claimDue: async (until, limit, without = []) =>
-      notifications(await ask('claimDue', until, limit, [...without])),
+    claimDue,
     claimedUntil: engine.claimedUntil,
     releaseDue: (given) =>
       ask(

@@ -145,9 +145,14 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
   }
 
   if (verify) verifyIndexes()
+  /** The instant at which the process before may have sent what was due by then; absent where it was not killed. */
+  let suspectedAt: number | undefined
   writer.transaction(() => {
     const line = timeLine.read()
-    if (hasCrashed(db)) due.suspect(line === undefined ? now : lineAt(now, line))
+    if (hasCrashed(db)) {
+      suspectedAt = line === undefined ? now : lineAt(now, line)
+      due.suspect(suspectedAt)
+    }
     markOpen(db)
   })
 
@@ -240,6 +245,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     tallies: tallies.read,
     waitingContents: contents.waiting,
     counters: writer.counters,
+    suspectedAt: () => suspectedAt,
     claimDue: due.claimDue,
     timeLine: timeLine.read,
     keepTimeLine: (line: TimeLine) => {

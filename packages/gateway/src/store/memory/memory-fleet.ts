@@ -1,0 +1,162 @@
+/**
+ * The processes of a fleet that share one record in memory: which of them holds a notification, which has the right to
+ * send it, which are dead, and the versions of recipients. It is the model by which the simulator and the conformance
+ * suite know what an engine of several processes must do.
+ *
+ *     free ── claim, write, begin ──► held ── begin ──► right ── move, takeover ──► held or free
+ *       ▲                              │
+ *       └──── release, move to later ──┘
+ */
+import { SluiceError } from '../../errors.ts'
+import type { Notification, Recipient } from '../../model.ts'
+import type { Change, Conflict, GivenRights, HeldName, RightRequest } from '../../ports.ts'
+import { keyOf } from './memory-keys.ts'
+import { sameVersion } from './memory-rows.ts'
+
+/** One process, from its start to its death or its end. */
+export interface MemoryMember {
+  readonly id: string
+  /** Its own `claimedUntil`, epoch ms. */
+  claimedUntil: number
+  state: 'alive' | 'dead' | 'closed'
+}
+
+/** Looks up what is on record now. */
+export interface MemoryLookup {
+  notification(of: HeldName): Notification | undefined
+  recipient(tenant: string, id: string): Recipient | undefined
+}
+
+export class MemoryFleet {
+  /** How long a right to send lasts, ms. */
+  readonly rightMs: number
+  /** The process whose call is performed now. */
+  caller: MemoryMember = { id: '', claimedUntil: Number.NEGATIVE_INFINITY, state: 'closed' }
+  readonly #lookup: MemoryLookup
+  /** Holders by the id of the notification; a free one has none. */
+  readonly #holders = new Map<string, { readonly member: MemoryMember; readonly name: HeldName }>()
+  /** Ids of notifications that their holder may send. */
+  readonly #rights = new Set<string>()
+  #version = 0
+
+  constructor(options: { readonly rightMs: number; readonly lookup: MemoryLookup }) {
+    this.rightMs = options.rightMs
+    this.#lookup = options.lookup
+  }
+
+  isFree({ id }: Pick<Notification, 'id'>): boolean {
+    return !this.#holders.has(id)
+  }
+
+  /** Gives notifications to the caller. */
+  hold(notifications: readonly HeldName[]): void {
+    for (const { tenant, id } of notifications)
+      this.#holders.set(id, { member: this.caller, name: { tenant, id } })
+  }
+
+  /** Ends the holding, and the right to send if there is one: the notification is free, or has ended. */
+  free({ id }: Pick<Notification, 'id'>): void {
+    this.#holders.delete(id)
+    this.#rights.delete(id)
+  }
+
+  /** Ends the right to send, because a move replaces the version that had it. */
+  endRight({ id }: Pick<Notification, 'id'>): void {
+    this.#rights.delete(id)
+  }
+
+  isHeldByCaller({ id }: Pick<Notification, 'id'>): boolean {
+    return this.#holders.get(id)?.member === this.caller
+  }
+
+  /** Shows a notification to the caller: `sending` while another process has the right to send it. */
+  shown(row: Notification): Notification {
+    const isSent = this.#rights.has(row.id) && !this.isHeldByCaller(row)
+    return isSent ? { ...row, status: 'sending' } : row
+  }
+
+  /** Throws STORE_UNAVAILABLE where the caller is dead. */
+  mustLive(): void {
+    if (this.caller.state === 'dead')
+      throw new SluiceError('STORE_UNAVAILABLE', 'This process was declared dead.')
+  }
+
+  /** Returns what an engine of one process does not compare. */
+  conflictsOf({ moves = [], recipients = [], decidedFor = [] }: Change): readonly Conflict[] {
+    if (this.caller.state === 'dead') return [{ kind: 'member', key: this.caller.id }]
+    const conflicts: Conflict[] = []
+    for (const { before } of moves)
+      if (this.#rights.has(before.id) && !this.isHeldByCaller(before))
+        conflicts.push({ kind: 'notification', key: before.id })
+    for (const { tenant, id, version } of recipients)
+      if (version !== undefined && version !== this.#versionOf(tenant, id))
+        conflicts.push({ kind: 'recipient', key: id })
+    for (const { tenant, recipient, version } of decidedFor)
+      if (version !== this.#versionOf(tenant, recipient))
+        conflicts.push({ kind: 'recipient', key: recipient })
+    return conflicts
+  }
+
+  /** Gives a written recipient its version. */
+  versioned(recipient: Recipient): Recipient {
+    this.#version += 1
+    return { ...recipient, version: this.#version }
+  }
+
+  #versionOf(tenant: string, id: string): number {
+    return this.#lookup.recipient(tenant, id)?.version ?? 0
+  }
+
+  begin(requests: readonly RightRequest[]): GivenRights {
+    this.mustLive()
+    const refused = new Set<string>()
+    const outdated = new Set<string>()
+    const seen = new Map<string, number>()
+    for (const { notification, recipient } of requests) {
+      const { id, tenant, to } = notification
+      const now = this.#lookup.notification(notification)
+      const isMine = this.isFree(notification) || this.isHeldByCaller(notification)
+      if (now === undefined || !isMine || !sameVersion(now, notification)) {
+        refused.add(id)
+        continue
+      }
+      this.hold([notification])
+      this.#rights.add(id)
+      const key = keyOf(tenant, to.id)
+      const version = seen.get(key) ?? this.#versionOf(tenant, to.id)
+      seen.set(key, version)
+      if (recipient !== undefined && (recipient?.version ?? 0) !== version) outdated.add(id)
+    }
+    return { refused, outdated, forMs: this.rightMs }
+  }
+
+  /** Notifications that processes hold which are not alive, earliest due first. */
+  leftByDead(without: ReadonlySet<string>): readonly Notification[] {
+    const left = this.#held(({ state }) => state !== 'alive')
+    return left.filter(({ tenant }) => !without.has(tenant)).sort((a, b) => a.dueAt - b.dueAt)
+  }
+
+  heldByCaller(): Notification[] {
+    return this.#held((member) => member === this.caller)
+  }
+
+  #held(by: (member: MemoryMember) => boolean): Notification[] {
+    const found: Notification[] = []
+    for (const { member, name } of this.#holders.values())
+      if (by(member)) found.push(this.#lookup.notification(name)!)
+    return found
+  }
+
+  /** Takes a notification over for the caller; true if its holder had the right to send it. */
+  takeOver(notification: Notification): boolean {
+    this.hold([notification])
+    return this.#rights.delete(notification.id)
+  }
+
+  /** Ends the caller's part in the fleet; returns what it held and has no right to send. */
+  leave(): readonly Notification[] {
+    const held = this.heldByCaller().filter(({ id }) => !this.#rights.has(id))
+    if (this.caller.state === 'alive') this.caller.state = 'closed'
+    return held
+  }
+}
