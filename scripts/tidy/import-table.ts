@@ -25,6 +25,7 @@ export interface ImportRow {
 
 const core = [
   'ports.ts',
+  'account-port.ts',
   'once-port.ts',
   'member-port.ts',
   'throttle-port.ts',
@@ -86,6 +87,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'conflict.ts', values: [] },
   { module: 'undo.ts', values: [] },
   { module: 'once-port.ts', values: [] },
+  { module: 'account-port.ts', values: [], types: ['provider-ports.ts', 'pool-reports.ts'] },
   { module: 'node-http.ts', values: [], impure: true },
   {
     module: 'ports.ts',

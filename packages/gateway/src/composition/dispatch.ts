@@ -79,6 +79,7 @@ export async function createDispatch(
         now: clock.now(),
         onChange,
         keep: persistence.changed,
+        ...(parts.accountStateOf === undefined ? {} : { stateOf: parts.accountStateOf }),
       },
     ),
   )

@@ -53,7 +53,7 @@ export interface PoolParts {
 export function createPool(
   config: PoolConfig,
   { providers, presence }: PoolParts,
-  context: Pick<PoolOptions, 'marginMs' | 'memberCount' | 'now' | 'onChange' | 'keep'>,
+  context: Pick<PoolOptions, 'marginMs' | 'memberCount' | 'now' | 'onChange' | 'keep' | 'stateOf'>,
 ): Pool {
   const provider = providers.find((each) => each.name === config.provider)
   if (provider === undefined) throw new TypeError(`no provider is called ${config.provider}`)

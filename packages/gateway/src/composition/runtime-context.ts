@@ -7,6 +7,7 @@ import { keptKey } from '../adapters/key-file.ts'
 import { createOneMember } from '../adapters/one-member.ts'
 import { createRandom } from '../adapters/random.ts'
 import type { Config } from '../config/config.ts'
+import type { PoolOptions } from '../delivery/pools/pool.ts'
 import { createLog, type OperatorLog } from '../log.ts'
 import type { Members } from '../member-port.ts'
 import { createNameRecipient, maskText, type NameRecipient } from '../observability/masking.ts'
@@ -32,6 +33,8 @@ export interface GatewayParts {
   readonly wrapThrottle?: (state: ThrottleState) => ThrottleState
   /** Stands between the gateway and the room of its tenants. */
   readonly wrapRoom?: (state: RoomState) => RoomState
+  /** Makes the state of an account. @defaultValue one that knows the calls of this process only */
+  readonly accountStateOf?: PoolOptions['stateOf']
   /** Stands between the gateway and its queue. */
   readonly wrapQueue?: (queue: Queue) => Queue
   /**

@@ -1,4 +1,5 @@
 /** Computes retry delays: the provider's Retry-After, or exponential backoff with full jitter. Pure. */
+import type { RetryAfter } from '../account-port.ts'
 import type { SendResult } from '../ports.ts'
 
 export interface RetryPolicy {
@@ -61,12 +62,6 @@ export function backoffMs(policy: RetryPolicy, attempt: number, chance: number):
  */
 export function patientMs(patience: Patience, attempt: number, chance: number): number {
   return Math.floor((1 + chance / 2) * Math.min(patience.capMs, patience.baseMs * 2 ** (attempt - 1)))
-}
-
-export interface RetryAfter {
-  readonly ms: number
-  /** Reason for which the value differs from what the provider sent. */
-  readonly note?: 'missing' | 'invalid' | 'clamped'
 }
 
 const dayMs = 86_400_000

@@ -39,6 +39,8 @@ export interface StageOptions {
   /** Calls at once of each account. @defaultValue 1_000 */
   readonly concurrency?: number
   readonly pool?: Partial<PoolOptions>
+  /** Makes the state of an account. @defaultValue the embedded one */
+  readonly stateOf?: (clock: VirtualClock) => NonNullable<PoolOptions['stateOf']>
   /** The provider's answers. @defaultValue each call is delivered at once */
   readonly answer?: (message: Message, account: string) => SendResult | Promise<SendResult>
   /** Calls the provider in place of `answer`. */
@@ -191,6 +193,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     })),
     marginMs: 0,
     now: start,
+    ...(options.stateOf === undefined ? {} : { stateOf: options.stateOf(clock) }),
     ...options.pool,
   })
   const dispatcher = createDispatcher({

@@ -2,17 +2,10 @@
  * The recent past of an account, for whoever looks at it: results by minute for an hour, how long calls took in the
  * last one or two minutes, and its last changes. Bounded: some 12 kB an account that is in use. Pure.
  */
+import type { AccountChange } from '../../account-port.ts'
 import type { SendResult } from '../../ports.ts'
 import type { AccountChanged, AccountMinute, AccountPast } from '../../stages.ts'
-import type { RetryAfter } from '../retry-policy.ts'
 import { SlicedCount } from './sliced-count.ts'
-
-/** A change of the account that one call caused. */
-export type AccountChange =
-  | { readonly kind: 'blocked'; readonly until: number; readonly retryAfter: RetryAfter }
-  | { readonly kind: 'opened'; readonly until: number }
-  | { readonly kind: 'closed' }
-  | { readonly kind: 'resized'; readonly concurrency: number }
 
 const minuteMs = 60_000
 const minutesMax = 60

@@ -4,10 +4,10 @@
  * the path of a notification. Changes that come during a write are written together.
  */
 
+import type { AccountState } from '../../account-port.ts'
 import type { AccountRecord, Clock, Store } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 import type { Pool } from '../pools/pool.ts'
-import type { PooledAccount } from './account.ts'
 import { useAsOf } from './write-ahead-usage.ts'
 
 export interface AccountPersistenceOptions {
@@ -20,7 +20,7 @@ export interface AccountPersistenceOptions {
 export interface AccountPersistence {
   /** Reads the accounts on record; usage written ahead by an earlier process is counted as made now. */
   begin(): Promise<readonly AccountRecord[]>
-  changed(pool: Pool, account: PooledAccount): void
+  changed(pool: Pool, account: AccountState): void
   /** Ends all use of accounts. Resolves when everything is on record. */
   close(): Promise<void>
 }
@@ -30,9 +30,9 @@ const againMs = 500
 
 export function createAccountPersistence(options: AccountPersistenceOptions): AccountPersistence {
   const { store, ledger, clock, onError } = options
-  const changed = new Map<PooledAccount, Pool>()
+  const changed = new Map<AccountState, Pool>()
   /** All accounts that were ever written: at close their final state is written. */
-  const known = new Map<PooledAccount, Pool>()
+  const known = new Map<AccountState, Pool>()
   let writing: Promise<void> | undefined
   let closed = false
 
@@ -44,8 +44,7 @@ export function createAccountPersistence(options: AccountPersistenceOptions): Ac
       changed.clear()
       try {
         await ledger.commit({ accounts })
-        for (const [pool, of] of Map.groupBy(written, ([, pool]) => pool))
-          pool.recorded(of.map(([account]) => account))
+        for (const [account] of written) account.recorded()
       } catch (error) {
         onError('keep what is known of accounts', error)
         if (closed) return

@@ -1,16 +1,17 @@
 /**
- * One account of a pool, with everything that decides when it may be called: its rate in every window, its learned
- * rate, the block of a 429, its circuit breaker, and the calls in flight. `judge` takes the result of a call and
- * returns the changes that it caused.
+ * The state of an account whose calls are all made by this process (account-port.ts), with everything that decides when
+ * it may be called: its rate in every window, its learned rate, the block of a 429, its circuit breaker, and the calls in
+ * flight. It answers at once, and makes every verdict within `judge`.
  */
 import type { Window } from '@sluice/limits'
+import type { AccountChange, AccountListener, AccountState } from '../../account-port.ts'
 import type { Account, AccountRecord, SendResult } from '../../ports.ts'
-import type { AccountDetails, AccountReport, AccountStatus } from '../../stages.ts'
+import type { AccountDetails, AccountPast, AccountReport, AccountStatus } from '../../stages.ts'
 import { isFailure, isRecipientFault } from '../fault.ts'
 import { LeaseList } from '../lease-list.ts'
 import { Pacing } from '../pools/pacing.ts'
 import { defaultBlockMs, parseRetryAfter } from '../retry-policy.ts'
-import { type AccountChange, AccountHistory, changedOf } from './account-history.ts'
+import { AccountHistory, changedOf } from './account-history.ts'
 import { AdaptiveConcurrency } from './adaptive-concurrency.ts'
 import { Breaker, type BreakerPolicy } from './breaker.ts'
 import { type CountedLease, lateMsMax } from './counted-lease.ts'
@@ -19,8 +20,6 @@ import { createRollingRate, placesOf, type RollingRate } from './rate.ts'
 import { SlicedCount } from './sliced-count.ts'
 import { Way } from './way.ts'
 import { shortMs, WriteAheadUsage } from './write-ahead-usage.ts'
-
-export type { AccountChange } from './account-history.ts'
 
 export interface AccountOptions {
   readonly account: Account
@@ -40,7 +39,7 @@ export interface AccountPolicy {
   /** Bounds of adaptive concurrency; `undefined` keeps the configured concurrency. */
   readonly adaptive: { readonly min: number; readonly slowdown: number } | undefined
   /** Requests that the account be written, before it is called more often. Absent: no usage is recorded. */
-  readonly keep: ((account: PooledAccount) => void) | undefined
+  readonly keep: ((account: AccountState) => void) | undefined
 }
 
 const secondMs = 1_000
@@ -52,7 +51,7 @@ const learnedMin = 10
 
 type Known = Pick<AccountRecord, 'blockedUntil' | 'outSince' | 'breaker' | 'use'>
 
-export class PooledAccount {
+export class PooledAccount implements AccountState {
   readonly options: AccountOptions
   /** Calls per second in its narrowest window; `undefined` where it has no limit. */
   readonly ratePerSecond: number | undefined
@@ -65,7 +64,7 @@ export class PooledAccount {
   #outSince = 0
   /** The header of the last 429. */
   #retryAfter: string | undefined
-  readonly history = new AccountHistory()
+  readonly #history = new AccountHistory()
   readonly breaker: Breaker
   readonly #marginMs: number
   readonly #learned = new LearnedRate()
@@ -74,6 +73,7 @@ export class PooledAccount {
   readonly #keep: AccountPolicy['keep']
   /** Usage of its long windows, if it has any. */
   readonly #use: WriteAheadUsage | undefined
+  #listener: AccountListener | undefined
   readonly #way: Way
   /**
    * Calls that are not written yet, in lease order, and calls written but not answered, in the order of writing. Both
@@ -118,12 +118,6 @@ export class PooledAccount {
     return this.#concurrency?.limit ?? this.options.concurrencyMax
   }
 
-  /**
-   * Returns the instant at which it may make a call; `undefined` while only the end of a call or a write of its usage
-   * can free it.
-   * @param kept the share of its places that this call may not use
-   * @param shared true if calls keep a distance, because several tenants wait for places
-   */
   freeAt(now: number, kept: number, shared: boolean): number | undefined {
     const places = kept === 0 ? this.concurrency : placesOf(this.concurrency, 1, kept)
     if (this.inFlight >= places) return undefined
@@ -142,35 +136,45 @@ export class PooledAccount {
     return (share < 1 || kept > 0) && free > from + recheckMs ? from + recheckMs : free
   }
 
-  /** Tests if it is out of the pool: blocked, held, or its breaker is not closed. */
   isOut(now: number): boolean {
     return this.waitsUntil > now || this.breaker.status !== 'closed'
   }
 
-  /** Tests if an operator holds it: then not even a probe is made. */
   isHeld(now: number): boolean {
     return this.#heldUntil > now
   }
 
-  /** The instant until which a 429 or an operator keeps it out. */
   get waitsUntil(): number {
     return Math.max(this.blockedUntil, this.#heldUntil)
   }
 
-  /** Makes no call until this instant; 0 ends the hold. */
   hold(until: number, now: number, since = now): void {
     if (!this.isOut(now)) this.#outSince = since
-    if (until === 0) this.history.changed({ at: now, change: 'released' })
-    else this.history.changed({ at: now, change: 'held', until })
+    if (until === 0) this.#history.changed({ at: now, change: 'released' })
+    else this.#history.changed({ at: now, change: 'held', until })
     this.#heldUntil = until
   }
 
-  /** Tests if it is out because it fails, not because of a rate limit. */
   get isBroken(): boolean {
     return this.breaker.status !== 'closed'
   }
 
-  /** Counts a call; returns the instant at which it counts. */
+  get probeAt(): number | undefined {
+    return this.breaker.status === 'open' ? Math.max(this.breaker.openUntil, this.waitsUntil) : undefined
+  }
+
+  beginProbe(): boolean {
+    return this.breaker.begin()
+  }
+
+  abandonProbe(): void {
+    this.breaker.abandon()
+  }
+
+  listen(listener: AccountListener): void {
+    this.#listener = listener
+  }
+
   take(now: number): number {
     this.inFlight += 1
     this.#use?.take()
@@ -195,17 +199,14 @@ export class PooledAccount {
     return this.#rate.move(takenAt, later)
   }
 
-  /** Tracks a call whose writing the provider will report: until then it may be written at any moment. */
   expect(lease: CountedLease): void {
     if (this.options.windows.length > 0) this.#notLeft.add(lease)
   }
 
-  /** Marks a call as written. */
   left(lease: CountedLease): void {
     if (this.#notLeft.delete(lease)) this.#unanswered.add(lease)
   }
 
-  /** Stops tracking a call that is not made. */
   forget(lease: CountedLease): void {
     this.#notLeft.delete(lease)
   }
@@ -238,14 +239,13 @@ export class PooledAccount {
     return true
   }
 
-  /** Applies the result of a call and its duration; returns the changes. */
   judge(now: number, result: SendResult, tookMs: number, probe: boolean): readonly AccountChange[] {
     if (isRecipientFault(result)) {
       // The result says nothing about the account, so the next call is the probe.
       if (probe) this.breaker.abandon()
       return []
     }
-    this.history.note(now, result, tookMs)
+    this.#history.note(now, result, tookMs)
     if (!this.isOut(now)) this.#outSince = now
     const changes: AccountChange[] = []
     if (result.outcome === 'rate_limited') changes.push(...this.#block(now, result.retryAfter))
@@ -256,7 +256,7 @@ export class PooledAccount {
     if (result.outcome === 'delivered' && this.#concurrency?.sample(now, tookMs, this.inFlight) === true) {
       changes.push({ kind: 'resized', concurrency: this.concurrency })
     }
-    for (const change of changes) this.history.changed(changedOf(change, now))
+    for (const change of changes) this.#history.changed(changedOf(change, now))
     return changes
   }
 
@@ -295,7 +295,6 @@ export class PooledAccount {
     }
   }
 
-  /** Reports what an operator looks at besides. */
   details(now: number): AccountDetails {
     return {
       ...this.report(now),
@@ -303,10 +302,14 @@ export class PooledAccount {
       retryAfter: this.blockedUntil > now ? (this.#retryAfter ?? null) : null,
       inFlight: this.inFlight,
       windows: this.#learnedWindow === undefined ? this.#rate.uses(now) : [],
-      p50Ms: this.history.quantileMs(now, 0.5),
-      p99Ms: this.history.quantileMs(now, 0.99),
-      perMinute: this.history.perMinute(now),
+      p50Ms: this.#history.quantileMs(now, 0.5),
+      p99Ms: this.#history.quantileMs(now, 0.99),
+      perMinute: this.#history.perMinute(now),
     }
+  }
+
+  past(now: number): AccountPast {
+    return this.#history.past(now)
   }
 
   #out(now: number): Pick<AccountReport, 'outUntil' | 'outBecause'> {
@@ -342,7 +345,6 @@ export class PooledAccount {
     }
   }
 
-  /** Returns the state that outlives a restart. */
   record(now: number): Known {
     const breaker = this.breaker.record()
     const use = this.#use?.record(now)
@@ -354,12 +356,10 @@ export class PooledAccount {
     }
   }
 
-  /** Called when its last record is on disk; true if a call was refused until then. */
-  recorded(): boolean {
-    return this.#use?.written() === true
+  recorded(): void {
+    if (this.#use?.written() === true) this.#listener?.tokens()
   }
 
-  /** Stops calling it: its next record covers no further calls. */
   retire(): void {
     this.#use?.giveUp()
   }

@@ -2,8 +2,8 @@
  * The permission to make one call now, with everything its pool needs to take it back. There is one per call, so it
  * is data; the pool decides.
  */
+import type { AccountState } from '../../account-port.ts'
 import type { Account, Provider, SendResult } from '../../ports.ts'
-import type { PooledAccount } from '../accounts/account.ts'
 import { type CountedLease, lateMsMax } from '../accounts/counted-lease.ts'
 import type { LeaseList } from '../lease-list.ts'
 import type { RetryBudget } from '../retry-budget.ts'
@@ -20,7 +20,7 @@ export interface LeasingPool {
   undo(lease: Lease): void
   judge(lease: Lease, now: number, result: SendResult, tookMs: number): void
   /** True when another account than this one is healthy. */
-  hasOther(account: PooledAccount): boolean
+  hasOther(account: AccountState): boolean
   end(lease: Lease): void
   /** Replaces a lease by one of another account, where one is free. */
   exchange(lease: Lease, now: number): Lease
@@ -30,7 +30,7 @@ export interface LeasingPool {
 
 export interface LeaseTerms {
   readonly pool: LeasingPool
-  readonly holder: PooledAccount
+  readonly holder: AccountState
   /** The instant at which it was given. */
   readonly givenAt: number
   /** The instant at which its call counts in the rate. */
@@ -41,7 +41,7 @@ export interface LeaseTerms {
 
 export class Lease implements CountedLease {
   readonly pool: LeasingPool
-  readonly holder: PooledAccount
+  readonly holder: AccountState
   readonly givenAt: number
   readonly probe: boolean
   /** The instant at which its call counts in the rate: given, written if that was later, or arrived. */

@@ -3,9 +3,9 @@
  * closes. A failed probe is no new alert: an account that stays broken is reported once, however long it lasts.
  */
 
+import type { AccountChange, AccountState } from '../../account-port.ts'
 import type { Alert, Alerts, Clock, Random } from '../../ports.ts'
 import type { PoolCounts } from '../../stages.ts'
-import type { AccountChange, PooledAccount } from '../accounts/account.ts'
 import type { Pool } from './pool.ts'
 
 /** The events of accounts in the log. */
@@ -25,7 +25,7 @@ export interface PoolAlertsOptions {
 }
 
 export interface PoolAlerts {
-  changed(pool: Pool, account: PooledAccount, change: AccountChange): void
+  changed(pool: Pool, account: AccountState, change: AccountChange): void
   countsOf(pool: Pool): PoolCounts
 }
 
@@ -34,7 +34,7 @@ type Changes = PoolCounts['changes']
 export function createPoolAlerts({ alerts, random, clock, log }: PoolAlertsOptions): PoolAlerts {
   const counts = new Map<Pool, { -readonly [Kind in keyof Changes]: Changes[Kind] }>()
   /** Accounts whose open breaker was alerted. */
-  const open = new Set<PooledAccount>()
+  const open = new Set<AccountState>()
 
   function changesOf(pool: Pool) {
     let changes = counts.get(pool)

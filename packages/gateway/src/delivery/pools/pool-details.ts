@@ -1,8 +1,9 @@
 /** Details of a pool for operators: what its accounts carry and admit. Pure. */
-import type { AccountDetails, PoolDetails, PoolLoad, PoolReport } from '../../stages.ts'
+import type { AccountDetails, AccountReport, PoolDetails, PoolLoad, PoolReport } from '../../stages.ts'
 
 interface ReportingAccount {
   readonly ratePerSecond: number | undefined
+  report(now: number): AccountReport
   details(now: number): AccountDetails
 }
 
@@ -25,6 +26,18 @@ export function poolDetails(
     admits: admittedPerSecond === undefined ? null : rounded(admittedPerSecond),
     retryBudget: Math.max(0, Math.floor(retries)),
   }
+}
+
+/** Returns the share of the pool's rate that its accounts use after 429s; the weights are their configured rates. */
+export function learnedRatio(weights: ReadonlyMap<ReportingAccount, number>, now: number): number {
+  const total = sum(weights.values())
+  if (total === 0) return 1
+  let learned = 0
+  for (const [account, weight] of weights) {
+    const { learnedRate } = account.report(now)
+    learned += learnedRate === null || account.ratePerSecond === undefined ? weight : learnedRate
+  }
+  return learned / total
 }
 
 export function sum(numbers: Iterable<number>): number {

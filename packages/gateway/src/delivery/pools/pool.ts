@@ -4,10 +4,11 @@
  * its accounts are out, still admits a call. Accounts take turns.
  */
 
+import type { AccountChange, AccountState } from '../../account-port.ts'
 import type { Channel } from '../../model.ts'
 import type { AccountRecord, Provider, SendResult } from '../../ports.ts'
 import type { AccountPast, PoolDetails, PoolLoad, PoolReport } from '../../stages.ts'
-import { type AccountChange, type AccountOptions, PooledAccount } from '../accounts/account.ts'
+import { type AccountOptions, type AccountPolicy, PooledAccount } from '../accounts/account.ts'
 import { type BreakerPolicy, defaultBreakerPolicy } from '../accounts/breaker.ts'
 import { SlicedCount } from '../accounts/sliced-count.ts'
 import { endpointOf, isFailure } from '../fault.ts'
@@ -15,7 +16,7 @@ import { RetryBudget } from '../retry-budget.ts'
 import { defaultRetryPolicy, type RetryPolicy } from '../retry-policy.ts'
 import { Lease } from './lease.ts'
 import { LoadShedding } from './load-shedding.ts'
-import { poolDetails, sum } from './pool-details.ts'
+import { learnedRatio, poolDetails, sum } from './pool-details.ts'
 import { RoundRobin } from './round-robin.ts'
 
 export interface PoolOptions {
@@ -40,12 +41,14 @@ export interface PoolOptions {
   readonly memberCount?: () => number
   /** The instant at which the pool is created. */
   readonly now: number
-  readonly onChange?: (pool: Pool, account: PooledAccount, change: AccountChange) => void
+  readonly onChange?: (pool: Pool, account: AccountState, change: AccountChange) => void
   /**
    * Requests that an account be written before it is called more often; `recorded` must follow. Absent: windows
    * longer than two seconds start empty with the process.
    */
-  readonly keep?: (pool: Pool, account: PooledAccount) => void
+  readonly keep?: (pool: Pool, account: AccountState) => void
+  /** Makes the state of an account. @defaultValue one that knows the calls of this process only */
+  readonly stateOf?: (options: AccountOptions, policy: AccountPolicy) => AccountState
 }
 
 /** Places stay reserved this long after the last critical notification, ms. */
@@ -60,16 +63,16 @@ export class Pool {
   readonly sheds: boolean
   readonly budget: RetryBudget
   readonly shedding: LoadShedding
-  readonly #accounts: readonly PooledAccount[]
-  readonly #turns: RoundRobin<PooledAccount>
+  readonly #accounts: readonly AccountState[]
+  readonly #turns: RoundRobin<AccountState>
   /** The same accounts without reserved places: for critical notifications, when the others have no turn left. */
-  readonly #criticalTurns: RoundRobin<PooledAccount>
+  readonly #criticalTurns: RoundRobin<AccountState>
   readonly #criticalShare: number
   readonly #criticals = new SlicedCount(criticalMemoryMs, 10)
   readonly #onChange: PoolOptions['onChange']
-  readonly #weights: ReadonlyMap<PooledAccount, number>
+  readonly #weights: ReadonlyMap<AccountState, number>
   readonly #weight: number
-  readonly #out = new Set<PooledAccount>()
+  readonly #out = new Set<AccountState>()
   /** The end of the first block. */
   #backAt = Number.POSITIVE_INFINITY
   /** The instant at which the first open breaker may be probed. */
@@ -92,9 +95,10 @@ export class Pool {
       marginMs: options.marginMs,
       breaker: options.breaker ?? defaultBreakerPolicy,
       adaptive: options.adaptive,
-      keep: options.keep && ((account: PooledAccount) => options.keep?.(this, account)),
+      keep: options.keep && ((account: AccountState) => options.keep?.(this, account)),
     }
-    const members = options.accounts.map((account) => new PooledAccount(account, policy))
+    const { stateOf = (of, by) => new PooledAccount(of, by) } = options
+    const members = options.accounts.map((account) => stateOf(account, policy))
     this.#accounts = members
     this.#turns = new RoundRobin({
       members,
@@ -109,6 +113,7 @@ export class Pool {
       { ratePerSecond: this.ratePerSecond, demandMs: this.shedAfterMs, enabled: this.sheds },
       options.now,
     )
+    for (const account of members) this.#listen(account)
   }
 
   /** Sums the rates of all accounts; `undefined` where one has no limit. */
@@ -172,9 +177,9 @@ export class Pool {
     if (kept === 0) for (const account of this.#accounts) this.#turns.changed(account)
   }
 
-  #leaseOf(account: PooledAccount, now: number): Lease {
+  #leaseOf(account: AccountState, now: number): Lease {
     const takenAt = account.take(now)
-    const probe = account.breaker.begin()
+    const probe = account.beginProbe()
     this.shedding.carried(now, 1)
     this.shedding.take()
     const lease = new Lease({ pool: this, holder: account, givenAt: now, takenAt, probe })
@@ -188,7 +193,7 @@ export class Pool {
     holder.forget(lease)
     holder.undo(takenAt)
     if (probe) {
-      holder.breaker.abandon()
+      holder.abandonProbe()
       this.#weigh(givenAt)
     }
     this.shedding.carried(givenAt, -1)
@@ -206,11 +211,11 @@ export class Pool {
     if (isFailure(result)) this.budget.failed(now)
     for (const change of holder.judge(now, result, tookMs, probe)) this.#apply(now, holder, change)
     // A probe without a verdict is made again.
-    if (probe && holder.breaker.status === 'open') this.#weigh(now)
+    if (probe && holder.probeAt !== undefined) this.#weigh(now)
   }
 
   /** Tests if an account besides this one is healthy. */
-  hasOther(account: PooledAccount): boolean {
+  hasOther(account: AccountState): boolean {
     return this.#accounts.length - this.#out.size > (this.#out.has(account) ? 0 : 1)
   }
 
@@ -236,12 +241,12 @@ export class Pool {
     return true
   }
 
-  #changed(account: PooledAccount): void {
+  #changed(account: AccountState): void {
     this.#turns.changed(account)
     this.#criticalTurns.changed(account)
   }
 
-  #apply(now: number, account: PooledAccount, change: AccountChange): void {
+  #apply(now: number, account: AccountState, change: AccountChange): void {
     switch (change.kind) {
       case 'blocked':
       case 'opened':
@@ -258,6 +263,18 @@ export class Pool {
     }
     this.#onChange?.(this, account, change)
     this.#tellNews()
+  }
+
+  /** Hears of what an account learns later: tokens, and verdicts that were made elsewhere. */
+  #listen(account: AccountState): void {
+    const tokens = (): void => {
+      this.#changed(account)
+      this.#tellNews()
+    }
+    const verdicts = (now: number, changes: readonly AccountChange[]): void => {
+      for (const change of changes) this.#apply(now, account, change)
+    }
+    account.listen({ tokens, verdicts })
   }
 
   /** Calls the listener when an account went out or came back, or may be called earlier or later than before. */
@@ -285,10 +302,9 @@ export class Pool {
         continue
       }
       out += this.#weights.get(account)!
-      const { waitsUntil, breaker } = account
+      const { waitsUntil, probeAt } = account
       if (waitsUntil > now) this.#backAt = Math.min(this.#backAt, waitsUntil)
-      if (breaker.status !== 'open') continue
-      this.#probeAt = Math.min(this.#probeAt, Math.max(breaker.openUntil, waitsUntil))
+      if (probeAt !== undefined) this.#probeAt = Math.min(this.#probeAt, probeAt)
     }
     const accounts = this.#accounts.length - this.#out.size
     this.shedding.change(now, { outShare: accounts === 0 ? 1 : out / this.#weight })
@@ -332,15 +348,8 @@ export class Pool {
     }
   }
 
-  /** Called when the last records of these accounts are on disk: one that waited for it may be called now. */
-  recorded(accounts: readonly PooledAccount[]): void {
-    const waited = accounts.filter((account) => account.recorded())
-    for (const account of waited) this.#changed(account)
-    if (waited.length > 0) this.#tellNews()
-  }
-
   /** Returns the state of one account that outlives a restart. */
-  record(account: PooledAccount, now: number): AccountRecord {
+  record(account: AccountState, now: number): AccountRecord {
     const { channel, provider } = this
     return { channel, provider: provider.name, account: account.account.id, ...account.record(now) }
   }
@@ -364,17 +373,8 @@ export class Pool {
   /** Returns the rate of the pool, how much of it is learned and admitted now, and its calls in flight. */
   load(now: number): PoolLoad {
     const { ratePerSecond, inFlight, shedding } = this
-    const learned = this.#accounts.map((account) => {
-      const weight = this.#weights.get(account)!
-      const { learnedRate } = account.report(now)
-      return learnedRate === null || account.ratePerSecond === undefined ? weight : learnedRate
-    })
-    return {
-      ratePerSecond,
-      learnedRatio: this.#weight === 0 ? 1 : sum(learned) / this.#weight,
-      admittedPerSecond: shedding.isActive ? shedding.admitted(now) : ratePerSecond,
-      inFlight,
-    }
+    const admittedPerSecond = shedding.isActive ? shedding.admitted(now) : ratePerSecond
+    return { ratePerSecond, learnedRatio: learnedRatio(this.#weights, now), admittedPerSecond, inFlight }
   }
 
   /** Reports the pool with what an operator looks at besides; `waiting` is known to the queue alone. */
@@ -384,10 +384,10 @@ export class Pool {
 
   /** Returns the recent past of an account; `undefined` where it is of another pool. */
   past(id: string, now: number): AccountPast | undefined {
-    return this.#find(id)?.history.past(now)
+    return this.#find(id)?.past(now)
   }
 
-  #find(id: string): PooledAccount | undefined {
+  #find(id: string): AccountState | undefined {
     return this.#accounts.find((each) => each.account.id === id)
   }
 

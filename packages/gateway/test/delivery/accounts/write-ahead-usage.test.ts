@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseWindows } from '@sluice/limits'
-import type { PooledAccount } from '../../../src/delivery/accounts/account.ts'
+import type { AccountState } from '../../../src/account-port.ts'
 import { useAsOf, WriteAheadUsage } from '../../../src/delivery/accounts/write-ahead-usage.ts'
 import type { Lease } from '../../../src/delivery/pools/lease.ts'
 import { Pool } from '../../../src/delivery/pools/pool.ts'
@@ -34,7 +34,7 @@ class Rig {
   readonly #writeMs: () => number
   readonly #provider = createSandbox({ clock: createVirtualClock(start) })
   #pool!: Pool
-  #account: PooledAccount | undefined
+  #account: AccountState | undefined
   #dirty = false
   #writing: { readonly record: AccountRecord; readonly landsAt: number } | undefined
   #underWay: { readonly lease: Lease; leavesAt: number; endsAt: number }[] = []
@@ -95,7 +95,7 @@ class Rig {
   #land(): void {
     this.disk = this.#writing!.record
     this.#writing = undefined
-    this.#pool.recorded([this.#account!])
+    this.#account!.recorded()
     this.#write()
   }
 

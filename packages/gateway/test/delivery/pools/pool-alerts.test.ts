@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { AccountChange, PooledAccount } from '../../../src/delivery/accounts/account.ts'
+import type { AccountChange, AccountState } from '../../../src/account-port.ts'
 import type { Pool } from '../../../src/delivery/pools/pool.ts'
 import { createPoolAlerts } from '../../../src/delivery/pools/pool-alerts.ts'
 import type { Alert } from '../../../src/ports.ts'
@@ -20,7 +20,7 @@ function setUp(budgetLeft = 7) {
     log: { warn: line('warn'), info: line('info') },
   })
   const pool = { channel: 'email', provider: { name: 'smtp' }, budget: { left: () => budgetLeft } }
-  const account = { account: { id: 'main' } } as unknown as PooledAccount
+  const account = { account: { id: 'main' } } as unknown as AccountState
   return {
     told,
     lines,

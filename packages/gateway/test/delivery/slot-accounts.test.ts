@@ -1,0 +1,88 @@
+/**
+ * Delivery over accounts whose state several processes share: tokens and verdicts come later than they are asked for
+ * (slot-account.ts), and everything leaves all the same.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { PoolOptions } from '../../src/delivery/pools/pool.ts'
+import type { VirtualClock } from '../../src/simulation/clock.ts'
+import { SharedAccount } from './accounts/slot-account.ts'
+import { broken, delivered, throttled } from './scripted.ts'
+import { createStage, queued, type SentCall, type StageOptions, second } from './stage.ts'
+
+const answerMs = 3
+const stateOf =
+  (clock: VirtualClock): NonNullable<PoolOptions['stateOf']> =>
+  (options, policy) =>
+    new SharedAccount(options, policy, { clock, answerMs }).join()
+
+const many = (count: number) => Array.from({ length: count }, (_, n) => queued(`n${n}`))
+const to = (account: string, calls: readonly SentCall[]) => calls.filter((call) => call.account === account)
+const rates: StageOptions['rates'] = ['20/s', '20/s', '20/s']
+
+test('accounts whose tokens come later carry all within their rates', async (t) => {
+  const stage = await createStage(t, { rates, stateOf })
+  await stage.queue(...many(300))
+  await stage.runFor(6 * second)
+  assert.equal(stage.calls.length, 300)
+  for (const account of ['a', 'b', 'c']) {
+    const calls = to(account, stage.calls)
+    for (let index = 20; index < calls.length; index += 1)
+      assert.ok(calls[index]!.at - calls[index - 20]!.at >= second, `${account} at ${calls[index]!.at}`)
+  }
+})
+
+test('an account that another answer has blocked is called no more once that is known', async (t) => {
+  const stage = await createStage(t, {
+    rates,
+    stateOf,
+    answer: (_, account) => (account === 'a' ? throttled('30') : delivered),
+    pool: { shedding: false },
+  })
+  await stage.queue(...many(100))
+  await stage.runFor(10 * second)
+  const blocked = to('a', stage.calls)
+  assert.ok(blocked.length > 0 && blocked.length <= 8, `${blocked.length} calls`)
+  assert.ok(blocked.every(({ at }) => at <= blocked[0]!.at + 2 * answerMs + 20))
+  const ids = new Set(stage.calls.filter(({ account }) => account !== 'a').map(({ id }) => id))
+  assert.equal(ids.size, 100)
+})
+
+test('a broken account is probed once after each cool-down, and carries again after a good one', async (t) => {
+  let isWell = false
+  const stage = await createStage(t, {
+    rates: ['', ''],
+    stateOf,
+    concurrency: 4,
+    answer: (_, account) => (account === 'a' && !isWell ? broken : delivered),
+    pool: {
+      breaker: {
+        failures: 0.5,
+        of: 1,
+        withinMs: 10_000,
+        inARow: 10,
+        coolDownMs: 5_000,
+        coolDownMaxMs: 60_000,
+      },
+    },
+  })
+  await stage.queue(...many(20))
+  await stage.runFor(4 * second)
+  const failedBefore = to('a', stage.calls).length
+  assert.ok(failedBefore > 0)
+  for (let n = 0; n < 20; n += 1) {
+    await stage.queue(queued(`m${n}`))
+    await stage.runFor(200)
+  }
+  assert.equal(
+    to('a', stage.calls).length,
+    failedBefore + 1,
+    'one probe, whose failure doubles the cool-down',
+  )
+  isWell = true
+  for (let n = 0; n < 100; n += 1) {
+    await stage.queue(queued(`l${n}`))
+    await stage.runFor(200)
+  }
+  assert.ok(to('a', stage.calls).length > failedBefore + 10)
+})
