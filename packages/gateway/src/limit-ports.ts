@@ -21,6 +21,8 @@ export interface LimitRequest {
   readonly horizonMs?: number
   /** True if it waited before: a pause does not hold it up. */
   readonly waited?: boolean
+  /** For `advance`, the instant that is on record, epoch ms. */
+  readonly promisedAt?: number
 }
 
 /** A slot to release. */
@@ -45,9 +47,9 @@ export interface FingerprintHold {
 /** The decision of the limits; see `reserve` in @sluice/limits. */
 export type Reservation = LimitDecision
 
-/** A reservation that has become earlier in all of its subjects. */
+/** A reservation that has become earlier in all of its subjects, or is later than it was promised. */
 export interface Advance {
-  /** The earlier instant. */
+  /** The instant that it holds now. */
   readonly at: number
   /** The instant of the slot that it left. */
   readonly from: number
@@ -102,7 +104,8 @@ export interface LimitState {
   waiting(subject: Subject): Promise<readonly string[]>
   /**
    * Reserves anew the slots that one id holds in all of these subjects, if all of them admit it earlier; otherwise
-   * the reservation stays. Never later, and never for an id that holds nothing any more.
+   * the reservation stays, and is returned where it is later than the promise. Never later than it was, and never for
+   * an id that holds nothing any more.
    */
   advance(requests: readonly LimitRequest[]): Promise<Advance | undefined>
   /** Holds each fingerprint under its id for the window; false where another notification holds it already. */

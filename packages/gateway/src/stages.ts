@@ -215,6 +215,8 @@ export interface ReservationRequest {
   readonly patient?: boolean
   /** It waited before, and is not held up while other notifications of its subjects move up. @defaultValue false */
   readonly waited?: boolean
+  /** The instant on record, epoch ms: `advance` answers a later one that is held. */
+  readonly promisedAt?: number
 }
 
 /**
@@ -269,7 +271,10 @@ export interface RecipientLimiter {
       readonly notification: ReservationRequest['notification'] & Pick<Notification, 'dueAt'>
     })[],
   ): Promise<void>
-  /** Reserves a held notification anew where its limits admit it earlier; undefined where it stays. */
+  /**
+   * Reserves a held notification anew where its limits admit it earlier, or answers the instant that it holds where that is
+   * later than `promisedAt`; undefined where it stays.
+   */
   advance(reservationRequest: ReservationRequest): Promise<Reservation | undefined>
 }
 

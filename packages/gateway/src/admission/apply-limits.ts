@@ -36,7 +36,7 @@ export interface LimitApplicationOptions {
 export interface LimitApplication {
   /** Gives each candidate its verdict. */
   applyLimits(candidates: readonly Candidate[], evaluation: Evaluation): Promise<void>
-  /** Returns a new verdict where the limits now admit a scheduled notification earlier. */
+  /** Returns a new verdict where a scheduled notification may leave earlier, or holds a later instant than on record. */
   advance(each: Candidate, now: number): Promise<Verdict | undefined>
 }
 
@@ -231,9 +231,10 @@ export function createLimitApplication(options: LimitApplicationOptions): LimitA
     },
     async advance(each, now) {
       const { version } = policy
-      const reservationRequest = reservationRequestOf(each, { now, patient: true })
+      const promisedAt = each.notification.dueAt
+      const reservationRequest = { ...reservationRequestOf(each, { now, patient: true }), promisedAt }
       const reservation = await limiter.advance(reservationRequest)
-      return reservation === undefined ? undefined : held({ each, reservationRequest, reservation }, version)
+      return reservation && held({ each, reservationRequest, reservation }, version)
     },
   }
 }

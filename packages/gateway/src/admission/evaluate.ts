@@ -44,7 +44,7 @@ export interface Evaluator {
   preview(candidates: readonly Candidate[], mode?: EvaluationMode): Promise<void>
   /** Returns the verdict of suppression where preferences or addresses alone forbid the notification. */
   ineligibility(each: Candidate): Verdict | undefined
-  /** Returns a new verdict where the limits now admit a scheduled notification earlier. */
+  /** Returns a new verdict where a scheduled notification may leave earlier, or holds a later instant than on record. */
   advance(each: Candidate): Promise<Verdict | undefined>
 }
 

@@ -4,9 +4,11 @@
  */
 import type { Limit } from '@sluice/limits'
 import type { Recipient } from '../model.ts'
-import type { Policy } from '../policy/policy.ts'
+import type { Policy, SubjectRules } from '../policy/policy.ts'
 import type { Admission, Clock, Page, Store, Subject } from '../ports.ts'
 import type { Ledger, Recipients } from '../stages.ts'
+import { createOverduePlans, type HeldInstant, type SubjectInstants } from './overdue.ts'
+import type { ForbiddenHours } from './quiet-hours.ts'
 import { findOrNobody } from './recipient-cache.ts'
 import { refusalId } from './recipient-limiter.ts'
 
@@ -15,7 +17,10 @@ export interface LimiterRecoveryOptions {
   readonly policy: Policy
   readonly ledger: Pick<Ledger, 'live'>
   readonly recipients: Recipients
+  readonly forbiddenHours: Pick<ForbiddenHours, 'forbidden' | 'hasHours'>
   readonly clock: Clock
+  /** Every window is kept so much longer than it is written, ms. */
+  readonly marginMs: number
   /** True if the process before may have left slots free that no waiting notification was given yet. */
   readonly isUnsettled: () => boolean
 }
@@ -55,14 +60,14 @@ function streamsOf(rules: readonly Limit[]): readonly string[] {
 const pageMax = 1_000
 /** Windows are kept longer than they are written by the margin of the limiter, which is below this, ms. */
 const windowSlackMs = 60_000
+/** Notifications due soonest that are kept for a plan of the overdue, which reads the subject again where it needs more. */
+const heldMax = 2_000
 
 export function createLimiterRecovery(options: LimiterRecoveryOptions) {
-  const { store, policy, ledger, recipients, clock, isUnsettled } = options
+  const { store, policy, ledger, recipients, forbiddenHours, clock, marginMs, isUnsettled } = options
 
-  function entriesOf(admission: Admission, subject: Subject, recipient: Recipient | null): Entry[] {
+  function entriesOf(admission: Admission, rules: readonly Limit[]): Entry[] {
     if (admission.undecided === true) return []
-    const own = policy.rulesFor(admission, recipient).filter((each) => each.subject.key === subject.key)
-    const rules = own.length === 1 ? own[0]!.rules : own.flatMap((each) => each.rules)
     if (isCountedRefusal(admission)) {
       const counting = rules.filter((rule) => rule.countRefused).map((rule) => rule.stream)
       if (counting.length === 0) return []
@@ -88,45 +93,59 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     return entries
   }
 
-  const counts = (admission: Admission, subject: Subject, recipient: Recipient | null): boolean =>
-    policy
-      .rulesFor(admission, recipient)
-      .some((each) => each.subject.key === subject.key && each.rules.length > 0)
+  /** Returns the limits of the subject among all of a notification. */
+  function rulesIn(all: readonly SubjectRules[], { key }: Subject): readonly Limit[] {
+    const own = all.filter(({ subject }) => subject.key === key)
+    return own.length === 1 ? own[0]!.rules : own.flatMap(({ rules }) => rules)
+  }
 
-  /**
-   * Reads all pages, for none may be left out: a limit would not count it, and newcomers would overtake it. What stays
-   * in memory is bounded by what waits of the tenant (`waiting`) and what its limits let leave within their windows.
-   */
-  async function read(subject: Subject): Promise<Facts> {
-    const now = clock.now()
-    const { tenant, recipient } = subject
-    const dedupMs = recipient === undefined ? 0 : (policy.deduplicationWindowMs ?? 0)
-    const countedSince = now - policy.longestWindowMs - windowSlackMs
-    const entries: Entry[] = []
-    const fingerprints: Facts['fingerprints'][number][] = []
-    const waitlist = new Set<string>()
-    let isOutdated = false
-
-    async function take(admission: Admission): Promise<void> {
-      const { id, status, policyVersion, createdAt, fingerprint } = admission
-      const recorded = await findOrNobody(recipients, admission.tenant, admission.to.id)
-      for (const entry of entriesOf(admission, subject, recorded))
-        if (!entry.fired || entry.at >= countedSince) entries.push(entry)
-      const waiter = waiterOf(admission)
-      if (waiter !== undefined && !waitlist.has(waiter) && counts(admission, subject, recorded))
-        waitlist.add(waiter)
-      if (status === 'scheduled' && (policyVersion !== policy.version || isUnsettled())) isOutdated = true
-      if (createdAt > now - dedupMs && countsAsFirst(admission))
-        fingerprints.push({ fingerprint, id, at: createdAt })
+  /** Keeps what a plan needs of a notification, and no more: there may be as many as wait of a tenant. */
+  function heldInstant(admission: Admission, all: readonly SubjectRules[], recipient: Recipient | null) {
+    const { id, dueAt: at } = admission
+    const held: HeldInstant = { id, at, limits: all.filter(({ rules }) => rules.length > 0) }
+    if (!forbiddenHours.hasHours(admission, recipient)) return held
+    const { tenant, module, channel, category, priority, to } = admission
+    const { timeZone, phone } = to
+    const whose = {
+      id: to.id,
+      ...(timeZone === undefined ? {} : { timeZone }),
+      ...(phone === undefined ? {} : { phone }),
     }
+    const countable = { id, tenant, module, channel, category, priority, to: whose }
+    return { ...held, forbidden: (from: number) => forbiddenHours.forbidden(countable, recipient, from) }
+  }
 
+  /** Reads the instants of a subject, as a plan of the overdue needs them. */
+  async function readInstants(subject: Subject): Promise<SubjectInstants> {
+    const fired: Entry[] = []
+    const held: HeldInstant[] = []
+    await readPages(subject, async (admission) => {
+      const recipient = await findOrNobody(recipients, admission.tenant, admission.to.id)
+      const all = policy.rulesFor(admission, recipient)
+      for (const entry of entriesOf(admission, rulesIn(all, subject)))
+        if (entry.fired) fired.push(entry)
+        else held.push(heldInstant(admission, all, recipient))
+    })
+    return { fired, held, until: Number.POSITIVE_INFINITY }
+  }
+
+  const reachMs = (): number => policy.longestWindowMs + windowSlackMs
+  const overduePlans = createOverduePlans({ read: readInstants, reachMs, clock, marginMs })
+
+  const dedupMsOf = ({ recipient }: Subject): number =>
+    recipient === undefined ? 0 : (policy.deduplicationWindowMs ?? 0)
+
+  /** Reads all pages, for none may be left out: a limit would not count it, and newcomers would overtake it. */
+  async function readPages(subject: Subject, take: (admission: Admission) => Promise<void>): Promise<void> {
+    const { tenant, recipient } = subject
+    const keptMs = Math.max(policy.longestWindowMs, dedupMsOf(subject))
+    // A tenant's rows are found by their acceptance: a delayed notification may leave as much later as a delay may last.
+    const since = clock.now() - keptMs - (recipient === undefined ? policy.maxDelayMs : 0)
     const pageAfter = (cursor?: string): Promise<Page<Admission>> =>
       store.counted({
         tenant,
         ...(recipient === undefined ? {} : { recipient }),
-        // A tenant's rows are found by their acceptance: a delayed notification may leave as much later as a delay may last.
-        since:
-          now - Math.max(policy.longestWindowMs, dedupMs) - (recipient === undefined ? policy.maxDelayMs : 0),
+        since,
         limit: pageMax,
         ...(cursor === undefined ? {} : { cursor }),
       })
@@ -139,9 +158,57 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
       next?.catch(() => undefined)
       for (const admission of items) await take(admission)
     }
+  }
+
+  /**
+   * Reads the facts of a subject. What stays in memory is bounded by what waits of the tenant (`waiting`) and what its
+   * limits let leave within their windows.
+   */
+  async function read(subject: Subject): Promise<Facts> {
+    const now = clock.now()
+    const dedupMs = dedupMsOf(subject)
+    const countedSince = now - reachMs()
+    const entries: Entry[] = []
+    const fingerprints: Facts['fingerprints'][number][] = []
+    const held: HeldInstant[] = []
+    let heldUntil = now + 2 * reachMs()
+    const waitlist = new Set<string>()
+    let isOutdated = false
+
+    async function take(admission: Admission): Promise<void> {
+      const { id, status, policyVersion, createdAt, fingerprint } = admission
+      const recorded = await findOrNobody(recipients, admission.tenant, admission.to.id)
+      const all = policy.rulesFor(admission, recorded)
+      const rules = rulesIn(all, subject)
+      for (const entry of entriesOf(admission, rules)) {
+        if (!entry.fired && entry.at < heldUntil) held.push(heldInstant(admission, all, recorded))
+        if (!entry.fired || entry.at >= countedSince) entries.push(entry)
+      }
+      if (held.length > heldMax) {
+        held.length = 0
+        heldUntil = Number.NEGATIVE_INFINITY
+      }
+      const waiter = waiterOf(admission)
+      if (waiter !== undefined && !waitlist.has(waiter) && rules.length > 0) waitlist.add(waiter)
+      if (status === 'scheduled' && (policyVersion !== policy.version || isUnsettled())) isOutdated = true
+      if (createdAt > now - dedupMs && countsAsFirst(admission))
+        fingerprints.push({ fingerprint, id, at: createdAt })
+    }
+
+    await readPages(subject, take)
     // Where several have one fingerprint the first of them is kept, which is the last to be set.
     fingerprints.reverse()
-    return { entries, fingerprints, waitlist: [...waitlist], isOutdated: isOutdated || waitlist.size > 0 }
+    const places = await overduePlans.placesOf(subject, entries, () => ({
+      fired: entries.filter(({ fired }) => fired),
+      held,
+      until: heldUntil,
+    }))
+    return {
+      entries: places.size === 0 ? entries : entries.map((entry) => movedTo(entry, places.get(entry.id))),
+      fingerprints,
+      waitlist: [...waitlist],
+      isOutdated: isOutdated || waitlist.size > 0 || places.size > 0,
+    }
   }
 
   /** Answers at once for somebody to whom nothing was ever sent. */
@@ -151,6 +218,9 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     return isNew ? nothing : read(subject)
   }
 }
+
+const movedTo = (entry: Entry, at: number | undefined): Entry =>
+  at === undefined || entry.fired ? entry : { ...entry, at }
 
 /**
  * The digest that an item waits in, or one that is scheduled for its expiry: it would have left only after that. One in

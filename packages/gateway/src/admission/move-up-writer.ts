@@ -1,4 +1,7 @@
-/** Writes that a waiting notification has an earlier instant, whoever changes it meanwhile. */
+/**
+ * Writes that a waiting notification has an earlier instant, whoever changes it meanwhile; or the later one that it was
+ * planned at behind what was due while no gateway ran.
+ */
 import type { Notification } from '../model.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Ledger, Scheduler } from '../stages.ts'
@@ -35,10 +38,11 @@ export function createMoveUpWriter(options: MoveUpWriterOptions): MoveUpWriter {
   async function write(found: Notification, verdict: Verdict): Promise<'written' | 'failed' | 'gone'> {
     // The version in memory, which must not leave while the change is under way: what was read is another object.
     let before: Notification | undefined = ledger.live(found.id)?.notification ?? found
+    const detail = verdict.dueAt > found.dueAt ? 'behind what was due while no gateway ran' : 'moved up'
     for (let tries = 0; before !== undefined && waits(before) && tries < triesMax; tries += 1) {
       const path = ledger.live(before.id)?.events ?? []
       ledger.release(before)
-      const move = moveTo(before, clock.now(), { ...verdict, detail: 'moved up' }, path)
+      const move = moveTo(before, clock.now(), { ...verdict, detail }, path)
       try {
         if ((await ledger.commit({ moves: [move] })).applied) {
           scheduler.place([move.after])

@@ -17,6 +17,8 @@ export type Holdable = Pick<Notification, 'tenant' | 'channel' | 'category'>
 export interface ForbiddenHours {
   /** Returns the end of the holds of operators that stop a notification; undefined where none does. */
   heldUntil(notification: Holdable): number | undefined
+  /** Tests if quiet or legal hours apply at any time. */
+  hasHours(countable: Countable, recipient: Recipient | null): boolean
   /** Returns the forbidden intervals, covering at least `maxDelayMs` from `from`; undefined where there are none. */
   forbidden(
     countable: Countable & { readonly id: string },
@@ -92,6 +94,7 @@ export function createForbiddenHours(
 
   const forbiddenHours: ForbiddenHours = {
     heldUntil,
+    hasHours: (countable, recipient) => rulesOf(countable, recipient).length > 0,
     forbidden(countable, recipient, from) {
       const rules = rulesOf(countable, recipient)
       if (rules.length === 0) return undefined

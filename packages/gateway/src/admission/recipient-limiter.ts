@@ -15,8 +15,8 @@ export interface RecipientLimiterOptions {
 }
 
 /**
- * Each round moves the time on to a slot of another subject, nearly always two or three times. Limits that keep a
- * distance need a round for each slot that the subjects hold in alternation; more than this would be a loop.
+ * Each round moves the time on to a slot of another subject, nearly always two or three times; limits that keep a distance
+ * need one for each slot that the subjects hold in alternation. More would be a loop.
  */
 const roundsMax = 2_000
 /** Tries of several subjects to agree while slots are released; after these the last agreement holds. */
@@ -29,7 +29,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
   let releases = 0
 
   function requestsOf(reservationRequest: ReservationRequest): LimitRequest[] {
-    const { notification, recipient, horizonMs } = reservationRequest
+    const { notification, recipient, horizonMs, promisedAt } = reservationRequest
     const notBefore = laterOf(reservationRequest.notBefore, forbiddenHours.heldUntil(notification))
     const from = Math.max(clock.now(), notBefore ?? 0)
     const forbidden = forbiddenHours.forbidden(notification, recipient, from)
@@ -42,6 +42,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
       if (notBefore !== undefined) request.notBefore = notBefore
       if (horizonMs !== undefined) request.horizonMs = horizonMs
       if (forbidden !== undefined) request.forbidden = forbidden
+      if (promisedAt !== undefined) request.promisedAt = promisedAt
       // A critical notification does not wait for others to move up (contract, Moving up).
       if (reservationRequest.waited === true || notification.priority === 'critical') request.waited = true
       return request
@@ -114,10 +115,7 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     throw new Error('the subjects of a notification do not agree on an instant')
   }
 
-  /**
-   * Subjects agree in several steps. A slot that was released between two of them may be earlier than what they agreed
-   * on, and nobody would move up to it: they agree once more.
-   */
+  /** Subjects agree in steps. A slot released between two of them may be earlier, and nobody would move up to it. */
   async function reserveTogether(requests: readonly LimitRequest[]): Promise<Reservation> {
     for (let tries = 1; ; tries += 1) {
       const before = releases
@@ -147,25 +145,26 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
     return answers
   }
 
+  /**
+   * Fires in several subjects. Where one of them refuses, the count under the others is moved to the earliest instant that
+   * all of them admit beside what has left: as under one subject, those who wait behind do not block it. The earliest
+   * answer says for how long they hold.
+   */
   async function fireTogether(requests: readonly LimitRequest[]): Promise<Firing> {
-    const answers = await state.fire(requests)
-    const freed = answers.flatMap((answer) => answer.freed ?? [])
-    // The earliest of them says for how long the answer holds.
-    if (answers.every((answer) => answer.fired))
-      return { fired: true, at: Math.min(...answers.map((answer) => answer.at)) }
-    const at = Math.max(...answers.map((answer) => answer.at))
-    // One subject must wait, so the count under the other subjects is cancelled and reserved for later.
-    freed.push(...(await state.cancel(requests)))
-    const reservation = await reserveTogether(
-      requests.map((request) => ({
-        ...request,
-        notBefore: at,
-        rules: waitOnly(request.rules),
-        waited: true,
-      })),
-    )
-    if (freed.length > 0) onFreed(freed)
-    return { fired: false, at: reservation.at }
+    const freed: Subject[] = []
+    for (let round = 0, asked = requests; round < roundsMax; round += 1) {
+      const answers = await state.fire(asked)
+      freed.push(...answers.flatMap((answer) => answer.freed ?? []))
+      const fired = answers.every((answer) => answer.fired)
+      const instants = answers.map(({ at }) => at)
+      const at = Math.max(...instants)
+      if (fired || answers.every((answer) => !answer.fired && answer.at === at)) {
+        if (freed.length > 0) onFreed(freed)
+        return { fired, at: fired ? Math.min(...instants) : at }
+      }
+      asked = requests.map((request) => moved(request, at))
+    }
+    throw new Error('the subjects of a notification do not agree on an instant')
   }
 
   /** Releases slots, and lets those who wait for them move up. */

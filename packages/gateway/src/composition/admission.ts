@@ -39,12 +39,15 @@ export function createAdmission(
 
   // The limits of recipients: memory that is restored from facts in the store.
   const freedSlots = createFreedSlots(onError)
+  const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, holds.untilOf)
   const recover = createLimiterRecovery({
     store,
     policy,
     ledger,
     recipients,
+    forbiddenHours,
     clock,
+    marginMs,
     isUnsettled: () => store.unsettled && !freedSlots.isThrough(),
   })
   const memoryState = createMemoryState({
@@ -54,7 +57,6 @@ export function createAdmission(
     onOutdated: (subject) => freedSlots.report([subject]),
   })
   const state = parts.wrapState?.(memoryState) ?? memoryState
-  const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, holds.untilOf)
   const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report })
 
   // The limits of tenants and modules, and the release of everything reserved in any limit.

@@ -33,7 +33,9 @@ test('a notification with the right to send counts as sent only when the limits 
         findAll: (keys) => keys.map(() => null),
         changes: 0,
       },
+      forbiddenHours: { hasHours: () => false, forbidden: () => undefined },
       clock: createVirtualClock(notification.dueAt),
+      marginMs: 20,
       isUnsettled: () => false,
     })
     const { entries } = await recover(subject)

@@ -53,3 +53,37 @@ test('a try of several subjects that is too late leaves the count of the call th
   const [next] = await limiter.reserve([of('other')])
   assert.equal(next!.at, start + 61_000, 'the call of the other try counts')
 })
+
+test('one that leaves a moment late in one of its subjects moves the next by this moment, not behind all who wait', async () => {
+  const clock = createVirtualClock(start)
+  const state = createMemoryState({
+    clock,
+    marginMs: 0,
+    recover: () => ({ entries: [], fingerprints: [], waitlist: [] }),
+  })
+  const [own, author] = subjects
+  const policy = {
+    rulesFor: () => [
+      { subject: author!, rules },
+      { subject: own!, rules: [limit('own', '100/min')] },
+    ],
+  }
+  const limiter = createRecipientLimiter({
+    state,
+    policy: policy as never,
+    forbiddenHours: {
+      forbidden: () => undefined,
+      heldUntil: () => undefined,
+    } as unknown as RecipientLimiterOptions['forbiddenHours'],
+    clock,
+    onFreed: (freed) => state.resume(freed),
+  })
+  const of = (id: string) => ({ notification: { id } as Notification, recipient: null })
+  for (const id of ['1', '2', '3', '4']) await limiter.reserve([of(id)])
+  await clock.runUntil(start + 5)
+  assert.deepEqual(await limiter.fire([of('1')]), [{ fired: true, at: start + 5 }])
+  await clock.runUntil(start + 60_000)
+  assert.deepEqual(await limiter.fire([of('2')]), [{ fired: false, at: start + 60_005 }])
+  await clock.runUntil(start + 60_005)
+  assert.deepEqual(await limiter.fire([of('2')]), [{ fired: true, at: start + 60_005 }])
+})

@@ -15,6 +15,7 @@ import type {
 } from '../../ports.ts'
 import { type Claims, claim } from './fingerprint-claims.ts'
 import { releaseOf, termsOf } from './limit-terms.ts'
+import { createNewcomerFloors } from './newcomer-floors.ts'
 import { newestEntries } from './newest-entries.ts'
 import { createPackedSubjects } from './packed-subjects.ts'
 import { Pauses } from './pauses.ts'
@@ -75,8 +76,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const loading = new Map<string, Promise<void>>()
   const pauses = new Pauses()
   let generation = 0
-  /** By subject, the instant before which no newcomer is booked. As many as there are subjects that are settled. */
-  const floors = new Map<string, number>()
+  const floors = createNewcomerFloors(limits, clock)
   /** A clock with a second chance (Corbató, 1968): one look-up a question, and nothing is moved. */
   let hand = subjects.entries()
 
@@ -209,43 +209,9 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return requests.map(one)
   }
 
-  /** Reserves; a newcomer goes behind those that move up, though its limits admit it earlier. */
-  function reserveBehind(request: LimitRequest, id: string): Reservation {
-    const { subject, rules, notBefore = clock.now() } = request
-    const first = limits.reserve(subject.key, rules, { ...termsOf(request), id })
-    const floor = floors.size === 0 || request.waited === true ? undefined : floors.get(subject.key)
-    if (floor === undefined || !first.held || first.at >= floor || rules.length === 0) return first
-    // The library computes the reports from its state when they are first read.
-    const { refusedBy, firstAt } = first
-    const reports = [...first.rules]
-    limits.cancel(subject.key, id)
-    const { horizonMs } = request
-    const { at, held, limit } = limits.reserve(
-      subject.key,
-      // From here on it waits, and is not refused by what those before it have taken.
-      rules.map((rule) => (rule.over === 'refuse' ? { ...rule, over: 'delay' } : rule)),
-      {
-        ...termsOf(request),
-        id,
-        notBefore: floor,
-        ...(horizonMs === undefined ? {} : { horizonMs: Math.max(0, horizonMs - (floor - notBefore)) }),
-      },
-    )
-    return {
-      ...first,
-      firstAt,
-      refusedBy,
-      rules: reports,
-      at,
-      held,
-      allowed: false,
-      limit: limit ?? first.limit ?? rules[0]!.name,
-    }
-  }
-
   function reserve(request: LimitRequest): Reservation {
     const { subject, id } = request
-    const reservation = reserveBehind(request, id)
+    const reservation = floors.reserve(request, id)
     if (!reservation.held) return reservation
     if (reservation.at > clock.now()) note(subject, id, reservation.at)
     if (known(subject.key)?.waitlist !== undefined) delist(subject, id)
@@ -260,6 +226,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     const held = requests.map(({ subject, id }) => subjects.get(subject.key)?.booked?.get(id))
     const from = held[0]
     if (from === undefined || from <= clock.now() || held.some((at) => at !== from)) return undefined
+    const isLater = all.some(({ promisedAt = from }) => promisedAt < from)
     const cancelAll = (): void => {
       for (const { subject, id } of requests) limits.cancel(subject.key, id)
     }
@@ -289,7 +256,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       const streams = rules.map((rule) => rule.stream)
       limits.restore(subject.key, [{ id, at: from, fired: false, streams }])
     }
-    return undefined
+    return isLater ? { at: from, from, reservations: first, freed: [] } : undefined
   }
 
   return {
@@ -297,7 +264,11 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     preview: (requests) => each(requests, preview, true),
     fire: (requests) =>
       each(requests, (request) => {
-        const { subject, id, rules } = request
+        const { subject, id, rules, notBefore = 0 } = request
+        // One that was overdue when the subject was filled may hold a later place: others leave before it.
+        const place = subjects.get(subject.key)?.booked?.get(id)
+        if (place !== undefined && place > clock.now() && place >= notBefore)
+          return { fired: false, at: place }
         const { fired, at } = limits.fire(subject.key, id, rules, releaseOf(request))
         note(subject, id, fired ? undefined : at)
         const freed = fired ? undefined : pauseBusy([request])[0]
@@ -339,8 +310,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       const booked = subjects.get(key)?.booked
       let floor = Number.NEGATIVE_INFINITY
       for (const id of ids) floor = Math.max(floor, booked?.get(id) ?? floor)
-      if (floor > clock.now()) floors.set(key, floor)
-      else floors.delete(key)
+      floors.set(key, floor)
     },
     async waiting(subject) {
       await each([{ subject }], () => undefined)
@@ -393,7 +363,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   /** Books and takes back within one turn of the event loop: the answer is that of `reserve`, and nobody sees it. */
   function preview(request: LimitRequest) {
     const id = `preview:${request.id}`
-    const reservation = reserveBehind(request, id)
+    const reservation = floors.reserve(request, id)
     limits.cancel(request.subject.key, id)
     return reservation
   }
