@@ -99,6 +99,7 @@ async function sluice(): Promise<number> {
     channels: ['email'],
     pools: () => [],
     poolsView: { details: () => [], past: () => undefined },
+    policyPreview: () => Promise.reject(new TypeError('no policy is previewed here')),
     holds: { list: () => [], put: async (hold) => ({ ...hold, since: 0 }), end: async () => false },
     log: console,
   })

@@ -8,12 +8,14 @@ import { createAdmission } from './composition/admission.ts'
 import { createDispatch } from './composition/dispatch.ts'
 import { createGatewayServer } from './composition/http-server.ts'
 import { liveLinks, liveTemplates } from './composition/live.ts'
+import { createPolicyPreview } from './composition/policy-preview.ts'
 import { type GatewayParts, runtimeContextOf } from './composition/runtime-context.ts'
 import { openStorage } from './composition/storage.ts'
 import { createLinks, loadTemplates } from './composition/templates.ts'
 import type { Config } from './config/config.ts'
 import { restartFields } from './config/restart-fields.ts'
 import { SluiceError } from './errors.ts'
+import type { PolicyPreview } from './http/routes/policy-preview.ts'
 import type { Backlog } from './ledger/backlog.ts'
 import { startRetention } from './ledger/retention.ts'
 import type { OperatorLog } from './log.ts'
@@ -49,6 +51,7 @@ export interface Gateway {
   readonly backlog: Backlog
   readonly pools: () => readonly PoolReport[]
   readonly holds: OperatorHolds
+  readonly policyPreview: PolicyPreview
   readonly sandbox: Sandbox
   readonly log: OperatorLog
 }
@@ -79,6 +82,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   )
   const { sandbox, hub } = dispatch
   const pools = (): readonly PoolReport[] => dispatch.pools.map((pool) => pool.report(clock.now()))
+  const policyPreview = createPolicyPreview(context, record, admission)
   let stopRetention: (() => void) | undefined
   let isServing = false
   const inFlight = () => ({
@@ -154,9 +158,10 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     log,
     pools,
     holds: record.holds,
+    policyPreview,
     startStages,
     async start() {
-      const url = await server.open({ record, admission, dispatch, templates, links, pools })
+      const url = await server.open({ record, admission, dispatch, templates, links, pools, policyPreview })
       await startStages()
       isServing = true
       log.info({

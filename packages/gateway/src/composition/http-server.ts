@@ -7,6 +7,7 @@ import { type Config, type TenantConfig, tenantOf } from '../config/config.ts'
 import { needsSubject, selfAddressed } from '../config/pools.ts'
 import type { Authenticate } from '../http/identity.ts'
 import type { MetricsServer } from '../http/metrics-server.ts'
+import type { PolicyPreview } from '../http/routes/policy-preview.ts'
 import type { HttpServer } from '../http/server.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import { createCommitLog } from '../observability/commit-log.ts'
@@ -30,6 +31,7 @@ interface Inside {
   readonly templates: Templates
   readonly links: UnsubscribeLinks
   readonly pools: () => readonly PoolReport[]
+  readonly policyPreview: PolicyPreview
 }
 
 /** Before the server exists, nothing is measured. */
@@ -67,12 +69,13 @@ export function createGatewayServer(context: RuntimeContext) {
       return end === undefined ? untimed : (error) => commitLog.note(end(), writes, error)
     },
     /** Opens the server and resolves with its address. */
-    async open({ record, admission, dispatch, templates, links, pools }: Inside): Promise<string> {
+    async open(inside: Inside): Promise<string> {
       const [{ createHttpServer }, { limitHeaders }, { aheadOf }] = await Promise.all([
         import('../http/server.ts'),
         import('../http/limit-headers.ts'),
         import('../http/wall-time.ts'),
       ])
+      const { record, admission, dispatch, templates, links, pools, policyPreview } = inside
       const { gate, jobs, throttle, erasure } = admission
       const doorkeeper = await createDoorkeeper(config)
       tokens = doorkeeper?.tokens
@@ -90,6 +93,7 @@ export function createGatewayServer(context: RuntimeContext) {
         recipients: record.recipients,
         backlog: record.backlog,
         holds: record.holds,
+        policyPreview,
         orphans: admission.orphans,
         poolsView: {
           details: () =>

@@ -1,12 +1,19 @@
-/** Checks of a draft that its schema cannot make: the depth and size of data, and the address. Pure. */
+/**
+ * Checks of a draft that its schema cannot make: the depth and size of data, and the address. All but the reader of
+ * drafts are pure.
+ */
 import { bytesOf, dataOf } from '../content.ts'
 import { type FieldError, SluiceError } from '../errors.ts'
 import { addressField, type Draft, type JsonObject, type Recipient } from '../model.ts'
 import { address } from '../policy/preferences.ts'
+import type { Clock } from '../ports.ts'
+import type { Recipients } from '../stages.ts'
 import { isKnownTooDeep } from './body-parts.ts'
-import type { Offer } from './draft.ts'
+import { type Offer, readMessage, readRecipient, withData } from './draft.ts'
 import { dataLevelsMax, isDeeperThan } from './json.ts'
+import type { NotificationBody } from './schema.ts'
 import { invalidRequest } from './validation.ts'
+import { aheadOf } from './wall-time.ts'
 
 /**
  * Throws INVALID_REQUEST for data that is too deep, PAYLOAD_TOO_LARGE for data that is too long. `bodyBytes`
@@ -69,5 +76,37 @@ export function missingAddress(
   return {
     path: `${path}/${addressField[draft.channel]}`,
     message: 'is required: none is stored for this recipient',
+  }
+}
+
+/** Makes the draft of one notification of its body, synchronously where no stored address has to be read. */
+export type DraftReader = (
+  body: NotificationBody,
+  tenant: string,
+  bodyBytes: number,
+  /** The place of the body in the request, as a JSON Pointer. @defaultValue the whole body */
+  path?: string,
+) => Draft | Promise<Draft>
+
+export function createDraftReader({
+  recipients,
+  offer,
+  clock,
+}: {
+  readonly recipients: Pick<Recipients, 'find'>
+  readonly offer: Offer
+  readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+}): DraftReader {
+  async function addressed(draft: Draft, tenant: string, path: string): Promise<Draft> {
+    const fault = missingAddress(draft, await recipients.find(tenant, draft.to.id), `${path}/recipient`)
+    if (fault !== undefined) throw invalidRequest([fault])
+    return draft
+  }
+
+  return (body, tenant, bodyBytes, path = '') => {
+    const message = readMessage(body, clock.now(), offer, aheadOf(clock))
+    checkData(message.data, bodyBytes, offer, `${path}/data`)
+    const draft: Draft = { to: readRecipient(body.recipient), ...withData(message) }
+    return hasAddress(draft, offer) ? draft : addressed(draft, tenant, path)
   }
 }

@@ -11,6 +11,7 @@ import type { ErrorLog } from './error-handler.ts'
 import type { Authenticate } from './identity.ts'
 import type { LimitHeaders } from './limit-headers-hook.ts'
 import type { RequestRates } from './request-limits.ts'
+import type { PolicyPreview } from './routes/policy-preview.ts'
 import type { UnsubscribeLinks } from './unsubscribe.ts'
 import type { WebSocketHub } from './websocket/hub.ts'
 import type { WebSocketConfig } from './websocket/upgrade.ts'
@@ -62,6 +63,7 @@ export interface HttpServerOptions {
   readonly pools: () => readonly PoolReport[]
   readonly poolsView: PoolsView
   readonly holds: OperatorHolds
+  readonly policyPreview: PolicyPreview
   /** @defaultValue metrics of the ledger, the jobs and the pools alone */
   readonly metrics?: Metrics
   /** True leaves requests unmeasured, for the benchmark of that cost. @defaultValue always false */

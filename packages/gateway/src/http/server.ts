@@ -32,6 +32,7 @@ import { notificationRoutes } from './routes/notifications.ts'
 import { operationRoutes } from './routes/operations.ts'
 import { createOverviewStream } from './routes/overview-stream.ts'
 import { policyRoutes } from './routes/policy.ts'
+import { policyPreviewRoutes } from './routes/policy-preview.ts'
 import { poolRoutes } from './routes/pools.ts'
 import { probeRoutes } from './routes/probes.ts'
 import { recipientWindowsRoutes } from './routes/recipient-windows.ts'
@@ -197,6 +198,7 @@ function routesOf(
     ...holdRoutes({ holds, clock }),
     ...operationRoutes({ gate, store, ledger, idempotency, clock }),
     ...policyRoutes({ policy, ledger, templates, clock }),
+    ...policyPreviewRoutes({ preview: options.policyPreview, store, recipients, templates, offer, clock }),
     ...probeRoutes({
       store,
       isClosing,

@@ -82,6 +82,7 @@ test('every route of the contract is described', () => {
     'POST /decisions',
     'POST /notifications',
     'POST /notifications/batch',
+    'POST /policy/preview',
     'POST /policy/validate',
     'POST /u/{token}',
     'PUT /holds/{name}',

@@ -154,6 +154,7 @@ for (const value of ['null', '[]', '1', '"text"', 'true']) {
       '/notifications',
       '/notifications/batch',
       '/decisions',
+      '/policy/preview',
       '/policy/validate',
       '/dead-letters/redrive',
     ]) {

@@ -1,4 +1,5 @@
 /** Stands for pools and the holds of operators, for the forms of requests and answers. */
+import type { PolicyPreview } from '../../src/http/routes/policy-preview.ts'
 import type { HoldRecord } from '../../src/ports.ts'
 import type { OperatorHolds } from '../../src/stages.ts'
 
@@ -16,8 +17,19 @@ export function stubHolds(now: () => number): OperatorHolds {
   }
 }
 
-/** No pool at all. */
+/** Decides that everything is sent. */
+const sendsAll: PolicyPreview = async ({ draft, notification, policy }) => {
+  const decide = (policyVersion: string) => ({
+    decision: { outcome: 'send' as const, policyVersion, rules: [] },
+    channel: draft?.channel ?? notification?.channel ?? ('email' as const),
+  })
+  // biome-ignore lint/suspicious/noThenProperty: the name of the field in the contract; it is no function
+  return { now: decide('p1'), then: decide(policy?.version ?? 'p1') }
+}
+
+/** No pool at all, and policies under which everything is sent. */
 export const noPools = {
   pools: () => [],
   poolsView: { details: () => [], past: () => undefined },
+  policyPreview: sendsAll,
 }

@@ -8,13 +8,12 @@ import type { Admitted, Gate, Recipients } from '../../stages.ts'
 import { acceptedText } from '../accepted-text.ts'
 import { decisionAnswer, iso } from '../answer.ts'
 import { acceptedSchema, decisionSchema } from '../answer-schema.ts'
-import { type Offer, readMessage, readRecipient, withData } from '../draft.ts'
-import { checkData, hasAddress, missingAddress } from '../draft-checks.ts'
+import type { Offer } from '../draft.ts'
+import { createDraftReader } from '../draft-checks.ts'
 import { type Answer, type Idempotency, type Keep, readKey } from '../idempotency.ts'
 import { jsonType, problemBody, problemType } from '../problem.ts'
 import { basePath, type Route } from '../route.ts'
 import { type NotificationBody, notificationBody } from '../schema.ts'
-import { invalidRequest } from '../validation.ts'
 import { aheadOf, decisionInWallTime, inWallTime } from '../wall-time.ts'
 
 export interface NotificationRoutesOptions {
@@ -31,20 +30,9 @@ export interface NotificationRoutesOptions {
 export function notificationRoutes(options: NotificationRoutesOptions): readonly Route[] {
   const { gate, recipients, offer, idempotency, clock, overLimitStatus, onAccepted } = options
 
-  /** Synchronous where no stored address has to be read. */
-  function readDraft(request: FastifyRequest): Draft | Promise<Draft> {
-    const body = request.body as NotificationBody
-    const message = readMessage(body, clock.now(), offer, aheadOf(clock))
-    checkData(message.data, request.received?.length ?? 0, offer)
-    const draft: Draft = { to: readRecipient(body.recipient), ...withData(message) }
-    return hasAddress(draft, offer) ? draft : addressed(draft, request.caller.tenant)
-  }
-
-  async function addressed(draft: Draft, tenant: string): Promise<Draft> {
-    const fault = missingAddress(draft, await recipients.find(tenant, draft.to.id))
-    if (fault !== undefined) throw invalidRequest([fault])
-    return draft
-  }
+  const read = createDraftReader({ recipients, offer, clock })
+  const readDraft = ({ body, caller, received }: FastifyRequest): Draft | Promise<Draft> =>
+    read(body as NotificationBody, caller.tenant, received?.length ?? 0)
 
   const answerTo = (result: Admitted, requestId: string): Answer =>
     admittedAnswer(result, { overLimitStatus, now: clock.now(), aheadMs: aheadOf(clock), requestId })

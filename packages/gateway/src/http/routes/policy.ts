@@ -1,15 +1,12 @@
 /** Routes of the policy: the one in force, its use, and the check of another one. */
-import { SluiceError } from '../../errors.ts'
-import { compilePolicy } from '../../policy/compile.ts'
-import { missingTemplates } from '../../policy/digest-templates.ts'
 import type { Policy } from '../../policy/policy.ts'
 import type { Clock, Templates } from '../../ports.ts'
 import type { Ledger } from '../../stages.ts'
 import { iso } from '../answer.ts'
 import { policyCheckSchema, policySchema } from '../answer-schema.ts'
 import { readKey } from '../idempotency.ts'
-import { isDeeperThan } from '../json.ts'
 import { type PolicyUseParams, policyUseQuery, policyUseSchema } from '../operator-schema.ts'
+import { readPolicy } from '../policy-check.ts'
 import { createPolicyUse } from '../policy-use.ts'
 import { basePath, type Route } from '../route.ts'
 import { policyBody } from '../schema.ts'
@@ -23,8 +20,6 @@ export interface PolicyRoutesOptions {
   readonly templates: Pick<Templates, 'has'>
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
 }
-
-const policyLevelsMax = 12
 
 export function policyRoutes({ policy, ledger, templates, clock }: PolicyRoutesOptions): readonly Route[] {
   const use = createPolicyUse({ ledger, clock })
@@ -80,26 +75,9 @@ export function policyRoutes({ policy, ledger, templates, clock }: PolicyRoutesO
       handle(request) {
         const key = request.headers['idempotency-key']
         if (key !== undefined) readKey(key)
-        return checkPolicy(request.body, templates)
+        const { policy: read, errors } = readPolicy(request.body, templates)
+        return read === undefined ? { valid: false, errors } : { valid: true, version: read.version }
       },
     },
   ]
-}
-
-function checkPolicy(document: unknown, templates: Pick<Templates, 'has'>) {
-  if (isDeeperThan(document, policyLevelsMax)) {
-    return {
-      valid: false,
-      errors: [{ path: '', message: `must not be deeper than ${policyLevelsMax} levels` }],
-    }
-  }
-  try {
-    const policy = compilePolicy(document)
-    const errors = missingTemplates(policy, templates.has)
-    return errors.length === 0 ? { valid: true, version: policy.version } : { valid: false, errors }
-  } catch (error) {
-    if (!(error instanceof SluiceError)) throw error
-    const errors = error.errors ?? [{ path: '', message: error.message }]
-    return { valid: false, errors: errors.map(({ path, message }) => ({ path, message })) }
-  }
 }
