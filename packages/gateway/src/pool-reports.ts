@@ -63,6 +63,8 @@ export interface AccountReport {
 /** The use of one window of an account's rate. */
 export interface WindowUse {
   readonly window: string
+  /** The window is kept this much longer than written, ms. */
+  readonly marginMs: number
   readonly used: number
   readonly max: number
   /** The instant at which the window has a place again; `null` while it has one. */

@@ -94,6 +94,7 @@ export function createGatewayServer(context: RuntimeContext) {
         backlog: record.backlog,
         holds: record.holds,
         policyPreview,
+        marginMs: config.limits.marginMs,
         orphans: admission.orphans,
         poolsView: {
           details: () =>

@@ -299,7 +299,13 @@ export const windowsSchema = Type.Object(
         limit: Type.String(),
         window: Type.String(),
         windowMs: Type.Integer(),
+        marginMs: Type.Number({ description: 'The window is kept this much longer than written.' }),
         max: Type.Integer(),
+        minGapMs: Type.Optional(
+          Type.Number({
+            description: 'The minimum distance of the limit; it has a row of its own, 1 per gap.',
+          }),
+        ),
         shared: Type.Boolean({ description: 'Other recipients count in it too; then it names no instants.' }),
         full: Type.Array(Type.Object(interval)),
         instants: Type.Array(

@@ -30,6 +30,7 @@ const accountFields = {
   windows: Type.Array(
     Type.Object({
       window: Type.String(),
+      marginMs: Type.Number({ description: 'The window is kept this much longer than written.' }),
       used: Type.Integer(),
       max: Type.Integer(),
       freesAt: Type.Unsafe<string | null>({ ...momentOrNull, description: 'Null while it has a place.' }),

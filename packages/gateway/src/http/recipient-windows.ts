@@ -3,9 +3,9 @@
  * intervals in which a window is full, and the hours in which nothing may be sent. All of it is computed from the
  * recipient's newest admissions, which the store finds by its index of recipients. Pure.
  */
-import { forbiddenIntervals, type Limit } from '@sluice/limits'
+import { forbiddenIntervals, type Limit, parseDuration } from '@sluice/limits'
 import { type Channel, channels, type Recipient } from '../model.ts'
-import { limitName } from '../policy/counter.ts'
+import { criticalName, limitName } from '../policy/counter.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Admission, Countable } from '../ports.ts'
 
@@ -42,13 +42,20 @@ interface Stream {
   readonly instants: Instant[]
 }
 
+export interface WindowRules {
+  readonly policy: Pick<Policy, 'rulesFor' | 'quietFor' | 'document'>
+  /** Windows are kept this much longer than written, ms. */
+  readonly marginMs: number
+}
+
 export function windowsOf(
-  policy: Pick<Policy, 'rulesFor' | 'quietFor'>,
+  { policy, marginMs }: WindowRules,
   recipient: Recipient | null,
   admissions: readonly Admission[],
   query: WindowsQuery,
 ) {
   const streams = new Map<string, Stream>()
+  const gaps = minGapsOf(policy)
   for (const each of admissions) {
     if (each.undecided === true || !isWanted(each, query)) continue
     const at = each.firedAt ?? each.dueAt
@@ -70,14 +77,18 @@ export function windowsOf(
   const rows = shown.flatMap(({ rule, shared, instants }) => {
     const inOrder = instants.sort((a, b) => a.at - b.at)
     const newest = inOrder.slice(-instantsMax)
+    const limit = limitName(rule.name)
+    const minGapMs = gaps.get(limit)
     return rule.windows.map(({ text, windowMs, max }) => ({
-      limit: limitName(rule.name),
+      limit,
       window: text,
       windowMs,
+      marginMs,
       max,
+      ...(minGapMs === undefined ? {} : { minGapMs }),
       shared,
-      full: shared ? [] : fullIntervals(newest, max, windowMs, query),
-      instants: newest.filter(({ at }) => at >= query.from - windowMs && at < query.to),
+      full: shared ? [] : fullIntervals(newest, max, windowMs + marginMs, query),
+      instants: newest.filter(({ at }) => at >= query.from - windowMs - marginMs && at < query.to),
     }))
   })
   return {
@@ -89,6 +100,18 @@ export function windowsOf(
       rows.length > streamsMax ||
       shown.some(({ instants }) => instants.length > instantsMax),
   }
+}
+
+/** The minimum distance of the limits that have one, ms, by name. */
+function minGapsOf({ document }: Pick<Policy, 'document'>): ReadonlyMap<string, number> {
+  const { limits = [], critical } = document as {
+    readonly limits?: readonly { readonly name: string; readonly minGap?: string }[]
+    readonly critical?: { readonly minGap?: string }
+  }
+  const named = critical === undefined ? limits : [...limits, { ...critical, name: criticalName }]
+  return new Map(
+    named.flatMap(({ name, minGap }) => (minGap === undefined ? [] : [[name, parseDuration(minGap)]])),
+  )
 }
 
 const isWanted = (each: Countable, { channel, category, actor }: WindowsQuery): boolean =>

@@ -64,6 +64,8 @@ export interface HttpServerOptions {
   readonly poolsView: PoolsView
   readonly holds: OperatorHolds
   readonly policyPreview: PolicyPreview
+  /** Windows are kept this much longer than written, ms. @defaultValue 0 */
+  readonly marginMs?: number
   /** @defaultValue metrics of the ledger, the jobs and the pools alone */
   readonly metrics?: Metrics
   /** True leaves requests unmeasured, for the benchmark of that cost. @defaultValue always false */

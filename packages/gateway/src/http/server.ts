@@ -34,6 +34,7 @@ import { createOverviewStream } from './routes/overview-stream.ts'
 import { policyRoutes } from './routes/policy.ts'
 import { policyPreviewRoutes } from './routes/policy-preview.ts'
 import { poolRoutes } from './routes/pools.ts'
+import { createPoolsStream } from './routes/pools-stream.ts'
 import { probeRoutes } from './routes/probes.ts'
 import { recipientWindowsRoutes } from './routes/recipient-windows.ts'
 import { recipientRoutes } from './routes/recipients.ts'
@@ -69,13 +70,16 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const events = createEventRoutes({ ledger, clock })
   const overview = createOverview({ ledger, backlog, pools, clock, orphans: options.orphans ?? noOrphans })
   const refused = createRefusedRequests({ clock, series: overview.series })
-  const overviewStream = createOverviewStream({ overview, clock })
+  const streams = [
+    createOverviewStream({ overview, clock }),
+    createPoolsStream({ pools: options.poolsView, clock }),
+  ]
   let closing = false
   const routes = withDocument(
     [
       ...routesOf(options, metrics, () => closing, overview.series),
       ...backlogRoutes({ backlog, overview, requests: refused, pools, clock }),
-      ...overviewStream.routes,
+      ...streams.flatMap((stream) => stream.routes),
       ...events.routes,
     ],
     options.authenticate !== undefined,
@@ -115,7 +119,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   // Streams never end by themselves, and the server would wait for them.
   app.addHook('preClose', async () => {
     events.close()
-    overviewStream.close()
+    for (const stream of streams) stream.close()
     await sockets?.close(config.drainMs)
   })
 
@@ -192,7 +196,7 @@ function routesOf(
     ...searchRoutes({ store, ledger, clock }),
     ...callerRoutes({ clock, policy, withKeys: options.authenticate !== undefined, version }),
     ...jobRoutes({ jobs, store, ledger }),
-    ...recipientWindowsRoutes({ store, policy, clock }),
+    ...recipientWindowsRoutes({ store, policy, clock, marginMs: options.marginMs ?? 0 }),
     ...recipientRoutes({ gate, store, ledger, editor, clock, erase }),
     ...poolRoutes({ pools: options.poolsView, holds, clock }),
     ...holdRoutes({ holds, clock }),

@@ -67,6 +67,7 @@ test('every route of the contract is described', () => {
     'GET /policy',
     'GET /policy/use',
     'GET /pools',
+    'GET /pools/stream',
     'GET /pools/{channel}/{account}',
     'GET /readyz',
     'GET /recipients/{id}',

@@ -137,7 +137,8 @@ export function createRollingRate(windows: readonly Window[], marginMs: number):
                 ? now
                 : at(max) + window.windowMs + marginMs
         const used = sliced?.used(now) ?? usedIn(window, now)
-        return { window: text, used, max, freesAt: freesAt === null || freesAt <= now ? null : freesAt }
+        const freesLater = freesAt === null || freesAt <= now ? null : freesAt
+        return { window: text, marginMs, used, max, freesAt: freesLater }
       })
     },
     used(now) {

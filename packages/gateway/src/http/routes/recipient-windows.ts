@@ -12,8 +12,10 @@ import { aheadOf } from '../wall-time.ts'
 
 export interface RecipientWindowsOptions {
   readonly store: Pick<Store, 'recipient' | 'admissions'>
-  readonly policy: Pick<Policy, 'rulesFor' | 'quietFor' | 'longestWindowMs'>
+  readonly policy: Pick<Policy, 'rulesFor' | 'quietFor' | 'longestWindowMs' | 'document'>
   readonly clock: Pick<Clock, 'now' | 'aheadMs'>
+  /** Windows are kept this much longer than written, ms. */
+  readonly marginMs: number
 }
 
 const weekMs = 7 * 86_400_000
@@ -21,7 +23,7 @@ const weekMs = 7 * 86_400_000
 const spanMaxMs = 62 * 86_400_000
 
 export function recipientWindowsRoutes(options: RecipientWindowsOptions): readonly Route[] {
-  const { store, policy, clock } = options
+  const { store, policy, clock, marginMs } = options
   return [
     {
       method: 'GET',
@@ -59,7 +61,7 @@ export function recipientWindowsRoutes(options: RecipientWindowsOptions): readon
           dueAt: each.dueAt + aheadMs,
           ...(firedAt === undefined ? {} : { firedAt: firedAt + aheadMs }),
         }))
-        const shown = windowsOf(policy, recipient, admissions, query)
+        const shown = windowsOf({ policy, marginMs }, recipient, admissions, query)
         const interval = (each: { readonly from: number; readonly to: number }) => ({
           from: iso(each.from),
           to: iso(each.to),

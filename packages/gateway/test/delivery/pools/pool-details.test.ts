@@ -28,13 +28,13 @@ test('each window of an account shows its use and when it has a place again', ()
   const windows = (now: number) => pool.details(now).accounts[0]!.windows
   pool.lease(start, 2)
   assert.deepEqual(windows(start), [
-    { window: '2/s', used: 2, max: 2, freesAt: start + 1_000 },
-    { window: '3/min', used: 2, max: 3, freesAt: null },
+    { window: '2/s', marginMs: 0, used: 2, max: 2, freesAt: start + 1_000 },
+    { window: '3/min', marginMs: 0, used: 2, max: 3, freesAt: null },
   ])
   pool.lease(start + 1_000, 2)
   assert.deepEqual(windows(start + 1_000), [
-    { window: '2/s', used: 1, max: 2, freesAt: null },
-    { window: '3/min', used: 3, max: 3, freesAt: start + 60_000 },
+    { window: '2/s', marginMs: 0, used: 1, max: 2, freesAt: null },
+    { window: '3/min', marginMs: 0, used: 3, max: 3, freesAt: start + 60_000 },
   ])
   assert.equal(pool.details(start).accounts[0]!.inFlight, 3)
 })

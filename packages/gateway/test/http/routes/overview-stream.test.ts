@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { startKeyed } from '../../guarantees/keyed.ts'
 import { createSigner, tokenFor } from '../../tokens.ts'
+import { openEvents } from '../sse-reader.ts'
 import { startStub } from '../stub.ts'
 
 interface Tick {
@@ -15,37 +16,10 @@ interface Tick {
 const stub = await startStub()
 const path = '/api/v1/overview/stream'
 
-async function open(headers: Record<string, string> = {}, url = stub.url) {
-  const abort = new AbortController()
-  const response = await fetch(`${url}${path}`, { headers, signal: abort.signal })
-  assert.equal(response.status, 200)
-  assert.equal(response.headers.get('content-type'), 'text/event-stream')
-  const chunks = response.body!.pipeThrough(new TextDecoderStream())[Symbol.asyncIterator]()
-  let seen = ''
-  return {
-    /** Resolves with so many ticks from the first one on. */
-    async ticks(count: number): Promise<readonly Tick[]> {
-      for (;;) {
-        const events = seen
-          .split('\n\n')
-          .slice(0, -1)
-          .filter((event) => event.startsWith('event: tick\n'))
-        if (events.length >= count) return events.slice(0, count).map(tickOf)
-        const { value, done } = await chunks.next()
-        assert.ok(!done, `the stream ended: ${seen}`)
-        seen += value
-      }
-    },
-    async ends(): Promise<void> {
-      while (!(await chunks.next()).done);
-    },
-    close: () => abort.abort(),
-  }
-}
-
-function tickOf(event: string): Tick {
-  const [, id, data] = /^event: tick\nid: (\d+)\ndata: (.*)$/.exec(event)!
-  return { id: Number(id), data: JSON.parse(data!) }
+async function open(headers: Record<string, string> = {}) {
+  const { events, ...stream } = await openEvents<Tick['data']>(`${stub.url}${path}`, 'tick', headers)
+  /** Resolves with so many ticks from the first one on. */
+  return { ...stream, ticks: (count: number): Promise<readonly Tick[]> => events(count) }
 }
 
 test('a reader gets all figures first, then each second its point and what has changed', async () => {

@@ -29,6 +29,7 @@ test('a preview is made of a notification, a policy and an instant, and answers 
   const { version } = compilePolicy(policy)
   assert.deepEqual(body, {
     now: { outcome: 'send', policyVersion: 'p1', rules: [] },
+    // biome-ignore lint/suspicious/noThenProperty: the name of the field in the contract
     then: { outcome: 'send', policyVersion: version, rules: [] },
   })
   const { caller, draft, policy: compiled, at } = asked.at(-1)!
@@ -79,7 +80,7 @@ test('each fault of a request names its place', async () => {
     [{ notification: message, at: '2026-11-22T05:00:00Z' }, '/at', /future/],
     [{ notification: message, at: 'tomorrow' }, '/at', /RFC 3339/],
     [{ notification: message, policy: [] }, '/policy', /object/],
-    [{ notification: message, then: 1 }, '/then', /known/],
+    [{ notification: message, later: 1 }, '/later', /known/],
   ] as const
   const count = asked.length
   for (const [body, path, text] of cases) {

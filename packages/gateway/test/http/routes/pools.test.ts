@@ -27,7 +27,7 @@ const report: PoolDetails = {
       learnedRate: null,
       concurrency: 8,
       inFlight: 2,
-      windows: [{ window: '100/s', used: 100, max: 100, freesAt: 1_800_000_000_000 }],
+      windows: [{ window: '100/s', marginMs: 20, used: 100, max: 100, freesAt: 1_800_000_000_000 }],
       p50Ms: 12,
       p99Ms: 210,
       perMinute: minute,

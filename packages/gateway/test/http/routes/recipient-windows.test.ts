@@ -39,13 +39,17 @@ const admission = (id: string, at: number, more: Partial<Admission> = {}): Admis
 test('a window is full from its last place taken until the first of these leaves it', () => {
   const { firedAt: _, ...booked } = admission('c', now + 21 * 3_600_000, { status: 'scheduled' })
   const met = [admission('a', now - 3 * 3_600_000), admission('b', now), booked]
-  const { streams, truncated } = windowsOf(policy, null, met, { from: now - day, to: now + 2 * day })
+  const { streams, truncated } = windowsOf({ policy, marginMs: 0 }, null, met, {
+    from: now - day,
+    to: now + 2 * day,
+  })
   assert.equal(truncated, false)
   assert.deepEqual(streams, [
     {
       limit: 'few',
       window: '2/day',
       windowMs: day,
+      marginMs: 0,
       max: 2,
       shared: false,
       full: [{ from: now, to: now + day }],
@@ -56,19 +60,43 @@ test('a window is full from its last place taken until the first of these leaves
       ],
     },
   ])
-  assert.deepEqual(windowsOf(policy, null, met, { from: now, to: now + day, channel: 'sms' }).streams, [])
+  assert.deepEqual(
+    windowsOf({ policy, marginMs: 0 }, null, met, { from: now, to: now + day, channel: 'sms' }).streams,
+    [],
+  )
+})
+
+test('windows say by how much they are kept longer, and which distance their limit keeps', () => {
+  const spaced = compilePolicy({
+    version: 1,
+    limits: [{ name: 'few', for: 'any', max: ['1/day'], minGap: '5min', over: 'delay' }],
+  })
+  const { streams } = windowsOf({ policy: spaced, marginMs: 20 }, null, [admission('a', now)], {
+    from: now - day,
+    to: now + 2 * day,
+  })
+  assert.deepEqual(
+    streams.map(({ window, marginMs, minGapMs, full }) => [window, marginMs, minGapMs, full]),
+    [
+      ['1/day', 20, 300_000, [{ from: now, to: now + day + 20 }]],
+      ['1/5min', 20, 300_000, [{ from: now, to: now + 300_020 }]],
+    ],
+  )
 })
 
 test('an answer has at most 12 streams of 500 instants, and says that it is truncated', () => {
   const met = Array.from({ length: 600 }, (_, index) => admission(`n${index}`, now + index))
-  const one = windowsOf(policy, null, met, { from: now - day, to: now + day })
+  const one = windowsOf({ policy, marginMs: 0 }, null, met, { from: now - day, to: now + day })
   assert.deepEqual([one.streams[0]!.instants.length, one.truncated], [instantsMax, true])
   const many = compilePolicy({
     version: 1,
     limits: [{ name: 'author', for: 'any', per: ['recipient', 'actor'], max: ['2/day'], over: 'delay' }],
   })
   const authors = met.map((each, index) => ({ ...each, actor: `a${index}` }))
-  const { streams, truncated } = windowsOf(many, null, authors, { from: now - day, to: now + day })
+  const { streams, truncated } = windowsOf({ policy: many, marginMs: 0 }, null, authors, {
+    from: now - day,
+    to: now + day,
+  })
   assert.deepEqual([streams.length, truncated], [streamsMax, true])
 })
 
