@@ -154,6 +154,11 @@ export interface ListQuery {
   /** Bounds of `createdAt`: from inclusive, to exclusive. */
   readonly from?: number
   readonly to?: number
+  /**
+   * `sendAt` lists notifications that are recorded as scheduled, queued or dead in the order of their `dueAt`; the
+   * others are left out. @defaultValue newest first
+   */
+  readonly order?: 'sendAt'
   readonly cursor?: string
   readonly limit: number
 }
@@ -227,7 +232,7 @@ export interface Store
   /** Resolves when the change is on disk. Changes that arrive together share one durable commit. */
   commit(change: Change): Promise<CommitResult>
   notification(tenant: string, id: string): Promise<Notification | undefined>
-  /** Lists notifications, newest first. */
+  /** Lists notifications, newest first or in the order of the query. */
   list(query: ListQuery): Promise<Page<Notification>>
   /** Lists dead letters, oldest first, over all tenants where the query names none. */
   deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>

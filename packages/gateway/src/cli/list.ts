@@ -1,4 +1,4 @@
-/** `sluice list`: lists notifications, newest first, by what they are and why they wait. */
+/** `sluice list`: lists notifications, newest first or the first to leave first, by what they are and why they wait. */
 import { channels, priorities } from '../model.ts'
 import type { ListAnswer, NotificationAnswer } from './answers.ts'
 import { createClient } from './client.ts'
@@ -8,7 +8,7 @@ import { type Column, instant, instantFrom, styleOf, table } from './text.ts'
 
 export const form: CommandForm = {
   name: 'list',
-  summary: 'Notifications, newest first.',
+  summary: 'Notifications, newest first or the first to leave first.',
   options: {
     ...gatewayOptions,
     recipient: { value: '<id>', text: 'Of this recipient' },
@@ -25,10 +25,12 @@ export const form: CommandForm = {
     'idempotency-key': { value: '<key>', text: 'Accepted under this key' },
     from: { value: '<instant>', text: 'Created at this instant or later' },
     to: { value: '<instant>', text: 'Created before this instant' },
+    order: { value: '<order>', text: 'newest (default), or sendAt: what waits, the first to leave first' },
     limit: { value: '<n>', text: 'At most so many; 50 by default' },
   },
   examples: [
     ['sluice list --status scheduled --category marketing', 'Marketing that waits'],
+    ['sluice list --order sendAt --channel sms', 'What leaves next'],
     ['sluice list --recipient user-42 --json', 'For a program'],
   ],
 }
@@ -60,6 +62,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     idempotencyKey: read.text('idempotency-key'),
     from: read.text('from'),
     to: read.text('to'),
+    order: oneOfOption(form, read, 'order', ['newest', 'sendAt']),
   }
   const items: NotificationAnswer[] = []
   let cursor: string | undefined

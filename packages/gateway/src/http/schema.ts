@@ -202,6 +202,12 @@ export const listQuery = Type.Object(
       text('printable', 255, 'Accepted under this Idempotency-Key, by `module` or the own module.'),
     ),
     tenant: Type.Optional(text('printable', 256, "Another tenant's, for operators.")),
+    order: Type.Optional(
+      oneOf(
+        ['newest', 'sendAt'],
+        'sendAt: what is scheduled, queued or sending, the first to leave first; a page may be empty before the end. Default newest.',
+      ),
+    ),
     ...paging,
   },
   closed,

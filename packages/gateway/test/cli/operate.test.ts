@@ -32,6 +32,8 @@ test('send, list, decide and cancel do for one notification what the API does', 
     listed.out,
     new RegExp(`scheduled +send_at +u +email +billing .* ${again.notificationId}\n\n1$`),
   )
+  assert.match((await run('list', '--order', 'sendAt')).out, new RegExp(`${again.notificationId}\n\n1$`))
+  assert.match((await run('list', '--order', 'oldest')).err, /--order/)
   assert.equal((await run('cancel', again.notificationId)).out, `${again.notificationId} is cancelled.`)
   assert.match((await run('cancel', 'none')).err, /^sluice: NOT_FOUND: .*\nAsked for the tenant default;/)
   assert.match((await run('send', '--text', 'x')).err, /--to is missing/)

@@ -11,6 +11,7 @@ import { definedOf, pageAnswer } from '../page.ts'
 import { basePath, keyedPaths, type Route } from '../route.ts'
 import { type ExplainQuery, explainQuery, idParams, type ListFilter, listQuery } from '../schema.ts'
 import { parseInstant } from '../syntax.ts'
+import { invalidRequest } from '../validation.ts'
 import { aheadOf, inWallTime } from '../wall-time.ts'
 
 export interface NotificationReadRoutesOptions extends ExplanationsOptions {
@@ -53,7 +54,7 @@ export function notificationReadRoutes(options: NotificationReadRoutesOptions): 
       path: `${basePath}/notifications`,
       operation: 'listNotifications',
       tag: 'Notifications',
-      summary: 'Notifications, newest first',
+      summary: 'Notifications, newest first or the first to leave first',
       access: 'caller',
       counts: 'reads',
       query: listQuery,
@@ -146,8 +147,18 @@ const alikeOnRecord: readonly Status[] = ['scheduled', 'queued', 'sending']
 
 function readListQuery(tenant: string, filter: ListFilter & { limit: number }, aheadMs: number): Queries {
   const { recipient, status, category, channel, job, from, to, cursor, limit } = filter
-  const { module, priority, template, actor, reason, limitName } = filter
-  const asked = status === undefined ? undefined : new Set(status.split(',') as Status[])
+  const { module, priority, template, actor, reason, limitName, order } = filter
+  const bySendAt = order === 'sendAt'
+  const asked =
+    status === undefined
+      ? bySendAt
+        ? new Set(alikeOnRecord)
+        : undefined
+      : new Set(status.split(',') as Status[])
+  if (bySendAt && [...asked!].some((each) => !alikeOnRecord.includes(each)))
+    throw invalidRequest([
+      { path: '/status', message: `must be one or several of ${alikeOnRecord.join(', ')} with order=sendAt` },
+    ])
   const fromMemory = asked !== undefined && alikeOnRecord.some((each) => asked.has(each))
   const statuses =
     asked === undefined ? undefined : [...new Set([...asked, ...(fromMemory ? alikeOnRecord : [])])]
@@ -163,6 +174,7 @@ function readListQuery(tenant: string, filter: ListFilter & { limit: number }, a
     ...(from === undefined ? {} : { from: parseInstant(from) - aheadMs }),
     ...(to === undefined ? {} : { to: parseInstant(to) - aheadMs }),
     ...(cursor === undefined ? {} : { cursor }),
+    ...(bySendAt ? { order: 'sendAt' } : {}),
   }
   return asked !== undefined && fromMemory ? { stored, asked } : { stored }
 }

@@ -59,7 +59,7 @@ export function checkPaths({ accept = [], moves = [] }: Change): void {
   }
 }
 
-export function isListed(row: Notification, query: ListQuery): boolean {
+function isListed(row: Notification, query: ListQuery): boolean {
   const { job, statuses, category, channel, from = 0, to = Number.POSITIVE_INFINITY } = query
   return (
     (job === undefined || row.job === job) &&
@@ -76,6 +76,15 @@ export function isListed(row: Notification, query: ListQuery): boolean {
     row.createdAt >= from &&
     row.createdAt < to
   )
+}
+
+/** Lists rows, given in the order of acceptance, in the order of the query. */
+export function listed(rows: readonly Notification[], query: ListQuery): Page<Notification> {
+  const fit = rows.filter((row) => isListed(row, query))
+  if (query.order === undefined) return page(fit.reverse(), query.cursor, query.limit)
+  const due = fit.filter((row) => waits.has(row.status) || row.status === 'dead')
+  const inOrder = due.sort((a, b) => a.dueAt - b.dueAt || byId(a, b))
+  return page(inOrder, query.cursor, query.limit)
 }
 
 export function isDeadLetter(row: Notification, query: DeadLetterQuery): boolean {

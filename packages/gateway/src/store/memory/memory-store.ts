@@ -49,7 +49,7 @@ import { MemoryItems } from './memory-items.ts'
 import { MemoryJobs } from './memory-jobs.ts'
 import { answerKey, type Group, keyOf } from './memory-keys.ts'
 import { prune } from './memory-prune.ts'
-import { byId, checkPaths, entry, isDeadLetter, isListed, page, rightsFor, scan } from './memory-rows.ts'
+import { byId, checkPaths, entry, isDeadLetter, listed, page, rightsFor, scan } from './memory-rows.ts'
 
 const applied: CommitResult = { applied: true }
 const unsettled: ReadonlySet<Status> = new Set<Status>(['scheduled', 'queued', 'digesting'])
@@ -199,9 +199,7 @@ export class MemoryStore implements Store {
   }
 
   async list(query: ListQuery): Promise<Page<Notification>> {
-    const rows = this.#of(query.tenant, query.recipient).map(this.#shown)
-    const found = rows.filter((row) => isListed(row, query))
-    return page(found.reverse(), query.cursor, query.limit)
+    return listed(this.#of(query.tenant, query.recipient).map(this.#shown), query)
   }
 
   async deadLetters(query: DeadLetterQuery): Promise<Page<Notification>> {

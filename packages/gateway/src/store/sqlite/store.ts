@@ -227,7 +227,8 @@ export function createSqliteStore({
       return found
     },
     async list(query) {
-      const { recipient } = query
+      const { recipient, order } = query
+      if (order !== undefined) return pageOf(await read('listDue', query, await ask('duePlaces', query)))
       const noted = recipient === undefined ? [] : await ask('notedRows', query.tenant, recipient)
       return pageOf(await read('list', query, noted))
     },

@@ -44,6 +44,16 @@ test('a list is narrowed by why, by whom and under which key, and names another 
   assert.deepEqual(await list(shop, 'idempotencyKey=order/7'), [], 'a key belongs to a module')
   assert.deepEqual(await list(shop, 'idempotencyKey=order/7&module=crm'), [high])
   assert.deepEqual(await list(shop, 'idempotencyKey=order/7&module=crm&priority=low'), [])
+  const sooner = await send(shop, { sendAt: new Date(Date.now() + 1_800_000).toISOString() })
+  assert.deepEqual(await list(shop, 'order=sendAt'), [sooner, low], 'the first to leave comes first')
+  assert.deepEqual(await list(shop, 'order=sendAt&status=scheduled&priority=low'), [low])
+  assert.deepEqual(await list(shop, 'order=newest&status=scheduled'), [sooner, low])
+  assert.deepEqual(await list(beta, 'order=sendAt'), [])
+  const ended = await keyed.ask('GET', '/api/v1/notifications?order=sendAt&status=delivered', { token: shop })
+  assert.deepEqual(
+    [ended.status, (ended.body.errors as readonly { path: string }[])[0]?.path],
+    [400, '/status'],
+  )
   assert.deepEqual(await list(reader, 'tenant=beta'), [other])
   assert.deepEqual(await list(reader, 'tenant=alpha&priority=high'), [high])
   assert.deepEqual(await list(beta, 'tenant=alpha'), [other], 'a tenant sees its own, whatever it names')

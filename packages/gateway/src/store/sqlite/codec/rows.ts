@@ -73,6 +73,8 @@ const shortColumns =
 export const columns = `s.seq, ${longColumns}, ${shortColumns}`
 /** The index of the short row's first column in them. */
 export const shortAt = 13
+/** The index of the due instant in them. */
+const dueAtAt = shortAt + 2
 /** The index of the timeline in them. */
 const timelineAt = shortAt + 11
 
@@ -186,6 +188,10 @@ export function shortTexts(row: ShortRow): readonly [before: string, after: stri
 
 export function seqOf(row: Row): number {
   return row[0] as number
+}
+
+export function dueAtOf(row: Row): number {
+  return row[dueAtAt] as number
 }
 
 export function createdAtOf(row: Row): number {

@@ -6,9 +6,9 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { Notification } from '../../../model.ts'
 import type { DeadLetterQuery, ListQuery } from '../../../ports.ts'
-import { statusCodes, statusOf } from '../codec/codes.ts'
+import { dueCodes, statusCodes, statusOf } from '../codec/codes.ts'
 import type { Row } from '../codec/rows.ts'
-import { columns, createdAtOf, requestLengthOf, seqOf } from '../codec/rows.ts'
+import { columns, createdAtOf, dueAtOf, requestLengthOf, seqOf } from '../codec/rows.ts'
 import type { HashKey } from '../indexes/hash.ts'
 import { recipientHash } from '../indexes/hash.ts'
 import type { Cursors } from './cursor.ts'
@@ -18,10 +18,17 @@ export interface RowPage {
   readonly nextCursor: string | null
 }
 
+/** A place of the due index: its instant, and the seq of the row. */
+export type DuePlace = readonly [dueAt: number, seq: number]
+
 export interface Queries {
   notification(tenant: string, id: string): Row | undefined
   /** Lists notifications. `noted` are the seqs of the recipient's rows that are not flushed to the table yet. */
   list(query: ListQuery, noted: readonly number[]): RowPage
+  /** Opens the cursor of a list in the order of `sendAt`: the place after which it goes on. */
+  dueAfter(query: ListQuery): DuePlace
+  /** Lists notifications of these places of the due index, the next ones of the list; fewer than `dueMax` end it. */
+  listDue(query: ListQuery, places: readonly DuePlace[]): RowPage
   deadLetters(query: DeadLetterQuery): RowPage
   jobMembers(tenant: string, id: string): readonly Pick<Notification, 'id' | 'status'>[]
 }
@@ -39,6 +46,9 @@ export interface QueriesOptions {
   /** Bytes of requests that one page reads; at least one row. @defaultValue 4_194_304 */
   readonly pageBytesMax?: number
 }
+
+/** Places of the due index that one page of a list in the order of `sendAt` examines. */
+export const dueMax = 2_000
 
 type Condition = readonly [sql: string, ...values: SQLInputValue[]] | undefined | false
 /** The rows that a page examines: their seqs in the order of the list, and the place after the last of them. */
@@ -152,6 +162,21 @@ export function prepareQueries(options: QueriesOptions): Queries {
   const placeOfTenant = (row: Row): readonly number[] => [createdAtOf(row), seqOf(row)]
   const placeOfSeq = (row: Row): readonly number[] => [seqOf(row)]
 
+  /** The conditions of all lists on the row itself. */
+  const conditionsOf = (query: ListQuery): readonly Condition[] => [
+    ['n.tenant = ?', query.tenant],
+    query.recipient !== undefined && ['n.recipient = ?', query.recipient],
+    query.category !== undefined && ['n.category = ?', query.category],
+    query.channel !== undefined && ['n.channel = ?', query.channel],
+    query.statuses !== undefined && [
+      's.status IN (SELECT value FROM json_each(?))',
+      JSON.stringify(query.statuses.map((status) => statusCodes[status])),
+    ],
+    query.from !== undefined && ['n.created_at >= ?', query.from],
+    query.to !== undefined && ['n.created_at < ?', query.to],
+    ...conditionsInJson(query),
+  ]
+
   const members = db.prepare(`SELECT n.id, s.status FROM notifications n INDEXED BY by_job
     CROSS JOIN states s USING (seq) WHERE n.job = ? AND n.tenant = ? ORDER BY n.seq`)
 
@@ -172,20 +197,35 @@ export function prepareQueries(options: QueriesOptions): Queries {
           : byRecipient
             ? ofRecipient(query, after, noted)
             : ofTenant(query, after),
-        [
-          ['n.tenant = ?', tenant],
-          recipient !== undefined && ['n.recipient = ?', recipient],
-          query.category !== undefined && ['n.category = ?', query.category],
-          query.channel !== undefined && ['n.channel = ?', query.channel],
-          query.statuses !== undefined && [
-            's.status IN (SELECT value FROM json_each(?))',
-            JSON.stringify(query.statuses.map((status) => statusCodes[status])),
-          ],
-          query.from !== undefined && ['n.created_at >= ?', query.from],
-          query.to !== undefined && ['n.created_at < ?', query.to],
-          ...conditionsInJson(query),
-        ],
+        conditionsOf(query),
         { limit, placeOf: byRecipient ? placeOfSeq : placeOfTenant, scope: tenant },
+      )
+    },
+
+    dueAfter({ tenant, cursor }) {
+      if (cursor === undefined) return [Number.MIN_SAFE_INTEGER, 0]
+      const [dueAt, seq] = cursors.open(cursor, dueParts, tenant)
+      return [dueAt!, seq!]
+    },
+
+    listDue(query, places) {
+      const { tenant, job, ids, limit } = query
+      const last = places.length < dueMax ? undefined : places.at(-1)
+      const candidates: Candidates = {
+        sql: "(SELECT json_extract(value, '$[0]') AS due_at, json_extract(value, '$[1]') AS seq FROM json_each(?))",
+        values: [JSON.stringify(places)],
+        ...(last === undefined ? {} : { next: placeOfDue(...last) }),
+      }
+      return pageOf(
+        candidates,
+        [
+          // A row that has moved on meanwhile stands elsewhere in the order.
+          [`s.due_at = c.due_at AND s.status IN ${dueCodes}`],
+          job !== undefined && ['n.job = ?', job],
+          ids !== undefined && ['n.id IN (SELECT value FROM json_each(?))', JSON.stringify(ids)],
+          ...conditionsOf(query),
+        ],
+        { limit, placeOf: (row) => placeOfDue(dueAtOf(row), seqOf(row)), scope: tenant },
       )
     },
 
@@ -232,6 +272,10 @@ export function prepareQueries(options: QueriesOptions): Queries {
     return (prepared(sql).all(JSON.stringify(ids), after) as unknown as [number][]).map(([seq]) => seq)
   }
 }
+
+/** Numbers of a cursor in the order of `sendAt`: one more than in any other, so that none is taken for another. */
+const dueParts = 3
+const placeOfDue = (dueAt: number, seq: number): readonly number[] => [dueAt, seq, 0]
 
 /** True where the request of each row has to be read. */
 const readsRequest = ({ module, priority, template, actor }: ListQuery): boolean =>

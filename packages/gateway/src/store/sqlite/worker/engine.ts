@@ -7,7 +7,7 @@ import type { DatabaseSync } from 'node:sqlite'
 import { lineAt } from '../../../adapters/clock.ts'
 import type { FieldError } from '../../../errors.ts'
 import { SluiceError } from '../../../errors.ts'
-import type { TimeLine } from '../../../ports.ts'
+import type { ListQuery, TimeLine } from '../../../ports.ts'
 import type { ChangeLog } from '../codec/change-log.ts'
 import { changeLogOf } from '../codec/change-log.ts'
 import { RowDamage } from '../codec/checksum.ts'
@@ -35,6 +35,7 @@ import { prepareJobs } from '../tables/jobs.ts'
 import { prepareNotificationWrites } from '../tables/notifications.ts'
 import { prepareParts } from '../tables/parts.ts'
 import { preparePrune } from '../tables/prune.ts'
+import { type DuePlace, dueMax } from '../tables/queries.ts'
 import { prepareRecipients } from '../tables/recipients.ts'
 import { prepareTallies } from '../tables/tallies.ts'
 import { prepareTimeLine } from '../tables/time-line.ts'
@@ -224,6 +225,11 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     ...prepareCollected(db),
     scan: prepareScan(db),
     notedRows: recipientIndex.notedRows,
+    /** The next places of a list in the order of `sendAt`. */
+    duePlaces: (query: ListQuery): readonly DuePlace[] => {
+      const [dueAt, seq] = reads.dueAfter(query)
+      return dueIndex.next({ dueAt, seq }, dueMax).map((place) => [place.dueAt, place.seq])
+    },
     admissions: admissions.read,
     counted: admissions.counted,
     inThrottleQueue: admissions.inThrottleQueue,

@@ -5,7 +5,7 @@ import { hashKeyOf } from '../database.ts'
 import { prepareJobWork } from '../job-work.ts'
 import { prepareContentReads } from '../tables/contents.ts'
 import { createCursors } from '../tables/cursor.ts'
-import { prepareQueries } from '../tables/queries.ts'
+import { type DuePlace, prepareQueries } from '../tables/queries.ts'
 import { pack } from './packed-rows.ts'
 
 /** Prepares the questions. The file must have been open for writing before, so that its keys exist. */
@@ -14,6 +14,7 @@ export function prepareReads(db: DatabaseSync) {
   return {
     ...listing,
     list: (query: ListQuery, noted: readonly number[]) => pack(listing.list(query, noted)),
+    listDue: (query: ListQuery, places: readonly DuePlace[]) => pack(listing.listDue(query, places)),
     deadLetters: (query: DeadLetterQuery) => pack(listing.deadLetters(query)),
     ...prepareContentReads(db),
     ...prepareJobWork(db),

@@ -8,6 +8,34 @@ import { createDueIndex } from '../../../../src/store/sqlite/indexes/due-index.t
 const scheduled = 1
 const delivered = 6
 
+it('finds the next places of rows in memory and in the table, at most so many', () => {
+  const next = seeded(3)
+  const db = new DatabaseSync(':memory:')
+  db.exec(`CREATE TABLE meta (name TEXT PRIMARY KEY, value);
+    CREATE TABLE states (seq INTEGER PRIMARY KEY, status INTEGER, due_at INTEGER);
+    CREATE TABLE due (due_at INTEGER, seq INTEGER, PRIMARY KEY (due_at, seq)) WITHOUT ROWID`)
+  const index = createDueIndex({ db, segmentRows: 64 })
+  const all: { readonly dueAt: number; readonly seq: number }[] = []
+  for (let seq = 1; seq <= 400; seq += 1) {
+    // Many are due at one instant, as at the end of quiet hours.
+    const dueAt = next() < 0.5 ? 500 : Math.floor(next() * 1_000)
+    db.exec('BEGIN')
+    index.flush(1)
+    index.put(seq, undefined, dueAt)
+    all.push({ dueAt, seq })
+    db.exec('COMMIT')
+    index.finish(true)
+  }
+  assert.ok(index.from > 0, 'some are in the table')
+  const sorted = all.toSorted((a, b) => a.dueAt - b.dueAt || a.seq - b.seq)
+  for (const from of [0, 1, 150, 399])
+    for (const limit of [1, 7, 100, 1_000]) {
+      const after = from === 0 ? { dueAt: -1, seq: 0 } : sorted[from - 1]!
+      const found = index.next(after, limit).map(({ dueAt, seq }) => ({ dueAt, seq }))
+      assert.deepEqual(found, sorted.slice(from, from + limit), `${limit} after ${from}`)
+    }
+})
+
 it('returns exactly the due rows through flushes, moves, rollbacks and reopening', () => {
   const seed = Number(process.env.SLUICE_SEED ?? 1)
   console.log(`SLUICE_SEED=${seed}`)

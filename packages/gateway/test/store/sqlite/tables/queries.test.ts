@@ -60,6 +60,32 @@ function shortPages(path: string) {
   }
 }
 
+test('a page in the order of sendAt examines 2,000 places, and its cursor is for that order and tenant alone', async () => {
+  const store = createSqliteStore({ clock, path: join(folder, 'due.db'), thread: false })
+  const late = someNotification({ status: 'scheduled', dueAt: epoch + 9_000 })
+  await fill(store, 4_500, (index) => ({ tenant: 'other', status: 'scheduled', dueAt: epoch + index }))
+  await store.commit({ accept: [late] })
+  const { sizes, found } = await pages((cursor) =>
+    store.list({ tenant: 'acme', limit: 10, order: 'sendAt', ...cursor }),
+  )
+  assert.deepEqual([sizes, found.map(({ id }) => id)], [[0, 0, 1], [late.id]])
+  const query = { tenant: 'other', limit: 10, order: 'sendAt' } as const
+  const { items, nextCursor } = await store.list(query)
+  assert.deepEqual(
+    items.map(({ dueAt }) => dueAt - epoch),
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9],
+  )
+  const newest = await store.list({ tenant: 'other', limit: 10 })
+  for (const wrong of [
+    { ...query, cursor: newest.nextCursor! },
+    { ...query, tenant: 'acme', cursor: nextCursor! },
+    { tenant: 'other', limit: 10, cursor: nextCursor! },
+    { ...query, cursor: 'x' },
+  ])
+    await assert.rejects(store.list(wrong), { code: 'INVALID_REQUEST' })
+  await store.close()
+})
+
 test('a page examines a bounded number of rows, may be empty, and all pages together find everything', async () => {
   const path = join(folder, 'scan.db')
   const store = createSqliteStore({ clock, path, thread: false })
