@@ -51,7 +51,7 @@ export interface GateOptions {
 }
 
 export interface Admitting extends Gate {
-  readonly movingUp: Pick<MovingUp, 'freed' | 'isThrough' | 'stop'>
+  readonly movingUp: Pick<MovingUp, 'freed' | 'settleAfter' | 'isThrough' | 'stop'>
   /** Starts the move of all who were promised an instant under another policy, or by a process that was killed. */
   startMovingUp(): void
   /** Another policy is in force: starts the move of all who were promised an instant under another one. */
@@ -103,6 +103,7 @@ export function createGate(options: GateOptions): Admitting {
     scheduler,
     evaluator,
     closer,
+    forbiddenHours,
     clock,
     onError,
   })

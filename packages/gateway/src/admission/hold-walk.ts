@@ -7,6 +7,8 @@ import { waitingReason } from '../backlog-cell.ts'
 import type { Notification } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, HoldRecord, Store, Subject } from '../ports.ts'
+import type { HeldSubjects } from './held-subjects.ts'
+import type { SettleHeld } from './hold-order.ts'
 import type { ForbiddenHours } from './quiet-hours.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import type { Review } from './start-walk.ts'
@@ -19,6 +21,9 @@ export interface HoldWalkOptions {
   readonly review: Review
   /** Pauses these subjects, and lets those who wait in them move up. */
   readonly settle: (subjects: readonly Subject[]) => Promise<void>
+  /** Keeps newcomers behind those whom the walk has not reached. */
+  readonly heldSubjects: Pick<HeldSubjects, 'changed' | 'reach' | 'over'>
+  readonly settleHeld: SettleHeld
   readonly clock: Pick<Clock, 'now' | 'at' | 'soon'>
   readonly onError: (what: string, error: unknown) => void
 }
@@ -35,11 +40,24 @@ export type Selection = Pick<HoldRecord, 'tenant' | 'channel' | 'category'>
 
 /** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
 const scanMax = 500
+/** Subjects that are settled together, so that their commits are shared. */
+const subjectsAtOnce = 16
 /** Delay until the record is read again after a failure, ms. */
 const againMs = 1_000
 
 export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
-  const { store, policy, recipients, forbiddenHours, review, settle, clock, onError } = options
+  const {
+    store,
+    policy,
+    recipients,
+    forbiddenHours,
+    review,
+    settle,
+    heldSubjects,
+    settleHeld,
+    clock,
+    onError,
+  } = options
   /** Changes that no walk has begun to follow. */
   let pending: Selection[] = []
   let walking: Promise<void> | undefined
@@ -70,6 +88,7 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
       isCutShort ||= stopped
     }
     walking = undefined
+    heldSubjects.over()
   }
 
   function rest(): Promise<void> {
@@ -83,7 +102,9 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
   }
 
   async function followAll(found: readonly Notification[]): Promise<void> {
-    const subjects = new Map<string, Subject>()
+    const released = new Map<string, Subject>()
+    const stoppedIn = new Map<string, Subject>()
+    const singly: { readonly notification: Notification; readonly isReleased: boolean }[] = []
     for (const notification of found) {
       if (stopped) return
       const heldUntil = forbiddenHours.heldUntil(notification) ?? 0
@@ -94,17 +115,24 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
       const limited = policy
         .rulesFor(notification, await findOrNobody(recipients, tenant, to.id))
         .filter(({ rules }) => rules.length > 0)
-      for (const { subject } of limited) subjects.set(subject.key, subject)
-      // One without limits waits in no subject that could be settled.
-      if (isStoppedNow || limited.length === 0)
-        await review(notification, isReleased).catch((error) => onError(`review ${notification.id}`, error))
+      for (const { subject } of limited) (isReleased ? released : stoppedIn).set(subject.key, subject)
+      // One without limits waits in no subject that could be settled; one that is queued may wait in none.
+      if (isStoppedNow || limited.length === 0) singly.push({ notification, isReleased })
     }
-    await settle([...subjects.values()])
+    const subjects = [...stoppedIn.values()]
+    for (let from = 0; from < subjects.length && !stopped; from += subjectsAtOnce)
+      await heldSubjects.reach(subjects.slice(from, from + subjectsAtOnce))
+    for (const { notification, isReleased } of singly) {
+      if (stopped) return
+      await review(notification, isReleased).catch((error) => onError(`review ${notification.id}`, error))
+    }
+    await settle([...released.values()])
   }
 
   return {
     follow(changed) {
       pending.push(...changed)
+      heldSubjects.changed(settleHeld)
       walking ??= walk()
       return walking
     },

@@ -3,7 +3,7 @@
  * or suppressed, a preference or the policy became wider. While a subject is settled it is paused, so that no newcomer
  * takes a place before those who wait: each of them, in the order of acceptance, is booked anew where its limits admit
  * it earlier, again and again until nobody gains. Each step brings one to an earlier instant, so that it comes to an
- * end. Nobody is moved to a later instant here.
+ * end. Nobody is moved to a later instant here, except behind the hold of an operator.
  */
 
 import { concernsAll } from '../errors.ts'
@@ -17,6 +17,7 @@ import type { DigestCloser } from './digests/digest-closer.ts'
 import type { Evaluator } from './evaluate.ts'
 import { comesBefore, createMoveUpTurn, type MoveUpTurn } from './move-up-turn.ts'
 import { createMoveUpWriter } from './move-up-writer.ts'
+import type { ForbiddenHours } from './quiet-hours.ts'
 import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
 import { createRests } from './rests.ts'
 import { createStartWalk, type Review } from './start-walk.ts'
@@ -31,6 +32,7 @@ export interface MovingUpOptions {
   readonly scheduler: Pick<Scheduler, 'place' | 'recover'>
   readonly evaluator: Pick<Evaluator, 'advance' | 'evaluate' | 'preview'>
   readonly closer: DigestCloser
+  readonly forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
@@ -74,16 +76,14 @@ const firstMax = 8
 /** Writes under way at once: several slices share a commit where the disk is slow. */
 const writesMax = 8 * sliceMax
 /** An instant before, and one behind all others. */
-const noInstant = Number.NEGATIVE_INFINITY
-const anyInstant = Number.POSITIVE_INFINITY
+const [noInstant, anyInstant] = [Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY]
 /**
  * Newcomers are held up while so many are looked at: some 10 ms where nobody gains, 50 ms where each is a row written.
  * Where more wait for one subject, newcomers are booked behind all of them after that, and close up when the pass is over.
  */
 const pausedMax = 2 * sliceMax
 /** Until the record is asked again that could not be read, ms; for a subject twice as long with each failure. */
-const againMs = 1_000
-const againMsMax = 60_000
+const [againMs, againMsMax] = [1_000, 60_000]
 /** Slots of commits under way that are remembered: more than a process has at once. */
 const unrecordedMax = 10_000
 
@@ -129,12 +129,9 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
 
   async function settleAfter(subject: Subject, work: () => Promise<void>): Promise<void> {
     for (let turn = turns.get(subject.key); turn !== undefined; turn = turns.get(subject.key)) await turn.over
-    let failed: { readonly error: unknown } | undefined
-    const fail = (error: unknown): void => {
-      failed = { error }
-    }
-    await takeTurn(subject, { work: () => work().catch(fail) })
-    if (failed !== undefined) throw failed.error
+    const ends: PromiseSettledResult<void>[] = []
+    await takeTurn(subject, { work: async () => void ends.push(...(await Promise.allSettled([work()]))) })
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
   async function takeTurn(
@@ -273,6 +270,10 @@ export function createMovingUp(options: MovingUpOptions): MovingUp {
     if (isLeftElsewhere(subject, each)) return anyInstant
     if (notification.undecided === true) {
       await rescue(each)
+      return anyInstant
+    }
+    if (notification.dueAt < (options.forbiddenHours.heldUntil(notification) ?? 0)) {
+      await reviewing?.(notification)
       return anyInstant
     }
     const verdict = await evaluator.advance(each)

@@ -9,6 +9,8 @@ import { createOrphans } from '../admission/digests/orphans.ts'
 import { createErasure } from '../admission/erasure.ts'
 import { createFreedSlots } from '../admission/freed-slots.ts'
 import { createGate } from '../admission/gate.ts'
+import { createHeldSubjects } from '../admission/held-subjects.ts'
+import { createHoldOrder } from '../admission/hold-order.ts'
 import { createHoldWalk } from '../admission/hold-walk.ts'
 import { createLimiterRecovery } from '../admission/limiter-recovery.ts'
 import { createNewcomerPause } from '../admission/newcomer-pause.ts'
@@ -57,7 +59,10 @@ export function createAdmission(
     onOutdated: (subject) => freedSlots.report([subject]),
   })
   const state = parts.wrapState?.(memoryState) ?? memoryState
-  const limiter = createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report })
+  const heldSubjects = createHeldSubjects({ policy })
+  const limiter = heldSubjects.behind(
+    createRecipientLimiter({ state, policy, forbiddenHours, clock, onFreed: freedSlots.report }),
+  )
 
   // The limits of tenants and modules, and the release of everything reserved in any limit.
   const memoryThrottle = createMemoryThrottle({
@@ -136,6 +141,19 @@ export function createAdmission(
       await state.pause(subjects)
       await gate.movingUp.freed(subjects)
     },
+    heldSubjects,
+    settleHeld: createHoldOrder({
+      store,
+      ledger,
+      state,
+      limiter,
+      movingUp: gate.movingUp,
+      policy,
+      recipients,
+      forbiddenHours,
+      review: gate.review,
+      onError,
+    }),
     clock,
     onError,
   })

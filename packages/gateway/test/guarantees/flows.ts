@@ -22,6 +22,7 @@ import {
   type Post,
   postAll,
 } from './flow-writers.ts'
+import { holdFlows } from './hold-flows.ts'
 import { waitingFlows } from './waiting-flows.ts'
 
 const closing: Flow = {
@@ -362,5 +363,6 @@ export const flows: readonly Flow[] = [
   settlement,
   idempotency,
   ...changeFlows,
+  ...holdFlows,
   ...waitingFlows,
 ]

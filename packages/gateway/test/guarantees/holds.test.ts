@@ -90,6 +90,52 @@ test('what waited before a hold is stopped by it, and leaves after it in the ord
   await harness.stop()
 })
 
+test('a newcomer is decided behind those whom the walk of a hold has not reached yet', async () => {
+  for (const ahead of ['one', 'many'] as const) {
+    // The walk cannot read the record before the newcomer has been decided.
+    const { promise: read, resolve: letRead } = Promise.withResolvers<void>()
+    let isHeldUp = false
+    const harness = await createHarness({
+      policy: { version: 1, limits: [{ name: 'one', for: 'any', max: ['1/day'], over: 'delay' }] },
+      wrap: (store) => ({
+        ...store,
+        mayHave: store.mayHave,
+        async scan(query) {
+          if (isHeldUp) await read
+          return store.scan(query)
+        },
+      }),
+    })
+    const { gateway, start } = harness
+    const waiting = [await harness.post({ sendAt: start + 10 * minute })]
+    if (ahead === 'many')
+      for (let count = 0; count < 3; count += 1) waiting.push(await harness.post({ sendAt: start + hour }))
+    const until = start + 2 * hour
+    isHeldUp = true
+    await harness.done(gateway.holds.put({ name: 'all', category: 'product', until, reason: 'r' }))
+    const newcomer = await harness.post()
+    const other = await harness.post({ category: 'billing' })
+    assert.equal((await harness.notification(waiting[0]!.id)).timeline.at(-1)?.reason, 'held')
+    letRead()
+    await harness.runFor(minute)
+    const dues = []
+    for (const { id } of [...waiting, newcomer, other]) dues.push((await harness.notification(id)).dueAt)
+    if (ahead === 'one') assert.equal(dues[0], until)
+    assert.deepEqual(
+      dues,
+      dues.toSorted((a, b) => a - b),
+      ahead,
+    )
+    await harness.runFor(7 * day)
+    assert.deepEqual(
+      harness.sent().map(({ id }) => id),
+      [...waiting, newcomer, other].map(({ id }) => id),
+    )
+    await harness.check()
+    await harness.stop()
+  }
+})
+
 test('a hold that ends early lets the earliest accepted go first, within the limit', async () => {
   for (const policy of [twoADay, unlimited]) {
     const harness = await createHarness({ policy })
@@ -151,6 +197,19 @@ test('one that expires within a hold expires, unless the hold ends early', async
   await harness.done(gateway.holds.end('all'))
   await harness.runFor(second)
   assert.equal((await harness.notification(saved.id)).status, 'delivered')
+  await harness.stop()
+})
+
+test('one that its limits would admit behind a hold after its expiry waits for that', async () => {
+  const harness = await createHarness({
+    policy: { version: 1, limits: [{ name: 'one', for: 'any', max: ['1/h'], over: 'delay' }] },
+  })
+  const { gateway, start } = harness
+  const until = start + 2 * hour
+  await harness.done(gateway.holds.put({ name: 'all', until, reason: 'r' }))
+  await harness.post()
+  const { dueAt, undecided } = await harness.post({ expiresAt: until + 10 * minute })
+  assert.deepEqual([dueAt, undecided], [until + 10 * minute, true])
   await harness.stop()
 })
 

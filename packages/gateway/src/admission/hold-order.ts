@@ -1,0 +1,89 @@
+/**
+ * Decides those who wait in a subject anew when a hold of notifications stops some of them. One that the hold moves would
+ * find the places behind its end taken by those who were accepted later: so all of these leave their places first, and
+ * each is booked again, in the order of acceptance, while newcomers are held up. The record keeps the former instants
+ * until each new one is on it: a process that ends in between begins again at its start.
+ */
+import type { Notification } from '../model.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { LimitState, Store, Subject } from '../ports.ts'
+import type { Ledger, RecipientLimiter } from '../stages.ts'
+import type { MovingUp } from './moving-up.ts'
+import type { ForbiddenHours } from './quiet-hours.ts'
+import { findOrNobody, type RecipientCache } from './recipient-cache.ts'
+import type { Review } from './start-walk.ts'
+
+export interface HoldOrderOptions {
+  readonly store: Pick<Store, 'notification' | 'waiting'>
+  readonly ledger: Pick<Ledger, 'live'>
+  readonly state: Pick<LimitState, 'pause' | 'waiting'>
+  readonly limiter: Pick<RecipientLimiter, 'lift'>
+  readonly movingUp: Pick<MovingUp, 'settleAfter'>
+  readonly policy: Pick<Policy, 'rulesFor'>
+  readonly recipients: Pick<RecipientCache, 'find'>
+  readonly forbiddenHours: Pick<ForbiddenHours, 'heldUntil'>
+  readonly review: Review
+  readonly onError: (what: string, error: unknown) => void
+}
+
+/** Books those who wait in a subject anew behind the holds, in the order of acceptance. Never rejects. */
+export type SettleHeld = (subject: Subject) => Promise<void>
+
+/**
+ * Newcomers are held up while so many are decided anew: some 2 ms each. Where more wait in one subject, each that is
+ * stopped goes behind the others (moving-up.ts).
+ */
+const decidedMax = 128
+
+export function createHoldOrder(options: HoldOrderOptions): SettleHeld {
+  const { store, ledger, state, limiter, movingUp, policy, recipients, forbiddenHours, review, onError } =
+    options
+
+  /** Reads those who wait in a subject in the order of acceptance; undefined where they are too many. */
+  async function waitingIn(subject: Subject): Promise<readonly Notification[] | undefined> {
+    const { tenant, recipient } = subject
+    if (recipient !== undefined) {
+      const { items, nextCursor } = await store.waiting(tenant, recipient, null, decidedMax)
+      return nextCursor === null ? items : undefined
+    }
+    const ids = await state.waiting(subject)
+    if (ids.length > decidedMax) return undefined
+    const found = await Promise.all(
+      ids.map((id) => ledger.live(id)?.notification ?? store.notification(tenant, id)),
+    )
+    return found.filter((each) => each !== undefined)
+  }
+
+  async function decideAnew(subject: Subject): Promise<void> {
+    const waiting = (await waitingIn(subject)) ?? []
+    const first = waiting.findIndex((each) => each.dueAt < (forbiddenHours.heldUntil(each) ?? 0))
+    if (first < 0) return
+    const moved: Notification[] = []
+    const places: ((isFree: boolean) => Promise<void>)[] = []
+    try {
+      for (const notification of waiting.slice(first)) {
+        const { status, undecided, attempts, tenant, to } = notification
+        // One that was sent before counts for that, and waits for its retry alone.
+        if (status === 'digesting' || undecided === true || attempts > 0) continue
+        const recipient = await findOrNobody(recipients, tenant, to.id)
+        const isIn = policy
+          .rulesFor(notification, recipient)
+          .some((each) => each.subject.key === subject.key && each.rules.length > 0)
+        if (!isIn || ledger.live(notification.id)?.status === 'sending') continue
+        moved.push(notification)
+        places.push(await limiter.lift({ notification, recipient }))
+      }
+      for (const notification of moved)
+        await review(notification, true).catch((error) => onError(`review ${notification.id}`, error))
+    } finally {
+      for (const done of places) await done(false)
+    }
+  }
+
+  return async (subject) => {
+    await state.pause([subject])
+    await movingUp
+      .settleAfter(subject, () => decideAnew(subject))
+      .catch((error) => onError('book those whom a hold stops', error))
+  }
+}
