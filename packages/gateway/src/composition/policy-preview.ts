@@ -39,12 +39,15 @@ export function createPolicyPreview(
   async function decide(candidate: Candidate, policy: Policy, at: number): Promise<PreviewedDecision> {
     const then: Clock = { ...clock, now: () => at }
     const { id } = candidate.notification
+    const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, holds.untilOf)
     const recover = createLimiterRecovery({
       store: boundedPages(store),
       policy,
       ledger,
       recipients,
+      forbiddenHours,
       clock: then,
+      marginMs,
       isUnsettled: () => false,
     })
     const others = async (subject: Subject) => {
@@ -57,7 +60,6 @@ export function createPolicyPreview(
       }
     }
     const state = createMemoryState({ clock: then, marginMs, recover: others })
-    const forbiddenHours = createForbiddenHours(policy, () => clock.aheadMs?.() ?? 0, holds.untilOf)
     const limiter = createRecipientLimiter({
       state,
       policy,

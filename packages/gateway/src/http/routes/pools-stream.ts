@@ -121,7 +121,8 @@ export function createPoolsStream({ pools, clock, readersMax = 50 }: PoolsStream
       return textOf({ pools: since('pools', from), accounts: since('accounts', from) })
     },
     tick() {
-      second = lastSecondOf(clock)
+      // A timer may fire a moment early: an id that a reader has seen already would hide these changes from it.
+      second = Math.max(second + 1, lastSecondOf(clock))
       return textOf(changes(accountsMax))
     },
   })
