@@ -21,6 +21,8 @@ import type { Admission } from './admission.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import type { Storage } from './storage.ts'
 
+export type { PolicyPreview }
+
 /** Pages of the record that one decision reads at most, of 1,000 rows and some 10 ms each. */
 const pagesMax = 50
 /** The Retry-After of a preview that meets another one, ms. */

@@ -34,7 +34,7 @@ async function areHeld(harness: Harness, ids: readonly string[], disturbed: Dist
     if (heldAt === undefined || status !== 'delivered' || at < heldAt) continue
     assert.ok(at >= untilOf(harness), `${id} left within the hold`)
   }
-  // Those of the other recipient are not compared with these.
+  // Notifications of the other recipient are not compared with these.
   if (!isCancelled) await areInOrder(harness, ids.slice(0, 4), 'a')
 }
 

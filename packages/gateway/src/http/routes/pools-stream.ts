@@ -35,7 +35,7 @@ type Kind = 'pools' | 'accounts'
 const accountsMax = 500
 
 export function createPoolsStream({ pools, clock, readersMax = 50 }: PoolsStreamOptions): SecondStream {
-  /** What was sent last, by key. As many rows as the configuration has pools and accounts. */
+  /** The rows as they were sent last, by key. As many rows as the configuration has pools and accounts. */
   let rows: Record<Kind, Map<string, Row>> = { pools: new Map(), accounts: new Map() }
   /** The second since which changes are followed: the answer to an older id is everything. */
   let followedSince = 0
