@@ -28,9 +28,12 @@ export interface Occupancy {
   readonly bytes: number
 }
 
-/** Room that was taken, with the function that gives it back, or the bound that has not enough and its present use. */
+/**
+ * Room that was taken, with the function that gives it back, or the bound that has not enough and its present use. Room of
+ * a fleet has the generation of its counts, to be compared in the commit: after their loss the store refuses earlier ones.
+ */
 export type RoomTaken =
-  | { readonly giveBack: () => void }
+  | { readonly giveBack: () => void; readonly generation?: number }
   | { readonly full: keyof Occupancy; readonly used: number }
 
 export interface RoomState {

@@ -20,6 +20,11 @@ export interface ThrottlePlace {
   readonly waits: boolean
   /** The limit that makes it wait. */
   readonly behind: 'tenant' | 'module'
+  /**
+   * The generation of the queues in which it was given, to be compared in the commit of the acceptance: after a loss of
+   * the state the store refuses earlier ones. Absent where this process alone keeps the queues.
+   */
+  readonly generation?: number
 }
 
 /** The usage of one window. */
@@ -48,6 +53,8 @@ export interface ThrottlePassed {
 export interface ThrottleTurn {
   readonly passed: boolean
   readonly at: number
+  /** The generation of the queues, as of a place. */
+  readonly generation?: number
 }
 
 /** Decides notifications whose turn has come before their stored `dueAt`. */

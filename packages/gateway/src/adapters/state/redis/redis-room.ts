@@ -1,0 +1,204 @@
+/**
+ * The room of tenants over all processes, in Redis. Each process writes what it uses itself, in absolute numbers, whenever it
+ * asks for room, and within a second after another change; the script adds the uses of all processes to a request. One
+ * question of a tenant is under way at a time: requests that come meanwhile go together in the next one.
+ */
+
+import type { Clock } from '../../../ports.ts'
+import type { Occupancy, Room, RoomState, RoomTaken, TenantBounds } from '../../../room-port.ts'
+import type { Reply } from './redis-server.ts'
+import type { RedisState } from './redis-state.ts'
+import { roomScript } from './scripts.ts'
+import { createTenantValue } from './tenant-value.ts'
+
+/** The record of the store from which a lost room is filled. */
+export interface RoomRecord {
+  /** Gives the room of a tenant its next generation; changes decided under an earlier one are refused from now on. */
+  nextRoomGeneration(tenant: string): Promise<number>
+  /** Reads what each member has on record. */
+  tallies(tenant: string): Promise<readonly (Occupancy & { readonly member: string })[]>
+}
+
+export interface RedisRoomOptions {
+  readonly redis: RedisState
+  readonly record: RoomRecord
+  readonly clock: Pick<Clock, 'monotonic'>
+  /** The name of this process, as no other process has it. */
+  readonly member: string
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+export interface RedisRoom extends RoomState {
+  /** Tells the last changes, and then nothing any more. */
+  close(): Promise<void>
+}
+
+interface RoomRequest {
+  readonly room: Room
+  readonly resolve: (taken: RoomTaken) => void
+  readonly reject: (error: unknown) => void
+}
+
+type Use = { -readonly [Bound in keyof Occupancy]: number }
+
+interface Tenant {
+  /** The use of this process: on record, and taken. */
+  readonly own: Use
+  /** The use of all others at the last answer. */
+  others: Occupancy
+  bounds: TenantBounds
+  waiting: RoomRequest[]
+  isAsking: boolean
+  /** True if the others do not know what this process uses. */
+  hasChanged: boolean
+}
+
+const nothing: Occupancy = { queue: 0, waiting: 0, bytes: 0 }
+const noBounds: TenantBounds = { queueMax: 0, waitingMax: 0, bytesMax: 0 }
+const bounds = ['queue', 'waiting', 'bytes'] as const
+/** A change without a request is told so late at most, ms. */
+const tellMs = 1_000
+/** So many requests go in one question. */
+const togetherMax = 256
+
+export function createRedisRoom(options: RedisRoomOptions): RedisRoom {
+  const { redis, record, clock, member, onError } = options
+  /** Tenants of which something waits, here or at the last answer elsewhere. */
+  const tenants = new Map<string, Tenant>()
+  const value = createTenantValue({
+    redis,
+    clock,
+    script: roomScript,
+    name: 'room',
+    onError,
+    async read(tenant) {
+      const g = await record.nextRoomGeneration(tenant)
+      const tallies = await record.tallies(tenant)
+      return JSON.stringify({
+        g,
+        w: tallies.map((each) => [each.member, each.queue, each.waiting, each.bytes]),
+      })
+    },
+  })
+  let words = 0
+
+  function tenantOf(name: string): Tenant {
+    let tenant = tenants.get(name)
+    if (tenant === undefined) {
+      tenant = {
+        own: { ...nothing },
+        others: nothing,
+        bounds: noBounds,
+        waiting: [],
+        isAsking: false,
+        hasChanged: false,
+      }
+      tenants.set(name, tenant)
+    }
+    return tenant
+  }
+
+  function add(tenant: Tenant, by: Partial<Occupancy>, sign: 1 | -1): void {
+    for (const bound of bounds) tenant.own[bound] += sign * (by[bound] ?? 0)
+  }
+
+  function takenOf(tenant: Tenant, room: Room, generation: number): RoomTaken {
+    const use = useOf(room)
+    add(tenant, use, 1)
+    let isGiven = false
+    return {
+      generation,
+      giveBack() {
+        if (isGiven) return
+        isGiven = true
+        add(tenant, use, -1)
+        tenant.hasChanged = true
+      },
+    }
+  }
+
+  /** Asks for all that waits of a tenant, until nothing does. */
+  async function ask(name: string, tenant: Tenant): Promise<void> {
+    tenant.isAsking = true
+    do {
+      const requests = tenant.waiting.splice(0, togetherMax)
+      words += 1
+      const { own } = tenant
+      tenant.hasChanged = false
+      const payload = JSON.stringify({
+        m: member,
+        s: words,
+        o: [own.queue, own.waiting, own.bytes],
+        b: [tenant.bounds.queueMax, tenant.bounds.waitingMax, tenant.bounds.bytesMax],
+        r: requests.map(({ room }) => [room.queue, room.critical, room.waiting, room.bytes ?? 0]),
+      })
+      try {
+        const { generation, rest } = await value.ask(name, 'take', payload)
+        const [others, answers] = rest as readonly (readonly Reply[])[]
+        tenant.others = { queue: Number(others![0]), waiting: Number(others![1]), bytes: Number(others![2]) }
+        for (const [index, { room, resolve }] of requests.entries()) {
+          const full = bounds[Number(answers![2 * index]) - 1]
+          if (full === undefined) resolve(takenOf(tenant, room, generation))
+          else resolve({ full, used: Number(answers![2 * index + 1]) })
+        }
+      } catch (error) {
+        // The room may have been taken there: the next word says what is used.
+        tenant.hasChanged = true
+        for (const { reject } of requests) reject(error)
+        if (requests.length === 0) onError?.(error)
+      }
+    } while (tenant.waiting.length > 0)
+    tenant.isAsking = false
+  }
+
+  async function tell(): Promise<void> {
+    await Promise.all(
+      Array.from(tenants, async ([name, tenant]) => {
+        if (tenant.isAsking) return
+        if (tenant.hasChanged) await ask(name, tenant)
+        const { queue, waiting, bytes } = tenant.own
+        const isIdle = !tenant.isAsking && !tenant.hasChanged
+        if (isIdle && queue === 0 && waiting === 0 && bytes === 0) tenants.delete(name)
+      }),
+    )
+  }
+
+  const telling = setInterval(() => void tell(), tellMs)
+  telling.unref()
+
+  return {
+    count(name, by) {
+      const tenant = tenantOf(name)
+      add(tenant, by, 1)
+      tenant.hasChanged = true
+    },
+    take(name, room, given) {
+      const tenant = tenantOf(name)
+      tenant.bounds = given
+      return new Promise<RoomTaken>((resolve, reject) => {
+        tenant.waiting.push({ room, resolve, reject })
+        if (!tenant.isAsking) void ask(name, tenant)
+      })
+    },
+    of(name) {
+      const tenant = tenants.get(name)
+      if (tenant === undefined) return nothing
+      const { own, others } = tenant
+      return {
+        queue: own.queue + others.queue,
+        waiting: own.waiting + others.waiting,
+        bytes: own.bytes + others.bytes,
+      }
+    },
+    async close() {
+      clearInterval(telling)
+      await tell()
+    },
+  }
+}
+
+const useOf = ({ queue, critical, waiting, bytes = 0 }: Room): Occupancy => ({
+  queue: queue + critical,
+  waiting,
+  bytes,
+})

@@ -1,0 +1,288 @@
+/**
+ * One Redis server: a connection, and the rounds of questions over it. All questions of one turn of the event loop are one
+ * pipeline, which ends with `INFO replication` on the same connection: their answers count only if the server is a
+ * master then, in the life under which it is registered. No command is repeated that may have been worked; a question
+ * is asked again only where the answer says that nothing was done.
+ */
+import { once } from 'node:events'
+import { createClient } from '@redis/client'
+import { SluiceError } from '../../../errors.ts'
+import type { Clock } from '../../../ports.ts'
+import type { Registrations } from '../../../registration-port.ts'
+import { type Script, scripts } from './scripts.ts'
+
+export interface RedisServerOptions {
+  /** `redis://…` or `rediss://…`, with credentials. */
+  readonly url: string
+  /** Host and port, as the cluster names it. */
+  readonly node: string
+  readonly registrations: Registrations
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  /** True if the scripts take the time of `clock` in place of the server's, for virtual time. @defaultValue false */
+  readonly isVirtual?: boolean | undefined
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+/** A question: a script, its one key, and the arguments behind those of the prologue. */
+export interface Question {
+  readonly script: Script
+  readonly key: string
+  readonly args: readonly string[]
+  /** The instant of `clock.monotonic` after which nobody waits for the answer. */
+  readonly endsAt: number
+}
+
+export type Reply = string | number | null | readonly Reply[]
+
+/** An answer that another server of the cluster has: `MOVED` or `ASK`, with its address. */
+export class Redirection extends Error {
+  readonly node: string
+  readonly slot: number
+  readonly isAsk: boolean
+  constructor(message: string) {
+    super(message)
+    const [kind, slot, node] = message.split(' ')
+    this.node = node ?? ''
+    this.slot = Number(slot)
+    this.isAsk = kind === 'ASK'
+  }
+}
+
+export interface RedisServer {
+  readonly node: string
+  /** Rejects with STATE_UNAVAILABLE by `endsAt`, and with a `Redirection`. */
+  ask(question: Question): Promise<Reply>
+  /** Sends one command outside the rounds, when there is a connection; waits for it a second at most. */
+  command(...args: readonly string[]): Promise<Reply>
+  close(): void
+}
+
+interface Pending extends Question {
+  readonly resolve: (reply: Reply) => void
+  readonly reject: (error: unknown) => void
+  /** How often it was asked again. */
+  again: number
+  isOver: boolean
+}
+
+/** The state of a connection that is ready: what the server is, and what its clock says. */
+interface Standing {
+  readonly epoch: number
+  readonly incarnation: number
+  readonly replicationId: string
+  /** The lead of the fleet's time over the server's clock, ms, and how wrong it may be. */
+  readonly offsetMs: number
+  readonly errorMs: number
+}
+
+/** A command that stays unanswered for so long ends the connection, ms. */
+const silenceMs = 1_000
+/** The clock of the server is read so often at a registration; the quickest answer counts. */
+const clockReadings = 5
+/** Both clocks may drift so far until they are compared again, ms. */
+const driftMs = 10
+const againMax = 2
+
+export function createRedisServer(options: RedisServerOptions): RedisServer {
+  const { url, node, registrations, clock, isVirtual = false, onError } = options
+  let client = connect()
+  let standing: Standing | undefined
+  let registering: Promise<Standing> | undefined
+  let waiting: Pending[] = []
+  let isClosed = false
+
+  function connect() {
+    const made = createClient({
+      url,
+      RESP: 2,
+      // A question that waited for a connection would be worked when its caller has gone.
+      disableOfflineQueue: true,
+      disableClientInfo: true,
+      maintNotifications: 'disabled',
+      socket: { connectTimeout: 2_000, reconnectStrategy: (tries) => Math.min(500, 50 * (tries + 1)) },
+    })
+    made.on('error', (error) => onError?.(error))
+    made.connect().catch((error: unknown) => onError?.(error))
+    return made
+  }
+
+  /** Ends a connection on which nothing is answered, and opens another. */
+  function reconnect(): void {
+    if (isClosed) return
+    standing = undefined
+    end()
+    client = connect()
+  }
+
+  function end(): void {
+    // A client that has ended by itself refuses to be ended.
+    if (client.isOpen) client.destroy()
+  }
+
+  const send = (args: readonly string[]): Promise<Reply> => client.sendCommand<Reply>([...args])
+
+  /** Returns what the connection stands on; a connection is registered once for each of its lives. */
+  function register(): Promise<Standing> {
+    registering ??= registered().finally(() => {
+      registering = undefined
+    })
+    return registering
+  }
+
+  async function registered(): Promise<Standing> {
+    const epoch = client.socketEpoch
+    const info = String(await send(['INFO', 'server'])) + String(await send(['INFO', 'replication']))
+    if (fieldOf(info, 'role') !== 'master') throw new Error(`${node} is no master`)
+    const replicationId = fieldOf(info, 'master_replid')
+    const { offsetMs, errorMs } = await readClock()
+    await Promise.all(scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text])))
+    const incarnation = await registrations.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
+    standing = { epoch, incarnation, replicationId, offsetMs, errorMs }
+    return standing
+  }
+
+  async function readClock(): Promise<Pick<Standing, 'offsetMs' | 'errorMs'>> {
+    let best = { offsetMs: 0, errorMs: Number.POSITIVE_INFINITY }
+    for (let reading = 0; reading < clockReadings; reading += 1) {
+      const sentAt = clock.monotonic()
+      const [seconds, micros] = (await send(['TIME'])) as readonly string[]
+      const halfMs = (clock.monotonic() - sentAt) / 2
+      const serverMs = Number(seconds) * 1_000 + Number(micros) / 1_000
+      if (halfMs < best.errorMs) best = { offsetMs: clock.now() - halfMs - serverMs, errorMs: halfMs }
+    }
+    return best
+  }
+
+  function argumentsOf({ incarnation, offsetMs, errorMs }: Standing, question: Pending): string[] {
+    const { script, key, args, endsAt } = question
+    const now = clock.now()
+    const slackMs = driftMs + errorMs
+    const time = isVirtual
+      ? [String(now), '0', '0', '0']
+      : ['', String(offsetMs), String(now - slackMs), String(now + endsAt - clock.monotonic() + slackMs)]
+    return ['EVALSHA', script.sha, '1', key, String(incarnation), ...time, ...args]
+  }
+
+  function settle(question: Pending, error: unknown, reply?: Reply): void {
+    if (question.isOver) return
+    question.isOver = true
+    if (error === undefined) question.resolve(reply!)
+    else question.reject(error)
+  }
+
+  /** Asks again what was certainly not worked. */
+  function repeat(question: Pending, why: unknown): void {
+    question.again += 1
+    if (question.again > againMax || question.isOver) settle(question, unavailable(node, why))
+    else enqueue(question)
+  }
+
+  function enqueue(question: Pending): void {
+    waiting.push(question)
+    if (waiting.length === 1) setImmediate(startRound)
+  }
+
+  function startRound(): void {
+    const questions = waiting.filter(({ isOver }) => !isOver)
+    waiting = []
+    if (questions.length === 0) return
+    const ready = standing
+    if (ready !== undefined && ready.epoch === client.socketEpoch && client.isReady) {
+      void ask(ready, questions)
+      return
+    }
+    standing = undefined
+    register().then(
+      () => {
+        for (const question of questions) enqueue(question)
+      },
+      (error: unknown) => retryLater(questions, error),
+    )
+  }
+
+  /** The connection may be ready in a moment: each question waits for it as long as its caller does. */
+  function retryLater(questions: readonly Pending[], error: unknown): void {
+    if (isClosed) for (const question of questions) settle(question, unavailable(node, error))
+    else setTimeout(() => questions.forEach(enqueue), 5)
+  }
+
+  async function ask(ready: Standing, questions: readonly Pending[]): Promise<void> {
+    const asked = client
+    const silence = setTimeout(reconnect, silenceMs)
+    const answers = questions.map((question) => send(argumentsOf(ready, question)))
+    const [info, ...results] = await Promise.allSettled([send(['INFO', 'replication']), ...answers])
+    clearTimeout(silence)
+    if (asked !== client || client.socketEpoch !== ready.epoch || info.status === 'rejected') {
+      const cause = info.status === 'rejected' ? info.reason : 'the connection was lost'
+      for (const question of questions) settle(question, unavailable(node, cause))
+      return
+    }
+    const about = String(info.value)
+    if (fieldOf(about, 'role') !== 'master' || fieldOf(about, 'master_replid') !== ready.replicationId) {
+      // Whatever was answered stands in a life that has ended. Under the next number it is unknown.
+      if (standing === ready) standing = undefined
+      for (const question of questions) settle(question, unavailable(node, 'the server has changed its role'))
+      return
+    }
+    let needsScripts = false
+    let needsClock = false
+    for (const [index, result] of results.entries()) {
+      const question = questions[index]!
+      if (result.status === 'fulfilled' && result.value !== 'clock') settle(question, undefined, result.value)
+      else if (result.status === 'fulfilled') needsClock = true
+      else if (isUnknownScript(result.reason)) needsScripts = true
+      else settle(question, redirectionOf(result.reason) ?? unavailable(node, result.reason))
+    }
+    if (needsScripts || needsClock) {
+      if (standing === ready) standing = undefined
+      for (const question of questions)
+        if (!question.isOver) repeat(question, needsClock ? 'its clock is not the fleet’s' : 'unknown script')
+    }
+  }
+
+  return {
+    node,
+    ask: (question) =>
+      new Promise<Reply>((resolve, reject) => {
+        const pending: Pending = { ...question, resolve, reject, again: 0, isOver: false }
+        const leftMs = question.endsAt - clock.monotonic()
+        const timer = setTimeout(() => settle(pending, unavailable(node, 'no answer in time')), leftMs)
+        const over =
+          <T>(settled: (value: T) => void) =>
+          (value: T) => {
+            clearTimeout(timer)
+            settled(value)
+          }
+        enqueue(Object.assign(pending, { resolve: over(resolve), reject: over(reject) }))
+      }),
+    async command(...args) {
+      if (!client.isReady) await once(client, 'ready', { signal: AbortSignal.timeout(silenceMs) })
+      return send(args)
+    },
+    close() {
+      isClosed = true
+      end()
+    },
+  }
+}
+
+/** The value of a field of `INFO`. */
+function fieldOf(info: string, field: string): string {
+  return new RegExp(`^${field}:(.*?)\r?$`, 'm').exec(info)?.[1] ?? ''
+}
+
+const isUnknownScript = (error: unknown): boolean =>
+  error instanceof Error && error.message.startsWith('NOSCRIPT')
+
+function redirectionOf(error: unknown): Redirection | undefined {
+  const message = error instanceof Error ? error.message : ''
+  return /^(MOVED|ASK) /.test(message) ? new Redirection(message) : undefined
+}
+
+export function unavailable(node: string, cause: unknown): SluiceError {
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  return new SluiceError('STATE_UNAVAILABLE', `Redis at ${node} could not be asked: ${reason}`, {
+    retryAfterMs: 1_000,
+    cause,
+  })
+}

@@ -1,0 +1,192 @@
+/**
+ * The servers of limiter state behind one `ask`: a single Redis, or the masters of a Redis Cluster, where the key decides
+ * who is asked. The map of slots is read from the cluster when it is first needed, after a redirection, and when a
+ * server does not answer; a question that was redirected was not worked, and is asked where it belongs.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { SluiceError } from '../../../errors.ts'
+import type { Clock } from '../../../ports.ts'
+import type { Registrations } from '../../../registration-port.ts'
+import { slotOf, slotsMax } from './key-slot.ts'
+import { createRedisServer, Redirection, type RedisServer, type Reply, unavailable } from './redis-server.ts'
+import type { Script } from './scripts.ts'
+
+export interface RedisStateOptions {
+  /** `redis://…`, `rediss://…`, or `redis-cluster://host1,host2` with the credentials of all nodes before the first. */
+  readonly url: string
+  readonly registrations: Registrations
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>
+  /** The longest time that a question may take, ms. @defaultValue 50 */
+  readonly deadlineMs?: number | undefined
+  /** Precedes every key. @defaultValue 'sl:' */
+  readonly prefix?: string | undefined
+  /** True if the scripts take the time of `clock` in place of the server's, for virtual time. @defaultValue false */
+  readonly isVirtual?: boolean | undefined
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+export interface RedisState {
+  readonly deadlineMs: number
+  /**
+   * Runs a script on `<prefix>{<subject>}<name>`. Rejects with STATE_UNAVAILABLE; then the script may have run, but
+   * it does not run any more when the deadline has passed.
+   */
+  ask(script: Script, key: StateKey, args: readonly string[], deadlineMs?: number): Promise<Reply>
+  close(): void
+}
+
+export interface StateKey {
+  /** The part of the key by which a cluster places it. */
+  readonly subject: string
+  readonly name: string
+}
+
+/** A question is redirected so often at most: the cluster moves a slot once, and may answer with an old map before. */
+const redirectionsMax = 4
+/** Between two readings of the map of slots, ms: a cluster that fails over is not asked more often. */
+const rediscoverMs = 50
+/** A question that no node has looks again for one so often, ms. */
+const pauseMs = 5
+
+export function createRedisState(options: RedisStateOptions): RedisState {
+  const { registrations, clock, deadlineMs = 50, prefix = 'sl:', isVirtual, onError } = options
+  const { seeds, isCluster, urlOf } = addressesOf(options.url)
+  /** One connection a node, those of the seeds included. */
+  const servers = new Map<string, RedisServer>()
+  /** The node of each slot of a cluster. */
+  let nodes: (string | undefined)[] = []
+  let discovering: Promise<void> | undefined
+  let isClosed = false
+  let discoveredAt = Number.NEGATIVE_INFINITY
+
+  function serverOf(node: string): RedisServer {
+    if (isClosed) throw unavailable(node, 'the state is closed')
+    let server = servers.get(node)
+    if (server === undefined) {
+      server = createRedisServer({ url: urlOf(node), node, registrations, clock, isVirtual, onError })
+      servers.set(node, server)
+    }
+    return server
+  }
+
+  /** Reads the map of slots from the first node that answers. */
+  async function discover(): Promise<void> {
+    const known = new Set([...servers.keys(), ...seeds])
+    try {
+      const ranges = await Promise.any(
+        Array.from(
+          known,
+          async (node) => (await serverOf(node).command('CLUSTER', 'SLOTS')) as readonly SlotRange[],
+        ),
+      )
+      const read = new Array<string | undefined>(slotsMax)
+      for (const [from, to, [host, port]] of ranges) read.fill(`${host}:${port}`, from, to + 1)
+      nodes = read
+      dropServers(new Set([...read.filter((each) => each !== undefined), ...seeds]))
+    } catch (error) {
+      onError?.(error)
+    }
+  }
+
+  function dropServers(kept: ReadonlySet<string>): void {
+    for (const [node, server] of servers) {
+      if (kept.has(node)) continue
+      servers.delete(node)
+      server.close()
+    }
+  }
+
+  function rediscover(): Promise<void> {
+    if (performance.now() - discoveredAt < rediscoverMs) return Promise.resolve()
+    discovering ??= discover().finally(() => {
+      discovering = undefined
+      discoveredAt = performance.now()
+    })
+    return discovering
+  }
+
+  async function serverFor(key: string, withinMs: number): Promise<RedisServer> {
+    if (!isCluster) return serverOf(seeds[0]!)
+    const slot = slotOf(key)
+    const endsMs = performance.now() + withinMs
+    while (nodes[slot] === undefined && performance.now() < endsMs) {
+      await within(endsMs - performance.now(), rediscover())
+      if (nodes[slot] === undefined) await sleep(pauseMs)
+    }
+    const node = nodes[slot]
+    if (node === undefined) throw unavailable('the cluster', `no node has the slot ${slot}`)
+    return serverOf(node)
+  }
+
+  async function ask(
+    script: Script,
+    { subject, name }: StateKey,
+    args: readonly string[],
+    withinMs = deadlineMs,
+  ) {
+    const key = `${prefix}{${subject.replaceAll('}', ')')}}${name}`
+    const endsAt = clock.monotonic() + withinMs
+    let server = await serverFor(key, withinMs)
+    for (let redirections = 0; ; redirections += 1) {
+      try {
+        return await server.ask({ script, key, args, endsAt })
+      } catch (error) {
+        if (!isCluster) throw error
+        if (!(error instanceof Redirection)) {
+          // The node may be gone, or no master any more.
+          void rediscover()
+          throw error
+        }
+        if (error.isAsk || redirections === redirectionsMax) throw unavailable(server.node, error)
+        nodes[error.slot] = error.node
+        void rediscover()
+        server = serverOf(error.node)
+      }
+    }
+  }
+
+  return {
+    deadlineMs,
+    ask,
+    close() {
+      isClosed = true
+      for (const server of servers.values()) server.close()
+      servers.clear()
+    },
+  }
+}
+
+/** Waits for the work, no longer than that. */
+function within(ms: number, work: Promise<void>): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms)
+    void work.finally(() => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
+type SlotRange = readonly [from: number, to: number, master: readonly [host: string, port: number]]
+
+interface Addresses {
+  readonly seeds: readonly string[]
+  readonly isCluster: boolean
+  /** The URL of a node, with the credentials of the given one. */
+  readonly urlOf: (node: string) => string
+}
+
+function addressesOf(url: string): Addresses {
+  const [, scheme, credentials = '', hosts, path = ''] =
+    /^(rediss?|redis-cluster):\/\/(?:(.*)@)?([^/]+)(\/.*)?$/.exec(url) ?? []
+  if (scheme === undefined || hosts === undefined)
+    throw new SluiceError(
+      'INVALID_CONFIG',
+      'state is not redis://host, rediss://host or redis-cluster://host1,host2.',
+    )
+  const login = credentials === '' ? '' : `${credentials}@`
+  const seeds = hosts.split(',').map((host) => (/:\d+$/.test(host) ? host : `${host}:6379`))
+  const isCluster = scheme === 'redis-cluster'
+  if (!isCluster) return { seeds: [hosts], isCluster, urlOf: () => url }
+  return { seeds, isCluster, urlOf: (node) => `redis://${login}${node}${path}` }
+}

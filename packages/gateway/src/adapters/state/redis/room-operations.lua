@@ -1,0 +1,77 @@
+-- The room of one tenant. KEYS[1] is a hash:
+--
+--   h     incarnation and generation
+--   w<m>  the use of the member m: number of its last word, queue, waiting, bytes, instant of the word. The use is
+--         absolute: the member's notifications on record, and the room that it has taken and not yet committed. So no
+--         count drifts, and no two members write the same field
+--   r     until when another caller fills this value
+--
+-- ARGV[7]  JSON: m the member, s the number of this word, o its own use, b bounds, r requests in their order
+-- returns  'clock'; 'late' behind a later word; {'?', 1 where the caller is to fill the value}; else {'ok', generation, use of the others,
+--          of each request: 0 where it was taken, else the bound that is full (1 queue, 2 waiting, 3 bytes) and its use}
+local given = cjson.decode(ARGV[7])
+-- The field of a member that uses nothing is kept so long, because a late word of it could still come, ms.
+local fillMs, idleMs, forgottenMs = 2000, 86400000, 3600000
+local packed = call('HGET', key, 'h')
+local known = packed and cmsgpack.unpack(packed)
+if known and known[1] ~= incarnation then known = nil end
+
+if operation == 'fill' then
+  if not known or known[2] < given.g then
+    call('UNLINK', key)
+    call('HSET', key, 'h', cmsgpack.pack({ incarnation, given.g }))
+    for _, each in ipairs(given.w) do
+      call('HSET', key, 'w' .. each[1], cmsgpack.pack({ 0, each[2], each[3], each[4], now }))
+    end
+    call('PEXPIRE', key, 2 * idleMs)
+  end
+  return { 'ok', given.g }
+end
+
+if not known then
+  local filling = call('HGET', key, 'r')
+  if filling and filling + 0 > now and filling + 0 <= now + fillMs then return { '?', 0 } end
+  call('HSET', key, 'r', now + fillMs)
+  call('PEXPIRE', key, fillMs)
+  return { '?', 1 }
+end
+
+local queue, waiting, bytes, said = 0, 0, 0, -1
+local fields = call('HGETALL', key)
+for index = 1, #fields, 2 do
+  local field = fields[index]
+  if string.sub(field, 1, 1) == 'w' then
+    local used = cmsgpack.unpack(fields[index + 1])
+    if field == 'w' .. given.m then
+      said = used[1]
+    elseif used[2] == 0 and used[3] == 0 and used[4] == 0 and used[5] < now - forgottenMs then
+      call('HDEL', key, field)
+    else
+      queue, waiting, bytes = queue + used[2], waiting + used[3], bytes + used[4]
+    end
+  end
+end
+-- A word that comes behind a later one, over a connection that was given up, changes nothing.
+if given.s <= said then return 'late' end
+
+local others, own, answers, bounds = { queue, waiting, bytes }, given.o, {}, given.b
+for index, request in ipairs(given.r) do
+  local newQueue, newCritical, newWaiting, newBytes = request[1], request[2], request[3], request[4]
+  local usedQueue, usedWaiting, usedBytes = queue + own[1], waiting + own[2], bytes + own[3]
+  local isCritical = newCritical > 0 and newQueue + newWaiting == 0
+  local full, used = 0, 0
+  if newWaiting > 0 and usedWaiting + newWaiting > bounds[2] then
+    full, used = 2, usedWaiting
+  elseif (newQueue > 0 and usedQueue + newQueue > bounds[1])
+    or (newCritical > 0 and usedQueue + newQueue + newCritical > bounds[1] + math.ceil(bounds[1] / 10)) then
+    full, used = 1, usedQueue
+  elseif newBytes > 0 and usedBytes + newBytes > bounds[3] * (isCritical and 1.1 or 1) then
+    full, used = 3, usedBytes
+  else
+    own = { own[1] + newQueue + newCritical, own[2] + newWaiting, own[3] + newBytes }
+  end
+  answers[2 * index - 1], answers[2 * index] = full, used
+end
+call('HSET', key, 'w' .. given.m, cmsgpack.pack({ given.s, own[1], own[2], own[3], now }))
+call('PEXPIRE', key, 2 * idleMs)
+return { 'ok', known[2], others, answers }

@@ -1,0 +1,89 @@
+/**
+ * A value of each tenant in Redis that is filled from the record where it is unknown. Who meets an unknown value first
+ * is told to fill it: it takes the next generation of the value from the store, reads the record, and writes the value
+ * under that generation. Others ask again meanwhile. An acceptance bears the generation under which it was decided, and
+ * the store refuses one from before: so no acceptance is missed that was on its way while the record was read.
+ */
+import type { Clock } from '../../../ports.ts'
+import type { Reply } from './redis-server.ts'
+import { unavailable } from './redis-server.ts'
+import type { RedisState } from './redis-state.ts'
+import type { Script } from './scripts.ts'
+
+export interface TenantValueOptions {
+  readonly redis: RedisState
+  readonly clock: Pick<Clock, 'monotonic'>
+  readonly script: Script
+  /** The name of the value behind the tenant in the key. */
+  readonly name: string
+  /** Takes the next generation and reads the record: the arguments of the operation `fill`, as JSON. */
+  readonly read: (tenant: string) => Promise<string>
+  readonly onError?: ((error: unknown) => void) | undefined
+}
+
+/** The answer of a script behind its `ok`. */
+export interface TenantAnswer {
+  readonly generation: number
+  readonly rest: readonly Reply[]
+}
+
+export interface TenantValue {
+  /** Runs an operation. Rejects with STATE_UNAVAILABLE within the deadline, or with the error of the record. */
+  ask(tenant: string, operation: string, payload: string): Promise<TenantAnswer>
+}
+
+/** Pauses before the next question while another process fills the value, ms. */
+const pausesMs = [5, 10, 20] as const
+/** A fill may take longer than a question: it goes on when nobody waits for it. */
+const fillDeadlineMs = 2_000
+
+export function createTenantValue(options: TenantValueOptions): TenantValue {
+  const { redis, clock, script, name, read, onError } = options
+  const filling = new Map<string, Promise<void>>()
+
+  const keyOf = (tenant: string) => ({ subject: `T/${tenant}`, name: `:${name}` })
+
+  /** Fills the value once. A fill is never repeated: its record is read for the generation that it took. */
+  function fill(tenant: string): Promise<void> {
+    let under = filling.get(tenant)
+    if (under === undefined) {
+      under = (async () => {
+        const payload = await read(tenant)
+        await redis.ask(script, keyOf(tenant), ['fill', payload], fillDeadlineMs)
+      })().finally(() => filling.delete(tenant))
+      under.catch((error: unknown) => onError?.(error))
+      filling.set(tenant, under)
+    }
+    return under
+  }
+
+  /** Waits for the work, at most until the deadline. */
+  function until(endsAt: number, work: Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () => reject(unavailable(name, 'it is being filled')),
+        endsAt - clock.monotonic(),
+      )
+      work.then(resolve, reject).finally(() => clearTimeout(timer))
+    })
+  }
+
+  return {
+    async ask(tenant, operation, payload) {
+      const endsAt = clock.monotonic() + redis.deadlineMs
+      for (let tries = 0; ; tries += 1) {
+        const reply = await redis.ask(script, keyOf(tenant), [operation, payload], endsAt - clock.monotonic())
+        if (!Array.isArray(reply)) throw unavailable(name, `it answers ${String(reply)}`)
+        const [kind, generation, ...rest] = reply as readonly Reply[]
+        if (kind === 'ok') return { generation: Number(generation), rest }
+        // The generation stands where the script says whether this caller is to fill the value.
+        const own = filling.get(tenant)
+        if (generation === 1 || own !== undefined) await until(endsAt, own ?? fill(tenant))
+        else {
+          const pauseMs = pausesMs[Math.min(tries, pausesMs.length - 1)]!
+          await until(endsAt, new Promise((resolve) => setTimeout(resolve, pauseMs)))
+        }
+      }
+    },
+  }
+}

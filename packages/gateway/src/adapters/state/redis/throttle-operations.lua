@@ -1,0 +1,271 @@
+-- The operations of the throttle queues: the answers of throttle-port.ts, made of throttle-queue.lua.
+-- Remembers a turn, so that it may be repeated.
+local function rememberTurn(module, id, t)
+  local order, field = call('HGET', key, 'D'), 'd' .. module.number .. ':' .. id
+  local turned = order and cmsgpack.unpack(order) or {}
+  turned[#turned + 1] = { now, field }
+  while turned[1][1] < now - repeatedMs or #turned > repeatedMax do
+    call('HDEL', key, turned[1][2])
+    table.remove(turned, 1)
+  end
+  call('HSET', key, field, pack('>I6', t), 'D', cmsgpack.pack(turned))
+end
+
+local function turnedOf(module, id)
+  local packed = module and call('HGET', key, 'd' .. module.number .. ':' .. id)
+  if packed then return (unpack('>I6', packed)) end
+end
+
+-- Answers 1 and the place of an entry that passes, or 0 and the place for which it waits.
+local function turn(name, id)
+  local module = moduleOf(name, true)
+  local arrival, _, rank = entryOf(module, id)
+  if not arrival then
+    local turnedAt = turnedOf(module, id)
+    if turnedAt then return 1, turnedAt end
+    -- An entry that nothing is known of counts now if it is admitted; else it stands before all others.
+    if earliest(module, now) == now then
+      put(module, now)
+      rememberTurn(module, id, now)
+      return 1, now
+    end
+    local t = placeOf(module, now)
+    put(module, t)
+    arrival = firstArrival(module)
+    insert(module.places, t)
+    rank = 1
+    stand(module, id, arrival, at(module.places, 1))
+  end
+  local t = at(module.places, rank)
+  if t > now then
+    setEntry(module, id, arrival, t)
+    return 0, t
+  end
+  removeAt(module.places, rank)
+  stepOut(module, id, arrival)
+  rememberTurn(module, id, t)
+  return 1, t
+end
+
+-- The arrival number of an entry that is put back: before the first later id, as ids sort by time.
+local function arrivalOf(module, id)
+  local low, high = 0, module.ids.length
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if idOf(module, at(module.ids, middle + 1)) > id then high = middle else low = middle + 1 end
+  end
+  if low == module.ids.length then return nextArrival() end
+  if low == 0 then return firstArrival(module) end
+  local before = at(module.ids, low)
+  local between = floor((before + at(module.ids, low + 1)) / 2)
+  -- Without a gap left it goes to the front, where places have come.
+  return between > before and between or firstArrival(module)
+end
+
+local function putBack(name, id, t)
+  local module = moduleOf(name, true)
+  if entryOf(module, id) then return end
+  local arrival = arrivalOf(module, id)
+  call('HDEL', key, 'd' .. module.number .. ':' .. id)
+  stand(module, id, arrival, t)
+  insert(module.places, t)
+end
+
+local function leave(name, id)
+  local module = moduleOf(name)
+  local arrival, _, rank = entryOf(module, id)
+  if not arrival then return end
+  -- A place that has come goes with its entry: whoever got it would pass now and count then.
+  local hasCome = at(module.places, rank) <= now
+  local freed = removeAt(module.places, hasCome and rank or module.places.length)
+  take(module, freed)
+  stepOut(module, id, arrival)
+  moveUp(freed)
+end
+
+local function uncount(name, t)
+  local module = moduleOf(name)
+  if module and take(module, t) then moveUp(t) end
+end
+
+local function rowsOf(rows, windows, list, from)
+  for _, window in ipairs(windows) do
+    local before = countUntil(list, now - window[2])
+    local used = countUntil(list, now) - before
+    rows[#rows + 1] = used
+    rows[#rows + 1] = used == 0 and now or at(list, before + 1) + window[2]
+    rows[#rows + 1] = freeAt(list, window[1], window[2], from)
+  end
+end
+
+local function useOf(name)
+  local module, rows = moduleOf(name) or noModule, {}
+  local last = module.places.length > 0 and at(module.places, module.places.length) or now
+  rowsOf(rows, tenantWindows, listOf('t'), freeForTenant(now))
+  rowsOf(rows, moduleWindows, module.log, max(now, last))
+  return rows
+end
+
+-- The first entry of a module, if its place comes before its due time on record.
+local function promotedOf(module, rank)
+  local id = idOf(module, at(module.ids, rank))
+  local arrival, due = entryOf(module, id)
+  return id, arrival, at(module.places, rank), due
+end
+
+-- The next instant at which an entry is to be promoted; 0 where there is none.
+local function nextPromotion()
+  local nextAt = never
+  for _, number in ipairs(head.waiting) do
+    local _, _, place, due = promotedOf(moduleAt(number), 1)
+    if place < due then nextAt = min(nextAt, place) end
+  end
+  return nextAt == never and 0 or nextAt
+end
+
+local function takePromoted()
+  local ids = {}
+  for _, number in ipairs(head.waiting) do
+    local module, rank = moduleAt(number), 1
+    while rank <= module.ids.length and at(module.places, rank) <= now do
+      local id, arrival, place, due = promotedOf(module, rank)
+      if place < due then
+        setEntry(module, id, arrival, place)
+        ids[#ids + 1] = id
+      end
+      rank = rank + 1
+    end
+  end
+  return ids
+end
+
+-- Gives every restored entry a place; answers how much later than promised they are in sum, ms.
+local function placeAll(order)
+  local promises, touched = {}, {}
+  for _, entry in ipairs(order) do
+    local module = moduleOf(entry[2], true)
+    local t = placeOf(module, now)
+    put(module, t)
+    insert(module.places, t)
+    if not promises[module] then
+      promises[module] = {}
+      touched[#touched + 1] = module
+    end
+    table.insert(promises[module], entry[3])
+  end
+  local lateMs = 0
+  for _, module in ipairs(touched) do
+    for index, promised in ipairs(promises[module]) do lateMs = lateMs + max(0, at(module.places, index) - promised) end
+  end
+  return lateMs
+end
+
+local function clear(counted)
+  for _, number in ipairs(head.waiting) do
+    local module = moduleAt(number)
+    while module.places.length > 0 do take(module, removeAt(module.places, module.places.length)) end
+  end
+  for _, each in ipairs(counted) do take(moduleOf(each[1], true), each[2]) end
+end
+
+local function countAll(counted)
+  for _, each in ipairs(counted) do put(moduleOf(each[1], true), each[2]) end
+end
+
+-- Restores the waiting entries behind what has passed: see restore in throttle-queue.ts.
+local function restore(restored, urgent)
+  local byPromise = {}
+  for index, entry in ipairs(restored) do
+    stand(moduleOf(entry[2], true), entry[1], nextArrival(), entry[4])
+    byPromise[index] = { entry[1], entry[2], entry[3], entry[4], index }
+  end
+  countAll(urgent)
+  local lateMs = placeAll(restored)
+  if lateMs == 0 then return end
+  table.sort(byPromise, function(a, b)
+    if a[3] == b[3] then return a[5] < b[5] end
+    return a[3] < b[3]
+  end)
+  clear(urgent)
+  if placeAll(byPromise) < lateMs then
+    countAll(urgent)
+    moveUp(now)
+  else
+    clear({})
+    countAll(urgent)
+    placeAll(restored)
+  end
+end
+
+if operation == 'fill' then
+  if load() and head.generation >= given.g then return { 'ok', head.generation } end
+  call('UNLINK', key)
+  head = { generation = given.g, keptMs = max(keptMs, given.k), newest = 0, segment = 0, arrival = 4294967296,
+    module = 0, waiting = {} }
+  forgetSpan()
+  countAll(given.counted)
+  restore(given.waiting, given.urgent)
+  save()
+  return { 'ok', head.generation, nextPromotion() }
+end
+
+if not load() then
+  local filling = call('HGET', key, 'r')
+  if filling and filling + 0 > now and filling + 0 <= now + fillMs then return { '?', 0 } end
+  call('HSET', key, 'r', now + fillMs)
+  call('PEXPIRE', key, fillMs)
+  return { '?', 1 }
+end
+
+local generation = head.generation
+if operation == 'pass' then
+  local places, use = {}, false
+  for _, request in ipairs(given.r) do
+    local id, name, expiresAt, isCritical = request[1], request[2], request[3], request[4]
+    local t, waits, isTenant = now, 0, 1
+    if isCritical == 1 then
+      put(moduleOf(name, true), now)
+    else
+      if not use then
+        local _, wouldWait = placeOf(moduleOf(name) or noModule, now)
+        if wouldWait == 1 then use = useOf(name) end
+      end
+      t, waits, isTenant = join(name, id, expiresAt >= 0 and expiresAt)
+    end
+    places[#places + 1], places[#places + 2], places[#places + 3] = t, waits, isTenant
+  end
+  save()
+  return { 'ok', generation, places, use }
+elseif operation == 'preview' then
+  local t, waits, isTenant = placeOf(moduleOf(given.n) or noModule, now)
+  return { 'ok', generation, { t, waits, isTenant }, useOf(given.n) }
+elseif operation == 'use' then
+  return { 'ok', generation, useOf(given.n) }
+elseif operation == 'place' then
+  local module = moduleOf(given.n)
+  local _, _, rank = entryOf(module, given.i)
+  return { 'ok', generation, rank and at(module.places, rank) or -1 }
+end
+
+local answer = {}
+if operation == 'turn' then
+  for _, request in ipairs(given.r) do
+    local passed, t = turn(request[2], request[1])
+    answer[#answer + 1], answer[#answer + 2] = passed, t
+  end
+elseif operation == 'back' then
+  for _, request in ipairs(given.r) do putBack(request[2], request[1], request[3]) end
+elseif operation == 'leave' then
+  for _, request in ipairs(given.r) do leave(request[2], request[1]) end
+elseif operation == 'take back' then
+  -- Places of another generation are gone, and what was counted there may be an entry of somebody else.
+  for _, request in ipairs(given.r) do
+    if request[5] == generation then
+      if request[4] == 1 then leave(request[2], request[1]) else uncount(request[2], request[3]) end
+    end
+  end
+elseif operation == 'promoted' then
+  answer = takePromoted()
+end
+save()
+return { 'ok', generation, answer, nextPromotion() }

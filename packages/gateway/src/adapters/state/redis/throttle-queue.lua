@@ -1,0 +1,257 @@
+-- The throttle queues of one tenant and its modules, as throttle-queue.ts keeps them in memory: the same answers to the
+-- same operations. KEYS[1] is a hash that is lost, moved and expires as a whole:
+--
+--   h           head: incarnation, generation, for how long instants are kept, the span without a free instant for the
+--               tenant, the newest instant, counters, numbers of the modules in whose queue entries wait
+--   m<name>     the number of a module
+--   t, l<n>     sorted lists: instants of passed and waiting entries of the tenant, and of the module n
+--   a<n>, p<n>  sorted lists: arrival numbers of the waiting entries of the module n, and their places: the k-th entry
+--               has the k-th place
+--   i<n>:<id>   arrival number, and the due time on record, of a waiting entry; n<n>:<arrival> its id
+--   d<n>:<id>   place of an entry that had its turn within the last seconds; D their order
+--   r           until when another caller fills this value
+--
+-- ARGV[7]  JSON: t, m windows of the tenant and of each module as [max, ms], ms with the margin; what the operation needs
+-- returns  'clock'; {'?', 1 where the caller is to fill the value}; else {'ok', generation, …}
+local given = cjson.decode(ARGV[7])
+local tenantWindows, moduleWindows = given.t, given.m
+-- An entry of nobody, whose acceptance failed or whose process died, is dropped so long behind its place, ms.
+local abandonedMs = 3600000
+-- So long, and so many of them, a turn is answered once more as it was: its answer may have been lost.
+local repeatedMs, repeatedMax = 10000, 500
+-- More moves are left to the next operation: no entry is ever moved to a later place.
+local movesMax = 256
+local fillMs, idleMs, arrivalGap = 2000, 86400000, 1024
+
+local keptMs = 0
+for _, windows in ipairs({ tenantWindows, moduleWindows }) do
+  for _, window in ipairs(windows) do keptMs = max(keptMs, window[2]) end
+end
+
+local function load()
+  local packed = call('HGET', key, 'h')
+  if not packed then return end
+  local h = cmsgpack.unpack(packed)
+  -- Windows that have become wider count instants that were forgotten: unknown, too.
+  if h[1] ~= incarnation or h[3] < keptMs then return end
+  head = { generation = h[2], keptMs = h[3], since = h[4], till = h[5], newest = h[6], segment = h[7], arrival = h[8],
+    module = h[9], waiting = h[10] }
+  return true
+end
+
+local function save()
+  saveLists()
+  call('HSET', key, 'h', cmsgpack.pack({ incarnation, head.generation, head.keptMs, head.since, head.till, head.newest,
+    head.segment, head.arrival, head.module, head.waiting }))
+  call('PEXPIRE', key, floor(max(idleMs, min(head.newest - now, 400 * idleMs) + 2 * head.keptMs + idleMs)))
+end
+
+local modules = {}
+local function moduleAt(number)
+  local module = modules[number]
+  if not module then
+    module = { number = number, log = listOf('l' .. number), ids = listOf('a' .. number), places = listOf('p' .. number) }
+    modules[number] = module
+  end
+  return module
+end
+
+-- Modules without a counted entry are forgotten, each time that so many more have come.
+local function forgetModules()
+  for _, field in ipairs(call('HKEYS', key)) do
+    if string.sub(field, 1, 1) == 'm' then
+      local module = moduleAt(call('HGET', key, field) + 0)
+      forget(module.log, now - head.keptMs)
+      if module.log.length == 0 then call('HDEL', key, field) end
+    end
+  end
+end
+
+local noModule = { log = { segments = {}, length = 0 }, places = { segments = {}, length = 0 } }
+local function moduleOf(name, create)
+  local number = call('HGET', key, 'm' .. name)
+  if number then return moduleAt(number + 0) end
+  if not create then return end
+  head.module = head.module + 1
+  if head.module % 1000 == 0 then forgetModules() end
+  call('HSET', key, 'm' .. name, head.module)
+  return moduleAt(head.module)
+end
+
+local function forgetSpan() head.since, head.till = never, -1 end
+
+-- The earliest instant >= from at which a window admits one more; see freeAt in @sluice/limits.
+local function freeAt(list, count, ms, from)
+  if count < 1 then return never end
+  if list.length < count then return from end
+  local t, first = from, countUntil(list, from - ms) + 1
+  while first + count - 1 <= list.length do
+    local last = at(list, first + count - 1)
+    if last - ms >= t then break end
+    local oldest = at(list, first)
+    if last - oldest < ms then t = oldest + ms end
+    first = first + 1
+  end
+  return min(t, never)
+end
+
+local function freeUnder(windows, list, from)
+  local t, agreed, index = from, 0, 0
+  while agreed < #windows and t < never do
+    local window = windows[index % #windows + 1]
+    local next = freeAt(list, window[1], window[2], t)
+    agreed = next == t and agreed + 1 or 1
+    t, index = next, index + 1
+  end
+  return t
+end
+
+local function freeForModule(module, from) return freeUnder(moduleWindows, module.log, from) end
+
+-- No instant from head.since to head.till is free for the tenant: the search begins behind it.
+local function freeForTenant(from)
+  local known = from >= head.since and from <= head.till
+  local t = freeUnder(tenantWindows, listOf('t'), known and head.till or from)
+  if known then
+    head.till = t
+  elseif head.till == -1 or from < head.since then
+    head.since, head.till = from, t
+  end
+  return t
+end
+
+local function earliest(module, from)
+  local t = from
+  while true do
+    local tried = t
+    t = freeForTenant(freeForModule(module, t))
+    if t == tried or t == never then return t end
+  end
+end
+
+-- Answers the place of a new entry: the instant, 1 where it waits, 1 where the limit of the tenant is the reason.
+local function placeOf(module, from)
+  local last = module.places.length > 0 and at(module.places, module.places.length)
+  local start = max(from, last or from)
+  local t = earliest(module, start)
+  local waits = t > from or last
+  local isTenant = waits and (freeForTenant(from) >= t or freeForModule(module, start) < t)
+  return t, waits and 1 or 0, isTenant and 1 or 0
+end
+
+local function put(module, t)
+  insert(module.log, t)
+  insert(listOf('t'), t)
+  if t > head.newest and t < never then head.newest = t end
+end
+
+local function take(module, t)
+  if not remove(module.log, t) then return false end
+  remove(listOf('t'), t)
+  forgetSpan()
+  return true
+end
+
+local function entryOf(module, id)
+  local packed = module and call('HGET', key, 'i' .. module.number .. ':' .. id)
+  if not packed then return end
+  local arrival, due = unpack('>I6I6', packed)
+  return arrival, due, countUntil(module.ids, arrival)
+end
+
+local function setEntry(module, id, arrival, due)
+  call('HSET', key, 'i' .. module.number .. ':' .. id, pack('>I6I6', arrival, due))
+end
+
+local function stand(module, id, arrival, due)
+  if module.ids.length == 0 then table.insert(head.waiting, module.number) end
+  insert(module.ids, arrival)
+  setEntry(module, id, arrival, due)
+  call('HSET', key, 'n' .. module.number .. ':' .. arrival, id)
+end
+
+local function stepOut(module, id, arrival)
+  remove(module.ids, arrival)
+  call('HDEL', key, 'i' .. module.number .. ':' .. id, 'n' .. module.number .. ':' .. arrival)
+  if module.ids.length > 0 then return end
+  for index, number in ipairs(head.waiting) do
+    if number == module.number then table.remove(head.waiting, index) break end
+  end
+end
+
+-- Arrival numbers have gaps, in which an entry is put back.
+local function nextArrival()
+  head.arrival = head.arrival + arrivalGap
+  return head.arrival
+end
+
+-- An arrival number before all others.
+local function firstArrival(module)
+  return module.ids.length > 0 and at(module.ids, 1) - arrivalGap or nextArrival()
+end
+
+local function idOf(module, arrival) return call('HGET', key, 'n' .. module.number .. ':' .. arrival) end
+
+local function dropAbandoned(module)
+  for _ = 1, 16 do
+    if module.places.length == 0 or at(module.places, 1) > now - abandonedMs then return end
+    local arrival = at(module.ids, 1)
+    removeAt(module.places, 1)
+    stepOut(module, idOf(module, arrival), arrival)
+  end
+end
+
+local function join(name, id, expiresAt)
+  -- A span in the past concerns no new entry.
+  if head.till < now and head.since < now then forgetSpan() end
+  forget(listOf('t'), now - head.keptMs)
+  local module = moduleOf(name, true)
+  forget(module.log, now - head.keptMs)
+  dropAbandoned(module)
+  local _, _, rank = entryOf(module, id)
+  if rank then return at(module.places, rank), 1, 0 end
+  local t, waits, isTenant = placeOf(module, now)
+  put(module, t)
+  if waits == 1 then
+    stand(module, id, nextArrival(), min(t, expiresAt or never))
+    insert(module.places, t)
+  end
+  return t, waits, isTenant
+end
+
+-- The earliest instant for the last entry of a module if its place were free.
+local function withoutLast(module, from)
+  local last, since, till = at(module.places, module.places.length), head.since, head.till
+  take(module, last)
+  local t = earliest(module, from)
+  put(module, last)
+  head.since, head.till = since, till
+  return t
+end
+
+-- Moves later places forward, now that `freed` is free: see moveUp in throttle-queue.ts.
+local function moveUp(freed)
+  local from = freed
+  for _ = 1, movesMax do
+    local opened = max(now, from - head.keptMs)
+    local gaining, gained, earliestArrival
+    for _, number in ipairs(head.waiting) do
+      local module = moduleAt(number)
+      local last = at(module.places, module.places.length)
+      if last > opened then
+        local t = withoutLast(module, opened)
+        if t < last then
+          local arrival = at(module.ids, countUntil(module.places, t) + 1)
+          if not gaining or arrival < earliestArrival then gaining, gained, earliestArrival = module, t, arrival end
+        end
+      end
+    end
+    if not gaining then return end
+    local last = removeAt(gaining.places, gaining.places.length)
+    take(gaining, last)
+    insert(gaining.places, gained)
+    put(gaining, gained)
+    from = min(from, last)
+  end
+end
+

@@ -1,0 +1,45 @@
+/** Opens the state on the Redis or the Redis Cluster of the tests, each time with keys of its own. */
+import process from 'node:process'
+import { after } from 'node:test'
+import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
+import {
+  createRedisState,
+  type RedisState,
+  type RedisStateOptions,
+} from '../../../../src/adapters/state/redis/redis-state.ts'
+
+export const engines = ['redis', 'redis-cluster'] as const
+export type Engine = (typeof engines)[number]
+
+const urls: Readonly<Record<Engine, string>> = {
+  redis: process.env.SLUICE_TEST_REDIS ?? '',
+  'redis-cluster': (process.env.SLUICE_TEST_REDIS_CLUSTER ?? '')
+    .split(',')
+    .map((url, index) =>
+      index === 0 ? url.replace('redis:', 'redis-cluster:') : url.replace('redis://', ''),
+    )
+    .join(','),
+}
+
+let opened = 0
+
+/** A prefix that no other test has. */
+export function newPrefix(): string {
+  opened += 1
+  return `${process.pid}:${opened}:`
+}
+
+/** Opens the state; it is closed behind the tests of the file. The tests ask for right answers, not for quick ones. */
+export function openRedis(engine: Engine, options: Partial<RedisStateOptions> = {}): RedisState {
+  const redis = createRedisState({
+    url: urls[engine],
+    registrations: createMemoryRegistrations(),
+    clock: createSystemClock(),
+    deadlineMs: 20_000,
+    prefix: newPrefix(),
+    ...options,
+  })
+  after(() => redis.close())
+  return redis
+}

@@ -1,0 +1,178 @@
+/** The room of tenants in Redis: the suite of the port, several processes at one bound, and the loss of everything. */
+import assert from 'node:assert/strict'
+import process from 'node:process'
+import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
+import { Redis } from 'ioredis'
+import { needs } from '../../../../../../scripts/services/needs.ts'
+import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import {
+  createRedisRoom,
+  type RedisRoom,
+  type RoomRecord,
+} from '../../../../src/adapters/state/redis/redis-room.ts'
+import { exerciseRoom } from '../../../../src/conformance/room.ts'
+import type { Occupancy, TenantBounds } from '../../../../src/room-port.ts'
+import { type Engine, engines, newPrefix, openRedis } from './open.ts'
+
+/** The record of a store: the use of each member, and the present generation. */
+interface RoomModel extends RoomRecord {
+  generation: number
+  readonly members: Map<string, { queue: number; waiting: number; bytes: number }>
+}
+
+function createRecord(pause: () => Promise<unknown> = () => Promise.resolve()): RoomModel {
+  const model: RoomModel = {
+    generation: 0,
+    members: new Map(),
+    async nextRoomGeneration() {
+      await pause()
+      model.generation += 1
+      const { generation } = model
+      await pause()
+      return generation
+    },
+    async tallies() {
+      await pause()
+      const read = Array.from(model.members, ([member, use]) => ({ member, ...use }))
+      await pause()
+      return read
+    },
+  }
+  return model
+}
+
+let members = 0
+
+function open(
+  engine: Engine,
+  prefix: string,
+  record = createRecord(),
+): RedisRoom & { readonly member: string } {
+  members += 1
+  const member = `m${members}`
+  const redis = openRedis(engine, { prefix })
+  const room = createRedisRoom({ redis, record, clock: createSystemClock(), member })
+  after(() => room.close())
+  return { ...room, member }
+}
+
+const queueOf = (queue: number) => ({ queue, critical: 0, waiting: 0 })
+
+for (const engine of engines)
+  describe(`on ${engine}`, needs(engine), () => {
+    exerciseRoom('Room in Redis', () => open(engine, newPrefix()))
+
+    it('gives exactly the bound to several processes that take at once', async () => {
+      const prefix = newPrefix()
+      const record = createRecord()
+      const fleet = Array.from({ length: 4 }, () => open(engine, prefix, record))
+      const bounds: TenantBounds = { queueMax: 1_000, waitingMax: 10, bytesMax: 1_000_000 }
+      const random = seededRandom(seedOfRun())
+      const sizes = Array.from({ length: 1_200 }, () => random.between(1, 3))
+      const answers = await Promise.all(
+        sizes.map(async (size, index) => ({
+          size,
+          answer: await fleet[index % 4]!.take('acme', queueOf(size), bounds),
+        })),
+      )
+      const taken = answers.reduce((sum, { size, answer }) => sum + ('giveBack' in answer ? size : 0), 0)
+      for (const { size, answer } of answers)
+        if (!('giveBack' in answer))
+          assert.ok(answer.used + size > 1_000, `${size} were refused at ${answer.used}`)
+      assert.ok(taken <= 1_000 && taken > 997, `${taken} places are taken`)
+      let left = 1_000 - taken
+      for (const { size, answer } of answers.slice(0, 100)) {
+        if (!('giveBack' in answer)) continue
+        answer.giveBack()
+        left += size
+      }
+      // The others hear within a second that room was given back.
+      await until(async () => 'giveBack' in (await fleet[3]!.take('acme', queueOf(left), bounds)))
+      assert.deepEqual(await fleet[0]!.take('acme', queueOf(1), bounds), { full: 'queue', used: 1_000 })
+    })
+
+    it('tells the other processes within a second what was counted without a request', async () => {
+      const prefix = newPrefix()
+      const bounds: TenantBounds = { queueMax: 10, waitingMax: 10, bytesMax: 1_000 }
+      const [one, other] = [open(engine, prefix), open(engine, prefix)]
+      one.count('acme', { queue: 10 })
+      await until(async () => {
+        const answer = await other.take('acme', queueOf(1), bounds)
+        if ('giveBack' in answer) answer.giveBack()
+        return 'full' in answer
+      })
+      one.count('acme', { queue: -10 })
+      await until(async () => 'giveBack' in (await other.take('acme', queueOf(10), bounds)))
+    })
+  })
+
+/** Waits for what becomes true within 5 s. */
+async function until(isTrue: () => Promise<boolean>): Promise<void> {
+  const sinceMs = performance.now()
+  while (!(await isTrue())) {
+    assert.ok(performance.now() - sinceMs < 5_000, 'it has not become true')
+    await sleep(20)
+  }
+}
+
+const sum = (all: Iterable<Occupancy>): number => [...all].reduce((total, { queue }) => total + queue, 0)
+
+it('keeps the bound when Redis loses everything while four processes take', needs('redis'), async (t) => {
+  const prefix = newPrefix()
+  const random = seededRandom(seedOfRun())
+  const record = createRecord(() => sleep(random.below(3)))
+  const fleet = Array.from({ length: 4 }, () => open('redis', prefix, record))
+  const queueMax = 40
+  const bounds: TenantBounds = { queueMax, waitingMax: 10, bytesMax: 1_000_000 }
+  const redis = new Redis(process.env.SLUICE_TEST_REDIS ?? '')
+  after(() => redis.disconnect())
+  const endsMs = performance.now() + 3_000
+  let [accepted, refusedByRecord, full, lost] = [0, 0, 0, 0]
+  let most = 0
+
+  /** Accepts and ends notifications of one process, as the ledger does. */
+  async function work(own: (typeof fleet)[number]): Promise<void> {
+    const use = { queue: 0, waiting: 0, bytes: 0 }
+    record.members.set(own.member, use)
+    while (performance.now() < endsMs) {
+      const size = random.between(1, 4)
+      const answer = await own.take('acme', queueOf(size), bounds)
+      if ('full' in answer) {
+        full += 1
+        await sleep(1)
+        continue
+      }
+      await sleep(random.below(4))
+      const isRefused = answer.generation !== record.generation
+      if (isRefused) refusedByRecord += 1
+      else {
+        accepted += size
+        use.queue += size
+        most = Math.max(most, sum(record.members.values()))
+        own.count('acme', { queue: size })
+      }
+      answer.giveBack()
+      if (isRefused) continue
+      void sleep(random.between(5, 40)).then(() => {
+        use.queue -= size
+        own.count('acme', { queue: -size })
+      })
+    }
+  }
+
+  async function lose(): Promise<void> {
+    while (performance.now() < endsMs) {
+      await sleep(random.between(5, 60))
+      await redis.del(`${prefix}{T/acme}:room`)
+      lost += 1
+    }
+  }
+  await Promise.all([...fleet.map(work), ...fleet.map(work), lose()])
+  t.diagnostic(
+    `${accepted} accepted, ${refusedByRecord} refused by the record, ${full} found it full; lost ${lost} times; ${most} of ${queueMax} at most`,
+  )
+  assert.ok(accepted > 100 && lost > 20)
+  assert.ok(most <= queueMax, `${most} of ${queueMax} were on record at once`)
+})

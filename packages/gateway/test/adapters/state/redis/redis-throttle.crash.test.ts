@@ -1,0 +1,169 @@
+/**
+ * Several processes accept notifications of one tenant while Redis loses everything again and again: no rolling window of
+ * the instants on record is above its maximum. The record refuses what was decided under an earlier generation, as a
+ * store does; the windows are counted by code that knows nothing of the queues.
+ */
+import assert from 'node:assert/strict'
+import { describe, it, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { parseWindow, type Window } from '@sluice/limits'
+import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
+import { Redis } from 'ioredis'
+import { startRedis } from '../../../../../../scripts/services/redis.ts'
+import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
+import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
+import { createRedisThrottle } from '../../../../src/adapters/state/redis/redis-throttle.ts'
+import { SluiceError } from '../../../../src/errors.ts'
+import type { ThrottleState } from '../../../../src/throttle-port.ts'
+import { createThrottleRecord, type ThrottleModel } from './throttle-record.ts'
+
+const marginMs = 20
+const tenantWindows = ['10/500ms', '40/4s'].map(parseWindow)
+const moduleWindows = [parseWindow('6/500ms')]
+const modules = ['shop', 'forum']
+const random = seededRandom(seedOfRun())
+
+interface World {
+  readonly record: ThrottleModel
+  readonly fleet: readonly ThrottleState[]
+  readonly counts: { accepted: number; refused: number; unavailable: number; turns: number; lost: number }
+  readonly endsMs: number
+}
+
+let serial = 0
+
+/** True if the commit of a decision is refused. */
+async function isRefused({ record, counts }: World, generation: number | undefined): Promise<boolean> {
+  // The way to the store.
+  await sleep(random.below(6))
+  const isOld = generation !== record.generation
+  if (isOld) counts.refused += 1
+  return isOld
+}
+
+/** Accepts one notification after the other in one process. */
+async function accept(world: World, state: ThrottleState): Promise<void> {
+  const { record, counts } = world
+  while (performance.now() < world.endsMs) {
+    await sleep(random.below(12))
+    serial += 1
+    const request = { id: String(serial).padStart(8, '0'), module: random.pick(modules) }
+    for (;;) {
+      try {
+        const passed = await state.pass(record.tenant, [request])
+        const [place] = passed!.places
+        if (await isRefused(world, place!.generation)) {
+          await state.takeBack(record.tenant, [{ ...request, place: place! }])
+          continue
+        }
+        const { at } = place!
+        counts.accepted += 1
+        if (place!.waits) record.waits.set(request.id, { ...request, at, dueAt: at })
+        else record.passed.set(request.id, { ...request, at, isCritical: false })
+        break
+      } catch (error) {
+        if (!(error instanceof SluiceError) || error.code !== 'STATE_UNAVAILABLE') throw error
+        counts.unavailable += 1
+        break
+      }
+    }
+  }
+}
+
+/** Takes the turns of waiting entries that are due, as the scheduler of any process does. */
+async function takeTurns(world: World, now: () => number): Promise<void> {
+  const { record, counts, fleet } = world
+  while (performance.now() < world.endsMs) {
+    await sleep(10)
+    const due = [...record.waits.values()].filter(({ dueAt }) => dueAt <= now()).slice(0, 20)
+    await Promise.all(
+      due.map(async (entry) => {
+        try {
+          const [turn] = await random.pick(fleet).turn(record.tenant, [entry])
+          if ((await isRefused(world, turn!.generation)) || !record.waits.has(entry.id)) return
+          if (!turn!.passed) record.waits.set(entry.id, { ...entry, at: turn!.at, dueAt: turn!.at })
+          else {
+            record.waits.delete(entry.id)
+            record.passed.set(entry.id, { ...entry, at: turn!.at, isCritical: false })
+            counts.turns += 1
+          }
+        } catch (error) {
+          if (!(error instanceof SluiceError) || error.code !== 'STATE_UNAVAILABLE') throw error
+          counts.unavailable += 1
+        }
+      }),
+    )
+  }
+}
+
+/** Windows that hold more than their maximum, by the instants on record. */
+function over(record: ThrottleModel): string[] {
+  const logs: (readonly [string, readonly Window[], number[]])[] = [
+    ['tenant', tenantWindows, [...record.passed.values()].map(({ at }) => at)],
+    ...modules.map(
+      (module) =>
+        [
+          module,
+          moduleWindows,
+          [...record.passed.values()].filter((each) => each.module === module).map(({ at }) => at),
+        ] as const,
+    ),
+  ]
+  return logs.flatMap(([name, windows, instants]) => {
+    instants.sort((a, b) => a - b)
+    return windows.flatMap(({ max, windowMs, text }) =>
+      instants.flatMap((at, index) =>
+        instants[index + max] !== undefined && instants[index + max]! - at < windowMs
+          ? [`${name}: ${max + 1} of ${text} from ${at} to ${instants[index + max]}`]
+          : [],
+      ),
+    )
+  })
+}
+
+async function run(t: TestContext, seconds: number, lose: (admin: Redis) => Promise<unknown>): Promise<void> {
+  const service = await startRedis()
+  t.after(() => service.stop())
+  const admin = new Redis(service.url)
+  t.after(() => admin.disconnect())
+  const registrations = createMemoryRegistrations()
+  const clock = createSystemClock()
+  const record = createThrottleRecord('acme', () => sleep(random.below(4)))
+  const fleet = Array.from({ length: 4 }, () => {
+    const redis = createRedisState({ url: service.url, registrations, clock, deadlineMs: 2_000 })
+    t.after(() => redis.close())
+    const rates = { tenant: tenantWindows, module: moduleWindows }
+    return createRedisThrottle({ redis, record, clock, marginMs, ratesOf: () => rates })
+  })
+  const counts = { accepted: 0, refused: 0, unavailable: 0, turns: 0, lost: 0 }
+  const world: World = { record, fleet, counts, endsMs: performance.now() + seconds * 1_000 }
+  async function loseAgainAndAgain(): Promise<void> {
+    while (performance.now() < world.endsMs) {
+      await sleep(random.between(20, 180))
+      await lose(admin)
+      counts.lost += 1
+    }
+  }
+  await Promise.all([
+    ...fleet.map((state) => accept(world, state)),
+    takeTurns(world, clock.now),
+    loseAgainAndAgain(),
+  ])
+  t.diagnostic(`seed ${seedOfRun()}: ${JSON.stringify({ ...counts, waiting: record.waits.size })}`)
+  assert.deepEqual(over(record), [])
+  assert.ok(counts.lost > 10 && counts.accepted > 50, JSON.stringify(counts))
+  assert.ok(record.generation > 10, `the queues were filled ${record.generation} times`)
+}
+
+describe('throttle queues of four processes', () => {
+  it('keep every window when Redis forgets everything several times a second', (t) =>
+    run(t, 6, (admin) => admin.flushall()))
+
+  it('keep every window when the server is demoted, promoted, and comes back with what it had', (t) =>
+    run(t, 6, async (admin) => {
+      await admin.replicaof('127.0.0.1', 1)
+      await sleep(5)
+      await admin.replicaof('NO', 'ONE')
+    }))
+})
