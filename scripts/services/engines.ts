@@ -1,6 +1,7 @@
 /** The engines that can be started here, one file each, and the environment by which tests find them. */
 import { startFaketime } from './faketime.ts'
 import { startMailServer } from './postfix.ts'
+import { startPostgres } from './postgres.ts'
 import { startPromtool } from './promtool.ts'
 import { startRedis } from './redis.ts'
 import { startRedisCluster } from './redis-cluster.ts'
@@ -19,6 +20,7 @@ export const engines: Readonly<Record<string, Engine>> = {
   'redis-cluster': { env: ['SLUICE_TEST_REDIS_CLUSTER'], start: startRedisCluster },
   'redis-sentinel': { env: ['SLUICE_TEST_REDIS_SENTINEL'], start: startRedisSentinel },
   valkey: { env: ['SLUICE_TEST_VALKEY'], start: startValkey },
+  postgres: { env: ['SLUICE_TEST_POSTGRES'], start: startPostgres },
   faketime: { env: ['SLUICE_TEST_FAKETIME'], start: startFaketime },
   promtool: { env: ['SLUICE_TEST_PROMTOOL'], start: startPromtool },
   postfix: { env: ['SLUICE_TEST_SMTP', 'SLUICE_TEST_MAILDIR'], start: startMailServer },

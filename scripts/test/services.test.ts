@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url'
 import { EngineMissing, ensureInstalled } from '../services/install.ts'
 import { firstWords, freePort } from '../services/port.ts'
 import { readMaildir, startMailServer } from '../services/postfix.ts'
+import { crashPostgres, startPostgres } from '../services/postgres.ts'
 import { isAlive, markOf, type ProcessMark, stopProcess } from '../services/process.ts'
 import { startRedis } from '../services/redis.ts'
 import { startRedisCluster } from '../services/redis-cluster.ts'
@@ -50,6 +51,25 @@ test('Redis killed and started again in the same folder has its data', async () 
     assert.equal(redis(second.url, 'GET', 'a'), '1')
     await second.stop()
     assert.equal(existsSync(folder), true, 'a folder that was given is not taken away')
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+})
+
+test('PostgreSQL crashed and started again in the same folder has what was committed', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-kept-'))
+  const ask = (url: string, text: string) =>
+    execFileSync('psql', ['-X', '-A', '-t', '-d', url, '-c', text], { encoding: 'utf8' }).trim()
+  try {
+    const first = await startPostgres({ folder })
+    assert.equal(ask(first.url, 'SHOW fsync'), 'on')
+    ask(first.url, 'CREATE TABLE kept AS SELECT 42 AS a')
+    await crashPostgres(first)
+    await first.stop()
+    const second = await startPostgres({ folder, port: portOf(first.url) })
+    assert.equal(ask(second.url, 'SELECT a FROM kept'), '42')
+    await second.stop()
+    assert.equal(markOf(second.pid), undefined)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

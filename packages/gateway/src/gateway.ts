@@ -26,6 +26,7 @@ import type { Gate, Jobs, Ledger, OperatorHolds, PoolReport } from './stages.ts'
 
 export { hashRecipient } from './composition/recipient-hash.ts'
 export { type GatewayParts, virtualParts } from './composition/runtime-context.ts'
+export { lookAtStore } from './composition/storage.ts'
 export { loadTemplates } from './composition/templates.ts'
 
 export interface Gateway {

@@ -1,6 +1,7 @@
 /**
  * `sluice check`: validates configuration, policy and templates, and prints what is in force with every default
- * filled in. A configuration that it accepts is never refused by `serve`.
+ * filled in. Where the store is a server, it connects and says what it found. A configuration that it accepts is never
+ * refused by `serve`.
  */
 import { SluiceError } from '../errors.ts'
 import { type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
@@ -23,7 +24,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
     io.out(helpOf(form))
     return exitCodes.ok
   }
-  const [{ loadConfig }, { configText, describeConfig }, { loadTemplates }] = await Promise.all([
+  const [{ loadConfig }, { configText, describeConfig }, { loadTemplates, lookAtStore }] = await Promise.all([
     import('../config/load.ts'),
     import('../config/describe.ts'),
     import('../gateway.ts'),
@@ -32,12 +33,19 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   try {
     const config = loadConfig({ env: io.env, cwd: io.cwd, ...(path === undefined ? {} : { path }) })
     loadTemplates(config)
+    const store = await lookAtStore(config.store)
     const { compiled, file, builtIn } = config.policy
     if (read.has('json')) {
       const policy = { file, builtIn, version: compiled.version, document: compiled.document }
       io.out(
         JSON.stringify(
-          { valid: true, file: config.file ?? null, config: describeConfig(config), policy },
+          {
+            valid: true,
+            file: config.file ?? null,
+            config: describeConfig(config),
+            policy,
+            ...(store === undefined ? {} : { store }),
+          },
           null,
           2,
         ),
@@ -53,6 +61,7 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
         paint(io, 'dim', `# Policy ${compiled.version}: ${builtIn ? 'the built-in one' : file}`),
         stringify(compiled.document, { lineWidth: 120, collectionStyle: 'any' }).trimEnd(),
         '',
+        ...(store === undefined ? [] : [paint(io, 'dim', `# Store: ${store}`), '']),
         paint(io, 'green', 'Configuration and policy are valid.'),
       ].join('\n'),
     )

@@ -61,7 +61,9 @@ export function createGatewayMetrics(
     build: () => ({ version, policy: policy.version }),
     now: () => clock.now(),
     apart: apartMetrics(),
-    ...(config.store.path === ':memory:' ? {} : { disk: () => diskUse(config.store.path) }),
+    ...(config.store.kind === 'postgres' || config.store.path === ':memory:'
+      ? {}
+      : { disk: () => diskUse(config.store.path) }),
   })
 }
 

@@ -11,7 +11,7 @@ export function startOperatorLog(
   { config, clock, log, nameRecipient }: RuntimeContext,
   record: Storage,
 ): () => void {
-  const { path } = config.store
+  const { kind, path } = config.store
   const notifications = createNotificationLog({ log, nameRecipient })
   const unsubscribe = record.ledger.subscribe(notifications.note)
   record.holds.listen(createHoldLog({ log, aheadMs: () => clock.aheadMs?.() ?? 0 }))
@@ -19,7 +19,7 @@ export function startOperatorLog(
     log,
     clock,
     deadLetters: () => record.backlog.totals(clock.now()).dead,
-    disk: () => (path === ':memory:' ? undefined : diskUse(path)),
+    disk: () => (kind === 'postgres' || path === ':memory:' ? undefined : diskUse(path)),
   })
   return () => {
     unsubscribe()

@@ -2,7 +2,7 @@
 
 import { createMemoryRoom } from '../adapters/state/memory-room.ts'
 import { createRecipientCache, type RecipientCache } from '../admission/recipient-cache.ts'
-import { tenantOf } from '../config/config.ts'
+import { type StoreConfig, tenantOf } from '../config/config.ts'
 import { type Backlog, createBacklog } from '../ledger/backlog.ts'
 import { createContents } from '../ledger/contents.ts'
 import { createLedger } from '../ledger/ledger.ts'
@@ -11,6 +11,7 @@ import { createFullTenants, type FullTenants } from '../observability/full-tenan
 import type { Store } from '../ports.ts'
 import type { Contents, Ledger } from '../stages.ts'
 import { createSqliteStore, type DamagedRow } from '../store/sqlite/sqlite.ts'
+import { version } from '../version.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import { continueTimeLine } from './time-line.ts'
 
@@ -30,6 +31,16 @@ export interface Storage {
   close(isSettled?: boolean): Promise<void>
 }
 
+/**
+ * Looks at the server of the store without changing anything, and describes it; undefined for a file.
+ * @throws SluiceError INVALID_CONFIG where a start would end with it
+ */
+export async function lookAtStore({ postgres }: StoreConfig): Promise<string | undefined> {
+  if (postgres === undefined) return undefined
+  const { lookAt } = await import('../store/postgres/look.ts')
+  return lookAt(postgres)
+}
+
 export async function openStorage(
   context: RuntimeContext,
   timeCommit: (writes: number) => (error?: unknown) => void,
@@ -39,8 +50,14 @@ export async function openStorage(
   let ledger: Ledger | undefined
   let damagedRows = 0
   const { acceptLoss = false } = parts
-  const store =
-    parts.store ?? (await createSqliteStore({ path: config.store.path, clock, acceptLoss, onDamagedRow }))
+  const store = parts.store ?? (await openStore())
+  async function openStore(): Promise<Store> {
+    const { path, postgres: address } = config.store
+    if (address === undefined) return createSqliteStore({ path, clock, acceptLoss, onDamagedRow })
+    // The driver is loaded only where it is used: it would cost every start 30 ms.
+    const { openPostgresStore } = await import('../store/postgres/postgres.ts')
+    return openPostgresStore({ address, clock, version })
+  }
   /** A damaged row found before the ledger exists is reported again at the next start. */
   function onDamagedRow({ what, move }: DamagedRow): void {
     damagedRows += 1

@@ -97,9 +97,36 @@ export type JwtKeys =
   | { readonly kind: 'jwks'; readonly url: string }
 
 export interface StoreConfig {
-  readonly kind: 'sqlite'
-  /** An absolute path, or `:memory:`. @defaultValue ./data/sluice.db in the working folder */
+  readonly kind: 'sqlite' | 'postgres'
+  /**
+   * An absolute path, or `:memory:`; of PostgreSQL the address without its password.
+   * @defaultValue ./data/sluice.db in the working folder
+   */
   readonly path: string
+  /** Where PostgreSQL is; absent for a file. */
+  readonly postgres?: PostgresConfig
+}
+
+export interface PostgresConfig {
+  readonly host: string
+  readonly port: number
+  readonly user: string
+  readonly password?: string
+  readonly database: string
+  /** The schema of the tables. @defaultValue sluice */
+  readonly schema: string
+  /** False: no TLS. */
+  readonly ssl:
+    | false
+    | {
+        readonly ca?: string
+        readonly cert?: string
+        readonly key?: string
+        readonly rejectUnauthorized: boolean
+        readonly checkServerIdentity?: () => undefined
+      }
+  /** The address without the password. */
+  readonly shown: string
 }
 
 export interface PolicyConfig {

@@ -51,7 +51,7 @@ export function describeConfig(config: Config): JsonObject {
       dataMax: sizeText(http.dataMaxBytes),
     },
     ...(auth === undefined ? {} : { auth: authOf(auth) }),
-    store: `sqlite:${store.path}`,
+    store: store.kind === 'postgres' ? store.path : `sqlite:${store.path}`,
     state: config.state.kind,
     queue: config.queue.kind,
     intake: [],

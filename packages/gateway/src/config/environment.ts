@@ -34,6 +34,7 @@ const variables = {
   SLUICE_JWT_AUDIENCE: { path: ['auth', 'jwt', 'audience'], read: asText },
   SLUICE_JWT_ALGORITHMS: { path: ['auth', 'jwt', 'algorithms'], read: asList },
   SLUICE_STORE: { path: ['store'], read: asText },
+  SLUICE_STORE_FILE: { path: ['storeFile'], read: asText },
   SLUICE_STATE: { path: ['state'], read: asText },
   SLUICE_QUEUE: { path: ['queue'], read: asText },
   SLUICE_POLICY: { path: ['policy'], read: asText },

@@ -27,6 +27,7 @@ import { notCarriedYet } from './environment.ts'
 import { readNetwork } from './network.ts'
 import { loadPolicy } from './policy-file.ts'
 import { readPools } from './pools.ts'
+import { readPostgresAddress } from './postgres-address.ts'
 import { readDuration, readRate, readSize } from './quantity.ts'
 import { type ConfigDocument, configSchema, secretMin } from './schema.ts'
 import { type LoadOptions, readTextFile, Source, shownFile } from './source.ts'
@@ -54,7 +55,7 @@ export function loadConfig(options: LoadOptions): Config {
   const part = <Key extends keyof ConfigDocument>(key: Key): ConfigDocument[Key] | undefined =>
     source.isClean([key]) ? document[key] : undefined
 
-  const store = readStore(part('store'), source)
+  const store = readStore(source.secret(['store'], part('store'), part('storeFile')), source)
   refuseLater(part('state'), 'state', 'memory', /^rediss?:/, source)
   refuseLater(part('queue'), 'queue', 'embedded', /^amqps?:/, source)
   refuseLater(part('deliveryLog'), 'deliveryLog', 'store', /^cassandra:/, source)
@@ -103,10 +104,10 @@ export function loadConfig(options: LoadOptions): Config {
     network,
     unsubscribe: {
       secret,
-      keyFile: store.path === ':memory:' ? undefined : join(dirname(store.path), 'unsubscribe.key'),
+      keyFile: keyFileOf(store, 'unsubscribe.key', source),
     },
     retention,
-    log: readLog(source.sound(['log'], document.log), store),
+    log: readLog(source.sound(['log'], document.log), keyFileOf(store, 'log.key', source)),
     metrics: readMetrics(source.sound(['metrics'], document.metrics)),
   }
 }
@@ -139,8 +140,27 @@ function readStore(value: string | undefined, source: Source): StoreConfig {
     const path = value === undefined ? resolve(source.cwd, match[1]!) : source.resolve(['store'], match[1]!)
     return { kind: 'sqlite', path }
   }
-  refuseLater(written, 'store', 'sqlite:<path>', /^postgres(ql)?:/, source)
-  return { kind: 'sqlite', path: ':memory:' }
+  if (!/^postgres(ql)?:/.test(written)) {
+    source.fault(['store'], 'expected sqlite:<path> or postgres://user@host/database')
+    return { kind: 'sqlite', path: ':memory:' }
+  }
+  try {
+    const postgres = readPostgresAddress(written, (path) => {
+      const read = readTextFile(source.resolve(['store'], path))
+      if (!read.ok) throw new Error(`${path} ${read.message}`)
+      return read.text
+    })
+    return { kind: 'postgres', path: postgres.shown, postgres }
+  } catch (error) {
+    source.fault(['store'], (error as Error).message)
+    return { kind: 'sqlite', path: ':memory:' }
+  }
+}
+
+/** Keys of this machine stand beside the file of the store; with a server, in the folder `data`. */
+function keyFileOf(store: StoreConfig, name: string, source: Source): string | undefined {
+  if (store.kind === 'postgres') return resolve(source.cwd, 'data', name)
+  return store.path === ':memory:' ? undefined : join(dirname(store.path), name)
 }
 
 function readHttp(
@@ -183,7 +203,7 @@ function isPublicUrl(text: string): boolean {
   return url.protocol === 'https:' && url.username === '' && url.search === '' && url.hash === ''
 }
 
-function readLog(written: NonNullable<ConfigDocument['log']>, store: StoreConfig): LogConfig {
+function readLog(written: NonNullable<ConfigDocument['log']>, keyFile: string | undefined): LogConfig {
   const { level = 'info', format, recipient = 'hash', host = false, requests = 'failed', levels } = written
   return {
     level,
@@ -191,7 +211,7 @@ function readLog(written: NonNullable<ConfigDocument['log']>, store: StoreConfig
     host,
     requests,
     ...(format === undefined ? {} : { format }),
-    ...(store.path === ':memory:' ? {} : { keyFile: join(dirname(store.path), 'log.key') }),
+    ...(keyFile === undefined ? {} : { keyFile }),
     ...(levels === undefined ? {} : { levels: levels as Readonly<Record<string, LogLevel>> }),
   }
 }

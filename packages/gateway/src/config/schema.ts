@@ -149,7 +149,12 @@ export const configSchema = Type.Object(
     http: Type.Optional(httpSchema),
     auth: Type.Optional(authSchema),
     store: Type.Optional(
-      text('sqlite:<path>', { description: 'Where everything is kept. Default sqlite:./data/sluice.db.' }),
+      text('sqlite:<path> or postgres://user@host/database', {
+        description: 'Where everything is kept. Default sqlite:./data/sluice.db.',
+      }),
+    ),
+    storeFile: Type.Optional(
+      text('the path of a file', { description: 'A file with the address of the store, in place of it.' }),
     ),
     state: Type.Optional(text('memory', { description: 'Where the limits count. Default memory.' })),
     queue: Type.Optional(

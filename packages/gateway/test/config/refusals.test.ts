@@ -39,7 +39,7 @@ const refusals: readonly Refusal[] = [
     name: 'a file that is no object',
     yaml: '- a\n',
     says: [
-      'sluice.yaml:1: expected an object with http, auth, store, state, queue, intake, deliveryLog, policy, templates, tenants, websocket, pools, limits, alerts, network, unsubscribe, retention, log, metrics; this is ["a"]',
+      'sluice.yaml:1: expected an object with http, auth, store, storeFile, state, queue, intake, deliveryLog, policy, templates, tenants, websocket, pools, limits, alerts, network, unsubscribe, retention, log, metrics; this is ["a"]',
     ],
   },
   {
@@ -57,19 +57,38 @@ const refusals: readonly Refusal[] = [
     ],
   },
   {
-    name: 'PostgreSQL, without showing its password',
-    yaml: 'store: postgres://u:canary@h/db',
-    says: [`sluice.yaml:1: store: postgres ${later}; expected sqlite:<path>`],
+    name: 'PostgreSQL without a database, without showing its password',
+    yaml: 'store: postgres://u:canary@h',
+    says: [
+      'sluice.yaml:1: store: expected a host and a database, as in postgres://user:password@host:5432/database',
+    ],
+  },
+  {
+    name: 'PostgreSQL with a kind of TLS that falls back to none',
+    yaml: 'store: postgres://u:canary@h/db?sslmode=prefer',
+    says: ['sluice.yaml:1: store: expected sslmode=disable, require, verify-ca, verify-full, not "prefer"'],
+  },
+  {
+    name: 'PostgreSQL with an option that nobody knows',
+    yaml: 'store: postgres://u:canary@h/db?pool=7',
+    says: [
+      'sluice.yaml:1: store: "pool" is not known; expected sslmode, sslrootcert, sslcert, sslkey, schema',
+    ],
+  },
+  {
+    name: 'PostgreSQL with the name of a schema that would have to be quoted',
+    yaml: 'store: postgres://u:canary@h/db?schema=Sluice-1',
+    says: ['sluice.yaml:1: store: expected a schema of at most 63 small letters, digits and underscores'],
   },
   {
     name: 'a store that nobody knows',
     yaml: 'store: ./sluice.db',
-    says: ['sluice.yaml:1: store: expected sqlite:<path>'],
+    says: ['sluice.yaml:1: store: expected sqlite:<path> or postgres://user@host/database'],
   },
   {
     name: 'a store URL with a host',
     yaml: 'store: sqlite://host/x.db',
-    says: ['sluice.yaml:1: store: expected sqlite:<path>'],
+    says: ['sluice.yaml:1: store: expected sqlite:<path> or postgres://user@host/database'],
   },
   {
     name: 'Redis',

@@ -104,9 +104,9 @@ const refusals: readonly Refusal[] = [
   },
   {
     name: 'engines of later in variables',
-    env: { SLUICE_STORE: 'postgres://u:canary@h/d', SLUICE_STATE: 'redis://h', SLUICE_QUEUE: 'amqp://h' },
+    env: { SLUICE_STORE: 'mysql://u:canary@h/d', SLUICE_STATE: 'redis://h', SLUICE_QUEUE: 'amqp://h' },
     says: [
-      `SLUICE_STORE: postgres ${later}; expected sqlite:<path>`,
+      'SLUICE_STORE: expected sqlite:<path> or postgres://user@host/database',
       `SLUICE_STATE: redis ${later}; expected memory`,
       `SLUICE_QUEUE: amqp ${later}; expected embedded`,
     ],

@@ -14,7 +14,7 @@ const windowMs = 1_000
 const recipientsMax = 16
 const batchMax = 25
 const lateMsMax = 1_000
-/** Final states as the file has them: see codes.ts of the store. */
+/** Final states as the file has them: see status-codes.ts of the store. */
 const finalFrom = 6
 
 export interface Race {

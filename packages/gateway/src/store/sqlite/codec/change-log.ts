@@ -8,9 +8,9 @@ import { jsonOf } from '../../../content.ts'
 import type { Job, Move, Notification, SharedContent } from '../../../model.ts'
 import { isLegalPath, revisionOf } from '../../../model.ts'
 import type { AccountRecord, Change, DigestWrite, JobWrite, StoredAnswer } from '../../../ports.ts'
+import { isCountedApart, statusCodes, throttledFlag } from '../../status-codes.ts'
 import { piecesOfWork } from '../job-work.ts'
 import type { InParts } from '../tables/parts.ts'
-import { isCountedApart, statusCodes, throttledFlag } from './codes.ts'
 import { type LongRow, longRowOf, type ShortRow, shortRowOf } from './rows.ts'
 
 /** Consecutive changes, which are sent together. */

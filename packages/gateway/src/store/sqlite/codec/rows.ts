@@ -8,8 +8,8 @@ import type { Channel, Decision, Notification, TimelineEvent } from '../../../mo
 import { revisionOf } from '../../../model.ts'
 import type { Admission } from '../../../ports.ts'
 import { admissionOf } from '../../admission.ts'
+import { statusCodes, statusOf, throttledFlag } from '../../status-codes.ts'
 import { checksum, checksumOf } from './checksum.ts'
-import { statusCodes, statusOf, throttledFlag } from './codes.ts'
 
 type Request = Pick<
   Notification,

@@ -5,7 +5,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { ScanQuery } from '../../../ports.ts'
-import { statusCodes } from '../codec/codes.ts'
+import { statusCodes } from '../../status-codes.ts'
 import type { Row } from '../codec/rows.ts'
 import { columns } from '../codec/rows.ts'
 import type { RowPage } from '../tables/queries.ts'

@@ -1,7 +1,7 @@
 -- The truth about every notification, in two rows: what hardly ever changes (notifications) is kept apart from what
 -- every move changes (states). A settlement then rewrites some 200 bytes instead of a row of a kilobyte, and a
 -- hundred of them in the order of acceptance dirty a handful of pages.
--- Instants are epoch milliseconds. Status codes: see codes.ts. `sum` is a CRC-32 over the row's other columns, so that
+-- Instants are epoch milliseconds. Status codes: see status-codes.ts. `sum` is a CRC-32 over the row's other columns, so that
 -- a byte that changed on the disk is seen when the row is read.
 
 CREATE TABLE meta (

@@ -7,7 +7,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { type BacklogRow, backlogRowOf } from '../../../backlog-cell.ts'
 import type { Notification } from '../../../model.ts'
-import { dueCodes, statusOf } from '../codec/codes.ts'
+import { dueCodes, statusOf } from '../../status-codes.ts'
 import type { DueIndex } from '../indexes/due-index.ts'
 
 /** The counts as they cross to another thread: few objects, and numbers in one array. */

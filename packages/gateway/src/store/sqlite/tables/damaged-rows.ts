@@ -5,8 +5,8 @@
  */
 import type { Channel, Decision, Move, Notification } from '../../../model.ts'
 import { isFinal } from '../../../model.ts'
+import { statusOf } from '../../status-codes.ts'
 import { RowDamage } from '../codec/checksum.ts'
-import { statusOf } from '../codec/codes.ts'
 import type { LongRow, Row, ShortRow } from '../codec/rows.ts'
 import { shortAt } from '../codec/rows.ts'
 

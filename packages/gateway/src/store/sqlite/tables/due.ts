@@ -3,8 +3,8 @@
  * however many notifications are held.
  */
 import type { DatabaseSync } from 'node:sqlite'
+import { dueCodes } from '../../status-codes.ts'
 import { damageIn } from '../codec/checksum.ts'
-import { dueCodes } from '../codec/codes.ts'
 import type { Row } from '../codec/rows.ts'
 import { columns } from '../codec/rows.ts'
 import type { DueCursor, OwnedPlace, Place } from '../indexes/due-cursor.ts'

@@ -9,8 +9,8 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Recipient, TimelineEvent } from '../../../model.ts'
+import { finalCodes } from '../../status-codes.ts'
 import { checksumOf, isSound, unsoundSumOf } from '../codec/checksum.ts'
-import { finalCodes } from '../codec/codes.ts'
 import type { LongRow, Row, ShortRow } from '../codec/rows.ts'
 import { columns, longText, seqOf, shortAt, shortTexts } from '../codec/rows.ts'
 import type { RecipientIndex } from '../indexes/recipient-index.ts'

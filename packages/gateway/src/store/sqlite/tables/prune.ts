@@ -1,7 +1,7 @@
 /** Deletes old final notifications, a slice at a time so that no commit waits long behind it. */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tally } from '../../../ports.ts'
-import { finalCodes, statusOf } from '../codec/codes.ts'
+import { finalCodes, statusOf } from '../../status-codes.ts'
 import type { RecipientIndex } from '../indexes/recipient-index.ts'
 import type { Contents } from './contents.ts'
 import type { Tallies } from './tallies.ts'

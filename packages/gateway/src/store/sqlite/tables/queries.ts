@@ -6,7 +6,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { Notification } from '../../../model.ts'
 import type { DeadLetterQuery, ListQuery } from '../../../ports.ts'
-import { dueCodes, statusCodes, statusOf } from '../codec/codes.ts'
+import { dueCodes, statusCodes, statusOf } from '../../status-codes.ts'
 import type { Row } from '../codec/rows.ts'
 import { columns, createdAtOf, dueAtOf, requestLengthOf, seqOf } from '../codec/rows.ts'
 import type { HashKey } from '../indexes/hash.ts'

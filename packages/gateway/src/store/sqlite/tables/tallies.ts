@@ -4,7 +4,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Tally } from '../../../ports.ts'
-import { statusOf } from '../codec/codes.ts'
+import { statusOf } from '../../status-codes.ts'
 
 interface Delta {
   readonly status: number

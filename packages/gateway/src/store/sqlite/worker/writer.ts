@@ -5,8 +5,8 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import type { Conflict, DigestWrite } from '../../../ports.ts'
+import { isCountedApart, isDueCode, isFinalCode, statusCodes } from '../../status-codes.ts'
 import type { ChangeLog, ChangeWrites, ContentCount, ShortMove, Write } from '../codec/change-log.ts'
-import { isCountedApart, isDueCode, isFinalCode, statusCodes } from '../codec/codes.ts'
 import type { ShortRow } from '../codec/rows.ts'
 import type { CommitMark } from '../commit-mark.ts'
 import type { DueCursor, OwnedPlace } from '../indexes/due-cursor.ts'

@@ -1,10 +1,10 @@
 /**
- * Statuses as the small numbers that the file holds. They are on disk: a number never changes its meaning, and the
+ * Statuses as the small numbers that the stores keep. They are on disk: a number never changes its meaning, and the
  * partial indexes of the migrations name them.
  */
-import { isUnserved } from '../../../bounds.ts'
-import type { Notification, Status } from '../../../model.ts'
-import { isFinal, statuses } from '../../../model.ts'
+import { isUnserved } from '../bounds.ts'
+import type { Notification, Status } from '../model.ts'
+import { isFinal, statuses } from '../model.ts'
 
 export const statusCodes = {
   accepted: 0,

@@ -1,0 +1,127 @@
+/**
+ * Reads the facts from which limiter state is rebuilt. A recipient's limits count notifications that were sent, may
+ * have been sent, or hold an instant; a tenant's limits count every accepted notification once it has passed them. What
+ * an erased recipient got counts under the pseudonym, and is answered under the recipient's own name.
+ */
+import type { Admission, AdmissionQuery, CountedQuery, Page } from '../../ports.ts'
+import { admissionOfRow, type WholeRow } from './codec.ts'
+import type { Db } from './connection.ts'
+import type { PseudonymOf } from './pseudonyms.ts'
+
+export interface Admissions {
+  admissions(query: AdmissionQuery): Promise<readonly Admission[]>
+  counted(query: CountedQuery): Promise<Page<Admission>>
+  inThrottleQueue(query: { readonly after?: string; readonly limit: number }): Promise<readonly Admission[]>
+}
+
+/** Statuses 7, 9 and 10: suppressed, failed, cancelled. Nothing came of these, unless a call may have been made. */
+const mayHaveCome = '(fired_at IS NOT NULL OR suspect_at IS NOT NULL OR status NOT IN (7, 9, 10))'
+const since = (parameter: string): string =>
+  `(created_at >= ${parameter} OR fired_at >= ${parameter} OR suspect_at >= ${parameter}`
+
+export function createAdmissions(db: Db, pseudonymOf: PseudonymOf): Admissions {
+  const named = (row: WholeRow, recipient: string | undefined): Admission => {
+    const admission = admissionOfRow(row)
+    return recipient === undefined || admission.to.id === recipient
+      ? admission
+      : { ...admission, to: { ...admission.to, id: recipient } }
+  }
+  const namesOf = (tenant: string, recipient: string): readonly string[] => [
+    recipient,
+    pseudonymOf(tenant, recipient),
+  ]
+
+  async function countedOfTenant({
+    tenant,
+    since: from,
+    accepted,
+    cursor,
+    limit,
+  }: CountedQuery): Promise<Page<Admission>> {
+    let at = from
+    let after = ''
+    if (cursor !== undefined) {
+      const space = cursor.indexOf(' ')
+      at = Number(cursor.slice(0, space))
+      after = cursor.slice(space + 1)
+    } else {
+      const [turned] = await db.query<{ at: number | null }>(
+        `SELECT min(n.created_at) AS at FROM notification n WHERE id IN (
+            SELECT id FROM live WHERE tenant = $1 AND turned_at >= $2
+            UNION ALL SELECT id FROM outcome WHERE tenant = $1 AND turned_at >= $2)`,
+        [tenant, from],
+      )
+      at = Math.min(from, turned!.at ?? from)
+    }
+    const entries = await db.query<{ id: string; created_at: number }>(
+      `SELECT id, created_at FROM notification WHERE tenant = $1 AND (created_at, id) > ($2, $3)
+        ORDER BY created_at, id LIMIT $4`,
+      [tenant, at, after, limit + 1],
+    )
+    const shown = entries.slice(0, limit)
+    const counts =
+      accepted === true
+        ? '(created_at >= $2 OR turned_at >= $2)'
+        : '(fired_at >= $2 OR suspect_at >= $2 OR status IN (1, 2, 3, 4))'
+    const rows = await db.query<WholeRow>(
+      `SELECT * FROM whole WHERE id = ANY($1) AND ${counts} ORDER BY created_at, id`,
+      [shown.map(({ id }) => id), from],
+    )
+    const last = shown.at(-1)
+    return {
+      items: rows.map(admissionOfRow),
+      nextCursor: entries.length > limit ? `${last!.created_at} ${last!.id}` : null,
+    }
+  }
+
+  return {
+    async admissions({ tenant, recipient, since: from, limit }) {
+      const order = 'ORDER BY coalesce(fired_at, suspect_at, due_at) DESC, id DESC LIMIT $3'
+      if (recipient === undefined) {
+        const rows = await db.query<WholeRow>(
+          `SELECT * FROM whole WHERE id IN (
+              SELECT id FROM notification WHERE tenant = $1 AND created_at >= $2
+              UNION SELECT id FROM live WHERE tenant = $1 AND turned_at >= $2
+              UNION SELECT id FROM outcome WHERE tenant = $1 AND turned_at >= $2) ${order}`,
+          [tenant, from, limit],
+        )
+        return rows.map(admissionOfRow)
+      }
+      const rows = await db.query<WholeRow>(
+        `SELECT * FROM whole WHERE tenant = $1 AND recipient = ANY($4) AND ${mayHaveCome}
+          AND ${since('$2')} OR status IN (1, 3, 5) AND due_at >= $2) ${order}`,
+        [tenant, from, limit, namesOf(tenant, recipient)],
+      )
+      return rows.map((row) => named(row, recipient))
+    },
+
+    async counted(query) {
+      const { tenant, recipient, since: from, cursor = '0', limit } = query
+      if (recipient === undefined) return countedOfTenant(query)
+      const entries = await db.query<{ id: string; seq: number }>(
+        `SELECT id, seq FROM notification WHERE tenant = $1 AND recipient = ANY($2) AND seq > $3
+          ORDER BY seq LIMIT $4`,
+        [tenant, namesOf(tenant, recipient), Number(cursor), limit + 1],
+      )
+      const shown = entries.slice(0, limit)
+      const rows = await db.query<WholeRow>(
+        `SELECT * FROM whole WHERE id = ANY($1) AND ${mayHaveCome}
+          AND ${since('$2')} OR status IN (1, 2, 3, 4)) ORDER BY seq`,
+        [shown.map(({ id }) => id), from],
+      )
+      return {
+        items: rows.map((row) => named(row, recipient)),
+        nextCursor: entries.length > limit ? String(shown.at(-1)!.seq) : null,
+      }
+    },
+
+    async inThrottleQueue({ after = '', limit }) {
+      const rows = await db.query<WholeRow>(
+        `SELECT w.* FROM (SELECT id FROM live WHERE kind = 3 AND id > $1 ORDER BY id LIMIT $2) l
+          JOIN whole w USING (id) ORDER BY id`,
+        [after, limit],
+      )
+      return rows.map(admissionOfRow)
+    },
+  }
+}

@@ -1,0 +1,294 @@
+/**
+ * Converts changes to the JSON that `commit_group` takes, and rows to notifications. The fields that never change are
+ * one JSON value, `body`; those that moves change are columns where a query selects by them, and else in `state`.
+ */
+import { dataOf } from '../../content.ts'
+import type { Channel, Decision, Job, Move, Notification, TimelineEvent } from '../../model.ts'
+import { isFinal, revisionOf } from '../../model.ts'
+import type { Admission, Change, JobWork, JobWrite } from '../../ports.ts'
+import { admissionOf } from '../admission.ts'
+import { isCountedApart, statusCodes, statusOf, throttledFlag } from '../status-codes.ts'
+
+/** The fields that moves change and that have no column. */
+type State = Pick<
+  Notification,
+  'requestedChannel' | 'decision' | 'digestId' | 'single' | 'undecided' | 'timeline' | 'omitted'
+>
+
+type Body = Omit<
+  Notification,
+  | keyof State
+  | 'id'
+  | 'tenant'
+  | 'channel'
+  | 'status'
+  | 'dueAt'
+  | 'attempts'
+  | 'firedAt'
+  | 'turnedAt'
+  | 'suspects'
+>
+
+/** A row of the view `whole`. */
+export interface WholeRow {
+  readonly id: string
+  readonly seq: number
+  readonly tenant: string
+  readonly recipient: string
+  readonly created_at: number
+  readonly body: Body
+  readonly channel: Channel
+  readonly status: number
+  readonly due_at: number
+  readonly attempts: number
+  readonly fired_at: number | null
+  readonly turned_at: number | null
+  readonly suspects: readonly number[] | null
+  readonly state: State
+}
+
+export function notificationOf(row: WholeRow): Notification {
+  const { id, tenant, body, channel, status, due_at, attempts, fired_at, turned_at, suspects, state } = row
+  return {
+    id,
+    tenant,
+    ...body,
+    channel,
+    status: statusOf(status),
+    dueAt: due_at,
+    attempts,
+    ...(fired_at === null ? {} : { firedAt: fired_at }),
+    ...(turned_at === null ? {} : { turnedAt: turned_at }),
+    ...(suspects === null ? {} : { suspects }),
+    ...state,
+  }
+}
+
+export const admissionOfRow = (row: WholeRow): Admission => admissionOf(notificationOf(row))
+
+function stateOf(notification: Notification): State {
+  const { requestedChannel, decision, digestId, single, undecided, timeline, omitted } = notification
+  return {
+    decision,
+    timeline,
+    ...(requestedChannel === undefined ? {} : { requestedChannel }),
+    ...(digestId === undefined ? {} : { digestId }),
+    ...(single === undefined ? {} : { single }),
+    ...(undecided === undefined ? {} : { undecided }),
+    ...(omitted === undefined ? {} : { omitted }),
+  }
+}
+
+function bodyOf(notification: Notification): Body {
+  const {
+    id: _id,
+    tenant: _tenant,
+    channel: _channel,
+    status: _status,
+    dueAt: _dueAt,
+    attempts: _attempts,
+    firedAt: _firedAt,
+    turnedAt: _turnedAt,
+    suspects: _suspects,
+    requestedChannel: _requestedChannel,
+    decision: _decision,
+    digestId: _digestId,
+    single: _single,
+    undecided: _undecided,
+    timeline: _timeline,
+    omitted: _omitted,
+    ...body
+  } = notification
+  return body.data === undefined ? body : { ...body, data: dataOf(body.data) }
+}
+
+/** The tally in which a notification counts: see the migrations. */
+export function kindOf(notification: Notification): number {
+  const code = statusCodes[notification.status]
+  return code * 2 + (isCountedApart(code) && throttledFlag(notification) ? 1 : 0)
+}
+
+/** The columns of a notification that moves change. */
+function movedColumns(notification: Notification) {
+  const { id, channel, status, dueAt, attempts, firedAt, turnedAt, suspects, digestId, timeline } =
+    notification
+  const last = timeline.at(-1)
+  return {
+    id,
+    channel,
+    status: statusCodes[status],
+    kind: kindOf(notification),
+    rev: revisionOf(notification),
+    due_at: dueAt,
+    attempts,
+    fired_at: firedAt,
+    turned_at: turnedAt,
+    suspects,
+    digest: status === 'digesting' ? (digestId ?? '') : undefined,
+    cause: status === 'dead' ? last?.reason : undefined,
+    ...(isFinal(status) ? { at: last?.at ?? notification.createdAt } : {}),
+  }
+}
+
+/** The version of a notification that a move or a right was computed from. */
+export function versionOf({ id, status, dueAt, attempts, ...of }: Notification) {
+  return { id, status: statusCodes[status], rev: revisionOf(of), due_at: dueAt, attempts }
+}
+
+function acceptedRow(notification: Notification) {
+  const { tenant, to, category, priority, job, shared, createdAt, bytes = 0 } = notification
+  return {
+    ...movedColumns(notification),
+    tenant,
+    recipient: to.id,
+    category,
+    priority,
+    job,
+    shared: shared?.id,
+    created_at: createdAt,
+    bytes,
+    body: bodyOf(notification),
+    first: stateOf(notification),
+  }
+}
+
+function movedRow({ before, after }: Move) {
+  const { status, rev, due_at, attempts } = versionOf(before)
+  return {
+    ...movedColumns(after),
+    b_status: status,
+    b_rev: rev,
+    b_due_at: due_at,
+    b_attempts: attempts,
+    state: stateOf(after),
+  }
+}
+
+function jobRow(write: JobWrite) {
+  const job: Job = write.kind === 'open' ? write.job : write.after
+  const before = write.kind === 'open' ? undefined : write.before
+  return {
+    id: job.id,
+    tenant: job.tenant,
+    created_at: job.createdAt,
+    status: job.status,
+    taken: job.taken,
+    shared: job.shared?.id,
+    body: job,
+    ...(before === undefined ? {} : { b_status: before.status, b_taken: before.taken }),
+    ...(write.kind === 'open' ? { work: plainWork(write.work) } : {}),
+  }
+}
+
+/** Work without stand-ins for data that was parsed in another thread. */
+function plainWork({ message, recipients }: JobWork): JobWork {
+  return {
+    message: message.data === undefined ? message : { ...message, data: dataOf(message.data) },
+    recipients: recipients.map((each) =>
+      each.data === undefined ? each : { ...each, data: dataOf(each.data) },
+    ),
+  }
+}
+
+/** One change of a group: rows for each kind of write, without the place of the change in the group. */
+export interface EncodedChange {
+  readonly accept: readonly object[]
+  readonly moves: readonly object[]
+  readonly digests: readonly object[]
+  readonly rest: Readonly<Partial<Record<RestKind, readonly object[]>>>
+}
+
+type RestKind = 'recipients' | 'answers' | 'jobs' | 'accounts' | 'holds' | 'contents'
+
+export function encodeChange(change: Change): EncodedChange {
+  const {
+    accept = [],
+    moves = [],
+    digests = [],
+    answer,
+    accounts,
+    jobs,
+    recipients,
+    holds,
+    contents,
+  } = change
+  return {
+    accept: accept.map(acceptedRow),
+    moves: moves.map(movedRow),
+    digests: digests.map((write) => ({
+      kind: write.kind,
+      left: 'left' in write ? write.left : undefined,
+      id: write.digest.id,
+      tenant: write.digest.tenant,
+      recipient: write.digest.recipient,
+      channel: write.digest.channel,
+      category: write.digest.category,
+      name: write.digest.name,
+      opened_at: write.digest.openedAt,
+      closes_at: write.digest.closesAt,
+    })),
+    rest: {
+      ...(recipients && {
+        recipients: recipients.map((body) => ({ tenant: body.tenant, id: body.id, body })),
+      }),
+      ...(answer && {
+        answers: [{ ...answer, hash: answer.requestHash, created_at: answer.createdAt }],
+      }),
+      ...(jobs && { jobs: jobs.map(jobRow) }),
+      ...(accounts && {
+        accounts: accounts.map(({ channel, provider, account, ...held }) => ({
+          channel,
+          provider,
+          account,
+          ...(Object.values(held).some((value) => value !== undefined)
+            ? { body: { channel, provider, account, ...held } }
+            : {}),
+        })),
+      }),
+      ...(holds && {
+        holds: holds.map((write) =>
+          write.kind === 'put' ? { name: write.hold.name, body: write.hold } : { name: write.name },
+        ),
+      }),
+      ...(contents && {
+        contents: contents.map(({ id, tenant, bytes, content, data }) => ({
+          id,
+          tenant,
+          bytes,
+          body: { content, ...(data === undefined ? {} : { data: dataOf(data) }) },
+        })),
+      }),
+    },
+  }
+}
+
+/** The JSON of a group: each row bears the place of its change. */
+export function groupJson(changes: readonly EncodedChange[]): string {
+  const placed = (rowsOf: (change: EncodedChange) => readonly object[]): readonly object[] | undefined => {
+    const rows = changes.flatMap((change, c) => rowsOf(change).map((row) => ({ c, ...row })))
+    return rows.length === 0 ? undefined : rows
+  }
+  const kinds: readonly RestKind[] = ['recipients', 'answers', 'jobs', 'accounts', 'holds', 'contents']
+  const rest = Object.fromEntries(kinds.map((kind) => [kind, placed(({ rest }) => rest[kind] ?? [])]))
+  const hasRest = Object.values(rest).some((rows) => rows !== undefined)
+  return JSON.stringify({
+    accept: placed(({ accept }) => accept),
+    moves: placed(({ moves }) => moves),
+    digests: placed(({ digests }) => digests),
+    ...(hasRest ? { rest: { ...Object.fromEntries(kinds.map((kind) => [kind, rest[kind] ?? []])) } } : {}),
+  })
+}
+
+/** A notification without the person and the content: only what limits select and count by, and the counts. */
+export function anonymousOf(row: WholeRow, pseudonym: string) {
+  const { content: _content, data: _data, shared: _shared, bytes: _bytes, ...body } = row.body
+  const timeline = row.state.timeline.map(({ detail: _, ...event }: TimelineEvent) => event)
+  const state: State & { readonly decision: Decision } = { ...row.state, timeline }
+  // The fingerprint is emptied, because it would confirm a guessed content.
+  return {
+    id: row.id,
+    recipient: pseudonym,
+    body: { ...body, to: { id: pseudonym }, fingerprint: '' },
+    state,
+  }
+}

@@ -1,0 +1,150 @@
+/**
+ * Connections to PostgreSQL with the settings of the gateway. Decision record 0031 says why the driver is `pg`. Each
+ * statement has a deadline of this process besides that of the server: a connection that stays silent is given up.
+ */
+import { setTimeout as wait } from 'node:timers/promises'
+import pg from 'pg'
+import type { PostgresAddress } from './address.ts'
+
+/** A connection that has not been made by then is given up, ms. */
+const connectMs = 5_000
+/** The server ends a statement after this time, ms; what waits for a lock ends earlier. */
+export const statementMs = 5_000
+const lockMs = 2_000
+/** A statement that is not answered by then is lost with its connection, ms: the server ends it before. */
+const answerMs = 8_000
+
+export interface Db {
+  query<Row extends object = Record<string, unknown>>(
+    text: string,
+    values?: readonly unknown[],
+    options?: QueryOptions,
+  ): Promise<readonly Row[]>
+}
+
+export interface QueryOptions {
+  /** Prepares the statement under this name, once for each connection. */
+  readonly name?: string
+  /** The deadline of the answer, ms. @defaultValue 8000 */
+  readonly answerMs?: number
+}
+
+export interface Connection extends Db {
+  /** False once the connection has ended. */
+  readonly isOpen: boolean
+  close(): Promise<void>
+}
+
+const int8 = 20
+/** Numbers of 64 bits stay below 2^53 here: instants, counts. */
+const types = {
+  getTypeParser: (oid: number, format?: 'text' | 'binary') =>
+    oid === int8 ? Number : pg.types.getTypeParser(oid, format as 'text'),
+}
+
+function optionsOf({ host, port, user, password, database, ssl }: PostgresAddress): pg.ClientConfig {
+  return {
+    host,
+    port,
+    user,
+    database,
+    ssl,
+    types: types as unknown as pg.CustomTypesConfig,
+    application_name: 'sluice',
+    connectionTimeoutMillis: connectMs,
+    query_timeout: answerMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 5_000,
+    ...(password === undefined ? {} : { password }),
+  }
+}
+
+/**
+ * Settings of a session: a server that no longer hears from this process frees its locks within seconds. Every
+ * statement goes by an index; a plan made while a table was empty reads all of it once it has grown.
+ */
+const settingsOf = ({ schema }: PostgresAddress): string => `
+  SET search_path = ${schema}; SET statement_timeout = ${statementMs}; SET lock_timeout = ${lockMs};
+  SET idle_in_transaction_session_timeout = 5000; SET default_transaction_isolation = 'read committed';
+  SET client_min_messages = warning; SET jit = off;
+  SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+  SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3`
+
+function statementOf(
+  text: string,
+  values: readonly unknown[] = [],
+  { name, answerMs: deadlineMs }: QueryOptions = {},
+): pg.QueryConfig {
+  return {
+    text,
+    values: [...values],
+    ...(name === undefined ? {} : { name }),
+    ...(deadlineMs === undefined ? {} : { query_timeout: deadlineMs }),
+  }
+}
+
+/** Opens one connection. */
+export async function connect(address: PostgresAddress): Promise<Connection> {
+  const client = new pg.Client(optionsOf(address))
+  let isOpen = true
+  client.on('error', () => {
+    isOpen = false
+  })
+  client.on('end', () => {
+    isOpen = false
+  })
+  const end = (): void => {
+    isOpen = false
+    // Without a word to the server, which may not hear it.
+    ;(client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+  }
+  try {
+    await client.connect()
+    await client.query(settingsOf(address))
+  } catch (error) {
+    end()
+    throw error
+  }
+  return {
+    get isOpen() {
+      return isOpen
+    },
+    async query<Row>(text: string, values?: readonly unknown[], options?: QueryOptions) {
+      try {
+        const { rows } = await client.query(statementOf(text, values, options))
+        return rows as Row[]
+      } catch (error) {
+        // The driver's own deadline: the answer may still come, to nobody.
+        if ((error as Error).message === 'Query read timeout') end()
+        throw error
+      }
+    },
+    async close() {
+      if (isOpen) await Promise.race([client.end(), wait(1_000, undefined, { ref: false })])
+      end()
+    },
+  }
+}
+
+export interface ReadPool extends Db {
+  close(): Promise<void>
+}
+
+/** A small pool for questions, which run beside the writes. */
+export function createReadPool(address: PostgresAddress, max = 4): ReadPool {
+  const pool = new pg.Pool({
+    ...optionsOf(address),
+    max,
+    idleTimeoutMillis: 30_000,
+    onConnect: async (client) => void (await client.query(settingsOf(address))),
+  })
+  // A connection that ends while it is idle is replaced with the next question.
+  pool.on('error', () => {})
+  return {
+    async query<Row>(text: string, values?: readonly unknown[], options?: QueryOptions) {
+      const { rows } = await pool.query(statementOf(text, values, options))
+      return rows as Row[]
+    },
+    close: () => pool.end(),
+  }
+}

@@ -1,0 +1,142 @@
+/** Erasure of recipients: the rows stay for the counts, under a pseudonym, without addresses, content and details. */
+import type { Job, Recipient } from '../../model.ts'
+import type { JobWork, Store } from '../../ports.ts'
+import { anonymousOf, type WholeRow } from './codec.ts'
+import type { Db } from './connection.ts'
+import type { PseudonymOf } from './pseudonyms.ts'
+import type { Writer } from './writer.ts'
+
+/** Rows that are erased in one transaction. */
+const eraseSlice = 200
+
+export interface ErasuresParts {
+  readonly db: Db
+  readonly writer: Writer
+  readonly pseudonymOf: PseudonymOf
+}
+
+export function createErasures({
+  db,
+  writer,
+  pseudonymOf,
+}: ErasuresParts): Pick<Store, 'beginErasure' | 'erase' | 'erasures'> {
+  /** Runs statements as one transaction of the writing connection. */
+  const transaction = <T>(run: (db: Db) => Promise<T>): Promise<T> =>
+    writer.task(async (connection) => {
+      await connection.query('BEGIN')
+      try {
+        const result = await run(connection)
+        await connection.query('COMMIT')
+        return result
+      } catch (error) {
+        await connection.query('ROLLBACK').catch(() => {})
+        throw error
+      }
+    })
+
+  async function renameInJobs(
+    connection: Db,
+    tenant: string,
+    recipient: string,
+    name: string,
+  ): Promise<void> {
+    const named = JSON.stringify(recipient)
+    const jobs = await connection.query<{ id: string; body: Job; work: JobWork | null }>(
+      `SELECT j.id, j.body, k.body AS work FROM job j LEFT JOIN job_work k USING (id)
+        WHERE j.tenant = $1 AND (position($2 IN j.body::text) > 0 OR position($2 IN k.body::text) > 0)
+        ORDER BY j.id FOR UPDATE OF j`,
+      [tenant, named],
+    )
+    for (const { id, body, work } of jobs) {
+      const refused = body.refused.map((each) =>
+        each.recipient === recipient ? { ...each, recipient: name, detail: 'erased' } : each,
+      )
+      await connection.query('UPDATE job SET body = $2 WHERE id = $1', [
+        id,
+        JSON.stringify({ ...body, refused }),
+      ])
+      if (work === null) continue
+      const recipients = work.recipients.map((each) => (each.id === recipient ? { id: name } : each))
+      await connection.query('UPDATE job_work SET body = $2 WHERE id = $1', [
+        id,
+        JSON.stringify({ ...work, recipients }),
+      ])
+    }
+  }
+
+  /** Erases some of the recipient's rows that have ended; false when none is left. */
+  const eraseSome = (tenant: string, recipient: string, name: string): Promise<boolean> =>
+    transaction(async (connection) => {
+      const rows = await connection.query<WholeRow>(
+        `SELECT w.* FROM whole w JOIN outcome o USING (id) WHERE w.tenant = $1 AND w.recipient = $2
+          AND w.seq <= (SELECT until FROM erasure WHERE tenant = $1 AND recipient = $2) ORDER BY w.seq LIMIT $3`,
+        [tenant, recipient, eraseSlice],
+      )
+      const erased = JSON.stringify(rows.map((row) => anonymousOf(row, name)))
+      await connection.query(
+        `WITH e AS MATERIALIZED (
+            SELECT * FROM json_to_recordset($1) AS x(id text, recipient text, body json, state json)
+          ), o AS (UPDATE outcome SET state = e.state FROM e WHERE outcome.id = e.id)
+          UPDATE notification SET recipient = e.recipient, body = e.body, first = e.state, shared = NULL
+            FROM e WHERE notification.id = e.id`,
+        [erased],
+      )
+      return rows.length === eraseSlice
+    })
+
+  return {
+    beginErasure: (tenant, recipient) =>
+      transaction(async (connection) => {
+        const name = pseudonymOf(tenant, recipient)
+        const [known] = await connection.query<{ body: Recipient }>(
+          'DELETE FROM recipient WHERE tenant = $1 AND id = $2 RETURNING body',
+          [tenant, recipient],
+        )
+        const { optOuts = [] } = known?.body ?? {}
+        if (optOuts.length > 0)
+          await connection.query(
+            `INSERT INTO recipient (tenant, id, version, body) VALUES ($1, $2, 1, $3)
+              ON CONFLICT (tenant, id) DO UPDATE SET version = recipient.version + 1, body = excluded.body`,
+            [tenant, name, JSON.stringify({ tenant, id: name, optOuts })],
+          )
+        await renameInJobs(connection, tenant, recipient, name)
+        await connection.query(
+          `INSERT INTO erasure (tenant, recipient, until) VALUES ($1, $2, nextval('acceptance'))
+            ON CONFLICT (tenant, recipient) DO UPDATE SET until = excluded.until`,
+          [tenant, recipient],
+        )
+      }),
+
+    async erase(tenant, recipient) {
+      const name = pseudonymOf(tenant, recipient)
+      const open = await writer.task((connection) =>
+        connection.query<{ id: string }>('SELECT id FROM live WHERE tenant = $1 AND recipient = $2', [
+          tenant,
+          recipient,
+        ]),
+      )
+      if (open.length > 0) return { done: false, open: open.map(({ id }) => id) }
+      while (await eraseSome(tenant, recipient, name));
+      await transaction(async (connection) => {
+        const [from, to] = [JSON.stringify(recipient), JSON.stringify(name)]
+        await connection.query(
+          'UPDATE answer SET body = replace(body, $2, $3) WHERE tenant = $1 AND position($2 IN body) > 0',
+          [tenant, from, to],
+        )
+        await connection.query(
+          `DELETE FROM content c WHERE c.tenant = $1 AND NOT EXISTS (SELECT FROM notification n WHERE n.shared = c.id)
+            AND NOT EXISTS (SELECT FROM job j WHERE j.shared = c.id AND j.status = 'running')`,
+          [tenant],
+        )
+        await connection.query('DELETE FROM erasure WHERE tenant = $1 AND recipient = $2', [
+          tenant,
+          recipient,
+        ])
+      })
+      return { done: true }
+    },
+
+    erasures: () =>
+      db.query<{ tenant: string; recipient: string }>('SELECT tenant, recipient FROM erasure ORDER BY until'),
+  }
+}

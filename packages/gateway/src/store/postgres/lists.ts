@@ -1,0 +1,222 @@
+/** Lists, scans and lookups of notifications. A page examines a bounded number of rows and may end early. */
+import { createHash } from 'node:crypto'
+import { SluiceError } from '../../errors.ts'
+import type { Digest, Notification } from '../../model.ts'
+import { isFinal } from '../../model.ts'
+import type { DeadLetterQuery, ListQuery, Page, ScanQuery } from '../../ports.ts'
+import { isListed } from '../memory/memory-rows.ts'
+import { statusCodes } from '../status-codes.ts'
+import { notificationOf, type WholeRow } from './codec.ts'
+import type { Db } from './connection.ts'
+
+/** Rows that a page of a list examines at most: their index entries are read in about a millisecond. */
+const examinedMax = 2_000
+/** Bytes of the rows of a page that is read by what it collects, at most about. */
+const pageBytes = 4 * 2 ** 20
+
+/** A value that a column of text can hold: PostgreSQL knows no character 0. */
+export const isText = (value: string): boolean => !value.includes('\0') && value.isWellFormed()
+
+interface Position {
+  readonly at: number
+  readonly id: string
+}
+
+/** A cursor tells nothing but a notification of the tenant's own, and serves this tenant only. */
+function cursorOf(tenant: string, { at, id }: Position): string {
+  return Buffer.from(JSON.stringify([at, id, tagOf(tenant, at, id)])).toString('base64url')
+}
+
+const tagOf = (tenant: string, at: number, id: string): string =>
+  createHash('sha256').update(`${tenant}\0${at}\0${id}`).digest('base64url').slice(0, 11)
+
+/** @throws SluiceError INVALID_REQUEST for a text that is no cursor of the tenant's lists */
+function readCursor(tenant: string, text: string): Position {
+  try {
+    const [at, id, tag] = JSON.parse(Buffer.from(text, 'base64url').toString()) as [number, string, string]
+    if (tag === tagOf(tenant, at, id) && cursorOf(tenant, { at, id }) === text) return { at, id }
+  } catch {}
+  throw new SluiceError('INVALID_REQUEST', 'The cursor is not one of this list.')
+}
+
+export interface Lists {
+  notification(tenant: string, id: string): Promise<Notification | undefined>
+  list(query: ListQuery): Promise<Page<Notification>>
+  deadLetters(query: DeadLetterQuery): Promise<Page<Notification>>
+  scan(query: ScanQuery): Promise<Page<Notification>>
+  waiting(
+    tenant: string,
+    recipient: string,
+    cursor: string | null,
+    limit: number,
+  ): Promise<Page<Notification>>
+  digestItems(digest: Pick<Digest, 'id'>, cursor: string | null, limit: number): Promise<Page<Notification>>
+  orphans(cursor: string | null, limit: number): Promise<Page<Notification>>
+}
+
+const codes = (statuses: readonly Notification['status'][]): readonly number[] =>
+  statuses.map((status) => statusCodes[status])
+
+export function createLists(db: Db): Lists {
+  /** Reads what a page shows: `limit` rows, and fewer where they are large. */
+  function pageOf(
+    rows: readonly WholeRow[],
+    limit: number,
+    cursor: (row: WholeRow) => string,
+  ): Page<Notification> {
+    let bytes = 0
+    let shown = 0
+    for (const row of rows.slice(0, limit)) {
+      bytes += row.body.bytes ?? 0
+      if (shown > 0 && bytes > pageBytes) break
+      shown += 1
+    }
+    return {
+      items: rows.slice(0, shown).map(notificationOf),
+      nextCursor: rows.length > shown ? cursor(rows[shown - 1]!) : null,
+    }
+  }
+
+  /** Index entries in the order of a list, behind the cursor. */
+  async function entries({ tenant, recipient, job, from, to, cursor }: ListQuery) {
+    const values: unknown[] = [tenant]
+    const where = ['tenant = $1']
+    const and = (text: string, value: unknown): void => {
+      values.push(value)
+      where.push(`${text} $${values.length}`)
+    }
+    if (recipient !== undefined) and('recipient =', recipient)
+    if (job !== undefined) and('job =', job)
+    if (from !== undefined) and('created_at >=', from)
+    if (to !== undefined) and('created_at <', to)
+    if (cursor !== undefined) {
+      const { at, id } = readCursor(tenant, cursor)
+      values.push(at, id)
+      where.push(`(created_at, id) < ($${values.length - 1}, $${values.length})`)
+    }
+    return db.query<{ id: string; created_at: number }>(
+      `SELECT id, created_at FROM notification WHERE ${where.join(' AND ')}
+        ORDER BY created_at DESC, id DESC LIMIT ${examinedMax}`,
+      values,
+    )
+  }
+
+  const digestItems: Lists['digestItems'] = async ({ id }, cursor, limit) => {
+    const rows = await db.query<WholeRow>(
+      `SELECT w.* FROM (SELECT id FROM live WHERE digest = $1 AND seq > $2 ORDER BY seq LIMIT $3) l
+        JOIN whole w USING (id) ORDER BY seq`,
+      [id, Number(cursor ?? 0), limit + 1],
+    )
+    return pageOf(rows, limit, ({ seq }) => String(seq))
+  }
+
+  return {
+    async notification(tenant, id) {
+      if (!isText(id)) return undefined
+      const [row] = await db.query<WholeRow>('SELECT * FROM whole WHERE id = $1 AND tenant = $2', [
+        id,
+        tenant,
+      ])
+      return row === undefined ? undefined : notificationOf(row)
+    },
+
+    async list(query) {
+      const { tenant, limit, statuses, category, channel, ids } = query
+      const texts = [query.recipient, query.job, category, ...(ids ?? [])]
+      if (!texts.every((text) => text === undefined || isText(text))) return { items: [], nextCursor: null }
+      const examined = await entries(query)
+      const items: Notification[] = []
+      let bytes = 0
+      // A few rows at once: most pages need no more than the first.
+      for (let from = 0; from < examined.length; from += 200) {
+        const part = examined.slice(from, from + 200)
+        const wanted = ids === undefined ? part : part.filter(({ id }) => ids.includes(id))
+        const rows = await db.query<WholeRow>(
+          `SELECT * FROM whole WHERE id = ANY($1) AND ($2::int[] IS NULL OR status = ANY($2))
+            AND ($3::text IS NULL OR category = $3) AND ($4::text IS NULL OR channel = $4)
+            ORDER BY created_at DESC, id DESC`,
+          [
+            wanted.map(({ id }) => id),
+            statuses === undefined ? null : codes(statuses),
+            category ?? null,
+            channel ?? null,
+          ],
+        )
+        for (const row of rows) {
+          const item = notificationOf(row)
+          if (!isListed(item, query)) continue
+          if (items.length === limit || (items.length > 0 && bytes > pageBytes)) {
+            const last = items.at(-1)!
+            return { items, nextCursor: cursorOf(tenant, { at: last.createdAt, id: last.id }) }
+          }
+          items.push(item)
+          bytes += item.bytes ?? 0
+        }
+      }
+      const last = examined.at(-1)
+      const isAll = examined.length < examinedMax || last === undefined
+      return { items, nextCursor: isAll ? null : cursorOf(tenant, { at: last.created_at, id: last.id }) }
+    },
+
+    async deadLetters({ tenant, channel, cause, causes, priority, ids, cursor = '', limit }) {
+      if (!isText(cursor)) return { items: [], nextCursor: null }
+      const wanted = cause === undefined ? causes : (causes?.filter((each) => each === cause) ?? [cause])
+      const rows = await db.query<WholeRow>(
+        `SELECT w.* FROM (SELECT id FROM live WHERE kind >= 10 AND id > $1
+            AND ($2::text IS NULL OR tenant = $2) AND ($3::text IS NULL OR channel = $3)
+            AND ($4::text[] IS NULL OR cause = ANY($4)) AND ($5::text IS NULL OR priority = $5)
+            AND ($6::text[] IS NULL OR id = ANY($6)) ORDER BY id LIMIT $7) d
+          JOIN whole w USING (id) ORDER BY id`,
+        [
+          cursor,
+          tenant ?? null,
+          channel ?? null,
+          wanted ?? null,
+          priority ?? null,
+          ids?.filter(isText) ?? null,
+          limit + 1,
+        ],
+      )
+      return pageOf(rows, limit, ({ id }) => id)
+    },
+
+    async scan({ statuses, channels, notPolicy, cursor = '', limit }) {
+      // Notifications that wait are found without the ended ones.
+      const from = statuses.some(isFinal) ? 'notification' : 'live'
+      const examined = await db.query<{ id: string }>(
+        `SELECT id FROM ${from} WHERE id > $1 ORDER BY id LIMIT $2`,
+        [cursor, limit + 1],
+      )
+      const shown = examined.slice(0, limit).map(({ id }) => id)
+      const rows = await db.query<WholeRow>(
+        `SELECT * FROM whole WHERE id = ANY($1) AND status = ANY($2::int[])
+          AND ($3::text[] IS NULL OR channel = ANY($3))
+          AND state->'decision'->>'policyVersion' IS DISTINCT FROM $4 ORDER BY id`,
+        [shown, codes(statuses), channels ?? null, notPolicy ?? ''],
+      )
+      return { items: rows.map(notificationOf), nextCursor: examined.length > limit ? shown.at(-1)! : null }
+    },
+
+    async waiting(tenant, recipient, cursor, limit) {
+      const rows = await db.query<WholeRow>(
+        `SELECT w.* FROM (SELECT id FROM live WHERE tenant = $1 AND recipient = $2 AND status IN (1, 2, 3)
+            AND id > $3 ORDER BY id LIMIT $4) l JOIN whole w USING (id) ORDER BY id`,
+        [tenant, recipient, cursor ?? '', limit + 1],
+      )
+      return pageOf(rows, limit, ({ id }) => id)
+    },
+
+    digestItems,
+
+    async orphans(cursor, limit) {
+      const [orphan] = await db.query<{ digest: string }>(
+        `SELECT digest FROM live l WHERE digest > $1 AND NOT EXISTS (SELECT FROM digest d WHERE d.id = l.digest)
+          ORDER BY digest LIMIT 1`,
+        [cursor ?? ''],
+      )
+      if (orphan === undefined) return { items: [], nextCursor: null }
+      const { items } = await digestItems({ id: orphan.digest }, null, limit)
+      return { items, nextCursor: orphan.digest }
+    },
+  }
+}

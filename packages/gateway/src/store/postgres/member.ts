@@ -1,0 +1,78 @@
+/**
+ * The registration of a process. With the state of the limits in memory one process serves a store: it holds an
+ * advisory lock as long as its writing connection lasts, which the server frees when the process dies.
+ */
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import { setTimeout as wait } from 'node:timers/promises'
+import { SluiceError } from '../../errors.ts'
+import type { PostgresAddress } from './address.ts'
+import { type Db, statementMs } from './connection.ts'
+
+/** 63 random bits as a decimal number: compared for equality only, and never used twice. */
+export function newMemberId(): string {
+  const id = randomBytes(8).readBigUInt64BE() >> 1n
+  return String(id === 0n ? 1n : id)
+}
+
+/** The server frees the lock of a killed process when it reads from its socket: milliseconds, more under load. */
+const patienceMs = 3_000
+
+/** True where this connection holds the right to be the only process of the store. */
+export async function lockAlone(db: Db): Promise<boolean> {
+  const [row] = await db.query<{ held: boolean }>(
+    "SELECT pg_try_advisory_lock(hashtext('sluice alone'), hashtext(current_schema())) AS held",
+  )
+  return row!.held
+}
+
+/** @throws SluiceError INVALID_CONFIG where another process serves the store */
+export async function enterAlone(db: Db, { shown, schema }: PostgresAddress): Promise<void> {
+  for (let waitedMs = 0; !(await lockAlone(db)); waitedMs += 100) {
+    if (waitedMs >= patienceMs) {
+      const [other] = await db.query<{ name: string }>(
+        'SELECT name FROM member WHERE state IN (1, 2) ORDER BY started_at DESC LIMIT 1',
+      )
+      throw new SluiceError(
+        'INVALID_CONFIG',
+        `Another gateway${other === undefined ? '' : ` (${other.name})`} serves ${shown}, schema "${schema}": with "state: memory" one process serves a store. Stop that one first, or give this one a database or schema of its own.`,
+      )
+    }
+    await wait(100)
+  }
+}
+
+export interface Registration {
+  /** True where a process before this one did not end cleanly. */
+  readonly unsettled: boolean
+  /** The key of the pseudonyms of erased recipients. */
+  readonly erasureKey: Buffer
+}
+
+/** The rows of a process that has gone, at most what it held in memory, are taken over within this time, ms. */
+const takeOverMs = 120_000
+
+/** Registers this process, and takes the rows of those over that have gone. */
+export async function register(
+  db: Db,
+  { id, version, now }: { readonly id: string; readonly version: string; readonly now: number },
+): Promise<Registration> {
+  await db.query('INSERT INTO member (id, name, version) VALUES ($1, $2, $3)', [
+    id,
+    `${hostname()}:${process.pid}`,
+    version,
+  ])
+  const gone = await db.query<{ id: string }>(
+    'SELECT id::text AS id FROM member WHERE state <> 4 AND id <> $1 ORDER BY id',
+    [id],
+  )
+  // As much as the process before held in memory: not within the time of an ordinary statement.
+  await db.query(`SET statement_timeout = ${takeOverMs}`)
+  for (const member of gone)
+    await db.query('SELECT take_over($1, $2)', [member.id, now], { answerMs: takeOverMs })
+  await db.query(`SET statement_timeout = ${statementMs}`)
+  await db.query('DELETE FROM member WHERE state = 4')
+  await db.query("INSERT INTO secret VALUES ('erasure', 1, $1) ON CONFLICT DO NOTHING", [randomBytes(32)])
+  const [secret] = await db.query<{ value: Buffer }>("SELECT value FROM secret WHERE name = 'erasure'")
+  return { unsettled: gone.length > 0, erasureKey: secret!.value }
+}

@@ -1,0 +1,159 @@
+-- The truth about every notification, in a form for several processes. What never changes (notification) is kept apart
+-- from what moves change (live), which is narrow and exists only until the notification has ended (outcome).
+-- Instants are epoch milliseconds. Statuses are the codes of codec.ts; live has those up to 5, outcome those above.
+-- `kind` is 2 × status, + 1 for a notification in a throttle queue and for a dead letter that no pool serves.
+
+CREATE TABLE meta (name text PRIMARY KEY, value json NOT NULL);
+CREATE SEQUENCE acceptance;
+
+-- A row a process. The id is 63 random bits and is never used twice; `epoch` numbers the process's writing connections,
+-- so that a statement of a lost connection is refused if it arrives late. state: 1 alive, 2 leaving, 3 dead, 4 settled.
+CREATE TABLE member (
+  id         bigint PRIMARY KEY,
+  name       text NOT NULL,
+  version    text NOT NULL,
+  started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  beat       bigint NOT NULL DEFAULT 0,
+  epoch       int NOT NULL DEFAULT 0,
+  state      smallint NOT NULL DEFAULT 1
+) WITH (fillfactor = 50);
+
+-- Never updated, except by an erasure. `body` holds the fields without a column, `first` the state of the acceptance.
+CREATE TABLE notification (
+  id         text COLLATE "C" PRIMARY KEY,
+  seq        bigint NOT NULL,                 -- the order of acceptance
+  tenant     text COLLATE "C" NOT NULL,
+  recipient  text COLLATE "C" NOT NULL,
+  category   text NOT NULL,
+  job        text COLLATE "C",
+  shared     text COLLATE "C",                -- the content that is kept apart
+  created_at bigint NOT NULL,
+  body       json NOT NULL,
+  first      json NOT NULL
+);
+CREATE INDEX notification_tenant ON notification (tenant, created_at, id);
+CREATE INDEX notification_recipient ON notification (tenant, recipient, created_at, id);
+CREATE INDEX notification_job ON notification (job) WHERE job IS NOT NULL;
+CREATE INDEX notification_shared ON notification (shared) WHERE shared IS NOT NULL;
+
+-- `owner`: the member that holds it in memory; null: free to be claimed; -1: a digest collects it; 0 is left to a broker.
+-- `begun_at`: the owner has the right to send it, and may have called the provider. It stands in no index, so that
+-- giving a right is a HOT update.
+CREATE TABLE live (
+  id         text COLLATE "C" PRIMARY KEY,
+  seq        bigint NOT NULL,
+  tenant     text COLLATE "C" NOT NULL,
+  recipient  text COLLATE "C" NOT NULL,
+  channel    text NOT NULL,
+  priority   text NOT NULL,
+  shared     text COLLATE "C",
+  bytes      bigint NOT NULL,                 -- of the content that it carries itself
+  status     smallint NOT NULL,
+  kind       smallint NOT NULL,
+  rev        int NOT NULL,                    -- the number of its events
+  due_at     bigint NOT NULL,
+  attempts   int NOT NULL,
+  fired_at   bigint,
+  turned_at  bigint,
+  suspects   bigint[],
+  digest     text COLLATE "C",                -- while a digest collects it
+  cause      text,                            -- of a dead letter
+  owner      bigint,
+  claim      bigint,                          -- the number of its owner's claim
+  begun_at   bigint,
+  state      json                             -- null: as it was accepted
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+        autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX live_free ON live (due_at, seq) WHERE owner IS NULL;
+CREATE INDEX live_free_tenant ON live (tenant, due_at, seq) WHERE owner IS NULL;
+CREATE INDEX live_owned ON live (due_at) WHERE owner > 0;
+CREATE INDEX live_recipient ON live (tenant, recipient);
+CREATE INDEX live_collected ON live (digest, seq) WHERE digest IS NOT NULL;
+CREATE INDEX live_shared ON live (shared) WHERE shared IS NOT NULL;
+CREATE INDEX live_throttled ON live (id) WHERE kind = 3;
+CREATE INDEX live_dead ON live (id) WHERE kind >= 10;
+CREATE INDEX live_turned ON live (tenant, turned_at) WHERE turned_at IS NOT NULL;
+
+-- Appended once: how a notification ended.
+CREATE TABLE outcome (
+  id         text COLLATE "C" PRIMARY KEY,
+  tenant     text COLLATE "C" NOT NULL,
+  channel    text NOT NULL,
+  status     smallint NOT NULL,
+  at         bigint NOT NULL,
+  due_at     bigint NOT NULL,
+  attempts   int NOT NULL,
+  fired_at   bigint,
+  turned_at  bigint,
+  suspects   bigint[],
+  state      json
+);
+CREATE INDEX outcome_at ON outcome (at);
+CREATE INDEX outcome_turned ON outcome (tenant, turned_at) WHERE turned_at IS NOT NULL;
+
+-- A notification as it is now.
+CREATE VIEW whole AS
+  SELECT n.id, n.seq, n.tenant, n.recipient, n.category, n.job, n.created_at, n.body,
+    coalesce(l.channel, o.channel) AS channel,
+    coalesce(l.status, o.status) AS status,
+    l.kind, l.cause, l.digest, l.begun_at,
+    coalesce(l.due_at, o.due_at) AS due_at,
+    coalesce(l.attempts, o.attempts) AS attempts,
+    coalesce(l.fired_at, o.fired_at) AS fired_at,
+    coalesce(l.turned_at, o.turned_at) AS turned_at,
+    to_json(coalesce(l.suspects, o.suspects)) AS suspects,
+    (coalesce(l.suspects, o.suspects))[cardinality(coalesce(l.suspects, o.suspects))] AS suspect_at,
+    coalesce(l.state, o.state, n.first) AS state
+  FROM notification n LEFT JOIN live l ON l.id = n.id LEFT JOIN outcome o ON o.id = n.id;
+
+-- Each member writes only its own rows: sums over the members are exact, and no row is contended. Folded where a member
+-- has gone.
+CREATE TABLE tally (
+  tenant text COLLATE "C",
+  member bigint,
+  kind   smallint,
+  count  bigint NOT NULL,
+  bytes  bigint NOT NULL,
+  PRIMARY KEY (tenant, member, kind)
+) WITH (fillfactor = 50);
+
+CREATE TABLE recipient (
+  tenant  text COLLATE "C",
+  id      text COLLATE "C",
+  version bigint NOT NULL,
+  body    json NOT NULL,
+  PRIMARY KEY (tenant, id)
+);
+-- Recipients who are being erased: a row from the beginning of an erasure to its end. What was accepted behind `until`
+-- is of a recipient who came back.
+CREATE TABLE erasure (
+  tenant text COLLATE "C", recipient text COLLATE "C", until bigint NOT NULL, PRIMARY KEY (tenant, recipient)
+);
+CREATE TABLE answer (
+  tenant text COLLATE "C", module text COLLATE "C", method text COLLATE "C", path text COLLATE "C", key text COLLATE "C",
+  hash text NOT NULL, status int NOT NULL, body text NOT NULL, created_at bigint NOT NULL,
+  PRIMARY KEY (tenant, module, method, path, key)
+);
+CREATE INDEX answer_created ON answer (created_at);
+-- The open ones. A digest that closes has no row any more.
+CREATE TABLE digest (
+  id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL, recipient text COLLATE "C" NOT NULL,
+  channel text NOT NULL, category text NOT NULL, name text NOT NULL,
+  opened_at bigint NOT NULL, closes_at bigint NOT NULL, owner bigint,
+  UNIQUE (tenant, recipient, channel, category, name)
+);
+CREATE INDEX digest_due ON digest (closes_at);
+CREATE TABLE job (
+  id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL, created_at bigint NOT NULL,
+  status text NOT NULL, taken int NOT NULL, shared text COLLATE "C", body json NOT NULL, owner bigint
+);
+CREATE INDEX job_running ON job (created_at, id) WHERE status = 'running';
+CREATE INDEX job_created ON job (created_at) WHERE status <> 'running';
+CREATE TABLE job_work (id text COLLATE "C" PRIMARY KEY, body json NOT NULL);
+-- Content that several notifications share. It is on record as long as a notification or a running job names it.
+CREATE TABLE content (
+  id text COLLATE "C" PRIMARY KEY, tenant text COLLATE "C" NOT NULL, bytes bigint NOT NULL, body json NOT NULL
+);
+CREATE TABLE account (channel text, provider text, account text, body json NOT NULL, PRIMARY KEY (channel, provider, account));
+CREATE TABLE hold (name text PRIMARY KEY, body json NOT NULL);
+CREATE TABLE secret (name text, version int, value bytea NOT NULL, PRIMARY KEY (name, version));

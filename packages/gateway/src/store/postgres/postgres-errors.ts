@@ -1,0 +1,97 @@
+/**
+ * Translates errors of PostgreSQL and of its connection into the gateway's errors. An error with a code of the server
+ * means that the statement was rolled back, except for the few codes with which a server ends; an error without one
+ * means that the connection is gone, and what became of the statement is not known.
+ */
+import pg from 'pg'
+import { SluiceError } from '../../errors.ts'
+import type { PostgresAddress } from './address.ts'
+
+/** The time after which a client may retry, ms. */
+export const retryAfterMs = 1_000
+
+/** Raised by the functions of the schema where this connection or this member may not write any more. */
+export const fencedCode = 'SL001'
+
+/** The code that the server gave; undefined for an error of the connection. */
+export const codeOf = (error: unknown): string | undefined =>
+  error instanceof pg.DatabaseError ? error.code : undefined
+
+/** True where the statement may have been carried out: its connection ended before the answer. */
+export function isLost(error: unknown): boolean {
+  const code = codeOf(error)
+  return code === undefined ? !(error instanceof SluiceError) : /^(08|57P)/.test(code)
+}
+
+/** Another transaction was in the way; the same statement may pass the next time. */
+const inTheWay = new Set(['40001', '40P01', '23505', '55P03'])
+export const isInTheWay = (error: unknown): boolean => inTheWay.has(codeOf(error) ?? '')
+
+/** The values themselves are refused: only one change of a group is to blame. */
+export const isRefusedValue = (error: unknown): boolean => /^(22|23)/.test(codeOf(error) ?? '')
+
+const serverFaults = new Map([
+  ['53100', 'the disk of the server is full'],
+  ['53200', 'the server is out of memory'],
+  ['53300', 'the server has no connection left'],
+  ['57014', 'the server took too long'],
+  ['25006', 'the server only reads: it is a standby'],
+  [fencedCode, 'this process was declared dead, or another one has taken its place: start it again'],
+])
+
+/** The error to raise for a failed statement; the error itself where it is a mistake of this program. */
+export function storeFault(error: unknown, { shown }: Pick<PostgresAddress, 'shown'>): Error {
+  if (error instanceof SluiceError) return error
+  const lost = isLost(error)
+  const why = lost ? 'the connection was lost' : serverFaults.get(codeOf(error)!)
+  const reason = why ?? (isInTheWay(error) ? 'other transactions were in the way' : undefined)
+  if (reason === undefined) return error as Error
+  return new SluiceError('STORE_UNAVAILABLE', `The store ${shown} does not answer: ${reason}.`, {
+    retryAfterMs,
+    cause: error,
+    ...(lost ? { isUncertain: true } : {}),
+  })
+}
+
+export const unreachable = ({ shown }: Pick<PostgresAddress, 'shown'>, cause: unknown): SluiceError =>
+  new SluiceError('STORE_UNAVAILABLE', `The store ${shown} cannot be reached.`, { retryAfterMs, cause })
+
+export const closed = ({ shown }: Pick<PostgresAddress, 'shown'>): SluiceError =>
+  new SluiceError('STORE_UNAVAILABLE', `The store ${shown} is closed.`, { retryAfterMs })
+
+/** The error of a user without the rights that the gateway needs. */
+export const noRight = (
+  { shown, user, schema }: PostgresAddress,
+  said: string,
+  cause?: unknown,
+): SluiceError =>
+  new SluiceError(
+    'INVALID_CONFIG',
+    `The user "${user}" may not do what is needed at ${shown}: ${said}. It needs to own the schema "${schema}": CREATE SCHEMA ${schema} AUTHORIZATION "${user}".`,
+    { cause },
+  )
+
+/** The error that keeps the gateway from starting, with the way out. */
+export function startFault(error: unknown, address: PostgresAddress): Error {
+  if (error instanceof SluiceError) return error
+  const { shown, user, database } = address
+  const code = codeOf(error)
+  const said = (error as Error).message || String((error as { code?: unknown }).code ?? error)
+  const refuse = (detail: string): SluiceError => new SluiceError('INVALID_CONFIG', detail, { cause: error })
+  if (code === '3D000')
+    return refuse(
+      `The database of ${shown} does not exist. Create it: createdb --owner=${user} ${database}, or CREATE DATABASE "${database}" OWNER "${user}".`,
+    )
+  if (code === '28P01' || code === '28000')
+    return refuse(
+      `PostgreSQL refuses the user "${user}" at ${shown}: ${said}. Check user and password of "store" (SLUICE_STORE, SLUICE_STORE_FILE), and pg_hba.conf of the server.`,
+    )
+  if (code === '42501') return noRight(address, said, error)
+  if (code === undefined)
+    return refuse(
+      `PostgreSQL cannot be reached at ${shown}: ${said}. Check that it runs, host and port of "store", the network, and sslmode.`,
+    )
+  return storeFault(error, address) === error
+    ? (error as Error)
+    : refuse(`PostgreSQL at ${shown} does not serve: ${said}.`)
+}

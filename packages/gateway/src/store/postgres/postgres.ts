@@ -1,0 +1,313 @@
+/**
+ * The store on PostgreSQL: port `Store`, in a form for several processes; this version serves one. Read it in the order
+ * of a commit: a change is encoded (codec.ts), waits for its group (group.ts), and is written with the others in one
+ * call of `commit_group` (writer.ts, migrations/0002-functions.sql). Questions run beside it on a small pool. Decision
+ * record 0031 says why it is so.
+ */
+import { type BacklogRow, backlogRowOf } from '../../backlog-cell.ts'
+import type { Notification, SharedContent, Status } from '../../model.ts'
+import type { Clock, GivenRights, Store, StoredRecipient } from '../../ports.ts'
+import { isOnRecord } from '../commit-lookup.ts'
+import { checkPaths } from '../memory/memory-rows.ts'
+import { statusOf } from '../status-codes.ts'
+import type { PostgresAddress } from './address.ts'
+import { createAdmissions } from './admissions.ts'
+import { notificationOf, type WholeRow } from './codec.ts'
+import { type Connection, connect, createReadPool, type Db } from './connection.ts'
+import { createDigestReads } from './digest-reads.ts'
+import { createErasures } from './erasures.ts'
+import { createJobReads } from './job-reads.ts'
+import { createLists, isText } from './lists.ts'
+import { enterAlone, newMemberId, register } from './member.ts'
+import { migrate } from './migrate.ts'
+import { closed, startFault, storeFault } from './postgres-errors.ts'
+import { prune } from './prune.ts'
+import { createPseudonyms } from './pseudonyms.ts'
+import { createWriter } from './writer.ts'
+
+export interface PostgresStoreOptions {
+  readonly address: PostgresAddress
+  readonly clock: Clock
+  /** The version of this program, for those who look at the table of members. */
+  readonly version: string
+}
+
+/** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
+const rightMs = 250
+/** Rows of the backlog that are read at once, at the start: some 20 ms. */
+const backlogPage = 5_000
+
+/**
+ * Opens the store, and creates or completes its schema.
+ * @throws SluiceError INVALID_CONFIG where it cannot be used, with the way out
+ */
+export async function openPostgresStore({ address, clock, version }: PostgresStoreOptions): Promise<Store> {
+  const member = newMemberId()
+  let connection: Connection | undefined
+  try {
+    connection = await connect(address)
+    await migrate(connection, address)
+    await enterAlone(connection, address)
+    const { unsettled, erasureKey } = await register(connection, { id: member, version, now: clock.now() })
+    const [row] = await connection.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
+    return storeOf({ address, clock, member, connection, epoch: row!.epoch, unsettled, erasureKey })
+  } catch (error) {
+    await connection?.close()
+    throw startFault(error, address)
+  }
+}
+
+interface Opened {
+  readonly address: PostgresAddress
+  readonly clock: Clock
+  readonly member: string
+  readonly connection: Connection
+  readonly epoch: number
+  readonly unsettled: boolean
+  readonly erasureKey: Buffer
+}
+
+function storeOf({ address, clock, member, connection, epoch, unsettled, erasureKey }: Opened): Store {
+  let isOpen = true
+  let claimedUntil = Number.NEGATIVE_INFINITY
+  let claims = 0
+  /** Claims whose answers were lost: what they took is freed before the next one. */
+  let lostClaims: number[] = []
+  /** The tenant at which the last fair page ended. */
+  let lastTenant = ''
+  const pool = createReadPool(address)
+  const db: Db = {
+    async query(text, values, options) {
+      if (!isOpen) throw closed(address)
+      try {
+        return await pool.query(text, values, options)
+      } catch (error) {
+        throw storeFault(error, address)
+      }
+    },
+  }
+  const writer = createWriter({
+    address,
+    clock,
+    member,
+    connection,
+    epoch,
+    claimedUntil: () => claimedUntil,
+  })
+  const pseudonymOf = createPseudonyms(erasureKey)
+  const lists = createLists(db)
+
+  async function readRecipients(
+    keys: readonly { readonly tenant: string; readonly recipient: string }[],
+  ): Promise<readonly (StoredRecipient | undefined)[]> {
+    if (keys.length === 0) return []
+    const names = keys.map(({ tenant, recipient }, n) => ({
+      n,
+      tenant,
+      recipient,
+      pseudonym: pseudonymOf(tenant, recipient),
+    }))
+    const rows = await db.query<{
+      own: StoredRecipient | null
+      left: StoredRecipient | null
+    }>(
+      `SELECT r.body AS own, e.body AS "left" FROM json_to_recordset($1)
+          AS k(n int, tenant text, recipient text, pseudonym text)
+        LEFT JOIN recipient r ON r.tenant = k.tenant AND r.id = k.recipient
+        LEFT JOIN recipient e ON e.tenant = k.tenant AND e.id = k.pseudonym ORDER BY n`,
+      [JSON.stringify(names)],
+    )
+    return rows.map(
+      ({ own, left }, index) =>
+        own ?? (left === null ? undefined : { ...left, id: keys[index]!.recipient, erased: true }),
+    )
+  }
+
+  return {
+    unsettled,
+    ...lists,
+    ...createAdmissions(db, pseudonymOf),
+    ...createDigestReads(db),
+    ...createJobReads(db),
+    ...createErasures({ db, writer, pseudonymOf }),
+
+    async commit(change) {
+      if (!isOpen) throw closed(address)
+      checkPaths(change)
+      return writer.commit(change)
+    },
+    async isApplied(change) {
+      // Behind every change that was sent; a connection that was lost is replaced, and what it carried is fenced.
+      await writer.task(async () => {})
+      return isOnRecord(this, change)
+    },
+    async begin(of): Promise<GivenRights> {
+      const begun = of.length === 0 ? new Set() : await writer.begin(of.map((each) => each.notification))
+      const refused = of.filter(({ notification }) => !begun.has(notification.id))
+      return { refused: new Set(refused.map(({ notification }) => notification.id)), forMs: rightMs }
+    },
+
+    async recipient(tenant, recipient) {
+      if (!isText(recipient)) return undefined
+      return (await readRecipients([{ tenant, recipient }]))[0]
+    },
+    recipients: readRecipients,
+    mayHave: () => true,
+
+    async claimDue(until, limit, without = []) {
+      const tenants = [...without]
+      return writer.task(async ({ epoch, query }) => {
+        if (lostClaims.length > 0) {
+          await query('SELECT free_claims($1, $2, $3)', [member, epoch, lostClaims])
+          lostClaims = []
+        }
+        claims += 1
+        const claim = claims
+        lostClaims.push(claim)
+        const [first, ...rows] = await query<{ all_: boolean; claimed: WholeRow }>(
+          'SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7)',
+          [member, epoch, claim, until, limit, tenants, lastTenant],
+        )
+        lostClaims = []
+        if (first!.all_) claimedUntil = Math.max(claimedUntil, until)
+        lastTenant = rows.at(-1)?.claimed.tenant ?? lastTenant
+        return rows.map(({ claimed }) => notificationOf(claimed))
+      })
+    },
+    claimedUntil: () => claimedUntil,
+    async releaseDue(notifications) {
+      const ids = notifications.map(({ id }) => id)
+      await writer.task(({ epoch, query }) => query('SELECT release_due($1, $2, $3)', [member, epoch, ids]))
+    },
+    async nextDueAt() {
+      const [row] = await db.query<{ due_at: number }>(
+        'SELECT due_at FROM live WHERE owner IS NULL ORDER BY due_at LIMIT 1',
+      )
+      return row?.due_at
+    },
+
+    async answer({ tenant, module, method, path, key }) {
+      const [row] = await db.query<{ hash: string; status: number; body: string; created_at: number }>(
+        `SELECT hash, status, body, created_at FROM answer
+          WHERE tenant = $1 AND module = $2 AND method = $3 AND path = $4 AND key = $5`,
+        [tenant, module, method, path, key],
+      )
+      if (row === undefined) return undefined
+      const { hash, status, body, created_at } = row
+      return {
+        ...{ tenant, module, method, path, key },
+        requestHash: hash,
+        status,
+        body,
+        createdAt: created_at,
+      }
+    },
+    async accounts() {
+      return (await db.query<{ body: never }>('SELECT body FROM account')).map(({ body }) => body)
+    },
+    async holds() {
+      return (await db.query<{ body: never }>('SELECT body FROM hold')).map(({ body }) => body)
+    },
+
+    async tallies() {
+      const rows = await db.query<{ tenant: string; kind: number; count: number; bytes: number }>(
+        `SELECT tenant, kind, sum(count)::bigint AS count, sum(bytes)::bigint AS bytes FROM tally
+          GROUP BY tenant, kind HAVING sum(count) <> 0`,
+      )
+      return rows.map(({ tenant, kind, count, bytes }) => {
+        const status: Status = statusOf(kind >> 1)
+        const isApart = kind % 2 === 1
+        return {
+          tenant,
+          status,
+          throttled: isApart && status === 'scheduled',
+          ...(isApart && status === 'dead' ? { unserved: true as const } : {}),
+          count,
+          bytes,
+        }
+      })
+    },
+    async backlog() {
+      const cells = new Map<string, BacklogRow>()
+      for (let after: string | undefined = ''; after !== undefined; ) {
+        const rows: readonly BacklogPart[] = await db.query<BacklogPart>(backlogPart, [after, backlogPage])
+        for (const { n } of rows) {
+          const row = backlogRowOf(n)
+          if (row === undefined) continue
+          const { example: _, detail: _detail, ...cell } = row
+          const key = JSON.stringify(cell)
+          cells.set(key, { ...row, count: (cells.get(key)?.count ?? 0) + 1 })
+        }
+        after = rows.length < backlogPage ? undefined : rows.at(-1)!.id
+      }
+      return [...cells.values()]
+    },
+    async content(tenant, id) {
+      if (!isText(id)) return undefined
+      const [row] = await db.query<{ bytes: number; body: Partial<SharedContent> }>(
+        `SELECT bytes, body FROM content c WHERE id = $1 AND tenant = $2
+          AND (EXISTS (SELECT FROM notification n WHERE n.shared = c.id)
+            OR EXISTS (SELECT FROM job j WHERE j.shared = c.id AND j.status = 'running'))`,
+        [id, tenant],
+      )
+      return row === undefined ? undefined : { id, tenant, bytes: row.bytes, ...row.body }
+    },
+    waitingContents: () =>
+      db.query(
+        `SELECT c.id, c.tenant, c.bytes, u.waiting FROM
+            (SELECT shared, sum(n)::bigint AS waiting FROM (
+              SELECT shared, count(*) AS n FROM live WHERE shared IS NOT NULL AND kind <> 11 GROUP BY shared
+              UNION ALL SELECT shared, count(*) FROM job WHERE shared IS NOT NULL AND status = 'running' GROUP BY shared
+            ) w GROUP BY shared) u JOIN content c ON c.id = u.shared`,
+      ),
+    async timeLine() {
+      const [row] = await db.query<{ value: never }>("SELECT value FROM meta WHERE name = 'time line'")
+      return row?.value
+    },
+    async keepTimeLine(line) {
+      await writer.task(({ query }) =>
+        query(
+          "INSERT INTO meta VALUES ('time line', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+          [JSON.stringify(line)],
+        ),
+      )
+    },
+    async ping() {
+      await writer.task(({ query }) => query('UPDATE member SET beat = beat + 1 WHERE id = $1', [member]))
+    },
+    prune: (before) => prune({ writer, member }, before),
+
+    async close(isSettled = true) {
+      if (!isOpen) return
+      try {
+        await writer.close(async ({ query }) => {
+          if (isSettled)
+            await query('UPDATE live SET begun_at = NULL WHERE owner > 0 AND owner + 0 = $1', [member])
+          // Unsettled, the rows stay to the process that takes them over, and what was begun counts as perhaps sent.
+          if (isSettled) await query('SELECT take_over($1, $2)', [member, clock.now()])
+        })
+      } finally {
+        isOpen = false
+        await pool.close()
+      }
+    },
+  }
+}
+
+interface BacklogPart {
+  readonly id: string
+  readonly n: Pick<
+    Notification,
+    'id' | 'tenant' | 'channel' | 'category' | 'status' | 'dueAt' | 'decision' | 'timeline'
+  > &
+    Notification
+}
+
+/** A page of what has not ended, with the newest event of each timeline only. */
+const backlogPart = `SELECT l.id, json_strip_nulls(json_build_object('id', l.id, 'tenant', l.tenant, 'channel', l.channel,
+    'category', n.category, 'dueAt', l.due_at, 'decision',
+    json_build_object('reason', s.state->'decision'->'reason', 'limit', s.state->'decision'->'limit'),
+    'timeline', json_build_array(s.state->'timeline'->-1),
+    'status', (ARRAY['accepted','scheduled','digesting','queued','sending','dead'])[l.status + 1])) AS n
+  FROM (SELECT * FROM live WHERE id > $1 ORDER BY id LIMIT $2) l JOIN notification n USING (id)
+  CROSS JOIN LATERAL (SELECT coalesce(l.state, n.first) AS state) s ORDER BY l.id`

@@ -1,0 +1,241 @@
+/**
+ * The one writing connection of a process, in the order of the calls. Changes and requests for the right to send that
+ * arrive while a group is written share the next call, its transaction and its flush; claims and chores are tasks
+ * between two groups. A lost connection is replaced by one with the next epoch: what was under way on the old one
+ * has ended by then or is refused for good, so that the record tells what became of it.
+ */
+import type { Notification } from '../../model.ts'
+import type { Change, Clock, CommitResult, Conflict } from '../../ports.ts'
+import type { PostgresAddress } from './address.ts'
+import { type EncodedChange, encodeChange, groupJson, versionOf } from './codec.ts'
+import { type Connection, connect, type Db } from './connection.ts'
+import { takeGroup, touchedBy } from './group.ts'
+import { lockAlone } from './member.ts'
+import { closed, isInTheWay, isRefusedValue, storeFault, unreachable } from './postgres-errors.ts'
+
+/** The writing connection as a task has it. `epoch` goes with each call of a function of the schema. */
+export interface WritingConnection extends Db {
+  readonly epoch: number
+}
+
+export interface Writer {
+  commit(change: Change): Promise<CommitResult>
+  /** Asks for the right to send; resolves with the ids that have it. */
+  begin(notifications: readonly Notification[]): Promise<ReadonlySet<string>>
+  /** Runs a task between two groups. */
+  task<T>(run: (connection: WritingConnection) => Promise<T>): Promise<T>
+  /** Refuses all further calls, waits for those before, and closes the connection behind a last task. */
+  close(last: (connection: WritingConnection) => Promise<void>): Promise<void>
+}
+
+export interface WriterOptions {
+  readonly address: PostgresAddress
+  readonly clock: Pick<Clock, 'soon' | 'now'>
+  readonly member: string
+  readonly connection: Connection
+  readonly epoch: number
+  /** The instant up to which rows have been claimed as a whole: what a change writes up to there is its writer's. */
+  readonly claimedUntil: () => number
+}
+
+interface Waiting<T> {
+  readonly resolve: (value: T) => void
+  readonly reject: (error: unknown) => void
+}
+
+interface WaitingChange extends Waiting<CommitResult> {
+  readonly encoded: EncodedChange
+  readonly touched: ReadonlyMap<string, string>
+  readonly notifications: number
+  readonly bytes: number
+}
+
+interface Stretch {
+  readonly changes: WaitingChange[]
+  readonly rights: WaitingRights[]
+  task?: () => Promise<void>
+}
+
+interface WaitingRights extends Waiting<ReadonlySet<string>> {
+  readonly versions: readonly object[]
+}
+
+/** Calls in a row that other transactions were in the way of, before it is an error. */
+const triesMax = 5
+/** The bytes of a row beside its content, about. */
+const rowBytes = 1_000
+const applied: CommitResult = { applied: true }
+
+export function createWriter(options: WriterOptions): Writer {
+  const { address, clock, member } = options
+  let connection: Connection | undefined = options.connection
+  let { epoch } = options
+  let isOpen = true
+  let isRunning = false
+  /** The calls in their order: what may share a group, up to the next task. */
+  const stretches: Stretch[] = []
+
+  async function connected(): Promise<WritingConnection> {
+    if (connection?.isOpen !== true) {
+      connection = undefined
+      let opened: Connection | undefined
+      try {
+        opened = await connect(address)
+        if (!(await lockAlone(opened))) throw new Error('another process has taken the place of this one')
+        const [row] = await opened.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
+        epoch = row!.epoch
+        connection = opened
+      } catch (error) {
+        await opened?.close()
+        const fault = storeFault(error, address)
+        throw 'isUncertain' in fault && fault.isUncertain === true ? unreachable(address, error) : fault
+      }
+    }
+    const { query } = connection
+    return { epoch, query }
+  }
+
+  function schedule(): void {
+    if (isRunning) return
+    isRunning = true
+    clock.soon(() => void run())
+  }
+
+  async function run(): Promise<void> {
+    for (let next = stretches[0]; next !== undefined; next = stretches[0]) {
+      if (next.changes.length + next.rights.length > 0) await writeGroup(next)
+      else {
+        stretches.shift()
+        await next.task?.()
+      }
+    }
+    isRunning = false
+  }
+
+  /** The stretch at the end of the queue, to which a change or a right may still be added. */
+  function lastStretch(): Stretch {
+    const last = stretches.at(-1)
+    if (last !== undefined && last.task === undefined) return last
+    const added: Stretch = { changes: [], rights: [] }
+    stretches.push(added)
+    schedule()
+    return added
+  }
+
+  async function writeGroup({ changes, rights }: Stretch): Promise<void> {
+    const group = takeGroup(changes)
+    // A right is asked for behind the changes that were called before it.
+    const asked = changes.length === 0 ? rights.splice(0) : []
+    await write(group, asked)
+  }
+
+  async function write(group: readonly WaitingChange[], asked: readonly WaitingRights[]): Promise<void> {
+    const isSent = { yes: false }
+    try {
+      const { conflicts, begun } = await call(group, asked, isSent)
+      for (const [index, { resolve }] of group.entries()) {
+        const own = conflicts.filter(({ c }) => c === index).map(({ kind, key }) => ({ kind, key }))
+        resolve(own.length === 0 ? applied : { applied: false, conflicts: own })
+      }
+      for (const { resolve } of asked) resolve(begun)
+    } catch (error) {
+      if (isRefusedValue(error) && group.length + asked.length > 1) {
+        // One of them is to blame, and the others need not suffer.
+        for (const each of group) await write([each], [])
+        if (asked.length > 0) await write([], asked)
+        return
+      }
+      const fault = isSent.yes ? storeFault(error, address) : error
+      for (const { reject } of [...group, ...asked]) reject(fault)
+    }
+  }
+
+  async function call(
+    group: readonly WaitingChange[],
+    asked: readonly WaitingRights[],
+    isSent: { yes: boolean },
+  ): Promise<{
+    readonly conflicts: readonly (Conflict & { readonly c: number })[]
+    readonly begun: ReadonlySet<string>
+  }> {
+    const own = groupJson(group.map(({ encoded }) => encoded))
+    const versions = JSON.stringify(asked.flatMap((each) => each.versions))
+    for (let tries = 1; ; tries += 1) {
+      const { epoch, query } = await connected()
+      const claimed = Math.max(options.claimedUntil(), Number.MIN_SAFE_INTEGER)
+      isSent.yes = true
+      try {
+        const commits = group.length > 0 ? 'to_json(commit_group($1, $2, $3, $4))' : "'[]'::json"
+        const begins = asked.length > 0 ? 'begin_sending($1, $2, $5, $6)' : "'{}'::text[]"
+        const [row] = await query<{
+          conflicts: readonly (Conflict & { readonly c: number })[]
+          begun: readonly string[]
+        }>(
+          `SELECT ${commits} AS conflicts, ${begins} AS begun
+            FROM (VALUES ($1::bigint, $2::int, $3::bigint, $4::json, $5::bigint, $6::json)) v`,
+          [member, epoch, claimed, own, clock.now(), versions],
+          { name: `write ${group.length > 0} ${asked.length > 0}` },
+        )
+        return { conflicts: row!.conflicts, begun: new Set(row!.begun) }
+      } catch (error) {
+        // It was rolled back as a whole. The next try finds on record what was in the way.
+        if (!isInTheWay(error) || tries === triesMax) throw error
+      }
+    }
+  }
+
+  function task<T>(run: (connection: WritingConnection) => Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      lastStretch().task = async () => {
+        try {
+          const own = await connected()
+          resolve(
+            await run(own).catch((error) => {
+              throw storeFault(error, address)
+            }),
+          )
+        } catch (error) {
+          reject(error)
+        }
+      }
+    })
+  }
+
+  return {
+    commit(change) {
+      if (!isOpen) return Promise.reject(closed(address))
+      const encoded = encodeChange(change)
+      const { accept = [], moves = [], jobs = [], contents = [] } = change
+      const carried = [...accept, ...contents].reduce((sum, { bytes = 0 }) => sum + bytes, 0)
+      const work = jobs.reduce((sum, write) => sum + (write.kind === 'open' ? (write.job.bytes ?? 0) : 0), 0)
+      const notifications = accept.length + moves.length
+      return new Promise((resolve, reject) => {
+        lastStretch().changes.push({
+          encoded,
+          touched: touchedBy(change),
+          notifications,
+          bytes: carried + work + notifications * rowBytes,
+          resolve,
+          reject,
+        })
+      })
+    },
+    begin(notifications) {
+      if (!isOpen) return Promise.reject(closed(address))
+      return new Promise((resolve, reject) => {
+        lastStretch().rights.push({ versions: notifications.map(versionOf), resolve, reject })
+      })
+    },
+    task: (run) => (isOpen ? task(run) : Promise.reject(closed(address))),
+    async close(last) {
+      if (!isOpen) return
+      isOpen = false
+      try {
+        await task(last)
+      } finally {
+        await connection?.close()
+        connection = undefined
+      }
+    },
+  }
+}
