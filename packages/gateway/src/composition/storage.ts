@@ -56,7 +56,8 @@ export async function openStorage(
     if (address === undefined) return createSqliteStore({ path, clock, acceptLoss, onDamagedRow })
     // The driver is loaded only where it is used: it would cost every start 30 ms.
     const { openPostgresStore } = await import('../store/postgres/postgres.ts')
-    return openPostgresStore({ address, clock, version })
+    // The state of the limits is in memory: two processes would each count their own half.
+    return openPostgresStore({ address, clock, version, alone: true })
   }
   /** A damaged row found before the ledger exists is reported again at the next start. */
   function onDamagedRow({ what, move }: DamagedRow): void {

@@ -4,7 +4,8 @@
  * an erased recipient got counts under the pseudonym, and is answered under the recipient's own name.
  */
 import type { Admission, AdmissionQuery, CountedQuery, Page } from '../../ports.ts'
-import { admissionOfRow, type WholeRow } from './codec.ts'
+import { admissionOf } from '../admission.ts'
+import type { ReadRow, WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'
 import type { PseudonymOf } from './pseudonyms.ts'
 
@@ -19,7 +20,8 @@ const mayHaveCome = '(fired_at IS NOT NULL OR suspect_at IS NOT NULL OR status N
 const since = (parameter: string): string =>
   `(created_at >= ${parameter} OR fired_at >= ${parameter} OR suspect_at >= ${parameter}`
 
-export function createAdmissions(db: Db, pseudonymOf: PseudonymOf): Admissions {
+export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow): Admissions {
+  const admissionOfRow = (row: WholeRow): Admission => admissionOf(read(row))
   const named = (row: WholeRow, recipient: string | undefined): Admission => {
     const admission = admissionOfRow(row)
     return recipient === undefined || admission.to.id === recipient

@@ -5,8 +5,7 @@
 import { dataOf } from '../../content.ts'
 import type { Channel, Decision, Job, Move, Notification, TimelineEvent } from '../../model.ts'
 import { isFinal, revisionOf } from '../../model.ts'
-import type { Admission, Change, JobWork, JobWrite } from '../../ports.ts'
-import { admissionOf } from '../admission.ts'
+import type { Change, JobWork, JobWrite } from '../../ports.ts'
 import { isCountedApart, statusCodes, statusOf, throttledFlag } from '../status-codes.ts'
 
 /** The fields that moves change and that have no column. */
@@ -45,9 +44,26 @@ export interface WholeRow {
   readonly turned_at: number | null
   readonly suspects: readonly number[] | null
   readonly state: State
+  /** The member that holds it, as a decimal number. */
+  readonly owner: string | null
+  /** The owner has the right to send it since. */
+  readonly begun_at: number | null
 }
 
-export function notificationOf(row: WholeRow): Notification {
+/** Reads rows as one member sees them. */
+export type ReadRow = (row: WholeRow) => Notification
+
+/** A notification that another member may be sending is `sending`. */
+export const readRowsFor =
+  (member: string): ReadRow =>
+  (row) => {
+    const notification = notificationOf(row)
+    return row.begun_at !== null && row.owner !== member
+      ? { ...notification, status: 'sending' }
+      : notification
+  }
+
+function notificationOf(row: WholeRow): Notification {
   const { id, tenant, body, channel, status, due_at, attempts, fired_at, turned_at, suspects, state } = row
   return {
     id,
@@ -63,8 +79,6 @@ export function notificationOf(row: WholeRow): Notification {
     ...state,
   }
 }
-
-export const admissionOfRow = (row: WholeRow): Admission => admissionOf(notificationOf(row))
 
 function stateOf(notification: Notification): State {
   const { requestedChannel, decision, digestId, single, undecided, timeline, omitted } = notification
@@ -198,9 +212,10 @@ export interface EncodedChange {
   readonly rest: Readonly<Partial<Record<RestKind, readonly object[]>>>
 }
 
-type RestKind = 'recipients' | 'answers' | 'jobs' | 'accounts' | 'holds' | 'contents'
+type RestKind = 'recipients' | 'decided' | 'answers' | 'jobs' | 'accounts' | 'holds' | 'contents'
 
 export function encodeChange(change: Change): EncodedChange {
+  const { decidedFor } = change
   const {
     accept = [],
     moves = [],
@@ -229,8 +244,14 @@ export function encodeChange(change: Change): EncodedChange {
     })),
     rest: {
       ...(recipients && {
-        recipients: recipients.map((body) => ({ tenant: body.tenant, id: body.id, body })),
+        recipients: recipients.map(({ version, ...body }) => ({
+          tenant: body.tenant,
+          id: body.id,
+          version,
+          body,
+        })),
       }),
+      ...(decidedFor && { decided: decidedFor }),
       ...(answer && {
         answers: [{ ...answer, hash: answer.requestHash, created_at: answer.createdAt }],
       }),
@@ -268,7 +289,15 @@ export function groupJson(changes: readonly EncodedChange[]): string {
     const rows = changes.flatMap((change, c) => rowsOf(change).map((row) => ({ c, ...row })))
     return rows.length === 0 ? undefined : rows
   }
-  const kinds: readonly RestKind[] = ['recipients', 'answers', 'jobs', 'accounts', 'holds', 'contents']
+  const kinds: readonly RestKind[] = [
+    'recipients',
+    'decided',
+    'answers',
+    'jobs',
+    'accounts',
+    'holds',
+    'contents',
+  ]
   const rest = Object.fromEntries(kinds.map((kind) => [kind, placed(({ rest }) => rest[kind] ?? [])]))
   const hasRest = Object.values(rest).some((rows) => rows !== undefined)
   return JSON.stringify({

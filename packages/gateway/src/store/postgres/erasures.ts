@@ -95,8 +95,8 @@ export function createErasures({
         const { optOuts = [] } = known?.body ?? {}
         if (optOuts.length > 0)
           await connection.query(
-            `INSERT INTO recipient (tenant, id, version, body) VALUES ($1, $2, 1, $3)
-              ON CONFLICT (tenant, id) DO UPDATE SET version = recipient.version + 1, body = excluded.body`,
+            `INSERT INTO recipient (tenant, id, version, body) VALUES ($1, $2, nextval('recipient_version'), $3)
+              ON CONFLICT (tenant, id) DO UPDATE SET version = excluded.version, body = excluded.body`,
             [tenant, name, JSON.stringify({ tenant, id: name, optOuts })],
           )
         await renameInJobs(connection, tenant, recipient, name)

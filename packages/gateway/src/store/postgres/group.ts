@@ -34,6 +34,7 @@ export function touchedBy(change: Change): Touched {
     touch(`i ${id}`, joins ? counted : alone)
   }
   for (const { tenant, id } of change.recipients ?? []) touch(`r ${tenant}\n${id}`)
+  for (const { tenant, recipient } of change.decidedFor ?? []) touch(`r ${tenant}\n${recipient}`, counted)
   for (const write of change.jobs ?? []) touch(`j ${write.kind === 'open' ? write.job.id : write.after.id}`)
   for (const { channel, provider, account } of change.accounts ?? [])
     touch(`a ${channel}\n${provider}\n${account}`)

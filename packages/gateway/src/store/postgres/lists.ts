@@ -6,7 +6,7 @@ import { isFinal } from '../../model.ts'
 import type { DeadLetterQuery, ListQuery, Page, ScanQuery } from '../../ports.ts'
 import { isListed } from '../memory/memory-rows.ts'
 import { statusCodes } from '../status-codes.ts'
-import { notificationOf, type WholeRow } from './codec.ts'
+import type { ReadRow, WholeRow } from './codec.ts'
 import type { Db } from './connection.ts'
 
 /** Rows that a page of a list examines at most: their index entries are read in about a millisecond. */
@@ -57,7 +57,7 @@ export interface Lists {
 const codes = (statuses: readonly Notification['status'][]): readonly number[] =>
   statuses.map((status) => statusCodes[status])
 
-export function createLists(db: Db): Lists {
+export function createLists(db: Db, member: string, read: ReadRow): Lists {
   /** Reads what a page shows: `limit` rows, and fewer where they are large. */
   function pageOf(
     rows: readonly WholeRow[],
@@ -72,7 +72,7 @@ export function createLists(db: Db): Lists {
       shown += 1
     }
     return {
-      items: rows.slice(0, shown).map(notificationOf),
+      items: rows.slice(0, shown).map(read),
       nextCursor: rows.length > shown ? cursor(rows[shown - 1]!) : null,
     }
   }
@@ -117,7 +117,7 @@ export function createLists(db: Db): Lists {
         id,
         tenant,
       ])
-      return row === undefined ? undefined : notificationOf(row)
+      return row === undefined ? undefined : read(row)
     },
 
     async list(query) {
@@ -132,7 +132,7 @@ export function createLists(db: Db): Lists {
         const part = examined.slice(from, from + 200)
         const wanted = ids === undefined ? part : part.filter(({ id }) => ids.includes(id))
         const rows = await db.query<WholeRow>(
-          `SELECT * FROM whole WHERE id = ANY($1) AND ($2::int[] IS NULL OR status = ANY($2))
+          `SELECT * FROM whole WHERE id = ANY($1) AND ($2::int[] IS NULL OR status = ANY($2) OR begun_at IS NOT NULL)
             AND ($3::text IS NULL OR category = $3) AND ($4::text IS NULL OR channel = $4)
             ORDER BY created_at DESC, id DESC`,
           [
@@ -143,7 +143,7 @@ export function createLists(db: Db): Lists {
           ],
         )
         for (const row of rows) {
-          const item = notificationOf(row)
+          const item = read(row)
           if (!isListed(item, query)) continue
           if (items.length === limit || (items.length > 0 && bytes > pageBytes)) {
             const last = items.at(-1)!
@@ -189,19 +189,20 @@ export function createLists(db: Db): Lists {
       )
       const shown = examined.slice(0, limit).map(({ id }) => id)
       const rows = await db.query<WholeRow>(
-        `SELECT * FROM whole WHERE id = ANY($1) AND status = ANY($2::int[])
+        `SELECT * FROM whole WHERE id = ANY($1) AND (status = ANY($2::int[]) OR begun_at IS NOT NULL)
           AND ($3::text[] IS NULL OR channel = ANY($3))
           AND state->'decision'->>'policyVersion' IS DISTINCT FROM $4 ORDER BY id`,
         [shown, codes(statuses), channels ?? null, notPolicy ?? ''],
       )
-      return { items: rows.map(notificationOf), nextCursor: examined.length > limit ? shown.at(-1)! : null }
+      const items = rows.map(read).filter(({ status }) => statuses.includes(status))
+      return { items, nextCursor: examined.length > limit ? shown.at(-1)! : null }
     },
 
     async waiting(tenant, recipient, cursor, limit) {
       const rows = await db.query<WholeRow>(
         `SELECT w.* FROM (SELECT id FROM live WHERE tenant = $1 AND recipient = $2 AND status IN (1, 2, 3)
-            AND id > $3 ORDER BY id LIMIT $4) l JOIN whole w USING (id) ORDER BY id`,
-        [tenant, recipient, cursor ?? '', limit + 1],
+            AND id > $3 AND (begun_at IS NULL OR owner + 0 = $5) ORDER BY id LIMIT $4) l JOIN whole w USING (id) ORDER BY id`,
+        [tenant, recipient, cursor ?? '', limit + 1, member],
       )
       return pageOf(rows, limit, ({ id }) => id)
     },

@@ -52,24 +52,29 @@ export interface Registration {
 /** The rows of a process that has gone, at most what it held in memory, are taken over within this time, ms. */
 const takeOverMs = 120_000
 
-/** Registers this process, and takes the rows of those over that have gone. */
-export async function register(
-  db: Db,
-  { id, version, now }: { readonly id: string; readonly version: string; readonly now: number },
-): Promise<Registration> {
+export interface Registering {
+  readonly id: string
+  readonly version: string
+  readonly now: number
+  /** True where no other process may be alive: those before this one have gone, and their rows are free. */
+  readonly alone: boolean
+}
+
+/** Registers this process. */
+export async function register(db: Db, { id, version, now, alone }: Registering): Promise<Registration> {
   await db.query('INSERT INTO member (id, name, version) VALUES ($1, $2, $3)', [
     id,
     `${hostname()}:${process.pid}`,
     version,
   ])
   const gone = await db.query<{ id: string }>(
-    'SELECT id::text AS id FROM member WHERE state <> 4 AND id <> $1 ORDER BY id',
+    `SELECT id::text AS id FROM member WHERE ${alone ? 'state <> 4' : 'state = 3'} AND id <> $1 ORDER BY id`,
     [id],
   )
   // As much as the process before held in memory: not within the time of an ordinary statement.
   await db.query(`SET statement_timeout = ${takeOverMs}`)
-  for (const member of gone)
-    await db.query('SELECT take_over($1, $2)', [member.id, now], { answerMs: takeOverMs })
+  for (const member of alone ? gone : [])
+    await db.query('SELECT settle_member($1, $2)', [member.id, now], { answerMs: takeOverMs })
   await db.query(`SET statement_timeout = ${statementMs}`)
   await db.query('DELETE FROM member WHERE state = 4')
   await db.query("INSERT INTO secret VALUES ('erasure', 1, $1) ON CONFLICT DO NOTHING", [randomBytes(32)])

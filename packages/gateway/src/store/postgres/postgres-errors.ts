@@ -23,6 +23,10 @@ export function isLost(error: unknown): boolean {
   return code === undefined ? !(error instanceof SluiceError) : /^(08|57P)/.test(code)
 }
 
+/** True where the store takes no more of this process. */
+export const isFenced = (error: unknown): boolean =>
+  codeOf(error) === fencedCode || (error instanceof SluiceError && codeOf(error.cause) === fencedCode)
+
 /** Another transaction was in the way; the same statement may pass the next time. */
 const inTheWay = new Set(['40001', '40P01', '23505', '55P03'])
 export const isInTheWay = (error: unknown): boolean => inTheWay.has(codeOf(error) ?? '')

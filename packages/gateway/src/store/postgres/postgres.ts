@@ -12,7 +12,7 @@ import { checkPaths } from '../memory/memory-rows.ts'
 import { statusOf } from '../status-codes.ts'
 import type { PostgresAddress } from './address.ts'
 import { createAdmissions } from './admissions.ts'
-import { notificationOf, type WholeRow } from './codec.ts'
+import { readRowsFor, type WholeRow } from './codec.ts'
 import { type Connection, connect, createReadPool, type Db } from './connection.ts'
 import { createDigestReads } from './digest-reads.ts'
 import { createErasures } from './erasures.ts'
@@ -23,13 +23,18 @@ import { migrate } from './migrate.ts'
 import { closed, startFault, storeFault } from './postgres-errors.ts'
 import { prune } from './prune.ts'
 import { createPseudonyms } from './pseudonyms.ts'
-import { createWriter } from './writer.ts'
+import { createTakeover } from './takeover.ts'
+import { createWriter, type RecipientVersions } from './writer.ts'
 
 export interface PostgresStoreOptions {
   readonly address: PostgresAddress
   readonly clock: Clock
   /** The version of this program, for those who look at the table of members. */
   readonly version: string
+  /** True where this process must be the only one of the store: it waits for no other and frees what was held. */
+  readonly alone: boolean
+  /** Names this process: 63 bits as a decimal number that no other process has had. @defaultValue random */
+  readonly member?: string
 }
 
 /** A right to send is good for this time from the asking, ms: what forbids a call waits as long before its answer. */
@@ -41,16 +46,26 @@ const backlogPage = 5_000
  * Opens the store, and creates or completes its schema.
  * @throws SluiceError INVALID_CONFIG where it cannot be used, with the way out
  */
-export async function openPostgresStore({ address, clock, version }: PostgresStoreOptions): Promise<Store> {
-  const member = newMemberId()
+export async function openPostgresStore({
+  address,
+  clock,
+  version,
+  alone,
+  member = newMemberId(),
+}: PostgresStoreOptions): Promise<Store> {
   let connection: Connection | undefined
   try {
     connection = await connect(address)
     await migrate(connection, address)
-    await enterAlone(connection, address)
-    const { unsettled, erasureKey } = await register(connection, { id: member, version, now: clock.now() })
+    if (alone) await enterAlone(connection, address)
+    const { unsettled, erasureKey } = await register(connection, {
+      id: member,
+      version,
+      now: clock.now(),
+      alone,
+    })
     const [row] = await connection.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
-    return storeOf({ address, clock, member, connection, epoch: row!.epoch, unsettled, erasureKey })
+    return storeOf({ address, clock, alone, member, connection, epoch: row!.epoch, unsettled, erasureKey })
   } catch (error) {
     await connection?.close()
     throw startFault(error, address)
@@ -63,11 +78,12 @@ interface Opened {
   readonly member: string
   readonly connection: Connection
   readonly epoch: number
+  readonly alone: boolean
   readonly unsettled: boolean
   readonly erasureKey: Buffer
 }
 
-function storeOf({ address, clock, member, connection, epoch, unsettled, erasureKey }: Opened): Store {
+function storeOf({ address, clock, alone, member, connection, epoch, unsettled, erasureKey }: Opened): Store {
   let isOpen = true
   let claimedUntil = Number.NEGATIVE_INFINITY
   let claims = 0
@@ -92,10 +108,12 @@ function storeOf({ address, clock, member, connection, epoch, unsettled, erasure
     member,
     connection,
     epoch,
+    alone,
     claimedUntil: () => claimedUntil,
   })
   const pseudonymOf = createPseudonyms(erasureKey)
-  const lists = createLists(db)
+  const read = readRowsFor(member)
+  const lists = createLists(db, member, read)
 
   async function readRecipients(
     keys: readonly { readonly tenant: string; readonly recipient: string }[],
@@ -110,25 +128,31 @@ function storeOf({ address, clock, member, connection, epoch, unsettled, erasure
     const rows = await db.query<{
       own: StoredRecipient | null
       left: StoredRecipient | null
+      version: number | null
     }>(
-      `SELECT r.body AS own, e.body AS "left" FROM json_to_recordset($1)
+      `SELECT r.body AS own, r.version, e.body AS "left" FROM json_to_recordset($1)
           AS k(n int, tenant text, recipient text, pseudonym text)
         LEFT JOIN recipient r ON r.tenant = k.tenant AND r.id = k.recipient
         LEFT JOIN recipient e ON e.tenant = k.tenant AND e.id = k.pseudonym ORDER BY n`,
       [JSON.stringify(names)],
     )
-    return rows.map(
-      ({ own, left }, index) =>
-        own ?? (left === null ? undefined : { ...left, id: keys[index]!.recipient, erased: true }),
-    )
+    return rows.map(({ own, left, version }, index) => {
+      // Opt-outs that an erasure has left have no version: the next write of the recipient is the first.
+      if (own === null)
+        return left === null ? undefined : { ...left, id: keys[index]!.recipient, erased: true }
+      return alone ? own : { ...own, version: version! }
+    })
   }
 
   return {
     unsettled,
+    isVersioned: !alone,
+    othersCallForMs: alone ? 0 : rightMs,
     ...lists,
-    ...createAdmissions(db, pseudonymOf),
+    ...createAdmissions(db, pseudonymOf, read),
     ...createDigestReads(db),
     ...createJobReads(db),
+    ...createTakeover({ db, writer, member, read }),
     ...createErasures({ db, writer, pseudonymOf }),
 
     async commit(change) {
@@ -142,9 +166,17 @@ function storeOf({ address, clock, member, connection, epoch, unsettled, erasure
       return isOnRecord(this, change)
     },
     async begin(of): Promise<GivenRights> {
-      const begun = of.length === 0 ? new Set() : await writer.begin(of.map((each) => each.notification))
-      const refused = of.filter(({ notification }) => !begun.has(notification.id))
-      return { refused: new Set(refused.map(({ notification }) => notification.id)), forMs: rightMs }
+      const begun: RecipientVersions =
+        of.length === 0 ? new Map() : await writer.begin(of.map((each) => each.notification))
+      const refused = new Set<string>()
+      const outdated = new Set<string>()
+      for (const { notification, recipient } of of) {
+        const version = begun.get(notification.id)
+        if (version === undefined) refused.add(notification.id)
+        else if (recipient !== undefined && (recipient?.version ?? 0) !== version)
+          outdated.add(notification.id)
+      }
+      return { refused, forMs: rightMs, ...(alone ? {} : { outdated }) }
     },
 
     async recipient(tenant, recipient) {
@@ -171,7 +203,7 @@ function storeOf({ address, clock, member, connection, epoch, unsettled, erasure
         lostClaims = []
         if (first!.all_) claimedUntil = Math.max(claimedUntil, until)
         lastTenant = rows.at(-1)?.claimed.tenant ?? lastTenant
-        return rows.map(({ claimed }) => notificationOf(claimed))
+        return rows.map(({ claimed }) => read(claimed))
       })
     },
     claimedUntil: () => claimedUntil,
@@ -284,7 +316,7 @@ function storeOf({ address, clock, member, connection, epoch, unsettled, erasure
           if (isSettled)
             await query('UPDATE live SET begun_at = NULL WHERE owner > 0 AND owner + 0 = $1', [member])
           // Unsettled, the rows stay to the process that takes them over, and what was begun counts as perhaps sent.
-          if (isSettled) await query('SELECT take_over($1, $2)', [member, clock.now()])
+          if (isSettled) await query('SELECT settle_member($1, $2)', [member, clock.now()])
         })
       } finally {
         isOpen = false

@@ -11,17 +11,20 @@ import { type EncodedChange, encodeChange, groupJson, versionOf } from './codec.
 import { type Connection, connect, type Db } from './connection.ts'
 import { takeGroup, touchedBy } from './group.ts'
 import { lockAlone } from './member.ts'
-import { closed, isInTheWay, isRefusedValue, storeFault, unreachable } from './postgres-errors.ts'
+import { closed, isFenced, isInTheWay, isRefusedValue, storeFault, unreachable } from './postgres-errors.ts'
 
 /** The writing connection as a task has it. `epoch` goes with each call of a function of the schema. */
 export interface WritingConnection extends Db {
   readonly epoch: number
 }
 
+/** Ids of notifications that have the right to send, with the versions of their recipients on record. */
+export type RecipientVersions = ReadonlyMap<string, number>
+
 export interface Writer {
   commit(change: Change): Promise<CommitResult>
-  /** Asks for the right to send; resolves with the ids that have it. */
-  begin(notifications: readonly Notification[]): Promise<ReadonlySet<string>>
+  /** Asks for the right to send. */
+  begin(notifications: readonly Notification[]): Promise<RecipientVersions>
   /** Runs a task between two groups. */
   task<T>(run: (connection: WritingConnection) => Promise<T>): Promise<T>
   /** Refuses all further calls, waits for those before, and closes the connection behind a last task. */
@@ -34,6 +37,8 @@ export interface WriterOptions {
   readonly member: string
   readonly connection: Connection
   readonly epoch: number
+  /** True where this process must be the only one of the store. */
+  readonly alone: boolean
   /** The instant up to which rows have been claimed as a whole: what a change writes up to there is its writer's. */
   readonly claimedUntil: () => number
 }
@@ -56,7 +61,7 @@ interface Stretch {
   task?: () => Promise<void>
 }
 
-interface WaitingRights extends Waiting<ReadonlySet<string>> {
+interface WaitingRights extends Waiting<RecipientVersions> {
   readonly versions: readonly object[]
 }
 
@@ -81,7 +86,8 @@ export function createWriter(options: WriterOptions): Writer {
       let opened: Connection | undefined
       try {
         opened = await connect(address)
-        if (!(await lockAlone(opened))) throw new Error('another process has taken the place of this one')
+        if (options.alone && !(await lockAlone(opened)))
+          throw new Error('another process has taken the place of this one')
         const [row] = await opened.query<{ epoch: number }>('SELECT open_epoch($1) AS epoch', [member])
         epoch = row!.epoch
         connection = opened
@@ -146,7 +152,11 @@ export function createWriter(options: WriterOptions): Writer {
         return
       }
       const fault = isSent.yes ? storeFault(error, address) : error
-      for (const { reject } of [...group, ...asked]) reject(fault)
+      if (isFenced(error))
+        for (const { resolve } of group)
+          resolve({ applied: false, conflicts: [{ kind: 'member', key: member }] })
+      else for (const { reject } of group) reject(fault)
+      for (const { reject } of asked) reject(fault)
     }
   }
 
@@ -156,7 +166,7 @@ export function createWriter(options: WriterOptions): Writer {
     isSent: { yes: boolean },
   ): Promise<{
     readonly conflicts: readonly (Conflict & { readonly c: number })[]
-    readonly begun: ReadonlySet<string>
+    readonly begun: RecipientVersions
   }> {
     const own = groupJson(group.map(({ encoded }) => encoded))
     const versions = JSON.stringify(asked.flatMap((each) => each.versions))
@@ -166,17 +176,17 @@ export function createWriter(options: WriterOptions): Writer {
       isSent.yes = true
       try {
         const commits = group.length > 0 ? 'to_json(commit_group($1, $2, $3, $4))' : "'[]'::json"
-        const begins = asked.length > 0 ? 'begin_sending($1, $2, $5, $6)' : "'{}'::text[]"
+        const begins = asked.length > 0 ? 'begin_sending($1, $2, $5, $6)' : "'[]'::json"
         const [row] = await query<{
           conflicts: readonly (Conflict & { readonly c: number })[]
-          begun: readonly string[]
+          begun: readonly (readonly [string, number])[]
         }>(
           `SELECT ${commits} AS conflicts, ${begins} AS begun
             FROM (VALUES ($1::bigint, $2::int, $3::bigint, $4::json, $5::bigint, $6::json)) v`,
           [member, epoch, claimed, own, clock.now(), versions],
           { name: `write ${group.length > 0} ${asked.length > 0}` },
         )
-        return { conflicts: row!.conflicts, begun: new Set(row!.begun) }
+        return { conflicts: row!.conflicts, begun: new Map(row!.begun) }
       } catch (error) {
         // It was rolled back as a whole. The next try finds on record what was in the way.
         if (!isInTheWay(error) || tries === triesMax) throw error

@@ -5,6 +5,7 @@
 
 CREATE TABLE meta (name text PRIMARY KEY, value json NOT NULL);
 CREATE SEQUENCE acceptance;
+CREATE SEQUENCE recipient_version;
 
 -- A row a process. The id is 63 random bits and is never used twice; `epoch` numbers the process's writing connections,
 -- so that a statement of a lost connection is refused if it arrives late. state: 1 alive, 2 leaving, 3 dead, 4 settled.
@@ -96,7 +97,7 @@ CREATE VIEW whole AS
   SELECT n.id, n.seq, n.tenant, n.recipient, n.category, n.job, n.created_at, n.body,
     coalesce(l.channel, o.channel) AS channel,
     coalesce(l.status, o.status) AS status,
-    l.kind, l.cause, l.digest, l.begun_at,
+    l.owner::text AS owner, l.begun_at,
     coalesce(l.due_at, o.due_at) AS due_at,
     coalesce(l.attempts, o.attempts) AS attempts,
     coalesce(l.fired_at, o.fired_at) AS fired_at,
@@ -120,7 +121,7 @@ CREATE TABLE tally (
 CREATE TABLE recipient (
   tenant  text COLLATE "C",
   id      text COLLATE "C",
-  version bigint NOT NULL,
+  version bigint NOT NULL,                    -- every write has another one, never used before
   body    json NOT NULL,
   PRIMARY KEY (tenant, id)
 );

@@ -90,10 +90,16 @@ END $$;
 -- Writes recipients, answers, jobs, contents, accounts and holds: the rare parts of a group.
 CREATE FUNCTION write_rest(g json, bad int[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
+  -- One that must be new violates the key where another process was faster, and the group is tried again.
   INSERT INTO recipient (tenant, id, version, body)
-    SELECT tenant, id, 1, body FROM json_to_recordset(g->'recipients') AS x(c int, tenant text, id text, body json)
-    WHERE c <> ALL(bad) ORDER BY tenant, id
-    ON CONFLICT (tenant, id) DO UPDATE SET version = recipient.version + 1, body = excluded.body;
+    SELECT tenant, id, nextval('recipient_version'), body
+    FROM json_to_recordset(g->'recipients') AS x(c int, tenant text, id text, version bigint, body json)
+    WHERE c <> ALL(bad) AND version = 0 ORDER BY tenant, id;
+  INSERT INTO recipient (tenant, id, version, body)
+    SELECT tenant, id, nextval('recipient_version'), body
+    FROM json_to_recordset(g->'recipients') AS x(c int, tenant text, id text, version bigint, body json)
+    WHERE c <> ALL(bad) AND version IS DISTINCT FROM 0 ORDER BY tenant, id
+    ON CONFLICT (tenant, id) DO UPDATE SET version = excluded.version, body = excluded.body;
   INSERT INTO answer (tenant, module, method, path, key, hash, status, body, created_at)
     SELECT tenant, module, method, path, key, hash, status, body, created_at
     FROM json_to_recordset(g->'answers') AS x(c int, tenant text, module text, method text, path text, key text,
@@ -225,6 +231,15 @@ BEGIN
       FROM json_to_recordset(rest->'jobs') AS x(c int, id text, b_status text, b_taken int)
       LEFT JOIN job j ON j.id = x.id
       WHERE (j.status, j.taken) IS DISTINCT FROM (x.b_status, x.b_taken);
+    PERFORM FROM recipient r JOIN json_to_recordset(rest->'recipients') AS x(tenant text, id text)
+      ON r.tenant = x.tenant AND r.id = x.id ORDER BY r.tenant, r.id FOR UPDATE OF r;
+    SELECT found || coalesce(array_agg(ROW(x.c, 'recipient', x.id)::conflict), '{}') INTO found
+      FROM (SELECT c, tenant, id, version FROM json_to_recordset(rest->'recipients')
+          AS w(c int, tenant text, id text, version bigint)
+        UNION ALL SELECT c, tenant, recipient, version FROM json_to_recordset(rest->'decided')
+          AS d(c int, tenant text, recipient text, version bigint)) x
+      LEFT JOIN recipient r ON r.tenant = x.tenant AND r.id = x.id
+      WHERE x.version IS NOT NULL AND x.version <> coalesce(r.version, 0);
     SELECT found || coalesce(array_agg(ROW(x.c, 'content', x.id)::conflict), '{}') INTO found
       FROM json_to_recordset(rest->'contents') AS x(c int, id text)
       WHERE EXISTS (SELECT FROM content k WHERE k.id = x.id);
@@ -246,12 +261,13 @@ BEGIN
   RETURN found;
 END $$;
 
--- Gives the right to send to the versions that are on record and that no other member holds. It commits synchronously:
--- after a crash whatever may have been called is on record as begun.
-CREATE FUNCTION begin_sending(my bigint, my_epoch int, at bigint, asked json) RETURNS text[] LANGUAGE plpgsql
+-- Gives the right to send to the versions that are on record and that no other member holds, and answers the versions
+-- of their recipients (0: none on record). It commits synchronously: after a crash whatever may have been called is on
+-- record as begun. No lock guards the reading of a recipient: whoever forbids calls waits until such a right has ended.
+CREATE FUNCTION begin_sending(my bigint, my_epoch int, at bigint, asked json) RETURNS json LANGUAGE plpgsql
 SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-DECLARE begun text[];
+DECLARE begun json;
 BEGIN
   PERFORM check_epoch(my, my_epoch);
   WITH mine AS MATERIALIZED (
@@ -260,10 +276,12 @@ BEGIN
       CROSS JOIN LATERAL (SELECT l.id FROM live l WHERE l.id = m.id AND l.status = m.status AND l.rev = m.rev
         AND l.due_at = m.due_at AND l.attempts = m.attempts AND (l.owner IS NULL OR l.owner + 0 = my) FOR UPDATE) l
   ), done AS (
-    UPDATE live SET begun_at = at, owner = my FROM mine WHERE live.id = mine.id RETURNING live.id
+    UPDATE live SET begun_at = at, owner = my FROM mine WHERE live.id = mine.id
+      RETURNING live.id, live.tenant, live.recipient
   )
-  SELECT array_agg(id) INTO begun FROM done;
-  RETURN coalesce(begun, '{}');
+  SELECT json_agg(json_build_array(d.id, coalesce(r.version, 0))) INTO begun
+    FROM done d LEFT JOIN recipient r ON r.tenant = d.tenant AND r.id = d.recipient;
+  RETURN coalesce(begun, '[]');
 END $$;
 
 -- Claims free rows that are due, earliest first. Where one tenant would take more than half of a full page, or tenants
@@ -346,13 +364,20 @@ BEGIN
   UPDATE live SET owner = NULL, begun_at = NULL WHERE id = ANY(ids) AND owner + 0 = my;
 END $$;
 
--- Takes the rows of a member over that has gone, and folds its counts. What it had begun may have been sent: that
--- instant counts (suspects). The exclusive lock waits for the last statement that it has under way.
-CREATE FUNCTION take_over(gone bigint, at bigint) RETURNS void LANGUAGE plpgsql
-SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+-- Declares a member dead. The exclusive lock waits for the last statement that it has under way; what comes later is
+-- refused.
+CREATE FUNCTION declare_dead(gone bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   PERFORM pg_advisory_xact_lock(lock_class(), hashtext(gone::text));
   UPDATE member SET state = 3 WHERE id = gone AND state <> 4;
+END $$;
+
+-- Frees the rows of a member that is dead or ends, and folds its counts. What it had begun may have been sent: that
+-- instant counts (suspects).
+CREATE FUNCTION settle_member(gone bigint, at bigint) RETURNS void LANGUAGE plpgsql
+SET jit = off SET plan_cache_mode = force_generic_plan SET enable_seqscan = off AS $$
+BEGIN
+  PERFORM declare_dead(gone);
   UPDATE live SET owner = NULL, begun_at = NULL,
     suspects = CASE WHEN begun_at IS NULL THEN suspects ELSE array_append(suspects, at) END
     WHERE owner > 0 AND owner + 0 = gone;
@@ -362,4 +387,27 @@ BEGIN
       SET count = tally.count + excluded.count, bytes = tally.bytes + excluded.bytes;
   DELETE FROM tally WHERE member = gone;
   UPDATE member SET state = 4 WHERE id = gone;
+END $$;
+
+-- Gives rows of dead members to this one, earliest due first; or, by their ids, rows of its own. It commits
+-- synchronously: the suspects of what may have left are on record before the answer.
+CREATE FUNCTION take_over(my bigint, my_epoch int, at bigint, max int, without text[], own text[])
+RETURNS TABLE (may_have_left boolean, taken json) LANGUAGE plpgsql
+SET jit = off SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE begun text[]; page text[]; dead bigint[] := ARRAY(SELECT id FROM member WHERE state = 3);
+BEGIN
+  PERFORM check_epoch(my, my_epoch);
+  IF own IS NOT NULL THEN
+    SELECT array_agg(p.id), array_agg(p.id) FILTER (WHERE p.begun_at IS NOT NULL) INTO page, begun FROM
+      (SELECT id, begun_at FROM live WHERE id = ANY(own) AND owner + 0 = my ORDER BY id FOR UPDATE) p;
+  ELSIF cardinality(dead) > 0 THEN
+    SELECT array_agg(p.id), array_agg(p.id) FILTER (WHERE p.begun_at IS NOT NULL) INTO page, begun FROM
+      (SELECT id, begun_at FROM live WHERE owner > 0 AND owner + 0 = ANY(dead) AND tenant <> ALL(without)
+        ORDER BY due_at LIMIT max FOR UPDATE SKIP LOCKED) p;
+  END IF;
+  UPDATE live SET owner = my, begun_at = NULL,
+    suspects = CASE WHEN begun_at IS NULL THEN suspects ELSE array_append(suspects, at) END WHERE id = ANY(page);
+  RETURN QUERY SELECT w.id = ANY(coalesce(begun, '{}')), row_to_json(w) FROM
+    (SELECT whole.* FROM whole JOIN (SELECT unnest(page) AS id) p USING (id) ORDER BY whole.due_at, whole.seq) w;
 END $$;
