@@ -15,7 +15,7 @@ import { seeded, testSeed } from '../harness.ts'
 import { overfull } from './windows.ts'
 
 const messages = Number(process.env.SLUICE_CRASH_MESSAGES ?? 1_500)
-/** Of each kind: kills of the gateway, crashes of the server. */
+/** Kills of the gateway, and as many crashes of the server. */
 const crashes = Number(process.env.SLUICE_CRASH_KILLS ?? 2)
 const recipients = 100
 const limit = { max: 30, windowMs: 10_000 }

@@ -59,7 +59,7 @@ export function checkPaths({ accept = [], moves = [] }: Change): void {
   }
 }
 
-function isListed(row: Notification, query: ListQuery): boolean {
+export function isListed(row: Notification, query: ListQuery): boolean {
   const { job, statuses, category, channel, from = 0, to = Number.POSITIVE_INFINITY } = query
   return (
     (job === undefined || row.job === job) &&

@@ -22,19 +22,21 @@ interface Position {
   readonly id: string
 }
 
-/** A cursor tells nothing but a notification of the tenant's own, and serves this tenant only. */
-function cursorOf(tenant: string, { at, id }: Position): string {
-  return Buffer.from(JSON.stringify([at, id, tagOf(tenant, at, id)])).toString('base64url')
+/** A cursor tells nothing but a notification of the tenant's own, and serves this tenant and this order only. */
+function cursorOf({ tenant, order }: Ordered, { at, id }: Position): string {
+  return Buffer.from(JSON.stringify([at, id, tagOf({ tenant, order }, at, id)])).toString('base64url')
 }
 
-const tagOf = (tenant: string, at: number, id: string): string =>
-  createHash('sha256').update(`${tenant}\0${at}\0${id}`).digest('base64url').slice(0, 11)
+type Ordered = { readonly tenant: string; readonly order?: ListQuery['order'] | undefined }
 
-/** @throws SluiceError INVALID_REQUEST for a text that is no cursor of the tenant's lists */
-function readCursor(tenant: string, text: string): Position {
+const tagOf = ({ tenant, order }: Ordered, at: number, id: string): string =>
+  createHash('sha256').update(`${tenant}\0${order ?? ''}\0${at}\0${id}`).digest('base64url').slice(0, 11)
+
+/** @throws SluiceError INVALID_REQUEST for a text that is no cursor of this list */
+function readCursor(of: Ordered, text: string): Position {
   try {
     const [at, id, tag] = JSON.parse(Buffer.from(text, 'base64url').toString()) as [number, string, string]
-    if (tag === tagOf(tenant, at, id) && cursorOf(tenant, { at, id }) === text) return { at, id }
+    if (tag === tagOf(of, at, id) && cursorOf(of, { at, id }) === text) return { at, id }
   } catch {}
   throw new SluiceError('INVALID_REQUEST', 'The cursor is not one of this list.')
 }
@@ -77,8 +79,9 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
     }
   }
 
-  /** Index entries in the order of a list, behind the cursor. */
-  async function entries({ tenant, recipient, job, from, to, cursor }: ListQuery) {
+  /** Index entries of a list, newest first, behind the cursor. */
+  async function newest(query: ListQuery, after: Position | undefined): Promise<readonly Position[]> {
+    const { tenant, recipient, job, from, to } = query
     const values: unknown[] = [tenant]
     const where = ['tenant = $1']
     const and = (text: string, value: unknown): void => {
@@ -89,15 +92,26 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
     if (job !== undefined) and('job =', job)
     if (from !== undefined) and('created_at >=', from)
     if (to !== undefined) and('created_at <', to)
-    if (cursor !== undefined) {
-      const { at, id } = readCursor(tenant, cursor)
-      values.push(at, id)
+    if (after !== undefined) {
+      values.push(after.at, after.id)
       where.push(`(created_at, id) < ($${values.length - 1}, $${values.length})`)
     }
-    return db.query<{ id: string; created_at: number }>(
-      `SELECT id, created_at FROM notification WHERE ${where.join(' AND ')}
+    return db.query<Position>(
+      `SELECT id, created_at AS at FROM notification WHERE ${where.join(' AND ')}
         ORDER BY created_at DESC, id DESC LIMIT ${examinedMax}`,
       values,
+    )
+  }
+
+  /** Index entries of notifications that are to leave, the first to leave first: the free ones and those in memory. */
+  function nextDue({ tenant, recipient }: ListQuery, after: Position | undefined) {
+    const part = (index: string): string =>
+      `(SELECT id, due_at FROM live WHERE ${index} AND tenant = $1 AND (due_at, id) > ($2, $3)
+        AND ($4::text IS NULL OR recipient = $4) ORDER BY due_at, id LIMIT ${examinedMax})`
+    return db.query<Position>(
+      `SELECT id, due_at AS at FROM (${part('owner IS NULL')} UNION ALL ${part('owner > 0')}) l
+        ORDER BY due_at, id LIMIT ${examinedMax}`,
+      [tenant, after?.at ?? Number.MIN_SAFE_INTEGER, after?.id ?? '', recipient ?? null],
     )
   }
 
@@ -121,20 +135,22 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
     },
 
     async list(query) {
-      const { tenant, limit, statuses, category, channel, ids } = query
+      const { limit, statuses, category, channel, ids } = query
       const texts = [query.recipient, query.job, category, ...(ids ?? [])]
       if (!texts.every((text) => text === undefined || isText(text))) return { items: [], nextCursor: null }
-      const examined = await entries(query)
+      const after = query.cursor === undefined ? undefined : readCursor(query, query.cursor)
+      const examined = await (query.order === undefined ? newest(query, after) : nextDue(query, after))
       const items: Notification[] = []
       let bytes = 0
+      let last: Position | undefined
       // A few rows at once: most pages need no more than the first.
       for (let from = 0; from < examined.length; from += 200) {
         const part = examined.slice(from, from + 200)
         const wanted = ids === undefined ? part : part.filter(({ id }) => ids.includes(id))
         const rows = await db.query<WholeRow>(
-          `SELECT * FROM whole WHERE id = ANY($1) AND ($2::int[] IS NULL OR status = ANY($2) OR begun_at IS NOT NULL)
-            AND ($3::text IS NULL OR category = $3) AND ($4::text IS NULL OR channel = $4)
-            ORDER BY created_at DESC, id DESC`,
+          `SELECT * FROM whole WHERE id = ANY($1)
+            AND ($2::int[] IS NULL OR status = ANY($2) OR begun_at IS NOT NULL)
+            AND ($3::text IS NULL OR category = $3) AND ($4::text IS NULL OR channel = $4)`,
           [
             wanted.map(({ id }) => id),
             statuses === undefined ? null : codes(statuses),
@@ -142,20 +158,20 @@ export function createLists(db: Db, member: string, read: ReadRow): Lists {
             channel ?? null,
           ],
         )
-        for (const row of rows) {
-          const item = read(row)
-          if (!isListed(item, query)) continue
-          if (items.length === limit || (items.length > 0 && bytes > pageBytes)) {
-            const last = items.at(-1)!
-            return { items, nextCursor: cursorOf(tenant, { at: last.createdAt, id: last.id }) }
-          }
+        const found = new Map(rows.map((row) => [row.id, row]))
+        for (const place of part) {
+          const row = found.get(place.id)
+          const item = row === undefined ? undefined : read(row)
+          if (item === undefined || !isListed(item, query)) continue
+          if (items.length === limit || (items.length > 0 && bytes > pageBytes))
+            return { items, nextCursor: cursorOf(query, last!) }
           items.push(item)
           bytes += item.bytes ?? 0
+          last = place
         }
       }
-      const last = examined.at(-1)
-      const isAll = examined.length < examinedMax || last === undefined
-      return { items, nextCursor: isAll ? null : cursorOf(tenant, { at: last.created_at, id: last.id }) }
+      const end = examined.length < examinedMax ? undefined : examined.at(-1)
+      return { items, nextCursor: end === undefined ? null : cursorOf(query, end) }
     },
 
     async deadLetters({ tenant, channel, cause, causes, priority, ids, cursor = '', limit }) {
