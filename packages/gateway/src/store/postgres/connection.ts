@@ -1,5 +1,5 @@
 /**
- * Connections to PostgreSQL with the settings of the gateway. Decision record 0031 says why the driver is `pg`. Each
+ * Connections to PostgreSQL with the settings of the gateway. Decision record 0032 says why the driver is `pg`. Each
  * statement has a deadline of this process besides that of the server: a connection that stays silent is given up.
  */
 import { setTimeout as wait } from 'node:timers/promises'

@@ -2,7 +2,7 @@
  * The store on PostgreSQL: port `Store`, in a form for several processes; this version serves one. Read it in the order
  * of a commit: a change is encoded (codec.ts), waits for its group (group.ts), and is written with the others in one
  * call of `commit_group` (writer.ts, migrations/0002-functions.sql). Questions run beside it on a small pool. Decision
- * record 0031 says why it is so.
+ * record 0032 says why it is so.
  */
 import { type BacklogRow, backlogRowOf } from '../../backlog-cell.ts'
 import type { Notification, SharedContent, Status } from '../../model.ts'
