@@ -30,7 +30,10 @@ function cursorOf({ tenant, order }: Ordered, { at, id }: Position): string {
 type Ordered = { readonly tenant: string; readonly order?: ListQuery['order'] | undefined }
 
 const tagOf = ({ tenant, order }: Ordered, at: number, id: string): string =>
-  createHash('sha256').update(`${tenant}\0${order ?? ''}\0${at}\0${id}`).digest('base64url').slice(0, 11)
+  createHash('sha256')
+    .update(`${tenant}\0${order ?? ''}\0${at}\0${id}`)
+    .digest('base64url')
+    .slice(0, 11)
 
 /** @throws SluiceError INVALID_REQUEST for a text that is no cursor of this list */
 function readCursor(of: Ordered, text: string): Position {
