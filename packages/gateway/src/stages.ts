@@ -24,6 +24,7 @@ import type {
   JobWork,
   RecipientKey,
   Reservation,
+  RightRequest,
   Store,
   StoredAnswer,
 } from './ports.ts'
@@ -79,8 +80,11 @@ export interface Gate {
   preview(caller: Caller, draft: Draft): Promise<{ readonly draft: Draft; readonly decision: Decision }>
   /** Cancels a waiting notification and releases its slots. Throws NOT_FOUND, NOT_CANCELLABLE. */
   cancel(tenant: string, id: string): Promise<void>
-  /** Stores a recipient and re-evaluates the recipient's waiting notifications. */
-  saveRecipient(recipient: Recipient): Promise<void>
+  /**
+   * Stores a recipient and re-evaluates the recipient's waiting notifications. False where another process has written
+   * the recipient since the version that it names: then nothing is stored.
+   */
+  saveRecipient(recipient: Recipient): Promise<boolean>
   /**
    * The notification's current slot in its tenant's throttle queue, which moves up; undefined where it stands in
    * none.
@@ -185,6 +189,8 @@ export interface Recipients {
    * question to the store. A recipient whose row is damaged is answered by the error of the row.
    */
   findAll(keys: readonly RecipientKey[]): FoundRecipients | Promise<FoundRecipients>
+  /** Removes a recipient: the next read goes to the store. */
+  forget(tenant: string, recipient: string): void
   /** Counts the changes of recipients: if it is the same as before, no recipient has changed meanwhile. */
   readonly changes: number
 }
@@ -323,7 +329,7 @@ export interface Ledger {
    * neither cancelled nor expired nor decided anew. Its settlement ends the right, or `mark` as queued. Answers without
    * a promise where no engine across a network must be asked.
    */
-  begin(of: readonly { readonly notification: Notification }[]): Begun | Promise<Begun>
+  begin(of: readonly RightRequest[]): Begun | Promise<Begun>
   /**
    * Records, without a commit, that a held notification is queued, or is handed over. False when it is not current.
    */
@@ -351,6 +357,8 @@ export interface Ledger {
 export interface Begun {
   /** Ids of notifications without the right: they are no longer current, because they have gone another way. */
   readonly refused: ReadonlySet<string>
+  /** Ids of notifications whose recipient another process has changed: to be read again before the call. */
+  readonly outdated?: ReadonlySet<string>
   /** The time of `Clock.monotonic` after which no call may be made under these rights. */
   readonly until: number
 }

@@ -33,6 +33,8 @@ export interface HarnessOptions {
   readonly start?: number
   /** @defaultValue SLUICE_SEED or 1 */
   readonly seed?: number
+  /** A clock that several gateways share. @defaultValue one of its own */
+  readonly clock?: VirtualClock
   /** A database file that outlives the harness. @defaultValue in memory */
   readonly file?: string
   /** Stands between the gateway and its store. */
@@ -89,8 +91,8 @@ export function seeded(seed: number): () => number {
 }
 
 export async function createHarness(options: HarnessOptions = {}): Promise<Harness> {
-  const start = options.start ?? Date.UTC(2026, 10, 21, 12)
-  const clock = createVirtualClock(start)
+  const start = options.clock?.now() ?? options.start ?? Date.UTC(2026, 10, 21, 12)
+  const clock = options.clock ?? createVirtualClock(start)
   const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'))
   const config = loadConfig({ path: writeConfig(folder, options), env: {}, cwd: folder })
   const random = createRandom(seeded(options.seed ?? testSeed))

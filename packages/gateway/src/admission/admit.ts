@@ -10,29 +10,32 @@
 import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { SluiceError } from '../errors.ts'
 import { delayingLimit, isFinal, type Notification, type SharedContent } from '../model.ts'
-import type { Change, Conflict, DigestWrite, Store } from '../ports.ts'
+import type { Change, Conflict, Store } from '../ports.ts'
 import type { Admit, Admitted, Gate, Ledger, Room } from '../stages.ts'
 import { type UndoList, withUndo } from '../undo.ts'
 import { accepted, type Candidate } from './candidate.ts'
+import { decidedFor, digestWrites, forgetConflicting } from './candidate-writes.ts'
 import type { CandidateFactory } from './candidates.ts'
-import { forgetConflicting, type OpenDigests } from './digests/open-digests.ts'
+import type { OpenDigests } from './digests/open-digests.ts'
 import type { Evaluator } from './evaluate.ts'
 import type { Handover } from './handover.ts'
+import type { RecipientCache } from './recipient-cache.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface AdmitOptions {
-  readonly store: Pick<Store, 'answer'>
+  readonly store: Pick<Store, 'answer' | 'isVersioned'>
   readonly ledger: Pick<Ledger, 'commit' | 'takeRoom'>
   readonly candidatesOf: CandidateFactory
   readonly throttle: Pick<TenantThrottle, 'pass'>
   readonly evaluator: Pick<Evaluator, 'evaluate'>
   readonly digests: Pick<OpenDigests, 'forget'>
+  readonly recipients: Pick<RecipientCache, 'forget'>
   readonly handover: Handover
   readonly onError: (what: string, error: unknown) => void
 }
 
 export function createAdmit(options: AdmitOptions): Gate['admit'] {
-  const { store, ledger, candidatesOf, throttle, evaluator, digests, handover, onError } = options
+  const { store, ledger, candidatesOf, throttle, evaluator, handover, onError } = options
 
   async function admitOnce(request: Admit, undo: UndoList): Promise<readonly Admitted[] | Conflicted> {
     const { caller, drafts, job } = request
@@ -49,10 +52,13 @@ export function createAdmit(options: AdmitOptions): Gate['admit'] {
     const taking = ledger.takeRoom(caller.tenant, roomFor(notifications, contents, job !== undefined))
     undo.always(taking instanceof Promise ? await taking : taking)
     const results = notifications.map(admitted)
-    const change = changeOf(request, candidates, { notifications, contents, results })
+    const change = {
+      ...changeOf(request, candidates, { notifications, contents, results }),
+      ...(store.isVersioned ? { decidedFor: decidedFor(candidates) } : {}),
+    }
     const result = await ledger.commit(change)
     if (!result.applied) {
-      forgetConflicting(digests, candidates, result.conflicts)
+      forgetConflicting(options, candidates, result.conflicts)
       await refuseRepeated(request, change, result.conflicts)
       return conflicted
     }
@@ -112,22 +118,6 @@ function contentsOf(candidates: readonly Candidate[]): readonly SharedContent[] 
   for (const { content } of candidates)
     if (content !== undefined && !contents.includes(content)) contents.push(content)
   return contents
-}
-
-/** Builds one write for each digest that the candidates join, with the earliest closing time among them. */
-export function digestWrites(candidates: readonly Candidate[]): {
-  readonly digests?: readonly DigestWrite[]
-} {
-  let writes: Map<string, DigestWrite> | undefined
-  for (const { verdict } of candidates) {
-    if (verdict?.digest === undefined) continue
-    const { digest, opens } = verdict.digest
-    writes ??= new Map()
-    const other = writes.get(digest.id)
-    if (other !== undefined && other.digest.closesAt <= digest.closesAt) continue
-    writes.set(digest.id, { kind: opens || other?.kind === 'open' ? 'open' : 'join', digest })
-  }
-  return writes === undefined ? {} : { digests: [...writes.values()] }
 }
 
 /** Counts the room that notifications need. The drafts of a job have held theirs in the queue since it was opened. */

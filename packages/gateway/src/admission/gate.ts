@@ -110,7 +110,8 @@ export function createGate(options: GateOptions): Admitting {
   const handover = createHandover({ schedule, scheduler, digests, recipients, state, movingUp, onError })
 
   // Admit, and decide again.
-  const admit = createAdmit({ store, ledger, candidatesOf, throttle, evaluator, digests, handover, onError })
+  const deciding = { store, ledger, throttle, evaluator, digests, recipients, handover, onError }
+  const admit = createAdmit({ ...deciding, candidatesOf })
   const { bringBack, ...redecision } = createRedecision({
     store,
     ledger,

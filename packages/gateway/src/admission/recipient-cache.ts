@@ -19,8 +19,6 @@ export interface RecipientCacheOptions {
 export interface RecipientCache extends Recipients {
   /** Caches a recipient that was just written. */
   put(profile: Recipient): void
-  /** Removes a recipient: the next read goes to the store. */
-  forget(tenant: string, recipient: string): void
 }
 
 /**

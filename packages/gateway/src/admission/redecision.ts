@@ -8,9 +8,9 @@ import { recipientSubject } from '../policy/subject.ts'
 import type { Clock, LimitState, Page, Store } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
 import { type UndoList, withUndo } from '../undo.ts'
-import { digestWrites } from './admit.ts'
 import type { Candidate, EvaluationMode } from './candidate.ts'
-import { forgetConflicting, type OpenDigests } from './digests/open-digests.ts'
+import { digestWrites, forgetConflicting } from './candidate-writes.ts'
+import type { OpenDigests } from './digests/open-digests.ts'
 import { type Evaluator, moveTo } from './evaluate.ts'
 import type { Handover } from './handover.ts'
 import type { MovingUp } from './moving-up.ts'
@@ -20,7 +20,7 @@ import type { ReleaseHolds } from './release-holds.ts'
 import type { TenantThrottle } from './tenant-throttle/tenant-throttle.ts'
 
 export interface RedecisionOptions {
-  readonly store: Pick<Store, 'notification' | 'waiting'>
+  readonly store: Pick<Store, 'notification' | 'waiting' | 'isVersioned' | 'othersCallForMs'>
   readonly ledger: Ledger
   readonly limiter: RecipientLimiter
   readonly recipients: RecipientCache
@@ -49,7 +49,7 @@ export interface Redecision {
   /** Applies the recipient's preferences to a waiting notification, where the process died within `saveRecipient`. */
   review(waiting: Notification): Promise<void>
   /** Writes a recipient's preferences and applies them at once to all of the recipient's waiting notifications. */
-  saveRecipient(recipient: Recipient): Promise<void>
+  saveRecipient(recipient: Recipient): Promise<boolean>
 }
 
 /** Notifications promoted at once: a raised limit may let thousands pass at the same time. */
@@ -78,7 +78,6 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     recipients,
     scheduler,
     evaluator,
-    digests,
     handover,
     throttle,
     releaseHolds,
@@ -188,7 +187,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     const move = moveTo(before, clock.now(), { ...verdict, patch: { ...patch, ...verdict.patch } }, path)
     const result = await ledger.commit({ moves: [move], ...digestWrites([each]) })
     if (!result.applied) {
-      forgetConflicting(digests, [each], result.conflicts)
+      forgetConflicting(options, [each], result.conflicts)
       return isAmong(result.conflicts, 'notification', before.id) ? false : conflicted
     }
     undo.keep()
@@ -286,6 +285,13 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     if (failed !== undefined) throw failed.error
   }
 
+  /** Waits until no other process makes a call any more that began before the write. */
+  async function untilOthersKnow(writtenAt: number): Promise<void> {
+    const { othersCallForMs } = store
+    if (othersCallForMs > 0)
+      await new Promise<void>((resolve) => clock.at(writtenAt + othersCallForMs, resolve))
+  }
+
   return {
     async resume(notifications) {
       await all(notifications.map(resume))
@@ -313,11 +319,18 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       const subject = recipientSubject(recipient.tenant, recipient.id)
       // Waiting notifications gain by the change before new ones, and none of them moves up in the middle of it.
       await state.pause([subject])
+      let isWritten = false
       await movingUp.settleAfter(subject, async () => {
-        await ledger.commit({ recipients: [recipient] })
-        recipients.put(recipient)
+        isWritten = (await ledger.commit({ recipients: [recipient] })).applied
+        const writtenAt = clock.now()
+        // Its version on record is unknown here.
+        if (store.isVersioned) recipients.forget(recipient.tenant, recipient.id)
+        else recipients.put(recipient)
+        if (!isWritten) return
         await reviewAll(recipient)
+        await untilOthersKnow(writtenAt)
       })
+      return isWritten
     },
   }
 }

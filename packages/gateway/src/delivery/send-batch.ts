@@ -6,7 +6,7 @@
  */
 import { concernsAll } from '../errors.ts'
 import type { Clock, Queue } from '../ports.ts'
-import type { Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
+import type { Begun, Contents, Ledger, RecipientLimiter, Recipients, Scheduler } from '../stages.ts'
 import type { Attempt } from './attempt.ts'
 import { sizeOf } from './batch-size.ts'
 import type { Completer } from './completer.ts'
@@ -64,7 +64,7 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
       if (!inFlightSends.isEmpty) await inFlightSends.recount(ready)
       const answer = ledger.begin(ready)
       const begun = answer instanceof Promise ? await answer : answer
-      keepBegun(ready, begun.refused)
+      keepBegun(ready, begun)
       until = begun.until
       firedAt = clock.now()
       firings = ready.length === 0 ? [] : await limiter.fire(ready)
@@ -99,10 +99,12 @@ export function createSendBatch(options: SendBatchesOptions): SendBatch {
   }
 
   /** Keeps the attempts that have the right to send; releases those whose notification has gone another way. */
-  function keepBegun(ready: Attempt[], refused: ReadonlySet<string>): void {
+  function keepBegun(ready: Attempt[], { refused, outdated }: Begun): void {
     let kept = 0
     for (const attempt of ready) {
-      const { id } = attempt.notification
+      const { id, tenant, to } = attempt.notification
+      // Then it is put back below, and the next batch reads the recipient.
+      if (outdated?.has(id)) recipients.forget(tenant, to.id)
       if (refused.has(id)) {
         retries.forget(id)
         attempt.release()

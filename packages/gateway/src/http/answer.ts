@@ -104,7 +104,7 @@ export function eventAnswer({ at, status, reason, provider, account, attempt, de
   return { at: iso(at), status, reason, provider, account, attempt, detail }
 }
 
-export function recipientAnswer({ tenant: _, ...fields }: Recipient) {
+export function recipientAnswer({ tenant: _, version: _version, ...fields }: Recipient) {
   return fields
 }
 

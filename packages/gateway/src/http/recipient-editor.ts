@@ -1,10 +1,12 @@
 /**
  * Serialises changes to a recipient, so that two concurrent read-modify-writes lose nothing. Within this
- * process each waits for the one before it of the same recipient.
+ * process each waits for the one before it of the same recipient; one that another process has overtaken reads again.
  */
 
+import { conflicted, retryOnConflict } from '../conflict.ts'
+import { SluiceError } from '../errors.ts'
 import type { Recipient } from '../model.ts'
-import type { Store } from '../ports.ts'
+import type { Store, StoredRecipient } from '../ports.ts'
 import type { Gate } from '../stages.ts'
 
 export interface RecipientEditor {
@@ -22,7 +24,7 @@ type ChangeRecipient = (before: Recipient | undefined, wasErased: boolean) => Re
 
 export interface RecipientEditorOptions {
   readonly gate: Pick<Gate, 'saveRecipient'>
-  readonly store: Pick<Store, 'recipient'>
+  readonly store: Pick<Store, 'recipient' | 'isVersioned'>
 }
 
 export function createRecipientEditor(options: RecipientEditorOptions): RecipientEditor {
@@ -30,10 +32,17 @@ export function createRecipientEditor(options: RecipientEditorOptions): Recipien
   const last = new Map<string, Promise<unknown>>()
 
   async function editNow(tenant: string, id: string, change: ChangeRecipient): Promise<Recipient> {
-    const { erased = false, ...before } = (await store.recipient(tenant, id)) ?? { id: undefined }
-    const after = change(before.id === undefined ? undefined : (before as Recipient), erased)
-    await gate.saveRecipient(after)
-    return after
+    const after = await retryOnConflict(async () => {
+      const stored: Partial<StoredRecipient> = (await store.recipient(tenant, id)) ?? {}
+      const { erased = false, version = 0, ...before } = stored
+      const changed = change(before.id === undefined ? undefined : (before as Recipient), erased)
+      const isSaved = await gate.saveRecipient(store.isVersioned ? { ...changed, version } : changed)
+      return isSaved ? changed : conflicted
+    })
+    if (after !== conflicted) return after
+    throw new SluiceError('STORE_UNAVAILABLE', 'The recipient met too many changes at once. Try again.', {
+      retryAfterMs: 1_000,
+    })
   }
 
   async function inTurn<T>(tenant: string, id: string, work: () => Promise<T>): Promise<T> {

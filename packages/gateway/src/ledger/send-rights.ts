@@ -42,10 +42,14 @@ export function createSendRights({
   }
 
   function begun(requests: Requests, stale: Set<string> | undefined, given: GivenRights, at: number): Begun {
-    const { refused, forMs } = given
+    const { refused, outdated, forMs } = given
     if (refused.size > 0) end(requests, (id) => refused.has(id), false)
     if (stale === undefined && refused.size === 0 && forMs === Number.POSITIVE_INFINITY) return allBegun
-    return { refused: stale === undefined ? refused : new Set([...stale, ...refused]), until: at + forMs }
+    return {
+      refused: stale === undefined ? refused : new Set([...stale, ...refused]),
+      ...(outdated === undefined ? {} : { outdated }),
+      until: at + forMs,
+    }
   }
 
   return (requests) => {

@@ -31,6 +31,7 @@ test('a notification with the right to send counts as sent only when the limits 
         cached: () => null,
         find: async () => null,
         findAll: (keys) => keys.map(() => null),
+        forget: () => {},
         changes: 0,
       },
       forbiddenHours: { hasHours: () => false, forbidden: () => undefined },

@@ -284,3 +284,28 @@ test('nothing is sent through an account that an operator holds while the limits
   assert.deepEqual(new Set(stage.calls.map(({ account }) => account)), new Set(['b']))
   assert.equal(stage.calls.length, 2)
 })
+
+test('a notification whose recipient another process has changed is not called by what was known before', async (t) => {
+  let asked = 0
+  let reads = 0
+  const stage = await createStage(t, {
+    started: false,
+    find: async (id) => {
+      reads += 1
+      return { tenant: 'acme', id, ...(reads > 1 ? { optOuts: [{ category: 'product' }] } : {}) }
+    },
+    rules: { mayReceive: (_, recipient) => recipient?.optOuts === undefined },
+    wrapLedger: (ledger) => ({
+      ...ledger,
+      async begin(of) {
+        asked += 1
+        return { ...(await ledger.begin(of)), outdated: new Set(asked === 1 ? ['x'] : []) }
+      },
+    }),
+  })
+  await stage.queue(queued('x'))
+  stage.start()
+  await stage.runFor(second)
+  assert.deepEqual([reads, stage.calls.length], [2, 0])
+  assert.deepEqual((await stage.last('x')).slice(0, 2), ['suppressed', 'opt_out'])
+})

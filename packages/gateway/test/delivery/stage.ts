@@ -222,6 +222,10 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
         }
         return Promise.all(keys.map(({ recipient: id }) => find(id).catch(orDamage)))
       },
+      forget(_, id) {
+        recipients.delete(id)
+        changes += 1
+      },
       get changes() {
         return changes
       },

@@ -8,6 +8,7 @@ const recipients = new Map<string, Recipient>()
 const turn = () => new Promise(setImmediate)
 const editor = createRecipientEditor({
   store: {
+    isVersioned: false,
     async recipient(tenant, id) {
       await turn()
       return recipients.get(`${tenant}/${id}`)
@@ -17,6 +18,7 @@ const editor = createRecipientEditor({
     async saveRecipient(recipient) {
       await turn()
       recipients.set(`${recipient.tenant}/${recipient.id}`, recipient)
+      return true
     },
   },
 })

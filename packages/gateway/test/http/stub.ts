@@ -222,6 +222,7 @@ function createMemory() {
     },
     async saveRecipient(recipient) {
       stub.recipients.set(`${recipient.tenant}/${recipient.id}`, recipient)
+      return true
     },
     placeOf: async () => undefined,
     async usage() {

@@ -1,10 +1,9 @@
 /** A cache of the open digests by recipient, channel, category and name. The store has all of them. */
 
-import { isAmong } from '../../conflict.ts'
 import type { Digest, Notification } from '../../model.ts'
-import type { Conflict, Random, Store } from '../../ports.ts'
+import type { Random, Store } from '../../ports.ts'
 import type { UndoList } from '../../undo.ts'
-import type { Candidate, JoinedDigest } from '../candidate.ts'
+import type { JoinedDigest } from '../candidate.ts'
 
 export interface OpenDigests {
   /**
@@ -34,17 +33,6 @@ type DigestGroup = Omit<Digest, 'id' | 'openedAt' | 'closesAt'>
 const cachedMax = 50_000
 
 const onRecord = (digest: Digest | undefined): JoinedDigest | undefined => digest && { digest, opens: false }
-
-/** Forgets the joined digests that the store named as conflicts: they were closed or changed by another commit. */
-export function forgetConflicting(
-  digests: Pick<OpenDigests, 'forget'>,
-  candidates: readonly Candidate[],
-  conflicts: readonly Conflict[],
-): void {
-  for (const { verdict } of candidates)
-    if (verdict?.digest !== undefined && isAmong(conflicts, 'digest', verdict.digest.digest.id))
-      digests.forget(verdict.digest.digest)
-}
 
 export function createOpenDigests(options: { readonly store: Store; readonly random: Random }): OpenDigests {
   const known = new Map<string, JoinedDigest>()
