@@ -28,6 +28,7 @@ const core = [
   'account-port.ts',
   'once-port.ts',
   'member-port.ts',
+  'notifier-port.ts',
   'throttle-port.ts',
   'room-port.ts',
   'stages.ts',
@@ -50,6 +51,7 @@ const adapter = {
     'ports.ts',
     'once-port.ts',
     'member-port.ts',
+    'notifier-port.ts',
     'throttle-port.ts',
     'room-port.ts',
     'registration-port.ts',
@@ -88,6 +90,7 @@ const gateway: readonly ImportRow[] = [
   { module: 'conflict.ts', values: [] },
   { module: 'undo.ts', values: [] },
   { module: 'once-port.ts', values: [] },
+  { module: 'notifier-port.ts', values: [] },
   { module: 'account-port.ts', values: [], types: ['provider-ports.ts', 'pool-reports.ts'] },
   { module: 'node-http.ts', values: [], impure: true },
   {

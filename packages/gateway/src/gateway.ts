@@ -58,7 +58,7 @@ export interface Gateway {
 
 export async function createGateway(config: Config, parts: GatewayParts = {}): Promise<Gateway> {
   const context = runtimeContextOf(config, parts)
-  const { policy, clock, log, members } = context
+  const { policy, clock, log, members, notifier } = context
   const onError = context.errorsOf('gateway')
 
   // Before the store is opened: a mistake in them leaves nothing open.
@@ -192,7 +192,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await dispatch.stop()
       const isSettled = (await Promise.all([holdWalk.stop(), gate.movingUp.stop()])).every(Boolean)
       await unserved.stop()
-      await Promise.all([queue.close(), state.close(), members.close()])
+      await Promise.all([queue.close(), state.close(), members.close(), notifier.close()])
       const left = waitingOf(ledger)
       await record.close(isSettled)
       if (isServing)

@@ -79,6 +79,11 @@ export interface LimitState {
   /** Counts the notifications as sent now without checking limits: they left later than they were fired. */
   force(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
   /**
+   * Counts notifications as sent now that the record counts already, because another process may have sent them. A subject
+   * that is not filled yet stays so: it is filled from the record, when it is touched.
+   */
+  recount(requests: readonly Pick<LimitRequest, 'subject' | 'id' | 'rules'>[]): Promise<void>
+  /**
    * Releases slots. Where other notifications wait for an instant that is still to come, the subject is paused, so
    * that no newcomer takes the slot before them. Returns these subjects; `resume` must be called for each of them.
    */

@@ -15,6 +15,12 @@ export interface Members {
    * writes of a chore must be such that this does no harm.
    */
   holds(role: Role): boolean
+  /**
+   * Calls the listener whenever another process was found dead: what it held can be taken over. It may be told of one
+   * death several times, and each process is told of it. A death before the start of this one is not told: a start takes
+   * over what there is. The returned function ends it.
+   */
+  onDeath(listener: () => void): () => void
   /** Gives the roles to the other processes; from now on this process holds none. */
   close(): Promise<void>
 }

@@ -8,6 +8,8 @@ export function createOneMember(random: Pick<Random, 'id'>, clock: Pick<Clock, '
     id: random.id(clock.now()),
     count: () => 1,
     holds: () => isOpen,
+    // Nobody else has the record.
+    onDeath: () => () => {},
     async close() {
       isOpen = false
     },

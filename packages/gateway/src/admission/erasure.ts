@@ -5,6 +5,7 @@
  */
 
 import { SluiceError } from '../errors.ts'
+import type { Notifier } from '../notifier-port.ts'
 import type { Clock, Store } from '../ports.ts'
 import type { Contents } from '../stages.ts'
 import type { RecipientCache } from './recipient-cache.ts'
@@ -17,6 +18,7 @@ export interface ErasureOptions {
   readonly cancel: (tenant: string, id: string) => Promise<void>
   /** Makes background batches read their remaining work again. */
   readonly rereadJobs: () => Promise<void>
+  readonly notifier: Pick<Notifier, 'tell'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
@@ -36,7 +38,7 @@ const pollMs = 50
 const retryMs = 30_000
 
 export function createErasure(options: ErasureOptions): Erasure {
-  const { store, recipients, contents, cancel, rereadJobs, clock, onError } = options
+  const { store, recipients, contents, cancel, rereadJobs, notifier, clock, onError } = options
   let stopped = false
 
   /** Cancels a notification; false where a send attempt is in flight. */
@@ -55,6 +57,7 @@ export function createErasure(options: ErasureOptions): Erasure {
   async function eraseNow(tenant: string, recipient: string): Promise<void> {
     await store.beginErasure(tenant, recipient)
     recipients.forget(tenant, recipient)
+    notifier.tell({ topic: 'recipient', tenant, recipient })
     await rereadJobs()
     const begun = clock.now()
     while (!stopped) {

@@ -6,6 +6,7 @@
  */
 
 import type { Channel } from '../model.ts'
+import type { Notifier } from '../notifier-port.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Clock, LimitState, Random, Store } from '../ports.ts'
 import type { Contents, Gate, Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
@@ -45,6 +46,7 @@ export interface GateOptions {
   readonly serves: (channel: Channel) => boolean
   /** Channels that need no recipient address: the account holds the destination. */
   readonly selfAddressed: ReadonlySet<Channel>
+  readonly notifier: Pick<Notifier, 'tell'>
   readonly clock: Clock
   readonly random: Random
   readonly onError: (what: string, error: unknown) => void
@@ -64,7 +66,8 @@ export interface Admitting extends Gate {
 
 export function createGate(options: GateOptions): Admitting {
   const { store, ledger, state, limiter, recipients, policy, forbiddenHours, scheduler, throttle } = options
-  const { contents, releaseHolds, pauseNewcomers, serves, selfAddressed, clock, random, onError } = options
+  const { contents, releaseHolds, pauseNewcomers, serves, selfAddressed, notifier, clock, random, onError } =
+    options
 
   // Decide.
   const digests = createOpenDigests({ store, random })
@@ -113,21 +116,15 @@ export function createGate(options: GateOptions): Admitting {
   const deciding = { store, ledger, throttle, evaluator, digests, recipients, handover, onError }
   const admit = createAdmit({ ...deciding, candidatesOf })
   const { bringBack, ...redecision } = createRedecision({
-    store,
-    ledger,
+    ...deciding,
     limiter,
-    recipients,
     scheduler,
-    evaluator,
-    digests,
-    handover,
-    throttle,
     releaseHolds,
     state,
     forbiddenHours,
     movingUp,
+    notifier,
     clock,
-    onError,
   })
 
   return {

@@ -4,6 +4,7 @@
  */
 import { type Conflicted, conflicted, isAmong, retryOnConflict } from '../conflict.ts'
 import { isFinal, type Notification, type Patch, type Recipient, revisionOf } from '../model.ts'
+import type { Notifier } from '../notifier-port.ts'
 import { recipientSubject } from '../policy/subject.ts'
 import type { Clock, LimitState, Page, Store } from '../ports.ts'
 import type { Ledger, RecipientLimiter, Scheduler } from '../stages.ts'
@@ -33,6 +34,7 @@ export interface RedecisionOptions {
   readonly state: Pick<LimitState, 'pause'>
   readonly forbiddenHours: Pick<ForbiddenHours, 'reasonAt'>
   readonly movingUp: Pick<MovingUp, 'settleAfter'>
+  readonly notifier: Pick<Notifier, 'tell'>
   readonly clock: Clock
   readonly onError: (what: string, error: unknown) => void
 }
@@ -83,7 +85,7 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     releaseHolds,
     clock,
   } = options
-  const { state, forbiddenHours, movingUp, onError } = options
+  const { state, forbiddenHours, movingUp, notifier, onError } = options
   /** Notifications whose turn is being taken: the scheduler and the throttle queue may both name them. */
   const turning = new Map<string, Notification>()
   /** Consecutive failures of notifications that are being retried. */
@@ -323,6 +325,8 @@ export function createRedecision(options: RedecisionOptions): Redecision {
       await movingUp.settleAfter(subject, async () => {
         isWritten = (await ledger.commit({ recipients: [recipient] })).applied
         const writtenAt = clock.now()
+        if (isWritten)
+          notifier.tell({ topic: 'recipient', tenant: recipient.tenant, recipient: recipient.id })
         // Its version on record is unknown here.
         if (store.isVersioned) recipients.forget(recipient.tenant, recipient.id)
         else recipients.put(recipient)

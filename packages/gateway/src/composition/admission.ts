@@ -18,6 +18,7 @@ import { createPolicyCommits } from '../admission/policy-commits.ts'
 import { createForbiddenHours } from '../admission/quiet-hours.ts'
 import { createRecipientLimiter } from '../admission/recipient-limiter.ts'
 import { createReleaseHolds } from '../admission/release-holds.ts'
+import { createSuspects } from '../admission/suspects.ts'
 import { createTenantThrottle } from '../admission/tenant-throttle/tenant-throttle.ts'
 import { tenantOf } from '../config/config.ts'
 import { selfAddressed } from '../config/pools.ts'
@@ -31,7 +32,7 @@ import type { Storage } from './storage.ts'
 export type Admission = ReturnType<typeof createAdmission>
 
 export function createAdmission(
-  { config, policy: livePolicy, parts, clock, random, members, log, errorsOf }: RuntimeContext,
+  { config, policy: livePolicy, parts, clock, random, members, notifier, log, errorsOf }: RuntimeContext,
   record: Storage,
 ) {
   const { store, ledger, recipients, contents, holds } = record
@@ -103,9 +104,11 @@ export function createAdmission(
     clock,
     releaseHolds,
     pauseNewcomers,
+    countSuspects: createSuspects({ state, policy, recipients }),
     unserved,
     onError,
   })
+  members.onDeath(scheduler.takeOver)
 
   // Admission and scheduling of accepted notifications.
   const commit = createPolicyCommits({ ledger, policy, limiter, recipients, onError })
@@ -124,6 +127,7 @@ export function createAdmission(
     pauseNewcomers,
     serves: unserved.serves,
     selfAddressed: selfAddressed(config.pools),
+    notifier,
     clock,
     random,
     onError,
@@ -169,6 +173,7 @@ export function createAdmission(
     contents,
     cancel: gate.cancel,
     rereadJobs: jobs.reread,
+    notifier,
     clock,
     onError,
   })

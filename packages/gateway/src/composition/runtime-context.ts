@@ -4,12 +4,14 @@
  */
 import { createSystemClock } from '../adapters/clock.ts'
 import { keptKey } from '../adapters/key-file.ts'
+import { createLocalHints } from '../adapters/local-notifier.ts'
 import { createOneMember } from '../adapters/one-member.ts'
 import { createRandom } from '../adapters/random.ts'
 import type { Config } from '../config/config.ts'
 import type { PoolOptions } from '../delivery/pools/pool.ts'
 import { createLog, type OperatorLog } from '../log.ts'
 import type { Members } from '../member-port.ts'
+import type { Notifier } from '../notifier-port.ts'
 import { createNameRecipient, maskText, type NameRecipient } from '../observability/masking.ts'
 import { createLivePolicy, type LivePolicy } from '../policy/live-policy.ts'
 import type { Clock, LimitState, Provider, Queue, Random, Store, Templates } from '../ports.ts'
@@ -25,6 +27,8 @@ export interface GatewayParts {
   readonly store?: Store
   /** @defaultValue this process alone */
   readonly members?: Members
+  /** @defaultValue this process alone */
+  readonly notifier?: Notifier
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
   /** Stands between the gateway and its limiter state. */
@@ -62,6 +66,7 @@ export interface RuntimeContext {
   readonly clock: Clock
   readonly random: Random
   readonly members: Members
+  readonly notifier: Notifier
   readonly log: OperatorLog
   /** Names a recipient in a line of the log. */
   readonly nameRecipient: NameRecipient
@@ -86,6 +91,7 @@ export function runtimeContextOf(config: Config, parts: GatewayParts): RuntimeCo
     clock,
     random,
     members: parts.members ?? createOneMember(random, clock),
+    notifier: parts.notifier ?? createLocalHints().join(),
     log,
     nameRecipient: createNameRecipient(config.log.recipient ?? 'hash', () => keptKey(config.log.keyFile)),
     errorCounts,

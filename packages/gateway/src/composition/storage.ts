@@ -12,6 +12,7 @@ import type { Store } from '../ports.ts'
 import type { Contents, Ledger } from '../stages.ts'
 import { createSqliteStore, type DamagedRow } from '../store/sqlite/sqlite.ts'
 import { version } from '../version.ts'
+import { followHints } from './hints.ts'
 import type { RuntimeContext } from './runtime-context.ts'
 import { continueTimeLine } from './time-line.ts'
 
@@ -45,7 +46,7 @@ export async function openStorage(
   context: RuntimeContext,
   timeCommit: (writes: number) => (error?: unknown) => void,
 ): Promise<Storage> {
-  const { config, parts, clock, log } = context
+  const { config, parts, clock, log, members, notifier } = context
   const onError = context.errorsOf('store')
   let ledger: Ledger | undefined
   let damagedRows = 0
@@ -83,17 +84,26 @@ export async function openStorage(
     onFull: fullTenants.note,
     backlog,
   })
-  const holds = await createOperatorHolds({ store, ledger, clock, onError })
+  const holds = await createOperatorHolds({
+    store,
+    ledger,
+    clock,
+    onWritten: () => notifier.tell({ topic: 'holds' }),
+    onError,
+  })
+  const recipients = createRecipientCache({ store })
+  const endHints = followHints({ notifier, recipients, holds, members, clock })
   return {
     store,
     ledger,
     holds,
     backlog,
-    recipients: createRecipientCache({ store }),
+    recipients,
     contents: createContents({ store }),
     damagedRows: () => damagedRows,
     tenantsFull: fullTenants.counts,
     async close(isSettled = !store.unsettled) {
+      endHints()
       fullTenants.stop()
       await holds.close()
       await stopTimeLine()

@@ -12,6 +12,8 @@ export interface OperatorHoldsOptions {
   readonly store: Pick<Store, 'holds'>
   readonly ledger: Pick<Ledger, 'commit'>
   readonly clock: Clock
+  /** Called when this process has written a hold, or its end. @defaultValue nobody is told */
+  readonly onWritten?: () => void
   readonly onError: (what: string, error: unknown) => void
 }
 
@@ -28,6 +30,8 @@ export interface KeptHolds extends OperatorHolds {
   listen(listener: (change: HoldChange) => void): void
   /** Returns the end of the holds that stop a notification now; undefined where none does. */
   untilOf(notification: Pick<Notification, 'tenant' | 'channel' | 'category'>): number | undefined
+  /** Reads the holds on record again: other processes write them too. Never rejects. */
+  reread(): Promise<void>
   /** Stops waiting for the ends of holds; resolves when nothing is being written. */
   close(): Promise<void>
 }
@@ -112,18 +116,33 @@ export async function createOperatorHolds(options: OperatorHoldsOptions): Promis
       arm()
       throw error
     }
+    options.onWritten?.()
     return hold
   }
 
   async function end(name: string): Promise<boolean> {
     if (!holds.has(name)) return false
     await ledger.commit({ holds: [{ kind: 'end', name }] })
+    options.onWritten?.()
     replace(name, undefined)
     arm()
     return true
   }
 
+  /** Puts in force what is on record, behind the writes of this process. */
+  async function reread(): Promise<void> {
+    const now = clock.now()
+    const recorded = new Map((await store.holds()).map((hold) => [hold.name, hold]))
+    for (const [name, hold] of recorded) {
+      const known = holds.get(name)
+      if (hold.until > now && (known === undefined || !isSame(known, hold))) replace(name, hold)
+    }
+    for (const name of [...holds.keys()]) if (!recorded.has(name)) replace(name, undefined)
+    arm()
+  }
+
   return {
+    reread: () => inTurn(reread).catch((error) => onError('read the holds again', error)),
     untilOf(notification) {
       if (stopping.length === 0) return undefined
       let until = clock.now()

@@ -1,12 +1,13 @@
 /**
  * Reads notifications from the store a lookahead before they are due, as long as memory has room. The store holds
- * everything that waits, so nothing is lost by not reading it.
+ * everything that waits, so nothing is lost by not reading it. Before what is free it takes over what dead processes held:
+ * at the start, and when another process has died.
  */
 import type { Notification } from '../model.ts'
-import type { Clock, Store } from '../ports.ts'
+import type { Clock, Store, TakenOver } from '../ports.ts'
 
 export interface DuePollerOptions {
-  readonly store: Pick<Store, 'claimDue' | 'claimedUntil' | 'nextDueAt'>
+  readonly store: Pick<Store, 'claimDue' | 'claimedUntil' | 'nextDueAt' | 'takeOver'>
   readonly clock: Pick<Clock, 'now'>
   readonly lookaheadMs: number
   /** Returns true when memory has no room for any tenant. */
@@ -14,6 +15,8 @@ export interface DuePollerOptions {
   /** Tenants for which memory has no room. Their due notifications stay in the store and do not block other tenants. */
   readonly fullTenants: () => readonly string[]
   readonly keep: (claimed: readonly Notification[]) => void
+  /** Counts notifications in the limits that a dead process may have sent. */
+  readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
 }
 
 /** Rows read at once. A page takes some 5 ms of the event loop. */
@@ -27,6 +30,10 @@ export class DuePoller {
   readonly #options: DuePollerOptions
   #at = Number.NEGATIVE_INFINITY
   #isReading = false
+  /** True while dead processes may have left notifications. */
+  #takesOver = true
+  /** Notifications that were taken over, and are kept once their suspects are counted: at most a page. */
+  #taken: readonly TakenOver[] = []
 
   constructor(options: DuePollerOptions) {
     this.#options = options
@@ -41,6 +48,12 @@ export class DuePoller {
   note(dueAt: number): void {
     const { clock, lookaheadMs } = this.#options
     this.#at = Math.min(this.#at, Math.max(clock.now(), dueAt - lookaheadMs))
+  }
+
+  /** Schedules a read because another process has died. */
+  noteDeath(): void {
+    this.#takesOver = true
+    this.#at = Math.min(this.#at, this.#options.clock.now())
   }
 
   /** Schedules a read because memory may have room again for notifications that were put back. */
@@ -60,6 +73,9 @@ export class DuePoller {
           this.#at = clock.now() + retryMs
           return
         }
+        if (this.#takesOver || this.#taken.length > 0) {
+          if (await this.#takeOver()) continue
+        }
         const until = clock.now() + lookaheadMs
         const page = await store.claimDue(until, pageMax, fullTenants())
         keep(page)
@@ -78,9 +94,34 @@ export class DuePoller {
     }
   }
 
+  /** Takes a page over; true if more may follow now. */
+  async #takeOver(): Promise<boolean> {
+    const { store, clock, fullTenants, keep, countSuspects } = this.#options
+    const full = fullTenants()
+    if (this.#taken.length === 0) {
+      // A death during the read leads to another one.
+      this.#takesOver = false
+      try {
+        this.#taken = await store.takeOver(clock.now(), pageMax, full)
+      } catch (error) {
+        this.#takesOver = true
+        throw error
+      }
+      this.#takesOver ||= this.#taken.length > 0 || full.length > 0
+    }
+    const suspected = this.#taken.filter(({ mayHaveLeft }) => mayHaveLeft)
+    if (suspected.length > 0) await countSuspects(suspected.map(({ notification }) => notification))
+    const count = this.#taken.length
+    keep(this.#taken.map(({ notification }) => notification))
+    this.#taken = []
+    return count > 0
+  }
+
   /** Computes the next read: half a lookahead before the next due time, and at least once a minute. */
   async #after(claimed: number): Promise<number> {
     const { store, clock, lookaheadMs } = this.#options
+    // Tenants without room were passed over.
+    if (this.#takesOver) return clock.now() + retryMs
     const next = (await store.nextDueAt()) ?? Number.POSITIVE_INFINITY
     // The row was skipped for a full tenant and waits for room.
     if (next <= claimed) return clock.now() + retryMs

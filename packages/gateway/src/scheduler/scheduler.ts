@@ -25,25 +25,26 @@ export interface SchedulerOptions {
   readonly releaseHolds: (held: Notification, ended: Notification['status']) => Promise<void>
   /** Holds up newcomers from before the commit of an expiry until the holds are released. */
   readonly pauseNewcomers: (held: Notification) => Promise<() => Promise<void>>
+  /** Counts notifications in the limits that a dead process may have sent. */
+  readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
   /** Makes dead letters of notifications whose channel no pool serves. */
   readonly unserved: Pick<Unserved, 'serves' | 'bury'>
   readonly onError?: (what: string, error: unknown) => void
   /** Notifications due within this time are kept in memory. @defaultValue 2_000 ms */
   readonly lookaheadMs?: number
-  /**
-   * Notifications kept in memory, at most half of them from one tenant. The others stay in the store until there is
-   * room. @defaultValue 20_000
-   */
+  /** Notifications kept in memory, at most half of one tenant; the others stay in the store. @defaultValue 20_000 */
   readonly heldMax?: number
 }
 
-/** Decides notifications that are due but undecided, and closes digests. */
+/** Decides due, undecided notifications and closes digests. */
 export type DueGate = Pick<Gate, 'resume' | 'closeDigest'>
 
 export interface RunningScheduler extends Scheduler {
   /** Begins to release notifications and to close digests. The gate is created after the scheduler that it calls. */
   start(gate: DueGate): Promise<void>
   stop(): Promise<void>
+  /** Another process has died: takes over what it held. */
+  takeOver(): void
   /** Counts the notifications kept in memory until they are due. */
   size(): number
 }
@@ -63,6 +64,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     store,
     clock,
     lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
+    countSuspects: options.countSuspects,
     isFull: () => held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
     fullTenants: () => {
       const max = tenantMax()
@@ -246,6 +248,10 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       running = false
       disarm?.()
       await tasks.idle()
+    },
+    takeOver() {
+      duePoller.noteDeath()
+      arm()
     },
     size: () => held.size,
   }

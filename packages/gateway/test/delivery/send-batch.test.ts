@@ -307,5 +307,5 @@ test('a notification whose recipient another process has changed is not called b
   stage.start()
   await stage.runFor(second)
   assert.deepEqual([reads, stage.calls.length], [2, 0])
-  assert.deepEqual((await stage.last('x')).slice(0, 2), ['suppressed', 'opt_out'])
+  assert.deepEqual((await stage.last('x')).slice(0, 2), ['suppressed', 'opted_out'])
 })

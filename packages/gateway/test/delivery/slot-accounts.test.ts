@@ -41,6 +41,7 @@ test('an account that another answer has blocked is called no more once that is 
   })
   await stage.queue(...many(100))
   await stage.runFor(10 * second)
+  assert.equal(stage.pool.condition(stage.clock.now()), 'reduced', 'the pool has heard of the verdict')
   const blocked = to('a', stage.calls)
   assert.ok(blocked.length > 0 && blocked.length <= 8, `${blocked.length} calls`)
   assert.ok(blocked.every(({ at }) => at <= blocked[0]!.at + 2 * answerMs + 20))

@@ -165,6 +165,7 @@ export async function createStage(t: TestContext, options: StageOptions = {}): P
     clock,
     releaseHolds: async () => {},
     pauseNewcomers: async () => async () => {},
+    countSuspects: async () => {},
     unserved: { serves: () => true, bury: async () => {} },
     onError,
   })

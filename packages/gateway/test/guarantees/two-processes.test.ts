@@ -4,20 +4,71 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createLocalHints } from '../../src/adapters/local-notifier.ts'
 import { createRecipientEditor } from '../../src/http/recipient-editor.ts'
+import type { Members } from '../../src/member-port.ts'
+import type { Provider } from '../../src/ports.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
 import { createMemoryRecord } from '../../src/store/memory/memory.ts'
-import { createHarness, type Harness, second } from '../harness.ts'
+import { createHarness, type Harness, type HarnessOptions, minute, second } from '../harness.ts'
 
 const rightMs = 250
 const tenant = 'default'
 
-async function twoProcesses() {
+/** A provider whose calls end when the test says so. */
+function slowProvider(name: string, calls: { readonly by: string; readonly id: string }[]): Provider {
+  return {
+    name: 'sandbox',
+    idempotent: false,
+    channels: ['email'],
+    send(message) {
+      calls.push({ by: name, id: message.id })
+      return name === 'a' ? new Promise<never>(() => {}) : Promise.resolve({ outcome: 'delivered' })
+    },
+    close: async () => {},
+  }
+}
+
+interface Options extends Pick<HarnessOptions, 'policy'> {
+  /** Calls of the first process never end. */
+  readonly hangs?: boolean
+  /** False where every hint is lost. @defaultValue true */
+  readonly areTold?: boolean
+}
+
+async function twoProcesses(options: Options = {}) {
+  const { hangs = false, areTold = true, ...more } = options
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
   const record = createMemoryRecord(rightMs)
-  const join = (id: string, seed: number): Promise<Harness> =>
-    createHarness({ clock, seed, parts: { store: record.open(id) } })
-  return { clock, record, a: await join('a', 1), b: await join('b', 2), join }
+  const listeners: (() => void)[] = []
+  const calls: { readonly by: string; readonly id: string }[] = []
+  const hints = createLocalHints()
+  async function join(id: string, seed: number): Promise<Harness> {
+    const members: Members = {
+      id,
+      count: () => 2,
+      holds: () => true,
+      onDeath(listener) {
+        listeners.push(listener)
+        return () => {}
+      },
+      close: async () => {},
+    }
+    const providers = () => [slowProvider(id, calls)]
+    const parts = { store: record.open(id), members, ...(areTold ? { notifier: hints.join() } : {}) }
+    return await createHarness({ clock, seed, parts, ...more, ...(hangs ? { providers } : {}) })
+  }
+  return {
+    clock,
+    calls,
+    a: await join('a', 1),
+    b: await join('b', 2),
+    /** The others find the process dead: its store takes nothing more from it. */
+    declareDead(id: string) {
+      record.declareDead(id)
+      for (const listener of listeners) listener()
+    },
+  }
 }
 
 const editorOf = ({ gateway: { gate, store } }: Harness) => createRecipientEditor({ gate, store })
@@ -33,25 +84,26 @@ async function during<T>({ clock }: Harness, promise: Promise<T>): Promise<T> {
   return await watched
 }
 
-test('an opt-out that one process has answered is obeyed by another, which knew the recipient without it', async () => {
-  const { clock, a, b } = await twoProcesses()
-  await a.post({ recipient: 'ada' })
-  await clock.runUntil(clock.now() + second)
-  assert.equal(a.sent().length, 1)
-  const savedAt = clock.now()
-  const optOuts = [{ category: 'product' }]
-  await during(
-    b,
-    editorOf(b).edit(tenant, 'ada', () => ({ tenant, id: 'ada', optOuts })),
-  )
-  assert.ok(clock.now() - savedAt >= rightMs, 'it answers when no call of the other process can follow')
-  const late = await a.post({ recipient: 'ada' })
-  assert.equal(late.status, 'suppressed')
-  await clock.runUntil(clock.now() + 5 * second)
-  assert.equal(a.sent().length + b.sent().length, 1)
-  await a.stop()
-  await b.stop()
-})
+for (const areTold of [true, false])
+  test(`an opt-out that one process has answered is obeyed by another that knew the recipient without it, ${areTold ? 'with' : 'without'} a hint`, async () => {
+    const { clock, a, b } = await twoProcesses({ areTold })
+    await a.post({ recipient: 'ada' })
+    await clock.runUntil(clock.now() + second)
+    assert.equal(a.sent().length, 1)
+    const savedAt = clock.now()
+    const optOuts = [{ category: 'product' }]
+    await during(
+      b,
+      editorOf(b).edit(tenant, 'ada', () => ({ tenant, id: 'ada', optOuts })),
+    )
+    assert.ok(clock.now() - savedAt >= rightMs, 'it answers when no call of the other process can follow')
+    const late = await a.post({ recipient: 'ada' })
+    assert.equal(late.status, 'suppressed')
+    await clock.runUntil(clock.now() + 5 * second)
+    assert.equal(a.sent().length + b.sent().length, 1)
+    await a.stop()
+    await b.stop()
+  })
 
 test('two processes that change one recipient at once lose neither change', async () => {
   const { a, b } = await twoProcesses()
@@ -90,4 +142,67 @@ test('a cancellation that one process has answered is obeyed by another that hol
   assert.equal((await a.gateway.store.notification(tenant, posted.id))?.status, 'cancelled')
   await a.stop()
   await b.stop()
+})
+
+test('what a dead process held and had not sent is sent by another, once', async () => {
+  const { clock, a, b, declareDead } = await twoProcesses()
+  const sendAt = clock.now() + 3 * second
+  const posted = await a.postMany(Array.from({ length: 30 }, (_, n) => ({ recipient: `r${n}`, sendAt })))
+  // The process holds them two seconds ahead, and dies before they are due.
+  await clock.runUntil(sendAt - second)
+  declareDead('a')
+  await clock.runUntil(sendAt + second)
+  const ids = b.sent().map(({ id }) => id)
+  assert.deepEqual(ids.toSorted(), posted.map(({ id }) => id).toSorted())
+  assert.equal(a.sent().length, 0, 'the dead process has no right to send')
+  for (const { id } of posted)
+    assert.equal((await b.gateway.store.notification(tenant, id))?.suspects, undefined)
+  await b.stop()
+})
+
+test('a notification that a dead process may have sent counts in the limits of the one that takes it over', async () => {
+  const policy = {
+    version: 1,
+    limits: [{ name: 'hourly', for: { category: 'product' }, max: ['3/h'], over: 'delay' }],
+  }
+  const { clock, calls, a, b, declareDead } = await twoProcesses({ policy, hangs: true })
+  // The taker knows the recipient's limits already: nothing of them is read from the record again.
+  await b.post({ recipient: 'ada' })
+  await clock.runUntil(clock.now() + second)
+  const posted = await a.post({ recipient: 'ada' })
+  await clock.runUntil(clock.now() + second)
+  assert.deepEqual(calls.at(-1), { by: 'a', id: posted.id })
+  declareDead('a')
+  await clock.runUntil(clock.now() + minute)
+  assert.deepEqual(calls.at(-1), { by: 'b', id: posted.id }, 'it is sent again, under the same id')
+  assert.equal((await b.gateway.store.notification(tenant, posted.id))?.suspects?.length, 1)
+  const [usage] = await b.done(b.gateway.gate.usage(tenant, 'ada'))
+  assert.equal(usage?.used, 3, 'the first, the one that may have left, and its repetition')
+  const late = await b.post({ recipient: 'ada' })
+  assert.notEqual(late.status, 'queued')
+  await b.stop()
+})
+
+test('a hold that one process has answered is in force at the other, and so is its end', async () => {
+  for (const [areTold, withinMs] of [
+    [true, 0],
+    [false, 5 * second],
+  ] as const) {
+    const { clock, a, b } = await twoProcesses({ areTold })
+    const hold = { name: 'stop', category: 'product', until: clock.now() + minute, reason: 'test' }
+    await a.done(a.gateway.holds.put(hold))
+    await clock.runUntil(clock.now() + withinMs)
+    assert.deepEqual(
+      b.gateway.holds.list().map(({ name }) => name),
+      ['stop'],
+    )
+    await b.post({ recipient: 'ada' })
+    await clock.runUntil(clock.now() + second)
+    assert.equal(b.sent().length, 0)
+    await b.done(b.gateway.holds.end('stop'))
+    await clock.runUntil(clock.now() + withinMs)
+    assert.deepEqual(a.gateway.holds.list(), [])
+    await a.stop()
+    await b.stop()
+  }
 })

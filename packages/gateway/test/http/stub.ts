@@ -220,10 +220,7 @@ function createMemory() {
       if (isFinal(found.status)) throw new SluiceError('NOT_CANCELLABLE', `It is ${found.status}.`)
       stub.notifications.set(id, { ...found, status: 'cancelled' })
     },
-    async saveRecipient(recipient) {
-      stub.recipients.set(`${recipient.tenant}/${recipient.id}`, recipient)
-      return true
-    },
+    saveRecipient: async (of) => stub.recipients.set(`${of.tenant}/${of.id}`, of) !== undefined,
     placeOf: async () => undefined,
     async usage() {
       const never = {

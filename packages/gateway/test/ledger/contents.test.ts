@@ -63,6 +63,7 @@ test('erased content is not served from the cache', async () => {
     contents,
     cancel: () => Promise.resolve(),
     rereadJobs: () => Promise.resolve(),
+    notifier: { tell: () => {} },
     clock: createVirtualClock(0),
     onError: assert.ifError,
   })

@@ -127,6 +127,16 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return false
   }
 
+  /** True if entries of the subject are in memory, or on their way there. */
+  const isFilled = (key: string): boolean => subjects.has(key) || loading.has(key) || packed.has(key)
+
+  const force: LimitState['force'] = async (requests) => {
+    await each(requests, ({ subject, id, rules }) => {
+      limits.force(subject.key, id, rules)
+      note(subject, id, undefined)
+    })
+  }
+
   function delist({ key }: Subject, id: string): void {
     const subject = subjects.get(key)
     if (subject?.waitlist?.delete(id) === true && subject.waitlist.size === 0) subject.waitlist = undefined
@@ -274,12 +284,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
         const freed = fired ? undefined : pauseBusy([request])[0]
         return freed === undefined ? { fired, at } : { fired, at, freed }
       }),
-    async force(requests) {
-      await each(requests, ({ subject, id, rules }) => {
-        limits.force(subject.key, id, rules)
-        note(subject, id, undefined)
-      })
-    },
+    force,
+    recount: (requests) => force(requests.filter(({ subject: { key } }) => isFilled(key))),
     async cancel(requests) {
       const paused = new Map<string, Subject>()
       await each(requests, (request) => {

@@ -12,6 +12,7 @@ export interface PackedSubjects {
   put(key: string, entries: readonly RestoredEntry[], claims: Claims): void
   /** Answers the state of a subject and forgets it. */
   take(key: string): RecoveredSubject | undefined
+  has(key: string): boolean
   readonly size: number
 }
 
@@ -65,6 +66,7 @@ export function createPackedSubjects(charactersMax: number): PackedSubjects {
       characters += text.length + overhead
       while (characters > charactersMax) removeOldest()
     },
+    has: (key) => texts.has(key),
     take(key) {
       const text = texts.get(key)
       if (text === undefined) return undefined

@@ -215,6 +215,7 @@ export class MemoryStore implements Store {
   }
 
   mayHave(what: 'preferences' | 'notifications', tenant: string, recipient: string): boolean {
+    if (this.#fleet !== undefined) return true
     const names = [recipient, this.#erasures.nameOf(tenant, recipient)].filter((name) => name !== undefined)
     if (what === 'notifications') return names.some((name) => this.#byRecipient.get(tenant)?.has(name))
     return names.some((name) => this.#recipients.has(keyOf(tenant, name)))

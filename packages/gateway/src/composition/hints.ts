@@ -1,0 +1,37 @@
+/** Follows the hints of other processes, and reads again what must hold without any. */
+import type { RecipientCache } from '../admission/recipient-cache.ts'
+import type { KeptHolds } from '../ledger/operator-holds.ts'
+import type { Members } from '../member-port.ts'
+import type { Notifier } from '../notifier-port.ts'
+import type { Clock } from '../ports.ts'
+
+export interface FollowedHints {
+  readonly notifier: Pick<Notifier, 'listen'>
+  readonly recipients: Pick<RecipientCache, 'forget'>
+  readonly holds: Pick<KeptHolds, 'reread'>
+  readonly members: Pick<Members, 'count'>
+  readonly clock: Pick<Clock, 'now' | 'at'>
+}
+
+/** Holds of other processes are in force after this at the latest, ms. */
+const rereadMs = 5_000
+
+/** Returns the function that ends it. */
+export function followHints({ notifier, recipients, holds, members, clock }: FollowedHints): () => void {
+  const end = notifier.listen((hint) => {
+    if (hint.topic === 'recipient') recipients.forget(hint.tenant, hint.recipient)
+    else void holds.reread()
+  })
+  let disarm: () => void
+  function arm(): void {
+    disarm = clock.at(clock.now() + rereadMs, () => {
+      if (members.count() > 1) void holds.reread()
+      arm()
+    })
+  }
+  arm()
+  return () => {
+    end()
+    disarm()
+  }
+}
