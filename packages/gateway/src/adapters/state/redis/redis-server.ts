@@ -131,11 +131,16 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
 
   async function registered(): Promise<Standing> {
     const epoch = client.socketEpoch
-    const info = String(await send(['INFO', 'server'])) + String(await send(['INFO', 'replication']))
+    const loading = scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text]))
+    const [info] = await Promise.all([
+      Promise.all([send(['INFO', 'server']), send(['INFO', 'replication'])]).then((parts) =>
+        parts.join('\n'),
+      ),
+      ...loading,
+    ])
     if (fieldOf(info, 'role') !== 'master') throw new Error(`${node} is no master`)
     const replicationId = fieldOf(info, 'master_replid')
     const { offsetMs, errorMs } = await readClock()
-    await Promise.all(scripts.map(({ text }) => send(['SCRIPT', 'LOAD', text])))
     const incarnation = await registrations.register({ node, runId: fieldOf(info, 'run_id'), replicationId })
     standing = { epoch, incarnation, replicationId, offsetMs, errorMs }
     return standing
@@ -245,7 +250,7 @@ export function createRedisServer(options: RedisServerOptions): RedisServer {
     ask: (question) =>
       new Promise<Reply>((resolve, reject) => {
         const pending: Pending = { ...question, resolve, reject, again: 0, isOver: false }
-        const leftMs = question.endsAt - clock.monotonic()
+        const leftMs = Math.max(0, question.endsAt - clock.monotonic())
         const timer = setTimeout(() => settle(pending, unavailable(node, 'no answer in time')), leftMs)
         const over =
           <T>(settled: (value: T) => void) =>

@@ -62,7 +62,7 @@ export function createTenantValue(options: TenantValueOptions): TenantValue {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(
         () => reject(unavailable(name, 'it is being filled')),
-        endsAt - clock.monotonic(),
+        Math.max(0, endsAt - clock.monotonic()),
       )
       work.then(resolve, reject).finally(() => clearTimeout(timer))
     })

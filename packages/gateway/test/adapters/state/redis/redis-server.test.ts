@@ -93,13 +93,17 @@ describe('the state in Redis', needs('redis'), () => {
     let stepMs = 0
     const clock = { ...system, now: () => system.now() + stepMs }
     const { throttle } = await open(t, { clock })
-    const at = async (id: string) => (await throttle.pass('acme', [{ ...request(id), isCritical: true }]))!.places[0]!.at
+    const at = async (id: string) =>
+      (await throttle.pass('acme', [{ ...request(id), isCritical: true }]))!.places[0]!.at
     await at('a')
     for (const ms of [3_600_000, -3_600_000]) {
       stepMs += ms
       const before = clock.now()
       const place = await at('b')
-      assert.ok(place >= before - 100 && place <= clock.now() + 100, `${place} lies between ${before} and now`)
+      assert.ok(
+        place >= before - 100 && place <= clock.now() + 100,
+        `${place} lies between ${before} and now`,
+      )
     }
   })
 })
@@ -117,10 +121,12 @@ it('finds the slot of a key as the cluster does', needs('redis-cluster'), async 
 async function until(isTrue: () => Promise<boolean>): Promise<void> {
   const sinceMs = performance.now()
   let last: unknown
-  while (!(await isTrue().catch((error: unknown) => {
-    last = error
-    return false
-  }))) {
+  while (
+    !(await isTrue().catch((error: unknown) => {
+      last = error
+      return false
+    }))
+  ) {
     assert.ok(performance.now() - sinceMs < 10_000, `it has not become true: ${String(last)}`)
     await sleep(20)
   }

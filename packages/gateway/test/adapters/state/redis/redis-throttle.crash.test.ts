@@ -10,7 +10,9 @@ import { parseWindow, type Window } from '@sluice/limits'
 import { seededRandom, seedOfRun } from '@sluice/limits-conformance'
 import { Redis } from 'ioredis'
 import { startRedis } from '../../../../../../scripts/services/redis.ts'
+import { startRedisCluster } from '../../../../../../scripts/services/redis-cluster.ts'
 import { createSystemClock } from '../../../../src/adapters/clock.ts'
+import { slotOf } from '../../../../src/adapters/state/redis/key-slot.ts'
 import { createMemoryRegistrations } from '../../../../src/adapters/state/redis/memory-registrations.ts'
 import { createRedisState } from '../../../../src/adapters/state/redis/redis-state.ts'
 import { createRedisThrottle } from '../../../../src/adapters/state/redis/redis-throttle.ts'
@@ -122,16 +124,19 @@ function over(record: ThrottleModel): string[] {
   })
 }
 
-async function run(t: TestContext, seconds: number, lose: (admin: Redis) => Promise<unknown>): Promise<void> {
-  const service = await startRedis()
-  t.after(() => service.stop())
-  const admin = new Redis(service.url)
-  t.after(() => admin.disconnect())
+/** Runs the load for so long, while `lose` is called again and again with pauses between. */
+async function run(
+  t: TestContext,
+  url: string,
+  seconds: number,
+  lose: () => Promise<unknown>,
+  pauseMs: readonly [number, number] = [20, 180],
+): Promise<World> {
   const registrations = createMemoryRegistrations()
   const clock = createSystemClock()
   const record = createThrottleRecord('acme', () => sleep(random.below(4)))
   const fleet = Array.from({ length: 4 }, () => {
-    const redis = createRedisState({ url: service.url, registrations, clock, deadlineMs: 2_000 })
+    const redis = createRedisState({ url, registrations, clock, deadlineMs: 1_000 })
     t.after(() => redis.close())
     const rates = { tenant: tenantWindows, module: moduleWindows }
     return createRedisThrottle({ redis, record, clock, marginMs, ratesOf: () => rates })
@@ -140,8 +145,8 @@ async function run(t: TestContext, seconds: number, lose: (admin: Redis) => Prom
   const world: World = { record, fleet, counts, endsMs: performance.now() + seconds * 1_000 }
   async function loseAgainAndAgain(): Promise<void> {
     while (performance.now() < world.endsMs) {
-      await sleep(random.between(20, 180))
-      await lose(admin)
+      await sleep(random.between(...pauseMs))
+      await lose()
       counts.lost += 1
     }
   }
@@ -150,20 +155,92 @@ async function run(t: TestContext, seconds: number, lose: (admin: Redis) => Prom
     takeTurns(world, clock.now),
     loseAgainAndAgain(),
   ])
-  t.diagnostic(`seed ${seedOfRun()}: ${JSON.stringify({ ...counts, waiting: record.waits.size })}`)
+  const { generation, waits } = record
+  t.diagnostic(`seed ${seedOfRun()}: ${JSON.stringify({ ...counts, waiting: waits.size, generation })}`)
   assert.deepEqual(over(record), [])
-  assert.ok(counts.lost > 10 && counts.accepted > 50, JSON.stringify(counts))
-  assert.ok(record.generation > 10, `the queues were filled ${record.generation} times`)
+  assert.ok(counts.accepted > 50, `${counts.accepted} were accepted`)
+  return world
+}
+
+async function connect(t: TestContext, url: string): Promise<Redis> {
+  const admin = new Redis(url, { retryStrategy: () => 50 })
+  admin.on('error', () => {})
+  t.after(() => admin.disconnect())
+  return admin
 }
 
 describe('throttle queues of four processes', () => {
-  it('keep every window when Redis forgets everything several times a second', (t) =>
-    run(t, 6, (admin) => admin.flushall()))
+  it('keep every window when Redis forgets everything several times a second', async (t) => {
+    const service = await startRedis()
+    t.after(() => service.stop())
+    const admin = await connect(t, service.url)
+    const { record, counts } = await run(t, service.url, 6, () => admin.flushall())
+    assert.ok(counts.lost > 10 && record.generation > 10, 'the queues were lost and filled')
+  })
 
-  it('keep every window when the server is demoted, promoted, and comes back with what it had', (t) =>
-    run(t, 6, async (admin) => {
+  it('keep every window when the server is demoted, promoted, and comes back with what it had', async (t) => {
+    const service = await startRedis()
+    t.after(() => service.stop())
+    const admin = await connect(t, service.url)
+    const demote = async () => {
       await admin.replicaof('127.0.0.1', 1)
       await sleep(5)
       await admin.replicaof('NO', 'ONE')
-    }))
+    }
+    const { record } = await run(t, service.url, 6, demote, [200, 500])
+    assert.ok(record.generation > 3, `the queues were filled ${record.generation} times`)
+  })
+
+  it('keep every window when a replica takes over without the last writes, and the old master comes back', async (t) => {
+    const service = await startRedisCluster({ replicas: 1, nodeTimeoutMs: 1_500 })
+    t.after(() => service.stop())
+    const urls = service.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
+    const nodes = await Promise.all(urls.map((url) => connect(t, url)))
+    const slot = slotOf('sl:{T/acme}:throttle')
+    let [master, replica] = await holdersOf(
+      slot,
+      nodes[0]!,
+      (port) => nodes[urls.findIndex((url) => new URL(url).port === port)]!,
+    )
+    // A replica waits for others before it copies a master, five seconds by default.
+    await Promise.all(nodes.map((node) => node.config('SET', 'repl-diskless-sync-delay', '0')))
+    const { record, counts } = await run(
+      t,
+      `redis-cluster://${urls.map((url) => new URL(url).host).join(',')}`,
+      10,
+      async () => {
+        // The replica is cut off: it may not ask for the log of writes any more.
+        await master!.call('ACL', 'SETUSER', 'default', '-psync')
+        await master!.call('CLIENT', 'KILL', 'TYPE', 'replica')
+        await sleep(500)
+        await replica!.cluster('FAILOVER', 'TAKEOVER')
+        await master!.call('ACL', 'SETUSER', 'default', '+psync')
+        const old = master
+        master = replica
+        replica = old
+        await isReplica(replica!)
+      },
+      [300, 800],
+    )
+    assert.ok(counts.lost >= 2, 'the replica took over, and the old master again')
+    assert.ok(record.generation > counts.lost, `the queues were filled ${record.generation} times`)
+  })
 })
+
+/** Finds the master and the replica of a slot, once the cluster knows both; 10 s at most. */
+async function holdersOf(slot: number, node: Redis, at: (port: string) => Redis): Promise<readonly Redis[]> {
+  for (const sinceMs = performance.now(); ; await sleep(50)) {
+    const [, , ...holders] = (await node.cluster('SLOTS')).find(([from, to]) => from <= slot && slot <= to)!
+    if (holders.length > 1) return holders.map(([, port]) => at(String(port)))
+    assert.ok(performance.now() - sinceMs < 10_000, 'the cluster knows no replica')
+  }
+}
+
+/** Waits until a node has heard that it is a replica, and has its master's data; 10 s at most. */
+async function isReplica(node: Redis): Promise<void> {
+  const sinceMs = performance.now()
+  while (!/master_link_status:up/.test(await node.info('replication'))) {
+    assert.ok(performance.now() - sinceMs < 10_000, 'the old master is no replica')
+    await sleep(20)
+  }
+}
