@@ -31,7 +31,7 @@ for (const engine of engines)
         while (compared < operations) {
           seed += 1
           const opened: ReturnType<typeof openRedis>[] = []
-          compared += await compareThrottles({
+          const added = await compareThrottles({
             seed,
             operations: operationsPerWorld,
             open(world, clock) {
@@ -41,6 +41,7 @@ for (const engine of engines)
             },
             lose: (world) => remove.keys(`${prefix}${world}{T/acme}:throttle`),
           })
+          compared += added
           for (const redis of opened) redis.close()
           if (compared < told + 20_000) continue
           told = compared
