@@ -64,6 +64,11 @@ interface Known {
 const retentionMs = 31 * 86_400_000
 /** Places that the hand looks at for a newcomer, until it has found one that was not touched since it came by last. */
 const looksPerSubject = 8
+/**
+ * One that its limits let leave within this time leaves no place to others, ms: behind very many, each moment of lateness
+ * made all of them be looked at.
+ */
+const nearMs = 1_000
 const hasRules = (request: object): boolean => 'rules' in request
 
 export function createMemoryState(options: MemoryStateOptions): LimitState {
@@ -228,11 +233,18 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     return reservation
   }
 
+  /**
+   * Returns the requests that limits count. Any other is not on record of its subject, which need not be filled: with a
+   * limit over all recipients, each who waits has such a subject.
+   */
+  function limitedOf(all: readonly LimitRequest[]): readonly LimitRequest[] {
+    const limited = all.filter(({ rules }) => rules.length > 0)
+    return limited.length > 0 ? limited : all
+  }
+
   /** In one turn of the event loop: nobody sees what stands where until all agree. */
   function advance(all: readonly LimitRequest[]): Advance | undefined {
-    // A notification that no limit counts is not on record of a subject: it holds nothing there after a restart.
-    const limited = all.filter(({ rules }) => rules.length > 0)
-    const requests = limited.length > 0 ? limited : all
+    const requests = limitedOf(all)
     const held = requests.map(({ subject, id }) => subjects.get(subject.key)?.booked?.get(id))
     const from = held[0]
     if (from === undefined || from <= clock.now() || held.some((at) => at !== from)) return undefined
@@ -281,7 +293,8 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
           return { fired: false, at: place }
         const { fired, at } = limits.fire(subject.key, id, rules, releaseOf(request))
         note(subject, id, fired ? undefined : at)
-        const freed = fired ? undefined : pauseBusy([request])[0]
+        const leavesPlace = !fired && at - clock.now() > nearMs
+        const freed = leavesPlace ? pauseBusy([request])[0] : undefined
         return freed === undefined ? { fired, at } : { fired, at, freed }
       }),
     force,
@@ -328,7 +341,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       return ids.sort()
     },
     async advance(requests) {
-      await each(requests, () => undefined)
+      await each(limitedOf(requests), () => undefined)
       return advance(requests)
     },
     holdFingerprints: (claims) =>
