@@ -25,7 +25,7 @@ const checks = [
   'use_after_free',
 ]
 /** A stream has no end, and each of its answers would wait for the time-out. */
-const endless = ['/api/v1/events', '/api/v1/overview/stream']
+const endless = ['/api/v1/events', '/api/v1/overview/stream', '/api/v1/pools/stream']
 /** The share of the requested cases that each operation must try: many have fewer different ones. */
 const operations = 20
 

@@ -16,7 +16,7 @@ import type { Config } from './config/config.ts'
 import { restartFields } from './config/restart-fields.ts'
 import { SluiceError } from './errors.ts'
 import type { Backlog } from './ledger/backlog.ts'
-import { startRetention } from './ledger/retention.ts'
+import { type Retention, startRetention } from './ledger/retention.ts'
 import type { OperatorLog } from './log.ts'
 import type { Policy } from './policy/policy.ts'
 import type { Store } from './ports.ts'
@@ -83,7 +83,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
   const { sandbox, hub } = dispatch
   const pools = (): readonly PoolReport[] => dispatch.pools.map((pool) => pool.report(clock.now()))
   const policyPreview = createPolicyPreview(context, record, admission)
-  let stopRetention: (() => void) | undefined
+  let retention: Retention | undefined
   let isServing = false
   const inFlight = () => ({
     inFlight: dispatch.pools.reduce((total, pool) => total + pool.inFlight, 0),
@@ -92,7 +92,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
 
   async function startStages(): Promise<void> {
     await dispatch.start(bornAt)
-    stopRetention = startRetention({ ledger, members, clock, ...config.retention, onDone, onError })
+    retention = startRetention({ ledger, members, clock, ...config.retention, onDone, onError })
     hub.onConnect(createReconnect({ store, ledger, scheduler: scheduler, clock, onError }))
     // Before any notification of an erased recipient continues.
     await erasure.start()
@@ -161,7 +161,16 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     policyPreview,
     startStages,
     async start() {
-      const url = await server.open({ record, admission, dispatch, templates, links, pools, policyPreview })
+      const url = await server.open({
+        record,
+        admission,
+        dispatch,
+        templates,
+        links,
+        pools,
+        policyPreview,
+        retention: () => retention,
+      })
       await startStages()
       isServing = true
       log.info({
@@ -185,7 +194,7 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
       await server.close()
       await jobs.stop()
       erasure.stop()
-      stopRetention?.()
+      retention?.stop()
       await orphans.stop()
       await throttle.stop()
       await scheduler.stop()

@@ -215,6 +215,8 @@ export interface Pruned {
   readonly rows: number
   /** The removed notifications by tenant and status. */
   readonly tallies: readonly Tally[]
+  /** The `createdAt` of the oldest notification that is left; absent where none is. */
+  readonly oldestAt?: number
 }
 
 /** Prefix of the pseudonyms under which the rows of erased recipients stay. */

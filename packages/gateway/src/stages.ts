@@ -343,6 +343,8 @@ export interface Ledger {
   counts(): Readonly<Record<Status, number>>
   /** Prunes as `Store.prune` does, and updates the counts. Returns the number of rows. */
   prune(before: Parameters<Store['prune']>[0]): Promise<number>
+  /** The `createdAt` of the oldest notification on record, as of the last prune; undefined where none is known. */
+  oldestAt(): number | undefined
   /** The number of notifications pruned since the process began. */
   pruned(): number
   /**

@@ -10,6 +10,7 @@ import type { MetricsServer } from '../http/metrics-server.ts'
 import type { PolicyPreview } from '../http/routes/policy-preview.ts'
 import type { HttpServer } from '../http/server.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
+import type { Retention } from '../ledger/retention.ts'
 import { createCommitLog } from '../observability/commit-log.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { createRequestLog, type RequestLog } from '../observability/request-log.ts'
@@ -32,6 +33,8 @@ interface Inside {
   readonly links: UnsubscribeLinks
   readonly pools: () => readonly PoolReport[]
   readonly policyPreview: PolicyPreview
+  /** Undefined before the stages have started. */
+  readonly retention: () => Retention | undefined
 }
 
 /** Before the server exists, nothing is measured. */
@@ -83,7 +86,13 @@ export function createGatewayServer(context: RuntimeContext) {
       requestLog = createRequestLog({ log, all: config.log.requests === 'all' })
       const { unobserved } = context.parts
       const heard = unobserved === undefined ? record : heardUnless(unobserved, record)
-      metrics = createGatewayMetrics(context, { record: heard, admission, dispatch, pools })
+      metrics = createGatewayMetrics(context, {
+        record: heard,
+        admission,
+        dispatch,
+        pools,
+        retention: inside.retention,
+      })
       stopLines = startOperatorLog(context, heard)
       server = createHttpServer({
         ...(live === undefined ? {} : { authenticate: live.part }),

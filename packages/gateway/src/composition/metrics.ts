@@ -1,4 +1,5 @@
 /** Composes the metrics of a gateway: what each part reports about itself. */
+import type { Retention } from '../ledger/retention.ts'
 import type { JsonObject } from '../model.ts'
 import { type ApartMetrics, createAccountMetrics } from '../observability/account-metrics.ts'
 import { diskUse } from '../observability/disk-use.ts'
@@ -16,11 +17,12 @@ interface Inside {
   readonly admission: Admission
   readonly dispatch: Dispatch
   readonly pools: () => readonly PoolReport[]
+  readonly retention: () => Retention | undefined
 }
 
 export function createGatewayMetrics(
   { config, policy: { part: policy }, clock, errorCounts }: RuntimeContext,
-  { record, admission, dispatch, pools }: Inside,
+  { record, admission, dispatch, pools, retention }: Inside,
 ): Metrics {
   /** Metrics of accounts and tenants, where the operator wants them. */
   function apartMetrics(): ReadonlyMap<ApartPath, ApartMetrics> {
@@ -58,6 +60,10 @@ export function createGatewayMetrics(
     limits: () => limitsOf(policy.document),
     backlog: () => record.backlog.totals(clock.now()),
     errorCounts: () => errorCounts,
+    retention: () => ({
+      oldestAt: record.ledger.oldestAt(),
+      rounds: retention()?.rounds ?? { done: 0, failed: 0 },
+    }),
     build: () => ({ version, policy: policy.version }),
     now: () => clock.now(),
     apart: apartMetrics(),

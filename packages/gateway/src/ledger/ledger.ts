@@ -49,6 +49,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
   const occupancies = new Occupancies({ room, boundsFor, onFull })
   const total = noCounts()
   let pruned = 0
+  let oldest: number | undefined
   const held = new Map<string, Entry>()
   /** Held notifications by tenant; a tenant with none has no entry. */
   const holders = new Map<string, number>()
@@ -182,7 +183,8 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     takeRoom: (tenant, room) => occupancies.takeRoom(tenant, room),
 
     async prune(before) {
-      const { rows, tallies } = await store.prune(before)
+      const { rows, tallies, oldestAt } = await store.prune(before)
+      oldest = oldestAt
       for (const { status, count } of tallies) {
         total[status] -= count
         pruned += count
@@ -191,6 +193,7 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
     },
 
     pruned: () => pruned,
+    oldestAt: () => oldest,
 
     occupancy: (tenant) => occupancies.of(tenant),
   }

@@ -1,4 +1,4 @@
-/** Deletes stored answers and ended notifications that are older than the operator keeps them. */
+/** Deletes stored answers and ended notifications that are older than the operator keeps them, in a round every ten minutes. */
 
 import type { Members } from '../member-port.ts'
 import type { Clock } from '../ports.ts'
@@ -16,13 +16,23 @@ export interface RetentionOptions {
   readonly onDone?: ((rows: number, tookMs: number) => void) | undefined
 }
 
+export interface Retention {
+  /** The rounds since the start, by outcome. */
+  readonly rounds: Readonly<Record<'done' | 'failed', number>>
+  stop(): void
+}
+
 /** Interval between prunes, ms: often enough that each is short. */
 const everyMs = 10 * 60_000
 
-/** Starts the retention timer; returns the function that stops it. */
-export function startRetention(options: RetentionOptions): () => void {
-  const { ledger, members, clock } = options
+/** Nothing is older: a round with it forgets nothing, and tells how old the record is. */
+const nothing = { answers: 0, notifications: 0 }
+
+export function startRetention(options: RetentionOptions): Retention {
+  const { ledger, members, clock, onError } = options
+  const rounds = { done: 0, failed: 0 }
   let disarm = clock.at(clock.now() + everyMs, prune)
+  ledger.prune(nothing).catch((error) => onError('look for the oldest notification', error))
 
   function prune(): void {
     const now = clock.now()
@@ -30,9 +40,15 @@ export function startRetention(options: RetentionOptions): () => void {
     if (!members.holds('retention')) return
     ledger
       .prune({ answers: now - options.answersMs, notifications: now - options.notificationsMs })
-      .then((rows) => options.onDone?.(rows, clock.now() - now))
-      .catch((error) => options.onError('forget what is over', error))
+      .then((rows) => {
+        rounds.done += 1
+        options.onDone?.(rows, clock.now() - now)
+      })
+      .catch((error) => {
+        rounds.failed += 1
+        onError('forget what is over', error)
+      })
   }
 
-  return () => disarm()
+  return { rounds, stop: () => disarm() }
 }

@@ -14,6 +14,7 @@ import { createMeter, type Distribution, type Meter } from './meter.ts'
 import { createNotificationMetrics, type NotificationMetricsOptions } from './notification-metrics.ts'
 import { measurePools } from './pool-metrics.ts'
 import { measureProcess } from './process-metrics.ts'
+import { measureRetention, type RetentionReport } from './retention-metrics.ts'
 
 export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly ledger: Pick<Ledger, 'counts' | 'pruned' | 'subscribe'>
@@ -36,6 +37,8 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly tenantsFull?: () => Readonly<Record<string, number>>
   /** Metrics on paths of their own. @defaultValue none */
   readonly apart?: ReadonlyMap<ApartPath, ApartMetrics>
+  /** @defaultValue no round of retention has been */
+  readonly retention?: () => RetentionReport
   readonly build?: () => { readonly version: string; readonly policy: string }
   readonly now?: () => number
 }
@@ -73,6 +76,7 @@ export interface Metrics {
   close(): void
 }
 
+const noRetention = (): RetentionReport => ({ oldestAt: undefined, rounds: { done: 0, failed: 0 } })
 const latencyBounds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const sizeBounds = [1, 4, 16, 64, 256, 1024]
 
@@ -94,6 +98,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   measurePools(meter, { pools: options.poolReports, poolCounts: options.poolCounts })
   if (options.webSocket !== undefined) measureWebSockets(meter, options.webSocket)
   measureStore(meter, options)
+  measureRetention(meter, options.retention ?? noRetention, options.now ?? Date.now)
   let isDraining = 0
   meter.gauge('sluice_draining', '1 from the begin of a graceful shutdown on.', [], (set) =>
     set([], isDraining),

@@ -197,9 +197,10 @@ test('pruned notifications are not counted any more', async () => {
   const two = queued()
   await ledger.commit({ accept: [one, two] })
   await ledger.commit({ moves: [advance(one, [{ at: start, status: 'cancelled' }])] })
+  assert.equal(ledger.oldestAt(), undefined)
   assert.equal(await ledger.prune({ answers: 0, notifications: Number.MAX_SAFE_INTEGER }), 1)
   assert.equal(ledger.counts().cancelled, 0)
-  assert.deepEqual([ledger.counts().queued, ledger.pruned()], [1, 1])
+  assert.deepEqual([ledger.counts().queued, ledger.pruned(), ledger.oldestAt()], [1, 1, two.createdAt])
 })
 
 test('waiting content is counted, shared content once, and a tenant with nothing waiting has no entry', async () => {

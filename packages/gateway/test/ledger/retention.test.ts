@@ -8,11 +8,16 @@ const minute = 60_000
 test('what is over is pruned every ten minutes, by the one process of a fleet with the role', async () => {
   const clock = createVirtualClock(0)
   const pruned: unknown[] = []
+  const looks: unknown[] = []
   let isHolder = true
-  const stop = startRetention({
+  let isBroken = false
+  const errors: string[] = []
+  const retention = startRetention({
     ledger: {
       async prune(before) {
-        pruned.push({ at: clock.now(), ...before })
+        if (before.notifications === 0) looks.push(before)
+        else pruned.push({ at: clock.now(), ...before })
+        if (isBroken) throw new Error('the disk is away')
         return 0
       },
     },
@@ -20,8 +25,14 @@ test('what is over is pruned every ten minutes, by the one process of a fleet wi
     clock,
     answersMs: 2 * minute,
     notificationsMs: 5 * minute,
-    onError: (what) => assert.fail(what),
+    onError: (what) => void errors.push(what),
   })
+  await clock.runUntil(minute)
+  assert.deepEqual(
+    looks,
+    [{ answers: 0, notifications: 0 }],
+    'the age of the record is known before the first round',
+  )
   await clock.runUntil(10 * minute)
   assert.deepEqual(pruned, [{ at: 10 * minute, answers: 8 * minute, notifications: 5 * minute }])
   isHolder = false
@@ -30,7 +41,11 @@ test('what is over is pruned every ten minutes, by the one process of a fleet wi
   isHolder = true
   await clock.runUntil(40 * minute)
   assert.equal(pruned.length, 2)
-  stop()
-  await clock.runUntil(60 * minute)
-  assert.equal(pruned.length, 2)
+  assert.deepEqual([retention.rounds, errors], [{ done: 2, failed: 0 }, []])
+  isBroken = true
+  await clock.runUntil(50 * minute)
+  assert.deepEqual([retention.rounds, errors], [{ done: 2, failed: 1 }, ['forget what is over']])
+  retention.stop()
+  await clock.runUntil(70 * minute)
+  assert.equal(pruned.length, 3)
 })

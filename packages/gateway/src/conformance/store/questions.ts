@@ -368,6 +368,7 @@ export function questions(test: Test, capabilities: StoreCapabilities): void {
       answer: answer('young', epoch),
     })
     assert.deepEqual(await store.prune({ answers: epoch - 1, notifications: epoch - 1 }), {
+      oldestAt: epoch - 1_000,
       rows: 2,
       tallies: [{ tenant: 'acme', status: 'delivered', throttled: false, count: 1, bytes: 0 }],
     })

@@ -31,5 +31,11 @@ export function prune(
       tallies.push({ tenant: row.tenant, status: row.status, throttled: false, count: 1, bytes: 0 })
     }
   }
-  return { rows: pruned + tallies.length + jobs.prune(before.notifications), tallies }
+  const firsts = [...tenants.values()].flatMap((rows) => [...rows.values().take(1)])
+  const oldest = firsts.map(({ createdAt }) => createdAt)
+  return {
+    rows: pruned + tallies.length + jobs.prune(before.notifications),
+    tallies,
+    ...(oldest.length === 0 ? {} : { oldestAt: Math.min(...oldest) }),
+  }
 }

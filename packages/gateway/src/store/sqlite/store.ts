@@ -362,7 +362,9 @@ export function createSqliteStore({
         return next === undefined
       })
       await untilFew(() => ask('pruneJobs', before.notifications, pruneSlice))
-      return { rows: tallies.reduce((sum, { count }) => sum + count, rows), tallies }
+      const oldestAt = await ask('oldestAt')
+      rows += tallies.reduce((sum, { count }) => sum + count, 0)
+      return oldestAt === undefined ? { rows, tallies } : { rows, tallies, oldestAt }
     },
 
     async close(isSettled = true) {

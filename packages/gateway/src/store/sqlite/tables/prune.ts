@@ -16,6 +16,8 @@ export interface Prune {
     from: number,
     max: number,
   ): { readonly dropped: readonly Tally[]; readonly next?: number }
+  /** The acceptance of the oldest notification on record; undefined where there is none. */
+  oldestAt(): number | undefined
 }
 
 export function preparePrune(
@@ -32,7 +34,10 @@ export function preparePrune(
     db.prepare('DELETE FROM states WHERE seq = ?'),
   ]
 
+  const oldest = db.prepare('SELECT created_at AS at FROM notifications ORDER BY seq LIMIT 1')
+
   return {
+    oldestAt: () => oldest.get()?.at as number | undefined,
     prune(before, from, max) {
       const rows = select.all({ before, from, max })
       const counts = new Map<string, Tally>()

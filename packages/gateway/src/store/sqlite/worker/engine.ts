@@ -281,6 +281,7 @@ export function createEngine({ db, path, now, verify }: EngineOptions) {
     pruneAnswers: (before: number, max: number) => erasing(() => answers.prune(before, max)),
     pruneNotifications: (before: number, from: number, max: number) =>
       erasing(() => history.prune(before, from, max)),
+    oldestAt: history.oldestAt,
     pruneJobs: (before: number, max: number) => erasing(() => jobs.prune(before, max)),
     close: (isSettled: boolean) => {
       try {
