@@ -18,6 +18,7 @@ import { runSchemathesis } from './schemathesis.ts'
 const usage = `Usage: npm run contract -- [options]
   --cases <number>   at least so many requests (10,000)
   --seed <number>    the seed of what is generated (1)
+  --minutes <number> stops schemathesis when it has not ended by then (60)
   --no-requests      only the linters and the generated types, without generated requests`
 
 const launcher = fileURLToPath(new URL('../../packages/gateway/bin/sluice.js', import.meta.url))
@@ -85,6 +86,7 @@ async function main(): Promise<number> {
   const { values } = readArguments(usage, {
     cases: { type: 'string' },
     seed: { type: 'string' },
+    minutes: { type: 'string' },
     'no-requests': { type: 'boolean' },
   })
   const folder = mkdtempSync(join(tmpdir(), 'sluice-contract-'))
@@ -96,7 +98,8 @@ async function main(): Promise<number> {
     failures.push(...(await checkTypes(document, folder)))
     if (values['no-requests'] === true) return report(failures)
     const cases = Number(values.cases ?? 10_000)
-    failures.push(...(await runSchemathesis({ document, cases, seed: Number(values.seed ?? 1), folder })))
+    const [seed, minutes] = [Number(values.seed ?? 1), Number(values.minutes ?? 60)]
+    failures.push(...(await runSchemathesis({ document, cases, seed, minutes, folder })))
     if (gateway.ended() !== undefined) failures.push(`the gateway ended: ${gateway.ended()}`)
     const [trouble] = troubles(gateway.log())
     if (trouble !== undefined) failures.push(`the gateway logged an error: ${trouble}`)

@@ -101,9 +101,13 @@ export async function createGateway(config: Config, parts: GatewayParts = {}): P
     await jobs.start()
     gate.startMovingUp()
     record.holds.listen(({ kind, hold, before = hold }) => {
-      // At its end nothing waits for it any more.
-      if (hold.account !== undefined || (kind === 'ended' && hold.until <= clock.now())) return
-      void holdWalk.follow([before, hold])
+      // At its end nothing waits for it any more, and a new hold of an account is met by what leaves.
+      if (kind === 'ended' && hold.until <= clock.now()) return
+      if (hold.account === undefined) void holdWalk.follow([before, hold])
+      else if (kind === 'ended' || hold.until < before.until)
+        void holdWalk.follow([
+          { ...(hold.channel === undefined ? {} : { channel: hold.channel }), isOfAccount: true },
+        ])
     })
     unserved.start(scheduler.recover)
     // It takes long with many records, and nothing waits for it.

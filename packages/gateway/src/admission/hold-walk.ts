@@ -36,7 +36,10 @@ export interface HoldWalk {
 }
 
 /** The notifications that a hold selects. */
-export type Selection = Pick<HoldRecord, 'tenant' | 'channel' | 'category'>
+export type Selection = Pick<HoldRecord, 'tenant' | 'channel' | 'category'> & {
+  /** Of an account whose hold was shortened or ended: those that waited for it hold no places, and are decided anew. */
+  readonly isOfAccount?: boolean
+}
 
 /** Rows of the record looked at in one go: about 1 ms of the store where none waits, 10 ms where all do. */
 const scanMax = 500
@@ -77,7 +80,10 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
             limit: scanMax,
             ...(cursor === undefined ? {} : { cursor }),
           })
-          await followAll(page.items.filter((each) => changed.some((selection) => selects(selection, each))))
+          await followAll(
+            page.items.filter((each) => changed.some((selection) => selects(selection, each))),
+            (each) => changed.some((selection) => selection.isOfAccount === true && selects(selection, each)),
+          )
           cursor = page.nextCursor
         } catch (error) {
           onError('follow a hold', error)
@@ -101,7 +107,10 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
     })
   }
 
-  async function followAll(found: readonly Notification[]): Promise<void> {
+  async function followAll(
+    found: readonly Notification[],
+    isOfAccount: (notification: Notification) => boolean,
+  ): Promise<void> {
     const released = new Map<string, Subject>()
     const stoppedIn = new Map<string, Subject>()
     const singly: { readonly notification: Notification; readonly isReleased: boolean }[] = []
@@ -117,7 +126,8 @@ export function createHoldWalk(options: HoldWalkOptions): HoldWalk {
         .filter(({ rules }) => rules.length > 0)
       for (const { subject } of limited) (isReleased ? released : stoppedIn).set(subject.key, subject)
       // One without limits waits in no subject that could be settled; one that is queued may wait in none.
-      if (isStoppedNow || limited.length === 0) singly.push({ notification, isReleased })
+      if (isStoppedNow || limited.length === 0 || isOfAccount(notification))
+        singly.push({ notification, isReleased })
     }
     const subjects = [...stoppedIn.values()]
     for (let from = 0; from < subjects.length && !stopped; from += subjectsAtOnce)

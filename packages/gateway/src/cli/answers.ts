@@ -85,6 +85,11 @@ export interface PoolsAnswer {
       readonly outBecause: 'rate_limited' | 'breaker' | 'hold' | null
       readonly learnedRate: number | null
       readonly concurrency: number
+      readonly outSince: string | null
+      readonly inFlight: number
+      readonly windows: readonly { readonly window: string; readonly used: number; readonly max: number }[]
+      readonly p99Ms: number | null
+      readonly perMinute: Readonly<Record<'delivered' | 'failed' | 'rateLimited', number>>
     }[]
   }[]
 }

@@ -36,6 +36,11 @@ interface Response {
   readonly text: string
 }
 
+interface Answered extends Response {
+  /** True for a path that belongs to a tenant: accounts, pools and holds belong to the gateway. */
+  readonly isOfTenant: boolean
+}
+
 interface Problem {
   readonly code?: string
   readonly detail?: string
@@ -57,8 +62,9 @@ export function createClient(args: Arguments, io: Io): Client {
     return status === 200 ? (parse(text) as { tenant?: string } | undefined)?.tenant : undefined
   }
 
-  async function hintOf(code: string): Promise<string | undefined> {
+  async function hintOf(code: string, isOfTenant: boolean): Promise<string | undefined> {
     if (code !== 'NOT_FOUND') return tokenHint(code, token !== undefined)
+    if (!isOfTenant) return undefined
     const asked = await tenantAsked().catch(() => undefined)
     if (asked === undefined) return undefined
     return `Asked for the tenant ${plain(asked)}; what belongs to another tenant is not found.`
@@ -76,20 +82,21 @@ export function createClient(args: Arguments, io: Io): Client {
     path: string,
     body?: unknown,
     more: Readonly<Record<string, string>> = {},
-  ): Promise<Response> {
+  ): Promise<Answered> {
     try {
-      return await request(
+      const response = await request(
         `${url}${path}`,
         method,
         { ...headers, ...more },
         body === undefined ? undefined : JSON.stringify(body),
       )
+      return { ...response, isOfTenant: !/^\/api\/v1\/(?:pools|holds)\b/.test(path) }
     } catch (error) {
       throw unreachable(error)
     }
   }
 
-  async function answerOf<Answer>(response: Response): Promise<Answer> {
+  async function answerOf<Answer>(response: Answered): Promise<Answer> {
     const value = parse(response.text)
     if (response.status >= 200 && response.status < 300 && value !== undefined) return value as Answer
     const problem = (value ?? {}) as Problem
@@ -100,7 +107,7 @@ export function createClient(args: Arguments, io: Io): Client {
       })
     }
     const fields = (problem.errors ?? []).map(({ path, message }) => `\n  ${path}: ${message}`).join('')
-    const hint = await hintOf(problem.code)
+    const hint = await hintOf(problem.code, response.isOfTenant)
     throw new Failure(
       plain(`${problem.code}: ${problem.detail ?? problem.title ?? `HTTP ${response.status}`}`) + fields,
       { code: problem.code, ...(hint === undefined ? {} : { hint }) },
@@ -144,7 +151,8 @@ export function createClient(args: Arguments, io: Io): Client {
       if (incoming.statusCode !== 200) {
         const chunks: Buffer[] = []
         for await (const chunk of incoming) chunks.push(chunk as Buffer)
-        await answerOf({ status: incoming.statusCode ?? 0, text: Buffer.concat(chunks).toString('utf8') })
+        const text = Buffer.concat(chunks).toString('utf8')
+        await answerOf({ status: incoming.statusCode ?? 0, text, isOfTenant: true })
         return
       }
       yield* dataOf(incoming)

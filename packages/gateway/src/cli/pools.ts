@@ -12,11 +12,15 @@ export const form: CommandForm = {
   options: {
     ...gatewayOptions,
     out: { text: 'Only accounts that are out, the first to be back first' },
+    wide: {
+      text: 'More columns: use of each window, calls under way, latency and results of the last minute',
+    },
     channel: { value: '<channel>', text: `One of ${channels.join(', ')}` },
   },
   examples: [
     ['sluice pools', 'All accounts'],
     ['sluice pools --out', 'Which account is out, until when and why'],
+    ['sluice pools --wide --channel sms', 'How the accounts of a channel do'],
     ['sluice pools --json', 'For a program'],
   ],
 }
@@ -40,10 +44,11 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
   }
   const now = Date.now()
   const rows = rowsOf(answer)
-  if (!read.has('out')) io.out(table(io, columnsAt(now), rows))
+  const columns = [...columnsAt(now), ...(read.has('wide') ? wideColumnsAt(now) : [])]
+  if (!read.has('out')) io.out(table(io, columns, rows))
   else {
     io.out(outSentence(rows, rowsOf(all).length, now))
-    if (rows.length > 0) io.out(`\n${table(io, columnsAt(now), rows)}`)
+    if (rows.length > 0) io.out(`\n${table(io, columns, rows)}`)
   }
   return exitCodes.ok
 }
@@ -87,5 +92,25 @@ function columnsAt(now: number): readonly Column<Row>[] {
       align: 'right',
     },
     { title: 'calls at once', cell: ({ account }) => account.concurrency, align: 'right' },
+  ]
+}
+
+function wideColumnsAt(now: number): readonly Column<Row>[] {
+  return [
+    { title: 'out since', cell: ({ account }) => instantFrom(account.outSince, now) },
+    {
+      title: 'windows',
+      cell: ({ account }) =>
+        account.windows.map(({ window, used, max }) => `${used}/${max} of ${window}`).join(', ') || null,
+    },
+    { title: 'in flight', cell: ({ account }) => account.inFlight, align: 'right' },
+    {
+      title: 'p99',
+      cell: ({ account }) => (account.p99Ms === null ? null : `${account.p99Ms} ms`),
+      align: 'right',
+    },
+    { title: 'delivered/min', cell: ({ account }) => account.perMinute.delivered, align: 'right' },
+    { title: 'failed/min', cell: ({ account }) => account.perMinute.failed, align: 'right' },
+    { title: '429/min', cell: ({ account }) => account.perMinute.rateLimited, align: 'right' },
   ]
 }

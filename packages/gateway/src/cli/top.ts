@@ -1,6 +1,6 @@
 /** `sluice top`: the present of the gateway on one page, redrawn each second; first the problems, each a sentence. */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { BacklogAnswer, OverviewAnswer } from './answers.ts'
+import type { BacklogAnswer, HoldsAnswer, OverviewAnswer } from './answers.ts'
 import { backlogText } from './backlog.ts'
 import { type Client, createClient } from './client.ts'
 import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
@@ -17,6 +17,8 @@ export const form: CommandForm = {
   ],
 }
 
+/** Holds that one page names. */
+const holdsMax = 5
 const redrawEveryMs = 1_000
 const clear = '\u001b[H\u001b[2J'
 
@@ -41,6 +43,8 @@ export async function run(args: readonly string[], io: Io): Promise<number> {
 interface Page {
   readonly overview: OverviewAnswer
   readonly backlog: BacklogAnswer
+  /** The holds in force; absent for a tenant's own view. */
+  readonly holds?: HoldsAnswer['items']
 }
 
 async function pageOf(client: Client, tenant: string | undefined): Promise<Page> {
@@ -48,10 +52,12 @@ async function pageOf(client: Client, tenant: string | undefined): Promise<Page>
     client.get<OverviewAnswer>('/overview', { tenant, step: 'minute' }),
     client.get<BacklogAnswer>('/backlog', { tenant }),
   ])
-  return { overview, backlog }
+  // The figures of all tenants come for operators alone, who may read the holds too.
+  if (overview.rates === undefined) return { overview, backlog }
+  return { overview, backlog, holds: (await client.get<HoldsAnswer>('/holds')).items }
 }
 
-function pageText({ overview, backlog }: Page, now: number, io: Io): string {
+function pageText({ overview, backlog, holds = [] }: Page, now: number, io: Io): string {
   const { at, rates, latency, cause, accounts, problems, deadLetters, dueNow, oldestDueMs, unaccounted } =
     overview
   const ms = (value: number | null): string => (value === null ? '–' : `${value} ms`)
@@ -86,10 +92,29 @@ function pageText({ overview, backlog }: Page, now: number, io: Io): string {
             .map(([status, count]) => `${count} ${status}`)
             .join(' · ')}`,
         ]),
+    ...holds.slice(0, holdsMax).map((hold) => plain(`held        ${heldText(hold)}`)),
+    ...(holds.length > holdsMax ? [`held        ${holds.length - holdsMax} more: sluice hold`] : []),
     `due         ${dueNow}${dueNow === 0 ? '' : `, the oldest for ${Math.round(oldestDueMs / 1_000)} s`}`,
     `dead        ${dead.length === 0 ? 'none' : dead.join(' · ')}`,
     ...(unaccounted === undefined || unaccounted === 0 ? [] : [`unaccounted ${unaccounted}`]),
     '',
     indent(backlogText(backlog, now, io)),
   ].join('\n')
+}
+
+/** One line about a hold: its selection, its end and its reason. */
+function heldText({
+  name,
+  account,
+  tenant,
+  channel,
+  category,
+  until,
+  reason,
+}: HoldsAnswer['items'][number]): string {
+  const only = Object.entries({ tenant, channel, category }).flatMap(([field, value]) =>
+    value === undefined ? [] : [`${field} ${value}`],
+  )
+  const kept = account === undefined ? `${name} (${only.join(', ') || 'everything'})` : `account ${name}`
+  return `${kept} until ${instant(until)}: ${reason}`
 }

@@ -3,14 +3,13 @@
  * makes an attempt of each. It looks again when an attempt has finished, when a notification arrives, and when an
  * account is free by the clock.
  */
-import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
 import type { Attempts } from './attempt.ts'
 import type { AutomaticRedrive } from './automatic-redrive.ts'
 import { settleAgainMs } from './completer.ts'
 import type { Endpoints } from './endpoints.ts'
 import type { Route } from './pools/route.ts'
-import { createQueueExpiry } from './queue-expiry.ts'
+import { createQueueExpiry, type Shed } from './queue-expiry.ts'
 import type { SendBatch } from './send-batch.ts'
 
 export interface ChannelWorkerOptions {
@@ -22,7 +21,7 @@ export interface ChannelWorkerOptions {
   readonly endpoints: Endpoints
   readonly send: SendBatch
   /** Makes dead letters of notifications that waited for capacity in vain. */
-  readonly shed: (overdue: readonly Notification[], cause: DeadCause) => void
+  readonly shed: Shed
   readonly onError: (what: string, error: unknown) => void
 }
 

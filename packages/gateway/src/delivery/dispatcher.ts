@@ -18,7 +18,7 @@ import { Endpoints } from './endpoints.ts'
 import { InFlightCounter } from './in-flight-counter.ts'
 import { InFlightSends, type SubjectKeys } from './in-flight-sends.ts'
 import type { Composer } from './message.ts'
-import { deadLetter } from './not-sent.ts'
+import { deadLetter, postponed } from './not-sent.ts'
 import type { Route } from './pools/route.ts'
 import { createQuarantine } from './quarantine.ts'
 import { createRetries } from './retry.ts'
@@ -117,11 +117,11 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       attempts,
       endpoints,
       send,
-      shed(overdue, cause) {
+      shed(overdue, why) {
         inFlight.begin()
-        bury(automaticRedrive, overdue, cause)
-          .catch((error) => onError('shed', error))
-          .finally(() => inFlight.end())
+        const shedding =
+          'cause' in why ? bury(automaticRedrive, overdue, why.cause) : wait(overdue, why.heldUntil)
+        shedding.catch((error) => onError('shed', error)).finally(() => inFlight.end())
       },
       onError,
     })
@@ -148,6 +148,19 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
       }),
     )
     automaticRedrive.wake()
+  }
+
+  /** Schedules notifications for the end of a hold, and releases their reservations: their limits are asked when they leave. */
+  async function wait(overdue: readonly Notification[], at: number): Promise<void> {
+    const why = { at, reason: 'held', detail: 'every account of the channel is held' } as const
+    await Promise.all(
+      overdue.filter(ledger.isCurrent).map(async (notification) => {
+        const { id, tenant, to } = notification
+        retries.forget(id)
+        await completer.write(postponed(notification, ledger.live(id)?.events ?? [], clock.now(), why))
+        await limiter.cancel([{ notification, recipient: await recipients.find(tenant, to.id) }])
+      }),
+    )
   }
 
   return {

@@ -1,6 +1,7 @@
 /**
  * Sheds queued notifications that waited too long while accounts are out: they become dead letters, lowest priority
- * first, and automatic-redrive.ts returns them. While all accounts are healthy nothing is shed, however much waits.
+ * first, and automatic-redrive.ts returns them. While all accounts are healthy nothing is shed, however much waits; where
+ * an operator holds all accounts, notifications wait for the first of them instead.
  */
 import type { DeadCause, Notification } from '../model.ts'
 import type { Clock, Queue } from '../ports.ts'
@@ -10,8 +11,14 @@ export interface QueueExpiryOptions {
   readonly route: Route
   readonly queue: Pick<Queue, 'oldest' | 'takeOverdue'>
   readonly clock: Clock
-  readonly shed: (overdue: readonly Notification[], cause: DeadCause) => void
+  readonly shed: Shed
 }
+
+/** Makes dead letters of notifications, or lets them wait for the end of a hold where an operator holds every account. */
+export type Shed = (
+  overdue: readonly Notification[],
+  why: { readonly cause: DeadCause } | { readonly heldUntil: number },
+) => void
 
 export interface QueueExpiry {
   /** Must be called when the queue is not empty, and when an account went out or came back. */
@@ -46,7 +53,9 @@ export function createQueueExpiry({ route, queue, clock, shed }: QueueExpiryOpti
     const now = clock.now()
     if (shedAfterMs !== undefined && route.isReduced(now)) {
       const overdue = queue.takeOverdue(channel, now - shedAfterMs, sweepMax)
-      if (overdue.length > 0) shed(overdue, route.cause(now))
+      const heldUntil = overdue.length > 0 ? route.heldUntil(now) : undefined
+      if (heldUntil !== undefined) shed(overdue, { heldUntil })
+      else if (overdue.length > 0) shed(overdue, { cause: route.cause(now) })
     }
     watch(now)
   }

@@ -18,6 +18,9 @@ test('hold takes an account out, says what is left, lists it and ends it', async
   const listed = await sluice(['hold', ...at])
   assert.match(listed.out, /^sms\/first +account first +.* +a new key$/m)
   assert.match((await sluice(['pools', '--out', ...at])).out, /out by an operator until/)
+  const top = (await sluice(['top', '--once', ...at])).out
+  assert.match(top, /^held {8}account sms\/first until .*: a new key$/m)
+  assert.match(top, /^accounts .* 1 held/m)
   assert.equal((await sluice(['hold', 'sms/first', '--end', ...at])).out, 'sms/first is held no more.')
   assert.equal((await sluice(['hold', ...at])).out, 'Nothing is held.')
 })
@@ -75,6 +78,10 @@ test('hold refuses what makes no sense with the way out', async (t) => {
     await refused('sms/first', '--channel', 'sms', '--until', '2h', '--reason', 'a'),
     /names an account/,
   )
-  assert.match(await refused('sms/nobody', '--until', '2h', '--reason', 'a'), /NOT_FOUND/)
-  assert.match(await refused('quiet', '--end'), /NOT_FOUND/)
+  // Accounts and holds are the gateway's: no tenant is to blame.
+  assert.match(
+    await refused('sms/nobody', '--until', '2h', '--reason', 'a'),
+    /NOT_FOUND: There is no account with this id for this channel: GET \/pools \(sluice pools\) lists them\.$/,
+  )
+  assert.match(await refused('quiet', '--end'), /NOT_FOUND: No hold of this name is in force\.$/)
 })

@@ -19,6 +19,12 @@ test('pools shows each account with its rate and state', async (t) => {
   )
   assert.match(out, /^sms +sandbox +first +10\/s, 100\/h +0 +healthy +– +– +– +1024$/m)
   assert.match(out, /^sms +sandbox +second +unlimited +0 +healthy +– +– +– +3$/m)
+  const wide = (await sluice(['pools', '--wide', '--channel', 'sms', '--url', gateway.url])).out
+  assert.match(
+    wide,
+    /calls at once +out since +windows +in flight +p99 +delivered\/min +failed\/min +429\/min\n/,
+  )
+  assert.match(wide, /^sms +sandbox +first .* 1024 +– +0\/10 of 10\/s, 0\/100 of 100\/h +0 +– +0 +0 +0$/m)
   const json = JSON.parse((await sluice(['pools', '--json', '--url', gateway.url])).out)
   assert.deepEqual(json.pools.map((pool: { channel: string }) => pool.channel).sort(), [
     'push',

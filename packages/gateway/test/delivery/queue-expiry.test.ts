@@ -10,7 +10,7 @@ const second = 1_000
 /** A queue with notifications queued at the given instants, and a route that is reduced or not. */
 function setUp(shedAfterMs: number | 'never' = 5 * second) {
   const clock = createVirtualClock(0)
-  const state = { reduced: false, cause: 'shed' as DeadCause }
+  const state: { reduced: boolean; cause: DeadCause; heldUntil?: number } = { reduced: false, cause: 'shed' }
   const since: number[] = []
   const shed: string[] = []
   let looks = 0
@@ -24,6 +24,7 @@ function setUp(shedAfterMs: number | 'never' = 5 * second) {
         return state.reduced
       },
       cause: () => state.cause,
+      heldUntil: () => state.heldUntil,
     } as unknown as Route,
     queue: {
       oldest: () => since[0],
@@ -34,7 +35,10 @@ function setUp(shedAfterMs: number | 'never' = 5 * second) {
         return taken
       },
     },
-    shed: (overdue, cause) => shed.push(`${clock.now()} ${cause} ${overdue.map(({ id }) => id).join(' ')}`),
+    shed(overdue, why) {
+      const text = 'cause' in why ? why.cause : `until-${why.heldUntil}`
+      shed.push(`${clock.now()} ${text} ${overdue.map(({ id }) => id).join(' ')}`)
+    },
   })
   const waits = (...instants: number[]): void => {
     since.push(...instants)
@@ -92,6 +96,15 @@ test('recovered accounts stop queue expiry, and a new outage starts it again', a
   assert.deepEqual(shed, [])
   await clock.runUntil(13 * second)
   assert.deepEqual(shed, ['13000 pool_blocked 0'])
+})
+
+test('where every account is held, notifications wait for the first of them instead of being shed', async () => {
+  const { clock, state, shed, waits, reduce } = setUp()
+  state.heldUntil = 60 * second
+  reduce(true)
+  waits(0)
+  await clock.runUntil(6 * second)
+  assert.deepEqual(shed, ['5000 until-60000 0'])
 })
 
 test('accounts that recovered without a notice are detected before anything is shed', async () => {

@@ -110,6 +110,13 @@ export class Route {
     return !this.pools.some((pool) => hasHealthy(pool, now))
   }
 
+  /** Returns the earliest end of the holds where an operator holds every account; `undefined` where one may carry. */
+  heldUntil(now: number): number | undefined {
+    const accounts = this.pools.flatMap((pool) => pool.report(now).accounts)
+    if (accounts.length === 0 || accounts.some(({ status }) => status !== 'held')) return undefined
+    return Math.min(...accounts.map(({ outUntil }) => outUntil ?? now))
+  }
+
   /** Returns the cause of death of notifications that cannot leave now. */
   cause(now: number): DeadCause {
     if (!this.isEmpty(now)) return 'shed'
