@@ -37,7 +37,7 @@ export interface HoldWalk {
 
 /** The notifications that a hold selects. */
 export type Selection = Pick<HoldRecord, 'tenant' | 'channel' | 'category'> & {
-  /** Of an account whose hold was shortened or ended: those that waited for it hold no places, and are decided anew. */
+  /** An account whose hold was shortened or ended: notifications that waited for it hold no places, and are decided anew. */
   readonly isOfAccount?: boolean
 }
 

@@ -1,7 +1,7 @@
 /** Metrics of retention: how old the record is, and what became of the rounds in which it is shortened. */
 import type { Meter } from './meter.ts'
 
-/** What is known of retention in this process. */
+/** The figures of retention in this process. */
 export interface RetentionReport {
   /** The instant at which the oldest notification on record was accepted, epoch ms; undefined while there is none. */
   readonly oldestAt: number | undefined
