@@ -12,6 +12,7 @@ import type { HttpServer } from '../http/server.ts'
 import type { UnsubscribeLinks } from '../http/unsubscribe.ts'
 import type { Retention } from '../ledger/retention.ts'
 import { createCommitLog } from '../observability/commit-log.ts'
+import { diskUse } from '../observability/disk-use.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { createRequestLog, type RequestLog } from '../observability/request-log.ts'
 import type { Templates, Tokens } from '../ports.ts'
@@ -69,7 +70,12 @@ export function createGatewayServer(context: RuntimeContext) {
   return {
     timeCommit: (writes: number): ((error?: unknown) => void) => {
       const end = context.parts.unobserved?.() === true ? undefined : metrics?.timeCommit(writes)
-      return end === undefined ? untimed : (error) => commitLog.note(end(), writes, error)
+      if (end === undefined) return untimed
+      return (error) => {
+        const tookMs = end()
+        server?.committed(tookMs)
+        commitLog.note(tookMs, writes, error)
+      }
     },
     /** Opens the server and resolves with its address. */
     async open(inside: Inside): Promise<string> {
@@ -123,6 +129,8 @@ export function createGatewayServer(context: RuntimeContext) {
         jobs,
         metrics,
         ...(unobserved === undefined ? {} : { unobserved }),
+        keepsAllRequests: config.log.requests === 'all',
+        ...(config.store.path === ':memory:' ? {} : { disk: () => diskUse(config.store.path) }),
         metricsElsewhere: config.metrics.listen !== undefined,
         requestLog,
         policy: policy.part,

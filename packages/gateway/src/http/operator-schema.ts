@@ -160,6 +160,12 @@ export const overviewSchema = Type.Object(
       }),
     ),
     unaccounted: Type.Optional(Type.Integer()),
+    store: Type.Optional(
+      Type.Object(
+        { bytes: numberOrNull, freeBytes: numberOrNull, commitP99Ms: numberOrNull },
+        { description: 'Sizes of the embedded store and of its disk, and the commits of the last minute.' },
+      ),
+    ),
     cause: Type.Optional(
       Type.Object(
         { side: oneOf(['neither', 'us', 'them']), text: Type.String() },
@@ -173,6 +179,10 @@ export const overviewSchema = Type.Object(
           severity: oneOf(['page', 'ticket']),
           channel: Type.Optional(Type.String()),
           provider: Type.Optional(Type.String()),
+          since: Type.Unsafe<string>({
+            ...moment,
+            description: 'When it began, or was first noticed by a reading of the overview.',
+          }),
           until: Type.Optional(moment),
           count: Type.Optional(Type.Integer()),
           text: Type.String(),

@@ -16,6 +16,14 @@ export const seriesNames = [
 ] as const
 export type SeriesName = (typeof seriesNames)[number]
 type Counted = Exclude<SeriesName, 'acceptP99Ms' | 'lateP99Ms'>
+/** Durations of which quantiles are kept. */
+const observed = ['accept', 'late', 'commit'] as const
+type Observed = (typeof observed)[number]
+/** The series that a duration has; commits have none. */
+const largestOf: Readonly<Partial<Record<Observed, SeriesName>>> = {
+  accept: 'acceptP99Ms',
+  late: 'lateP99Ms',
+}
 
 const secondsKept = 3_600
 const minutesKept = 1_440
@@ -25,11 +33,11 @@ const quantileSeconds = 60
 
 export interface OverviewSeries {
   add(name: Counted, count?: number): void
-  observe(name: 'accept' | 'late', ms: number): void
+  observe(name: Observed, ms: number): void
   /** The mean of a second, over the last minute or since the start where that is less. */
   perSecond(name: Counted): number
   /** A quantile of the last minute, ms; null where nothing was measured. */
-  quantile(name: 'accept' | 'late', share: number): number | null
+  quantile(name: Observed, share: number): number | null
   /** The kept values, oldest first; the last one is the present second or minute. */
   read(step: 'second' | 'minute'): {
     readonly stepMs: number
@@ -49,6 +57,7 @@ export function createOverviewSeries(now: () => number): OverviewSeries {
   const buckets = {
     accept: new Uint32Array(quantileSeconds * bucketsOf),
     late: new Uint32Array(quantileSeconds * bucketsOf),
+    commit: new Uint32Array(quantileSeconds * bucketsOf),
   }
   let second = begunAt
 
@@ -59,7 +68,7 @@ export function createOverviewSeries(now: () => number): OverviewSeries {
     const first = Math.max(second + 1, present - secondsKept + 1)
     for (let at = first; at <= present; at += 1) {
       const slot = (at % quantileSeconds) * bucketsOf
-      for (const name of ['accept', 'late'] as const) buckets[name].fill(0, slot, slot + bucketsOf)
+      for (const name of observed) buckets[name].fill(0, slot, slot + bucketsOf)
       for (const name of seriesNames) rings[name].seconds[at % secondsKept] = 0
     }
     const minute = Math.floor(second / 60)
@@ -70,7 +79,7 @@ export function createOverviewSeries(now: () => number): OverviewSeries {
     return second
   }
 
-  function quantileOf(name: 'accept' | 'late', share: number, from: number): number | null {
+  function quantileOf(name: Observed, share: number, from: number): number | null {
     const counts = new Array<number>(bucketsOf).fill(0)
     let total = 0
     for (let at = from; at <= second; at += 1) {
@@ -100,7 +109,9 @@ export function createOverviewSeries(now: () => number): OverviewSeries {
       const at = advance()
       buckets[name][(at % quantileSeconds) * bucketsOf + bucketOf(ms)]! += 1
       // The series holds the largest value of a second: its p99 where fewer than a hundred are measured.
-      const ring = rings[name === 'accept' ? 'acceptP99Ms' : 'lateP99Ms']
+      const largest = largestOf[name]
+      if (largest === undefined) return
+      const ring = rings[largest]
       const slots = [
         [ring.seconds, at % secondsKept],
         [ring.minutes, Math.floor(at / 60) % minutesKept],

@@ -5,6 +5,7 @@
 import type { BacklogReports } from '../backlog-cell.ts'
 import type { Channel, Status } from '../model.ts'
 import { statuses } from '../model.ts'
+import type { DiskUse } from '../observability/metrics.ts'
 import type { Clock } from '../ports.ts'
 import type { Happening, Ledger, PoolReport } from '../stages.ts'
 import { capacityOf } from './capacity.ts'
@@ -18,6 +19,8 @@ export interface OverviewOptions {
   readonly clock: Pick<Clock, 'now'>
   /** Items of digests that no open digest collects. */
   readonly orphans: { count(): number }
+  /** The space that the store takes on its disk. @defaultValue it is not known */
+  readonly disk?: (() => DiskUse | undefined) | undefined
 }
 
 export interface Problem {
@@ -25,6 +28,8 @@ export interface Problem {
   readonly severity: 'page' | 'ticket'
   readonly channel?: string
   readonly provider?: string
+  /** The instant at which it began, or was first noticed by a reading of the overview, epoch ms. */
+  readonly since: number
   readonly until?: number
   readonly count?: number
   readonly text: string
@@ -56,6 +61,12 @@ export interface Overview {
   waiting(tenant: string | undefined): Waiting
   accounts(): Readonly<Record<'healthy' | 'blocked' | 'open' | 'half_open' | 'held', number>>
   unaccounted(): number
+  /** The space of the store and of its disk, and the commits of the last minute; null where it is not known. */
+  store(): {
+    readonly bytes: number | null
+    readonly freeBytes: number | null
+    readonly commitP99Ms: number | null
+  }
   /** The problems, from what waits of all tenants: the caller has summed it already. */
   problems(waiting: Waiting): readonly Problem[]
   /** The side to which a trouble belongs, the gateway's own or a provider's, in one sentence. */
@@ -63,7 +74,11 @@ export interface Overview {
   close(): void
 }
 
-export function createOverview({ ledger, backlog, pools, clock, orphans }: OverviewOptions): Overview {
+/** A problem without the instant at which it began. */
+type Found = Omit<Problem, 'since'> & Partial<Pick<Problem, 'since'>>
+
+export function createOverview(options: OverviewOptions): Overview {
+  const { ledger, backlog, pools, clock, orphans, disk } = options
   const series = createOverviewSeries(() => clock.now())
   const sum = (counts: Readonly<Record<Status, number>>): number =>
     statuses.reduce((total, status) => total + counts[status], 0)
@@ -105,8 +120,24 @@ export function createOverview({ ledger, backlog, pools, clock, orphans }: Overv
   const unaccounted = (): number =>
     onRecordBefore + accepted - ledger.pruned() - sum(ledger.counts()) + orphans.count()
 
-  function poolProblems(): readonly Problem[] {
-    return pools().flatMap(({ channel, provider, accounts }): Problem[] => {
+  /** The instants at which the problems of now were first noticed, by what names them: a few for each pool. */
+  const noticed = new Map<string, number>()
+
+  function noticedSince(found: readonly Found[]): readonly Problem[] {
+    const now = clock.now()
+    const keyOf = ({ code, channel, provider }: Found): string => [code, channel, provider].join('\n')
+    const present = new Set(found.map(keyOf))
+    for (const key of noticed.keys()) if (!present.has(key)) noticed.delete(key)
+    return found.map((problem) => {
+      const key = keyOf(problem)
+      const since = problem.since ?? noticed.get(key) ?? now
+      noticed.set(key, since)
+      return { ...problem, since }
+    })
+  }
+
+  function poolProblems(): readonly Found[] {
+    return pools().flatMap(({ channel, provider, accounts }): Found[] => {
       // An operator's hold is no trouble, but carries nothing either.
       const held = accounts.filter(({ status }) => status === 'held').length
       const out = accounts.filter(({ status }) => status !== 'healthy' && status !== 'held')
@@ -151,13 +182,22 @@ export function createOverview({ ledger, backlog, pools, clock, orphans }: Overv
       for (const { accounts } of pools()) for (const { status } of accounts) counts[status] += 1
       return counts
     },
+    store() {
+      const { files, freeBytes = null } = disk?.() ?? {}
+      return {
+        bytes: files === undefined ? null : Object.values(files).reduce((total, bytes) => total + bytes, 0),
+        freeBytes,
+        commitP99Ms: series.quantile('commit', 0.99),
+      }
+    },
     problems({ dueNow, oldestDueMs, deadLetters }) {
       const staying = Object.entries(deadLetters).filter(([cause]) => !returning.has(cause))
-      const found: Problem[] = [...poolProblems()]
+      const found: Found[] = [...poolProblems()]
       if (oldestDueMs > agesMs) {
         found.push({
           code: 'QUEUE_AGES',
           severity: 'page',
+          since: clock.now() - oldestDueMs + agesMs,
           count: dueNow,
           text: `${dueNow} notifications are due and have not left, the oldest for ${Math.round(oldestDueMs / 1_000)} s.`,
         })
@@ -179,7 +219,7 @@ export function createOverview({ ledger, backlog, pools, clock, orphans }: Overv
           text: `${missing} accepted notifications are in no state.`,
         })
       }
-      return found
+      return noticedSince(found)
     },
     cause({ dueNow, oldestDueMs }) {
       const troubled = calls.read().find((pool) => pool.troubled > pool.calls * degradedShare)

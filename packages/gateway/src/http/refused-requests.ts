@@ -52,6 +52,8 @@ export interface RefusedRequestsOptions {
   readonly series: Pick<OverviewSeries, 'add'>
   /** @defaultValue 10_000 */
   readonly max?: number
+  /** True keeps the requests that were answered well, too. @defaultValue false */
+  readonly all?: boolean
 }
 
 /** Faults of one request that are kept. */
@@ -61,6 +63,7 @@ export function createRefusedRequests({
   clock,
   series,
   max = 10_000,
+  all = false,
 }: RefusedRequestsOptions): RefusedRequests {
   const ring: LoggedRequest[] = []
   /** The place of the next one, once the ring is full. */
@@ -73,9 +76,8 @@ export function createRefusedRequests({
 
   function note(request: FastifyRequest, reply: FastifyReply): void {
     const { statusCode: status } = reply
-    if (status < 400) return
-    series.add(status >= 500 ? 'requests5xx' : 'requests4xx')
-    if (status === 404) return
+    if (status >= 400) series.add(status >= 500 ? 'requests5xx' : 'requests4xx')
+    if (!all && (status < 400 || status === 404)) return
     const { refusal, caller, method, received, body, headers } = request
     const recipient = recipientOf(body)
     const key = headers['idempotency-key']

@@ -1,7 +1,7 @@
 /** The options of the HTTP server: its configuration, and the stages and ports that its routes call. */
 import type { BacklogReports } from '../backlog-cell.ts'
 import type { Channel } from '../model.ts'
-import type { Metrics } from '../observability/metrics.ts'
+import type { DiskUse, Metrics } from '../observability/metrics.ts'
 import type { RequestLog } from '../observability/request-log.ts'
 import type { Once } from '../once-port.ts'
 import type { Policy } from '../policy/policy.ts'
@@ -70,6 +70,10 @@ export interface HttpServerOptions {
   readonly metrics?: Metrics
   /** True leaves requests unmeasured, for the benchmark of that cost. @defaultValue always false */
   readonly unobserved?: () => boolean
+  /** True keeps every request for `GET /requests`, not only those that were refused or failed. @defaultValue false */
+  readonly keepsAllRequests?: boolean
+  /** The space that the store takes on its disk. @defaultValue it is not known */
+  readonly disk?: () => DiskUse | undefined
   /** True where the metrics are served on a port of their own. @defaultValue false */
   readonly metricsElsewhere?: boolean
   /** Counts of what waits. @defaultValue nothing waits */

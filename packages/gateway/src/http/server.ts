@@ -50,6 +50,8 @@ import { createWebSockets } from './websocket/upgrade.ts'
 export interface HttpServer {
   /** Resolves with the address when requests are answered. */
   listen(): Promise<string>
+  /** Records how long a durable commit took, ms: for the overview. */
+  committed(tookMs: number): void
   /**
    * Graceful shutdown: answers as not ready for `drainDelayMs`; then refuses new connections, answers the
    * requests that have arrived, and cuts those that are not done within `drainMs`.
@@ -68,8 +70,13 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
     options.metrics ??
     createMetrics({ ledger, jobs, poolReports: pools, ...(hub === undefined ? {} : { webSocket: hub }) })
   const events = createEventRoutes({ ledger, clock })
-  const overview = createOverview({ ledger, backlog, pools, clock, orphans: options.orphans ?? noOrphans })
-  const refused = createRefusedRequests({ clock, series: overview.series })
+  const { orphans = noOrphans, disk } = options
+  const overview = createOverview({ ledger, backlog, pools, clock, orphans, disk })
+  const refused = createRefusedRequests({
+    clock,
+    series: overview.series,
+    all: options.keepsAllRequests === true,
+  })
   const streams = [
     createOverviewStream({ overview, clock }),
     createPoolsStream({ pools: options.poolsView, clock }),
@@ -124,6 +131,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   })
 
   return {
+    committed: (tookMs) => overview.series.observe('commit', tookMs),
     async listen() {
       await app.listen({ host: config.host, port: config.port })
       const address = app.server.address()

@@ -4,6 +4,35 @@ import { test } from 'node:test'
 import { createOverview } from '../../src/http/overview.ts'
 import { createHarness } from '../harness.ts'
 
+test('a problem says since when it is there, anew after it was gone', async (t) => {
+  const { gateway, clock, runFor, stop } = await createHarness({ policy: { version: 1, limits: [] } })
+  t.after(stop)
+  let orphans = 1
+  const { ledger, backlog, pools } = gateway
+  const files = { db: 3_000, wal: 40 }
+  const overview = createOverview({
+    ledger,
+    backlog,
+    pools,
+    clock,
+    orphans: { count: () => orphans },
+    disk: () => ({ files, freeBytes: 7, totalBytes: 9 }),
+  })
+  t.after(() => overview.close())
+  const since = () => overview.problems(overview.waiting(undefined)).map((problem) => problem.since)
+  const begun = clock.now()
+  assert.deepEqual(since(), [begun])
+  await runFor(60_000)
+  assert.deepEqual(since(), [begun])
+  orphans = 0
+  assert.deepEqual(since(), [])
+  orphans = 1
+  assert.deepEqual(since(), [begun + 60_000])
+  assert.deepEqual(overview.store(), { bytes: 3_040, freeBytes: 7, commitP99Ms: null })
+  overview.series.observe('commit', 12)
+  assert.ok(overview.store().commitP99Ms! >= 12)
+})
+
 test('digest items that no open digest collects are unaccounted in the overview, as in the metric', async (t) => {
   const { gateway, clock, post, stop } = await createHarness({ policy: { version: 1, limits: [] } })
   t.after(stop)

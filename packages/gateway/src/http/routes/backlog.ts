@@ -139,8 +139,10 @@ export function backlogRoutes(options: BacklogRoutesOptions): readonly Route[] {
           accounts: overview.accounts(),
           unaccounted: overview.unaccounted(),
           cause: overview.cause(waiting),
-          problems: overview.problems(waiting).map(({ until, ...problem }) => ({
+          store: overview.store(),
+          problems: overview.problems(waiting).map(({ since, until, ...problem }) => ({
             ...problem,
+            since: iso(since + aheadMs),
             ...(until === undefined ? {} : { until: iso(until + aheadMs) }),
           })),
           series: { stepMs, from: iso(from + aheadMs), ...values },

@@ -56,8 +56,9 @@ export function createOverviewStream(options: OverviewStreamOptions): SecondStre
       accounts: overview.accounts(),
       unaccounted: overview.unaccounted(),
       cause: overview.cause(waiting),
-      problems: overview.problems(waiting).map(({ until, ...problem }) => ({
+      problems: overview.problems(waiting).map(({ since, until, ...problem }) => ({
         ...problem,
+        since: iso(since + aheadOf(clock)),
         ...(until === undefined ? {} : { until: iso(until + aheadOf(clock)) }),
       })),
     }

@@ -177,3 +177,16 @@ test('the summary of dead letters has at most 200 groups', async () => {
   const other = await stub.ask('GET', '/dead-letters/summary', undefined, { 'x-tenant-id': 'other' })
   assert.deepEqual(other.body.groups, [])
 })
+
+test('every request is listed where all of them are logged, else those that were refused or failed', async () => {
+  for (const keepsAllRequests of [true, false]) {
+    const own = await startStub({ parts: { keepsAllRequests } })
+    await own.ask('GET', '/policy')
+    await own.ask('POST', '/policy/preview', {})
+    const { body } = await own.ask('GET', '/requests')
+    assert.deepEqual(
+      body.items.slice(0, 2).map(({ status }) => status),
+      keepsAllRequests ? [400, 200] : [400],
+    )
+  }
+})
