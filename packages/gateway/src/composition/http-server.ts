@@ -130,7 +130,9 @@ export function createGatewayServer(context: RuntimeContext) {
         metrics,
         ...(unobserved === undefined ? {} : { unobserved }),
         keepsAllRequests: config.log.requests === 'all',
-        ...(config.store.path === ':memory:' ? {} : { disk: () => diskUse(config.store.path) }),
+        ...(config.store.kind === 'postgres' || config.store.path === ':memory:'
+          ? {}
+          : { disk: () => diskUse(config.store.path) }),
         metricsElsewhere: config.metrics.listen !== undefined,
         requestLog,
         policy: policy.part,

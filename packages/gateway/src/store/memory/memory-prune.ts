@@ -31,8 +31,11 @@ export function prune(
       tallies.push({ tenant: row.tenant, status: row.status, throttled: false, count: 1, bytes: 0 })
     }
   }
-  const firsts = [...tenants.values()].flatMap((rows) => [...rows.values().take(1)])
-  const oldest = firsts.map(({ createdAt }) => createdAt)
+  const oldest: number[] = []
+  for (const rows of tenants.values()) {
+    const [first] = rows.values()
+    if (first !== undefined) oldest.push(first.createdAt)
+  }
   return {
     rows: pruned + tallies.length + jobs.prune(before.notifications),
     tallies,

@@ -55,5 +55,13 @@ export async function prune(
         AND NOT EXISTS (SELECT FROM job j WHERE j.shared = c.id AND j.status = 'running') LIMIT $1)) RETURNING id`,
     [],
   )
-  return { rows, tallies: [...tallies.values()] }
+  // Ids are in the order of acceptance.
+  const [oldest] = await writer.task(({ query }) =>
+    query<{ at: number }>('SELECT created_at AS at FROM notification ORDER BY id LIMIT 1', []),
+  )
+  return {
+    rows,
+    tallies: [...tallies.values()],
+    ...(oldest === undefined ? {} : { oldestAt: Number(oldest.at) }),
+  }
 }
