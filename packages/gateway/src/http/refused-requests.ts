@@ -53,7 +53,7 @@ export interface RefusedRequestsOptions {
   /** @defaultValue 10_000 */
   readonly max?: number
   /** True keeps the requests that were answered well, too. @defaultValue false */
-  readonly all?: boolean
+  readonly all?: boolean | undefined
 }
 
 /** Faults of one request that are kept. */

@@ -72,11 +72,7 @@ export function createHttpServer(options: HttpServerOptions): HttpServer {
   const events = createEventRoutes({ ledger, clock })
   const { orphans = noOrphans, disk } = options
   const overview = createOverview({ ledger, backlog, pools, clock, orphans, disk })
-  const refused = createRefusedRequests({
-    clock,
-    series: overview.series,
-    all: options.keepsAllRequests === true,
-  })
+  const refused = createRefusedRequests({ clock, series: overview.series, all: options.keepsAllRequests })
   const streams = [
     createOverviewStream({ overview, clock }),
     createPoolsStream({ pools: options.poolsView, clock }),

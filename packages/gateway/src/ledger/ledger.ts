@@ -194,7 +194,6 @@ export async function createLedger(options: LedgerOptions): Promise<Ledger> {
 
     pruned: () => pruned,
     oldestAt: () => oldest,
-
     occupancy: (tenant) => occupancies.of(tenant),
   }
 }
