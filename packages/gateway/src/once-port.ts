@@ -10,11 +10,15 @@ export interface OnceKey {
 }
 
 /**
- * `new`: nobody works on it, and the caller does from now on. `busy`: the same request is in progress. `mismatch`: a
- * request with another body is in progress under this key.
+ * `new`: nobody works on it, and the caller does from now on. `busy`: the same request is in progress, or was when the
+ * process that worked on it died; its answer may be on record. `mismatch`: a request with another body is in progress
+ * under this key.
  */
 export type Begun = 'new' | 'busy' | 'mismatch'
 
+/**
+ * No method rejects. A fleet may answer `new` to two processes where its state is away: the commit of the store decides.
+ */
 export interface Once {
   /** Begins a request. Answers at once where no other process is asked: the caller awaits only promises. */
   begin(key: OnceKey, requestHash: string): Begun | Promise<Begun>

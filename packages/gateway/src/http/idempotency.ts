@@ -76,11 +76,15 @@ export function createIdempotency(options: IdempotencyOptions): Idempotency {
     const beginning = once.begin(key, requestHash)
     const begun = beginning instanceof Promise ? await beginning : beginning
     if (begun === 'mismatch') throw mismatch()
-    if (begun === 'busy')
+    if (begun === 'busy') {
+      // The mark may be one of a process that has died behind its commit.
+      const answer = await recorded(key, requestHash)
+      if (answer !== undefined) return answer
       throw new SluiceError(
         'IDEMPOTENCY_IN_PROGRESS',
         'The first request with this key is still being worked on.',
       )
+    }
     try {
       return await guarded(key, requestHash, work)
     } finally {

@@ -48,6 +48,18 @@ test('the same key with another body is a mismatch', async () => {
   assert.deepEqual([status, body.code], [422, 'IDEMPOTENCY_MISMATCH'])
 })
 
+test('a repetition finds the stored answer though the mark of its request was left by a process that died', async () => {
+  const first = await post(message, 'left')
+  const { tenant, module, method, path, requestHash } = stub.answers.find(({ key }) => key === 'left')!
+  const mark = { tenant, module, method, path, key: 'left' }
+  assert.equal(await stub.once.begin(mark, requestHash), 'new')
+  const second = await post(message, 'left')
+  assert.deepEqual([second.status, second.text], [first.status, first.text])
+  const other = await post({ ...message, actor: 'x' }, 'left')
+  assert.deepEqual([other.status, other.body.code], [422, 'IDEMPOTENCY_MISMATCH'])
+  await stub.once.end(mark)
+})
+
 test('a second request is refused while the first is in progress', async () => {
   const gate = Promise.withResolvers<void>()
   const reached = Promise.withResolvers<void>()

@@ -25,6 +25,7 @@ export interface Stub {
   /** The opened background jobs. */
   readonly opened: OpenJob[]
   readonly answers: StoredAnswer[]
+  readonly once: ReturnType<typeof createMemoryOnce>
   readonly live: Map<string, Live>
   /** The drafts that the gate received. */
   readonly drafts: Draft[]
@@ -151,6 +152,7 @@ function createMemory() {
     jobs: new Map<string, Job>(),
     opened: [] as OpenJob[],
     answers: [] as StoredAnswer[],
+    once: createMemoryOnce(),
     live: new Map<string, Live>(),
     drafts: [] as Draft[],
     redrives: [] as unknown[],
@@ -349,7 +351,7 @@ function createMemory() {
     findAll: (keys) =>
       keys.map(({ tenant, recipient }) => stub.recipients.get(`${tenant}/${recipient}`) ?? null),
   }
-  return { stub, ports: { gate, erase, jobs, store, once: createMemoryOnce(), ledger, recipients, clock } }
+  return { stub, ports: { gate, erase, jobs, store, once: stub.once, ledger, recipients, clock } }
 }
 
 interface Documented {
