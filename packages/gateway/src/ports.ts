@@ -57,7 +57,7 @@ export type {
   SendResult,
   UseRecord,
 } from './provider-ports.ts'
-export type { RecipientKey, RecipientVersion } from './recipient-port.ts'
+export type { RecipientKey } from './recipient-port.ts'
 export type { GivenRights, RightRequest } from './send-right-port.ts'
 export type { HeldName, TakenOver, Takeover } from './takeover-port.ts'
 export type { Clock, Random, TimeLine } from './time-ports.ts'

@@ -105,6 +105,7 @@ export function createAdmission(
     releaseHolds,
     pauseNewcomers,
     countSuspects: createSuspects({ state, policy, recipients }),
+    isAlone: () => members.count() === 1,
     unserved,
     onError,
   })

@@ -14,6 +14,8 @@ export interface DuePollerOptions {
   readonly isFull: () => boolean
   /** Tenants for which memory has no room. Their due notifications stay in the store and do not block other tenants. */
   readonly fullTenants: () => readonly string[]
+  /** Returns true while no other process writes to the store; else it is polled twice in each lookahead. */
+  readonly isAlone: () => boolean
   readonly keep: (claimed: readonly Notification[]) => void
   /** Counts notifications in the limits that a dead process may have sent. */
   readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
@@ -23,7 +25,7 @@ export interface DuePollerOptions {
 const pageMax = 500
 /** Delay before reading again after the store failed or while memory is full, ms. */
 export const retryMs = 500
-/** The store is polled this often even if nothing is known to be due: another process may have died. */
+/** The store is polled this often even if nothing is known to be due. */
 const recheckMs = 60_000
 
 export class DuePoller {
@@ -119,13 +121,15 @@ export class DuePoller {
 
   /** Computes the next read: half a lookahead before the next due time, and at least once a minute. */
   async #after(claimed: number): Promise<number> {
-    const { store, clock, lookaheadMs } = this.#options
+    const { store, clock, lookaheadMs, isAlone } = this.#options
     // Tenants without room were passed over.
     if (this.#takesOver) return clock.now() + retryMs
     const next = (await store.nextDueAt()) ?? Number.POSITIVE_INFINITY
     // The row was skipped for a full tenant and waits for room.
     if (next <= claimed) return clock.now() + retryMs
     const earliest = claimed - lookaheadMs / 2
+    // A process may store a notification that is due soon, and die before it claims it.
+    if (!isAlone()) return earliest
     return Math.min(Math.max(next - lookaheadMs, earliest), Math.max(earliest, clock.now() + recheckMs))
   }
 }

@@ -27,6 +27,8 @@ export interface SchedulerOptions {
   readonly pauseNewcomers: (held: Notification) => Promise<() => Promise<void>>
   /** Counts notifications in the limits that a dead process may have sent. */
   readonly countSuspects: (suspected: readonly Notification[]) => Promise<void>
+  /** Returns true while no other process writes to the store. @defaultValue always true */
+  readonly isAlone?: () => boolean
   /** Makes dead letters of notifications whose channel no pool serves. */
   readonly unserved: Pick<Unserved, 'serves' | 'bury'>
   readonly onError?: (what: string, error: unknown) => void
@@ -65,6 +67,7 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
     clock,
     lookaheadMs: options.lookaheadMs ?? lookaheadMsDefault,
     countSuspects: options.countSuspects,
+    isAlone: options.isAlone ?? (() => true),
     isFull: () => held.size >= 2 * heldMax || queue.size() >= 2 * heldMax,
     fullTenants: () => {
       const max = tenantMax()

@@ -32,12 +32,14 @@ function slowProvider(name: string, calls: { readonly by: string; readonly id: s
 interface Options extends Pick<HarnessOptions, 'policy'> {
   /** Calls of the first process never end. */
   readonly hangs?: boolean
+  /** False where the first process accepts, and releases nothing. @defaultValue true */
+  readonly claims?: boolean
   /** False where every hint is lost. @defaultValue true */
   readonly areTold?: boolean
 }
 
 async function twoProcesses(options: Options = {}) {
-  const { hangs = false, areTold = true, ...more } = options
+  const { hangs = false, claims = true, areTold = true, ...more } = options
   const clock = createVirtualClock(Date.UTC(2026, 10, 21, 12))
   const record = createMemoryRecord(rightMs)
   const listeners: (() => void)[] = []
@@ -56,7 +58,14 @@ async function twoProcesses(options: Options = {}) {
     }
     const providers = () => [slowProvider(id, calls)]
     const parts = { store: record.open(id), members, ...(areTold ? { notifier: hints.join() } : {}) }
-    return await createHarness({ clock, seed, parts, ...more, ...(hangs ? { providers } : {}) })
+    return await createHarness({
+      clock,
+      seed,
+      parts,
+      ...more,
+      ...(hangs ? { providers } : {}),
+      ...(claims || id !== 'a' ? {} : { stages: false }),
+    })
   }
   return {
     clock,
@@ -205,4 +214,16 @@ test('a hold that one process has answered is in force at the other, and so is i
     await a.stop()
     await b.stop()
   }
+})
+
+test('what a process stored for soon, and does not claim, is sent by another in time', async () => {
+  const { clock, a, b } = await twoProcesses({ claims: false })
+  const sendAt = clock.now() + 10 * second
+  const posted = await a.post({ recipient: 'ada', sendAt })
+  await clock.runUntil(sendAt + 100)
+  assert.deepEqual(
+    b.sent().map(({ id, at }) => [id, at - sendAt <= 100]),
+    [[posted.id, true]],
+  )
+  await b.stop()
 })
