@@ -108,7 +108,7 @@ export function createAdmissions(db: Db, pseudonymOf: PseudonymOf, read: ReadRow
       const shown = entries.slice(0, limit)
       const rows = await db.query<WholeRow>(
         `SELECT * FROM whole WHERE id = ANY($1) AND ${mayHaveCome}
-          AND ${since('$2')} OR status IN (1, 2, 3, 4)) ORDER BY seq`,
+          AND ${since('$2')} OR status IN (1, 2, 3, 4) OR status = 5 AND due_at >= $2) ORDER BY seq`,
         [shown.map(({ id }) => id), from],
       )
       return {

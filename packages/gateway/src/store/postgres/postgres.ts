@@ -196,12 +196,12 @@ function storeOf({ address, clock, alone, member, connection, epoch, unsettled, 
         claims += 1
         const claim = claims
         lostClaims.push(claim)
-        const [first, ...rows] = await query<{ all_: boolean; claimed: WholeRow }>(
+        const [first, ...rows] = await query<{ upto: number | null; claimed: WholeRow }>(
           'SELECT * FROM claim_due($1, $2, $3, $4, $5, $6, $7)',
           [member, epoch, claim, until, limit, tenants, lastTenant],
         )
         lostClaims = []
-        if (first!.all_) claimedUntil = Math.max(claimedUntil, until)
+        claimedUntil = Math.max(claimedUntil, first!.upto ?? claimedUntil)
         lastTenant = rows.at(-1)?.claimed.tenant ?? lastTenant
         return rows.map(({ claimed }) => read(claimed))
       })

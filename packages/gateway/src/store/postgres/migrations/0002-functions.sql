@@ -190,9 +190,9 @@ BEGIN
     UPDATE live SET channel = s.channel, status = s.status, kind = s.kind, rev = s.rev, due_at = s.due_at,
       attempts = s.attempts, fired_at = s.fired_at, turned_at = s.turned_at, suspects = s.suspects, digest = s.digest,
       cause = s.cause, begun_at = NULL, state = s.state,
-      -- A move that keeps the instant leaves the claim as it is; else the writer holds what has been claimed as a whole.
+      -- A free row that keeps its instant stays free; else the writer holds what is due by `claimed`, and nothing later.
       owner = CASE WHEN s.status = 2 THEN -1
-        WHEN s.old_due_at = s.due_at AND (s.owner IS NULL OR s.owner = my) THEN s.owner
+        WHEN s.old_due_at = s.due_at AND s.owner IS NULL THEN NULL
         WHEN s.due_at <= claimed THEN my END
     FROM (SELECT * FROM old WHERE status <= 5) s WHERE live.id = s.id
   )

@@ -1,20 +1,20 @@
 -- Who holds a notification: claims, releases, the takeover from a member that has gone; and what is removed at the end.
 
 -- Claims free rows that are due, earliest first. Where one tenant would take more than half of a full page, or tenants
--- are passed over, each tenant gets the same share, beginning behind the tenant `after`. `all_` of the first row tells
--- that nothing more is due. It commits asynchronously: a claim that a crash loses is free again.
+-- are passed over, each tenant gets the same share, beginning behind the tenant `after`. `upto` of the first row is the
+-- instant up to which nothing is free; null where the shares decided. It commits asynchronously: a claim that a crash loses is free again.
 CREATE FUNCTION claim_due(my bigint, my_epoch int, number bigint, until bigint, max int, without text[], after text)
-RETURNS TABLE (all_ boolean, claimed json) LANGUAGE plpgsql
+RETURNS TABLE (upto bigint, claimed json) LANGUAGE plpgsql
 SET jit = off SET plan_cache_mode = force_generic_plan
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-DECLARE page text[]; share int; most int;
+DECLARE page text[]; share int; most int; all_ boolean; latest bigint;
 BEGIN
   PERFORM check_epoch(my, my_epoch);
   PERFORM set_config('synchronous_commit', 'off', true);
   IF cardinality(without) = 0 THEN
-    SELECT array_agg(p.id), (SELECT count(*)::int FROM unnest(array_agg(p.tenant)) t GROUP BY t ORDER BY 1 DESC LIMIT 1)
-      INTO page, most
-      FROM (SELECT id, tenant FROM live WHERE owner IS NULL AND due_at <= until ORDER BY due_at, seq LIMIT max
+    SELECT array_agg(p.id), max(p.due_at), (SELECT count(*)::int FROM unnest(array_agg(p.tenant)) t GROUP BY t ORDER BY 1 DESC LIMIT 1)
+      INTO page, latest, most
+      FROM (SELECT id, tenant, due_at FROM live WHERE owner IS NULL AND due_at <= until ORDER BY due_at, seq LIMIT max
         FOR UPDATE SKIP LOCKED) p;
     all_ := coalesce(cardinality(page), 0) < max;
   END IF;
@@ -39,11 +39,13 @@ BEGIN
         (SELECT max(k.n)::int FROM (SELECT count(*) AS n FROM found GROUP BY tenant) k)
       INTO page, share, most FROM (SELECT * FROM found ORDER BY due_at, seq LIMIT max) f;
     all_ := coalesce(most, 0) < share AND coalesce(cardinality(page), 0) < max;
+    latest := NULL;
   END IF;
+  upto := CASE WHEN all_ THEN until ELSE latest - 1 END;
   UPDATE live SET owner = my, claim = number WHERE id = ANY(page);
   claimed := NULL;
   RETURN NEXT;
-  RETURN QUERY SELECT NULL::boolean, row_to_json(w) FROM
+  RETURN QUERY SELECT NULL::bigint, row_to_json(w) FROM
     (SELECT whole.* FROM whole JOIN (SELECT unnest(page) AS id) p USING (id) ORDER BY whole.due_at, whole.seq) w;
 END $$;
 

@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { readPostgresAddress } from '../../src/config/postgres-address.ts'
+
+const read = (text: string) => readPostgresAddress(text, (path) => `text of ${path}`)
+
+test('reads the parts of an address, and shows it without its password', () => {
+  const { shown, ...address } = read('postgresql://ad%40a:s%2Fecret@db.internal:6432/notify?schema=blue')
+  assert.deepEqual(address, {
+    host: 'db.internal',
+    port: 6_432,
+    user: 'ad@a',
+    password: 's/ecret',
+    database: 'notify',
+    schema: 'blue',
+    ssl: false,
+  })
+  assert.equal(shown, 'postgresql://ad%40a@db.internal:6432/notify?schema=blue')
+})
+
+test('has the defaults of PostgreSQL, and takes an IPv6 address', () => {
+  const { host, port, user, password, schema } = read('postgres://[::1]/notify')
+  assert.deepEqual([host, port, user, password, schema], ['::1', 5_432, 'postgres', undefined, 'sluice'])
+})
+
+test('verifies the server as sslmode says, by the given authority', () => {
+  const ssl = (query: string) => read(`postgres://h/d?${query}`).ssl
+  assert.deepEqual(ssl('sslmode=disable'), false)
+  assert.deepEqual(ssl('sslmode=require'), { rejectUnauthorized: false })
+  assert.deepEqual(ssl('sslmode=verify-full&sslrootcert=/ca.pem&sslcert=/c.pem&sslkey=/k.pem'), {
+    ca: 'text of /ca.pem',
+    cert: 'text of /c.pem',
+    key: 'text of /k.pem',
+    rejectUnauthorized: true,
+  })
+  const ca = ssl('sslmode=verify-ca')
+  assert.ok(ca !== false && ca.rejectUnauthorized && ca.checkServerIdentity?.() === undefined)
+})

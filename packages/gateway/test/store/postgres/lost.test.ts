@@ -1,0 +1,124 @@
+/** Connections that end while something is under way: the record tells what became of it, and nothing is stuck. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { needs } from '../../../../../scripts/services/needs.ts'
+import { epoch, settled, someNotification, stillClock } from '../../../src/conformance/store/sample.ts'
+import { SluiceError } from '../../../src/errors.ts'
+import type { Change, Store } from '../../../src/ports.ts'
+import { ask, dropSchemas, openAt, schemaUrl } from './database.ts'
+
+/** Cuts the connections of this run's schema from the server's side, whatever they do. */
+const cut = (url: string): Promise<unknown> =>
+  ask(
+    url,
+    `SELECT pg_terminate_backend(pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+      WHERE a.application_name = 'sluice' AND l.locktype = 'advisory' AND l.classid = hashtext('sluice alone')::oid
+        AND l.objid = hashtext(current_schema())::oid`,
+  )
+
+const isUncertain = (error: unknown): boolean => error instanceof SluiceError && error.isUncertain
+
+/** What became of a change, as the ledger finds out: it asks until the store answers. */
+async function outcome(store: Store, change: Change): Promise<boolean> {
+  try {
+    return (await store.commit(change)).applied
+  } catch (error) {
+    assert.ok(error instanceof SluiceError && error.code === 'STORE_UNAVAILABLE', String(error))
+    if (!isUncertain(error)) return false
+  }
+  for (;;) {
+    try {
+      return await store.isApplied(change)
+    } catch {
+      await sleep(20)
+    }
+  }
+}
+
+describe('a lost connection to PostgreSQL', needs('postgres'), () => {
+  after(dropSchemas)
+
+  test('leaves no doubt about a commit: each is applied, or refused for good', async (t) => {
+    const url = schemaUrl('lost')
+    const store = await openAt(url, stillClock(epoch))
+    t.after(() => store.close())
+    let [uncertain, applied, rounds] = [0, 0, 0]
+    for (; rounds < 40 && (uncertain < 5 || rounds < 10); rounds += 1) {
+      const changes = Array.from({ length: 20 }, () => ({ accept: [someNotification()] }))
+      const counted = { ...store, commit: (change: Change) => noted(store.commit(change)) }
+      async function noted<T>(committing: Promise<T>): Promise<T> {
+        return committing.catch((error) => {
+          if (isUncertain(error)) uncertain += 1
+          throw error
+        })
+      }
+      const outcomes = changes.map(async (change) => {
+        await sleep(Math.random() * 12)
+        return { change, isOn: await outcome(counted, change) }
+      })
+      await sleep(4)
+      await cut(url)
+      for (const { change, isOn } of await Promise.all(outcomes)) {
+        const [row] = change.accept
+        const found = await store.notification(row!.tenant, row!.id)
+        assert.equal(found !== undefined, isOn)
+        if (isOn) applied += 1
+      }
+    }
+    const counts = await store.tallies()
+    assert.equal(
+      counts.reduce((sum, { count }) => sum + count, 0),
+      applied,
+    )
+    t.diagnostic(`${applied} applied in ${rounds} rounds, ${uncertain} answers were lost`)
+    assert.ok(uncertain > 0, 'no answer was lost')
+  })
+
+  test('gives what a lost claim took to the next one', async (t) => {
+    const url = schemaUrl('claims')
+    const clock = stillClock(epoch)
+    const store = await openAt(url, clock)
+    t.after(() => store.close())
+    const list = Array.from({ length: 30 }, () => someNotification({ status: 'scheduled' }))
+    assert.ok((await store.commit({ accept: list })).applied)
+    const claimed = new Set<string>()
+    for (let round = 0; claimed.size < 30; round += 1) {
+      assert.ok(round < 60, `${claimed.size} of 30 were given`)
+      const claiming = store.claimDue(epoch + 10, 3).catch(() => [])
+      if (round % 2 === 0) await cut(url)
+      for (const { id } of await claiming) {
+        assert.ok(!claimed.has(id), 'given twice')
+        claimed.add(id)
+      }
+      if (round % 2 === 0) await sleep(20)
+    }
+  })
+
+  test('counts what was begun when a process ended as perhaps sent, and only that', async () => {
+    const url = schemaUrl('begun')
+    const clock = stillClock(epoch)
+    const store = await openAt(url, clock)
+    const [begun, claimed, done] = [1, 2, 3].map(() => someNotification())
+    assert.ok((await store.commit({ accept: [begun!, claimed!, done!] })).applied)
+    await store.claimDue(epoch, 10)
+    await store.begin([begun!, done!].map((notification) => ({ notification })))
+    assert.ok((await store.commit({ moves: [settled(done!, epoch + 1)] })).applied)
+    await store.close(false)
+    clock.set(epoch + 500)
+    const again = await openAt(url, clock)
+    assert.equal(again.unsettled, true)
+    assert.deepEqual(
+      (await again.claimDue(epoch + 500, 10)).map(({ id, suspects }) => [id, suspects]),
+      [
+        [begun!.id, [epoch + 500]],
+        [claimed!.id, undefined],
+      ],
+    )
+    assert.equal((await again.notification('acme', done!.id))?.suspects, undefined)
+    await again.close()
+    const third = await openAt(url, clock)
+    assert.equal(third.unsettled, false)
+    await third.close()
+  })
+})
