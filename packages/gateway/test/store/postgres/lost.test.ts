@@ -19,7 +19,7 @@ const cut = (url: string): Promise<unknown> =>
 
 const isUncertain = (error: unknown): boolean => error instanceof SluiceError && error.isUncertain
 
-/** What became of a change, as the ledger finds out: it asks until the store answers. */
+/** Commits a change; where the answer is lost, asks until the store tells what became of it, as the ledger does. */
 async function outcome(store: Store, change: Change): Promise<boolean> {
   try {
     return (await store.commit(change)).applied
