@@ -6,48 +6,18 @@
 import type { Policy } from './policy.ts'
 
 export interface LivePolicy {
-  /** Passes each call on to the policy in force. */
+  /** Reads each property of the policy in force. A function of it that is kept stays that of its policy. */
   readonly part: Policy
   replace(next: Policy): void
 }
 
 export function createLivePolicy(first: Policy): LivePolicy {
   let current = first
+  // A compiled policy has every property, absent ones as undefined.
+  const names = Object.keys(first) as (keyof Policy)[]
+  const accessors = names.map((name) => [name, { get: () => current[name], enumerable: true }] as const)
   return {
-    part: {
-      get version() {
-        return current.version
-      },
-      get document() {
-        return current.document
-      },
-      get maxDelayMs() {
-        return current.maxDelayMs
-      },
-      get deduplicationWindowMs() {
-        return current.deduplicationWindowMs
-      },
-      get spreadMs() {
-        return current.spreadMs
-      },
-      get longestWindowMs() {
-        return current.longestWindowMs
-      },
-      get countsRefused() {
-        return current.countsRefused
-      },
-      get selectors() {
-        return current.selectors
-      },
-      get digests() {
-        return current.digests
-      },
-      rulesFor: (notification, recipient) => current.rulesFor(notification, recipient),
-      strongest: (limits) => current.strongest(limits),
-      digestFor: (notification) => current.digestFor(notification),
-      digest: (name) => current.digest(name),
-      quietFor: (notification, recipient) => current.quietFor(notification, recipient),
-    },
+    part: Object.defineProperties({}, Object.fromEntries(accessors)) as Policy,
     replace(next) {
       current = next
     },
