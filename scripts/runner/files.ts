@@ -6,6 +6,7 @@ import { type EventData, run } from 'node:test'
 import { inspect } from 'node:util'
 import { missingEngine } from '../services/needs.ts'
 import { add, createTally, say, type Tally } from './tally.ts'
+import type { Times } from './times.ts'
 
 export interface FilesOptions {
   readonly root: string
@@ -22,6 +23,8 @@ export interface FilesOptions {
    * @defaultValue 300,000
    */
   readonly fileTimeoutMs?: number
+  /** Takes down how long each file took and what it cost. */
+  readonly times?: Times | undefined
 }
 
 interface FileReport {
@@ -40,7 +43,9 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
     for (let file = waiting.shift(); file && !options.signal?.aborted; file = waiting.shift()) {
       const startedMs = performance.now()
       const report = await runFile(options, file)
-      printFile(options, file, performance.now() - startedMs, report)
+      const tookMs = performance.now() - startedMs
+      options.times?.took(file, tookMs)
+      printFile(options, file, tookMs, report)
       add(sum, report.tally)
     }
   }
@@ -57,7 +62,11 @@ async function runFile(options: FilesOptions, file: string): Promise<FileReport>
   const stream = run({
     files: [`${options.root}/${file}`],
     cwd: options.root,
-    execArgv: ['--conditions=sluice-source', '--disable-warning=ExperimentalWarning'],
+    execArgv: [
+      '--conditions=sluice-source',
+      '--disable-warning=ExperimentalWarning',
+      ...(options.times?.execArgv ?? []),
+    ],
     signal: options.signal ? AbortSignal.any([options.signal, overtime]) : overtime,
   })
   stream.on('test:start', ({ nesting, name }) => {

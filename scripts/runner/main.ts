@@ -15,12 +15,14 @@ import { misused, readArguments } from './arguments.ts'
 import { choose } from './choice.ts'
 import { runFiles } from './files.ts'
 import { add, createTally, say, seconds, type Tally } from './tally.ts'
+import { startTimes } from './times.ts'
 
 const usage = `Usage: npm test -- [options]
   --only <part of a path>   only test files with this in their path, without the checks before them; repeatable
   --unit                    only what needs no engine
   --seed <number>           the seed of the random tests
-  --keep-going              run the tests although a check failed`
+  --keep-going              run the tests although a check failed
+  --times                   the 40 slowest files with their CPU seconds, at the end`
 
 const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 const strict = Boolean(process.env.CI)
@@ -47,38 +49,45 @@ async function main(): Promise<void> {
     unit: { type: 'boolean', default: false },
     seed: { type: 'string' },
     'keep-going': { type: 'boolean', default: false },
+    times: { type: 'boolean', default: false },
   })
   if (values.seed !== undefined) process.env.SLUICE_SEED = values.seed
 
   const tree = readTree(root)
   const choice = choose(tree, values)
-  const files = [...choice.beside, ...choice.crash, ...choice.alone]
+  const files = [...choice.beside, ...choice.crash, ...choice.exact, ...choice.alone]
   if (files.length === 0) misused(usage, `no test file has ${values.only.join(' or ')} in its path`)
 
-  if (values.only.length === 0) {
-    await checks()
-    if (sum.failed > 0 && !values['keep-going']) {
-      return print('\nThe tests did not run: mend the checks above first, or add "-- --keep-going".')
-    }
-  }
-  const started: Service[] = []
-  const run = { root, strict, print, signal: interrupted.signal }
-  if (choice.engines.length > 0) await phase('engines', () => startEngines(choice.engines, started))
+  // Engines mostly wait while they start, the checks compute.
+  const engined = startEngines(choice.engines)
+  engined.catch(() => {}) // It is awaited behind the checks.
   try {
-    if (choice.beside.length > 0)
-      await phase('tests', () => runFiles({ ...run, files: choice.beside, concurrency }))
-    if (choice.crash.length > 0)
-      await phase('crash tests', () => runFiles({ ...run, files: choice.crash, concurrency: 2 }))
-    if (choice.alone.length > 0)
-      await phase('tests that run alone', () => runFiles({ ...run, files: choice.alone, concurrency: 1 }))
+    if (values.only.length === 0) await checks()
+    if (sum.failed > 0 && !values['keep-going'])
+      return print('\nThe tests did not run: mend the checks above first, or add "-- --keep-going".')
+    if (choice.engines.length > 0) await phase('engines', async () => report(await engined))
+    const times = values.times ? startTimes(root) : undefined
+    const run = { root, strict, print, signal: interrupted.signal, times }
+    for (const [name, files, concurrency] of [
+      ['tests', choice.beside, besideMax],
+      ['crash tests', choice.crash, crashMax],
+      ['tests that measure time', choice.exact, exactMax],
+      ['tests that run alone', choice.alone, 1],
+    ] as const)
+      if (files.length > 0) await phase(name, () => runFiles({ ...run, files, concurrency }))
+    if (times !== undefined) print(`\n${times.table()}`)
   } finally {
-    await Promise.all(started.map((service) => service.stop()))
+    await Promise.all((await engined).started.map((service) => service.stop()))
   }
   if (choice.leftOut.length > 0) print(`\n${choice.leftOut.length} files need an engine and were left out.`)
 }
 
 /** Most files wait for sockets and timers longer than they compute: one more than there are cores, at least three. */
-const concurrency = Math.min(6, Math.max(3, availableParallelism() + 1))
+const besideMax = Math.min(6, Math.max(3, availableParallelism() + 1))
+/** They load the disk. */
+const crashMax = 2
+/** Their gateways use a tenth of a core. */
+const exactMax = 2
 
 /** Each file is a process of its own, and many start gateways: compiling what all import took a third of their CPU. */
 process.env.NODE_COMPILE_CACHE ??= `${root}/node_modules/.cache/node`
@@ -107,25 +116,37 @@ function command(name: string, args: readonly string[]): Promise<Tally> {
   })
 }
 
+interface Engined {
+  readonly started: Service[]
+  readonly tally: Tally
+  readonly lines: string[]
+}
+
 /** An engine that the environment names is used as it is; a missing one is a failure where `CI` is set. */
-async function startEngines(names: readonly string[], started: Service[]): Promise<Tally> {
-  const tally = createTally()
-  await stopOrphans()
+async function startEngines(names: readonly string[]): Promise<Engined> {
+  const engined: Engined = { started: [], tally: createTally(), lines: [] }
+  const { started, tally, lines } = engined
+  if (names.length > 0) await stopOrphans()
   for (const name of names) {
     if (isAtHand(name)) {
-      print(`✔ ${name} is named by the environment`)
+      lines.push(`✔ ${name} is named by the environment`)
       continue
     }
     try {
       const service = await engines[name]!.start({})
       started.push(service)
       Object.assign(process.env, service.env)
-      print(`✔ ${name} at ${service.url}`)
+      lines.push(`✔ ${name} at ${service.url}`)
     } catch (error) {
-      print(`✖ ${name}: ${(error as Error).message}`)
+      lines.push(`✖ ${name}: ${(error as Error).message}`)
       tally[error instanceof EngineMissing && !strict ? 'skipped' : 'failed']++
     }
   }
+  return engined
+}
+
+function report({ lines, tally }: Engined): Tally {
+  for (const line of lines) print(line)
   return tally
 }
 

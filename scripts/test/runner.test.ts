@@ -89,15 +89,40 @@ test('a test without its engine is skipped, and has failed where nothing may be 
   assert.deepEqual(run(files, { strict: true }).tally, { passed: 0, failed: 1, skipped: 0 })
 })
 
+test('the times of a run name each file with the CPU of its process and of its children', () => {
+  const busy = 'for (const end = Date.now() + 300; Date.now() < end; );'
+  write({
+    'spins.test.mjs': `${start}import { spawnSync } from 'node:child_process'
+      test('spins', () => { ${busy}; spawnSync(process.execPath, ['-e', '${busy}']) })`,
+    'waits.test.mjs': `${start}test('waits', (t, done) => void setTimeout(done, 600))`,
+  })
+  const at = (file: string): string => JSON.stringify(new URL(`../runner/${file}`, import.meta.url).href)
+  write({
+    'driver.mjs': `const { runFiles } = await import(${at('files.ts')})
+      const { startTimes } = await import(${at('times.ts')})
+      const times = startTimes(${JSON.stringify(root)})
+      const files = ['waits.test.mjs', 'spins.test.mjs']
+      const print = () => {}
+      await runFiles({ root: ${JSON.stringify(root)}, files, concurrency: 1, strict: false, print, times })
+      console.log(times.table())`,
+  })
+  const { NODE_TEST_CONTEXT: _, ...env } = process.env
+  const { stdout } = spawnSync(process.execPath, [join(root, 'driver.mjs')], { env, encoding: 'utf8' })
+  const cpu = (file: string): number => Number(new RegExp(`([\\d.]+)  ${file}$`, 'm').exec(stdout)?.[1])
+  assert.ok(cpu('spins.test.mjs') >= 0.6, stdout)
+  assert.ok(cpu('waits.test.mjs') > 0 && cpu('waits.test.mjs') < cpu('spins.test.mjs'), stdout)
+})
+
 test('the last line says what was skipped only when something was', () => {
   assert.equal(say({ passed: 3, failed: 0, skipped: 0 }), '3 passed, 0 failed')
   assert.equal(say({ passed: 3, failed: 1, skipped: 2 }), '3 passed, 1 failed, 2 skipped')
 })
 
-test('files are chosen by path, company and engines', () => {
+test('files are chosen by path, company and engines, the largest first', () => {
   write({
     'packages/a/test/pure.test.ts': '',
     'packages/a/test/near.exact.test.ts': '',
+    'packages/a/test/busy.alone.test.ts': '',
     'packages/a/test/stores/redis.test.ts': "import './client.ts'",
     'packages/a/test/stores/client.ts': `export const url = process.env.SLUICE_TEST_${'REDIS'}`,
     'packages/a/test/mail.test.ts': `test('x', ${'needs'}('postfix'), () => {})`,
@@ -107,20 +132,25 @@ test('files are chosen by path, company and engines', () => {
   })
   const tree = readTree(root)
   const all = choose(tree, { only: [], unit: false })
-  assert.deepEqual(all.alone, ['packages/a/test/near.exact.test.ts'])
+  assert.deepEqual(all.exact, ['packages/a/test/near.exact.test.ts'])
+  assert.deepEqual(all.alone, ['packages/a/test/busy.alone.test.ts'])
   assert.deepEqual(all.crash, ['packages/a/test/own.crash.test.ts'])
   assert.deepEqual(all.beside, [
-    'examples/hello.ts',
     'packages/a/test/mail.test.ts',
-    'packages/a/test/pure.test.ts',
     'packages/a/test/stores/redis.test.ts',
+    'examples/hello.ts',
+    'packages/a/test/pure.test.ts',
   ])
   assert.deepEqual(all.engines, ['redis', 'postfix'])
   assert.deepEqual(choose(tree, { only: ['own'], unit: false }).engines, [], 'it starts its own')
   const unit = choose(tree, { only: ['packages/'], unit: true })
   assert.deepEqual(
-    [...unit.beside, ...unit.crash, ...unit.alone],
-    ['packages/a/test/pure.test.ts', 'packages/a/test/near.exact.test.ts'],
+    [...unit.beside, ...unit.crash, ...unit.exact, ...unit.alone],
+    [
+      'packages/a/test/pure.test.ts',
+      'packages/a/test/near.exact.test.ts',
+      'packages/a/test/busy.alone.test.ts',
+    ],
   )
   assert.deepEqual(unit.engines, [])
   assert.equal(unit.leftOut.length, 3)

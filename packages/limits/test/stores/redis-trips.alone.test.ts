@@ -1,6 +1,6 @@
 /**
  * Many questions, one round trip: counted on the wire, at each node. Alone, because others on the server would teach it
- * the script that it is to have forgotten.
+ * the script that it is to have forgotten; beside each other where they only wait for the long wire.
  */
 import assert from 'node:assert/strict'
 import process from 'node:process'
@@ -62,31 +62,47 @@ describe('round trips of the Redis store', () => {
     return wire
   }
 
-  for (const enableAutoPipelining of [true, false]) {
-    it(
-      `is one for many subjects over ioredis, auto pipelining ${enableAutoPipelining}`,
-      needs('redis'),
-      async (t) => {
-        const wire = await wired(t, process.env.SLUICE_TEST_REDIS!)
-        const client = new Redis(wire.port, { enableAutoPipelining })
-        t.after(() => client.disconnect())
-        const limits = over(client)
-        await limits.take('warm', rules)
-        wire.delayMs = delayMs
-        once(await turnsOf([wire], limits), 1)
-      },
-    )
-  }
+  describe('of many questions', { concurrency: true }, () => {
+    for (const enableAutoPipelining of [true, false]) {
+      it(
+        `is one for many subjects over ioredis, auto pipelining ${enableAutoPipelining}`,
+        needs('redis'),
+        async (t) => {
+          const wire = await wired(t, process.env.SLUICE_TEST_REDIS!)
+          const client = new Redis(wire.port, { enableAutoPipelining })
+          t.after(() => client.disconnect())
+          const limits = over(client)
+          await limits.take('warm', rules)
+          wire.delayMs = delayMs
+          once(await turnsOf([wire], limits), 1)
+        },
+      )
+    }
 
-  it('is one for many subjects over node-redis', needs('redis'), async (t) => {
-    const wire = await wired(t, process.env.SLUICE_TEST_REDIS!)
-    const client = createClient({ url: `redis://127.0.0.1:${wire.port}` })
-    await client.connect()
-    t.after(() => client.destroy())
-    const limits = over(client)
-    await limits.take('warm', rules)
-    wire.delayMs = delayMs
-    once(await turnsOf([wire], limits), 1)
+    it('is one for many subjects over node-redis', needs('redis'), async (t) => {
+      const wire = await wired(t, process.env.SLUICE_TEST_REDIS!)
+      const client = createClient({ url: `redis://127.0.0.1:${wire.port}` })
+      await client.connect()
+      t.after(() => client.destroy())
+      const limits = over(client)
+      await limits.take('warm', rules)
+      wire.delayMs = delayMs
+      once(await turnsOf([wire], limits), 1)
+    })
+
+    it('is one at each node of a cluster, at the same time', needs('redis-cluster'), async (t) => {
+      const nodes = process.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
+      const wires = await Promise.all(nodes.map((url) => wired(t, url)))
+      const natMap = Object.fromEntries(
+        nodes.map((url, index) => [new URL(url).host, { host: '127.0.0.1', port: wires[index]!.port }]),
+      )
+      const client = new Cluster([at(nodes[0]!)], { natMap, enableAutoPipelining: true })
+      t.after(() => client.disconnect())
+      const limits = over(client)
+      await limits.takeMany(subjects.map((subject) => ({ subject: `warm${subject}`, rules })))
+      for (const wire of wires) wire.delayMs = delayMs
+      once(await turnsOf(wires, limits), nodes.length)
+    })
   })
 
   it(
@@ -113,18 +129,4 @@ describe('round trips of the Redis store', () => {
       assert.ok(decisions.every(({ allowed }) => !allowed))
     },
   )
-
-  it('is one at each node of a cluster, at the same time', needs('redis-cluster'), async (t) => {
-    const nodes = process.env.SLUICE_TEST_REDIS_CLUSTER!.split(',')
-    const wires = await Promise.all(nodes.map((url) => wired(t, url)))
-    const natMap = Object.fromEntries(
-      nodes.map((url, index) => [new URL(url).host, { host: '127.0.0.1', port: wires[index]!.port }]),
-    )
-    const client = new Cluster([at(nodes[0]!)], { natMap, enableAutoPipelining: true })
-    t.after(() => client.disconnect())
-    const limits = over(client)
-    await limits.takeMany(subjects.map((subject) => ({ subject: `warm${subject}`, rules })))
-    for (const wire of wires) wire.delayMs = delayMs
-    once(await turnsOf(wires, limits), nodes.length)
-  })
 })
