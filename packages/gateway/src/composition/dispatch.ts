@@ -24,16 +24,11 @@ import type { Storage } from './storage.ts'
 
 export type Dispatch = Awaited<ReturnType<typeof createDispatch>>
 
-interface Texts {
-  readonly templates: Templates
-  readonly links: UnsubscribeLinks
-}
-
 export async function createDispatch(
   { config, policy: { part: policy }, parts, clock, random, members, log, errorsOf }: RuntimeContext,
   { store, ledger, recipients, contents, holds }: Storage,
   { queue, limiter, scheduler, forbiddenHours, releaseHolds }: Admission,
-  { templates, links }: Texts,
+  { templates, links }: { readonly templates: Templates; readonly links: UnsubscribeLinks },
 ) {
   const onError = errorsOf('delivery')
   const { marginMs } = config.limits

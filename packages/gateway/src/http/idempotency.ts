@@ -32,13 +32,11 @@ export interface Idempotency {
   once(request: FastifyRequest, work: (keep: Keep | undefined) => Promise<Answer>): Promise<Answer>
 }
 
-export interface IdempotencyOptions {
+export function createIdempotency(options: {
   readonly store: Pick<Store, 'answer'>
   readonly once: Once
   readonly clock: Clock
-}
-
-export function createIdempotency(options: IdempotencyOptions): Idempotency {
+}): Idempotency {
   const { store, once, clock } = options
 
   async function recorded(key: AnswerKey, requestHash: string): Promise<Answer | undefined> {

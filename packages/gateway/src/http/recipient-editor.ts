@@ -22,12 +22,10 @@ export interface RecipientEditor {
 /** `wasErased`: nothing is known before except the opt-outs. */
 type ChangeRecipient = (before: Recipient | undefined, wasErased: boolean) => Recipient
 
-export interface RecipientEditorOptions {
+export function createRecipientEditor(options: {
   readonly gate: Pick<Gate, 'saveRecipient'>
   readonly store: Pick<Store, 'recipient' | 'isVersioned'>
-}
-
-export function createRecipientEditor(options: RecipientEditorOptions): RecipientEditor {
+}): RecipientEditor {
   const { gate, store } = options
   const last = new Map<string, Promise<unknown>>()
 

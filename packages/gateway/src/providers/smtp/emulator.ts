@@ -8,10 +8,6 @@ import type { FakeProvider } from '../../sandbox/fake-provider.ts'
 import type { SandboxMessage } from '../../sandbox/record.ts'
 import type { Told } from '../emulator.ts'
 
-export interface SmtpDoorOptions {
-  readonly side: FakeProvider<SandboxMessage>
-}
-
 export interface SmtpDoor {
   listen(host: string, port: number): Promise<void>
   port(): number
@@ -21,7 +17,7 @@ export interface SmtpDoor {
 const bytesMax = 33_554_432
 const extensions = ['PIPELINING', '8BITMIME', 'SMTPUTF8', 'AUTH PLAIN']
 
-export function createSmtpDoor({ side }: SmtpDoorOptions): SmtpDoor {
+export function createSmtpDoor({ side }: { readonly side: FakeProvider<SandboxMessage> }): SmtpDoor {
   const sockets = new Set<Socket>()
   const server = createServer({ noDelay: true }, (socket) => {
     sockets.add(socket)

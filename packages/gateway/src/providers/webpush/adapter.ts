@@ -29,11 +29,6 @@ export interface WebPushOptions extends HttpProviderOptions {
   readonly allowPrivate?: boolean
 }
 
-interface Subscription {
-  readonly endpoint: URL
-  readonly keys: SubscriptionKeys
-}
-
 /** Most hosts with state: services are few, hosts in requests may be many. */
 const idle = { idleMax: 64, idleMs: 15_000 } as const
 const urgencies = { critical: 'high', high: 'high', normal: 'normal', low: 'low' } as const
@@ -111,7 +106,10 @@ export function createWebPushProvider(options: WebPushOptions): Provider {
 }
 
 /** Parses a subscription, or tells the error. */
-function parseSubscription(text: string | undefined, allowPrivate: boolean): Subscription | string {
+function parseSubscription(
+  text: string | undefined,
+  allowPrivate: boolean,
+): { readonly endpoint: URL; readonly keys: SubscriptionKeys } | string {
   const expected = 'a subscription is expected: {endpoint, keys: {p256dh, auth}}'
   let value: { endpoint?: unknown; keys?: { p256dh?: unknown; auth?: unknown } } | null
   try {
