@@ -2,7 +2,7 @@
  * The command line: finds the command, runs it, and turns an error into a message and an exit code. Commands
  * are loaded when they are called, so that help is quick and serving loads nothing but the gateway.
  */
-import { columns } from './cli/command.ts'
+import { type Arguments, type CommandForm, columns, helpOf, readArguments } from './cli/command.ts'
 import { exitCodes, Failure, type Io, processIo } from './cli/io.ts'
 import { plain } from './cli/text.ts'
 import { didYouMean } from './config/suggestion.ts'
@@ -11,7 +11,10 @@ import { version } from './version.ts'
 
 interface Command {
   readonly summary: string
-  readonly load: () => Promise<{ run(args: readonly string[], io: Io): Promise<number> }>
+  readonly load: () => Promise<{
+    readonly form: CommandForm
+    run(args: Arguments, io: Io): Promise<number>
+  }>
 }
 
 export const commands: Readonly<Record<string, Command>> = {
@@ -76,14 +79,22 @@ export async function main(args: readonly string[], io: Io): Promise<number> {
       io.out(version)
       return exitCodes.ok
     }
-    return await (await commandOf(name).load()).run(rest, io)
+    return await runCommand(name, rest, io)
   } catch (error) {
     return failed(error, io, rest.includes('--json'))
   }
 }
 
+async function runCommand(name: string, args: readonly string[], io: Io): Promise<number> {
+  const { form, run } = await commandOf(name).load()
+  const read = readArguments(form, args)
+  if (read !== undefined) return run(read, io)
+  io.out(helpOf(form))
+  return exitCodes.ok
+}
+
 async function help([of]: readonly string[], asked: string | undefined, io: Io): Promise<number> {
-  if (asked === 'help' && of !== undefined) return await (await commandOf(of).load()).run(['--help'], io)
+  if (asked === 'help' && of !== undefined) return await runCommand(of, ['--help'], io)
   const list = Object.entries(commands).map(([name, { summary }]) => [name, summary] as const)
   const text = [
     'Sluice, a gateway that keeps notifications within their limits.',

@@ -3,7 +3,7 @@ import { backlogKeys } from '../backlog-cell.ts'
 import { channels } from '../model.ts'
 import type { BacklogAnswer } from './answers.ts'
 import { createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, oneOfOption, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions, oneOfOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { type Column, instantFrom, plain, table } from './text.ts'
 
@@ -27,12 +27,7 @@ export const form: CommandForm = {
 
 type Group = BacklogAnswer['groups'][number]
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const answer = await createClient(read, io).get<BacklogAnswer>('/backlog', {
     by: oneOfOption(form, read, 'by', backlogKeys),
     channel: oneOfOption(form, read, 'channel', channels),

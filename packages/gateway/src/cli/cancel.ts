@@ -1,6 +1,6 @@
 /** `sluice cancel`: cancels a notification that still waits; its places in the limits are given back. */
 import { createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { plain } from './text.ts'
 
@@ -12,12 +12,7 @@ export const form: CommandForm = {
   examples: [['sluice cancel 01KAJ2ZC5T0V6QH7N3W8XEY4RD', 'Exit code 1 where it has left or ended']],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const id = read.positionals[0]!
   await createClient(read, io).delete(`/notifications/${encodeURIComponent(id)}`)
   io.out(

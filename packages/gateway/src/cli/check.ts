@@ -4,7 +4,7 @@
  * refused by `serve`.
  */
 import { SluiceError } from '../errors.ts'
-import { type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, configOption, jsonOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { paint } from './text.ts'
 
@@ -18,12 +18,7 @@ export const form: CommandForm = {
   ],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const [{ loadConfig }, { configText, describeConfig }, { loadTemplates, lookAtStore }] = await Promise.all([
     import('../config/load.ts'),
     import('../config/describe.ts'),

@@ -4,14 +4,7 @@ import { didYouMean } from '../config/suggestion.ts'
 import { channels, deadCauses } from '../model.ts'
 import type { ListAnswer, NotificationAnswer } from './answers.ts'
 import { type Client, createClient } from './client.ts'
-import {
-  type Arguments,
-  badUsage,
-  type CommandForm,
-  gatewayOptions,
-  helpOf,
-  readArguments,
-} from './command.ts'
+import { type Arguments, badUsage, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
 import { createProgress } from './progress.ts'
 import { type Column, instant, plain, table } from './text.ts'
@@ -50,12 +43,7 @@ type Filter = Readonly<Partial<Record<'cause' | 'channel' | 'tenant', string>>> 
   readonly causes?: readonly string[]
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const [action = 'list', ids] = read.positionals
   if (!(actions as readonly string[]).includes(action))
     throw badUsage(form, `"${action}" is neither list nor redrive${didYouMean(action, actions)}`)

@@ -1,7 +1,7 @@
 /** `sluice decide`: shows the decision that a notification would get now; nothing is sent and nothing counts. */
 import type { DecisionAnswer } from './answers.ts'
 import { createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions } from './command.ts'
 import { decided } from './explain.ts'
 import { exitCodes, type Io } from './io.ts'
 import { messageBody, messageOptions } from './message-options.ts'
@@ -16,12 +16,7 @@ export const form: CommandForm = {
   ],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const decision = await createClient(read, io).post<DecisionAnswer>('/decisions', messageBody(form, read))
   io.out(read.has('json') ? JSON.stringify(decision, null, 2) : decided(decision, Date.now(), io))
   return exitCodes.ok

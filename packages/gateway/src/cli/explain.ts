@@ -11,7 +11,7 @@ import type {
   RuleAnswer,
 } from './answers.ts'
 import { type Client, createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { type Column, indent, instant, instantFrom, paint, plain, styleOf, table } from './text.ts'
 
@@ -34,12 +34,7 @@ export const form: CommandForm = {
   ],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const client = createClient(read, io)
   const path = `/notifications/${encodeURIComponent(read.positionals[0]!)}`
   const notification = await found(client, path, read.has('wait'), io)

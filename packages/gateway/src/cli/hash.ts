@@ -2,7 +2,7 @@
  * `sluice hash`: prints how the log names a recipient, so that the lines of one recipient can be found. Lines hold a
  * keyed hash in place of the id; its key stands beside the store.
  */
-import { type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, configOption, jsonOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 
 export const form: CommandForm = {
@@ -17,12 +17,7 @@ export const form: CommandForm = {
   examples: [['grep $(sluice hash user-42) sluice.log', 'The lines about one recipient']],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const recipient = read.positionals[0]!
   const [{ loadConfig }, { hashRecipient }] = await Promise.all([
     import('../config/load.ts'),

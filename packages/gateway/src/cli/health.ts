@@ -1,6 +1,6 @@
 /** `sluice health`: says if the gateway lives and is ready to accept; exit code 1 where it is not, for scripts and probes. */
 import { createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { plain } from './text.ts'
 
@@ -17,12 +17,7 @@ interface Ready {
   readonly degraded?: readonly string[]
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const client = createClient(read, io)
   const { status, body } = await client.probe<Ready>('/readyz')
   const isReady = status === 200

@@ -6,15 +6,7 @@ import { readDuration } from '../config/quantity.ts'
 import { channels } from '../model.ts'
 import type { HoldsAnswer, PoolsAnswer } from './answers.ts'
 import { type Client, createClient } from './client.ts'
-import {
-  type Arguments,
-  badUsage,
-  type CommandForm,
-  gatewayOptions,
-  helpOf,
-  oneOfOption,
-  readArguments,
-} from './command.ts'
+import { type Arguments, badUsage, type CommandForm, gatewayOptions, oneOfOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { type Column, instantFrom, plain, table } from './text.ts'
 
@@ -44,12 +36,7 @@ export const form: CommandForm = {
 
 type Hold = HoldsAnswer['items'][number]
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const [name] = read.positionals
   const client = createClient(read, io)
   if (name === undefined) return list(client, read, io)

@@ -1,7 +1,7 @@
 /** `sluice job`: shows how far a batch in the background is, or cancels the rest of it. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { createProgress } from './progress.ts'
 import { plain } from './text.ts'
@@ -31,12 +31,7 @@ interface JobAnswer {
 
 const followEveryMs = 500
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const client = createClient(read, io)
   const path = `/jobs/${encodeURIComponent(read.positionals[0]!)}`
   if (read.has('cancel')) await client.delete(path)

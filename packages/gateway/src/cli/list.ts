@@ -2,7 +2,7 @@
 import { channels, priorities } from '../model.ts'
 import type { ListAnswer, NotificationAnswer } from './answers.ts'
 import { createClient } from './client.ts'
-import { badUsage, type CommandForm, gatewayOptions, helpOf, oneOfOption, readArguments } from './command.ts'
+import { type Arguments, badUsage, type CommandForm, gatewayOptions, oneOfOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { type Column, instant, instantFrom, styleOf, table } from './text.ts'
 
@@ -38,12 +38,7 @@ export const form: CommandForm = {
 /** Rows that one page of the gateway has at most. */
 const pageMax = 500
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const limit = read.text('limit') ?? '50'
   if (!/^[1-9]\d{0,5}$/.test(limit)) throw badUsage(form, '--limit expects a whole number above 0')
   const client = createClient(read, io)

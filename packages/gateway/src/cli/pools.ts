@@ -2,7 +2,7 @@
 import { channels } from '../model.ts'
 import type { PoolsAnswer } from './answers.ts'
 import { createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, oneOfOption, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions, oneOfOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { type Column, instantFrom, plain, styleOf, table } from './text.ts'
 
@@ -28,12 +28,7 @@ export const form: CommandForm = {
 type Pool = PoolsAnswer['pools'][number]
 type Row = { readonly pool: Pool; readonly account: Pool['accounts'][number] }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const channel = oneOfOption(form, read, 'channel', channels)
   const client = createClient(read, io)
   const all = await client.get<PoolsAnswer>('/pools', { channel })

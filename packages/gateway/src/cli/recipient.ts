@@ -4,7 +4,7 @@
  */
 import type { LimitUseAnswer, ListAnswer, NotificationAnswer } from './answers.ts'
 import { createClient } from './client.ts'
-import { badUsage, type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type Arguments, badUsage, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { type Column, indent, instant, instantFrom, paint, plain, styleOf, table } from './text.ts'
 
@@ -22,12 +22,7 @@ export const form: CommandForm = {
   ],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const limit = read.text('limit') ?? '20'
   if (!/^[1-9]\d{0,2}$/.test(limit) || Number(limit) > 500)
     throw badUsage(form, '--limit expects a whole number from 1 to 500')

@@ -4,7 +4,7 @@ import { resolve } from 'node:path'
 import { parse } from 'yaml'
 import { SluiceError } from '../errors.ts'
 import type { SandboxServer, SandboxServerOptions } from '../sandbox/server.ts'
-import { badUsage, type CommandForm, helpOf, readArguments } from './command.ts'
+import { type Arguments, badUsage, type CommandForm } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
 import { stopSignal } from './stop-signal.ts'
 
@@ -32,12 +32,7 @@ export const form: CommandForm = {
   ],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const file = read.text('behaviour')
   const host = read.text('host') ?? '127.0.0.1'
   const port = numberOf('port', read.text('port') ?? '9100', 65_535)

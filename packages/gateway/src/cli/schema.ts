@@ -1,6 +1,6 @@
 /** `sluice schema`: prints the JSON Schema of a file, for completion and checks in an editor. */
 import { didYouMean } from '../config/suggestion.ts'
-import { badUsage, type CommandForm, helpOf, jsonOption, readArguments } from './command.ts'
+import { type Arguments, badUsage, type CommandForm, jsonOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 
 export const form: CommandForm = {
@@ -17,12 +17,7 @@ export const form: CommandForm = {
   ],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const { jsonSchemaText, schemaNames } = await import('../config/json-schema.ts')
   const [asked] = read.positionals
   const name = schemaNames.find((each) => each === asked)

@@ -1,7 +1,7 @@
 /** `sluice send`: sends one notification, to try the gateway out; what it prints begins with the explanation. */
 import type { ExplainedAnswer } from './answers.ts'
 import { createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { messageBody, messageOptions } from './message-options.ts'
 import { plain } from './text.ts'
@@ -25,12 +25,7 @@ interface Accepted {
   readonly status: string
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const client = createClient(read, io)
   const key = read.text('key')
   const accepted = await client.accept<Accepted>(

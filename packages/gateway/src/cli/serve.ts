@@ -9,7 +9,7 @@ import { SluiceError } from '../errors.ts'
 import type { Gateway } from '../gateway.ts'
 import type { OperatorLog } from '../log.ts'
 import { version } from '../version.ts'
-import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
+import { type Arguments, badUsage, type CommandForm, configOption, jsonOption } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
 import { collectEarlier, giveBackStartMemory } from './start-memory.ts'
 import { type Stopping, stopSignal } from './stop-signal.ts'
@@ -41,12 +41,7 @@ export const form: CommandForm = {
   ],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   checkRoles(read.text('roles'))
   const { loadConfig } = await import('../config/load.ts')
   const path = read.text('config')

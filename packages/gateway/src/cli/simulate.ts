@@ -9,7 +9,7 @@ import type { PolicyConfig } from '../config/config.ts'
 import type { FigureRow } from '../simulation/report.ts'
 import type { RunResult } from '../simulation/run.ts'
 import type { Scenario } from '../simulation/scenario.ts'
-import { badUsage, type CommandForm, helpOf, jsonOption, readArguments } from './command.ts'
+import { type Arguments, badUsage, type CommandForm, jsonOption } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { createProgress } from './progress.ts'
 import { table } from './text.ts'
@@ -37,12 +37,7 @@ export const form: CommandForm = {
 
 const shipped = fileURLToPath(new URL('../../scenarios', import.meta.url))
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const [named] = read.positionals
   if (named === undefined) return list(io)
   const { loadScenario } = await import('../simulation/scenario.ts')

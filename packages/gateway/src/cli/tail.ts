@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { channels, statuses } from '../model.ts'
 import { createClient } from './client.ts'
-import { badUsage, type CommandForm, gatewayOptions, helpOf, oneOfOption, readArguments } from './command.ts'
+import { type Arguments, badUsage, type CommandForm, gatewayOptions, oneOfOption } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
 import { instant, paint, plain, styleOf } from './text.ts'
 
@@ -38,12 +38,7 @@ interface StateEvent {
 
 const reconnectMs = 1_000
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const status = oneOfOption(form, read, 'status', statuses)
   const channel = oneOfOption(form, read, 'channel', channels)
   const count = read.text('count') ?? 'Infinity'

@@ -4,7 +4,7 @@
  * sign, so the command refuses.
  */
 import { readDuration } from '../config/quantity.ts'
-import { badUsage, type CommandForm, configOption, helpOf, jsonOption, readArguments } from './command.ts'
+import { type Arguments, badUsage, type CommandForm, configOption, jsonOption } from './command.ts'
 import { exitCodes, Failure, type Io } from './io.ts'
 
 export const form: CommandForm = {
@@ -25,12 +25,7 @@ export const form: CommandForm = {
   ],
 }
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const expiresMs = durationOf(read.text('expires') ?? '1h')
   const { loadConfig } = await import('../config/load.ts')
   const path = read.text('config')

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { BacklogAnswer, HoldsAnswer, OverviewAnswer } from './answers.ts'
 import { backlogText } from './backlog.ts'
 import { type Client, createClient } from './client.ts'
-import { type CommandForm, gatewayOptions, helpOf, readArguments } from './command.ts'
+import { type Arguments, type CommandForm, gatewayOptions } from './command.ts'
 import { exitCodes, type Io } from './io.ts'
 import { indent, instant, paint, plain } from './text.ts'
 
@@ -22,12 +22,7 @@ const holdsMax = 5
 const redrawEveryMs = 1_000
 const clear = '\u001b[H\u001b[2J'
 
-export async function run(args: readonly string[], io: Io): Promise<number> {
-  const read = readArguments(form, args)
-  if (read === undefined) {
-    io.out(helpOf(form))
-    return exitCodes.ok
-  }
+export async function run(read: Arguments, io: Io): Promise<number> {
   const client = createClient(read, io)
   const tenant = read.text('tenant')
   const isOnce = read.has('once') || read.has('json') || !io.colours

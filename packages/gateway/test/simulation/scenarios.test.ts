@@ -3,7 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { run } from '../../src/cli/simulate.ts'
+import { readArguments } from '../../src/cli/command.ts'
+import { form, run } from '../../src/cli/simulate.ts'
 import type { SluiceError } from '../../src/errors.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-simulate-'))
@@ -19,7 +20,7 @@ async function simulate(...args: readonly string[]): Promise<{ code: number; out
     out: (text: string) => lines.push(text),
     err: () => undefined,
   }
-  const code = await run(args, io)
+  const code = await run(readArguments(form, args)!, io)
   return { code, out: lines.join('\n') }
 }
 
