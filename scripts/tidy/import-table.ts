@@ -160,12 +160,15 @@ const gateway: readonly ImportRow[] = [
   {
     module: 'config/',
     values: [
+      'delivery/accounts/breaker.ts',
+      'delivery/retry-policy.ts',
       'observability/log-events.ts',
       'providers/configs.ts',
       'providers/provider-config.ts',
       'providers/*/config.ts',
       ...core,
     ],
+    types: ['http/websocket/upgrade.ts'],
     packages: 'any',
     node: 'any',
     impure: true,

@@ -4,6 +4,9 @@
  * file are in schema.ts, and loadConfig turns them into this.
  */
 import type { KeyObject } from 'node:crypto'
+import type { BreakerPolicy } from '../delivery/accounts/breaker.ts'
+import type { RetryPolicy } from '../delivery/retry-policy.ts'
+import type { WebSocketBounds } from '../http/websocket/upgrade.ts'
 import type { Channel } from '../model.ts'
 import type { Policy } from '../policy/policy.ts'
 import type { Account } from '../ports.ts'
@@ -176,21 +179,7 @@ export interface TenantsConfig {
   readonly byId: ReadonlyMap<string, TenantConfig>
 }
 
-export interface WebSocketConfig {
-  /** Bytes of one frame or message of a client at most. @defaultValue 65_536 bytes */
-  readonly messageMaxBytes: number
-  /** Subscriptions of one connection at most. @defaultValue 50 */
-  readonly subscriptionsMax: number
-  /** Frames per second that one connection may send; more are read later. @defaultValue 1_000 */
-  readonly framesPerSecond: number
-  /** Published messages of one tenant at most that wait for its rate. @defaultValue 1_000 */
-  readonly waitingMax: number
-  /** Bytes at most that wait for a client that does not read. @defaultValue 1_048_576 bytes */
-  readonly unreadMaxBytes: number
-  /** Interval of heartbeats; a client that answers none is disconnected at the next. @defaultValue 30_000 ms */
-  readonly heartbeatMs: number
-  /** Connections of all tenants together at most. @defaultValue 8_000 */
-  readonly connectionsMax: number
+export interface WebSocketConfig extends WebSocketBounds {
   readonly absent: AbsentConfig
 }
 
@@ -217,8 +206,8 @@ export interface PoolConfig {
   readonly accounts: readonly AccountConfig[]
   /** Timeout of one call to the provider. @defaultValue 15_000 ms */
   readonly timeoutMs: number
-  readonly retry: RetryConfig
-  readonly breaker: BreakerConfig
+  readonly retry: RetryPolicy
+  readonly breaker: BreakerPolicy
   /** Load shedding: the pool admits less while accounts are out. @defaultValue true */
   readonly shedding: boolean
   /**
@@ -235,23 +224,6 @@ export interface PoolConfig {
    * Adaptive concurrency: fewer parallel calls while an account is slow; absent: always as many as configured.
    */
   readonly adaptive: AdaptiveConfig | undefined
-}
-
-export interface BreakerConfig {
-  /** The share of failed calls that opens the breaker. @defaultValue 0.5 */
-  readonly failures: number
-  /** The least calls within the window before their share counts. @defaultValue 10 */
-  readonly of: number
-  /** @defaultValue 10_000 ms */
-  readonly withinMs: number
-  /** Consecutive failed calls that open the breaker, over any time. @defaultValue 10 */
-  readonly inARow: number
-  /**
-   * The breaker stays open this long at first; the time doubles with each failed probe. @defaultValue 5_000 ms
-   */
-  readonly coolDownMs: number
-  /** @defaultValue 60_000 ms */
-  readonly coolDownMaxMs: number
 }
 
 export interface AdaptiveConfig {
@@ -274,37 +246,6 @@ export interface AccountConfig {
   readonly concurrencyMax: number
   /** Each window of its rate is extended by this. @defaultValue that of `limits` */
   readonly marginMs?: number
-}
-
-export interface RetryConfig {
-  /** The bound of the first retry delay; it doubles with each attempt. @defaultValue 1_000 ms */
-  readonly baseMs: number
-  /** @defaultValue 300_000 ms */
-  readonly capMs: number
-  /**
-   * Calls to a provider at most before a notification becomes a dead letter, where neither greylisting nor
-   * outage applies. @defaultValue 6
-   */
-  readonly attemptsMax: number
-  /** The retry budget: retries that a pool may make, as a share of its first calls. @defaultValue 0.2 */
-  readonly budget: number
-  /**
-   * Retries where the recipient's server asks to come back in minutes. @defaultValue 300_000, 14_400_000,
-   * 345_600_000 ms
-   */
-  readonly greylisting: PatienceConfig
-  /** Retries where the called host is unreachable. @defaultValue 1_000, 900_000, 259_200_000 ms */
-  readonly outage: PatienceConfig
-}
-
-export interface PatienceConfig {
-  /** The least first retry delay; it doubles with each attempt. */
-  readonly baseMs: number
-  readonly capMs: number
-  /** The last attempt is made at most this long after the first one. */
-  readonly forMs: number
-  /** Attempts at most, where the pool configures a number. @defaultValue as many as there is time for */
-  readonly attemptsMax?: number
 }
 
 interface LimitsConfig {

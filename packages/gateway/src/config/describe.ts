@@ -4,6 +4,7 @@
  */
 import { formatDuration } from '@sluice/limits'
 import { Document, isMap, isScalar, isSeq, visit } from 'yaml'
+import type { Patience } from '../delivery/retry-policy.ts'
 import type { JsonObject, JsonValue } from '../model.ts'
 import type {
   AbsentRule,
@@ -12,7 +13,6 @@ import type {
   AuthConfig,
   Config,
   JwtKeys,
-  PatienceConfig,
   PoolConfig,
   TenantConfig,
 } from './config.ts'
@@ -237,6 +237,6 @@ export function shownUrl(text: string): string {
   return `${url.protocol}//${user}${url.host}${rest}`
 }
 
-function describePatience({ baseMs, capMs, forMs }: PatienceConfig): JsonObject {
+function describePatience({ baseMs, capMs, forMs }: Patience): JsonObject {
   return { base: formatDuration(baseMs), cap: formatDuration(capMs), for: formatDuration(forMs) }
 }

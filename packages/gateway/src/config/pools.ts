@@ -3,11 +3,13 @@
  * rates. Without any `pools` the sandbox serves every channel; otherwise only the named channels are served,
  * and `websocket`, which needs no external service.
  */
+import { type BreakerPolicy, defaultBreakerPolicy } from '../delivery/accounts/breaker.ts'
+import { defaultRetryPolicy, type Patience, type RetryPolicy } from '../delivery/retry-policy.ts'
 import { type Channel, channels, type JsonObject } from '../model.ts'
 import { providers } from '../providers/configs.ts'
 import type { AccountDocument } from '../providers/provider-config.ts'
 import { readAccount } from './accounts.ts'
-import type { AdaptiveConfig, BreakerConfig, PatienceConfig, PoolConfig, RetryConfig } from './config.ts'
+import type { AdaptiveConfig, PoolConfig } from './config.ts'
 import type { PoolDocument } from './pool-schema.ts'
 import { readDuration, readShare } from './quantity.ts'
 import type { Source } from './source.ts'
@@ -18,22 +20,6 @@ export type PoolsDocument = Readonly<Partial<Record<Channel, PoolDocument | read
 const timeoutMs = 15_000
 const shedAfterMs = 5_000
 const criticalShare = 0.1
-const usualRetry = {
-  baseMs: 1_000,
-  capMs: 300_000,
-  attemptsMax: 6,
-  budget: 0.2,
-  greylisting: { baseMs: 300_000, capMs: 14_400_000, forMs: 345_600_000 },
-  outage: { baseMs: 1_000, capMs: 900_000, forMs: 259_200_000 },
-} satisfies RetryConfig
-const usualBreaker: BreakerConfig = {
-  failures: 0.5,
-  of: 10,
-  withinMs: 10_000,
-  inARow: 10,
-  coolDownMs: 5_000,
-  coolDownMaxMs: 60_000,
-}
 
 export function readPools(document: PoolsDocument | undefined, source: Source): readonly PoolConfig[] {
   if (document === undefined || Object.keys(document).length === 0) {
@@ -170,17 +156,18 @@ function checkIds(ids: readonly (string | undefined)[], path: Path, source: Sour
   })
 }
 
-function readRetry(retry: PoolDocument['retry'], path: Path, source: Source): RetryConfig {
-  const baseMs = retry?.base === undefined ? usualRetry.baseMs : readDuration(retry.base)
-  const capMs = retry?.cap === undefined ? Math.max(baseMs, usualRetry.capMs) : readDuration(retry.cap)
+function readRetry(retry: PoolDocument['retry'], path: Path, source: Source): RetryPolicy {
+  const baseMs = retry?.base === undefined ? defaultRetryPolicy.baseMs : readDuration(retry.base)
+  const capMs =
+    retry?.cap === undefined ? Math.max(baseMs, defaultRetryPolicy.capMs) : readDuration(retry.cap)
   if (capMs < baseMs) source.fault([...path, 'cap'], 'is shorter than base')
-  const budget = retry?.budget === undefined ? usualRetry.budget : readShare(retry.budget)
-  const patience = (kind: 'greylisting' | 'outage'): PatienceConfig =>
-    readPatience(retry?.[kind], usualRetry[kind], retry?.attempts, [...path, kind], source)
+  const budget = retry?.budget === undefined ? defaultRetryPolicy.budget : readShare(retry.budget)
+  const patience = (kind: 'greylisting' | 'outage'): Patience =>
+    readPatience(retry?.[kind], defaultRetryPolicy[kind], retry?.attempts, [...path, kind], source)
   return {
     baseMs,
     capMs,
-    attemptsMax: retry?.attempts ?? usualRetry.attemptsMax,
+    attemptsMax: retry?.attempts ?? defaultRetryPolicy.attemptsMax,
     budget,
     greylisting: patience('greylisting'),
     outage: patience('outage'),
@@ -189,11 +176,11 @@ function readRetry(retry: PoolDocument['retry'], path: Path, source: Source): Re
 
 function readPatience(
   written: NonNullable<PoolDocument['retry']>['outage'],
-  usual: PatienceConfig,
+  usual: Patience,
   attemptsMax: number | undefined,
   path: Path,
   source: Source,
-): PatienceConfig {
+): Patience {
   const baseMs = written?.base === undefined ? usual.baseMs : readDuration(written.base)
   const capMs = written?.cap === undefined ? Math.max(baseMs, usual.capMs) : readDuration(written.cap)
   if (capMs < baseMs) source.fault([...path, 'cap'], 'is shorter than base')
@@ -201,17 +188,21 @@ function readPatience(
   return { baseMs, capMs, forMs, ...(attemptsMax === undefined ? {} : { attemptsMax }) }
 }
 
-function readBreaker(breaker: PoolDocument['breaker'], path: Path, source: Source): BreakerConfig {
+function readBreaker(breaker: PoolDocument['breaker'], path: Path, source: Source): BreakerPolicy {
   const duration = (value: string | number | undefined, missingMs: number): number =>
     value === undefined ? missingMs : readDuration(value)
-  const failures = breaker?.failures === undefined ? usualBreaker.failures : readShare(breaker.failures)
+  const failures =
+    breaker?.failures === undefined ? defaultBreakerPolicy.failures : readShare(breaker.failures)
   if (failures === 0) source.fault([...path, 'failures'], 'expected more than 0%: any call would open it')
-  const withinMs = duration(breaker?.within, usualBreaker.withinMs)
+  const withinMs = duration(breaker?.within, defaultBreakerPolicy.withinMs)
   if (withinMs < 10) source.fault([...path, 'within'], 'expected at least 10ms')
-  const coolDownMs = duration(breaker?.coolDown, usualBreaker.coolDownMs)
-  const coolDownMaxMs = duration(breaker?.coolDownMax, Math.max(coolDownMs, usualBreaker.coolDownMaxMs))
+  const coolDownMs = duration(breaker?.coolDown, defaultBreakerPolicy.coolDownMs)
+  const coolDownMaxMs = duration(
+    breaker?.coolDownMax,
+    Math.max(coolDownMs, defaultBreakerPolicy.coolDownMaxMs),
+  )
   if (coolDownMaxMs < coolDownMs) source.fault([...path, 'coolDownMax'], 'is shorter than coolDown')
-  const { of = usualBreaker.of, inARow = usualBreaker.inARow } = breaker ?? {}
+  const { of = defaultBreakerPolicy.of, inARow = defaultBreakerPolicy.inARow } = breaker ?? {}
   return { failures, of, withinMs, inARow, coolDownMs, coolDownMaxMs }
 }
 

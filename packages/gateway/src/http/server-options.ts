@@ -14,7 +14,7 @@ import type { RequestRates } from './request-limits.ts'
 import type { PolicyPreview } from './routes/policy-preview.ts'
 import type { UnsubscribeLinks } from './unsubscribe.ts'
 import type { WebSocketHub } from './websocket/hub.ts'
-import type { WebSocketConfig } from './websocket/upgrade.ts'
+import type { WebSocketBounds } from './websocket/upgrade.ts'
 
 export interface HttpServerConfig {
   /** @defaultValue 127.0.0.1 */
@@ -99,7 +99,7 @@ export interface HttpServerOptions {
 }
 
 interface WebSocketOptions {
-  readonly config: WebSocketConfig
+  readonly config: WebSocketBounds
   readonly hub: WebSocketHub
   /** Connections of one tenant at most. */
   readonly connectionsMaxOf: (tenant: string) => number

@@ -20,25 +20,25 @@ import type { WebSocketHub } from './hub.ts'
 import { closeCodes } from './messages.ts'
 import { withToken } from './request.ts'
 
-export interface WebSocketConfig {
-  /** Bytes of one frame or message of a client at most. */
+export interface WebSocketBounds {
+  /** Bytes of one frame or message of a client at most. @defaultValue 65_536 bytes */
   readonly messageMaxBytes: number
-  /** Subscriptions of one connection at most. */
+  /** Subscriptions of one connection at most. @defaultValue 50 */
   readonly subscriptionsMax: number
-  /** Frames per second that one connection may send; more are read later. */
+  /** Frames per second that one connection may send; more are read later. @defaultValue 1_000 */
   readonly framesPerSecond: number
-  /** Published messages of one tenant at most that wait for its rate. */
+  /** Published messages of one tenant at most that wait for its rate. @defaultValue 1_000 */
   readonly waitingMax: number
-  /** Bytes at most that wait for a client that does not read. */
+  /** Bytes at most that wait for a client that does not read. @defaultValue 1_048_576 bytes */
   readonly unreadMaxBytes: number
-  /** Interval of heartbeats; a client that answers none is disconnected at the next. */
+  /** Interval of heartbeats; a client that answers none is disconnected at the next. @defaultValue 30_000 ms */
   readonly heartbeatMs: number
-  /** Connections of all tenants together at most, in this process. */
+  /** Connections of all tenants together at most, in this process. @defaultValue 8_000 */
   readonly connectionsMax: number
 }
 
 export interface WebSocketsOptions {
-  readonly config: WebSocketConfig
+  readonly config: WebSocketBounds
   readonly hub: WebSocketHub
   /** Connections of one tenant at most. */
   readonly connectionsMaxOf: (tenant: string) => number

@@ -14,10 +14,10 @@ import { SluiceError } from '../../../src/errors.ts'
 import type { Identity } from '../../../src/http/identity.ts'
 import { asyncApiDocument } from '../../../src/http/websocket/asyncapi.ts'
 import { createWebSocketHub, type WebSocketHub } from '../../../src/http/websocket/hub.ts'
-import type { WebSocketConfig } from '../../../src/http/websocket/upgrade.ts'
+import type { WebSocketBounds } from '../../../src/http/websocket/upgrade.ts'
 import { type Stub, type StubOptions, startStub } from '../stub.ts'
 
-const webSocketConfig: WebSocketConfig = {
+const webSocketConfig: WebSocketBounds = {
   messageMaxBytes: 65_536,
   subscriptionsMax: 50,
   framesPerSecond: 1_000,
@@ -27,7 +27,7 @@ const webSocketConfig: WebSocketConfig = {
   connectionsMax: 10_000,
 }
 
-export interface SocketsOptions extends Partial<WebSocketConfig> {
+export interface SocketsOptions extends Partial<WebSocketBounds> {
   /** @defaultValue 200/s */
   readonly rate?: string
   /** Connections of one tenant at most. @defaultValue 1_000 */
