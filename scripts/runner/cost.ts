@@ -1,13 +1,14 @@
 /**
- * Preloaded into each test file by `npm test -- --times`. At the end of the file's process it records how much CPU the
- * file and its child processes have used; those that still run are not counted.
+ * Preloaded into the process of each group of test files by `npm test -- --times`. At its end it records how much CPU
+ * the process and its children have used; those that still run are not counted.
  */
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
 import { isMainThread } from 'node:worker_threads'
 
 /** One line of the record. */
 export interface Cost {
-  readonly file: string
+  /** Absolute paths: one, or those of a group. */
+  readonly files: readonly string[]
   readonly cpuMs: number
 }
 
@@ -17,7 +18,9 @@ const [, record, runner] = /^(.*):(\d+)$/.exec(process.env.SLUICE_TEST_COSTS ?? 
 if (record !== undefined && isMainThread && process.ppid === Number(runner))
   process.once('exit', () => {
     const { user, system } = process.cpuUsage()
-    const cost: Cost = { file: process.argv[1] ?? '', cpuMs: (user + system) / 1_000 + childrenMs() }
+    const [, first = '', ...others] = process.argv
+    const files = others.length === 0 ? [first] : others
+    const cost: Cost = { files, cpuMs: (user + system) / 1_000 + childrenMs() }
     appendFileSync(record, `${JSON.stringify(cost)}\n`)
   })
 

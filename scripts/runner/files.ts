@@ -1,33 +1,35 @@
 /**
- * Runs test files with Node's own runner, each file in a process of its own, and reports one line a file. What a
- * file prints is kept back and shown when it fails: there stands the seed that reproduces it.
+ * Runs groups of test files with Node's own runner, each group in a process of its own, and reports one line a group.
+ * What it prints is kept back and shown when it fails: there stands the seed that reproduces it.
  */
 import { type EventData, run } from 'node:test'
+import { fileURLToPath } from 'node:url'
 import { inspect } from 'node:util'
 import { missingEngine } from '../services/needs.ts'
+import { type Group, nameOf } from './groups.ts'
 import { add, createTally, say, type Tally } from './tally.ts'
 import type { Times } from './times.ts'
 
 export interface FilesOptions {
   readonly root: string
-  readonly files: readonly string[]
-  /** Files at once. */
+  readonly groups: readonly Group[]
+  /** Groups at once. */
   readonly concurrency: number
   /** A test that is skipped for want of an engine has failed. */
   readonly strict: boolean
   readonly print: (line: string) => void
-  /** Stops the files that run, and starts no more. */
+  /** Stops the groups that run, and starts no more. */
   readonly signal?: AbortSignal
   /**
-   * After this a file is stopped and has failed.
+   * After this a file is stopped and has failed; after twice as much a group of several.
    * @defaultValue 300,000
    */
   readonly fileTimeoutMs?: number
-  /** Takes down how long each file took and what it cost. */
+  /** Takes down how long each group took and what it cost. */
   readonly times?: Times | undefined
 }
 
-interface FileReport {
+interface Report {
   readonly tally: Tally
   readonly failures: string[]
   output: string
@@ -35,17 +37,17 @@ interface FileReport {
   path: string[]
 }
 
-/** Resolves with the counts when the last file has ended. A test with subtests counts beside them. */
+/** Resolves with the counts when the last group has ended. A test with subtests counts beside them. */
 export async function runFiles(options: FilesOptions): Promise<Tally> {
   const sum = createTally()
-  const waiting = [...options.files]
+  const waiting = [...options.groups]
   const worker = async () => {
-    for (let file = waiting.shift(); file && !options.signal?.aborted; file = waiting.shift()) {
+    for (let group = waiting.shift(); group && !options.signal?.aborted; group = waiting.shift()) {
       const startedMs = performance.now()
-      const report = await runFile(options, file)
+      const report = await runGroup(options, group)
       const tookMs = performance.now() - startedMs
-      options.times?.took(file, tookMs)
-      printFile(options, file, tookMs, report)
+      options.times?.took(group, tookMs)
+      printGroup(options, group, tookMs, report)
       add(sum, report.tally)
     }
   }
@@ -53,14 +55,18 @@ export async function runFiles(options: FilesOptions): Promise<Tally> {
   return sum
 }
 
-/** One file at a time in each call of `run`: only so can a file that never ends be stopped by itself. */
-async function runFile(options: FilesOptions, file: string): Promise<FileReport> {
-  const report: FileReport = { tally: createTally(), failures: [], output: '', path: [] }
+const together = fileURLToPath(new URL('./together.ts', import.meta.url))
+
+/** One group at a time in each call of `run`: only so can one that never ends be stopped by itself. */
+async function runGroup(options: FilesOptions, group: Group): Promise<Report> {
+  const report: Report = { tally: createTally(), failures: [], output: '', path: [] }
   const { tally, failures } = report
-  const timeoutMs = options.fileTimeoutMs ?? 300_000
+  const timeoutMs = (options.fileTimeoutMs ?? 300_000) * (group.length === 1 ? 1 : 2)
   const overtime = AbortSignal.timeout(timeoutMs)
+  const paths = group.map((file) => `${options.root}/${file}`)
   const stream = run({
-    files: [`${options.root}/${file}`],
+    files: group.length === 1 ? paths : [together],
+    argv: group.length === 1 ? [] : paths,
     cwd: options.root,
     execArgv: [
       '--conditions=sluice-source',
@@ -89,9 +95,10 @@ async function runFile(options: FilesOptions, file: string): Promise<FileReport>
     const inside = failureType(event) === 'subtestsFailed'
     if (event.todo !== undefined) tally.skipped++
     else if (!inside || event.details.type !== 'suite') tally.failed++
-    if (event.todo === undefined && !inside && !overtime.aborted) failures.push(describe(event, report.path))
+    if (event.todo === undefined && !inside && !overtime.aborted)
+      failures.push(describe(event, report.path, group))
   })
-  for await (const _ of stream); // until the file has ended
+  for await (const _ of stream); // until the group has ended
   if (overtime.aborted) {
     failures.push(`did not end within ${timeoutMs / 1000} s and was stopped: something is left open`)
     tally.failed = Math.max(tally.failed, 1)
@@ -99,21 +106,23 @@ async function runFile(options: FilesOptions, file: string): Promise<FileReport>
   return report
 }
 
-function printFile({ print }: FilesOptions, file: string, durationMs: number, report: FileReport): void {
+function printGroup({ print }: FilesOptions, group: Group, durationMs: number, report: Report): void {
   const failed = report.failures.length > 0 || report.tally.failed > 0
-  print(`${failed ? '✖' : '✔'} ${file}  ${say(report.tally)}  ${(durationMs / 1000).toFixed(1)} s`)
+  print(`${failed ? '✖' : '✔'} ${nameOf(group)}  ${say(report.tally)}  ${(durationMs / 1000).toFixed(1)} s`)
   if (!failed) return
+  if (group.length > 1) print(indent(`the others: ${group.slice(1).join(' ')}`))
   for (const failure of report.failures) print(indent(`✖ ${failure}`))
   const printed = report.output.trim().split('\n').slice(-40).join('\n')
   if (printed) print(indent(`what it printed:\n${printed}`))
 }
 
-function describe(event: EventData.TestFail, path: readonly string[]): string {
+function describe(event: EventData.TestFail, path: readonly string[], group: Group): string {
   const { error } = event.details
   const told = inspect(error.cause ?? error).replace(/\n\s+at .*\bnode:internal\/.*/g, '')
   if (event.details.type === undefined && event.name === event.file) return `the file itself: ${told}`
   const around = path.slice(0, event.nesting)
-  const at = event.line ? ` (line ${event.line})` : ''
+  const file = group.length === 1 ? '' : `${event.file?.slice(process.cwd().length + 1)}, `
+  const at = event.line ? ` (${file}line ${event.line})` : ''
   return `${[...around, event.name].join(' › ')}${at}\n${told}`
 }
 

@@ -14,6 +14,7 @@ import { readTree } from '../tidy/tree.ts'
 import { misused, readArguments } from './arguments.ts'
 import { choose } from './choice.ts'
 import { runFiles } from './files.ts'
+import { groupsOf } from './groups.ts'
 import { add, createTally, say, seconds, type Tally } from './tally.ts'
 import { startTimes } from './times.ts'
 
@@ -68,13 +69,14 @@ async function main(): Promise<void> {
     if (choice.engines.length > 0) await phase('engines', async () => report(await engined))
     const times = values.times ? startTimes(root) : undefined
     const run = { root, strict, print, signal: interrupted.signal, times }
-    for (const [name, files, concurrency] of [
-      ['tests', choice.beside, besideMax],
-      ['crash tests', choice.crash, crashMax],
-      ['tests that measure time', choice.exact, exactMax],
-      ['tests that run alone', choice.alone, 1],
+    const each = (files: readonly string[]) => files.map((file) => [file])
+    for (const [name, groups, concurrency] of [
+      ['tests', groupsOf(tree, choice.beside), besideMax],
+      ['crash tests', each(choice.crash), crashMax],
+      ['tests that measure time', each(choice.exact), exactMax],
+      ['tests that run alone', each(choice.alone), 1],
     ] as const)
-      if (files.length > 0) await phase(name, () => runFiles({ ...run, files, concurrency }))
+      if (groups.length > 0) await phase(name, () => runFiles({ ...run, groups, concurrency }))
     if (times !== undefined) print(`\n${times.table()}`)
   } finally {
     await Promise.all((await engined).started.map((service) => service.stop()))
@@ -89,7 +91,7 @@ const crashMax = 2
 /** Their gateways use a tenth of a core. */
 const exactMax = 2
 
-/** Each file is a process of its own, and many start gateways: compiling what all import took a third of their CPU. */
+/** Most processes of the run load the gateway: compiling what all import took a third of their CPU. */
 process.env.NODE_COMPILE_CACHE ??= `${root}/node_modules/.cache/node`
 
 async function checks(): Promise<void> {

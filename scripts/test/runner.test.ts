@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, test } from 'node:test'
 import { choose } from '../runner/choice.ts'
+import { groupsOf } from '../runner/groups.ts'
 import { say, type Tally } from '../runner/tally.ts'
 import { readTree } from '../tidy/tree.ts'
 
@@ -26,7 +27,8 @@ function write(files: Record<string, string>): string[] {
 /** Runs files through `runFiles`; answers its counts and what it printed. */
 function run(files: Record<string, string>, options: object = {}): { tally: Tally; lines: string } {
   const runner = new URL('../runner/files.ts', import.meta.url).href
-  const given = JSON.stringify({ root, files: write(files), concurrency: 2, strict: false, ...options })
+  const groups = write(files).map((file) => [file])
+  const given = JSON.stringify({ root, groups, concurrency: 2, strict: false, ...options })
   const code = `const { runFiles } = await import(${JSON.stringify(runner)})
     const tally = await runFiles({ ...${given}, print: (line) => console.error(line) })
     console.log(JSON.stringify(tally))`
@@ -61,6 +63,22 @@ test('passes, failures, skips and subtests are counted, and a suite is not', () 
   assert.doesNotMatch(lines, /node:internal/)
 })
 
+test('files of one process are counted together, and a failure names its file', () => {
+  const { tally, lines } = run(
+    {
+      'together/a.test.mjs': `${start}test('right', () => {})`,
+      'together/b.test.mjs': `${start}test('wrong', () => assert.equal(1, 2))`,
+      'together/c.test.mjs': "throw new Error('at load')",
+      'together/d.test.mjs': `${start}test('right too', () => {})`,
+    },
+    { groups: [['a', 'b', 'c', 'd'].map((name) => `together/${name}.test.mjs`)] },
+  )
+  assert.deepEqual(tally, { passed: 2, failed: 2, skipped: 0 })
+  assert.match(lines, /✖ together\/a\.test\.mjs and 3 more {2}2 passed, 2 failed/)
+  assert.match(lines, /✖ wrong \(.*together\/b\.test\.mjs, line \d+\)[\s\S]*1 !== 2/)
+  assert.match(lines, /✖ .*together\/c\.test\.mjs.*[\s\S]*at load/)
+})
+
 test('a file that breaks while it is loaded has failed', () => {
   const { tally, lines } = run({ 'c.test.mjs': "throw new Error('at load')" })
   assert.deepEqual(tally, { passed: 0, failed: 1, skipped: 0 })
@@ -90,7 +108,7 @@ test('a test without its engine is skipped, and has failed where nothing may be 
 })
 
 test('the times of a run name each file with the CPU of its process and of its children', () => {
-  const busy = 'for (const end = Date.now() + 300; Date.now() < end; );'
+  const busy = 'for (let n = 0; n < 1e9; n += 1);'
   write({
     'spins.test.mjs': `${start}import { spawnSync } from 'node:child_process'
       test('spins', () => { ${busy}; spawnSync(process.execPath, ['-e', '${busy}']) })`,
@@ -101,15 +119,15 @@ test('the times of a run name each file with the CPU of its process and of its c
     'driver.mjs': `const { runFiles } = await import(${at('files.ts')})
       const { startTimes } = await import(${at('times.ts')})
       const times = startTimes(${JSON.stringify(root)})
-      const files = ['waits.test.mjs', 'spins.test.mjs']
+      const groups = [['waits.test.mjs'], ['spins.test.mjs']]
       const print = () => {}
-      await runFiles({ root: ${JSON.stringify(root)}, files, concurrency: 1, strict: false, print, times })
+      await runFiles({ root: ${JSON.stringify(root)}, groups, concurrency: 1, strict: false, print, times })
       console.log(times.table())`,
   })
   const { NODE_TEST_CONTEXT: _, ...env } = process.env
   const { stdout } = spawnSync(process.execPath, [join(root, 'driver.mjs')], { env, encoding: 'utf8' })
   const cpu = (file: string): number => Number(new RegExp(`([\\d.]+)  ${file}$`, 'm').exec(stdout)?.[1])
-  assert.ok(cpu('spins.test.mjs') >= 0.6, stdout)
+  assert.ok(cpu('spins.test.mjs') >= 0.3, stdout)
   assert.ok(cpu('waits.test.mjs') > 0 && cpu('waits.test.mjs') < cpu('spins.test.mjs'), stdout)
 })
 
@@ -155,4 +173,19 @@ test('files are chosen by path, company and engines, the largest first', () => {
   assert.deepEqual(unit.engines, [])
   assert.equal(unit.leftOut.length, 3)
   assert.deepEqual(choose(tree, { only: ['stores'], unit: false }).engines, ['redis'])
+})
+
+test('small files share a process, unless one of them or a helper starts, serves, measures or changes something', () => {
+  write({
+    'packages/a/test/one.test.ts': `import './helper.ts'`,
+    'packages/a/test/helper.ts': '',
+    'packages/a/test/two.test.ts': '// process.env.X = 1 is but told of',
+    'packages/a/test/serves.test.ts': `import './server.ts'`,
+    'packages/a/test/server.ts': `createServer().${'listen'}(0)`,
+    'packages/a/test/changes.test.ts': `${'process'}.env.X = '1'`,
+    'packages/a/test/large.test.ts': `/* ${'x'.repeat(20_000)} */`,
+  })
+  const files = ['large', 'serves', 'two', 'changes', 'one'].map((name) => `packages/a/test/${name}.test.ts`)
+  const [large, serves, two, changes, one] = files as [string, string, string, string, string]
+  assert.deepEqual(groupsOf(readTree(root), files), [[large], [serves], [one, two], [changes]])
 })
