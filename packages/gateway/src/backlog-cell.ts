@@ -98,7 +98,7 @@ function named<Name extends string, Value>(name: Name, value: Value | undefined)
 // ---- questions about the backlog
 
 export const backlogKeys = ['reason', 'channel', 'tenant', 'category', 'account', 'limit'] as const
-export type BacklogKey = (typeof backlogKeys)[number]
+type BacklogKey = (typeof backlogKeys)[number]
 
 export interface BacklogFilter {
   readonly tenant?: string

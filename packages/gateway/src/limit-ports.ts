@@ -128,6 +128,6 @@ export interface LimitState {
 }
 
 /** A reservation that is on record. */
-export interface AdoptedReservation extends Pick<LimitRequest, 'subject' | 'id' | 'rules'> {
+interface AdoptedReservation extends Pick<LimitRequest, 'subject' | 'id' | 'rules'> {
   readonly at: number
 }

@@ -278,7 +278,7 @@ export interface Digest {
 }
 
 export const jobStatuses = ['running', 'done', 'cancelled'] as const
-export type JobStatus = (typeof jobStatuses)[number]
+type JobStatus = (typeof jobStatuses)[number]
 
 /** A recipient of a batch for whom nothing was accepted, with an error code as the reason. */
 export interface Refusal {

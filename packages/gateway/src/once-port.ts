@@ -14,7 +14,7 @@ export interface OnceKey {
  * process that worked on it died; its answer may be on record. `mismatch`: a request with another body is in progress
  * under this key.
  */
-export type Begun = 'new' | 'busy' | 'mismatch'
+type Begun = 'new' | 'busy' | 'mismatch'
 
 /**
  * No method rejects. A fleet may answer `new` to two processes where its state is away: the commit of the store decides.

@@ -12,7 +12,7 @@ import type { Countable } from '../ports.ts'
 export type HoursReason = 'quiet_hours' | 'legal_hours' | 'held'
 
 /** The fields by which a hold selects notifications. */
-export type Holdable = Pick<Notification, 'tenant' | 'channel' | 'category'>
+type Holdable = Pick<Notification, 'tenant' | 'channel' | 'category'>
 
 export interface ForbiddenHours {
   /** Returns the end of the holds of operators that stop a notification; undefined where none does. */

@@ -20,7 +20,7 @@ export interface SendRules {
   readonly away?: AwayRule | undefined
 }
 
-export interface AwayRule {
+interface AwayRule {
   readonly channel: Channel
   readonly presence: Pick<Presence, 'areConnected'>
   /** Decides a notification whose recipient is offline. */

@@ -21,7 +21,7 @@ export const verdicts = [
   'cancelled',
   'expired',
 ] as const
-export type Verdict = (typeof verdicts)[number]
+type Verdict = (typeof verdicts)[number]
 
 /** A notification of the same recipient that uses or has booked a place of the limit. */
 export interface Holder {
@@ -30,7 +30,7 @@ export interface Holder {
 }
 
 /** The accounts of the notification's channel. */
-export interface AccountsOut {
+interface AccountsOut {
   readonly out: number
   readonly of: number
   /** The earliest instant at which one of them is back; null where none is out. */

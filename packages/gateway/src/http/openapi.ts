@@ -22,12 +22,12 @@ const withBody: readonly ErrorCode[] = [
 ]
 const withCaller: readonly ErrorCode[] = ['UNAUTHENTICATED', 'FORBIDDEN', 'KEYS_UNAVAILABLE']
 
-export interface DocumentOptions {
+interface DocumentOptions {
   /** True where callers need a token. */
   readonly withKeys: boolean
 }
 
-export function openApiDocument(routes: readonly Route[], { withKeys }: DocumentOptions): JsonRecord {
+function openApiDocument(routes: readonly Route[], { withKeys }: DocumentOptions): JsonRecord {
   const schemas: JsonRecord = {}
   const paths: { [path: string]: JsonRecord } = {}
   for (const route of routes) {

@@ -23,7 +23,7 @@ export interface OverviewOptions {
   readonly disk?: (() => DiskUse | undefined) | undefined
 }
 
-export interface Problem {
+interface Problem {
   readonly code: 'POOL_OUT' | 'POOL_DEGRADED' | 'QUEUE_AGES' | 'DEAD_LETTERS_STAY' | 'UNACCOUNTED'
   readonly severity: 'page' | 'ticket'
   readonly channel?: string
@@ -46,7 +46,7 @@ export const noBacklog: BacklogReports = {
   deadLetters: () => [],
 }
 
-export interface Waiting {
+interface Waiting {
   readonly byReason: Readonly<Record<string, number>>
   readonly dueNow: number
   readonly oldestDueMs: number

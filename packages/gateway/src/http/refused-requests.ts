@@ -14,7 +14,7 @@ declare module 'fastify' {
   }
 }
 
-export interface LoggedRequest {
+interface LoggedRequest {
   readonly requestId: string
   readonly at: number
   readonly tenant?: string
@@ -32,7 +32,7 @@ export interface LoggedRequest {
   readonly recipient?: string
 }
 
-export interface RequestFilter {
+interface RequestFilter {
   readonly tenant?: string
   readonly status?: number
   readonly code?: string

@@ -24,7 +24,7 @@ function base32(value: number, length: number): string {
  * Creates ULIDs of which ten characters are random once for the process and six are a counter: unique as others are,
  * and 0.1 µs each, where sixteen random characters a request measured 2 µs.
  */
-export function createRequestIds(): () => string {
+function createRequestIds(): () => string {
   const process = Array.from(randomBytes(10), (byte) => digits[byte % 32]!).join('')
   let count = randomBytes(4).readUInt32BE()
   let timeMs = 0

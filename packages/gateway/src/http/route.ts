@@ -40,7 +40,7 @@ export const tags = {
   Probes: 'Health, readiness, metrics, and this document.',
   Unsubscribe: 'One-click unsubscribing from links in messages.',
 } as const
-export type Tag = keyof typeof tags
+type Tag = keyof typeof tags
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'

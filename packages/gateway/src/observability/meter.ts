@@ -7,7 +7,7 @@ import { Counter, Gauge, Histogram, type MetricValue, Registry } from 'prom-clie
 
 export type SetValue = (labels: readonly string[], value: number) => void
 /** Reports every series of a metric at a scrape. */
-export type Fill = (set: SetValue) => void | Promise<void>
+type Fill = (set: SetValue) => void | Promise<void>
 
 /** The observations of one series of a histogram. */
 export class Distribution {

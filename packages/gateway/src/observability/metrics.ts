@@ -43,7 +43,7 @@ export interface MetricsOptions extends Partial<NotificationMetricsOptions> {
   readonly now?: () => number
 }
 
-export interface WebSocketReport {
+interface WebSocketReport {
   readonly connections: number
   readonly waiting: number
   readonly published: object

@@ -7,7 +7,7 @@ import { createLineLimit } from './line-limit.ts'
 import type { Log } from './log-events.ts'
 
 /** An answered request. */
-export interface Answered {
+interface Answered {
   readonly requestId: string
   readonly tenant: string | undefined
   readonly module: string | undefined
