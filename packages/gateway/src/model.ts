@@ -247,8 +247,8 @@ export interface Notification {
   /** The number of calls to a provider so far. */
   readonly attempts: number
   /**
-   * The instant at which it left the throttle queue and counted for its tenant's and module's limits. Absent for a
-   * notification that was never queued there, which counts at its acceptance. Epoch ms.
+   * The instant at which it left the throttle queue, or passed it later than it was accepted, and counted for its
+   * tenant's and module's limits. Absent for a notification that counts at its acceptance. Epoch ms.
    */
   readonly turnedAt?: number
   /** The instant at which it was last handed to a provider, epoch ms. */
@@ -395,5 +395,5 @@ export function countedAt({
   timeline,
 }: Pick<Notification, 'turnedAt' | 'createdAt' | 'timeline'>): number | undefined {
   const first = timeline[1]?.reason
-  return first === 'tenant_limit' || first === 'module_limit' ? turnedAt : createdAt
+  return first === 'tenant_limit' || first === 'module_limit' ? turnedAt : (turnedAt ?? createdAt)
 }

@@ -87,6 +87,14 @@ export interface Evaluation extends EvaluationMode {
   readonly undo?: UndoList
 }
 
+/** A pass may be this much later than the acceptance on record, ms: half of what windows are kept longer. */
+const passSlackMs = 10
+
+/** Notes the instant at which a candidate passed the limits of its tenant and module: a restart counts it there again. */
+export function notePass({ notification }: Candidate, at: number): void {
+  if (at > notification.createdAt + passSlackMs) (notification as Mutable<Notification>).turnedAt = at
+}
+
 export function ruleReports(reservation: Reservation): readonly RuleReport[] {
   return reservation.rules.map(({ limit, window, used, max, remaining, freesAt, admits }) => ({
     limit: limitName(limit),

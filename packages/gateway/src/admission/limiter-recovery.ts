@@ -81,10 +81,7 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     for (const [index, at] of suspects.entries()) {
       entries.push({ id: `${admission.id}?${index}`, at, fired: true, streams })
     }
-    // The right to send alone does not count: the limits are asked after it was given.
-    const last = ledger.live(admission.id)?.events.at(-1)
-    const handedOver = last?.status === 'sending' ? last.at : undefined
-    const firedAt = handedOver ?? admission.firedAt
+    const { firedAt } = admission
     if (firedAt !== undefined && !suspects.includes(firedAt))
       entries.push({ id: admission.id, at: firedAt, fired: true, streams })
     else if (admission.status === 'queued' || admission.status === 'scheduled') {
@@ -97,6 +94,11 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
   function rulesIn(all: readonly SubjectRules[], { key }: Subject): readonly Limit[] {
     const own = all.filter(({ subject }) => subject.key === key)
     return own.length === 1 ? own[0]!.rules : own.flatMap(({ rules }) => rules)
+  }
+  /** The admission with the instant of the call under way. The right to send alone does not count: limits come after it. */
+  function handedOver(admission: Admission): Admission {
+    const last = ledger.live(admission.id)?.events.at(-1)
+    return last?.status === 'sending' ? { ...admission, firedAt: last.at } : admission
   }
 
   /** Keeps what a plan needs of a notification, and no more: there may be as many as wait of a tenant. */
@@ -141,14 +143,17 @@ export function createLimiterRecovery(options: LimiterRecoveryOptions) {
     const keptMs = Math.max(policy.longestWindowMs, dedupMsOf(subject))
     // A tenant's rows are found by their acceptance: a delayed notification may leave as much later as a delay may last.
     const since = clock.now() - keptMs - (recipient === undefined ? policy.maxDelayMs : 0)
-    const pageAfter = (cursor?: string): Promise<Page<Admission>> =>
-      store.counted({
+    async function pageAfter(cursor?: string): Promise<Page<Admission>> {
+      const { items, nextCursor } = await store.counted({
         tenant,
         ...(recipient === undefined ? {} : { recipient }),
         since,
         limit: pageMax,
         ...(cursor === undefined ? {} : { cursor }),
       })
+      // In the step in which the page is here: a call that is settled later is in memory no more, and not in this page.
+      return { items: items.map(handedOver), nextCursor }
+    }
 
     for (let next: Promise<Page<Admission>> | undefined = pageAfter(); next !== undefined; ) {
       const { items, nextCursor }: Page<Admission> = await next

@@ -152,19 +152,22 @@ export function createRecipientLimiter(options: RecipientLimiterOptions): Recipi
    */
   async function fireTogether(requests: readonly LimitRequest[]): Promise<Firing> {
     const freed: Subject[] = []
-    for (let round = 0, asked = requests; round < roundsMax; round += 1) {
-      const answers = await state.fire(asked)
-      freed.push(...answers.flatMap((answer) => answer.freed ?? []))
-      const fired = answers.every((answer) => answer.fired)
-      const instants = answers.map(({ at }) => at)
-      const at = Math.max(...instants)
-      if (fired || answers.every((answer) => !answer.fired && answer.at === at)) {
-        if (freed.length > 0) onFreed(freed)
-        return { fired, at: fired ? Math.min(...instants) : at }
+    try {
+      for (let round = 0, asked = requests; round < roundsMax; round += 1) {
+        const answers = await state.fire(asked)
+        freed.push(...answers.flatMap((answer) => answer.freed ?? []))
+        const fired = answers.every((answer) => answer.fired)
+        const instants = answers.map(({ at }) => at)
+        const at = Math.max(...instants)
+        if (fired || answers.every((answer) => !answer.fired && answer.at === at))
+          return { fired, at: fired ? Math.min(...instants) : at }
+        asked = requests.map((request) => moved(request, at))
       }
-      asked = requests.map((request) => moved(request, at))
+      throw new Error('the subjects of a notification do not agree on an instant')
+    } finally {
+      // Also after an error: these subjects are paused until those who wait in them have moved up.
+      if (freed.length > 0) onFreed(freed)
     }
-    throw new Error('the subjects of a notification do not agree on an instant')
   }
 
   /** Releases slots, and lets those who wait for them move up. */

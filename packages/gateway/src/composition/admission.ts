@@ -57,6 +57,7 @@ export function createAdmission(
     clock,
     marginMs,
     recover,
+    ...(parts.subjectsMax === undefined ? {} : { subjectsMax: parts.subjectsMax }),
     onOutdated: (subject) => freedSlots.report([subject]),
   })
   const state = parts.wrapState?.(memoryState) ?? memoryState

@@ -31,6 +31,8 @@ export interface GatewayParts {
   readonly notifier?: Notifier
   readonly providers?: readonly Provider[]
   readonly templates?: Templates
+  /** Subjects that the limiter's state keeps in full: `MemoryStateOptions.subjectsMax`. @defaultValue 25_000 */
+  readonly subjectsMax?: number
   /** Stands between the gateway and its limiter state. */
   readonly wrapState?: (state: LimitState) => LimitState
   /** Stands between the gateway and the state of its tenants' limits. */

@@ -132,3 +132,63 @@ test('packed recipients are bounded by their characters, and the oldest go first
     waitlist: [],
   })
 })
+
+test('a recipient who is read again after a reload, while memory is full, keeps what counted', async () => {
+  const seed = 20_261_123
+  console.log(`seed ${seed}`)
+  const { below, once } = seededRandom(seed)
+  const recorded = new Map<string, { id: string; at: number; fired: true; streams: string[] }[]>()
+  const state = createMemoryState({
+    clock: { now: () => 1_000 } as Clock,
+    marginMs: 0,
+    subjectsMax: 4,
+    recover: ({ key }) => ({ ...nothing, entries: recorded.get(key) ?? [] }),
+  })
+  for (let step = 0; step < 500; step += 1) {
+    const subject = subjectOf(`user-${below(8)}`)
+    const counted = recorded.get(subject.key) ?? []
+    const request = { subject, id: `n-${step}`, rules: rules.slice(0, 1), horizonMs: 0 }
+    const [answer] = await state.reserve([request])
+    assert.equal(answer!.allowed, counted.length < 2, `${subject.key} in step ${step}: 2/min`)
+    if (once(5)) state.renew()
+    if (!answer!.held) continue
+    await state.fire([request])
+    recorded.set(subject.key, [
+      ...counted,
+      { id: request.id, at: 1_000, fired: true, streams: [rules[0]!.stream] },
+    ])
+  }
+})
+
+test('a question about more recipients than memory has room for is answered, and all of them count', {
+  timeout: 10_000,
+}, async () => {
+  const state = createMemoryState({
+    clock: { now: () => 1_000 } as Clock,
+    marginMs: 0,
+    subjectsMax: 2,
+    // Every other one is read from the store.
+    recover: ({ key }) => (key.endsWith('0') ? nothing : Promise.resolve(nothing)),
+  })
+  const requests = Array.from({ length: 20 }, (_, index) => ({
+    subject: subjectOf(`user-${index % 10}-${index % 2}`),
+    id: `n-${index}`,
+    rules: rules.slice(0, 1),
+    horizonMs: 0,
+  }))
+  const first = await state.reserve(requests)
+  assert.ok(
+    first.every(({ allowed }) => allowed),
+    'each has two a minute',
+  )
+  const fired = await state.fire(requests)
+  assert.ok(
+    fired.every((each) => each.fired),
+    'and both leave',
+  )
+  const third = await state.reserve(requests.map((each) => ({ ...each, id: `${each.id}-again` })))
+  assert.ok(
+    third.every(({ allowed }) => !allowed),
+    'the third has to wait',
+  )
+})

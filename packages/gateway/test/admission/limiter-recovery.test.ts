@@ -43,3 +43,41 @@ test('a notification with the right to send counts as sent only when the limits 
     assert.deepEqual(entries, [{ id: notification.id, at, fired, streams: ['all'] }])
   }
 })
+
+test('a call that is settled while its page of the record is taken counts as sent', async () => {
+  const notification = someNotification()
+  const subject = { key: 'ada', tenant: notification.tenant, recipient: notification.to.id }
+  const sent = { at: notification.dueAt + 7, status: 'sending' } as const
+  let isSettled = false
+  const recover = createLimiterRecovery({
+    store: {
+      mayHave: () => true,
+      counted: async () => ({ items: [admissionOf(notification)], nextCursor: null }),
+    },
+    policy: {
+      version: 'p1',
+      longestWindowMs: 1_000,
+      maxDelayMs: 1_000,
+      rulesFor: () => [{ subject, rules: [{ stream: 'all' }] }],
+    } as unknown as Policy,
+    ledger: {
+      live: () => (isSettled ? undefined : { notification, status: 'sending', events: [sent] }),
+    },
+    recipients: {
+      cached: () => undefined,
+      async find() {
+        // Its commit is answered meanwhile: the ledger knows it no more, and the page is from before.
+        isSettled = true
+        return null
+      },
+      findAll: (keys) => keys.map(() => null),
+      changes: 0,
+    },
+    clock: createVirtualClock(notification.dueAt),
+    forbiddenHours: { hasHours: () => false, forbidden: () => undefined },
+    marginMs: 20,
+    isUnsettled: () => false,
+  })
+  const { entries } = await recover(subject)
+  assert.deepEqual(entries, [{ id: notification.id, at: sent.at, fired: true, streams: ['all'] }])
+})

@@ -6,13 +6,35 @@ import {
   createRecipientLimiter,
   type RecipientLimiterOptions,
 } from '../../src/admission/recipient-limiter.ts'
+import { SluiceError } from '../../src/errors.ts'
 import type { Notification } from '../../src/model.ts'
 import type { LimitState } from '../../src/ports.ts'
-import { createVirtualClock } from '../../src/simulation/clock.ts'
+import { createVirtualClock, type VirtualClock } from '../../src/simulation/clock.ts'
 
 const start = 1_000_000
 const rules = [limit('all', '1/min')]
 const subjects = ['default:ada', 'default//author'].map((key) => ({ key, tenant: 'default' }))
+
+const of = (id: string) => ({ notification: { id } as Notification, recipient: null })
+
+/** A limiter whose notifications have one limit for the recipient and one for the author. */
+function limiterOver(
+  state: LimitState,
+  clock: VirtualClock,
+  onFreed: RecipientLimiterOptions['onFreed'] = () => {},
+) {
+  const policy = { rulesFor: () => subjects.map((subject) => ({ subject, rules })) }
+  return createRecipientLimiter({
+    state,
+    policy: policy as never,
+    forbiddenHours: {
+      forbidden: () => undefined,
+      heldUntil: () => undefined,
+    } as unknown as RecipientLimiterOptions['forbiddenHours'],
+    clock,
+    onFreed,
+  })
+}
 
 test('a try of several subjects that is too late leaves the count of the call that another try has made', async () => {
   const clock = createVirtualClock(start)
@@ -34,18 +56,7 @@ test('a try of several subjects that is too late leaves the count of the call th
       return state.reserve(requests)
     },
   }
-  const policy = { rulesFor: () => subjects.map((subject) => ({ subject, rules })) }
-  const limiter = createRecipientLimiter({
-    state: slow,
-    policy: policy as never,
-    forbiddenHours: {
-      forbidden: () => undefined,
-      heldUntil: () => undefined,
-    } as unknown as RecipientLimiterOptions['forbiddenHours'],
-    clock,
-    onFreed: () => {},
-  })
-  const of = (id: string) => ({ notification: { id } as Notification, recipient: null })
+  const limiter = limiterOver(slow, clock)
   const [late] = await limiter.reserve([of('n')])
   assert.equal(late!.held, true)
   // Its commit is refused, for the notification has moved.
@@ -78,7 +89,6 @@ test('one that leaves a moment late in one of its subjects moves the next by thi
     clock,
     onFreed: (freed) => state.resume(freed),
   })
-  const of = (id: string) => ({ notification: { id } as Notification, recipient: null })
   for (const id of ['1', '2', '3', '4']) await limiter.reserve([of(id)])
   await clock.runUntil(start + 5)
   assert.deepEqual(await limiter.fire([of('1')]), [{ fired: true, at: start + 5 }])
@@ -86,4 +96,33 @@ test('one that leaves a moment late in one of its subjects moves the next by thi
   assert.deepEqual(await limiter.fire([of('2')]), [{ fired: false, at: start + 60_005 }])
   await clock.runUntil(start + 60_005)
   assert.deepEqual(await limiter.fire([of('2')]), [{ fired: true, at: start + 60_005 }])
+})
+
+test('those who wait in a subject move up also where the state fails after a call that was not fired freed a place', async () => {
+  const clock = createVirtualClock(start)
+  const memory = createMemoryState({
+    clock,
+    marginMs: 0,
+    recover: () => ({ entries: [], fingerprints: [], waitlist: [] }),
+  })
+  let isAway = false
+  /** It fires once more, and is away from then on. */
+  const state: LimitState = {
+    ...memory,
+    fire(requests) {
+      if (isAway) return Promise.reject(new SluiceError('STATE_UNAVAILABLE', 'away'))
+      isAway = true
+      return memory.fire(requests)
+    },
+  }
+  const limiter = limiterOver(state, clock, (freed) => void memory.resume(freed))
+  const ids = ['first', 'waits', 'behind']
+  for (const id of ids) await limiter.reserve([of(id)])
+  // The recipient gets something else, so that the second one is due and may not leave.
+  await clock.runUntil(start + 60_000)
+  await memory.force([{ subject: subjects[0]!, id: 'critical', rules }])
+  await assert.rejects(limiter.fire([of('waits')]), { code: 'STATE_UNAVAILABLE' })
+  const newcomer = limiter.reserve([of('newcomer')])
+  const outcome = await Promise.race([newcomer, clock.settle().then(() => 'held up')])
+  assert.notEqual(outcome, 'held up', 'no newcomer is held up for ever')
 })

@@ -1,145 +1,219 @@
+/** Results of sends over a real ledger, scheduler and queue: what is on record, what waits again, what is still held. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createMemoryRoom } from '../../src/adapters/state/memory-room.ts'
 import { createCompleter } from '../../src/delivery/completer.ts'
 import { InFlightCounter } from '../../src/delivery/in-flight-counter.ts'
 import { SluiceError } from '../../src/errors.ts'
+import { createLedger } from '../../src/ledger/ledger.ts'
 import { advance, type Move, type Notification, type Status } from '../../src/model.ts'
-import type { Change, CommitResult } from '../../src/ports.ts'
+import type { Change, CommitResult, Store } from '../../src/ports.ts'
+import { createEmbeddedQueue } from '../../src/queue/embedded.ts'
+import { createScheduler } from '../../src/scheduler/scheduler.ts'
 import { createVirtualClock } from '../../src/simulation/clock.ts'
+import { createMemoryStore } from '../../src/store/memory/memory.ts'
+import { queued, start } from './stage.ts'
 
-const start = 1_000_000
+const tenant = 'acme'
 
-function moveTo(id: string, status: Status): Move {
-  const before = {
-    id,
-    status: 'queued',
-    priority: 'normal',
-    timeline: [{ at: start, status: 'accepted' }],
-  } as unknown as Notification
-  const path = ['delivered', 'failed'].includes(status) ? (['sending', status] as Status[]) : [status]
-  return advance(
-    before,
-    path.map((each) => ({ at: start, status: each })),
-  )
-}
-
-/** A store whose answer to each batch of ids the test decides. */
-function setUp(answer: (ids: readonly string[], times: number) => CommitResult | Error | undefined) {
+/** @param refuses what the store answers to a commit of results, by their ids, in place of writing them */
+async function setUp(
+  refuses: (ids: readonly string[]) => CommitResult | Error | undefined = () => undefined,
+) {
   const clock = createVirtualClock(start)
-  const heard: string[] = []
-  const groups: (readonly string[])[] = []
-  const ids = (moves: readonly { readonly id: string }[]) => moves.map(({ id }) => id)
+  const memory = createMemoryStore()
+  /** Ids of each commit of results that was tried. */
+  const tried: (readonly string[])[] = []
+  const store: Store = new Proxy(memory, {
+    get(target, property) {
+      const value = Reflect.get(target, property, target) as unknown
+      if (typeof value !== 'function') return value
+      if (property !== 'commit') return value.bind(target) as unknown
+      return async (change: Change) => {
+        const ids = (change.moves ?? []).map(({ after }) => after.id)
+        if (ids.length === 0) return target.commit(change)
+        tried.push(ids)
+        const answer = refuses(ids)
+        if (answer instanceof Error) throw answer
+        return answer ?? target.commit(change)
+      }
+    },
+  })
+  const errors: string[] = []
+  const onError = (what: string, error: unknown) => void errors.push(`${what}: ${(error as Error).message}`)
+  const boundsFor = () => ({ queueMax: 1e6, waitingMax: 1e6, bytesMax: 1e9 })
+  const ledger = await createLedger({ store, room: createMemoryRoom(), clock, boundsFor })
+  const queue = createEmbeddedQueue({ clock })
+  const scheduler = createScheduler({
+    store,
+    ledger,
+    queue,
+    clock,
+    releaseHolds: async () => {},
+    pauseNewcomers: async () => async () => {},
+    unserved: { serves: () => true, bury: async () => {} },
+    onError,
+  })
+  await scheduler.start({ resume: async () => {}, closeDigest: async () => {} })
   const inFlight = new InFlightCounter()
+  /** Notifications that hold an instant of the limits. */
+  const holding = new Set<string>()
   const completer = createCompleter({
     clock,
     inFlight,
-    ledger: {
-      async commit({ moves = [] }: Change) {
-        const group = ids(moves.map(({ after }) => after))
-        groups.push(group)
-        const result = answer(group, groups.length) ?? { applied: true }
-        if (result instanceof Error) throw result
-        return result
-      },
-      release: ({ id }) => heard.push(`release ${id}`),
+    ledger,
+    scheduler,
+    async releaseHolds({ id }) {
+      if (id === 'stuck') throw new Error('no')
+      holding.delete(id)
     },
-    scheduler: {
-      place: (notifications) => heard.push(`place ${ids(notifications)}`),
-      placeFirst: ({ id }) => heard.push(`first ${id}`),
-      recover: async ({ id }) => void heard.push(`recover ${id}`),
-    },
-    async releaseHolds(held, ended) {
-      heard.push(`give back ${held.id} ${held.status} for ${ended}`)
-      if (held.id === 'thankless') throw new Error('no')
-    },
-    onError: (what, error) => heard.push(`${what}: ${(error as Error).message}`),
+    onError,
   })
-  const add = (id: string, status: Status = 'delivered'): void =>
-    completer.add(moveTo(id, status), { settled: () => void heard.push(`done ${id}`) })
-  return { clock, completer, inFlight, heard, groups, add }
+  const notifications = new Map<string, Notification>()
+  /** How often the account of a send was given back, by id. */
+  const givenBack = new Map<string, number>()
+
+  /** Puts notifications on record that have been handed to a provider. */
+  async function send(...ids: readonly string[]): Promise<void> {
+    const accept = ids.map((id) => queued(id))
+    await memory.commit({ accept })
+    for (const notification of accept) {
+      notifications.set(notification.id, notification)
+      holding.add(notification.id)
+      ledger.hold(notification)
+      ledger.mark(notification, 'sending')
+    }
+  }
+
+  function moveTo(id: string, status: Status): Move {
+    const path: readonly Status[] = status === 'delivered' ? ['sending', status] : [status]
+    return advance(
+      notifications.get(id)!,
+      path.map((each) => ({ at: start, status: each })),
+    )
+  }
+
+  return {
+    clock,
+    completer,
+    memory,
+    ledger,
+    queue,
+    inFlight,
+    holding,
+    tried,
+    errors,
+    givenBack,
+    send,
+    moveTo,
+    settle(id: string, status: Status = 'delivered'): void {
+      const settled = (): void => void givenBack.set(id, (givenBack.get(id) ?? 0) + 1)
+      completer.add(moveTo(id, status), { settled })
+    },
+    async statuses(...ids: readonly string[]): Promise<readonly (Status | undefined)[]> {
+      const found = await Promise.all(ids.map((id) => memory.notification(tenant, id)))
+      return found.map((each) => each?.status)
+    },
+  }
 }
 
-test('commits the results of one tick in batches of at most 256', async () => {
-  const { clock, heard, groups, add } = setUp(() => undefined)
-  add('a')
-  add('b', 'queued')
-  add('c', 'expired')
-  await clock.settle()
-  assert.deepEqual(groups, [['a', 'b', 'c']])
-  assert.deepEqual(heard, [
-    'done a',
-    'first b',
-    'done b',
-    'place c',
-    'give back c queued for expired',
-    'done c',
-  ])
-  for (let index = 0; index < 600; index += 1) add(`n${index}`)
+test('the results of one tick are committed together, in batches of at most 256', async () => {
+  const { clock, tried, settle, send, statuses } = await setUp()
+  const ids = Array.from({ length: 600 }, (_, index) => `n${index}`)
+  await send(...ids)
+  for (const id of ids) settle(id)
   await clock.settle()
   assert.deepEqual(
-    groups.slice(1).map(({ length }) => length),
+    tried.map(({ length }) => length),
     [256, 256, 88],
   )
+  assert.deepEqual(new Set(await statuses(...ids)), new Set(['delivered']))
 })
 
-test('an obsolete result is dropped, and the others are committed without it', async () => {
-  const { clock, heard, groups, add } = setUp((_, times) =>
-    times === 1 ? { applied: false, conflicts: [{ kind: 'notification', key: 'b' }] } : undefined,
-  )
-  for (const id of ['a', 'b', 'c']) add(id)
+test('a delivered notification keeps what it counts, one that ended otherwise gives it back, a queued one goes first again', async () => {
+  const { clock, queue, holding, givenBack, settle, send, statuses } = await setUp()
+  await send('delivered', 'again', 'late')
+  await queue.push([queued('waits')])
+  settle('delivered')
+  settle('again', 'queued')
+  settle('late', 'expired')
   await clock.settle()
-  assert.deepEqual(groups, [
-    ['a', 'b', 'c'],
-    ['a', 'c'],
-  ])
-  assert.deepEqual(heard, ['release b', 'recover b', 'done b', 'done a', 'done c'])
-})
-
-test('a conflict without ids drops the batch instead of retrying for ever', async () => {
-  const { clock, heard, groups, add } = setUp(() => ({ applied: false, conflicts: [] }))
-  add('a')
-  await clock.settle()
-  assert.deepEqual([groups.length, heard], [1, ['release a', 'recover a', 'done a']])
-})
-
-test('an unavailable store is retried until it recovers', async () => {
-  const { clock, heard, groups, add } = setUp((_, times) =>
-    times <= 3 ? new SluiceError('STORE_UNAVAILABLE', 'away') : undefined,
+  assert.deepEqual(await statuses('delivered', 'again', 'late'), ['delivered', 'queued', 'expired'])
+  assert.deepEqual([...holding], ['delivered', 'again'])
+  assert.deepEqual(
+    queue.pull('email', 10).map(({ id }) => id),
+    ['again', 'waits'],
   )
-  add('a')
+  assert.deepEqual([...givenBack.values()], [1, 1, 1], 'each account is given back once')
+})
+
+test('a result that another writer was faster than is dropped, and the others are committed without it', async () => {
+  const { clock, memory, ledger, givenBack, settle, send, moveTo, statuses } = await setUp()
+  await send('a', 'b', 'c')
+  await memory.commit({ moves: [moveTo('b', 'cancelled')] })
+  for (const id of ['a', 'b', 'c']) settle(id)
+  await clock.settle()
+  assert.deepEqual(await statuses('a', 'b', 'c'), ['delivered', 'cancelled', 'delivered'])
+  assert.deepEqual(Object.fromEntries(givenBack), { a: 1, b: 1, c: 1 })
+  assert.equal(ledger.live('b'), undefined, 'it is not in memory any more')
+})
+
+test('a conflict without ids drops the batch instead of retrying for ever, and what is on record goes on', async () => {
+  let isOdd = true
+  const { clock, queue, tried, givenBack, settle, send } = await setUp(() =>
+    isOdd ? { applied: false, conflicts: [] } : undefined,
+  )
+  await send('a')
+  settle('a')
+  await clock.settle()
+  isOdd = false
+  await clock.runUntil(start + 60_000)
+  assert.deepEqual([tried.length, givenBack.get('a')], [1, 1])
+  assert.deepEqual(
+    queue.pull('email', 10).map(({ id }) => id),
+    ['a'],
+  )
+})
+
+test('an unavailable store is asked again every 200 ms until it has stored the result', async () => {
+  let isAway = true
+  const { clock, tried, givenBack, errors, settle, send, statuses } = await setUp(() =>
+    isAway ? new SluiceError('STORE_UNAVAILABLE', 'away') : undefined,
+  )
+  await send('a')
+  settle('a')
   await clock.runUntil(start + 599)
-  assert.deepEqual([groups.length, heard], [3, Array(3).fill('settle: away')])
+  assert.deepEqual([tried.length, errors], [3, Array(3).fill('settle: away')])
+  assert.deepEqual([await statuses('a'), givenBack.size], [['queued'], 0])
+  isAway = false
   await clock.runUntil(start + 600)
-  assert.deepEqual(heard.at(-1), 'done a')
+  assert.deepEqual([await statuses('a'), givenBack.get('a')], [['delivered'], 1])
 })
 
-test('a result that cannot be written is reported, and delays neither the others nor its lease', async () => {
-  const { clock, heard, groups, inFlight, add } = setUp((ids) =>
+test('a result that cannot be written is reported, and delays neither the others nor its account', async () => {
+  const { clock, inFlight, givenBack, errors, settle, send, statuses } = await setUp((ids) =>
     ids.includes('b') ? new Error('unreadable') : undefined,
   )
-  for (const id of ['a', 'b', 'c']) add(id)
+  await send('a', 'b', 'c')
+  for (const id of ['a', 'b', 'c']) settle(id)
   await clock.settle()
-  assert.deepEqual(groups, [['a', 'b', 'c'], ['a'], ['b'], ['c']])
-  assert.deepEqual(heard.toSorted(), [
-    'done a',
-    'done b',
-    'done c',
-    'settle: unreadable',
-    'settle: unreadable',
-  ])
+  assert.deepEqual(await statuses('a', 'b', 'c'), ['delivered', 'queued', 'delivered'])
+  assert.deepEqual([...givenBack.keys()].toSorted(), ['a', 'b', 'c'])
+  assert.deepEqual(new Set(errors), new Set(['settle: unreadable']))
   await inFlight.idle()
 })
 
-test('a result is in flight until its holds are released, also when the release fails', async () => {
-  const { clock, completer, heard, inFlight } = setUp(() => undefined)
+test('a result is in flight until what it held is released, also when that fails', async () => {
+  const { clock, completer, errors, inFlight, send, moveTo, statuses } = await setUp()
+  await send('stuck')
   let isIdle = false
-  const written = completer.write(moveTo('thankless', 'expired')).then(() => heard.push('written'))
+  const written = completer.write(moveTo('stuck', 'expired'))
   void inFlight.idle().then(() => {
     isIdle = true
   })
+  await Promise.resolve()
   assert.equal(isIdle, false)
   await clock.settle()
   await written
-  assert.equal(isIdle, true)
-  assert.deepEqual(heard.slice(-2), ['give back: no', 'written'])
+  assert.deepEqual([isIdle, errors, await statuses('stuck')], [true, ['give back: no'], ['expired']])
 })

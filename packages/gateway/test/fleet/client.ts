@@ -6,7 +6,16 @@ import type { Draft, Recipient } from '../../src/model.ts'
 import type { Caller } from '../../src/stages.ts'
 import type { Entrance, Response } from './entrance.ts'
 import type { SimProcess } from './process.ts'
-import { actors, categories, modules, recipients, type Settings, second, tenants } from './settings.ts'
+import {
+  actors,
+  categories,
+  type HoldPlan,
+  modules,
+  recipients,
+  type Settings,
+  second,
+  tenants,
+} from './settings.ts'
 import type { World } from './world.ts'
 
 export type Kind =
@@ -19,6 +28,8 @@ export type Kind =
   | 'erase'
   | 'redrive'
   | 'preview'
+  | 'hold'
+  | 'endHold'
 
 /** One request, each repetition one of its own. */
 export interface Exchange {
@@ -30,6 +41,7 @@ export interface Exchange {
   /** The notification, job or recipient that it is about. */
   readonly of?: string
   readonly change?: Partial<Recipient>
+  readonly plan?: HoldPlan
   readonly process: number
   readonly sentAt: number
   answeredAt?: number
@@ -53,6 +65,8 @@ export interface Client {
   start(): void
   /** Redrives all dead letters of all tenants. */
   redriveAll(): void
+  /** Puts a hold in force, and ends it early where it is planned so. */
+  hold(name: string, plan: HoldPlan): void
 }
 
 const triesMax = 4
@@ -164,10 +178,12 @@ export function createClient(world: World, settings: Settings, open: () => Open 
         return { operation, kind, caller, of: recipient, drafts: [] }
       case 'redrive':
         return { operation, kind, caller, drafts: [] }
+      default:
+        return undefined
     }
   }
 
-  function ask({ kind, caller, key, drafts, of = '', change = {} }: Exchange, entrance: Entrance) {
+  function ask({ kind, caller, key, drafts, of = '', change = {}, plan }: Exchange, entrance: Entrance) {
     switch (kind) {
       case 'post':
       case 'batch':
@@ -191,6 +207,10 @@ export function createClient(world: World, settings: Settings, open: () => Open 
         return entrance.erase(caller.tenant, of)
       case 'redrive':
         return entrance.redrive(caller.tenant)
+      case 'hold':
+        return entrance.hold(of, plan!)
+      case 'endHold':
+        return entrance.endHold(of)
     }
   }
 
@@ -268,6 +288,19 @@ export function createClient(world: World, settings: Settings, open: () => Open 
         const caller = { tenant, module: modules[0] }
         send({ operation: -1, kind: 'redrive', caller, drafts: [] }, 1)
       }
+    },
+    hold(name, plan) {
+      const hold = {
+        operation: -1,
+        caller: { tenant: tenants[0], module: modules[0] },
+        of: name,
+        plan,
+        drafts: [],
+      }
+      send({ ...hold, kind: 'hold' }, 1)
+      const { endAfterMs } = plan
+      if (endAfterMs !== undefined)
+        world.at(world.now() + endAfterMs, () => send({ ...hold, kind: 'endHold' }, 1))
     },
   }
 }

@@ -13,6 +13,7 @@ import { createRecipientEditor } from '../../src/http/recipient-editor.ts'
 import type { Draft, Recipient } from '../../src/model.ts'
 import type { Clock, JobWork } from '../../src/ports.ts'
 import type { Admitted, Caller } from '../../src/stages.ts'
+import type { HoldPlan } from './settings.ts'
 
 export interface Accepted {
   readonly id: string
@@ -29,6 +30,8 @@ export interface Response {
   readonly accepted?: readonly Accepted[]
   readonly job?: string
   readonly replayed?: boolean
+  /** A hold is in force for so long from now on. */
+  readonly heldMs?: number
 }
 
 export interface Entrance {
@@ -40,6 +43,8 @@ export interface Entrance {
   erase(tenant: string, id: string): Promise<Response>
   redrive(tenant: string): Promise<Response>
   preview(caller: Caller, draft: Draft): Promise<Response>
+  hold(name: string, plan: HoldPlan): Promise<Response>
+  endHold(name: string): Promise<Response>
 }
 
 interface Body {
@@ -48,7 +53,7 @@ interface Body {
 }
 
 export function createEntrance(gateway: Gateway, clock: Clock): Entrance {
-  const { gate, jobs, store, erase } = gateway
+  const { gate, jobs, store, erase, holds } = gateway
   const idempotency = createIdempotency({ store, once: createMemoryOnce(), clock })
   const editor = createRecipientEditor({ gate, store })
 
@@ -167,5 +172,11 @@ export function createEntrance(gateway: Gateway, clock: Clock): Entrance {
         await gate.preview(caller, draft)
         return { status: 200 }
       }),
+    hold: (name, { forMs, selection }) =>
+      answered(async () => {
+        const { until } = await holds.put({ name, ...selection, until: clock.now() + forMs, reason: 'r' })
+        return { status: 200, heldMs: until - clock.now() }
+      }),
+    endHold: (name) => answered(async () => ({ status: (await holds.end(name)) ? 204 : 404 })),
   }
 }

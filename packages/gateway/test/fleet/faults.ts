@@ -46,16 +46,18 @@ export interface Faults {
   /** Names of all faults that have struck. */
   readonly struck: Set<string>
   fateOf(name: string, terms: PortTerms): Fate
+  /** True if the kill of this call strikes at the moment. */
+  strikesAt(moment: Moment, fate: Pick<Fate, 'kill'>): boolean
   /** True while the engines are disturbed. */
   isDisturbed(): boolean
 }
 
-/** @param maySurvive true while a kill would lose what nobody could know afterwards */
+/** @param mustSurvive true while a kill would lose what nobody could know afterwards */
 export function createFaults(
   world: World,
   { faults }: Settings,
   without: ReadonlySet<string>,
-  maySurvive: () => boolean,
+  mustSurvive: () => boolean,
 ): Faults {
   const struck = new Set<string>()
   const kills: Kill[] = faults.kills
@@ -67,7 +69,7 @@ export function createFaults(
 
   function killNow(): Kill | undefined {
     const next = kills[0]
-    if (next === undefined || world.elapsed() < next.at || maySurvive()) return undefined
+    if (next === undefined || world.elapsed() < next.at || mustSurvive()) return undefined
     if (next.left > 0) {
       next.left -= 1
       return undefined
@@ -98,6 +100,8 @@ export function createFaults(
   return {
     struck,
     isDisturbed,
+    // Asked again: the clock may have been stepped since the call was sent.
+    strikesAt: (moment, { kill }) => kill === moment && !mustSurvive(),
     fateOf(name, terms) {
       const kill = killNow()
       const isQuiet = !isDisturbed()

@@ -2,6 +2,7 @@
  * Runs a whole gateway, one process after the other, over a record and a provider that outlive them, by one seed. The
  * oracles watch what crosses its borders; they share no code with it.
  */
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -10,10 +11,11 @@ import { createRandom } from '../../src/adapters/random.ts'
 import type { Config } from '../../src/config/config.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { createGateway, type Gateway } from '../../src/gateway.ts'
-import type { Store, Templates } from '../../src/ports.ts'
+import type { LimitState, Store, Templates } from '../../src/ports.ts'
 import { createClient, type Open } from './client.ts'
 import { createEntrance } from './entrance.ts'
 import { createFaults, type PortTerms } from './faults.ts'
+import { endMemoryWatch, watchMemory } from './memory-watch.ts'
 import { createOracles } from './oracles.ts'
 import { type Machine, SimProcess } from './process.ts'
 import { configOf, downMsMax, policyOf, type Settings, second, settingsOf } from './settings.ts'
@@ -101,6 +103,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     processes += 1
     const own = new SimProcess(processes, world, machine)
     process = own
+    watchMemory()
     world.trace({ kind: 'boot', process: own.number })
     own.onDeath((how) => {
       if (open?.process === own) open = undefined
@@ -111,8 +114,14 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     start(own).catch((error: unknown) => {
       // A start that fails ends the process, and its supervisor starts another one.
       world.trace({ kind: 'start failed', error: String(error) })
-      own.end('kill', 'the start failed')
+      endWhenSeen(own, 'the start failed')
     })
+  }
+
+  /** Kills a process once the step of the clock is on record, within a minute: no later process could know of it. */
+  function endWhenSeen(own: SimProcess, why: string, tries = 60): void {
+    if (isStepUnseen() && tries > 0) world.at(world.now() + second, () => endWhenSeen(own, why, tries - 1))
+    else own.end('kill', why)
   }
 
   async function start(own: SimProcess): Promise<void> {
@@ -139,22 +148,8 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       store,
       providers: [service.adapter(own)],
       templates: wordless,
-      wrapState: (port) =>
-        wired({
-          name: 'state',
-          process: own,
-          faults,
-          port,
-          terms: {
-            ...stateTerms,
-            delayShare: settings.faults.stateDelayShare,
-            mayBeRefused: true,
-            refusedShare: settings.faults.stateRefusedShare,
-          },
-          code: 'STATE_UNAVAILABLE',
-          direct: ['close'],
-          exceptions: stateExceptions,
-        }),
+      ...(settings.subjectsMax === undefined ? {} : { subjectsMax: settings.subjectsMax }),
+      wrapState: (port) => (settings.subjectsMax === undefined ? stateBehindWire(port, own) : port),
       wrapThrottle: (port) =>
         wired({
           name: 'throttle',
@@ -190,9 +185,26 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     })
     if (!own.isAlive) return
     open = { process: own, entrance: createEntrance(gateway, clock), underWay: new Set(), gateway }
-    oracles.booted(own.number, gateway)
     await gateway.startStages()
     world.trace({ kind: 'started', process: own.number })
+  }
+
+  function stateBehindWire(port: LimitState, own: SimProcess): LimitState {
+    return wired({
+      name: 'state',
+      process: own,
+      faults,
+      port,
+      terms: {
+        ...stateTerms,
+        delayShare: settings.faults.stateDelayShare,
+        mayBeRefused: true,
+        refusedShare: settings.faults.stateRefusedShare,
+      },
+      code: 'STATE_UNAVAILABLE',
+      direct: ['close'],
+      exceptions: stateExceptions,
+    })
   }
 
   async function stop(): Promise<void> {
@@ -200,7 +212,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     if (own === undefined) return
     open = undefined
     world.trace({ kind: 'stop', process: own.process.number })
-    world.at(world.now() + drainMs, () => own.process.end('kill', 'its stop took too long'))
+    world.at(world.now() + drainMs, () => endWhenSeen(own.process, 'its stop took too long'))
     await Promise.allSettled([...own.underWay])
     await own.gateway.stop()
     own.process.end('stop', 'stopped')
@@ -216,7 +228,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     world.trace({ kind: 'step', byMs })
   }
 
-  const { pauses, steps, stops } = settings.faults
+  const { pauses, steps, stops, holds } = settings.faults
   const planned = (name: string, atMs: number, strike: () => void): void => {
     if (without.has(name)) return
     world.at(settings.start + atMs, () => {
@@ -228,6 +240,9 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
     planned(`pause-${index}`, at, () => process?.pause(forMs))
   for (const [index, { at, byMs }] of steps.entries()) planned(`step-${index}`, at, () => step(byMs))
   for (const [index, at] of stops.entries()) planned(`stop-${index}`, at, () => void stop())
+
+  for (const [index, plan] of holds.entries())
+    planned(`hold-${index}`, plan.at, () => client.hold(`hold-${index}`, plan))
 
   const onRejection = (error: unknown): void => {
     world.violate('program', `unhandled rejection: ${error instanceof Error ? error.stack : String(error)}`)
@@ -244,7 +259,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
         if (ms === settings.trafficMs + 60 * second) client.redriveAll()
         if (ms > settings.trafficMs + 90 * second && oracles.isQuiet()) break
       }
-      await oracles.calm(open?.gateway)
+      await oracles.calm(open)
     }
     oracles.end()
     return {
@@ -262,6 +277,7 @@ export async function runFleet(seed: number, options: RunOptions = {}): Promise<
       },
     }
   } finally {
+    endMemoryWatch()
     globalThis.process.off('unhandledRejection', onRejection)
   }
 }

@@ -106,8 +106,6 @@ export function watchLateness(
     const row = rows.get(call.message.id)
     const ready = row && readyAt(call, row, told)
     if (row === undefined || ready === undefined || ready >= call.at) return
-    // A notification that moved up in a throttle queue before a kill keeps its stored instant.
-    if (!calm.isWithoutDeath(0, call.at)) return
     if (!calm.isCalm(ready - second, call.at) || hasFreed(row, ready - second, call.at)) return
     const before = service.calls.filter(({ at }) => at < call.at)
     const limits = keysOf(call).map(({ rule, key }) => ({
@@ -129,7 +127,7 @@ export function watchLateness(
 
   return {
     check(told) {
-      if (settings.changedLimits !== undefined) return
+      if (settings.changedLimits !== undefined || settings.faults.holds.length > 0) return
       for (const call of service.calls) look(call, told)
     },
     looked: () => looked,

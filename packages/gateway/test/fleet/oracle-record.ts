@@ -15,6 +15,8 @@ export const hasEnded = ({ status }: Pick<Notification, 'status'>): boolean => f
 export interface WatchedRecord {
   readonly rows: ReadonlyMap<string, Notification>
   readonly jobs: ReadonlyMap<string, Job>
+  /** Ids of digests and of contents that several notifications share. */
+  readonly others: ReadonlySet<string>
 }
 
 type Bound = 'queue' | 'waiting' | undefined
@@ -33,6 +35,7 @@ const answerSlackMs = 12_000
 export function watchRecord({ world, settings, service, record }: Watched): WatchedRecord {
   const rows = new Map<string, Notification>()
   const jobs = new Map<string, Job>()
+  const others = new Set<string>()
   const counts = new Map<string, number>()
   /** Instants since which each bound has been full without a break. */
   const fullSince = new Map<string, number>()
@@ -71,7 +74,9 @@ export function watchRecord({ world, settings, service, record }: Watched): Watc
     texts.add(name)
   }
 
-  function follow({ accept = [], moves = [], answer, jobs: jobWrites = [] }: Change): void {
+  function follow({ accept = [], moves = [], answer, jobs: jobWrites = [], ...change }: Change): void {
+    for (const { digest } of change.digests ?? []) others.add(digest.id)
+    for (const { id } of change.contents ?? []) others.add(id)
     for (const row of accept) {
       if (rows.has(row.id)) world.violate('3 state', `${row.id} was accepted twice`)
       rows.set(row.id, row)
@@ -134,5 +139,5 @@ export function watchRecord({ world, settings, service, record }: Watched): Watc
     if (call.fate === 'deliver') delivered.set(id, call)
   })
 
-  return { rows, jobs }
+  return { rows, jobs, others }
 }

@@ -1,30 +1,62 @@
 /** The oracles of a run together. They are told of births and deaths, and look again when the run is calm and at its end. */
 import type { Gateway } from '../../src/gateway.ts'
 import { statuses } from '../../src/model.ts'
+import { keptInMemory } from './memory-watch.ts'
 import type { Watched } from './oracle.ts'
 import { watchAccounts } from './oracle-accounts.ts'
 import { createCalm } from './oracle-calm.ts'
 import { watchClient } from './oracle-client.ts'
+import { watchHolds } from './oracle-holds.ts'
 import { watchLateness } from './oracle-lateness.ts'
 import { watchOrder } from './oracle-order.ts'
 import { watchRates } from './oracle-rates.ts'
 import { hasEnded, watchRecord } from './oracle-record.ts'
 import { watchWindows } from './oracle-windows.ts'
-import type { Death } from './process.ts'
-import { second, tenants } from './settings.ts'
+import type { Death, SimProcess } from './process.ts'
+import { actors, recipients, second, tenants } from './settings.ts'
 
 export interface Oracles {
-  booted(process: number, gateway: Gateway): void
   died(process: number, how: Death): void
   /** True if nothing waits any more. */
   isQuiet(): boolean
   /** Looks at a gateway in which everything has come to its end. */
-  calm(gateway: Gateway | undefined): Promise<void>
+  calm(open: Living | undefined): Promise<void>
   end(): void
   accepted(): number
   /** Calls whose earliest instant was searched. */
   lookedAt(): number
 }
+
+/** A process that takes requests, with its gateway. */
+export interface Living {
+  readonly process: SimProcess
+  readonly gateway: Gateway
+}
+
+const subjectsMax = 2 * tenants.length * (recipients.length + actors.length)
+/**
+ * Maps that may keep what is final, and how many of each there may be. What a map of these holds at most stands where
+ * the gateway makes it.
+ */
+const bounded: ReadonlyMap<string, number> = new Map([
+  // What counts in a window or is a duplicate, of each subject.
+  ['@sluice/limits stores/memory.ts subjects', 1],
+  ['@sluice/limits stores/expiry.ts buckets', 1],
+  ['@sluice/limits stores/subject.ts this.ids', subjectsMax],
+  ['adapters/state/subject-cache.ts subjects', 1],
+  ['adapters/state/memory.ts claims', subjectsMax],
+  ['adapters/state/memory.ts of.claims', subjectsMax],
+  ['adapters/state/packed-subjects.ts texts', 1],
+  // The contents that were used last, 32 MiB of them.
+  ['ledger/contents.ts kept', 1],
+  // 10,000 ids that were looked for and were not on record, and as many whose decision has failed.
+  ['admission/moving-up.ts unrecorded', 1],
+  ['admission/redecision.ts failures', 1],
+  // A digest that closed while its subject was read from the record: until the next look at those who wait there.
+  ['adapters/state/memory.ts waitlist', subjectsMax],
+])
+/** Timers of a gateway in which nothing waits: four that look again and again, and some that look once more. */
+const timersMax = 8
 
 /** A request of a calm run is answered within this, ms. */
 const answerMsMax = 60 * second
@@ -33,13 +65,14 @@ export function createOracles(watched: Watched): Oracles {
   const { world, client } = watched
   watchWindows(watched)
   watchAccounts(watched)
+  watchHolds(watched)
   const record = watchRecord(watched)
   const told = watchClient(watched, record)
   const rates = watchRates(watched, record)
   const calm = createCalm(world, watched.settings)
   const order = watchOrder(watched, record, calm)
   const lateness = watchLateness(watched, record, calm)
-  const { rows, jobs } = record
+  const { rows, jobs, others } = record
 
   const unsettled = () => [...rows.values()].filter((row) => !hasEnded(row))
   const overdue = () => client.waiting().filter(({ sentAt }) => sentAt + answerMsMax < world.now())
@@ -76,8 +109,17 @@ export function createOracles(watched: Watched): Oracles {
     if (held > 0) world.violate('12 memory', `${held} are held in memory, and nothing waits`)
   }
 
+  /** Nothing is kept for what is final: no entry of a map that is not bounded otherwise, and no timer. */
+  async function checkMemory({ timers }: SimProcess): Promise<void> {
+    if (unsettled().length > 0 || client.waiting().length > 0) return
+    const isFinal = (id: string): boolean => rows.has(id) || jobs.has(id) || others.has(id)
+    for (const { name, id, count } of await keptInMemory(isFinal))
+      if (count > (bounded.get(name) ?? 0))
+        world.violate('12 memory', `${count} of ${name} keep what is final: ${id}`)
+    if (timers > timersMax) world.violate('12 memory', `${timers} timers are armed, and nothing waits`)
+  }
+
   return {
-    booted() {},
     died(process) {
       told.died(process)
       calm.died()
@@ -86,10 +128,13 @@ export function createOracles(watched: Watched): Oracles {
       unsettled().length === 0 &&
       client.waiting().length === 0 &&
       [...jobs.values()].every(({ status }) => status !== 'running'),
-    async calm(gateway) {
+    async calm(open) {
       checkEnds()
-      if (gateway === undefined) world.violate('3 start', 'no process has started')
-      else checkCounts(gateway)
+      if (open === undefined) world.violate('3 start', 'no process has started')
+      else {
+        checkCounts(open.gateway)
+        await checkMemory(open.process)
+      }
     },
     end() {
       rates.check(told.told)

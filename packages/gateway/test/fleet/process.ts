@@ -20,6 +20,8 @@ export class SimProcess {
   readonly clock: SystemClock
   readonly born: number
   death: Death | undefined
+  /** Timers that are armed: neither due nor disarmed. */
+  timers = 0
   #pausedUntil: number | undefined
   #piled: (() => void)[] = []
   readonly #mourners = new Set<(how: Death) => void>()
@@ -115,9 +117,23 @@ function createProcessClock(process: SimProcess, machine: Machine): SystemClock 
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    // A timer of Node takes a millisecond at least.
-    at: (instant, callback) =>
-      world.at(Math.max(instant - lineAheadMs, world.now() + 1), () => process.run(callback)),
+    at(instant, callback) {
+      let isArmed = true
+      process.timers += 1
+      const end = (): void => {
+        if (isArmed) process.timers -= 1
+        isArmed = false
+      }
+      // A timer of Node takes a millisecond at least.
+      const cancel = world.at(Math.max(instant - lineAheadMs, world.now() + 1), () => {
+        end()
+        process.run(callback)
+      })
+      return () => {
+        end()
+        cancel()
+      }
+    },
     soon: (callback) => world.soon(() => process.run(callback)),
   }
 }

@@ -168,4 +168,52 @@ export const sabotages: readonly Sabotage[] = [
     from: "const isBusy = (error as SluiceError).code === 'STORE_UNAVAILABLE'",
     to: 'const isBusy = false',
   },
+  {
+    name: 'paused-after-an-error',
+    file: 'admission/recipient-limiter.ts',
+    from: 'if (freed.length > 0) onFreed(freed)\n    }\n  }',
+    to: '}\n  }',
+  },
+  {
+    name: 'passed-at-its-creation',
+    file: 'admission/candidate.ts',
+    from: 'if (at > notification.createdAt + passSlackMs)',
+    to: 'if (at < 0)',
+  },
+  {
+    name: 'packed-without-what-counts',
+    file: 'adapters/state/memory.ts',
+    from: 'packed.put(key, entriesOf(store.sync, key), subject.claims)',
+    to: 'packed.put(key, [], subject.claims)',
+  },
+  {
+    name: 'pushed-out-while-it-is-asked',
+    file: 'adapters/state/subject-cache.ts',
+    from: 'if (subject.touched || this.#pins.has(key)) subject.touched = false',
+    to: 'if (subject.touched) subject.touched = false',
+  },
+  {
+    name: 'hold-not-on-record',
+    file: 'ledger/operator-holds.ts',
+    from: 'for (const hold of await store.holds()) holds.set(hold.name, hold)',
+    to: 'await store.holds()',
+  },
+  {
+    name: 'hold-not-asked-before-the-call',
+    file: 'delivery/send-batch.ts',
+    from: 'return clock.monotonic() > until || rules.isHeld(notification)',
+    to: 'return clock.monotonic() > until',
+  },
+  {
+    name: 'failed-account-remembered-for-ever',
+    file: 'delivery/retry.ts',
+    from: 'const failed = failedBy.get(id)\n      failedBy.delete(id)',
+    to: 'const failed = failedBy.get(id)',
+  },
+  {
+    name: 'deadline-timer-goes-on',
+    file: 'delivery/attempt.ts',
+    from: 'this.#deadline?.end()',
+    to: '',
+  },
 ]

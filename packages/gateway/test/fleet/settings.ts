@@ -2,6 +2,7 @@
  * Makes the settings of a run from its seed: the configuration of the gateway, the provider, the traffic and the faults. The limits stand
  * here as data, from which both the policy of the gateway is written and the oracles count.
  */
+import type { HoldRecord } from '../../src/ports.ts'
 import { drawOf } from './world.ts'
 
 export const second = 1_000
@@ -33,6 +34,15 @@ export interface AccountRule {
   readonly windows: readonly { readonly max: number; readonly windowMs: number }[]
 }
 
+/** A hold that an operator puts in force, and may end early. */
+export interface HoldPlan {
+  readonly at: number
+  readonly forMs: number
+  /** The operator ends it this much later. */
+  readonly endAfterMs?: number
+  readonly selection: Pick<HoldRecord, 'tenant' | 'channel' | 'category' | 'account'>
+}
+
 export interface Settings {
   readonly seed: number
   /** Epoch ms. */
@@ -50,6 +60,11 @@ export interface Settings {
   readonly waitingMax: number
   readonly accounts: readonly AccountRule[]
   readonly breakerInARow: number
+  /**
+   * Subjects that the limiter's state keeps in full; the others are packed, or read from the record again. Absent in runs
+   * whose state stands at the end of a wire: between a count and its answer memory forgets no subject.
+   */
+  readonly subjectsMax?: number
   readonly provider: {
     readonly idempotent: boolean
     /** Shares of calls, of those within a phase of faults. */
@@ -76,6 +91,7 @@ export interface Settings {
     readonly pauses: readonly { readonly at: number; readonly forMs: number }[]
     readonly steps: readonly { readonly at: number; readonly byMs: number }[]
     readonly stops: readonly number[]
+    readonly holds: readonly HoldPlan[]
     /** Faults go on to the end: what must come to its end is not looked at. */
     readonly isEndless: boolean
   }
@@ -152,6 +168,25 @@ export function settingsOf(seed: number): Settings {
     ],
   })
 
+  function holdOf(index: number): HoldPlan {
+    const key = `hold ${index}`
+    const pick = <T>(name: string, values: readonly T[]): T =>
+      values[between(`${key} ${name}`, 0, values.length - 1)]!
+    const selections: readonly HoldPlan['selection'][] = [
+      {},
+      { tenant: pick('tenant', tenants) },
+      { category: pick('category', categories) },
+      { tenant: 't1', channel: 'email' },
+      { channel: 'email', account: 'account-0' },
+    ]
+    return {
+      at: between(`${key} at`, 1, 45) * second,
+      forMs: between(`${key} for`, 1, 20) * second,
+      ...(chance(`${key} ends`, 0.4) ? { endAfterMs: between(`${key} end`, 1, 15_000) } : {}),
+      selection: pick('selection', selections),
+    }
+  }
+
   const isEndless = !isCalm && chance('endless', 0.15)
   const phaseCount = isCalm ? 0 : between('phases', 1, 3)
   const phases = Array.from({ length: phaseCount }, (_, index) => {
@@ -180,6 +215,7 @@ export function settingsOf(seed: number): Settings {
     waitingMax: chance('narrow waiting', 0.3) ? between('waiting', 15, 30) : 10_000,
     accounts: Array.from({ length: between('accounts', 1, 3) }, (_, index) => account(index)),
     breakerInARow: between('in a row', 3, 6),
+    ...(chance('packed', 0.25) ? { subjectsMax: between('packed subjects', 6, 12) } : {}),
     provider: {
       idempotent: chance('idempotent', 0.5),
       failShare: isRough ? draw('fail') * 0.3 : 0,
@@ -212,6 +248,7 @@ export function settingsOf(seed: number): Settings {
         byMs: between(`step ${index} by`, -3_600, 3_600) * second,
       })),
       stops: times('stops', 1, (index) => between(`stop ${index}`, 5 * second, 50 * second)),
+      holds: chance('held', 0.35) ? times('holds', 2, holdOf) : [],
       isEndless,
     },
   }

@@ -93,8 +93,8 @@ export function createSimService(world: World, { provider }: Settings, faults: F
       const key = `${process.number}.send.${message.id}.${message.attempt}.${handed}`
       const handedAt = world.now()
       world.trace({ kind: 'send', id: message.id, account, attempt: message.attempt })
-      const { kill } = faults.fateOf(key, socketTerms)
-      if (kill === 'before') {
+      const ownFate = faults.fateOf(key, socketTerms)
+      if (faults.strikesAt('before', ownFate)) {
         process.end('kill', `before ${key}`)
         return new Promise(() => {})
       }
@@ -129,7 +129,7 @@ export function createSimService(world: World, { provider }: Settings, faults: F
         calls.push(call)
         world.trace({ kind: 'written', id: message.id, to: message.to.id, account, fate })
         for (const observer of observers) observer(call, 'written')
-        if (kill === 'performed') {
+        if (faults.strikesAt('performed', ownFate)) {
           process.end('kill', `after ${key} was written`)
           return
         }
@@ -138,7 +138,7 @@ export function createSimService(world: World, { provider }: Settings, faults: F
         const tookMs = world.between(`${key} took`, 1, usualMsMax)
         world.at(world.now() + tookMs, () =>
           process.run(() => {
-            if (kill === 'answered') process.end('kill', `at the answer of ${key}`)
+            if (faults.strikesAt('answered', ownFate)) process.end('kill', `at the answer of ${key}`)
             else answer(result)
           }),
         )

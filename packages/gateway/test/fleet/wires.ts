@@ -55,7 +55,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
     const id = `${process.number}.${name}.${method}.${count}`
     const terms = { ...options.terms, ...options.exceptions?.[method] }
     const fate = faults.fateOf(id, terms)
-    if (fate.kill === 'before') {
+    if (faults.strikesAt('before', fate)) {
       process.end('kill', `before ${id}`)
       return never
     }
@@ -70,7 +70,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
       }
       const arrive = (): void =>
         process.run(() => {
-          if (fate.kill === 'answered') process.end('kill', `at the answer of ${id}`)
+          if (faults.strikesAt('answered', fate)) process.end('kill', `at the answer of ${id}`)
           else give()
         })
       world.at(at, arrive)
@@ -90,7 +90,7 @@ export function wired<Port extends object>(options: WireOptions<Port>): Port {
       } catch (error) {
         result = Promise.reject(error)
       }
-      if (fate.kill === 'performed') {
+      if (faults.strikesAt('performed', fate)) {
         result.catch(() => {})
         process.end('kill', `after ${id} was performed`)
         return

@@ -20,6 +20,7 @@ import { newestEntries } from './newest-entries.ts'
 import { createPackedSubjects } from './packed-subjects.ts'
 import { Pauses } from './pauses.ts'
 import type { RecoveredSubject } from './recovered-subject.ts'
+import { SubjectCache } from './subject-cache.ts'
 
 export interface MemoryStateOptions {
   readonly clock: Clock
@@ -62,8 +63,6 @@ interface Known {
  * hand bounds how many subjects there are.
  */
 const retentionMs = 31 * 86_400_000
-/** Places that the hand looks at for a newcomer, until it has found one that was not touched since it came by last. */
-const looksPerSubject = 8
 /**
  * One that its limits let leave within this time leaves no place to others, ms: behind very many, each moment of lateness
  * made all of them be looked at.
@@ -77,13 +76,11 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const store = memoryStore({ now: () => clock.now(), retentionMs })
   const limits = createLimits({ store, marginMs: options.marginMs }).sync
   let packed = createPackedSubjects(packedMax)
-  const subjects = new Map<string, Known>()
+  const subjects = new SubjectCache<Known>(subjectsMax, forget)
   const loading = new Map<string, Promise<void>>()
   const pauses = new Pauses()
   let generation = 0
   const floors = createNewcomerFloors(limits, clock)
-  /** A clock with a second chance (Corbató, 1968): one look-up a question, and nothing is moved. */
-  let hand = subjects.entries()
 
   function known(key: string): Known | undefined {
     const found = subjects.get(key)
@@ -94,6 +91,7 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
 
   function remember(subject: Subject, { fingerprints, ...facts }: RecoveredSubject): void {
     const { key } = subject
+    subjects.makeRoom()
     const before = subjects.get(key)
     const entries =
       before === undefined ? facts.entries : newestEntries(entriesOf(store.sync, key), facts.entries)
@@ -105,7 +103,6 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     let claims = before?.claims
     if (fingerprints.length > 0) claims ??= new Map()
     for (const { fingerprint, id, at } of fingerprints) claims!.set(fingerprint, { id, at })
-    for (let look = 0; subjects.size >= subjectsMax && look < looksPerSubject; look += 1) forgetNext()
     const waitlist = facts.waitlist.length === 0 ? undefined : new Set(facts.waitlist)
     subjects.set(key, { generation, claims, booked, waitlist, touched: true })
     const isAwaited = booked !== undefined || waitlist !== undefined
@@ -160,21 +157,11 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
   const isFired = (key: string, id: string): boolean =>
     entriesOf(store.sync, key).some((entry) => entry.id === id && entry.fired)
 
-  function forgetNext(): void {
-    const next = hand.next()
-    if (next.done === true) {
-      hand = subjects.entries()
-      return
-    }
-    const [key, subject] = next.value
-    if (subject.touched) subject.touched = false
-    else {
-      const isPlain = subject.booked === undefined && subject.waitlist === undefined
-      if (isPlain && subject.generation === generation)
-        packed.put(key, entriesOf(store.sync, key), subject.claims)
-      subjects.delete(key)
-      limits.forget(key)
-    }
+  function forget(key: string, subject: Known): void {
+    const isPlain = subject.booked === undefined && subject.waitlist === undefined
+    if (isPlain && subject.generation === generation)
+      packed.put(key, entriesOf(store.sync, key), subject.claims)
+    limits.forget(key)
   }
 
   /** Undefined when all are known, and open to newcomers where it is for these, so that nothing waits that need not. */
@@ -215,13 +202,21 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
     one: (request: Request) => Answer,
     areNew = false,
   ): Promise<readonly Answer[]> {
+    // Nearly always all of them are known, and nothing is waited for.
+    if (requests.every(({ subject }) => known(subject.key) !== undefined) && !(areNew && pauses.size > 0))
+      return requests.map(one)
     const begun = generation
-    // Once more after each wait: what was paused meanwhile, or forgotten, is not what was waited for.
-    for (let wait = ready(requests, areNew); wait !== undefined; wait = ready(requests, areNew)) {
-      await wait
-      if (begun !== generation && requests.some(hasRules)) throw new RulesReplaced()
+    subjects.pin(requests)
+    try {
+      // Once more after each wait: what was paused meanwhile, or forgotten, is not what was waited for.
+      for (let wait = ready(requests, areNew); wait !== undefined; wait = ready(requests, areNew)) {
+        await wait
+        if (begun !== generation && requests.some(hasRules)) throw new RulesReplaced()
+      }
+      return requests.map(one)
+    } finally {
+      subjects.unpin(requests)
     }
-    return requests.map(one)
   }
 
   function reserve(request: LimitRequest): Reservation {
@@ -331,18 +326,15 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       for (const id of ids) floor = Math.max(floor, booked?.get(id) ?? floor)
       floors.set(key, floor)
     },
-    async waiting(subject) {
-      await each([{ subject }], () => undefined)
-      const now = clock.now()
-      const ids: string[] = []
-      const { booked, waitlist } = subjects.get(subject.key) ?? {}
-      for (const [id, at] of booked ?? []) if (at > now) ids.push(id)
-      for (const id of waitlist ?? []) if (booked?.has(id) !== true) ids.push(id)
-      return ids.sort()
+    async waiting(asked) {
+      const [ids] = await each([{ subject: asked }], ({ subject }) => idsOf(subject))
+      return ids!
     },
     async advance(requests) {
-      await each(limitedOf(requests), () => undefined)
-      return advance(requests)
+      const limited = limitedOf(requests)
+      const last = limited.at(-1)
+      // All of them are known in the step in which the last one is.
+      return (await each(limited, (one) => (one === last ? advance(requests) : undefined))).at(-1)
     },
     holdFingerprints: (claims) =>
       each(claims, ({ subject, fingerprint, id, windowMs, dry }) => {
@@ -370,6 +362,15 @@ export function createMemoryState(options: MemoryStateOptions): LimitState {
       })
     },
     close: () => Promise.resolve(),
+  }
+
+  /** Lists the ids that wait in a subject, in the order of acceptance. */
+  function idsOf({ key }: Subject): readonly string[] {
+    const now = clock.now()
+    const { booked, waitlist } = subjects.get(key) ?? {}
+    const ids = [...(booked ?? [])].flatMap(([id, at]) => (at > now ? [id] : []))
+    for (const id of waitlist ?? []) if (booked?.has(id) !== true) ids.push(id)
+    return ids.sort()
   }
 
   /** True if the id was fired later than its caller knows. The limiter answers a known id from what it holds. */

@@ -49,6 +49,11 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
   const { planner, ledger, scheduler, digests, schedule, releaseHolds, clock, onError } = options
   /** Failed closings by digest id, removed when the digest is closed. */
   const failures = new Map<string, number>()
+  /**
+   * The closing under way of each digest; another one comes after it. Two at once would write the same change, and one of
+   * them whose answer is lost would find that of the other on record.
+   */
+  const closing = new Map<string, Promise<void>>()
 
   async function closeOnce(digest: Digest, extent: Extent, undo: UndoList): Promise<true | Conflicted> {
     const plan = await planner.plan(digest, extent, undo)
@@ -81,25 +86,39 @@ export function createDigestCloser(options: DigestCloserOptions): DigestCloser {
     scheduler.noteDigest(closesAt)
   }
 
+  async function closeAlone(digest: Digest): Promise<void> {
+    // Items that want to join wait until it is known whether the digest stays open.
+    const letJoin = digests.hold(digest)
+    try {
+      const extent = extentAfter(failures.get(digest.id) ?? 0)
+      const result = await retryOnConflict(() => withUndo(onError, (undo) => closeOnce(digest, extent, undo)))
+      if (result === conflicted)
+        await putOff(digest, new Error('its items changed each time while it was being closed'))
+    } catch (error) {
+      // An unavailable store or limiter is no fault of the digest. A damaged row of the digest is one.
+      if (error instanceof SluiceError && error.retryable && error.row === undefined) throw error
+      await putOff(digest, error)
+    } finally {
+      letJoin()
+    }
+  }
+
+  async function closeIfOpen(digest: Digest): Promise<void> {
+    if (await planner.isOpen(digest)) await closeAlone(digest)
+  }
+
   return {
     hasFailed: (digest) => failures.has(digest.id),
     async close(digest) {
-      // Items that want to join wait until it is known whether the digest stays open.
-      const letJoin = digests.hold(digest)
-      try {
-        const extent = extentAfter(failures.get(digest.id) ?? 0)
-        const result = await retryOnConflict(() =>
-          withUndo(onError, (undo) => closeOnce(digest, extent, undo)),
-        )
-        if (result === conflicted)
-          await putOff(digest, new Error('its items changed each time while it was being closed'))
-      } catch (error) {
-        // An unavailable store or limiter is no fault of the digest. A damaged row of the digest is one.
-        if (error instanceof SluiceError && error.retryable && error.row === undefined) throw error
-        await putOff(digest, error)
-      } finally {
-        letJoin()
-      }
+      const { id } = digest
+      const work = closing.get(id)?.then(() => closeIfOpen(digest)) ?? closeAlone(digest)
+      const over = work
+        .catch(() => undefined)
+        .then(() => {
+          if (closing.get(id) === over) closing.delete(id)
+        })
+      closing.set(id, over)
+      await work
     },
   }
 }

@@ -18,7 +18,7 @@ import type {
   WindowUse,
 } from '../../throttle-port.ts'
 import type { UndoList } from '../../undo.ts'
-import { type Candidate, undecidedVerdict } from '../candidate.ts'
+import { type Candidate, notePass, undecidedVerdict } from '../candidate.ts'
 
 export interface TenantThrottleOptions {
   readonly state: ThrottleState
@@ -103,10 +103,10 @@ export function createTenantThrottle(options: TenantThrottleOptions): TenantThro
 
     undo.add(() => release([...places.keys()]))
     const isDelayed = places.some(({ waits }) => waits)
-    if (isDelayed) {
-      const rules = reportsOf(use)
-      for (const [index, place] of places.entries()) if (place.waits) delay(candidates[index]!, place, rules)
-    }
+    const rules = isDelayed ? reportsOf(use) : []
+    for (const [index, place] of places.entries())
+      if (place.waits) delay(candidates[index]!, place, rules)
+      else notePass(candidates[index]!, place.at)
     return {
       releaseSuppressed() {
         if (!isDelayed) return

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { SluiceError } from '../../../src/errors.ts'
 import type { Digest } from '../../../src/model.ts'
 import type { Change, Store } from '../../../src/ports.ts'
 import { createHarness, day, hour, minute, type Sent, second } from '../../harness.ts'
@@ -260,6 +261,37 @@ test('an item that is committed while its digest is being closed is sent with it
   await harness.runFor(hour + second)
   assert.equal((await harness.notification('late')).status, 'merged')
   assert.deepEqual(harness.sent().map(countOf), [4])
+  await harness.stop()
+})
+
+test('a digest that is asked to close twice at once closes once, also where an answer of the store is lost', async () => {
+  let isClosing = false
+  const tried: Change[] = []
+  const losing = (store: Store): Store =>
+    new Proxy(store, {
+      get(of, name) {
+        const value = Reflect.get(of, name) as unknown
+        if (typeof value !== 'function') return value
+        if (name !== 'commit') return value.bind(of)
+        return async (change: Change) => {
+          if (isClosing && change.digests !== undefined) tried.push(change)
+          // The second one does not arrive, and its sender cannot know that.
+          if (tried.length > 1) throw new SluiceError('STORE_UNAVAILABLE', 'lost', { isUncertain: true })
+          return of.commit(change)
+        }
+      },
+    })
+  const harness = await createHarness({ policy: policy(), wrap: losing })
+  const { id } = await harness.post(item(0))
+  const { digestId } = await harness.notification(id)
+  await harness.runUntil(harness.start + hour - 1)
+  const found = (await harness.gateway.store.digest(digestId!))!
+  isClosing = true
+  const { closeDigest } = harness.gateway.gate
+  await harness.done(Promise.all([closeDigest(found), closeDigest(found)]))
+  assert.equal(tried.length, 1)
+  await harness.runFor(minute)
+  await harness.check()
   await harness.stop()
 })
 

@@ -196,6 +196,41 @@ test('the throttle queue continues after a restart: passed notifications count a
   await harness.stop()
 })
 
+test('acceptances that a slow throttle state lets pass late count at their pass after a restart, not at their request', async (t) => {
+  const options = { file: databaseIn(t), policy, config: tenants('2/min') }
+  const first: Harness = await createHarness({
+    ...options,
+    parts: {
+      wrapThrottle: (state) => ({
+        ...state,
+        async pass(tenant, requests) {
+          await new Promise<void>((resolve) => first.clock.at(first.clock.now() + 30 * second, resolve))
+          return state.pass(tenant, requests)
+        },
+      }),
+    },
+  })
+  const posting = first.gateway.gate.admit({
+    caller: { tenant: 'default', module: 'default' },
+    drafts: recipients(2).map((draft) => ({
+      ...draft,
+      channel: 'email',
+      category: 'product',
+      priority: 'normal',
+      content: { subject: 'Hello', text: 'Hello' },
+    })),
+  })
+  await first.runFor(50 * second)
+  await posting
+  const now = first.clock.now()
+  await first.stop()
+  const later = await createHarness({ ...options, start: now })
+  await later.runUntil(first.start + 61 * second)
+  const next = await later.post()
+  assert.equal(next.dueAt, first.start + 90 * second + 20, 'the window began 30 s after the request')
+  await later.stop()
+})
+
 for (const [rate, went] of [
   ['6/min', 1],
   ['1/min', 10],

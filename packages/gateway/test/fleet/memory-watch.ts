@@ -1,0 +1,123 @@
+/**
+ * Watches the maps and sets that the gateway makes. It is imported before the gateway: from then on each construction by
+ * a source of the gateway is noted with its place, and can be looked through while it is alive. What a closure alone
+ * holds, or an array outside all maps, is not seen.
+ */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+
+interface Made {
+  readonly made: WeakRef<Map<unknown, unknown> | Set<unknown>>
+  /** File and line of its construction. */
+  readonly file: string
+  readonly line: number
+}
+
+/** Something that a map or set of the gateway holds. */
+export interface Kept {
+  /** File within packages/gateway/src and name of the map: `delivery/retry.ts failedBy`. */
+  readonly name: string
+  readonly id: string
+  /** Maps and sets of this name that hold something sought. */
+  readonly count: number
+}
+
+const source = /\/packages\/(gateway\/src\/(?!store\/memory\/|simulation\/)|limits\/src\/)/
+const nameOf = /([\w.#]+)(?::[^=]*)?\s*(?:\?\?)?=[^=].*new (?:Map|Set)/
+const idInText = /[0-9A-HJKMNP-TV-Z]{26}/g
+/** Values within a value that are looked through, and how deep. */
+const valuesMax = 500
+const depthMax = 4
+
+/** Absent while nothing is watched. */
+let made: Made[] | undefined
+
+function watched<Of extends MapConstructor | SetConstructor>(of: Of): Of {
+  return new Proxy(of, {
+    construct(target, args, newTarget): object {
+      const result = Reflect.construct(target, args, newTarget) as Map<unknown, unknown> | Set<unknown>
+      if (made === undefined) return result
+      const [, caller] = callSites()
+      const file = caller?.getFileName() ?? ''
+      if (source.test(file))
+        made.push({ made: new WeakRef(result), file, line: caller!.getLineNumber() ?? 0 })
+      return result
+    },
+  })
+}
+
+/** The constructor's trap, and who called it. The sites themselves hold their receivers, and are not kept. */
+function callSites(): readonly NodeJS.CallSite[] {
+  const { stackTraceLimit, prepareStackTrace } = Error
+  Error.stackTraceLimit = 2
+  Error.prepareStackTrace = (_, sites) => sites
+  const place: { stack?: readonly NodeJS.CallSite[] } = {}
+  Error.captureStackTrace(place, callSites)
+  const { stack = [] } = place
+  Error.stackTraceLimit = stackTraceLimit
+  Error.prepareStackTrace = prepareStackTrace
+  return stack
+}
+
+globalThis.Map = watched(Map)
+globalThis.Set = watched(Set)
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
+
+/** Forgets what was made before: by a process that has ended, or by an earlier run. */
+export function watchMemory(): void {
+  made = []
+}
+
+export function endMemoryWatch(): void {
+  made = undefined
+}
+
+/** Collects garbage, and finds the ids for which this is true in the maps and sets that are left, one of each name. */
+export async function keptInMemory(isSought: (id: string) => boolean): Promise<readonly Kept[]> {
+  // What was touched in this turn of the event loop is kept until its end.
+  await new Promise((resolve) => setImmediate(resolve))
+  collect()
+  const kept = new Map<string, Kept>()
+  for (const { made: reference, file, line } of made ?? []) {
+    const collection = reference.deref()
+    if (collection === undefined || collection.size === 0) continue
+    const id = idWithin(collection, isSought)
+    if (id === undefined) continue
+    const name = nameAt(file, line)
+    kept.set(name, { name, id, count: (kept.get(name)?.count ?? 0) + 1 })
+  }
+  return [...kept.values()]
+}
+
+function idWithin(value: unknown, isSought: (id: string) => boolean): string | undefined {
+  let left = valuesMax
+  function within(each: unknown, depth: number): string | undefined {
+    left -= 1
+    if (left < 0) return undefined
+    if (typeof each === 'string') return each.match(idInText)?.find(isSought)
+    if (typeof each !== 'object' || each === null || depth === depthMax) return undefined
+    const parts =
+      each instanceof Map
+        ? [...each.keys(), ...each.values()]
+        : each instanceof Set || Array.isArray(each)
+          ? [...each]
+          : Object.values(each)
+    for (const part of parts) {
+      const found = within(part, depth + 1)
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+  return within(value, 0)
+}
+
+/** Names a map by its file and the variable on its line. */
+function nameAt(file: string, line: number): string {
+  const text = readFileSync(fileURLToPath(file), 'utf8').split('\n')[line - 1]
+  const name = nameOf.exec(text ?? '')?.[1] ?? `line ${line}`
+  const path = file.replace(/.*\/packages\/(gateway\/src\/)?/, '').replace('limits/src/', '@sluice/limits ')
+  return `${path} ${name.replace('#', '')}`
+}

@@ -1,0 +1,52 @@
+/**
+ * Holds calls against what operators were told: from the answer to a hold on, nothing that it stops is handed to the
+ * provider before its end, by no process, until the operator asks to end it.
+ */
+import type { Watched } from './oracle.ts'
+import type { HoldPlan } from './settings.ts'
+import type { Call } from './sim-provider.ts'
+
+interface Force {
+  readonly name: string
+  readonly selection: HoldPlan['selection']
+  readonly from: number
+  readonly until: number
+}
+
+/** A restart may move the time line by this, ms. */
+const slackMs = 25
+
+function stops({ tenant, channel, category, account }: HoldPlan['selection'], call: Call): boolean {
+  const { message } = call
+  if (account !== undefined) return call.account === account && message.channel === channel
+  return (
+    (tenant === undefined || tenant === message.tenant) &&
+    (channel === undefined || channel === message.channel) &&
+    (category === undefined || category === message.category)
+  )
+}
+
+export function watchHolds({ world, client, service }: Watched): void {
+  const inForce: Force[] = []
+
+  client.observers.add(({ kind, of: name = '', plan, response }) => {
+    if (kind !== 'hold' || response?.heldMs === undefined) return
+    const from = world.now()
+    inForce.push({ name, selection: plan!.selection, from, until: from + response.heldMs - slackMs })
+  })
+
+  const endAskedAt = (name: string): number =>
+    client.exchanges.find(({ kind, of }) => kind === 'endHold' && of === name)?.sentAt ??
+    Number.POSITIVE_INFINITY
+
+  service.observers.add((call, what) => {
+    if (what !== 'written') return
+    const { handedAt, message } = call
+    const hold = inForce.find(
+      ({ name, selection, from, until }) =>
+        handedAt > from && handedAt < Math.min(until, endAskedAt(name)) && stops(selection, call),
+    )
+    if (hold !== undefined)
+      world.violate('13 hold', `${message.id} was handed over ${handedAt - hold.from} ms after ${hold.name}`)
+  })
+}
