@@ -213,12 +213,14 @@ export function createRedecision(options: RedecisionOptions): Redecision {
     // A concurrent change has moved the notification on and scheduled it.
     if (live !== undefined && revisionOf(live.notification) > revisionOf(notification)) return
     const now = clock.now()
-    if (notification.status !== 'scheduled' || notification.dueAt > now) {
-      scheduler.place([notification])
+    // A copy, which alone is current: the scheduler and the queue may still have the notification itself.
+    const kept = { ...notification }
+    if (kept.status !== 'scheduled' || kept.dueAt > now) {
+      scheduler.place([kept])
       return
     }
-    ledger.hold(notification)
-    scheduler.postpone(notification, now + nextRetryMs(notification.id))
+    ledger.hold(kept)
+    scheduler.postpone(kept, now + nextRetryMs(kept.id))
   }
 
   /** Counts a failure, and returns the delay until the next try, ms. */

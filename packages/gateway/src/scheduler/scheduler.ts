@@ -150,7 +150,8 @@ export function createScheduler(options: SchedulerOptions): RunningScheduler {
       resume = await options.pauseNewcomers(notification)
       result = await ledger.commit({ moves: [move] })
     } catch (error) {
-      keepUntil(notification, now + retryMs)
+      // A copy: the queue may still have the notification itself.
+      keepUntil({ ...notification }, now + retryMs)
       await resume?.()
       throw error
     }

@@ -167,3 +167,38 @@ test('giving back takes a count that its caller knows of, and one that was not f
     assert.equal((await state.preview([{ ...request, id: '2' }]))[0]!.at, 0)
   }
 })
+
+test('a notification whose new decision the store refuses is in memory once, and is sent once', async () => {
+  let isAway = false
+  const harness = await createHarness({
+    policy: { version: 1, limits: [] },
+    wrap: (store) =>
+      new Proxy(store, {
+        get(of, name) {
+          const value = Reflect.get(of, name) as unknown
+          if (typeof value !== 'function') return value
+          if (name !== 'commit') return value.bind(of)
+          return (change: Change) =>
+            isAway && change.moves !== undefined
+              ? Promise.reject(new SluiceError('STORE_UNAVAILABLE', 'away'))
+              : of.commit(change)
+        },
+      }),
+  })
+  const { gateway, start } = harness
+  const { id } = await harness.post({ sendAt: start + 1_500 })
+  await harness.runFor(10)
+  const ada = { tenant: 'default', id: 'ada' }
+  isAway = true
+  const optingOut = gateway.gate.saveRecipient({ ...ada, optOuts: [{ category: 'product' }] })
+  await assert.rejects(harness.done(optingOut), { code: 'STORE_UNAVAILABLE' })
+  isAway = false
+  await harness.done(gateway.gate.saveRecipient({ ...ada, optOuts: [] }))
+  await harness.runFor(60_000)
+  assert.deepEqual(
+    harness.sent().map((each) => each.id),
+    [id],
+  )
+  await harness.check()
+  await harness.stop()
+})

@@ -52,6 +52,8 @@ const bounded: ReadonlyMap<string, number> = new Map([
   // 10,000 ids that were looked for and were not on record, and as many whose decision has failed.
   ['admission/moving-up.ts unrecorded', 1],
   ['admission/redecision.ts failures', 1],
+  // 100,000 instants that were planned for what became due while no gateway ran.
+  ['admission/overdue.ts plans', 1],
   // A digest that closed while its subject was read from the record: until the next look at those who wait there.
   ['adapters/state/memory.ts waitlist', subjectsMax],
 ])
